@@ -1,0 +1,1 @@
+"""attenio: how little data attention must move on a machine, and how to get there."""

@@ -1,0 +1,52 @@
+"""Element types: how wide a word is, and what rounding to it does to a number."""
+
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.errors import InvalidInput, MissingExtra
+
+__all__ = ["ElementType"]
+
+_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 1}
+
+
+class ElementType(Enum):
+    """A floating-point format that inputs, outputs or accumulators are kept in (fp8 is E4M3)."""
+
+    FP32 = "fp32"
+    FP16 = "fp16"
+    BF16 = "bf16"
+    FP8 = "fp8"
+
+    @property
+    def bytes(self) -> int:
+        """Bytes in one word of this type."""
+        return _BYTES[self.value]
+
+    @classmethod
+    def named(cls, name: "str | ElementType") -> "ElementType":
+        """The element type with this name; unknown names list the known ones."""
+        if isinstance(name, cls):
+            return name
+        try:
+            return cls(str(name).lower())
+        except ValueError:
+            known = ", ".join(member.value for member in cls)
+            raise InvalidInput(f"unknown element type {name!r}; choose one of {known}") from None
+
+    def rounded(self, values: NDArray[np.floating]) -> NDArray[np.float32]:
+        """``values`` rounded to this type, returned as float32 (which holds every one of these types exactly)."""
+        single = np.asarray(values, dtype=np.float32)
+        if self is ElementType.FP32:
+            return single
+        if self is ElementType.FP16:
+            with np.errstate(over="ignore"):
+                return single.astype(np.float16).astype(np.float32)
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise MissingExtra(f"rounding to {self.value}", "elements") from None
+        narrow = ml_dtypes.bfloat16 if self is ElementType.BF16 else ml_dtypes.float8_e4m3fn
+        return single.astype(narrow).astype(np.float32)

@@ -1,0 +1,112 @@
+"""Where it runs: memory levels from fast to slow, and arithmetic rates."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from attenio.elements import ElementType
+from attenio.errors import InvalidInput
+from attenio.quantities import checked_count, show_bytes, words_in
+
+__all__ = ["Boundary", "Machine", "MemoryLevel"]
+
+LARGEST_MEMORY_BYTES = 2**60
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryLevel:
+    """One level of memory. ``bandwidth_bytes_per_s`` is the rate between it and the next faster level, all units together.
+
+    ``capacity_bytes`` is what one unit sees; the slowest level has none (it holds everything).
+    """
+
+    name: str
+    capacity_bytes: int | None = None
+    bandwidth_bytes_per_s: float | None = None
+    units: int = 1
+
+    def __post_init__(self) -> None:
+        if self.capacity_bytes is not None:
+            checked_count(f"capacity of {self.name} (bytes)", self.capacity_bytes, most=LARGEST_MEMORY_BYTES)
+        checked_count(f"units of {self.name}", self.units, most=2**20)
+        rate = self.bandwidth_bytes_per_s
+        if rate is not None and not 0 < rate < float("inf"):
+            raise InvalidInput(f"bandwidth of {self.name} is {rate}; give bytes per second above zero")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boundary:
+    """Two adjacent levels, between which words move."""
+
+    fast: MemoryLevel
+    slow: MemoryLevel
+
+    @property
+    def name(self) -> str:
+        """The two levels, fast first."""
+        return f"{self.fast.name}-{self.slow.name}"
+
+    def fast_words(self, dtype: ElementType) -> int:
+        """Words that one unit of the fast side holds."""
+        assert self.fast.capacity_bytes is not None
+        return words_in(self.fast.capacity_bytes, element_bytes=dtype.bytes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """Memory levels, fastest first, and the rates of arithmetic.
+
+    >>> toy = Machine.with_fast_bytes(512 * 1024)
+    >>> toy.slowest_boundary.fast_words(ElementType.FP16)
+    262144
+    """
+
+    name: str
+    levels: tuple[MemoryLevel, ...]
+    flops_per_s: Mapping[ElementType, float] = field(default_factory=dict, hash=False)
+    exponentials_per_s: float | None = None
+    description: str = ""
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", tuple(self.levels))
+        object.__setattr__(self, "flops_per_s", MappingProxyType(dict(self.flops_per_s)))
+        if len(self.levels) < 2:
+            raise InvalidInput(
+                f"machine {self.name} has {len(self.levels)} memory level; give at least two, fastest first"
+            )
+        for level in self.levels[:-1]:
+            if level.capacity_bytes is None:
+                raise InvalidInput(
+                    f"level {level.name} of machine {self.name} has no capacity; only the slowest may lack one"
+                )
+        self._check_order()
+        for name, rate in [*self.flops_per_s.items(), ("exponentials", self.exponentials_per_s)]:
+            if rate is not None and not 0 < rate < float("inf"):
+                raise InvalidInput(f"rate of {name} on machine {self.name} is {rate}; give a number above zero")
+
+    def _check_order(self) -> None:
+        for fast, slow in zip(self.levels, self.levels[1:], strict=False):
+            if slow.capacity_bytes is not None and fast.capacity_bytes >= slow.capacity_bytes:  # type: ignore[operator]
+                raise InvalidInput(
+                    f"level {slow.name} of machine {self.name} holds {show_bytes(slow.capacity_bytes)}, no more than"
+                    f" {fast.name} before it; list levels fastest and smallest first"
+                )
+
+    @classmethod
+    def with_fast_bytes(cls, fast_bytes: int, *, name: str = "two-level") -> "Machine":
+        """A two-level machine with nothing but a fast memory of this size."""
+        fast = MemoryLevel(
+            name="fast", capacity_bytes=checked_count("fast-bytes", fast_bytes, most=LARGEST_MEMORY_BYTES)
+        )
+        return cls(name=name, levels=(fast, MemoryLevel(name="slow")), description="a fast and a slow memory")
+
+    @property
+    def boundaries(self) -> tuple[Boundary, ...]:
+        """Pairs of adjacent levels, the fastest first."""
+        return tuple(Boundary(fast=f, slow=s) for f, s in zip(self.levels, self.levels[1:], strict=False))
+
+    @property
+    def slowest_boundary(self) -> Boundary:
+        """The boundary to the slowest memory: the one meant when only one is asked about."""
+        return self.boundaries[-1]

@@ -1,0 +1,194 @@
+"""Which scores are required, as values: a mask is said once and every part of attenio reads it.
+
+>>> mask_from_text("window:4096")
+SlidingWindow(width=4096, causal=True)
+>>> mask_from_text("documents:100,28")
+Documents(lengths=(100, 28), key_lengths=(100, 28), causal=True)
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.errors import InvalidInput
+from attenio.quantities import checked_count, parse_count
+
+__all__ = [
+    "BlockSparse",
+    "Causal",
+    "Dense",
+    "Documents",
+    "Mask",
+    "SharedPrefix",
+    "SlidingWindow",
+    "mask_from_text",
+]
+
+
+@dataclass(frozen=True)
+class Dense:
+    """Every query attends to every key."""
+
+    def __str__(self) -> str:
+        return "dense"
+
+
+@dataclass(frozen=True)
+class Causal:
+    """Each query attends to the keys up to its own position, the last query to all (bottom-right aligned)."""
+
+    def __str__(self) -> str:
+        return "causal"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlidingWindow:
+    """The last ``width`` keys up to the query's own; without ``causal``, as many after it as before."""
+
+    width: int
+    causal: bool = True
+
+    def __post_init__(self) -> None:
+        checked_count("window", self.width)
+
+    def __str__(self) -> str:
+        return f"window:{self.width}" + ("" if self.causal else ":both")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Documents:
+    """Sequences packed end to end that do not see each other (varlen segments)."""
+
+    lengths: tuple[int, ...]
+    key_lengths: tuple[int, ...] = ()
+    causal: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lengths", tuple(int(v) for v in self.lengths))
+        object.__setattr__(self, "key_lengths", tuple(int(v) for v in self.key_lengths) or self.lengths)
+        if not self.lengths:
+            raise InvalidInput("a documents mask has no document; give at least one length")
+        if len(self.lengths) != len(self.key_lengths):
+            raise InvalidInput(
+                f"a documents mask has {len(self.lengths)} query lengths and {len(self.key_lengths)} key lengths;"
+                " give one of each per document"
+            )
+        for length in self.lengths + self.key_lengths:
+            checked_count("document length", length)
+
+    def __str__(self) -> str:
+        if len(self.lengths) > 8:
+            return f"{len(self.lengths)} documents" + ("" if self.causal else ", full")
+        return "documents:" + ",".join(map(str, self.lengths)) + ("" if self.causal else ":full")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedPrefix:
+    """The first ``length`` keys are the same for every request of the batch; queries come after them."""
+
+    length: int
+    causal: bool = True
+
+    def __post_init__(self) -> None:
+        checked_count("prefix", self.length)
+
+    def __str__(self) -> str:
+        return f"prefix:{self.length}" + ("" if self.causal else ":full")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockSparse:
+    """Whole blocks of scores are required or not; ``layout`` holds one row of booleans per block of queries."""
+
+    layout: tuple[tuple[bool, ...], ...]
+    query_block: int = 64
+    key_block: int = 64
+
+    def __post_init__(self) -> None:
+        checked_count("query block", self.query_block)
+        checked_count("key block", self.key_block)
+        if not self.layout or not self.layout[0]:
+            raise InvalidInput("a block-sparse layout is empty; give at least one block")
+
+    @classmethod
+    def from_array(cls, layout: NDArray[Any], *, query_block: int = 64, key_block: int | None = None) -> "BlockSparse":
+        """From a 2-D array of booleans or 0/1, or of additive values: 0 keeps a block and -inf drops it."""
+        array = np.asarray(layout)
+        if array.ndim != 2 or 0 in array.shape:
+            raise InvalidInput(
+                f"a block-sparse layout has shape {array.shape}; give a 2-D array with at least one block"
+            )
+        if np.issubdtype(array.dtype, np.floating):
+            array = _required_of_additive(array)
+        elif not np.isin(array, (0, 1)).all():
+            raise InvalidInput("a block-sparse layout has values other than 0 and 1; give booleans")
+        rows = tuple(tuple(bool(v) for v in row) for row in array)
+        return cls(layout=rows, query_block=query_block, key_block=key_block or query_block)
+
+    @property
+    def array(self) -> NDArray[np.bool_]:
+        """The layout as a boolean array, one entry a block."""
+        return np.array(self.layout, dtype=np.bool_)
+
+    def __str__(self) -> str:
+        return f"block-sparse {len(self.layout)}x{len(self.layout[0])} of {self.query_block}x{self.key_block}"
+
+
+Mask = Dense | Causal | SlidingWindow | Documents | SharedPrefix | BlockSparse
+
+
+def _required_of_additive(values: NDArray[Any]) -> NDArray[np.bool_]:
+    if np.isnan(values).any():
+        raise InvalidInput("a block-sparse layout has NaN in it; use 0 to keep a block and -inf to drop it")
+    if np.isposinf(values).any():
+        raise InvalidInput(
+            "a block-sparse layout has +inf in it, which leaves softmax undefined; use 0 to keep and -inf to drop"
+        )
+    if np.isneginf(values).any():
+        if not np.isin(values, (0.0, -np.inf)).all():
+            raise InvalidInput("an additive layout may hold only 0 and -inf: a finite bias is data, not a mask")
+        return np.asarray(values == 0.0)
+    if not np.isin(values, (0.0, 1.0)).all():
+        raise InvalidInput("a block-sparse layout has values other than 0 and 1; give booleans, or 0 and -inf")
+    return np.asarray(values == 1.0)
+
+
+def mask_from_text(text: str) -> Mask:
+    """The mask people mean by ``dense``, ``causal``, ``window:4096``, ``documents:1024,512``, ``prefix:8K`` or
+    ``block-sparse:layout.npy:64``; ``:both`` opens a window to both sides, ``:full`` drops causality inside."""
+    kind, _, rest = text.strip().partition(":")
+    parts = rest.split(":") if rest else []
+    match kind.lower(), parts:
+        case "dense" | "none" | "full", []:
+            return Dense()
+        case "causal", []:
+            return Causal()
+        case "window" | "sliding-window", [width]:
+            return SlidingWindow(width=parse_count(width, "window"))
+        case "window" | "sliding-window", [width, "both"]:
+            return SlidingWindow(width=parse_count(width, "window"), causal=False)
+        case "documents" | "segments" | "varlen", [lengths, *option] if option in ([], ["full"]):
+            sizes = tuple(parse_count(part, "document length") for part in lengths.split(","))
+            return Documents(lengths=sizes, causal=not option)
+        case "prefix" | "shared-prefix", [length, *option] if option in ([], ["full"]):
+            return SharedPrefix(length=parse_count(length, "prefix"), causal=not option)
+        case "block-sparse", [path, *option] if len(option) <= 1:
+            block = parse_count(option[0], "block") if option else 64
+            return BlockSparse.from_array(_layout_file(path), query_block=block)
+    raise InvalidInput(
+        f"mask {text!r} is not known; use dense, causal, window:4096, documents:1024,512, prefix:8K"
+        " or block-sparse:layout.npy:64"
+    )
+
+
+def _layout_file(path: str) -> NDArray[Any]:
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except FileNotFoundError:
+        raise InvalidInput(f"layout file {path!r} does not exist; save one with numpy.save") from None
+    except (OSError, ValueError, EOFError) as problem:
+        raise InvalidInput(
+            f"layout file {path!r} is not a NumPy array file ({problem}); save one with numpy.save"
+        ) from None

@@ -1,0 +1,85 @@
+"""A plan: which dataflow, which tiles, and what it will move."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from attenio.errors import InvalidInput
+from attenio.workload import Workload
+
+__all__ = ["Dataflow", "Plan", "TileRule", "Tiles"]
+
+
+class Dataflow(Enum):
+    """The known orders of computing attention, by the field's names."""
+
+    STANDARD = "standard"
+    FLAT = "flat"
+    FLASH_ATTENTION_1 = "flash-attention-1"
+    FLASH_ATTENTION_2 = "flash-attention-2"
+    ATTENIO = "attenio"
+    SQUARE_TILING = "square-tiling"
+    RANK_ONE_TILING = "rank-one-tiling"
+    SCORE_STATIONARY = "score-stationary"
+    SPLIT_KEYS = "split-keys"
+    STACKED_GROUPS = "stacked-groups"
+
+    @classmethod
+    def named(cls, name: "str | Dataflow") -> "Dataflow":
+        """The dataflow with this name; unknown names list the known ones."""
+        if isinstance(name, cls):
+            return name
+        try:
+            return cls(str(name).lower())
+        except ValueError:
+            known = ", ".join(member.value for member in cls)
+            raise InvalidInput(f"unknown dataflow {name!r}; choose one of {known}") from None
+
+
+class TileRule(Enum):
+    """Where tiles come from."""
+
+    BEST = "best"  # the exact-count minimum over all feasible integer tiles
+    PUBLISHED = "published"  # the rule of the paper that introduced the dataflow
+    GIVEN = "given"  # the caller's own
+
+
+@dataclass(frozen=True)
+class Tiles(Mapping[str, int]):
+    """Named tile sizes, in the order the dataflow lists them; hashable.
+
+    >>> Tiles.of(query_tile=4, key_tile=1)["query_tile"]
+    4
+    """
+
+    sizes: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def of(cls, **sizes: int) -> "Tiles":
+        """Tiles from keywords."""
+        return cls(tuple((name, int(size)) for name, size in sizes.items()))
+
+    def __getitem__(self, name: str) -> int:
+        return dict(self.sizes)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self.sizes)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __str__(self) -> str:
+        return " ".join(f"{name}={size:,}" for name, size in self.sizes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """One dataflow with its tiles for a workload and a fast memory, and the exact words it moves and needs."""
+
+    workload: Workload
+    fast_words: int
+    dataflow: Dataflow
+    tiles: Tiles
+    rule: TileRule
+    moved_words: int
+    peak_words: int

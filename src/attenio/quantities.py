@@ -1,0 +1,99 @@
+"""Numbers with units: reading what people type, printing what people read.
+
+>>> parse_count("128K")
+131072
+>>> parse_bytes("512KB")
+524288
+>>> words_in(524_288, element_bytes=2)
+262144
+>>> show_words(1_140_850_688)
+'1,140,850,688 words'
+"""
+
+import math
+import re
+
+from attenio.errors import InvalidInput
+
+__all__ = [
+    "bytes_of",
+    "checked_count",
+    "parse_bytes",
+    "parse_count",
+    "show_bytes",
+    "show_seconds",
+    "show_words",
+    "words_in",
+]
+
+_MULTIPLES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_NUMBER = re.compile(r"^([+-]?(?:\d[\d_,]*)(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([KMGT]?)(I?B?)$", re.IGNORECASE)
+
+
+def words_in(size_bytes: int, *, element_bytes: int) -> int:
+    """Whole words of the given width that fit into a number of bytes."""
+    return size_bytes // element_bytes
+
+
+def bytes_of(words: int, *, element_bytes: int) -> int:
+    """Bytes that a number of words takes: the one place where words become bytes."""
+    return words * element_bytes
+
+
+def checked_count(name: str, value: object, *, least: int = 1, most: int = 2**30) -> int:
+    """``value`` as an integer between ``least`` and ``most``, or an error that says which of the two it broke."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        if isinstance(value, float) and math.isnan(value):
+            raise InvalidInput(f"{name} is NaN; give a whole number of at least {least:,}")
+        index = getattr(value, "__index__", None)
+        if index is None or isinstance(value, bool):
+            raise InvalidInput(f"{name} is {value!r}; give a whole number of at least {least:,}")
+        value = int(index())
+    if value < least:
+        raise InvalidInput(f"{name} is {value:,}; it must be at least {least:,}")
+    if value > most:
+        raise InvalidInput(f"{name} is {value:,}; attenio counts exactly up to {most:,}: use a smaller {name}")
+    return value
+
+
+def _parse(text: str, name: str, example: str, *, allow_bytes: bool) -> int:
+    match = _NUMBER.match(text.strip())
+    if match is None or (match[3] and not allow_bytes):
+        raise InvalidInput(f"{name} is {text!r}; write a whole number such as {example}")
+    exact = float(match[1].replace(",", "").replace("_", "")) * _MULTIPLES[match[2].upper()]
+    if not math.isfinite(exact) or exact != math.floor(exact):
+        raise InvalidInput(f"{name} is {text!r}, which is not whole; write a number such as {example}")
+    plain = match[1].replace(",", "").replace("_", "")
+    return int(plain) * _MULTIPLES[match[2].upper()] if plain.lstrip("+-").isdigit() else int(exact)
+
+
+def parse_count(text: str, name: str = "count") -> int:
+    """A count as people write it; K, M and G are binary, so 128K is 131,072."""
+    return _parse(text, name, "4096 or 128K", allow_bytes=False)
+
+
+def parse_bytes(text: str, name: str = "size") -> int:
+    """A size in bytes as people write it; KB, KiB, MB, MiB and so on are binary."""
+    return _parse(text, name, "65536, 64KB or 1.5MB", allow_bytes=True)
+
+
+def show_words(words: int) -> str:
+    """A count of words, in full, with its unit."""
+    return f"{words:,} words" if words != 1 else "1 word"
+
+
+def show_bytes(size_bytes: float) -> str:
+    """A size in the largest binary unit that keeps at least one digit before the point."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
+        if abs(size_bytes) < 1024 or unit == "PiB":
+            return f"{size_bytes:.4g} {unit}"
+        size_bytes /= 1024
+    raise AssertionError("unreachable")
+
+
+def show_seconds(seconds: float) -> str:
+    """A duration in the unit that keeps its digits readable."""
+    for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= factor:
+            return f"{seconds / factor:.4g} {unit}"
+    return f"{seconds / 1e-9:.4g} ns"

@@ -1,0 +1,193 @@
+"""What is computed: shapes, heads, mask and element type of one attention call."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import assert_never
+
+from attenio.elements import ElementType
+from attenio.errors import InvalidInput
+from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow, mask_from_text
+from attenio.patterns import Band, BlockPattern, Pattern, PrefixedRequests
+from attenio.quantities import checked_count
+
+__all__ = ["Workload"]
+
+
+@dataclass(frozen=True, init=False)
+class Workload:
+    """One attention call: softmax(Q K^T * scale) V over heads and batch, with only the required scores.
+
+    >>> Workload(n=4096, d=128, heads=32, kv_heads=8, mask="causal").group
+    4
+    >>> Workload(queries=1, keys=8192, d=64).is_decode
+    True
+
+    ``n`` sets both lengths. ``accumulator=None`` is the theory's word model: every value takes one word, and sums are
+    kept in single precision. Naming an accumulator makes it physical: an fp32 sum beside fp16 elements takes two words.
+    """
+
+    queries: int
+    keys: int
+    d: int
+    value_dim: int
+    heads: int
+    kv_heads: int
+    batch: int
+    mask: Mask
+    dtype: ElementType
+    accumulator: ElementType | None = field(default=None)
+    scale: float | None = field(default=None)
+
+    def __init__(  # noqa: PLR0913 - the one place where a workload is spelled out
+        self,
+        *,
+        n: int | None = None,
+        queries: int | None = None,
+        keys: int | None = None,
+        d: int,
+        value_dim: int | None = None,
+        heads: int = 1,
+        kv_heads: int | None = None,
+        batch: int = 1,
+        mask: Mask | str = Dense(),  # noqa: B008 - frozen
+        dtype: ElementType | str = ElementType.FP16,
+        accumulator: ElementType | str | None = None,
+        scale: float | None = None,
+    ) -> None:
+        lengths = {"queries": queries if queries is not None else n, "keys": keys if keys is not None else n}
+        for name, value in lengths.items():
+            if value is None:
+                raise InvalidInput(f"{name} is not given; set n for both lengths, or queries and keys")
+            object.__setattr__(self, name, checked_count(name, value))
+        widths = {"d": d, "value_dim": d if value_dim is None else value_dim}
+        for name, value in widths.items():
+            object.__setattr__(self, name, checked_count(name, value, most=2**16))
+        counts = {"heads": heads, "kv_heads": heads if kv_heads is None else kv_heads, "batch": batch}
+        for name, value in counts.items():
+            object.__setattr__(self, name, checked_count(name, value, most=2**20))
+        object.__setattr__(self, "mask", mask_from_text(mask) if isinstance(mask, str) else mask)
+        object.__setattr__(self, "dtype", ElementType.named(dtype))
+        chosen = None if accumulator is None else ElementType.named(accumulator)
+        object.__setattr__(self, "accumulator", chosen)
+        object.__setattr__(self, "scale", scale)
+        self._check()
+
+    def _check(self) -> None:
+        if self.heads % self.kv_heads:
+            raise InvalidInput(
+                f"{self.heads} query heads cannot share {self.kv_heads} KV heads evenly;"
+                f" make kv_heads divide {self.heads}"
+            )
+        if self.accumulator is not None and self.accumulator.bytes < self.dtype.bytes:
+            raise InvalidInput(
+                f"accumulator {self.accumulator.value} is narrower than element type {self.dtype.value};"
+                f" use {self.dtype.value} or wider"
+            )
+        if self.scale is not None and not (0 < abs(self.scale) < float("inf")):
+            raise InvalidInput(f"scale is {self.scale}; give a finite number other than zero, or leave it out")
+        _check_mask(self)
+
+    @property
+    def group(self) -> int:
+        """Query heads that share one KV head."""
+        return self.heads // self.kv_heads
+
+    @property
+    def is_decode(self) -> bool:
+        """Whether one query per sequence is asked about."""
+        return self.queries == 1
+
+    @property
+    def softmax_scale(self) -> float:
+        """The factor on scores: the one given, or 1/sqrt(d)."""
+        return self.scale if self.scale is not None else float(self.d) ** -0.5
+
+    @property
+    def accumulator_words(self) -> int:
+        """Words that one accumulated value takes in memory."""
+        return 1 if self.accumulator is None else self.accumulator.bytes // self.dtype.bytes
+
+    @cached_property
+    def separate_patterns(self) -> tuple[tuple[Pattern, int], ...]:
+        """Patterns of one query head of one sequence, each with how many times it occurs there (documents repeat)."""
+        queries, keys, mask = self.queries, self.keys, self.mask
+        match mask:
+            case Dense():
+                return ((Band.dense(queries, keys), 1),)
+            case Causal():
+                return ((Band.causal(queries, keys), 1),)
+            case SlidingWindow(width=width, causal=causal):
+                right = 0 if causal else width - 1
+                return ((Band(rows=queries, keys=keys, left=width - 1, right=right, shift=keys - queries), 1),)
+            case BlockSparse():
+                return ((BlockPattern(rows=queries, keys=keys, layout=mask), 1),)
+            case Documents():
+                shapes = list(zip(mask.lengths, mask.key_lengths, strict=True))
+                make = Band.causal if mask.causal else Band.dense
+                return tuple((make(rows, cols), shapes.count((rows, cols))) for rows, cols in dict.fromkeys(shapes))
+            case SharedPrefix():
+                make = Band.causal if mask.causal else Band.dense
+                return ((make(queries, keys), 1),)
+            case _:
+                assert_never(mask)
+
+    @cached_property
+    def stacked_patterns(self) -> tuple[tuple[Pattern, int], ...]:
+        """Patterns when requests with a shared prefix are stacked, each with how many times it occurs per KV head."""
+        if isinstance(self.mask, SharedPrefix):
+            make = Band.causal if self.mask.causal else Band.dense
+            own = make(self.queries, self.keys - self.mask.length)
+            return ((PrefixedRequests(requests=self.batch, prefix=self.mask.length, own=own), 1),)
+        return tuple((pattern, count * self.batch) for pattern, count in self.separate_patterns)
+
+    @cached_property
+    def scores(self) -> int:
+        """Required scores over all heads and the whole batch (Z)."""
+        return self.batch * self.heads * sum(pattern.scores * count for pattern, count in self.separate_patterns)
+
+    @cached_property
+    def compulsory_words(self) -> int:
+        """Words that any run moves: touched inputs read once (shared keys and prefixes once), outputs written once."""
+        queries = self.heads * self.batch * sum(p.touched_rows * count for p, count in self.separate_patterns)
+        keys = self.kv_heads * sum(p.touched_keys * count for p, count in self.stacked_patterns)
+        outputs = self.heads * self.batch * self.queries
+        return queries * self.d + keys * (self.d + self.value_dim) + outputs * self.value_dim
+
+    def __str__(self) -> str:
+        length = f"n={self.queries:,}" if self.queries == self.keys else f"queries={self.queries:,} keys={self.keys:,}"
+        width = f"d={self.d}" if self.d == self.value_dim else f"d={self.d} value_dim={self.value_dim}"
+        kv = "" if self.kv_heads == self.heads else f"/{self.kv_heads} KV"
+        return f"{length} {width} heads={self.heads}{kv} batch={self.batch} {self.mask} {self.dtype.value}"
+
+
+def _check_mask(workload: Workload) -> None:
+    queries, keys, mask = workload.queries, workload.keys, workload.mask
+    match mask:
+        case SlidingWindow(width=width) if width > keys:
+            raise InvalidInput(
+                f"window {width:,} is wider than the {keys:,} keys; use a window up to {keys:,} or causal"
+            )
+        case Documents():
+            for name, lengths, total in (("queries", mask.lengths, queries), ("keys", mask.key_lengths, keys)):
+                if sum(lengths) != total:
+                    raise InvalidInput(
+                        f"document lengths add up to {sum(lengths):,} but there are {total:,} {name}; make them equal"
+                    )
+        case SharedPrefix(length=length):
+            if length >= keys:
+                raise InvalidInput(f"prefix {length:,} leaves no own key of {keys:,}; use a prefix below {keys:,}")
+            if mask.causal and queries > keys - length:
+                raise InvalidInput(
+                    f"{queries:,} queries do not fit behind a prefix of {length:,} in {keys:,} keys;"
+                    f" use at most {keys - length:,} queries"
+                )
+        case BlockSparse():
+            for name, blocks, block, total in (
+                ("rows", len(mask.layout), mask.query_block, queries),
+                ("columns", len(mask.layout[0]), mask.key_block, keys),
+            ):
+                if blocks != -(-total // block):
+                    raise InvalidInput(
+                        f"a block-sparse layout has {blocks:,} {name} of {block:,} for a length of {total:,};"
+                        f" it needs {-(-total // block):,}"
+                    )
