@@ -15,9 +15,10 @@ LARGEST_MEMORY_BYTES = 2**60
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryLevel:
-    """One level of memory. ``bandwidth_bytes_per_s`` is the rate between it and the next faster level, all units together.
+    """One level of memory.
 
     ``capacity_bytes`` is what one unit sees; the slowest level has none (it holds everything).
+    ``bandwidth_bytes_per_s`` is the rate between this level and the next faster one, all units together.
     """
 
     name: str

@@ -1,0 +1,1 @@
+"""Proven lower bounds, one theorem a file."""

@@ -1,0 +1,1 @@
+"""Named machines and models, as data with their source."""

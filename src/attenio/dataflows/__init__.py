@@ -1,0 +1,1 @@
+"""Dataflows on the counted memory, one loop nest a file."""

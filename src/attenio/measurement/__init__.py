@@ -1,0 +1,1 @@
+"""Facts about runs: where and how they were made."""

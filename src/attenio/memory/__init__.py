@@ -1,0 +1,1 @@
+"""The counted memory and its trace."""

@@ -1,4 +1,4 @@
-"""A band of required scores: row p needs the keys from p + shift - left to p + shift + right, cut to the keys there are.
+"""A band of required scores: row p needs the keys from p + shift - left to p + shift + right, as far as there are any.
 
 Dense, causal and window masks are bands, a document is one, and so is any rectangle cut out of one. Neighbouring rows
 share all but the ends of their intervals, so reading keys tile by tile costs the keys touched at all, once, plus the
@@ -10,6 +10,7 @@ keys alive across every boundary between two tiles:
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,20 +72,20 @@ class Band:
         return _clip(row + self.shift + self.right + 1, self.keys)
 
     @cached_property
-    def scores(self) -> int:
+    def scores(self) -> Counts:
         """Required scores (Z)."""
         ends = sum_clipped(0, self.rows - 1, 1, self.shift + self.right + 1, self.keys)
         starts = sum_clipped(0, self.rows - 1, 1, self.shift - self.left, self.keys)
         return self._plain(ends - starts)
 
     @cached_property
-    def touched_rows(self) -> int:
+    def touched_rows(self) -> Counts:
         """Rows that need at least one key."""
         first, end = self._live_range()
         return self._plain(np.maximum(end - first, 0))
 
     @cached_property
-    def touched_keys(self) -> int:
+    def touched_keys(self) -> Counts:
         """Keys that at least one row needs."""
         return self._plain(self.end_key(self.rows - 1) - self.first_key(0 * self.rows))
 
@@ -149,7 +150,7 @@ class Band:
         return first, np.minimum(self.rows, self.keys - self.shift + self.left)
 
     def _width_pieces(self, tile: Counts, count: Counts) -> Iterator[tuple[Counts, Counts, Counts, Counts]]:
-        """Pieces (first, end, slope, offset) with: tile i needs slope*i + offset keys, for tiles of ``tile`` whole rows."""
+        """Pieces (first, end, slope, offset): a tile i in [first, end) of ``tile`` rows needs slope*i + offset keys."""
         upper = tile + self.shift + self.right  # end of tile i before clipping: tile*i + upper
         lower = self.shift - self.left  # its start: tile*i + lower
         cuts = [
@@ -159,7 +160,7 @@ class Band:
             _clip(ceil_div(self.keys - lower, tile), count),
         ]
         edges = [0 * count, *np.sort(np.stack(np.broadcast_arrays(*cuts)), axis=0), count]
-        for first, end in zip(edges, edges[1:], strict=False):
+        for first, end in pairwise(edges):
             end_slope, end_offset = _linear_part(first, tile, upper, self.keys)
             start_slope, start_offset = _linear_part(first, tile, lower, self.keys)
             yield first, end, end_slope - start_slope, end_offset - start_offset

@@ -27,12 +27,12 @@ class BlockPattern:
     @cached_property
     def _key_widths(self) -> NDArray[np.int64]:
         edges = np.minimum(np.arange(self._blocks.shape[1] + 1) * self.layout.key_block, self.keys)
-        return np.diff(edges)
+        return np.asarray(np.diff(edges))
 
     @cached_property
     def _row_widths(self) -> NDArray[np.int64]:
         edges = np.minimum(np.arange(self._blocks.shape[0] + 1) * self.layout.query_block, self.rows)
-        return np.diff(edges)
+        return np.asarray(np.diff(edges))
 
     @cached_property
     def transposed(self) -> "BlockPattern":

@@ -70,7 +70,9 @@ class PrefixedRequests:
         def met(tile: int, width: int) -> int:
             starts = np.arange(0, self.rows, tile)
             heights = np.minimum(starts + tile, self.rows) - starts
-            widths = np.array([len(self.needed_keys(s, s + h)) for s, h in zip(starts, heights, strict=True)])
+            widths = np.array(
+                [len(self.needed_keys(s, s + h)) for s, h in zip(starts.tolist(), heights.tolist(), strict=True)]
+            )
             return int((heights * -(-widths // width)).sum())
 
         if np.ndim(query_tile) == 0 and np.ndim(key_tile) == 0:

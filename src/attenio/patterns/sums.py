@@ -2,7 +2,7 @@
 
 Arrays are int64 unless a caller passes Python integers in an object array, which never overflow.
 
->>> sum(max(0, min(7, 3 * i - 4)) for i in range(1, 6)) == sum_clipped(1, 5, 3, -4, 7)
+>>> sum(max(0, min(7, 3 * i - 4)) for i in range(1, 6)) == int(sum_clipped(1, 5, 3, -4, 7))
 True
 >>> sum((5 * i + 3) // 7 for i in range(11)) == floor_sum(11, 7, 5, 3)
 True

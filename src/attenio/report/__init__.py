@@ -1,0 +1,1 @@
+"""Tables, figures and files that people read."""
