@@ -37,7 +37,7 @@ class PrefixedRequests:
     @cached_property
     def scores(self) -> int:
         """Required scores (Z)."""
-        return self.rows * self.prefix + self.requests * self.own.scores
+        return int(self.rows * self.prefix + self.requests * self.own.scores)
 
     @property
     def touched_rows(self) -> int:
@@ -47,7 +47,7 @@ class PrefixedRequests:
     @property
     def touched_keys(self) -> int:
         """Keys that at least one row needs."""
-        return self.prefix + self.requests * self.own.touched_keys
+        return int(self.prefix + self.requests * self.own.touched_keys)
 
     def key_loads(self, query_tile: Counts) -> Counts:
         """Keys read when every tile of queries reads the keys it needs; tiles may span requests."""

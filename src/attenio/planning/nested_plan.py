@@ -1,0 +1,31 @@
+"""A nested plan: tiles for every boundary of a machine with more than two levels of memory."""
+
+from dataclasses import dataclass
+
+from attenio.workload import Workload
+
+__all__ = ["LevelTiles", "NestedPlan"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelTiles:
+    """Positions and keys that one level holds at a time."""
+
+    query_tile: int
+    key_tile: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class NestedPlan:
+    """One loop nest over several levels of memory; every tuple has the innermost boundary first.
+
+    ``head_tile`` heads of a group share the keys at every level. ``moved_words[k]`` crosses boundary k and
+    ``peak_words[k]`` is held by its fast side, which has ``fast_words[k]`` words.
+    """
+
+    workload: Workload
+    fast_words: tuple[int, ...]
+    head_tile: int
+    tiles: tuple[LevelTiles, ...]
+    moved_words: tuple[int, ...]
+    peak_words: tuple[int, ...]
