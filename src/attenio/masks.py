@@ -111,6 +111,11 @@ class BlockSparse:
         checked_count("key block", self.key_block)
         if not self.layout or not self.layout[0]:
             raise InvalidInput("a block-sparse layout is empty; give at least one block")
+        widths = {len(row) for row in self.layout}
+        if len(widths) > 1:
+            raise InvalidInput(
+                f"a block-sparse layout has rows of {min(widths)} to {max(widths)} blocks; make all rows equally long"
+            )
 
     @classmethod
     def from_array(cls, layout: NDArray[Any], *, query_block: int = 64, key_block: int | None = None) -> "BlockSparse":

@@ -27,7 +27,10 @@ __all__ = [
 ]
 
 _MULTIPLES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_NUMBER = re.compile(r"^([+-]?(?:\d[\d_,]*)(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([KMGT]?)(I?B?)$", re.IGNORECASE)
+# A comma only between thousands: "1024,2048" is two numbers, and reading it as one would be a silent mistake.
+_NUMBER = re.compile(
+    r"^([+-]?(?:\d{1,3}(?:,\d{3})+|\d[\d_]*)(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([KMGT]?)(I?B?)$", re.IGNORECASE
+)
 
 
 def words_in(size_bytes: int, *, element_bytes: int) -> int:

@@ -54,6 +54,8 @@ class Workload:
         accumulator: ElementType | str | None = None,
         scale: float | None = None,
     ) -> None:
+        if n is not None:
+            checked_count("n", n)
         lengths = {"queries": queries if queries is not None else n, "keys": keys if keys is not None else n}
         for name, value in lengths.items():
             if value is None:

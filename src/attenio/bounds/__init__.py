@@ -1,1 +1,20 @@
 """Proven lower bounds, one theorem a file."""
+
+from attenio.bounds.attention import absolute_words, bounds_for, largest_absolute, lower_bounds
+from attenio.bounds.lower_bound import LowerBound, Strength
+from attenio.bounds.product import product_words
+from attenio.bounds.rank_one_tile import rank_one_product_words, rank_one_tile
+from attenio.bounds.tall_skinny import tall_skinny_product_words
+
+__all__ = [
+    "LowerBound",
+    "Strength",
+    "absolute_words",
+    "bounds_for",
+    "largest_absolute",
+    "lower_bounds",
+    "product_words",
+    "rank_one_product_words",
+    "rank_one_tile",
+    "tall_skinny_product_words",
+]

@@ -1,1 +1,7 @@
-"""Dataflows on the counted memory, one loop nest a file."""
+"""Dataflows: one loop nest a file, executed on the counted memory."""
+
+from attenio.dataflows.execute import execute, execute_nested
+from attenio.dataflows.inputs import Inputs, random_inputs
+from attenio.dataflows.run import NestedRun, Run
+
+__all__ = ["Inputs", "NestedRun", "Run", "execute", "execute_nested", "random_inputs"]

@@ -1,7 +1,7 @@
 """Required scores given block by block."""
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,21 @@ class BlockPattern:
         """Keys that at least one row needs."""
         return int(self._key_widths[self._blocks.any(axis=0)].sum())
 
+    @cached_property
+    def is_dense(self) -> bool:
+        """Whether every row needs every key."""
+        return bool(self._blocks.all())
+
+    @cached_property
+    def key_load_floors(self) -> tuple[tuple[int, int, int], ...]:
+        """Triples (constant, area, lost): key_loads(a) is at least constant + area/a - lost*a for every a."""
+        return ((self.touched_keys, 0, 0), (0, self.scores, 0))
+
+    @property
+    def kinks(self) -> None:
+        """None: a layout may favour any tile, so every one is tried."""
+        return
+
     def key_loads(self, query_tile: Counts) -> Counts:
         """Keys read when every tile of queries reads the keys it needs."""
         return _for_each(lambda tile: int(self._tile_widths(tile).sum()), query_tile)
@@ -75,6 +90,10 @@ class BlockPattern:
 
         return _for_each(met, query_tile, key_tile)
 
+    def covered_scores(self, query_tile: Counts) -> Counts:
+        """Sum over query tiles of (rows in the tile) x (keys it needs): tile_rows with one key a tile."""
+        return self.tile_rows(query_tile, 1)
+
     def live_rows(self, query_tile: Counts) -> Counts:
         """Rows in query tiles that need at least one key."""
         return _for_each(lambda tile: int(self._tile_heights(tile)[self._tile_widths(tile) > 0].sum()), query_tile)
@@ -83,6 +102,15 @@ class BlockPattern:
         """Sum over rows of the scores past the first ``resident`` of that row."""
         widths = self._blocks.astype(np.int64) @ self._key_widths
         return _for_each(lambda kept: int(self._row_widths @ np.maximum(widths - kept, 0)), resident)
+
+    def widths(self, starts: Counts, stops: Counts) -> Counts:
+        """How many keys the rows from each start to its stop need: the union of the block rows they overlap."""
+        first = np.atleast_1d(starts) // self.layout.query_block
+        end = (np.atleast_1d(stops) - 1) // self.layout.query_block + 1
+        # reduceat takes every other stretch between these indices; one may end where the padding begins
+        unions = np.logical_or.reduceat(self._padded, np.stack([first, end], axis=1).ravel(), axis=0)[::2]
+        counts = unions @ self._key_widths
+        return counts if np.ndim(starts) else int(counts[0])
 
     def needed_keys(self, start: int, stop: int) -> NDArray[np.intp]:
         """The keys that rows ``start`` to ``stop`` need, ascending."""
@@ -99,21 +127,22 @@ class BlockPattern:
         starts = np.arange(0, self.rows, tile)
         return np.minimum(starts + tile, self.rows) - starts
 
+    @cached_property
+    def _padded(self) -> NDArray[np.bool_]:
+        return np.vstack([self._blocks, np.zeros((1, self._blocks.shape[1]), dtype=np.bool_)])
+
+    @cached_property
+    def _widths_by_tile(self) -> dict[int, NDArray[np.int64]]:
+        return {}
+
     def _tile_widths(self, tile: int) -> NDArray[np.int64]:
-        return _tile_widths(self, tile)
-
-
-@lru_cache(maxsize=4096)
-def _tile_widths(pattern: BlockPattern, tile: int) -> NDArray[np.int64]:
-    """Keys needed by each query tile: the union of the block rows it overlaps."""
-    starts = np.arange(0, pattern.rows, tile)
-    first = starts // pattern.layout.query_block
-    last = (np.minimum(starts + tile, pattern.rows) - 1) // pattern.layout.query_block
-    cells = pattern._blocks
-    padded = np.vstack([cells, np.zeros((1, cells.shape[1]), dtype=np.bool_)])
-    bounds = np.stack([first, last + 1], axis=1).ravel()
-    unions = np.logical_or.reduceat(padded, bounds, axis=0)[::2]
-    return np.asarray(unions @ pattern._key_widths)
+        """Keys needed by each query tile; remembered, as searches ask for the same tile in several counts."""
+        known = self._widths_by_tile.get(tile)
+        if known is None:
+            starts = np.arange(0, self.rows, tile)
+            known = np.asarray(self.widths(starts, np.minimum(starts + tile, self.rows)))
+            self._widths_by_tile[tile] = known
+        return known
 
 
 def _for_each(count, *tiles: Counts) -> Counts:  # type: ignore[no-untyped-def]

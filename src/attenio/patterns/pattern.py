@@ -16,7 +16,7 @@ class Pattern(Protocol):
 
     Queries are cut into tiles of ``query_tile`` consecutive rows, the last one ragged. The keys a tile needs are the
     union of the keys its rows need, in ascending order; they are cut into tiles of ``key_tile`` of them. The counting
-    methods take integers or arrays of integers and broadcast.
+    methods take integers or arrays of integers and broadcast; integers give Python integers.
     """
 
     @property
@@ -39,6 +39,14 @@ class Pattern(Protocol):
     def touched_keys(self) -> int:
         """Keys that at least one row needs."""
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether every row needs every key."""
+
+    @property
+    def transposed(self) -> "Pattern":
+        """The same scores with rows and keys exchanged."""
+
     def key_loads(self, query_tile: Counts) -> Counts:
         """Keys read when every tile of queries reads the keys it needs: the sum over tiles of their unions."""
 
@@ -48,14 +56,32 @@ class Pattern(Protocol):
     def tile_rows(self, query_tile: Counts, key_tile: Counts) -> Counts:
         """Sum over query tiles of (rows in the tile) x (key tiles it meets)."""
 
+    def covered_scores(self, query_tile: Counts) -> Counts:
+        """Sum over query tiles of (rows in the tile) x (keys it needs): tile_rows with one key a tile."""
+
     def live_rows(self, query_tile: Counts) -> Counts:
         """Rows in query tiles that need at least one key."""
 
     def scores_beyond(self, resident: Counts) -> Counts:
         """Sum over rows of the scores past the first ``resident`` of that row."""
 
+    def widths(self, starts: Counts, stops: Counts) -> Counts:
+        """How many keys the rows from each start to its stop need."""
+
     def needed_keys(self, start: int, stop: int) -> NDArray[np.intp]:
         """The keys that rows ``start`` to ``stop`` need, ascending."""
 
     def required(self, start: int, stop: int, keys: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Which scores of rows ``start`` to ``stop`` with ``keys`` are required."""
+
+    @property
+    def key_load_floors(self) -> tuple[tuple[int, int, int], ...]:
+        """Triples (constant, area, lost): key_loads(a) is at least constant + area/a - lost*a for every a."""
+
+    @property
+    def kinks(self) -> tuple[int, ...] | None:
+        """Numbers x such that key_loads and live_rows are concave in the tile between x//i + 1 and x//(i-1), or None.
+
+        The pieces of all x together: a least value over a range of tiles is then at an end of the range or at some
+        x//i or x//i + 1. None when every tile has to be tried.
+        """

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from attenio.patterns.band import Band
 from attenio.patterns.pattern import Counts
-from attenio.patterns.sums import ceil_div, sum_clipped
+from attenio.patterns.sums import ceil_div, smaller, sum_clipped, where
 
 __all__ = ["PrefixedRequests"]
 
@@ -49,10 +49,38 @@ class PrefixedRequests:
         """Keys that at least one row needs."""
         return int(self.prefix + self.requests * self.own.touched_keys)
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether every row needs every key."""
+        return self.requests == 1 and bool(self.own.is_dense)
+
+    @property
+    def transposed(self) -> "PrefixedRequests":
+        """Not asked of stacked requests: they are only run with queries stationary."""
+        raise NotImplementedError("stacked requests are tiled by queries only")
+
+    @cached_property
+    def key_load_floors(self) -> tuple[tuple[int, int, int], ...]:
+        """Triples (constant, area, lost): key_loads(a) is at least constant + area/a - lost*a for every a."""
+        (constant, area, _), *_ = self.own.key_load_floors
+        shared = self.rows * self.prefix
+        # Tiles do not start with the request, but the band's first floor holds for samples at any offset.
+        spread = (self.requests * int(constant), shared + self.requests * int(area), 0)
+        return ((self.requests * int(self.own.touched_keys), shared, 0), spread)
+
+    @property
+    def kinks(self) -> tuple[int, ...] | None:
+        """As for bands where requests have no inner boundary, or there is one request; else every tile is tried."""
+        if self.own.rows == 1:
+            return (self.rows - 1,)
+        return self.own.kinks if self.requests == 1 else None
+
     def key_loads(self, query_tile: Counts) -> Counts:
         """Keys read when every tile of queries reads the keys it needs; tiles may span requests."""
         loads = ceil_div(self.rows, query_tile) * self.prefix + self.requests * self.own.touched_keys
-        starts = np.arange(self.requests) * self.own.rows
+        if self.own.rows == 1:
+            return loads
+        starts = np.arange(self.requests).astype(self._exact) * self.own.rows
         tile = np.asarray(query_tile)[..., None]
         first, last = starts // tile + 1, ceil_div(starts + self.own.rows, tile) - 1
         ends = sum_clipped(first, last, tile, self.own.shift + self.own.right - starts, self.own.keys)
@@ -66,20 +94,35 @@ class PrefixedRequests:
 
     def tile_rows(self, query_tile: Counts, key_tile: Counts) -> Counts:
         """Sum over query tiles of (rows in the tile) x (key tiles it meets)."""
-
-        def met(tile: int, width: int) -> int:
-            starts = np.arange(0, self.rows, tile)
-            heights = np.minimum(starts + tile, self.rows) - starts
-            widths = np.array(
-                [len(self.needed_keys(s, s + h)) for s, h in zip(starts.tolist(), heights.tolist(), strict=True)]
-            )
-            return int((heights * -(-widths // width)).sum())
-
         if np.ndim(query_tile) == 0 and np.ndim(key_tile) == 0:
-            return met(int(query_tile), int(key_tile))
+            return self._tile_rows(int(query_tile), int(key_tile))
         tiles, widths = np.broadcast_arrays(query_tile, key_tile)
-        flat = [met(int(t), int(w)) for t, w in zip(tiles.ravel(), widths.ravel(), strict=True)]
-        return np.array(flat, dtype=np.int64).reshape(tiles.shape)
+        flat = [self._tile_rows(int(t), int(w)) for t, w in zip(tiles.ravel(), widths.ravel(), strict=True)]
+        return np.array(flat, dtype=self._exact).reshape(tiles.shape)
+
+    def _tile_rows(self, tile: int, width: int) -> int:
+        starts = np.arange(0, self.rows, tile)
+        stops = np.minimum(starts + tile, self.rows)
+        met = ceil_div(self.widths(starts, stops), width)
+        return int(((stops - starts).astype(self._exact) * met).sum())
+
+    @property
+    def _exact(self) -> type:
+        """Integers that hold every count: machine words where they surely do, Python's own otherwise."""
+        return np.int64 if self.rows * self.keys < 2**62 else object
+
+    def widths(self, starts: Counts, stops: Counts) -> Counts:
+        """How many keys the rows from each start to its stop need."""
+        height = int(self.own.rows)
+        first, last = starts // height, (stops - 1) // height
+        head = self.own.widths(starts - first * height, smaller(stops - first * height, height))
+        tail = self.own.widths(0, stops - last * height)
+        spans = last - first
+        return self.prefix + head + where(spans > 0, tail + (spans - 1) * self.own.touched_keys, 0)
+
+    def covered_scores(self, query_tile: Counts) -> Counts:
+        """Sum over query tiles of (rows in the tile) x (keys it needs): tile_rows with one key a tile."""
+        return self.tile_rows(query_tile, 1)
 
     def live_rows(self, query_tile: Counts) -> Counts:
         """Rows in query tiles that need at least one key: all."""

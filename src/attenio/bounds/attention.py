@@ -1,0 +1,91 @@
+"""Every lower bound that applies to a workload, and the largest one that no execution can beat."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from attenio.bounds.compulsory import compulsory
+from attenio.bounds.epochs import Floats
+from attenio.bounds.fast_products import fast_product_words, fast_products
+from attenio.bounds.fused_epochs import fused_epoch_words, fused_epochs
+from attenio.bounds.lower_bound import LowerBound, Strength
+from attenio.bounds.one_shot import one_shot
+from attenio.bounds.operators import operator_by_operator
+from attenio.bounds.output_epochs import output_epoch_words, output_epochs
+from attenio.bounds.saha_ye import saha_ye
+from attenio.bounds.score_epochs import score_epoch_words, score_epochs
+from attenio.errors import InvalidInput
+from attenio.machine import Boundary, Machine
+from attenio.quantities import checked_count
+from attenio.workload import Workload
+
+__all__ = ["absolute_words", "bounds_for", "largest_absolute", "lower_bounds"]
+
+
+def bounds_for(workload: Workload, fast_words: int, *, units: int = 1) -> tuple[LowerBound, ...]:
+    """Every bound for a fast memory of this many words, the absolute ones first.
+
+    They hold for all heads and the whole batch together; a workload with ``heads=1, batch=1`` asks about one head.
+    ``units`` fast memories of that size may work side by side, exchanging words through slow memory only.
+
+    >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64), 8192)]
+    ... # doctest: +NORMALIZE_WHITESPACE
+    ['compulsory', 'score-epochs', 'output-epochs', 'fused-epochs', 'fast-products', 'one-shot',
+     'operator-by-operator', 'saha-ye']
+    """
+    checked_count("fast memory (words)", fast_words, most=2**60)
+    checked_count("units", units, most=2**20)
+    return (
+        compulsory(workload),
+        score_epochs(workload, fast_words, units=units),
+        output_epochs(workload, fast_words, units=units),
+        fused_epochs(workload, fast_words, units=units),
+        fast_products(workload, fast_words, units=units),
+        one_shot(workload, fast_words, units=units),
+        operator_by_operator(workload, fast_words, units=units),
+        saha_ye(workload, fast_words),
+    )
+
+
+def lower_bounds(workload: Workload, machine: Machine, *, boundary: Boundary | None = None) -> tuple[LowerBound, ...]:
+    """Every bound on the words that cross a boundary of a machine; the slowest one unless another is given.
+
+    >>> largest_absolute(lower_bounds(Workload(n=131072, d=64), Machine.with_fast_bytes(512 * 1024))).words
+    1073741824
+    """
+    chosen = boundary or machine.slowest_boundary
+    return bounds_for(workload, chosen.fast_words(workload.dtype), units=chosen.fast.units)
+
+
+def largest_absolute(bounds: Iterable[LowerBound]) -> LowerBound:
+    """The strongest bound that every legal execution obeys: the only kind a gap may be measured against."""
+    absolute = [bound for bound in bounds if bound.strength is Strength.ABSOLUTE]
+    if not absolute:
+        raise InvalidInput("none of the bounds given is absolute; pass all of lower_bounds(workload, machine)")
+    return max(absolute, key=lambda bound: bound.words)
+
+
+def absolute_words(
+    compulsory_words: Floats,
+    scores: Floats,
+    d: Floats,
+    value_dim: Floats,
+    fast_words: Floats,
+    units: Floats = 1.0,
+) -> Floats:
+    """The largest absolute bound at every point of a sweep: the same numbers as ``largest_absolute(bounds_for(...))``.
+
+    All arguments are floats or arrays of floats that broadcast. Whole words come back, as floats.
+
+    >>> absolute_words(np.array([1e3, 1e9]), 1e8, 64.0, 64.0, 65536.0).tolist()
+    [25000000.0, 1000000000.0]
+    """
+    return np.maximum.reduce(
+        np.broadcast_arrays(
+            compulsory_words,
+            score_epoch_words(scores, d, fast_words, units),
+            output_epoch_words(scores, d, value_dim, fast_words, units),
+            fused_epoch_words(scores, d, value_dim, fast_words, units),
+            fast_product_words(scores, d, fast_words, units),
+        )
+    )

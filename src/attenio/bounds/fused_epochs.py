@@ -1,0 +1,52 @@
+"""Fused epochs: in a small fast memory both products of attention have to be paid for."""
+
+import numpy as np
+
+from attenio.bounds.epochs import Floats, best_over_epochs, products_per_epoch
+from attenio.bounds.lower_bound import LowerBound, Strength
+from attenio.workload import Workload
+
+__all__ = ["fused_epoch_words", "fused_epochs"]
+
+
+def fused_epoch_words(scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0) -> Floats:
+    """The bound in whole words, for floats or arrays of floats."""
+
+    def leading(length: Floats) -> Floats:
+        budget = fast_words + length
+        weighted = np.sqrt(np.maximum(d * d - budget / 4.0, 0.0))  # the weight of a score product times d
+        words = length * (scores * (value_dim + weighted) / products_per_epoch(budget))
+        return np.where(budget <= 4.0 * d * d, words, 0.0)
+
+    lengths = (fast_words, np.floor(1.5 * fast_words), 2.0 * fast_words)
+    return best_over_epochs(lengths, leading, fast_words, units, free=scores)
+
+
+def fused_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:
+    """Both products count when the fast memory is small, even if scores may be recomputed.
+
+    Theorem: for 3M <= 4d², words >= 2 Z (dv + sqrt(d² - 3M/4))/sqrt(M) - Z - M; shorter epochs serve up to M = 2d².
+    Assumes: as output epochs, and a score occupies a word when it is used.
+    Regime: fast memory up to about d²; approaches 4 Z d/sqrt(M) for equal widths.
+    Proof: docs/theory/fused_epochs.md
+
+    >>> fused_epochs(Workload(n=1024, d=64), 256).words
+    15529417
+    """
+    words = fused_epoch_words(
+        float(workload.scores), float(workload.d), float(workload.value_dim), float(fast_words), float(units)
+    )
+    small = fast_words <= 2 * workload.d**2
+    return LowerBound(
+        theorem="fused-epochs",
+        words=int(words),
+        strength=Strength.ABSOLUTE,
+        regime="small fast memory: 2 Z (dv + √(d²-3M/4))/√M - Z - M" if small else "says nothing above 2d²",
+        citation="derived here, docs/theory/fused_epochs.md",
+        assumptions=(
+            "each score is a sum of d products of its own, and a word when it is used",
+            "each output is a sum of products p·v, rescaled by row factors at will",
+            "recomputation allowed",
+        ),
+        page="docs/theory/fused_epochs.md",
+    )

@@ -1,0 +1,41 @@
+"""One shot: what holds when no score is computed twice."""
+
+from attenio.bounds.epochs import Floats, product_epochs
+from attenio.bounds.lower_bound import LowerBound, Strength
+from attenio.workload import Workload
+
+__all__ = ["one_shot", "one_shot_words"]
+
+
+def one_shot_words(scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0) -> Floats:
+    """The bound in whole words, for floats or arrays of floats."""
+    return product_epochs(scores * (d + value_dim), fast_words, units, free=scores)
+
+
+def one_shot(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:
+    """Schedules that never recompute a score pay for both products at any size of fast memory.
+
+    Theorem: words >= 2 Z (d + dv)/sqrt(M) - Z - M.
+    Assumes: as fused epochs, and each product q·k is computed once.
+    Regime: strongest below M = (d + dv)²; there it touches Z (d + dv)²/M, the leading term of AttenIO's schedule.
+    Proof: docs/theory/one_shot.md
+
+    >>> one_shot(Workload(n=1024, d=64), 4096).words
+    3141632
+    """
+    d, value_dim = workload.d, workload.value_dim
+    words = one_shot_words(float(workload.scores), float(d), float(value_dim), float(fast_words), float(units))
+    small = fast_words <= (d + value_dim) ** 2
+    return LowerBound(
+        theorem="one-shot",
+        words=int(words),
+        strength=Strength.SCHEDULE,
+        regime="fast memory up to (d+dv)²: 2 Z (d+dv)/√M - Z - M" if small else "weak above (d+dv)²: see output-epochs",
+        citation="derived here, docs/theory/one_shot.md",
+        assumptions=(
+            "no score is recomputed: each product q·k is computed once",
+            "each score is a word when it is used",
+            "each output is a sum of products p·v, rescaled by row factors at will",
+        ),
+        page="docs/theory/one_shot.md",
+    )

@@ -1,0 +1,83 @@
+"""Output epochs: rows of queries and rows of outputs compete for the same fast memory."""
+
+import numpy as np
+
+from attenio.bounds.epochs import Floats, best_over_epochs, products_per_epoch
+from attenio.bounds.lower_bound import LowerBound, Strength
+from attenio.workload import Workload
+
+__all__ = ["output_epoch_words", "output_epochs", "output_products_per_epoch", "turning_budget"]
+
+
+def _from_held_scores(budget: Floats, value_dim: Floats) -> Floats:
+    """The most products p·v in an epoch whose probabilities all flow in."""
+    capped = np.sqrt(value_dim * value_dim + budget) - value_dim
+    uncapped = products_per_epoch(budget)
+    return np.where(budget <= 3.0 * value_dim * value_dim, uncapped, value_dim * capped * capped)
+
+
+def _from_fresh_scores(budget: Floats, d: Floats, value_dim: Floats) -> Floats:
+    """The most products p·v in an epoch whose probabilities are all computed in it."""
+    width = np.minimum(d, value_dim)
+    return width * (budget / (2.0 * (d + width))) ** 2
+
+
+def output_products_per_epoch(budget: Floats, d: Floats, value_dim: Floats) -> Floats:
+    """The most products p·v that an epoch with this many words can add to outputs."""
+    return np.maximum(_from_held_scores(budget, value_dim), _from_fresh_scores(budget, d, value_dim))
+
+
+def turning_budget(d: Floats, value_dim: Floats) -> Floats:
+    """The words of an epoch from which on it is better to compute scores afresh than to bring them in."""
+    narrow = 4.0 * d * (d + value_dim)
+    middle = 16.0 * d * value_dim - 8.0 * value_dim * np.sqrt(d * value_dim)
+    wide = (256.0 / 27.0) * d * d
+    return np.floor(np.where(value_dim <= d, narrow, np.where(9.0 * value_dim <= 16.0 * d, middle, wide)))
+
+
+def output_epoch_words(scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0) -> Floats:
+    """The bound in whole words, for floats or arrays of floats."""
+    turning = np.maximum(fast_words, turning_budget(d, value_dim) - fast_words)
+    return best_over_epochs(
+        (fast_words, np.floor(1.5 * fast_words), 2.0 * fast_words, turning),
+        lambda length: length * (scores * value_dim / output_products_per_epoch(fast_words + length, d, value_dim)),
+        fast_words,
+        units,
+    )
+
+
+def output_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:
+    """The floor under every fused schedule, recomputing ones included.
+
+    Theorem: with e = min(d, dv), words >= Z dv (d+e)²/(e M) once M >= 2d(d+dv) (for dv <= d), which is 4 Z d²/M for
+    equal widths; 2 Z dv/sqrt(M) - M for M <= dv²; in between the best of several epochs.
+    Assumes: scores as sums of products of their own, each output a sum of p·v; recomputation is allowed.
+    Regime: matches AttenIO's schedule to leading order for large fast memory.
+    Proof: docs/theory/output_epochs.md
+
+    >>> output_epochs(Workload(n=131072, d=64), 262144).words
+    1073741824
+    """
+    d, value_dim = workload.d, workload.value_dim
+    words = output_epoch_words(float(workload.scores), float(d), float(value_dim), float(fast_words), float(units))
+    if 2 * fast_words >= turning_budget(float(d), float(value_dim)):
+        regime = (
+            "large fast memory: 4 Z d²/M" if d == value_dim else "large fast memory: Z dv (d+e)²/(e M), e=min(d,dv)"
+        )
+    elif fast_words <= value_dim**2:
+        regime = "fast memory up to dv²: 2 Z dv/√M - M"
+    else:
+        regime = "between small and large fast memory: the best epoch"
+    return LowerBound(
+        theorem="output-epochs",
+        words=int(words),
+        strength=Strength.ABSOLUTE,
+        regime=regime,
+        citation="derived here, docs/theory/output_epochs.md",
+        assumptions=(
+            "each score is a sum of d products of its own",
+            "each output is a sum of products p·v, rescaled by row factors at will",
+            "recomputation allowed",
+        ),
+        page="docs/theory/output_epochs.md",
+    )

@@ -1,0 +1,49 @@
+"""Score epochs: obtaining the scores alone already forces loads."""
+
+import numpy as np
+
+from attenio.bounds.epochs import Floats, best_over_epochs
+from attenio.bounds.lower_bound import LowerBound, Strength
+from attenio.workload import Workload
+
+__all__ = ["score_epoch_words", "score_epochs", "scores_per_epoch"]
+
+
+def scores_per_epoch(budget: Floats, d: Floats) -> Floats:
+    """The most scores that can be completed when ``budget`` words flow into an epoch."""
+    return np.maximum(budget, budget * budget / (4.0 * d * d))
+
+
+def score_epoch_words(scores: Floats, d: Floats, fast_words: Floats, units: Floats = 1.0) -> Floats:
+    """The bound in whole words, for floats or arrays of floats."""
+    widest = np.maximum(fast_words, 4.0 * d * d - fast_words)
+    return best_over_epochs(
+        (fast_words, widest),
+        lambda length: length * (scores / scores_per_epoch(fast_words + length, d)),
+        fast_words,
+        units,
+    )
+
+
+def score_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:
+    """Whatever is done with the scores, computing them loads words.
+
+    Theorem: loads >= min(Z/2, Z d²/M). For M < 2d² also Z(1 - M/4d²) - (4d² - 2M).
+    Assumes: a score is a sum of d products of its own, in any order; recomputation is allowed.
+    Regime: tight for the scores alone from M = 2d² on; below that any bound on loads of this kind stays under Z.
+    Proof: docs/theory/score_epochs.md
+
+    >>> score_epochs(Workload(n=1024, d=8), 1024).words
+    65536
+    """
+    words = score_epoch_words(float(workload.scores), float(workload.d), float(fast_words), float(units))
+    large = fast_words >= 2 * workload.d**2
+    return LowerBound(
+        theorem="score-epochs",
+        words=int(words),
+        strength=Strength.ABSOLUTE,
+        regime="fast memory of at least 2d²: Z d²/M" if large else "fast memory below 2d²: between Z/2 and Z",
+        citation="derived here, docs/theory/score_epochs.md",
+        assumptions=("each score is a sum of d products of its own", "recomputation allowed"),
+        page="docs/theory/score_epochs.md",
+    )

@@ -1,0 +1,132 @@
+"""Named machines, and machines described in YAML files of the user's own.
+
+>>> machine_named("attenio-512k").levels[0].capacity_bytes
+524288
+"""
+
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+
+from attenio.catalogue.suggestions import did_you_mean
+from attenio.catalogue.yaml_fields import Section, sections_in
+from attenio.elements import ElementType
+from attenio.errors import InvalidInput
+from attenio.machine import Machine, MemoryLevel
+
+__all__ = ["machine_named", "machines", "machines_in_file"]
+
+_MACHINE_KEYS = ("name", "levels", "flops_per_s", "exponentials_per_s", "description", "source")
+_LEVEL_KEYS = ("name", "capacity_bytes", "bandwidth_bytes_per_s", "units")
+
+
+@lru_cache(maxsize=1)
+def machines() -> tuple[Machine, ...]:
+    """Every machine of the catalogue, in its order."""
+    text = resources.files("attenio.catalogue").joinpath("machines.yaml").read_text(encoding="utf-8")
+    return tuple(_machine(section, section.text("name")) for section in sections_in(text, "machines.yaml"))
+
+
+def machine_named(name: str) -> Machine:
+    """The machine with this name, in any case, or the one in this YAML file.
+
+    ``boards.yaml#small`` is the machine ``small`` of a file that lists several.
+    """
+    path, _, wanted = name.partition("#")
+    if Path(path).suffix.lower() in (".yaml", ".yml") or "/" in path or "\\" in path:
+        return _machine_in_file(path, wanted)
+    for machine in machines():
+        if machine.name == name.lower():
+            return machine
+    hint = did_you_mean(name, [machine.name for machine in machines()])
+    raise InvalidInput(
+        f"unknown machine {name!r}; {hint}'attenio machines' lists all, and a path ending in .yaml reads a file"
+    )
+
+
+def machines_in_file(path: str | Path) -> tuple[Machine, ...]:
+    """The machines that a YAML file describes; a machine without a name is called after the file."""
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InvalidInput(f"machine file {str(path)!r} does not exist; check the path") from None
+    except UnicodeDecodeError as problem:
+        raise InvalidInput(f"machine file {str(path)!r} is not UTF-8 text (byte {problem.start}); save it so") from None
+    except OSError as problem:
+        raise InvalidInput(f"machine file {str(path)!r} cannot be read: {problem.strerror}") from None
+    found = [(section, _machine(section, file.stem)) for section in sections_in(text, str(path))]
+    first: dict[str, int] = {}
+    for section, machine in found:
+        if machine.name in first:
+            raise section.error(
+                f"machine {machine.name} is described again (first on line {first[machine.name]}); rename one", "name"
+            )
+        first[machine.name] = section.key_lines.get("name", section.line)
+    return tuple(machine for _, machine in found)
+
+
+def _machine_in_file(path: str, wanted: str) -> Machine:
+    found = machines_in_file(path)
+    names = ", ".join(machine.name for machine in found)
+    if not wanted:
+        if len(found) == 1:
+            return found[0]
+        raise InvalidInput(
+            f"{path} describes {len(found)} machines ({names}); choose one, as in {path}#{found[0].name}"
+        )
+    for machine in found:
+        if machine.name.lower() == wanted.lower():
+            return machine
+    raise InvalidInput(f"{path} describes no machine {wanted!r}; it has {names}")
+
+
+def _machine(section: Section, default_name: str) -> Machine:
+    section.only(_MACHINE_KEYS)
+    section.required("levels")
+    name = section.text("name", default_name)
+    described = section.sections("levels")
+    levels = [_level(level) for level in described]
+    if len(levels) < 2:
+        raise section.error(f"levels lists {len(levels)}; give at least two, fastest first", "levels")
+    for source, level in zip(described, levels, strict=True):
+        if sum(other.name == level.name for other in levels) > 1:
+            raise source.error(f"two levels are called {level.name}; give each its own name", "name")
+    for source, level in zip(described[:-1], levels[:-1], strict=True):
+        if level.capacity_bytes is None:
+            raise source.error(f"level {level.name} has no capacity_bytes; only the slowest may lack one")
+    # A machine of the first levels alone fails exactly where the next level breaks the order: that is the line to name.
+    for count in range(2, len(levels) + 1):
+        try:
+            machine = Machine(
+                name=name,
+                levels=tuple(levels[:count]),
+                flops_per_s=_flops(section),
+                exponentials_per_s=section.rate("exponentials_per_s", "/s")
+                if "exponentials_per_s" in section
+                else None,
+                description=section.text("description"),
+                source=section.text("source"),
+            )
+        except InvalidInput as problem:
+            raise described[count - 1].error(str(problem)) from None
+    return machine
+
+
+def _level(section: Section) -> MemoryLevel:
+    section.only(_LEVEL_KEYS)
+    section.required("name")
+    return MemoryLevel(
+        name=section.text("name"),
+        capacity_bytes=section.size("capacity_bytes") if "capacity_bytes" in section else None,
+        bandwidth_bytes_per_s=section.rate("bandwidth_bytes_per_s", "B/s"),
+        units=section.count("units", most=2**20) if "units" in section else 1,
+    )
+
+
+def _flops(section: Section) -> dict[ElementType, float]:
+    if "flops_per_s" not in section:
+        return {}
+    rates = section.section("flops_per_s")
+    rates.only(tuple(element.value for element in ElementType))
+    return {ElementType.named(key): rate for key in rates if (rate := rates.rate(key, "FLOP/s")) is not None}

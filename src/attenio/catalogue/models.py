@@ -1,0 +1,156 @@
+"""Named models: the attention of one layer, as the model's authors state it.
+
+>>> model_named("llama-3-70b").workload(n=8192).group
+8
+>>> model_named("mistral-7b").workload(decode=True).mask
+SlidingWindow(width=4096, causal=True)
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+
+from attenio.catalogue.suggestions import did_you_mean
+from attenio.catalogue.yaml_fields import Section, sections_in
+from attenio.elements import ElementType
+from attenio.errors import InvalidInput
+from attenio.masks import Causal, Dense, Mask, SlidingWindow, mask_from_text
+from attenio.quantities import checked_count
+from attenio.workload import Workload
+
+__all__ = ["HeadShape", "Model", "model_named", "models"]
+
+_MODEL_KEYS = ("name", "layers", "context", "mask", "dtype", "scale", "prefill", "decode", "description", "source")
+_SHAPE_KEYS = ("heads", "kv_heads", "d", "value_dim")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadShape:
+    """Heads of one layer and their widths."""
+
+    heads: int
+    kv_heads: int
+    d: int
+    value_dim: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """What a model asks of attention in one of its layers.
+
+    ``decode`` differs from ``prefill`` only where a model computes the two differently (DeepSeek's latent attention).
+    ``context`` is the length used when none is asked for; ``scale`` is given where it is not 1/sqrt(d).
+    """
+
+    name: str
+    layers: int
+    prefill: HeadShape
+    decode: HeadShape
+    context: int | None
+    mask: Dense | Causal | SlidingWindow
+    dtype: ElementType
+    scale: float | None = None
+    description: str = ""
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        checked_count(f"layers of {self.name}", self.layers)
+        for shape in (self.prefill, self.decode):
+            # a workload checks heads and widths; one of a single key is the smallest that does
+            Workload(n=1, d=shape.d, value_dim=shape.value_dim, heads=shape.heads, kv_heads=shape.kv_heads)
+
+    def workload(
+        self,
+        *,
+        n: int | None = None,
+        queries: int | None = None,
+        keys: int | None = None,
+        batch: int = 1,
+        decode: bool = False,
+    ) -> Workload:
+        """One layer's attention over ``n`` positions (the model's own context when no length is given).
+
+        ``decode`` asks about one query per sequence against ``n`` keys.
+        """
+        length = n if n is not None else (keys if keys is not None else self.context)
+        if length is None:
+            raise InvalidInput(f"model {self.name} states no context length; give n")
+        keys = keys if keys is not None else length
+        if queries is None:
+            queries = 1 if decode else length
+        shape = self.decode if queries == 1 else self.prefill
+        return Workload(
+            n=n,
+            queries=queries,
+            keys=keys,
+            d=shape.d,
+            value_dim=shape.value_dim,
+            heads=shape.heads,
+            kv_heads=shape.kv_heads,
+            batch=batch,
+            mask=self._mask_over(keys),
+            dtype=self.dtype,
+            scale=self.scale,
+        )
+
+    def _mask_over(self, keys: int) -> Mask:
+        # until a sequence outgrows the window, every key up to the query is still inside it
+        if isinstance(self.mask, SlidingWindow) and self.mask.width >= keys:
+            return Causal() if self.mask.causal else Dense()
+        return self.mask
+
+
+@lru_cache(maxsize=1)
+def models() -> tuple[Model, ...]:
+    """Every model of the catalogue, in its order."""
+    text = resources.files("attenio.catalogue").joinpath("models.yaml").read_text(encoding="utf-8")
+    return tuple(_model(section) for section in sections_in(text, "models.yaml"))
+
+
+def model_named(name: str) -> Model:
+    """The model with this name, in any case, or the one a Hugging Face ``config.json`` (or its folder) describes."""
+    # A path is told from a name by its look, so that a mistyped name is never searched for on disk.
+    if name.lower().endswith(".json") or "/" in name or "\\" in name or name == ".":
+        from attenio.catalogue.model_config import model_from_config
+
+        return model_from_config(name)
+    for model in models():
+        if model.name == name.lower():
+            return model
+    hint = did_you_mean(name, [model.name for model in models()])
+    raise InvalidInput(f"unknown model {name!r}; {hint}'attenio models' lists all, and a path to config.json reads it")
+
+
+def _model(section: Section) -> Model:
+    section.only(_MODEL_KEYS)
+    for key in ("name", "layers", "context", "mask", "dtype", "prefill", "source"):
+        section.required(key)
+    prefill = _shape(section.section("prefill"))
+    mask = mask_from_text(section.text("mask"))
+    if not isinstance(mask, Dense | Causal | SlidingWindow):
+        raise section.error(f"mask {mask} depends on the input, not on the model; use dense, causal or window", "mask")
+    return Model(
+        name=section.text("name"),
+        layers=section.count("layers"),
+        prefill=prefill,
+        decode=_shape(section.section("decode")) if "decode" in section else prefill,
+        context=section.count("context"),
+        mask=mask,
+        dtype=ElementType.named(section.text("dtype")),
+        scale=float(section.text("scale")) if "scale" in section else None,
+        description=section.text("description"),
+        source=section.text("source"),
+    )
+
+
+def _shape(section: Section) -> HeadShape:
+    section.only(_SHAPE_KEYS)
+    for key in ("heads", "d"):
+        section.required(key)
+    heads, d = section.count("heads"), section.count("d")
+    return HeadShape(
+        heads=heads,
+        kv_heads=section.count("kv_heads") if "kv_heads" in section else heads,
+        d=d,
+        value_dim=section.count("value_dim") if "value_dim" in section else d,
+    )

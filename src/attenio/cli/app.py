@@ -1,0 +1,54 @@
+"""The commands, put together."""
+
+from importlib import metadata
+from typing import Annotated
+
+import typer
+
+from attenio.cli.bounds import bounds
+from attenio.cli.machines import machines
+from attenio.cli.models import models
+from attenio.cli.plan import plan
+from attenio.cli.report import report
+from attenio.cli.reproduce import reproduce
+from attenio.cli.run import run
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="attenio",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"attenio {metadata.version('attenio')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def attenio(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """How little data attention must move on a machine, and how to get there.
+
+    \b
+    Examples:
+      attenio plan --n 128K --d 64 --machine attenio-512k
+      attenio bounds --model llama-3-70b --machine h100
+      attenio run --n 1024 --mask causal --dataflow flash-attention-2
+      attenio report --out report.html
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+for command in (bounds, plan, run, machines, models, report, reproduce):
+    app.command()(command)

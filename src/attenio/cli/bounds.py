@@ -1,0 +1,33 @@
+"""``attenio bounds``: what any algorithm must move."""
+
+from attenio.cli.output import print_json, print_tables
+from attenio.cli.question import DEFAULT_N, AsJson, Question, asking
+
+__all__ = ["bounds"]
+
+
+@asking
+def bounds(question: Question, as_json: AsJson = False) -> None:
+    """Lower bounds on the words moved, with how literally each may be taken, what it assumes and where it is proven.
+
+    \b
+    Examples:
+      attenio bounds --n 128K --d 64
+      attenio bounds --n 8K --mask causal --fast-bytes 64KB
+      attenio bounds --model llama-3-70b --decode --machine h100 --json
+    """
+    from attenio.report import answer
+
+    found = answer(question.workload(DEFAULT_N), question.chosen_machine())
+    if as_json:
+        everything = found.to_json()
+        boundaries = [
+            {key: part[key] for key in ("boundary", "fast_words", "bound_words", "bound_theorem")}
+            for part in everything["boundaries"]
+        ]
+        kept = {key: everything[key] for key in ("workload", "machine", "fast_words", "lower_bounds")}
+        print_json({**kept, "boundaries": boundaries})
+        return
+    from attenio.report.tables import bounds_table
+
+    print_tables(bounds_table(found))

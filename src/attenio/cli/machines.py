@@ -1,0 +1,85 @@
+"""``attenio machines``: what the catalogue knows of machines."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attenio.cli.output import print_json, print_tables
+from attenio.cli.question import AsJson
+from attenio.machine import Machine
+from attenio.quantities import show_bytes
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["machines"]
+
+
+def machines(
+    name: Annotated[str | None, typer.Argument(help="One machine or YAML file, in full.", metavar="NAME|PATH")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the machines that --machine knows, or show one with its levels, rates and source.
+
+    \b
+    Examples:
+      attenio machines
+      attenio machines h100
+      attenio machines h100 --json > my-gpu.yaml     a file to start one's own from
+      attenio machines my-gpu.yaml                   check it
+    """
+    from attenio import catalogue
+
+    if name is None:
+        known = catalogue.machines()
+        if as_json:
+            print_json([_as_json(machine) for machine in known])
+        else:
+            from attenio.report.catalogue_tables import machines_table
+
+            print_tables(machines_table(known))
+        return
+    machine = catalogue.machine_named(name)
+    if as_json:
+        print_json(_as_json(machine))
+    else:
+        print_tables(*_in_full(machine))
+
+
+def _as_json(machine: Machine) -> dict[str, Any]:
+    """The machine under the keys of a machine file, so that one can be started from it."""
+    levels = [
+        {
+            "name": level.name,
+            "capacity_bytes": level.capacity_bytes,
+            "bandwidth_bytes_per_s": level.bandwidth_bytes_per_s,
+            "units": level.units,
+        }
+        for level in machine.levels
+    ]
+    return {
+        "name": machine.name,
+        "description": machine.description,
+        "source": machine.source,
+        "levels": levels,
+        "flops_per_s": {element.value: rate for element, rate in machine.flops_per_s.items()},
+        "exponentials_per_s": machine.exponentials_per_s,
+    }
+
+
+def _in_full(machine: Machine) -> "tuple[Table | str, ...]":
+    from rich.table import Table
+
+    levels = Table("level", "units", "holds, each", "rate to the level above", title=machine.name)
+    for level in machine.levels:
+        holds = "everything" if level.capacity_bytes is None else show_bytes(level.capacity_bytes)
+        levels.add_row(level.name, f"{level.units:,}", holds, _rate(level.bandwidth_bytes_per_s))
+    rates = [f"{element.value} {rate / 1e12:,.4g} TFLOP/s" for element, rate in machine.flops_per_s.items()]
+    if machine.exponentials_per_s is not None:
+        rates.append(f"exponentials {machine.exponentials_per_s / 1e9:,.5g} G/s")
+    lines = (", ".join(rates), machine.description, f"Source: {machine.source}" if machine.source else "")
+    return (levels, *(line for line in lines if line))
+
+
+def _rate(bytes_per_s: float | None) -> str:
+    return "-" if bytes_per_s is None else f"{bytes_per_s / 1e9:,.5g} GB/s"

@@ -1,0 +1,70 @@
+"""What a command line ends with: an exit status, and on any mistake one line that says what to do."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from attenio.catalogue.suggestions import did_you_mean
+from attenio.errors import AttenioError
+
+__all__ = ["outcome_of"]
+
+DONE, MISTAKE, BROKEN_PIPE, STOPPED = 0, 2, 1, 130
+
+
+def outcome_of(arguments: Sequence[str] | None) -> int:
+    """Run the application; nothing it raises on purpose, and no mistake in the arguments, ends in a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal without Unicode gets a question mark in place of µ, not an error.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    try:
+        from attenio.cli.app import app
+
+        status = app(args=arguments, prog_name="attenio", standalone_mode=False)
+        sys.stdout.flush()
+    except AttenioError as problem:
+        return _say(str(problem), MISTAKE)
+    except KeyboardInterrupt:
+        return _stopped()
+    except BrokenPipeError:
+        return _reader_left()
+    except Exception as problem:
+        # Typer raises its own copies of Click's exceptions in some versions and Click's in others; they agree on names.
+        if type(problem).__name__ == "Abort":
+            return _stopped()
+        if hasattr(problem, "format_message"):
+            return _say(_usage_message(problem), MISTAKE)
+        raise
+    return _stopped() if status == STOPPED else status if isinstance(status, int) else DONE
+
+
+def _say(message: str, status: int) -> int:
+    line = "".join(character if character.isprintable() else " " for character in " ".join(message.split()))
+    print(f"attenio: {line}", file=sys.stderr)
+    return status
+
+
+def _stopped() -> int:
+    return _say("stopped; nothing half-written was left behind", STOPPED)
+
+
+def _reader_left() -> int:
+    # Python flushes stdout once more when it exits; pointing it nowhere keeps that quiet.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return BROKEN_PIPE
+
+
+def _usage_message(problem: Any) -> str:
+    context = getattr(problem, "ctx", None)
+    help_line = f"'{context.command_path} --help' explains" if context is not None else "'attenio --help' explains"
+    if hasattr(problem, "option_name") and context is not None and type(problem).__name__ == "NoSuchOption":
+        known = [name for parameter in context.command.params for name in parameter.opts if name.startswith("--")]
+        return f"unknown option {problem.option_name}; {did_you_mean(problem.option_name, known)}{help_line}"
+    message = str(problem.format_message()).strip().rstrip(".")
+    if message.startswith("No such command") and context is not None:
+        name = message.split("'")[1]
+        commands = list(context.command.commands)
+        return f"unknown command {name!r}; {did_you_mean(name, commands)}commands are {', '.join(commands)}"
+    return f"{message[:1].lower()}{message[1:]}; {help_line}"

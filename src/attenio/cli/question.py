@@ -1,0 +1,174 @@
+"""What is asked about: the options that describe a workload and a machine, said once for every command."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from attenio.catalogue import machine_named, model_named
+from attenio.errors import InvalidInput
+from attenio.machine import Machine
+from attenio.masks import Documents, mask_from_text
+from attenio.quantities import parse_bytes, parse_count
+from attenio.workload import Workload
+
+__all__ = ["DEFAULT_N", "AsJson", "DataflowName", "Question", "asking"]
+
+DEFAULT_MACHINE = "attenio-512k"
+DEFAULT_D = 64
+DEFAULT_N = 131072
+
+
+def _option(help: str, metavar: str, *names: str, panel: str = "Workload") -> Any:
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel, show_default=False)
+
+
+DataflowName = Annotated[
+    str | None,
+    _option(
+        "Only this one: standard, flat, flash-attention-1, flash-attention-2, attenio, square-tiling, ...",
+        "NAME",
+        panel="Plan",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value instead of tables.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """The options as typed; numbers are text here because 128K and 512KB are numbers too."""
+
+    n: Annotated[
+        str | None,
+        _option("Queries and keys of a sequence, such as 4096 or 128K, the default (1K to run).", "COUNT", "--n"),
+    ] = None
+    queries: Annotated[str | None, _option("Queries, where they are not as many as the keys.", "COUNT")] = None
+    keys: Annotated[str | None, _option("Keys, where they are not as many as the queries.", "COUNT")] = None
+    d: Annotated[str | None, _option("Width of a head's queries and keys (default 64).", "COUNT", "--d")] = None
+    value_dim: Annotated[str | None, _option("Width of a head's values (default: as --d).", "COUNT")] = None
+    heads: Annotated[str | None, _option("Query heads (default 1).", "COUNT")] = None
+    kv_heads: Annotated[
+        str | None, _option("KV heads, shared by groups of query heads (default: as --heads).", "COUNT")
+    ] = None
+    batch: Annotated[str | None, _option("Sequences (default 1).", "COUNT")] = None
+    mask: Annotated[
+        str | None,
+        _option("dense, causal, window:4096, documents:1024,512, prefix:8K or block-sparse:layout.npy:64.", "MASK"),
+    ] = None
+    dtype: Annotated[str | None, _option("fp32, fp16, bf16 or fp8 (default fp16).", "TYPE")] = None
+    accumulator: Annotated[str | None, _option("Type of sums and scores; without it each takes one word.", "TYPE")] = (
+        None
+    )
+    scale: Annotated[float | None, _option("Factor on the scores (default 1/sqrt(d)).", "NUMBER")] = None
+    model: Annotated[
+        str | None, _option("Shapes of a model by name, or of a config.json; other options override it.", "NAME|PATH")
+    ] = None
+    decode: Annotated[bool, typer.Option("--decode", help="One query per sequence.", rich_help_panel="Workload")] = (
+        False
+    )
+    machine: Annotated[
+        str | None,
+        _option(f"A machine by name, or a YAML file (default {DEFAULT_MACHINE}).", "NAME|PATH", panel="Machine"),
+    ] = None
+    fast_bytes: Annotated[
+        str | None,
+        _option("In place of --machine: this much fast memory, such as 512KB.", "SIZE", panel="Machine"),
+    ] = None
+
+    def workload(self, default_n: int, *, executed: bool = False) -> Workload:
+        """The workload asked about.
+
+        Without a length it is the model's context, or ``default_n``; when it will be ``executed``, at most that.
+        """
+        if self.model is None:
+            return self._plain_workload(default_n)
+        model = model_named(self.model)
+        n = self._count("n")
+        if n is None and self.queries is None and self.keys is None:
+            n = self._documents_length()
+        if n is None and self.keys is None:
+            context = model.context or default_n
+            n = min(context, default_n) if executed else context
+        batch = self._count("batch")
+        base = model.workload(
+            n=n,
+            queries=self._queries(),
+            keys=self._count("keys"),
+            batch=1 if batch is None else batch,
+            decode=self.decode,
+        )
+        return replace(base, **self._changes(base))
+
+    def chosen_machine(self) -> Machine:
+        """The machine asked about."""
+        if self.fast_bytes is None:
+            return machine_named(DEFAULT_MACHINE if self.machine is None else self.machine)
+        if self.machine is not None:
+            raise InvalidInput(
+                f"--machine {self.machine} and --fast-bytes {self.fast_bytes} both say how much fast memory there is;"
+                " choose one, or describe the machine in a YAML file"
+            )
+        return Machine.with_fast_bytes(parse_bytes(self.fast_bytes, "fast-bytes"))
+
+    def _plain_workload(self, default_n: int) -> Workload:
+        given = {name: self._count(name) for name in ("n", "keys", "d", "value_dim", "heads", "kv_heads", "batch")}
+        known: dict[str, Any] = {"d": DEFAULT_D} | {name: count for name, count in given.items() if count is not None}
+        if "n" not in known and not ("keys" in known and self._queries() is not None):
+            known["n"] = known["keys"] if "keys" in known else self._documents_length() or default_n
+        return Workload(
+            queries=self._queries(),
+            mask=mask_from_text("dense" if self.mask is None else self.mask),
+            dtype="fp16" if self.dtype is None else self.dtype,
+            accumulator=self.accumulator,
+            scale=self.scale,
+            **known,
+        )
+
+    def _changes(self, base: Workload) -> dict[str, Any]:
+        """What other options override of a model; widths or heads that were equal stay equal."""
+        given: dict[str, Any] = {name: self._count(name) for name in ("d", "value_dim", "heads", "kv_heads")}
+        if base.value_dim == base.d and given["value_dim"] is None:
+            given["value_dim"] = given["d"]
+        if base.kv_heads == base.heads and given["kv_heads"] is None:
+            given["kv_heads"] = given["heads"]
+        given["mask"] = None if self.mask is None else mask_from_text(self.mask)
+        given |= {"dtype": self.dtype, "accumulator": self.accumulator, "scale": self.scale}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _queries(self) -> int | None:
+        queries = self._count("queries")
+        if self.decode and queries not in (None, 1):
+            raise InvalidInput(f"--decode asks about one query but --queries says {queries:,}; leave one of them out")
+        return 1 if self.decode else queries
+
+    def _documents_length(self) -> int | None:
+        mask = None if self.mask is None else mask_from_text(self.mask)
+        return sum(mask.lengths) if isinstance(mask, Documents) else None
+
+    def _count(self, name: str) -> int | None:
+        text = getattr(self, name)
+        return None if text is None else parse_count(text, name)
+
+
+def asking(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of ``Question``; it receives them as its first argument."""
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    hints = get_type_hints(Question, include_extras=True)
+    shared = [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+        )
+        for field in fields(Question)
+    ]
+
+    @functools.wraps(command)
+    def with_options(**options: Any) -> None:
+        asked = Question(**{field.name: options.pop(field.name) for field in fields(Question)})
+        command(asked, **options)
+
+    keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+    with_options.__signature__ = inspect.Signature([*shared, *keyword_only])  # type: ignore[attr-defined]
+    return with_options

@@ -1,0 +1,41 @@
+"""``attenio report``: everything about one workload on one machine, as a page with plots."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attenio.cli.output import print_json, print_tables, progress_bar
+from attenio.cli.question import DEFAULT_N, AsJson, Question, asking
+
+__all__ = ["report"]
+
+
+@asking
+def report(
+    question: Question,
+    out: Annotated[Path, typer.Option(help="The page to write; it needs no network.", metavar="PATH")] = Path(
+        "report.html"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """Write a self-contained page: words against fast memory and against n, a roofline, and every gap; print the plan.
+
+    \b
+    Examples:
+      attenio report
+      attenio report --n 32K --d 128 --machine h100 --out h100.html
+      attenio report --model mistral-7b --n 32K --machine a100 --json
+    """
+    from attenio.report import answer, write_report
+
+    workload, machine = question.workload(DEFAULT_N), question.chosen_machine()
+    found = answer(workload, machine)
+    with progress_bar("drawing the report") as progress:
+        written = write_report(out, workload, machine, progress=progress)
+    if as_json:
+        print_json({**found.to_json(), "report": str(written)})
+        return
+    from attenio.report.tables import plan_tables
+
+    print_tables(plan_tables(found), f"\nThe plots are in {written}")

@@ -1,0 +1,145 @@
+"""``attenio run``: a plan executed on a memory that counts every word."""
+
+import math
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attenio.cli.output import print_json, print_tables, progress_bar
+from attenio.cli.question import AsJson, DataflowName, Question, asking
+from attenio.errors import InvalidInput
+from attenio.quantities import parse_count
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from attenio.dataflows import NestedRun, Run
+    from attenio.planning.plan import Tiles
+    from attenio.report import Answer
+
+__all__ = ["run"]
+
+# A run does all the arithmetic in NumPy, tile by tile: this many positions take seconds.
+EXECUTED_N = 1024
+
+
+@asking
+def run(
+    question: Question,
+    dataflow: DataflowName = None,
+    tiles: Annotated[
+        str | None, typer.Option(help="Tiles of your own, with --dataflow: query_tile=64,key_tile=1.", metavar="TILES")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random inputs.", min=0)] = 0,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write every load, store and step to this file, one JSON object a line.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Execute a plan on real numbers, in a fast memory that refuses to overflow and counts every word.
+
+    Without a length, sequences have 1,024 positions. On a machine of more than two levels, and unless a dataflow is
+    named, the plan nested over all of them is executed too.
+
+    \b
+    Examples:
+      attenio run --n 1024 --d 64 --fast-bytes 64KB
+      attenio run --n 1000 --mask causal --dataflow flash-attention-2 --json
+      attenio run --n 512 --dataflow attenio --tiles query_tile=100,key_tile=1
+      attenio run --n 64 --d 8 --machine toy-1k-words --trace trace.jsonl
+    """
+    from attenio.dataflows import execute
+
+    found = _planned(question, dataflow, tiles)
+    begin = time.perf_counter()
+    with progress_bar(f"running {found.plan.dataflow.value}") as progress:
+        done = execute(found.plan, seed=seed, record=trace is not None, progress=progress)
+    seconds = time.perf_counter() - begin
+    nested = None
+    if found.nested is not None and dataflow is None:
+        with progress_bar("running nested over all levels") as progress:
+            nested = execute(found.nested, seed=seed, progress=progress)
+    if trace is not None:
+        from attenio.cli.trace_file import write_trace
+
+        write_trace(trace, done.trace.events)
+    if as_json:
+        print_json(_as_json(found, done, nested, seed=seed, seconds=seconds))
+        return
+    from attenio.report.tables import run_table
+
+    parts = [run_table(done, found)] if nested is None else [run_table(done, found), _nested_table(found, nested)]
+    print_tables(*parts)
+
+
+def tiles_from_text(text: str) -> "Tiles":
+    """Tiles as people write them: ``query_tile=64,key_tile=1``."""
+    from attenio.planning.plan import Tiles
+
+    sizes: list[tuple[str, int]] = []
+    for part in text.split(","):
+        name, equals, size = (piece.strip() for piece in part.partition("="))
+        if not equals or not name:
+            raise InvalidInput(f"tiles are {text!r}; write name=size pairs such as query_tile=64,key_tile=1")
+        if name in dict(sizes):
+            raise InvalidInput(f"{name} is given twice in tiles {text!r}; keep one")
+        sizes.append((name, parse_count(size, name)))
+    return Tiles(tuple(sizes))
+
+
+def _planned(question: Question, dataflow: str | None, tiles: str | None) -> "Answer":
+    from attenio.planning import plan_with
+    from attenio.report import answer
+
+    workload, machine = question.workload(EXECUTED_N, executed=True), question.chosen_machine()
+    if tiles is not None and dataflow is None:
+        raise InvalidInput("--tiles are those of one dataflow; name it with --dataflow")
+    given = (
+        None if tiles is None or dataflow is None else plan_with(workload, machine, dataflow, tiles_from_text(tiles))
+    )
+    found = answer(workload, machine, dataflow=dataflow)
+    return found if given is None else replace(found, plan=given)
+
+
+def _as_json(found: "Answer", done: "Run", nested: "NestedRun | None", *, seed: int, seconds: float) -> dict[str, Any]:
+    counted = {
+        "moved_words": done.moved_words,
+        "peak_words": done.peak_words,
+        "max_abs_error": _finite(done.max_abs_error),
+    }
+    value = {**found.to_json(), **counted, "run": {**counted, "seed": seed, "seconds": seconds}}
+    if nested is not None:
+        value["nested_run"] = {
+            "boundaries": [
+                {"boundary": boundary.name, "moved_words": moved, "predicted_words": predicted, "peak_words": peak}
+                for boundary, moved, predicted, peak in zip(
+                    found.machine.boundaries,
+                    nested.moved_words,
+                    nested.plan.moved_words,
+                    nested.peak_words,
+                    strict=True,
+                )
+            ],
+            "max_abs_error": _finite(nested.max_abs_error),
+        }
+    return value
+
+
+def _finite(error: float) -> float | None:
+    return error if math.isfinite(error) else None
+
+
+def _nested_table(found: "Answer", nested: "NestedRun") -> "RenderableType":
+    from rich.table import Table
+
+    table = Table("boundary", title="Nested over all levels", title_justify="left")
+    for heading in ("predicted (words)", "counted (words)", "peak (words)"):
+        table.add_column(heading, justify="right")
+    rows = zip(found.machine.boundaries, nested.plan.moved_words, nested.moved_words, nested.peak_words, strict=True)
+    for boundary, *counts in rows:
+        table.add_row(boundary.name, *(f"{count:,}" for count in counts))
+    table.caption = f"largest error against float64: {nested.max_abs_error:.3g}"
+    return table

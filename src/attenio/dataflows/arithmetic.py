@@ -1,0 +1,72 @@
+"""The arithmetic every dataflow shares: products in single precision, intermediates rounded to the accumulator type.
+
+Without an accumulator type (the word model) intermediates are float32. With one, every intermediate is rounded to it
+whenever a step has computed it, and saturates at its largest finite value instead of overflowing, so that no
+difference of infinities can make NaN. A masked score is -inf in every type, a flag rather than a number: fp8 has no
+infinity of its own.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attenio.elements import ElementType
+from attenio.memory.matrix import Values
+from attenio.workload import Workload
+
+__all__ = ["Arithmetic"]
+
+_LARGEST = {
+    ElementType.FP32: 3.4028234663852886e38,
+    ElementType.FP16: 65504.0,
+    ElementType.BF16: 3.3895313892515355e38,
+    ElementType.FP8: 448.0,
+}
+
+# Below this, products and sums of a run stay finite in float32 whatever their order.
+_SAFE = 1e37
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arithmetic:
+    """How one run multiplies, adds and rounds.
+
+    ``wide`` says that a product may leave the range of float32: it is then taken in float64 and saturated.
+    """
+
+    scale: float
+    accumulator: ElementType
+    wide: bool
+
+    @classmethod
+    def of(cls, workload: Workload, q: Values, k: Values, v: Values) -> "Arithmetic":
+        """The arithmetic for a workload on these inputs."""
+        accumulator = ElementType.FP32 if workload.accumulator is None else workload.accumulator
+        largest_q, largest_k, largest_v = (float(np.abs(x).max()) for x in (q, k, v))
+        scale = workload.softmax_scale
+        scores = largest_q * largest_k * workload.d * max(abs(scale), 1.0)
+        wide = max(scores, largest_q * abs(scale), largest_v * workload.keys) > _SAFE
+        return cls(scale=scale, accumulator=accumulator, wide=wide)
+
+    def keep(self, values: Values) -> None:
+        """Round intermediates in place, as keeping them in the accumulator type does."""
+        if self.accumulator is ElementType.FP32 and not self.wide:
+            return
+        masked = np.isneginf(values)
+        largest = _LARGEST[self.accumulator]
+        values[...] = self.accumulator.rounded(np.clip(values, -largest, largest))
+        values[masked] = -np.inf
+
+    def add_product(self, total: Values, left: Values, right: Values, factor: float = 1.0) -> None:
+        """total += factor * left @ right, kept in the accumulator type."""
+        if self.wide:
+            exact = total + factor * (left.astype(np.float64) @ right.astype(np.float64))
+            largest = _LARGEST[ElementType.FP32]
+            total[...] = np.clip(exact, -largest, largest)
+        else:
+            # a rank-1 product is a broadcast; matmul would go through a slower path for it
+            product = left * right if left.shape[1] == 1 else left @ right
+            if factor != 1.0:
+                product *= np.float32(factor)
+            total += product
+        self.keep(total)

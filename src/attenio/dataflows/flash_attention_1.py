@@ -1,0 +1,136 @@
+"""FlashAttention-1: keys and values stationary, outputs read and written again for every key tile [FA].
+
+    for each tile j of key_tile keys that some row needs:
+        load its needed K_j and V_j
+        for each head of the group, each tile i of query_tile of the rows that need a key of j:
+            load Q_i
+            load (O_i, max, sum) of rows visited before; 0, -inf, 0 for the others
+            S = scale Q_i K_j^T;  P, max, sum, rescale = online softmax of S;  O_i = rescale O_i + P V_j
+            store (O_i, max, sum) of rows that will be visited again; O_i / sum of the others
+    store zeros for rows that need no key
+
+Keys and values are read once for all heads that share them. Key tiles lie on the grid 0, key_tile, 2 key_tile, ...
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.dataflows.online_softmax import OnlineSoftmax, add_scores
+from attenio.dataflows.problem import Problem
+from attenio.memory import FastMemory, SlowArray, Tile
+from attenio.memory.indices import as_array, compact
+from attenio.patterns import Pattern
+from attenio.planning.plan import Tiles
+
+__all__ = ["flash_attention_1"]
+
+Positions = NDArray[np.intp]
+
+# Booleans of a mask looked at together.
+_MASK_AT_ONCE = 2**22
+
+
+def flash_attention_1(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
+    """Run the heads of one group of one sequence."""
+    pattern, depth, width = problem.pattern, problem.depth, problem.width
+    a, b = min(tiles["query_tile"], pattern.rows), min(tiles["key_tile"], pattern.keys)
+    visits = _visits(pattern, b)
+    first, last = visits.argmax(axis=1), visits.shape[1] - 1 - visits[:, ::-1].argmax(axis=1)
+    state = _State(problem)
+    with (
+        fast.buffer("K", b, depth) as K_buffer,
+        fast.buffer("V", b, width) as V_buffer,
+        fast.buffer("Q", a, depth) as Q_buffer,
+        fast.scratch("O", a, width) as O_buffer,
+        OnlineSoftmax(fast, problem.arithmetic, a) as softmax,
+        fast.scratch("S", a, b) as S_buffer,
+    ):
+        for j in range(visits.shape[1]):
+            needing = np.flatnonzero(visits[:, j])
+            if len(needing):
+                touched = compact(_touched(pattern, needing, np.arange(j * b, min((j + 1) * b, pattern.keys))))
+                with K_buffer.holding(problem.K, touched) as K_j, V_buffer.holding(problem.V, touched) as V_j:
+                    for head, positions in _row_tiles(problem.group, needing, a):
+                        rows = compact(head * pattern.rows + positions)
+                        with Q_buffer.holding(problem.Q, rows) as Q_i:
+                            softmax.begin(rows)
+                            O_i = O_buffer.zeros(rows, problem.V.columns)
+                            state.resume(fast, softmax, O_i, np.flatnonzero(first[positions] < j))
+                            S = S_buffer.zeros(rows, touched)
+                            add_scores(fast, problem.arithmetic, S, Q_i, K_j)
+                            P = softmax.absorb(S, ~_required(pattern, positions, as_array(touched)))
+                            softmax.accumulate(O_i, P, V_j)
+                            state.leave(fast, softmax, O_i, last[positions] == j)
+            problem.advance(min(b, pattern.keys - j * b))
+        for head, positions in _row_tiles(problem.group, np.flatnonzero(~visits.any(axis=1)), a):
+            fast.store(O_buffer.zeros(compact(head * pattern.rows + positions), problem.V.columns), problem.O)
+
+
+class _State:
+    """Outputs, maxima and sums of rows between two visits, in slow memory."""
+
+    def __init__(self, problem: Problem) -> None:
+        rows = problem.group * problem.pattern.rows
+        self._problem = problem
+        self._output = problem.spilled("partial O", rows, problem.width)
+        self._max, self._sum = problem.spilled("max", rows, 1), problem.spilled("sum", rows, 1)
+
+    def resume(self, fast: FastMemory, softmax: OnlineSoftmax, O_i: Tile, later: NDArray[np.intp]) -> None:
+        """Load the state of the rows ``later`` of a tile, which have been visited before."""
+        for source, tile in self._pairs(softmax, O_i):
+            if len(later):
+                fast.load(source, tile, _rows(tile)[later], at=later)
+
+    def leave(self, fast: FastMemory, softmax: OnlineSoftmax, O_i: Tile, done: NDArray[np.bool_]) -> None:
+        """Store the output of the rows that are done and the state of the others."""
+        again = np.flatnonzero(~done)
+        if len(again):
+            for target, tile in self._pairs(softmax, O_i):
+                fast.store(tile, target, _rows(tile)[again], at=again)
+        finished = np.flatnonzero(done)
+        if len(finished):
+            softmax.normalise(O_i)
+            fast.store(O_i, self._problem.O, _rows(O_i)[finished], at=finished)
+
+    def _pairs(self, softmax: OnlineSoftmax, O_i: Tile) -> list[tuple[SlowArray, Tile]]:
+        return [(self._output, O_i), (self._max, softmax.max), (self._sum, softmax.sum)]
+
+
+def _rows(tile: Tile) -> Positions:
+    return as_array(tile.rows)
+
+
+def _visits(pattern: Pattern, key_tile: int) -> NDArray[np.bool_]:
+    """Which key tiles (columns) hold a key that a position (row) needs."""
+    keys, starts = np.arange(pattern.keys), np.arange(0, pattern.keys, key_tile)
+    height = max(1, _MASK_AT_ONCE // pattern.keys)
+    return np.concatenate(
+        [
+            np.logical_or.reduceat(pattern.required(top, min(top + height, pattern.rows), keys), starts, axis=1)
+            for top in range(0, pattern.rows, height)
+        ]
+    )
+
+
+def _touched(pattern: Pattern, positions: Positions, keys: Positions) -> Positions:
+    """Those of the keys that one of the positions needs."""
+    height = max(1, _MASK_AT_ONCE // len(keys))
+    touched = np.zeros(len(keys), dtype=np.bool_)
+    for top in range(0, len(positions), height):
+        touched |= _required(pattern, positions[top : top + height], keys).any(axis=0)
+    return keys[touched]
+
+
+def _required(pattern: Pattern, positions: Positions, keys: Positions) -> NDArray[np.bool_]:
+    """Which scores are required, for ascending positions that may have gaps."""
+    stretches = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)
+    return np.concatenate([pattern.required(int(part[0]), int(part[-1]) + 1, keys) for part in stretches])
+
+
+def _row_tiles(group: int, positions: Positions, tile: int) -> Iterator[tuple[int, Positions]]:
+    """For each head of the group, the positions in tiles."""
+    for head in range(group):
+        for start in range(0, len(positions), tile):
+            yield head, positions[start : start + tile]

@@ -1,0 +1,48 @@
+"""FlashAttention-2: queries and outputs stationary, a tile of keys and its values resident together [FA2].
+
+    for each tile i of query_tile rows:
+        load Q_i; O_i, max, sum = 0, -inf, 0
+        for each run j of key_tile keys that the tile needs:
+            load K_j and V_j
+            S = scale Q_i K_j^T
+            P, max, sum, rescale = online softmax of S
+            O_i = rescale O_i + P V_j
+        store O_i / sum
+
+It moves what AttenIO's order moves with the same tiles; holding K_j and V_j side by side leaves less room for queries.
+"""
+
+from attenio.dataflows.online_softmax import OnlineSoftmax, add_scores
+from attenio.dataflows.problem import Problem, key_runs
+from attenio.memory import FastMemory
+from attenio.planning.plan import Tiles
+
+__all__ = ["flash_attention_2"]
+
+
+def flash_attention_2(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
+    """Run one head of one sequence."""
+    Q, K, V, depth, width = problem.Q, problem.K, problem.V, problem.depth, problem.width
+    a = min(tiles["query_tile"], problem.pattern.rows)
+    b = min(tiles["key_tile"], problem.pattern.keys)
+    with (
+        fast.buffer("Q", a, depth) as Q_buffer,
+        fast.scratch("O", a, width) as O_buffer,
+        OnlineSoftmax(fast, problem.arithmetic, a) as softmax,
+        fast.scratch("S", a, b) as S_buffer,
+        fast.buffer("K", b, depth) as K_buffer,
+        fast.buffer("V", b, width) as V_buffer,
+    ):
+        for rows in problem.query_tiles(a):
+            softmax.begin(rows)
+            O_i = O_buffer.zeros(rows, V.columns)
+            if len(needed := problem.pattern.needed_keys(rows.start, rows.stop)):
+                with Q_buffer.holding(Q, rows) as Q_i:
+                    for keys, hidden in key_runs(problem.pattern, rows, b, needed):
+                        with K_buffer.holding(K, keys) as K_j, V_buffer.holding(V, keys) as V_j:
+                            S = S_buffer.zeros(rows, keys)
+                            add_scores(fast, problem.arithmetic, S, Q_i, K_j)
+                            P = softmax.absorb(S, hidden)
+                            softmax.accumulate(O_i, P, V_j)
+            softmax.normalise(O_i)
+            fast.store(O_i, problem.O)

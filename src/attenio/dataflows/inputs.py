@@ -1,0 +1,87 @@
+"""Inputs of a run: random ones, or the caller's, checked and rounded to the element type."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from attenio.elements import ElementType
+from attenio.errors import InvalidInput
+from attenio.masks import SharedPrefix
+from attenio.workload import Workload
+
+__all__ = ["Inputs", "checked_inputs", "random_inputs"]
+
+
+class Inputs(NamedTuple):
+    """Queries, keys and values as (batch, heads, rows, width) arrays; k and v have one head per KV head."""
+
+    q: NDArray[np.float32]
+    k: NDArray[np.float32]
+    v: NDArray[np.float32]
+
+
+def _shapes(workload: Workload) -> dict[str, tuple[int, int, int, int]]:
+    return {
+        "q": (workload.batch, workload.heads, workload.queries, workload.d),
+        "k": (workload.batch, workload.kv_heads, workload.keys, workload.d),
+        "v": (workload.batch, workload.kv_heads, workload.keys, workload.value_dim),
+    }
+
+
+def random_inputs(workload: Workload, seed: int = 0) -> Inputs:
+    """Normal random inputs, rounded to the element type; a shared prefix is the same in every request.
+
+    >>> random_inputs(Workload(n=8, d=2, heads=4, kv_heads=2)).k.shape
+    (1, 2, 8, 2)
+    """
+    draw = np.random.default_rng(seed)
+    arrays = Inputs(*(draw.standard_normal(shape, dtype=np.float32) for shape in _shapes(workload).values()))
+    if isinstance(workload.mask, SharedPrefix):
+        shared = slice(0, workload.mask.length)
+        arrays.k[:, :, shared] = arrays.k[:1, :, shared]
+        arrays.v[:, :, shared] = arrays.v[:1, :, shared]
+    return Inputs(*(workload.dtype.rounded(array) for array in arrays))
+
+
+def checked_inputs(workload: Workload, given: tuple[ArrayLike, ArrayLike, ArrayLike]) -> Inputs:
+    """The caller's q, k and v rounded to the element type, or an error that says which is wrong and how."""
+    if len(given) != 3:
+        raise InvalidInput(f"inputs are {len(given)} arrays; give three: q, k and v")
+    shapes = _shapes(workload)
+    rounded = Inputs(
+        *(
+            _rounded(name, array, shape, workload.dtype)
+            for (name, shape), array in zip(shapes.items(), given, strict=True)
+        )
+    )
+    if isinstance(workload.mask, SharedPrefix):
+        length = workload.mask.length
+        for name, array in (("k", rounded.k), ("v", rounded.v)):
+            if (array[:, :, :length] != array[:1, :, :length]).any():
+                raise InvalidInput(
+                    f"{name} differs between requests within the shared prefix; make {name}[:, :, :{length}] the same"
+                    f" in all {workload.batch:,} requests, or use a mask without a shared prefix"
+                )
+    return rounded
+
+
+def _rounded(name: str, given: ArrayLike, shape: tuple[int, int, int, int], dtype: ElementType) -> NDArray[np.float32]:
+    try:
+        array: NDArray[Any] = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{name} is not an array of numbers; give one of shape {shape}") from None
+    if array.shape != shape:
+        raise InvalidInput(f"{name} has shape {array.shape}; this workload needs (batch, heads, rows, width) = {shape}")
+    if np.isnan(array).any():
+        raise InvalidInput(f"{name} has {int(np.isnan(array).sum()):,} NaN in it; replace them with numbers")
+    if np.isinf(array).any():
+        raise InvalidInput(f"{name} has infinite values; to hide scores, use a mask")
+    with np.errstate(over="ignore"):
+        rounded = dtype.rounded(array)
+    if not np.isfinite(rounded).all():
+        raise InvalidInput(
+            f"{name} has values up to {np.abs(array).max():.4g}, beyond the range of {dtype.value};"
+            " scale them down or use a wider element type"
+        )
+    return rounded

@@ -1,0 +1,176 @@
+"""The pieces of softmax that the dataflows share, on tiles in fast memory.
+
+Scores are only ever exponentiated after the largest score of their row so far has been subtracted, so scores of any
+size are safe. A row that has seen no required score has maximum -inf and sum 0; it stays zero.
+"""
+
+from contextlib import ExitStack
+from types import TracebackType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.dataflows.arithmetic import Arithmetic
+from attenio.memory import FastMemory, Step, Tile
+from attenio.memory.indices import Indices
+from attenio.memory.matrix import Values
+
+__all__ = [
+    "ONE",
+    "OnlineSoftmax",
+    "RowStatistics",
+    "add_output",
+    "add_scores",
+    "exponentiate",
+    "hide",
+    "normalise",
+    "raise_maximum",
+]
+
+ONE = slice(0, 1)
+Hidden = NDArray[np.bool_] | None
+
+_LOWEST = np.float32(np.finfo(np.float32).min)
+
+
+def add_scores(fast: FastMemory, arithmetic: Arithmetic, S: Tile, Q: Tile, K: Tile) -> None:
+    """S += scale * Q K^T over the depth that Q and K hold."""
+    arithmetic.add_product(S.values, Q.values, K.values.T, arithmetic.scale)
+    fast.computed(Step.SCORES, S.rows, S.columns, Q.columns)
+
+
+def hide(S: Tile, hidden: Hidden) -> None:
+    """Scores that are not required become -inf."""
+    if hidden is not None:
+        S.values[hidden] = -np.inf
+
+
+def raise_maximum(fast: FastMemory, largest: Tile, S: Tile) -> None:
+    """The running maximum of each row takes in the scores of a tile."""
+    np.maximum(largest.values, S.values.max(axis=1, keepdims=True), out=largest.values)
+    fast.computed(Step.MAXIMUM, S.rows, S.columns)
+
+
+def exponentiate(fast: FastMemory, arithmetic: Arithmetic, S: Tile, largest: Tile, total: Tile) -> Tile:
+    """Scores become exp(S - max) in place, and each row's sum takes them in."""
+    np.exp(S.values - _finite(largest.values), out=S.values)
+    arithmetic.keep(S.values)
+    total.values += S.values.sum(axis=1, keepdims=True)
+    arithmetic.keep(total.values)
+    fast.computed(Step.EXPONENTIAL, S.rows, S.columns)
+    fast.computed(Step.SUM, S.rows, S.columns)
+    return S
+
+
+def add_output(fast: FastMemory, arithmetic: Arithmetic, O_i: Tile, P: Tile, V: Tile) -> None:
+    """O += P V."""
+    arithmetic.add_product(O_i.values, P.values, V.values)
+    fast.computed(Step.OUTPUT, O_i.rows, O_i.columns, P.columns)
+
+
+def normalise(fast: FastMemory, arithmetic: Arithmetic, O_i: Tile, total: Tile) -> None:
+    """O becomes O / sum; rows with nothing to sum stay zero."""
+    O_i.values /= np.where(total.values == 0, np.float32(1), total.values)
+    arithmetic.keep(O_i.values)
+    fast.computed(Step.NORMALISE, O_i.rows, O_i.columns)
+
+
+class OnlineSoftmax:
+    """Maximum, sum and rescaling factor of a tile of rows, resident for the length of a ``with`` block."""
+
+    def __init__(self, fast: FastMemory, arithmetic: Arithmetic, rows: int) -> None:
+        self._fast, self._arithmetic = fast, arithmetic
+        self._buffers = [fast.scratch(name, rows, 1) for name in ("max", "sum", "rescale")]
+
+    def __enter__(self) -> "OnlineSoftmax":
+        with ExitStack() as stack:
+            for buffer in self._buffers:
+                stack.enter_context(buffer)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stack.close()
+
+    def begin(self, rows: Indices) -> None:
+        """Turn to a tile of rows that has seen no score yet."""
+        self.max, self.sum, self.rescale = (buffer.over(rows, ONE) for buffer in self._buffers)
+        self.max.values.fill(-np.inf)
+        self.sum.values.fill(0)
+
+    def absorb(self, S: Tile, hidden: Hidden) -> Tile:
+        """Take in a tile of scores: it becomes exp(S - max) in place, and max, sum and rescale follow."""
+        hide(S, hidden)
+        old, total, rescale = self.max.values, self.sum.values, self.rescale.values
+        largest = np.maximum(old, S.values.max(axis=1, keepdims=True))
+        shift = _finite(largest)
+        np.exp(old - shift, out=rescale)
+        self._arithmetic.keep(rescale)
+        np.exp(S.values - shift, out=S.values)
+        self._arithmetic.keep(S.values)
+        total *= rescale
+        total += S.values.sum(axis=1, keepdims=True)
+        self._arithmetic.keep(total)
+        old[...] = largest
+        self._fast.computed(Step.SOFTMAX, S.rows, S.columns)
+        return S
+
+    def accumulate(self, O_i: Tile, P: Tile, V: Tile) -> None:
+        """O = rescale * O + P V."""
+        rescale = self.rescale.values
+        if rescale.min() < 1:
+            O_i.values *= rescale
+        self._arithmetic.add_product(O_i.values, P.values, V.values)
+        self._fast.computed(Step.RESCALED_OUTPUT, O_i.rows, O_i.columns, P.columns)
+
+    def normalise(self, O_i: Tile) -> None:
+        """O becomes O / sum."""
+        normalise(self._fast, self._arithmetic, O_i, self.sum)
+
+
+class RowStatistics:
+    """Maximum and sum of one row at a time, resident for the length of a ``with`` block."""
+
+    def __init__(self, fast: FastMemory, arithmetic: Arithmetic) -> None:
+        self._fast, self._arithmetic = fast, arithmetic
+        self._buffers = fast.scratch("max", 1, 1), fast.scratch("sum", 1, 1)
+
+    def __enter__(self) -> "RowStatistics":
+        with ExitStack() as stack:
+            self._values = [stack.enter_context(buffer).over(ONE, ONE).values for buffer in self._buffers]
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stack.close()
+
+    def begin(self) -> None:
+        """Turn to a row that has seen no score yet."""
+        largest, total = self._values
+        largest.fill(-np.inf)
+        total.fill(0)
+
+    def take(self, S: Tile) -> None:
+        """Take in scores of the row."""
+        largest, total = self._values
+        raised = np.maximum(largest, S.values.max(axis=1, keepdims=True))
+        shift = _finite(raised)
+        total *= np.exp(largest - shift)
+        total += np.exp(S.values - shift).sum(axis=1, keepdims=True)
+        self._arithmetic.keep(total)
+        largest[...] = raised
+        self._fast.computed(Step.STATISTICS, S.rows, S.columns)
+
+    def probabilities(self, S: Tile) -> Tile:
+        """Scores of the row become exp(S - max) / sum in place."""
+        largest, total = self._values
+        np.exp(S.values - _finite(largest), out=S.values)
+        S.values /= np.where(total == 0, np.float32(1), total)
+        self._arithmetic.keep(S.values)
+        self._fast.computed(Step.PROBABILITIES, S.rows, S.columns)
+        return S
+
+
+def _finite(largest: Values) -> Values:
+    """The maximum, made finite where a row has seen no score: -inf minus it is then -inf, not NaN."""
+    return np.maximum(largest, _LOWEST)

@@ -1,0 +1,177 @@
+"""A problem: what one pass of a dataflow's loop nest works on, and how its rows and keys are cut into tiles."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.dataflows.arithmetic import Arithmetic
+from attenio.dataflows.inputs import Inputs
+from attenio.masks import SharedPrefix
+from attenio.memory import SlowArray
+from attenio.memory.indices import Indices, compact, cuts, size
+from attenio.patterns import Pattern
+from attenio.reference import parts
+from attenio.workload import Workload
+
+__all__ = ["Advance", "Problem", "Sharing", "for_heads", "key_runs", "separate_problems", "stacked_problems", "visible"]
+
+Advance = Callable[[int], None]
+Hidden = NDArray[np.bool_] | None
+
+# Booleans of a mask looked at together: a key tile may be a single key, and asking for each one by itself is slow.
+_MASK_AT_ONCE = 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Queries of ``group`` heads against the keys they share: row ``head * pattern.rows + position`` of Q and O."""
+
+    label: str
+    pattern: Pattern
+    group: int
+    Q: SlowArray
+    K: SlowArray
+    V: SlowArray
+    O: SlowArray  # noqa: E741 - the paper's letter
+    arithmetic: Arithmetic
+    intermediate_words: int
+    advance: Advance = field(default=lambda units: None)
+
+    @property
+    def depth(self) -> int:
+        """Width of queries and keys."""
+        return size(self.K.columns)
+
+    @property
+    def width(self) -> int:
+        """Width of values and outputs."""
+        return size(self.V.columns)
+
+    def spilled(self, name: str, rows: int, columns: int) -> SlowArray:
+        """Room in slow memory for intermediates."""
+        return SlowArray.intermediate(name, (rows, columns), self.intermediate_words)
+
+    def query_tiles(self, tile: int) -> Iterator[slice]:
+        """Positions cut into tiles, the last one ragged."""
+        for positions in cuts(self.pattern.rows, tile):
+            yield positions
+            self.advance(size(positions))
+
+    def head_tiles(self, tile: int) -> Iterator[range]:
+        """Heads of the group cut into tiles, the last one ragged."""
+        for start in range(0, self.group, tile):
+            yield range(start, min(start + tile, self.group))
+
+    def rows_of(self, heads: range, positions: slice) -> Indices:
+        """Rows of Q and O that belong to these heads at these positions, head after head."""
+        if len(heads) == 1:
+            top = heads[0] * self.pattern.rows
+            return slice(top + positions.start, top + positions.stop)
+        places = np.arange(positions.start, positions.stop, dtype=np.intp)
+        return np.concatenate([head * self.pattern.rows + places for head in heads])
+
+
+def key_runs(
+    pattern: Pattern, positions: slice, key_tile: int, needed: NDArray[np.intp] | None = None
+) -> Iterator[tuple[Indices, Hidden]]:
+    """The keys that the positions need (or those given) in runs of ``key_tile``, with the scores that are not required.
+
+    The second value is None where every score of the run is required.
+    """
+    if needed is None:
+        needed = pattern.needed_keys(positions.start, positions.stop)
+    runs = max(1, _MASK_AT_ONCE // ((positions.stop - positions.start) * key_tile))
+    for first in range(0, len(needed), runs * key_tile):
+        keys = needed[first : first + runs * key_tile]
+        hidden = ~pattern.required(positions.start, positions.stop, keys)
+        partly = np.asarray(hidden.any(axis=0))
+        for start in range(0, len(keys), key_tile):
+            run = slice(start, start + key_tile)
+            yield compact(keys[run]), hidden[:, run] if partly[run].any() else None
+
+
+def visible(hidden: Hidden) -> Hidden:
+    """The scores that are required, given those that are not; None where all are."""
+    return None if hidden is None else ~hidden
+
+
+def for_heads(hidden: Hidden, heads: range) -> Hidden:
+    """The same scores hidden in every one of the heads, stacked."""
+    return hidden if hidden is None or len(heads) == 1 else np.tile(hidden, (len(heads), 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sharing:
+    """What problems are cut from: a workload, its inputs, and the output they fill."""
+
+    workload: Workload
+    inputs: Inputs
+    output: NDArray[np.float32]
+    arithmetic: Arithmetic
+    advance: Advance
+
+    def problem(self, label: str, pattern: Pattern, arrays: Inputs) -> Problem:
+        """A problem over (heads, positions, width) queries and (keys, width) keys and values."""
+        group, rows, depth = arrays.q.shape
+        dtype = self.workload.dtype
+        return Problem(
+            label=label,
+            pattern=pattern,
+            group=group,
+            Q=SlowArray.elements("Q", arrays.q.reshape(group * rows, depth), dtype),
+            K=SlowArray.elements("K", arrays.k, dtype),
+            V=SlowArray.elements("V", arrays.v, dtype),
+            O=SlowArray.unwritten("O", (group * rows, self.workload.value_dim), dtype),
+            arithmetic=self.arithmetic,
+            intermediate_words=self.workload.accumulator_words,
+            advance=self.advance,
+        )
+
+
+def separate_problems(shared: Sharing, *, by_group: bool) -> Iterator[Problem]:
+    """Each sequence, part of it and query head by itself; ``by_group``, the heads of a group together.
+
+    A problem's output is taken over when the next problem is asked for.
+    """
+    workload, inputs = shared.workload, shared.inputs
+    heads = workload.group if by_group else 1
+    for batch in range(workload.batch):
+        for first in range(0, workload.heads, heads):
+            kv_head = first // workload.group
+            for number, part in enumerate(parts(workload)):
+                problem = shared.problem(
+                    f"batch {batch} head {first} part {number}",
+                    part.pattern,
+                    Inputs(
+                        inputs.q[batch, first : first + heads, part.rows],
+                        inputs.k[batch, kv_head, part.keys],
+                        inputs.v[batch, kv_head, part.keys],
+                    ),
+                )
+                yield problem
+                values = problem.O.values.reshape(heads, -1, workload.value_dim)
+                shared.output[batch, first : first + heads, part.rows] = values
+
+
+def stacked_problems(shared: Sharing) -> Iterator[Problem]:
+    """The heads of a group together and, with a shared prefix, the requests of the batch one under the other."""
+    workload, inputs = shared.workload, shared.inputs
+    if not isinstance(workload.mask, SharedPrefix):
+        yield from separate_problems(shared, by_group=True)
+        return
+    ((pattern, _),) = workload.stacked_patterns
+    prefix, group = workload.mask.length, workload.group
+    for kv_head in range(workload.kv_heads):
+        heads = slice(kv_head * group, (kv_head + 1) * group)
+        queries = np.moveaxis(inputs.q[:, heads], 0, 1)  # head, request, position
+        stacked = [
+            np.concatenate([x[0, kv_head, :prefix], x[:, kv_head, prefix:].reshape(-1, x.shape[-1])])
+            for x in (inputs.k, inputs.v)
+        ]
+        rows = Inputs(queries.reshape(group, -1, workload.d), *stacked)
+        problem = shared.problem(f"KV head {kv_head}", pattern, rows)
+        yield problem
+        values = problem.O.values.reshape(group, workload.batch, workload.queries, workload.value_dim)
+        shared.output[:, heads] = np.moveaxis(values, 1, 0)

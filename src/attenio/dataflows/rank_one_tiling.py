@@ -1,0 +1,79 @@
+"""Rank-one tiling for small fast memories: as square tiling, but results fill the memory and operands stream past.
+
+    phase 1, for each tile i of score_rows rows, each run j of score_keys keys it needs:
+        S = 0;  for each depth t:  load a column of Q_i;  for each key load one element of K_j;  add their products
+        max takes in S;  store the required scores
+      store max
+    phase 2, for each tile i of output_rows rows:
+        load max
+        for each chunk c of output_columns value columns:
+            O_ic, sum = 0
+            for each key j the tile needs:  load the column of its required scores;  P = exp(S - max);  sum += P
+                for each column of the chunk load one element of V_j;  add their products to O_ic
+            store O_ic / sum
+
+A tile of results as large as the memory halves the traffic of square tiling's three tiles of equal size.
+"""
+
+from attenio.dataflows.online_softmax import ONE, add_output, add_scores, exponentiate, hide, normalise, raise_maximum
+from attenio.dataflows.problem import Problem, key_runs, visible
+from attenio.memory import FastMemory, SlowArray
+from attenio.memory.indices import cuts, singles
+from attenio.planning.plan import Tiles
+
+__all__ = ["rank_one_tiling"]
+
+
+def rank_one_tiling(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
+    """Run one head of one sequence."""
+    rows, keys = problem.pattern.rows, problem.pattern.keys
+    spilled = problem.spilled("S", rows, keys), problem.spilled("max", rows, 1)
+    _scores(problem, spilled, (min(tiles["score_rows"], rows), min(tiles["score_keys"], keys)), fast)
+    _outputs(problem, spilled, (min(tiles["output_rows"], rows), min(tiles["output_columns"], problem.width)), fast)
+
+
+def _scores(problem: Problem, spilled: tuple[SlowArray, SlowArray], tile: tuple[int, int], fast: FastMemory) -> None:
+    a, b = tile
+    with (
+        fast.scratch("max", a, 1) as max_buffer,
+        fast.scratch("S", a, b) as S_buffer,
+        fast.buffer("Q", a, 1) as Q_column,
+        fast.buffer("K", 1, 1) as K_element,
+    ):
+        for rows in problem.query_tiles(a):
+            largest = max_buffer.filled(rows, ONE, -float("inf"))
+            for keys, hidden in key_runs(problem.pattern, rows, b):
+                S_ij = S_buffer.zeros(rows, keys)
+                for depth in singles(problem.depth):
+                    with (
+                        Q_column.holding(problem.Q, rows, depth) as Q_t,
+                        K_element.streaming(problem.K, keys, depth, along="rows") as K_t,
+                    ):
+                        add_scores(fast, problem.arithmetic, S_ij, Q_t, K_t)
+                hide(S_ij, hidden)
+                raise_maximum(fast, largest, S_ij)
+                fast.store(S_ij, spilled[0], cells=visible(hidden))
+            fast.store(largest, spilled[1])
+
+
+def _outputs(problem: Problem, spilled: tuple[SlowArray, SlowArray], tile: tuple[int, int], fast: FastMemory) -> None:
+    p, c = tile
+    with (
+        fast.scratch("max", p, 1) as max_buffer,
+        fast.scratch("sum", p, 1) as sum_buffer,
+        fast.scratch("O", p, c) as O_buffer,
+        fast.scratch("S", p, 1) as S_column,
+        fast.buffer("V", 1, 1) as V_element,
+    ):
+        for rows in problem.query_tiles(p):
+            with max_buffer.holding(spilled[1], rows) as largest:
+                for columns in cuts(problem.width, c):
+                    O_ic, total = O_buffer.zeros(rows, columns), sum_buffer.zeros(rows, ONE)
+                    for key, hidden in key_runs(problem.pattern, rows, 1):
+                        S_j = S_column.over(rows, key)
+                        fast.load(spilled[0], S_j, cells=visible(hidden))
+                        P_j = exponentiate(fast, problem.arithmetic, S_j, largest, total)
+                        with V_element.streaming(problem.V, key, columns, along="columns") as V_j:
+                            add_output(fast, problem.arithmetic, O_ic, P_j, V_j)
+                    normalise(fast, problem.arithmetic, O_ic, total)
+                    fast.store(O_ic, problem.O)

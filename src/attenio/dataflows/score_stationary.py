@@ -1,0 +1,58 @@
+"""Score-stationary: a tile of scores fills the memory; queries, keys, values and outputs all stream past it.
+
+    for each tile i of query_tile rows:
+        max, sum = -inf, 0
+        for each run j of key_tile keys that the tile needs:
+            S = 0;  for each depth t:  load a column of Q_i;  for each key load one element of K_j;  add their products
+            P, max, sum, rescale = online softmax of S
+            for each value column c:
+                load the column of O_i (zero in the first run)
+                for each key load one element of V_j;  O_ic = rescale O_ic + P V_jc
+                store the column (divided by sum in the last run)
+
+Scores never leave; the price is that partial outputs do, once per run.
+"""
+
+from attenio.dataflows.online_softmax import OnlineSoftmax, add_scores
+from attenio.dataflows.problem import Problem, key_runs
+from attenio.memory import FastMemory
+from attenio.memory.indices import singles
+from attenio.planning.plan import Tiles
+
+__all__ = ["score_stationary"]
+
+
+def score_stationary(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
+    """Run one head of one sequence."""
+    pattern, Q, K, V = problem.pattern, problem.Q, problem.K, problem.V
+    a, b = min(tiles["query_tile"], pattern.rows), min(tiles["key_tile"], pattern.keys)
+    partial = problem.spilled("partial O", pattern.rows, problem.width)
+    with OnlineSoftmax(fast, problem.arithmetic, a) as softmax, fast.scratch("S", a, b) as S_buffer:
+        for rows in problem.query_tiles(a):
+            softmax.begin(rows)
+            needed = pattern.needed_keys(rows.start, rows.stop)
+            last = -(-len(needed) // b) - 1
+            for run, (keys, hidden) in enumerate(key_runs(pattern, rows, b, needed)):
+                S = S_buffer.zeros(rows, keys)
+                with fast.buffer("Q", a, 1) as Q_column, fast.buffer("K", 1, 1) as K_element:
+                    for depth in singles(problem.depth):
+                        with (
+                            Q_column.holding(Q, rows, depth) as Q_t,
+                            K_element.streaming(K, keys, depth, along="rows") as K_t,
+                        ):
+                            add_scores(fast, problem.arithmetic, S, Q_t, K_t)
+                P = softmax.absorb(S, hidden)
+                with fast.scratch("O", a, 1) as O_column, fast.buffer("V", 1, 1) as V_element:
+                    for column in singles(problem.width):
+                        O_c = O_column.zeros(rows, column)
+                        if run > 0:
+                            fast.load(partial, O_c)
+                        with V_element.streaming(V, keys, column, along="rows") as V_c:
+                            softmax.accumulate(O_c, P, V_c)
+                        if run == last:
+                            softmax.normalise(O_c)
+                        fast.store(O_c, problem.O if run == last else partial)
+            if len(needed) == 0:
+                with fast.scratch("O", a, 1) as O_column, fast.buffer("V", 1, 1):
+                    for column in singles(problem.width):
+                        fast.store(O_column.zeros(rows, column), problem.O)

@@ -1,0 +1,47 @@
+"""Files that are either whole or not there: an interrupted run never leaves a broken one."""
+
+import os
+import secrets
+from pathlib import Path
+
+from attenio.errors import InvalidInput
+
+__all__ = ["write_atomically"]
+
+
+def write_atomically(path: Path | str, content: str | bytes) -> Path:
+    """Write ``content`` beside ``path`` and rename it into place; returns the path written.
+
+    Until the rename the old file stays as it was; after an error or Ctrl-C nothing is left behind.
+    """
+    named = Path(path)
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    try:
+        # A link keeps pointing where it pointed; a device or pipe (/dev/stdout) has no place to rename into.
+        target = named.resolve()
+        if target.exists() and not target.is_file() and not target.is_dir():
+            named.write_bytes(data)
+            return named
+        if target.is_dir():
+            raise InvalidInput(f"{named} is a folder; give the name of a file in it")
+        if not target.parent.is_dir():
+            raise InvalidInput(f"cannot write {named}: folder {named.parent} does not exist; create it first")
+        _write_and_rename(target, data)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InvalidInput(f"cannot write {named}: {reason}; choose another place") from error
+    return named
+
+
+def _write_and_rename(target: Path, data: bytes) -> None:
+    part = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.part")
+    try:
+        with part.open("xb") as stream:
+            stream.write(data)
+            stream.flush()
+            # Without this a crash of the computer may keep the rename and lose the content.
+            os.fsync(stream.fileno())
+        part.replace(target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,208 @@
+"""The front of the planner: best plans, published ones, plans with given tiles, and all of them side by side."""
+
+from dataclasses import dataclass
+
+from attenio.errors import DoesNotFit
+from attenio.machine import Machine
+from attenio.masks import SharedPrefix
+from attenio.planning.costs.cost import closed_form, cost, problems_of, tile_names
+from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
+from attenio.planning.problems import Problems
+from attenio.planning.published import has_published_rule, published_tiles
+from attenio.planning.search.dataflow import CONTENDERS, best_tiles, contender
+from attenio.quantities import show_words
+from attenio.workload import Workload
+
+__all__ = [
+    "Candidate",
+    "best_plan",
+    "best_plan_for",
+    "candidates",
+    "candidates_for",
+    "plan_with",
+    "published_plan",
+    "published_plan_for",
+]
+
+# Floors in floating point are off by less than this factor.
+_ROUNDING = 1 - 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A dataflow with tiles by some rule: its plan, or the reason why there is none."""
+
+    dataflow: Dataflow
+    rule: TileRule
+    plan: Plan | None
+    reason: str | None = None
+
+
+def best_plan(workload: Workload, machine: Machine, *, dataflow: Dataflow | str | None = None) -> Plan:
+    """The plan that moves the fewest words across the machine's slowest boundary, over all tiles that fit.
+
+    Over all dataflows, or the one named. Exact: no other feasible integer tiles move less.
+
+    >>> plan = best_plan(Workload(n=4096, d=64), Machine.with_fast_bytes(64 * 1024))
+    >>> plan.dataflow.value, str(plan.tiles), plan.moved_words
+    ('attenio', 'query_tile=242 key_tile=1', 9437184)
+    """
+    return best_plan_for(workload, _fast_words(workload, machine), dataflow=dataflow)
+
+
+def best_plan_for(workload: Workload, fast_words: int, *, dataflow: Dataflow | str | None = None) -> Plan:
+    """The best plan for a fast memory of ``fast_words`` words."""
+    if dataflow is None:
+        return _best_of_all(workload, fast_words)
+    chosen = Dataflow.named(dataflow)
+    tiles = best_tiles(problems_of(workload, chosen), chosen, fast_words)
+    if tiles is None:
+        raise DoesNotFit(_why_not(workload, chosen, fast_words))
+    return _plan(workload, fast_words, chosen, tiles)
+
+
+def plan_with(workload: Workload, machine: Machine, dataflow: Dataflow | str, tiles: Tiles) -> Plan:
+    """The plan with the caller's own tiles; DoesNotFit says how many words they would need."""
+    fast_words, chosen = _fast_words(workload, machine), Dataflow.named(dataflow)
+    plan = _plan(workload, fast_words, chosen, tiles, rule=TileRule.GIVEN)
+    if plan.peak_words > fast_words:
+        raise DoesNotFit(_too_large(plan))
+    return plan
+
+
+def published_plan(workload: Workload, machine: Machine, dataflow: Dataflow | str) -> Plan | None:
+    """The plan with the published tiles; None where there is no published rule or its tiles do not fit."""
+    units = machine.slowest_boundary.fast.units
+    return published_plan_for(workload, _fast_words(workload, machine), dataflow, units=units)
+
+
+def published_plan_for(workload: Workload, fast_words: int, dataflow: Dataflow | str, *, units: int = 1) -> Plan | None:
+    """The same for a fast memory of ``fast_words`` words in each of ``units`` parallel units."""
+    return _published(workload, fast_words, Dataflow.named(dataflow), units).plan
+
+
+def candidates(workload: Workload, machine: Machine) -> tuple[Candidate, ...]:
+    """Every dataflow that applies, with its best tiles and, where a paper has a rule, its published ones."""
+    units = machine.slowest_boundary.fast.units
+    return candidates_for(workload, _fast_words(workload, machine), units=units)
+
+
+def candidates_for(workload: Workload, fast_words: int, *, units: int = 1) -> tuple[Candidate, ...]:
+    """The same for a fast memory of ``fast_words`` words in each of ``units`` parallel units."""
+    found = []
+    for dataflow in Dataflow:
+        if not _applies(workload, dataflow):
+            continue
+        try:
+            plan = best_plan_for(workload, fast_words, dataflow=dataflow)
+            found.append(Candidate(dataflow=dataflow, rule=TileRule.BEST, plan=plan))
+        except DoesNotFit as problem:
+            found.append(Candidate(dataflow=dataflow, rule=TileRule.BEST, plan=None, reason=str(problem)))
+        if has_published_rule(dataflow):
+            found.append(_published(workload, fast_words, dataflow, units))
+    return tuple(found)
+
+
+def _best_of_all(workload: Workload, fast_words: int) -> Plan:
+    best: Plan | None = None
+    separate = Problems.separate(workload)
+    for dataflow in CONTENDERS:
+        if not _applies(workload, dataflow):
+            continue
+        problems = separate
+        if dataflow is Dataflow.STACKED_GROUPS and isinstance(workload.mask, SharedPrefix):
+            problems = Problems.stacked(workload)
+        search = contender(dataflow)
+        if best is not None and search.floor_words(problems, fast_words) * _ROUNDING >= best.moved_words:
+            continue
+        tiles = search.best_tiles(problems, fast_words, None if best is None else best.moved_words - 1)
+        if tiles is not None:
+            plan = _plan(workload, fast_words, dataflow, tiles, problems=problems)
+            best = plan if best is None or plan.moved_words < best.moved_words else best
+    if best is None:
+        raise DoesNotFit(_why_nothing(workload, fast_words))
+    return best
+
+
+def _published(workload: Workload, fast_words: int, dataflow: Dataflow, units: int) -> Candidate:
+    rule = TileRule.PUBLISHED
+    if not has_published_rule(dataflow):
+        return Candidate(dataflow=dataflow, rule=rule, plan=None, reason=f"{dataflow.value} has no published tiles")
+    tiles = published_tiles(problems_of(workload, dataflow), dataflow, fast_words, units=units)
+    if tiles is None:
+        return Candidate(dataflow=dataflow, rule=rule, plan=None, reason=_why_not(workload, dataflow, fast_words))
+    plan = _plan(workload, fast_words, dataflow, tiles, rule=rule)
+    if plan.peak_words > fast_words:
+        return Candidate(dataflow=dataflow, rule=rule, plan=None, reason=_too_large(plan))
+    return Candidate(dataflow=dataflow, rule=rule, plan=plan)
+
+
+def _plan(
+    workload: Workload,
+    fast_words: int,
+    dataflow: Dataflow,
+    tiles: Tiles,
+    *,
+    rule: TileRule = TileRule.BEST,
+    problems: Problems | None = None,
+) -> Plan:
+    if problems is None:
+        found = cost(workload, dataflow, tiles)
+        moved, peak = found.moved_words, found.peak_words
+    else:
+        form = closed_form(dataflow)
+        moved, peak = form.moved_words(problems, tiles), form.peak_words(problems, tiles)
+    return Plan(
+        workload=workload,
+        fast_words=fast_words,
+        dataflow=dataflow,
+        tiles=tiles,
+        rule=rule,
+        moved_words=moved,
+        peak_words=peak,
+    )
+
+
+def _fast_words(workload: Workload, machine: Machine) -> int:
+    return machine.slowest_boundary.fast_words(workload.dtype)
+
+
+def _applies(workload: Workload, dataflow: Dataflow) -> bool:
+    """Whether a dataflow differs from the simpler one it extends."""
+    if dataflow is Dataflow.STACKED_GROUPS:
+        return workload.group > 1 or isinstance(workload.mask, SharedPrefix)
+    if dataflow is Dataflow.SPLIT_KEYS:
+        return problems_of(workload, dataflow).most_keys > 1
+    return True
+
+
+def _smallest(workload: Workload, dataflow: Dataflow) -> tuple[int, Tiles]:
+    """The least fast memory that a dataflow works with, and the tiles that need no more."""
+    forms = tile_names(dataflow)
+    options = [Tiles(tuple((name, int(name != "resident_keys")) for name in names)) for names in forms]
+    return min(((cost(workload, dataflow, tiles).peak_words, tiles) for tiles in options), key=lambda pair: pair[0])
+
+
+def _why_not(workload: Workload, dataflow: Dataflow, fast_words: int) -> str:
+    if not _applies(workload, dataflow):
+        return f"{dataflow.value} has nothing to split with one key; use attenio"
+    words, tiles = _smallest(workload, dataflow)
+    return (
+        f"{dataflow.value} needs at least {show_words(words)} of fast memory ({tiles}); the machine has"
+        f" {fast_words:,}: use a larger fast memory, a narrower head or another dataflow"
+    )
+
+
+def _why_nothing(workload: Workload, fast_words: int) -> str:
+    words, dataflow = min((_smallest(workload, dataflow)[0], dataflow.value) for dataflow in CONTENDERS)
+    return (
+        f"no dataflow fits: the least demanding, {dataflow}, needs at least {show_words(words)} of fast memory;"
+        f" the machine has {fast_words:,}: use a larger fast memory"
+    )
+
+
+def _too_large(plan: Plan) -> str:
+    return (
+        f"{plan.dataflow.value} with {plan.tiles} needs {show_words(plan.peak_words)} of fast memory; the machine has"
+        f" {plan.fast_words:,}: use smaller tiles or a larger fast memory"
+    )

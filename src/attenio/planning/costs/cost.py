@@ -1,0 +1,112 @@
+"""The closed form of any dataflow: exact words moved and held, ceilings and masks included."""
+
+from dataclasses import dataclass
+from typing import Protocol, assert_never
+
+from attenio.errors import InvalidInput
+from attenio.planning.costs import (
+    attenio,
+    flash_attention_1,
+    flash_attention_2,
+    flat,
+    rank_one_tiling,
+    score_stationary,
+    split_keys,
+    square_tiling,
+    stacked_groups,
+    standard,
+)
+from attenio.planning.plan import Dataflow, Tiles
+from attenio.planning.problems import Problems
+from attenio.workload import Workload
+
+__all__ = ["Cost", "cost", "problems_of", "tile_names"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Words moved between slow and fast memory, and the most words held in fast memory at any time."""
+
+    moved_words: int
+    peak_words: int
+
+
+class ClosedForm(Protocol):
+    """What every module beside this one offers."""
+
+    @property
+    def TILES(self) -> tuple[str, ...]:  # noqa: N802 - a constant of the module
+        """Names of the tiles, in order."""
+
+    def moved_words(self, problems: Problems, tiles: Tiles) -> int:
+        """Words loaded and stored."""
+
+    def peak_words(self, problems: Problems, tiles: Tiles) -> int:
+        """Words held at once."""
+
+
+def cost(workload: Workload, dataflow: Dataflow | str, tiles: Tiles) -> Cost:
+    """What a dataflow moves and holds with these tiles, without running it.
+
+    >>> from attenio.workload import Workload
+    >>> cost(Workload(n=4096, d=64), "attenio", Tiles.of(query_tile=512, key_tile=1))
+    Cost(moved_words=4718592, peak_words=67648)
+    """
+    chosen = Dataflow.named(dataflow)
+    _check(chosen, tiles)
+    form, problems = closed_form(chosen), problems_of(workload, chosen)
+    return Cost(moved_words=form.moved_words(problems, tiles), peak_words=form.peak_words(problems, tiles))
+
+
+def problems_of(workload: Workload, dataflow: Dataflow) -> Problems:
+    """The problems that a dataflow's loop nest runs over."""
+    if dataflow in (Dataflow.STACKED_GROUPS, Dataflow.SPLIT_KEYS):
+        return Problems.stacked(workload)
+    return Problems.separate(workload)
+
+
+def tile_names(dataflow: Dataflow) -> tuple[tuple[str, ...], ...]:
+    """The tiles a dataflow takes, in order; FLAT has a second form for rows that do not fit."""
+    if dataflow is Dataflow.FLAT:
+        return (flat.TILES, flat.SPILLING_TILES)
+    return (closed_form(dataflow).TILES,)
+
+
+def _check(dataflow: Dataflow, tiles: Tiles) -> None:
+    forms = tile_names(dataflow)
+    if set(tiles) not in [set(names) for names in forms]:
+        wanted = ", or ".join(", ".join(names) for names in forms)
+        raise InvalidInput(f"{dataflow.value} takes the tiles {wanted}; got {', '.join(tiles) or 'none'}")
+    for name, size in tiles.items():
+        least = 0 if name == "resident_keys" else 1
+        if size < least:
+            raise InvalidInput(f"{name} is {size:,}; it must be at least {least}")
+    if dataflow is Dataflow.FLAT and "resident_keys" in tiles and tiles["query_tile"] != 1:
+        raise InvalidInput(f"flat spills one row at a time; query_tile is {tiles['query_tile']:,}, make it 1")
+
+
+def closed_form(dataflow: Dataflow) -> ClosedForm:
+    """The module with a dataflow's closed form."""
+    match dataflow:
+        case Dataflow.STANDARD:
+            return standard
+        case Dataflow.FLAT:
+            return flat
+        case Dataflow.FLASH_ATTENTION_1:
+            return flash_attention_1
+        case Dataflow.FLASH_ATTENTION_2:
+            return flash_attention_2
+        case Dataflow.ATTENIO:
+            return attenio
+        case Dataflow.SQUARE_TILING:
+            return square_tiling
+        case Dataflow.RANK_ONE_TILING:
+            return rank_one_tiling
+        case Dataflow.SCORE_STATIONARY:
+            return score_stationary
+        case Dataflow.SPLIT_KEYS:
+            return split_keys
+        case Dataflow.STACKED_GROUPS:
+            return stacked_groups
+        case _:
+            assert_never(dataflow)

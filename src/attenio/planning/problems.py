@@ -1,0 +1,206 @@
+"""All the problems of a workload together: counts of their patterns added up, shapes for the largest buffer."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.masks import SharedPrefix
+from attenio.patterns import Band, Pattern
+from attenio.patterns.pattern import Counts
+from attenio.workload import Workload
+
+__all__ = ["Problems"]
+
+# Below this many patterns a loop of Python integers is faster than arrays.
+_FEW = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problems:
+    """Patterns that one query head meets, each with how often, and how often all of that happens.
+
+    ``runs`` is per KV head and sequence: counts here are for one query head, and every dataflow says how often its
+    words occur in a group of ``group`` heads. Sums of counts stay below 2^61 for lengths up to 2^30.
+    """
+
+    patterns: tuple[tuple[Pattern, int], ...]
+    runs: int
+    group: int
+    d: int
+    value_dim: int
+    intermediate_words: int
+
+    @classmethod
+    def separate(cls, workload: Workload) -> "Problems":
+        """Every sequence by itself."""
+        return cls._of(workload, workload.separate_patterns, workload.batch * workload.kv_heads)
+
+    @classmethod
+    def stacked(cls, workload: Workload) -> "Problems":
+        """Requests with a shared prefix one under the other; otherwise the same as separate."""
+        if isinstance(workload.mask, SharedPrefix):
+            return cls._of(workload, workload.stacked_patterns, workload.kv_heads)
+        return cls.separate(workload)
+
+    @classmethod
+    def _of(cls, workload: Workload, patterns: tuple[tuple[Pattern, int], ...], runs: int) -> "Problems":
+        return cls(
+            patterns=patterns,
+            runs=runs,
+            group=workload.group,
+            d=workload.d,
+            value_dim=workload.value_dim,
+            intermediate_words=workload.accumulator_words,
+        )
+
+    @cached_property
+    def transposed(self) -> "Problems":
+        """Rows and keys exchanged, for dataflows that keep keys."""
+        return self._with(tuple((pattern.transposed, times) for pattern, times in self.patterns))
+
+    @cached_property
+    def unmasked(self) -> "Problems":
+        """The same shapes with every score required, for operators that are blind to the mask."""
+        return self._with(tuple((Band.dense(p.rows, p.keys), times) for p, times in self.patterns))
+
+    def _with(self, patterns: tuple[tuple[Pattern, int], ...]) -> "Problems":
+        return Problems(
+            patterns=patterns,
+            runs=self.runs,
+            group=self.group,
+            d=self.d,
+            value_dim=self.value_dim,
+            intermediate_words=self.intermediate_words,
+        )
+
+    @cached_property
+    def rows(self) -> int:
+        """Query rows (n)."""
+        return sum(pattern.rows * times for pattern, times in self.patterns)
+
+    @cached_property
+    def scores(self) -> int:
+        """Required scores (Z)."""
+        return sum(pattern.scores * times for pattern, times in self.patterns)
+
+    @cached_property
+    def touched_rows(self) -> int:
+        """Rows that need at least one key."""
+        return sum(pattern.touched_rows * times for pattern, times in self.patterns)
+
+    @cached_property
+    def touched_keys(self) -> int:
+        """Keys that at least one row needs."""
+        return sum(pattern.touched_keys * times for pattern, times in self.patterns)
+
+    @cached_property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """Rows and keys of the problems that no other problem exceeds in both; they set the largest buffer."""
+        if len(self.patterns) == 1:
+            ((pattern, _),) = self.patterns
+            return ((pattern.rows, pattern.keys),)
+        kept: list[tuple[int, int]] = []
+        for rows, keys in sorted({(p.rows, p.keys) for p, _ in self.patterns}, reverse=True):
+            if not kept or keys > kept[-1][1]:
+                kept.append((rows, keys))
+        return tuple(kept)
+
+    @cached_property
+    def most_rows(self) -> int:
+        """Rows of the longest problem: no larger query tile makes a difference."""
+        return max(rows for rows, _ in self.shapes)
+
+    @cached_property
+    def most_keys(self) -> int:
+        """Keys of the widest problem: no larger key tile makes a difference."""
+        return max(keys for _, keys in self.shapes)
+
+    @cached_property
+    def is_dense(self) -> bool:
+        """Whether every problem requires every score."""
+        return all(pattern.is_dense for pattern, _ in self.patterns)
+
+    @cached_property
+    def key_load_floors(self) -> tuple[tuple[int, int, int], ...]:
+        """Triples (constant, area, lost): key_loads(a) is at least constant + area/a - lost*a for every a."""
+        if len(self.patterns) == 1 and self.patterns[0][1] == 1:
+            return self.patterns[0][0].key_load_floors
+        each = [[[times * x for x in floor] for floor in p.key_load_floors] for p, times in self.patterns]
+        totals = [tuple(map(sum, zip(*same, strict=True))) for same in zip(*each, strict=True)]
+        return tuple((int(constant), int(area), int(lost)) for constant, area, lost in totals)
+
+    @cached_property
+    def moving_ends(self) -> tuple[int, int]:
+        """Rows over which ends of needed keys move, and how many such stretches there are; bands only."""
+        stretches = [(length, times) for p, times in self.patterns if isinstance(p, Band) for length in p.moving_ends]
+        return sum(length * times for length, times in stretches), sum(times for length, times in stretches if length)
+
+    @cached_property
+    def kinks(self) -> tuple[int, ...] | None:
+        """Ends of the pieces on which all counts are concave (see ``Pattern.kinks``), or None if unknown."""
+        numbers: set[int] = set()
+        for pattern, _ in self.patterns:
+            if pattern.kinks is None:
+                return None
+            numbers.update(pattern.kinks)
+        return tuple(sorted(numbers - {0}, reverse=True))
+
+    def run_kinks(self, width: int) -> tuple[int, ...] | None:
+        """The same with tile_rows(a, width) among the counts, for a width of at least half the keys."""
+        numbers: set[int] = set()
+        for pattern, _ in self.patterns:
+            if not isinstance(pattern, Band):
+                return None
+            numbers.update(pattern.kinks, pattern.run_kinks(width))
+        return tuple(sorted((x for x in numbers if x > 0), reverse=True))
+
+    def key_loads(self, query_tile: Counts) -> Counts:
+        """Keys read when every tile of queries reads the keys it needs (U)."""
+        return self._sum(lambda pattern: pattern.key_loads(query_tile), query_tile)
+
+    def row_visits(self, key_tile: Counts) -> Counts:
+        """Rows visited when every tile of keys visits the rows that need one of them (V)."""
+        return self._sum(lambda pattern: pattern.row_visits(key_tile), key_tile)
+
+    def tile_rows(self, query_tile: Counts, key_tile: Counts) -> Counts:
+        """Sum over query tiles of (rows in the tile) x (key tiles it meets) (T)."""
+        return self._sum(lambda pattern: pattern.tile_rows(query_tile, key_tile), query_tile, key_tile)
+
+    def covered_scores(self, query_tile: Counts) -> Counts:
+        """Sum over query tiles of (rows in the tile) x (keys it needs)."""
+        return self._sum(lambda pattern: pattern.covered_scores(query_tile), query_tile)
+
+    def live_rows(self, query_tile: Counts) -> Counts:
+        """Rows in query tiles that need at least one key (L)."""
+        return self._sum(lambda pattern: pattern.live_rows(query_tile), query_tile)
+
+    def scores_beyond(self, resident: Counts) -> Counts:
+        """Sum over rows of the scores past the first ``resident`` of that row (X)."""
+        return self._sum(lambda pattern: pattern.scores_beyond(resident), resident)
+
+    @property
+    def arrays_at_once(self) -> int:
+        """How many tiles to ask about in one call, so that arrays stay in cache."""
+        return max(1, 2**16 // len(self.patterns))
+
+    @cached_property
+    def _stack(self) -> tuple[Band, NDArray[np.int64]] | None:
+        """All bands as one band of arrays, with how often each occurs; None if that does not pay or is not possible."""
+        if len(self.patterns) < _FEW or not all(isinstance(p, Band) for p, _ in self.patterns):
+            return None
+        names = ("rows", "keys", "left", "right", "shift")
+        fields = {name: np.array([[getattr(p, name)] for p, _ in self.patterns], dtype=np.int64) for name in names}
+        return Band(**fields), np.array([[times] for _, times in self.patterns], dtype=np.int64)
+
+    def _sum(self, count: Callable[[Pattern], Counts], *tiles: Counts) -> Counts:
+        if len(self.patterns) == 1:
+            ((pattern, times),) = self.patterns
+            return times * count(pattern)
+        if self._stack is None:
+            return sum(times * count(pattern) for pattern, times in self.patterns)
+        band, often = self._stack
+        totals = (often * count(band)).sum(axis=0)
+        return totals if any(np.ndim(tile) for tile in tiles) else int(totals[0])

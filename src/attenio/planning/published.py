@@ -1,0 +1,81 @@
+"""Tiles by the rule of the paper that introduced a dataflow, as printed there; never shrunk to fit."""
+
+from math import isqrt
+from typing import assert_never
+
+from attenio.patterns.sums import ceil_div
+from attenio.planning.plan import Dataflow, Tiles
+from attenio.planning.problems import Problems
+from attenio.planning.search.attenio import tile_room
+from attenio.planning.search.flat import most_complete_rows, most_resident_keys
+from attenio.planning.search.stacked_groups import best_tiles as stacked_tiles
+from attenio.planning.search.standard import resident_keys
+
+__all__ = ["has_published_rule", "published_tiles"]
+
+
+def has_published_rule(dataflow: Dataflow) -> bool:
+    """Whether a paper says how to choose the tiles; the other dataflows are derived here."""
+    return dataflow not in (Dataflow.RANK_ONE_TILING, Dataflow.SCORE_STATIONARY, Dataflow.STACKED_GROUPS)
+
+
+def published_tiles(problems: Problems, dataflow: Dataflow, fast_words: int, *, units: int = 1) -> Tiles | None:
+    """The published tiles, which may not fit; None if the rule gives none at all.
+
+    ``units`` are the parallel units of the machine, which FlashDecoding splits keys for.
+    """
+    rows, keys = problems.most_rows, problems.most_keys
+    match dataflow:
+        case Dataflow.ATTENIO:  # [AttenIO eq. 15]; floor((M-d)/(2d+4)) where all words are alike
+            return Tiles.of(query_tile=min(max(1, tile_room(problems, fast_words).most_rows()), rows), key_tile=1)
+        case Dataflow.FLASH_ATTENTION_2 | Dataflow.FLASH_ATTENTION_1:  # [FA alg. 1]
+            quarter = int(ceil_div(fast_words, 4 * problems.d))
+            return Tiles.of(query_tile=min(quarter, problems.d, rows), key_tile=min(quarter, keys))
+        case Dataflow.FLAT:  # [FLAT]; the largest that fits
+            complete = most_complete_rows(problems, fast_words)
+            if complete >= 1:
+                return Tiles.of(query_tile=complete)
+            return Tiles.of(query_tile=1, resident_keys=max(0, most_resident_keys(problems, fast_words)))
+        case Dataflow.STANDARD:
+            return _square_products(problems, fast_words)
+        case Dataflow.SQUARE_TILING:  # [SY alg. 1]
+            side = isqrt(fast_words // 4)
+            return Tiles.of(query_tile=min(side, rows), key_tile=min(side, keys), depth_tile=side) if side else None
+        case Dataflow.SPLIT_KEYS:
+            return _flash_decoding(problems, fast_words, units)
+        case Dataflow.RANK_ONE_TILING | Dataflow.SCORE_STATIONARY | Dataflow.STACKED_GROUPS:
+            return None
+        case _:
+            assert_never(dataflow)
+
+
+def _square_products(problems: Problems, fast_words: int) -> Tiles | None:
+    """[COSMA] A square tile of results, and as many rows of a narrower product as fit."""
+    side, resident = isqrt(fast_words + 1) - 1, resident_keys(problems, fast_words)
+    columns = min(problems.value_dim, side)
+    output_rows = (fast_words - 1) // ((columns + 1) * problems.intermediate_words)
+    if side < 1 or output_rows < 1 or resident < 0:
+        return None
+    return Tiles.of(
+        score_rows=min(side, problems.most_rows),
+        score_keys=min(side, problems.most_keys),
+        resident_keys=resident,
+        output_rows=min(output_rows, problems.most_rows),
+        output_columns=columns,
+    )
+
+
+def _flash_decoding(problems: Problems, fast_words: int, units: int) -> Tiles | None:
+    """FlashDecoding: split the keys until there is work for every unit, into two at least."""
+    stacked = stacked_tiles(problems, fast_words)
+    if stacked is None or problems.most_keys < 2:
+        return None
+    positions = sum(times * -(-p.rows // stacked["query_tile"]) for p, times in problems.patterns)
+    independent = problems.runs * positions * -(-problems.group // stacked["head_tile"])
+    splits = max(2, -(-units // independent))
+    return Tiles.of(
+        query_tile=stacked["query_tile"],
+        head_tile=stacked["head_tile"],
+        keys_per_split=-(-problems.most_keys // splits),
+        key_tile=stacked["key_tile"],
+    )

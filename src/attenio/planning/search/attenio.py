@@ -1,0 +1,43 @@
+"""Best tiles of AttenIO: as many query rows as pay, one key at least, then as many keys as still fit."""
+
+from attenio.planning.plan import Tiles
+from attenio.planning.problems import Problems
+from attenio.planning.search.room import Room, key_room
+from attenio.planning.search.row_tiles import RowWords, best_row_tile
+
+__all__ = ["best_tiles", "floor_words", "row_words", "tile_room"]
+
+
+def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> Tiles | None:
+    """Tiles that move the fewest words, or None if none fits."""
+    return query_stationary_tiles(problems, tile_room(problems, fast_words))
+
+
+def query_stationary_tiles(problems: Problems, room: Room) -> Tiles | None:
+    """The fewest words with the smallest query tile, then the largest key tile that fits beside it."""
+    if room.most_rows() < 1:
+        return None
+    _, query_tile = best_row_tile(row_words(problems), room.most_rows())
+    return Tiles.of(query_tile=query_tile, key_tile=key_room(problems, (room,), query_tile))
+
+
+def row_words(problems: Problems, *, heads: int = 1, head_tiles: int = 1) -> RowWords:
+    """Words that the query tile decides."""
+    keys_and_values = problems.d + problems.value_dim
+    return RowWords(problems=problems, live=heads * problems.d, loads=head_tiles * keys_and_values)
+
+
+def tile_room(problems: Problems, fast_words: int, *, heads: int = 1, per_key: int | None = None) -> Room:
+    """Room for a tile of ``heads`` rows a position: queries, outputs, three statistics, scores, and keys."""
+    d, dv, w = problems.d, problems.value_dim, problems.intermediate_words
+    buffer = max(d, dv) if per_key is None else per_key
+    return Room(words=fast_words, per_score=heads * w, per_row=heads * (d + (dv + 3) * w), per_key=buffer)
+
+
+def floor_words(problems: Problems, fast_words: int) -> float:
+    """Words that no tile which fits goes below; infinite if none fits."""
+    most = min(tile_room(problems, fast_words).most_rows(), problems.most_rows)
+    if most < 1:
+        return float("inf")
+    own = problems.rows * problems.value_dim
+    return problems.group * problems.runs * (own + row_words(problems).floor(most))

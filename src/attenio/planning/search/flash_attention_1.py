@@ -1,0 +1,35 @@
+"""Best tiles of FlashAttention-1: keys take the part of rows, so the search runs over the transposed patterns."""
+
+from attenio.planning.costs.flash_attention_1 import fixed_words, visit_words
+from attenio.planning.plan import Tiles
+from attenio.planning.problems import Problems
+from attenio.planning.search.room import Room, key_room
+from attenio.planning.search.row_tiles import RowWords, best_row_tile
+
+__all__ = ["best_tiles", "floor_words"]
+
+
+def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> Tiles | None:
+    """The fewest words with the smallest key tile, then the largest query tile that fits beside it."""
+    room, across = _room(problems, fast_words), problems.transposed
+    if room.most_rows() < 1:
+        return None
+    _, key_tile = best_row_tile(_visits(problems), room.most_rows())
+    return Tiles.of(query_tile=key_room(across, (room,), key_tile), key_tile=key_tile)
+
+
+def floor_words(problems: Problems, fast_words: int) -> float:
+    """Words that no tile which fits goes below; infinite if none fits."""
+    most = min(_room(problems, fast_words).most_rows(), problems.most_keys)
+    if most < 1:
+        return float("inf")
+    return problems.runs * (fixed_words(problems) + _visits(problems).floor(most))
+
+
+def _visits(problems: Problems) -> RowWords:
+    return RowWords(problems=problems.transposed, live=0, loads=problems.group * visit_words(problems))
+
+
+def _room(problems: Problems, fast_words: int) -> Room:
+    d, dv, w = problems.d, problems.value_dim, problems.intermediate_words
+    return Room(words=fast_words, per_score=w, per_row=d + dv, per_key=d + (dv + 3) * w)

@@ -1,0 +1,131 @@
+"""Floors under the words of a tile of a rows by b keys, and the rows that can still stay within given words.
+
+With Z required scores, and keys read at least constant + area/a,
+
+    met*Z/b(a) + loads*(constant + area/a) - kept*n
+
+is convex in a because 1/b(a) is: the rows that can still do lie between the roots of a quadratic. Where the mask is
+narrow that is a wide range, as a tile covers more scores than are required (see ``patterns.band``); there the sharper
+floor with the scores covered in place of Z is taken part by part.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import isqrt, sqrt
+
+import numpy as np
+
+from attenio.planning.problems import Problems
+from attenio.planning.search.room import Room, key_room
+
+__all__ = ["RectangleWords", "range_worth_trying", "ranges_worth_trying"]
+
+_LARGEST_INT64_SUM = 2**62
+# A root of a quadratic may lose half of its sixteen digits; this much is added on either side.
+_ROOT_SLACK = 1e-7
+# Other floors lose a few of the last digits.
+_SLACK = 1e-12
+# Ranges up to this length are not cut further: counting is as fast.
+_SHORT = 24
+
+
+@dataclass(frozen=True, kw_only=True)
+class RectangleWords:
+    """Words as a function of the tile: ``met`` for each row and key tile it meets, ``loads`` for each key read.
+
+    ``kept`` is saved for each row of a live tile, once; it is never more than ``met``.
+    """
+
+    problems: Problems
+    met: int
+    loads: int
+    kept: int = 0
+
+    def words(self, rows: int, keys: int) -> int:
+        """The words of one tile."""
+        problems = self.problems
+        total = self.met * problems.tile_rows(rows, keys) + self.loads * problems.key_loads(rows)
+        return int(total - self.kept * problems.live_rows(rows) if self.kept else total)
+
+    @property
+    def exact(self) -> type:
+        """Integers that hold every count of words."""
+        most = (self.met + self.loads) * (self.problems.scores + self.problems.rows)
+        return np.int64 if most < _LARGEST_INT64_SUM else object
+
+    def floor(self, rooms: tuple[Room, ...]) -> float:
+        """A number that no tile in these rooms goes below."""
+        scores, kept = float(self.problems.scores), float(self.kept * self.problems.rows)
+        return max(scores * self._per_score(room) for room in rooms) - kept
+
+    def _per_score(self, room: Room) -> float:
+        # loads/a + met/b, with 1/b = a*per_score/(words - a*per_row) or more: least where both terms balance
+        return self.loads * room.per_row / room.words + 2 * sqrt(self.loads * self.met * room.per_score / room.words)
+
+    def balanced_rows(self, room: Room) -> float:
+        """The real number of rows at which that floor is attained."""
+        ratio = sqrt(self.loads / (room.words * self.met * room.per_score))
+        return room.words * ratio / (1 + room.per_row * ratio)
+
+
+def range_worth_trying(
+    form: RectangleWords, rooms: tuple[Room, ...], words: int, limits: tuple[int, int]
+) -> tuple[int, int]:
+    """Limits outside of which the convex floor exceeds ``words``: its roots, for every room; crossed if none remain."""
+    least, most = limits
+    if len(form.problems.shapes) > 1:
+        return limits  # a tile may be clipped differently in every shape
+    scores = float(form.problems.scores)
+    for constant, area, lost in form.problems.key_load_floors:
+        spare = float(words + form.kept * form.problems.rows - form.loads * (constant - lost * most))
+        if spare < 0:
+            return least, least - 1
+        for room in rooms:
+            squared = form.met * scores * room.per_score + spare * room.per_row
+            linear = form.met * scores * room.per_key - form.loads * area * room.per_row - spare * room.words
+            fixed = float(form.loads * area * room.words)
+            if squared <= 0:
+                continue
+            within = linear * linear - 4 * squared * fixed
+            if (linear >= 0 and fixed > 0) or within < -_ROOT_SLACK * linear * linear:
+                return least, least - 1
+            top = (sqrt(max(within, 0.0)) - linear * (1 + _ROOT_SLACK)) / (2 * squared)
+            if top > 0:
+                least = max(least, int(fixed / (squared * top) * (1 - _ROOT_SLACK)) - 1)
+                most = min(most, int(top * (1 + _ROOT_SLACK)) + 2)
+    return least, most
+
+
+def ranges_worth_trying(
+    form: RectangleWords, rooms: tuple[Room, ...], words: int, limits: tuple[int, int]
+) -> Iterator[tuple[int, int]]:
+    """The parts of a range in which floors stay within ``words``, ascending."""
+    parts = [limits]
+    while parts:
+        least, most = parts.pop()
+        if least > most or _floor(form, rooms, least, most) * (1 - _SLACK) > words:
+            continue
+        if most - least < _SHORT:
+            yield least, most
+        else:
+            middle = isqrt(least * most) if most > 4 * least else (least + most) // 2
+            parts += [(middle + 1, most), (least, middle)]
+
+
+def _floor(form: RectangleWords, rooms: tuple[Room, ...], least: int, most: int) -> float:
+    """A number that no tile of ``least`` to ``most`` rows goes below."""
+    problems = form.problems
+    loads = float(problems.touched_keys)
+    for constant, area, lost in problems.key_load_floors:
+        loads = max(loads, constant + area / most - lost * most)
+    # Concave in the rows, so over a range it is least at an end.
+    covered = problems.scores + min(_extra_scores(problems, least), _extra_scores(problems, most))
+    met = max(covered / key_room(problems, rooms, least), problems.touched_rows)
+    carried = max(form.met * met - form.kept * problems.rows, (form.met - form.kept) * problems.touched_rows)
+    return float(form.loads * loads + carried)
+
+
+def _extra_scores(problems: Problems, rows: int) -> float:
+    """Scores that tiles of this many rows cover beyond the required ones, at least."""
+    lengths, stretches = problems.moving_ends
+    return (rows - 1) / 2 * max(0, lengths - 2 * rows * stretches)

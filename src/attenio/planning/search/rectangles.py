@@ -1,0 +1,130 @@
+"""The best tile of a rows by b keys when words depend on both, and room shrinks one as the other grows.
+
+For given a more keys never cost more words, so b is the largest that fits and only a is searched, over the ranges that
+``floors`` leave. In those, keys read and scores covered are exact and cheap and rule out most; the rest is counted.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.patterns.sums import ceil_div
+from attenio.planning.problems import Problems
+from attenio.planning.search.floors import RectangleWords, range_worth_trying, ranges_worth_trying
+from attenio.planning.search.room import Room, key_room
+from attenio.planning.search.row_tiles import RowWords, best_row_tile, piece_ends
+
+__all__ = ["Rectangle", "best_rectangle"]
+
+# Up to this many tiles, one by one in Python integers is faster than in arrays.
+_FEW = 10
+
+
+@dataclass(frozen=True, order=True)
+class Rectangle:
+    """A tile and its words; fewest words first, then fewest rows."""
+
+    words: int
+    rows: int
+    keys: int
+
+
+def best_rectangle(form: RectangleWords, rooms: tuple[Room, ...], limit: int | None = None) -> Rectangle | None:
+    """Fewest words over all tiles that fit every room, the fewest rows among equals, then the most keys.
+
+    None if not even one row and one key fit, or every tile needs more words than ``limit``.
+    """
+    problems = form.problems
+    most = min(problems.most_rows, *(room.most_rows() for room in rooms))
+    if most < 1:
+        return None
+    single = min(_single_run_rows(problems, rooms), most)
+    found = _Found(limit)
+    if single >= 1:
+        # Where all keys fit in one tile, every live row meets one tile, and rows alone matter.
+        rows_only = RowWords(problems=problems, live=form.met - form.kept, loads=form.loads)
+        if limit is None or rows_only.floor(single) <= limit:
+            words, rows = best_row_tile(rows_only, single)
+            found.take(Rectangle(words, rows, problems.most_keys))
+    if single < most:
+        _search(form, rooms, (single + 1, most), found)
+    return found.best
+
+
+@dataclass
+class _Found:
+    """The best tile so far, and the words that another one may have at most."""
+
+    ceiling: int | None
+    best: Rectangle | None = None
+
+    def take(self, tile: Rectangle) -> None:
+        if (self.ceiling is None or tile.words <= self.ceiling) and (self.best is None or tile < self.best):
+            self.best, self.ceiling = tile, tile.words
+
+
+def _search(form: RectangleWords, rooms: tuple[Room, ...], limits: tuple[int, int], found: _Found) -> None:
+    """All rows from the first limit to the second that floors do not rule out."""
+    problems, (least, most) = form.problems, limits
+    if found.ceiling is not None:
+        least, most = range_worth_trying(form, rooms, found.ceiling, limits)
+        if least > most:
+            return
+    guess = min(most, max(least, round(min(form.balanced_rows(room) for room in rooms))))
+    even = int(ceil_div(problems.most_rows, ceil_div(problems.most_rows, guess)))
+    for rows in {guess, max(least, even)}:
+        found.take(_try(form, rooms, rows))
+    if found.ceiling is None:
+        found.take(_try(form, rooms, most))
+    assert found.ceiling is not None
+    least, most = range_worth_trying(form, rooms, found.ceiling, (least, most))
+    for first, last in ranges_worth_trying(form, rooms, found.ceiling, (least, most)):
+        for tiles in _candidates(problems, first, last):
+            _take_best_of(form, rooms, tiles, found)
+
+
+def _single_run_rows(problems: Problems, rooms: tuple[Room, ...]) -> int:
+    """The most rows beside which all keys of every problem fit; zero if none."""
+    most = problems.most_rows
+    for room in rooms:
+        for height, keys in problems.shapes:
+            fits = (room.words - keys * room.per_key) // (room.per_row + keys * room.per_score)
+            most = most if fits >= height else min(most, fits)
+    return max(most, 0)
+
+
+def _try(form: RectangleWords, rooms: tuple[Room, ...], rows: int) -> Rectangle:
+    keys = int(key_room(form.problems, rooms, rows))
+    return Rectangle(form.words(rows, keys), rows, keys)
+
+
+def _candidates(problems: Problems, least: int, most: int) -> Iterator[NDArray[np.int64]]:
+    if least > most:
+        return
+    if problems.is_dense and problems.kinks:
+        # Only how many query tiles there are matters, and fewer rows leave more room for keys.
+        ends = piece_ends(problems.kinks, least, most)
+        if ends is not None:
+            yield np.asarray(ends, dtype=np.int64)
+            return
+    step = problems.arrays_at_once
+    for start in range(least, most + 1, step):
+        yield np.arange(start, min(start + step, most + 1), dtype=np.int64)
+
+
+def _take_best_of(form: RectangleWords, rooms: tuple[Room, ...], tiles: NDArray[np.int64], found: _Found) -> None:
+    """Take the best of the given row tiles that floors do not rule out."""
+    if len(tiles) > _FEW:
+        keys = key_room(form.problems, rooms, tiles)
+        loads = form.problems.key_loads(tiles).astype(form.exact) * form.loads
+        loads = loads - form.problems.live_rows(tiles).astype(form.exact) * form.kept
+        covered = ceil_div(form.problems.covered_scores(tiles), keys).astype(form.exact)
+        good = np.flatnonzero(loads + covered * form.met <= found.ceiling)
+        if len(good) > _FEW:
+            met = form.problems.tile_rows(tiles[good], keys[good]).astype(form.exact)
+            good = good[[int(np.argmin(loads[good] + met * form.met))]]
+        tiles = tiles[good]
+    for rows in tiles.tolist():
+        found.take(_try(form, rooms, rows))

@@ -1,0 +1,41 @@
+"""Room in fast memory for a tile: how many keys fit beside how many rows."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attenio.patterns.pattern import Counts
+from attenio.planning.problems import Problems
+
+__all__ = ["Room", "key_room"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """Fast memory for a tile of a rows and b keys: a*b*per_score + a*per_row + b*per_key up to ``words``."""
+
+    words: int
+    per_score: int
+    per_row: int
+    per_key: int = 0
+
+    def most_rows(self) -> int:
+        """Rows that fit beside one key; less than one if nothing fits."""
+        return (self.words - self.per_key) // (self.per_row + self.per_score)
+
+    def most_keys(self, rows: Counts) -> Counts:
+        """Keys that fit beside this many rows."""
+        return (self.words - rows * self.per_row) // (rows * self.per_score + self.per_key)
+
+
+def key_room(problems: Problems, rooms: tuple[Room, ...], rows: Counts) -> Counts:
+    """The largest key tile that fits beside a query tile of ``rows``, in every problem; less than one if none does."""
+    widest = problems.most_keys + 0 * rows
+    for room in rooms:
+        for height, keys in problems.shapes:
+            fits = room.most_keys(np.minimum(rows, height) if np.ndim(rows) else min(rows, height))
+            if np.ndim(rows):
+                widest = np.where(fits >= keys, widest, np.minimum(widest, fits))
+            elif fits < keys:
+                widest = min(widest, fits)
+    return widest

@@ -1,0 +1,61 @@
+"""Best tiles of stacked groups: how many heads share a tile, and how many positions of each."""
+
+from collections.abc import Callable
+
+from attenio.planning.plan import Tiles
+from attenio.planning.problems import Problems
+from attenio.planning.search.attenio import row_words, tile_room
+from attenio.planning.search.columns import column_tiles
+from attenio.planning.search.room import key_room
+from attenio.planning.search.row_tiles import RowWords, best_row_tile
+
+__all__ = ["HeadTile", "best_head_tile", "best_tiles", "floor_words"]
+
+# head tile, query tile
+HeadTile = tuple[int, int]
+
+
+def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> Tiles | None:
+    """Tiles that move the fewest words, or None if none fits."""
+    best = best_head_tile(problems, fast_words, lambda tiles: _words(problems, tiles))
+    if best is None:
+        return None
+    heads, query_tile = best
+    keys = key_room(problems, (tile_room(problems, fast_words, heads=heads),), query_tile)
+    return Tiles.of(query_tile=query_tile, head_tile=heads, key_tile=keys)
+
+
+def best_head_tile(problems: Problems, fast_words: int, words_with: Callable[[int], RowWords]) -> HeadTile | None:
+    """The heads and positions with the fewest words, given the words for each number of head tiles.
+
+    Among equals the tile with the fewest rows, then the fewest heads. For each number of head tiles the least heads
+    leave the most positions.
+    """
+    choices = []
+    for count, heads in column_tiles(problems.group):
+        most = min(tile_room(problems, fast_words, heads=heads).most_rows(), problems.most_rows)
+        if most >= 1:
+            form = words_with(count)
+            choices.append((form.floor(most), heads, most, form))
+    best: tuple[int, int, int, int] | None = None
+    for floor, heads, most, form in sorted(choices, key=lambda choice: choice[:2]):
+        if best is not None and floor > best[0]:
+            break
+        words, tile = best_row_tile(form, most)
+        found = (words, heads * tile, heads, tile)
+        best = found if best is None else min(best, found)
+    return None if best is None else (best[2], best[3])
+
+
+def floor_words(problems: Problems, fast_words: int) -> float:
+    """Words that no tile which fits goes below; infinite if none fits."""
+    floor = float("inf")
+    for count, heads in column_tiles(problems.group):
+        most = min(tile_room(problems, fast_words, heads=heads).most_rows(), problems.most_rows)
+        if most >= 1:
+            floor = min(floor, _words(problems, count).floor(most))
+    return problems.runs * (problems.group * problems.rows * problems.value_dim + floor)
+
+
+def _words(problems: Problems, head_tiles: int) -> RowWords:
+    return row_words(problems, heads=problems.group, head_tiles=head_tiles)

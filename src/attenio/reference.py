@@ -1,0 +1,115 @@
+"""The definition of attention, in float64: what every dataflow must compute.
+
+    O[i] = sum over required j of softmax_j(scale * Q[i].K[j]) V[j],     and O[i] = 0 when row i requires no score.
+
+>>> import numpy as np
+>>> from attenio.workload import Workload
+>>> ones = np.ones((1, 1, 4, 2))
+>>> attention(ones, ones, ones, Workload(n=4, d=2, mask="causal")).shape
+(1, 1, 4, 2)
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.errors import InvalidInput
+from attenio.masks import Documents
+from attenio.patterns import Band, Pattern
+from attenio.workload import Workload
+
+__all__ = ["Block", "Part", "attention", "attention_blocks", "parts"]
+
+Float64 = NDArray[np.float64]
+
+# Scores held at once by the definition: 32 MiB of float64, whatever the sequence length.
+_SCORES_AT_ONCE = 2**22
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Rows and keys of one sequence that only see each other: the whole sequence, or one document of it."""
+
+    pattern: Pattern
+    rows: slice
+    keys: slice
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Some rows of the output of one head of one sequence."""
+
+    batch: int
+    head: int
+    rows: slice
+    values: Float64
+
+
+def parts(workload: Workload) -> Iterator[Part]:
+    """The separate problems of one sequence, in order (unlike ``separate_patterns``, which counts equal documents)."""
+    mask = workload.mask
+    if not isinstance(mask, Documents):
+        ((pattern, _),) = workload.separate_patterns
+        yield Part(pattern=pattern, rows=slice(0, workload.queries), keys=slice(0, workload.keys))
+        return
+    row = key = 0
+    make = Band.causal if mask.causal else Band.dense
+    for rows, keys in zip(mask.lengths, mask.key_lengths, strict=True):
+        yield Part(pattern=make(rows, keys), rows=slice(row, row + rows), keys=slice(key, key + keys))
+        row, key = row + rows, key + keys
+
+
+def attention(q: NDArray[np.generic], k: NDArray[np.generic], v: NDArray[np.generic], workload: Workload) -> Float64:
+    """Attention by its definition over (batch, heads, rows, width) arrays; rows that require no score are zero."""
+    output = np.zeros((workload.batch, workload.heads, workload.queries, workload.value_dim))
+    for block in attention_blocks(q, k, v, workload):
+        output[block.batch, block.head, block.rows] = block.values
+    return output
+
+
+def attention_blocks(
+    q: NDArray[np.generic], k: NDArray[np.generic], v: NDArray[np.generic], workload: Workload
+) -> Iterator[Block]:
+    """The same, some rows at a time, so that no more than a few million scores exist at once."""
+    _check_shapes(q, k, v, workload)
+    for batch in range(workload.batch):
+        for kv_head in range(workload.kv_heads):
+            for part in parts(workload):
+                keys = np.asarray(k[batch, kv_head, part.keys], dtype=np.float64)
+                values = np.asarray(v[batch, kv_head, part.keys], dtype=np.float64)
+                for head in range(kv_head * workload.group, (kv_head + 1) * workload.group):
+                    queries = np.asarray(q[batch, head, part.rows], dtype=np.float64) * workload.softmax_scale
+                    for rows, output in _rows_of(part.pattern, queries, keys, values):
+                        shifted = slice(part.rows.start + rows.start, part.rows.start + rows.stop)
+                        yield Block(batch=batch, head=head, rows=shifted, values=output)
+
+
+def _rows_of(pattern: Pattern, queries: Float64, keys: Float64, values: Float64) -> Iterator[tuple[slice, Float64]]:
+    height = max(1, _SCORES_AT_ONCE // pattern.keys)
+    for start in range(0, pattern.rows, height):
+        stop = min(start + height, pattern.rows)
+        needed = pattern.needed_keys(start, stop)
+        if len(needed) == 0:
+            yield slice(start, stop), np.zeros((stop - start, values.shape[1]))
+            continue
+        scores = queries[start:stop] @ keys[needed].T
+        scores[~pattern.required(start, stop, needed)] = -np.inf
+        largest = scores.max(axis=1, keepdims=True)
+        weights = np.exp(scores - np.where(np.isneginf(largest), 0.0, largest))
+        total = weights.sum(axis=1, keepdims=True)
+        yield slice(start, stop), (weights @ values[needed]) / np.where(total == 0.0, 1.0, total)
+
+
+def _check_shapes(q: NDArray[np.generic], k: NDArray[np.generic], v: NDArray[np.generic], workload: Workload) -> None:
+    expected = {
+        "q": (q, (workload.batch, workload.heads, workload.queries, workload.d)),
+        "k": (k, (workload.batch, workload.kv_heads, workload.keys, workload.d)),
+        "v": (v, (workload.batch, workload.kv_heads, workload.keys, workload.value_dim)),
+    }
+    for name, (array, shape) in expected.items():
+        if np.shape(array) != shape:
+            raise InvalidInput(
+                f"{name} has shape {np.shape(array)}; this workload needs (batch, heads, rows, width) = {shape}"
+            )

@@ -1,0 +1,148 @@
+"""One question, one answer: what must move, what the best plan moves, and how far apart the two are."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from attenio.bounds import LowerBound, largest_absolute, lower_bounds
+from attenio.errors import DoesNotFit
+from attenio.machine import Boundary, Machine
+from attenio.planning import Candidate, NestedPlan, best_plan, best_plan_for, candidates, nested_plan
+from attenio.planning.plan import Dataflow, Plan
+from attenio.quantities import bytes_of
+from attenio.workload import Workload
+
+__all__ = ["Answer", "BoundaryAnswer", "TimeFloor", "answer"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundaryAnswer:
+    """What crosses one boundary: at least, with a plan made for it alone, and with one plan nested over all levels.
+
+    ``plan`` is None where nothing fits that level, and ``reason`` says so; ``nested_words`` is None on two levels.
+    """
+
+    boundary: Boundary
+    fast_words: int
+    bound: LowerBound
+    plan: Plan | None
+    reason: str
+    nested_words: int | None
+
+    @property
+    def moved_words(self) -> int | None:
+        """Words that cross here when the machine runs one plan over all its levels."""
+        if self.nested_words is not None:
+            return self.nested_words
+        return None if self.plan is None else self.plan.moved_words
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeFloor:
+    """Seconds that a resource of the machine needs: ``least_seconds`` for any algorithm, ``plan_seconds`` for ours."""
+
+    resource: str
+    rate_per_s: float
+    unit: str
+    least_seconds: float
+    plan_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """Everything attenio knows about a workload on a machine."""
+
+    workload: Workload
+    machine: Machine
+    fast_words: int
+    plan: Plan
+    lower_bounds: tuple[LowerBound, ...]
+    candidates: tuple[Candidate, ...]
+    boundaries: tuple[BoundaryAnswer, ...]
+    nested: NestedPlan | None
+    times: tuple[TimeFloor, ...]
+
+    @property
+    def bound(self) -> LowerBound:
+        """The largest absolute bound: the only kind that a gap is given against."""
+        return largest_absolute(self.lower_bounds)
+
+    @property
+    def gap(self) -> float:
+        """Words of the plan over the largest absolute bound; 1 is a proof that nothing moves less."""
+        return self.plan.moved_words / self.bound.words
+
+    @property
+    def binding(self) -> TimeFloor | None:
+        """The resource that takes longest, or None on a machine without rates."""
+        return max(self.times, key=lambda time: time.plan_seconds, default=None)
+
+    def to_json(self) -> dict[str, Any]:
+        """The answer as plain values."""
+        from attenio.report.to_json import answer_to_json
+
+        return answer_to_json(self)
+
+
+def answer(workload: Workload, machine: Machine, *, dataflow: Dataflow | str | None = None) -> Answer:
+    """Bounds, the best plan (of one dataflow, if named), every candidate, and every boundary of the machine."""
+    chosen = None if dataflow is None else Dataflow.named(dataflow)
+    plan = best_plan(workload, machine, dataflow=chosen)
+    nested = nested_plan(workload, machine) if len(machine.boundaries) > 1 else None
+    boundaries = tuple(_boundary(workload, machine, k, chosen, nested) for k in range(len(machine.boundaries)))
+    return Answer(
+        workload=workload,
+        machine=machine,
+        fast_words=plan.fast_words,
+        plan=plan,
+        lower_bounds=lower_bounds(workload, machine),
+        candidates=candidates(workload, machine),
+        boundaries=boundaries,
+        nested=nested,
+        times=_times(workload, machine, boundaries),
+    )
+
+
+def _boundary(
+    workload: Workload, machine: Machine, k: int, dataflow: Dataflow | None, nested: NestedPlan | None
+) -> BoundaryAnswer:
+    boundary = machine.boundaries[k]
+    fast_words = boundary.fast_words(workload.dtype)
+    plan, reason = None, ""
+    try:
+        plan = best_plan_for(workload, fast_words, dataflow=dataflow)
+    except DoesNotFit as error:
+        reason = str(error)
+    return BoundaryAnswer(
+        boundary=boundary,
+        fast_words=fast_words,
+        bound=largest_absolute(lower_bounds(workload, machine, boundary=boundary)),
+        plan=plan,
+        reason=reason,
+        nested_words=None if nested is None else nested.moved_words[k],
+    )
+
+
+def _times(workload: Workload, machine: Machine, boundaries: tuple[BoundaryAnswer, ...]) -> tuple[TimeFloor, ...]:
+    """Seconds of every resource whose rate the machine states; words at a boundary where nothing fits take none."""
+    times = []
+    for part in boundaries:
+        rate, moved = part.boundary.slow.bandwidth_bytes_per_s, part.moved_words
+        if rate is not None and moved is not None:
+            least = bytes_of(part.bound.words, element_bytes=workload.dtype.bytes) / rate
+            ours = bytes_of(moved, element_bytes=workload.dtype.bytes) / rate
+            times.append(
+                TimeFloor(
+                    resource=part.boundary.name, rate_per_s=rate, unit="B", least_seconds=least, plan_seconds=ours
+                )
+            )
+    work = (
+        ("arithmetic", "FLOP", workload.flops, machine.flops_per_s.get(workload.dtype)),
+        ("exponentials", "exp", workload.scores, machine.exponentials_per_s),
+    )
+    for resource, unit, amount, rate in work:
+        if rate is not None:
+            seconds = amount / rate
+            times.append(
+                TimeFloor(resource=resource, rate_per_s=rate, unit=unit, least_seconds=seconds, plan_seconds=seconds)
+            )
+    return tuple(times)

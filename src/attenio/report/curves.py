@@ -1,0 +1,204 @@
+"""The numbers behind the figures: every dataflow and every bound along one axis."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from attenio.bounds import LowerBound, bounds_for, largest_absolute
+from attenio.errors import DoesNotFit
+from attenio.machine import Machine
+from attenio.masks import BlockSparse, Documents, SharedPrefix, SlidingWindow
+from attenio.planning import best_plan_for, candidates, published_plan_for
+from attenio.planning.plan import Dataflow, Plan
+from attenio.workload import Workload
+
+__all__ = ["Curves", "Progress", "Regime", "along_length", "along_memory", "lengthened"]
+
+Progress = Callable[[int, int], None]
+
+LONGEST = 2**28
+_POINTS_PER_OCTAVE = 3
+_ENDLESS_WORDS = 2**56
+
+# Schedules that write the scores out, or the outputs many times: they win only below the crossover.
+_SMALL_CACHE = (
+    Dataflow.STANDARD,
+    Dataflow.SQUARE_TILING,
+    Dataflow.RANK_ONE_TILING,
+    Dataflow.SCORE_STATIONARY,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regime:
+    """A range of fast memory in which one kind of schedule is best; ``stop_words`` is exclusive."""
+
+    name: str
+    start_words: int
+    stop_words: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curves:
+    """Plans and bounds at each value of one variable; None where nothing fits."""
+
+    values: tuple[int, ...]
+    best: dict[Dataflow, tuple[Plan | None, ...]]
+    published: dict[Dataflow, tuple[Plan | None, ...]]
+    bounds: tuple[tuple[LowerBound, ...], ...]
+    regimes: tuple[Regime, ...] = ()
+
+    @property
+    def floors(self) -> tuple[LowerBound, ...]:
+        """The largest absolute bound at each value."""
+        return tuple(largest_absolute(bounds) for bounds in self.bounds)
+
+
+def along_memory(workload: Workload, machine: Machine, *, progress: Progress | None = None) -> Curves:
+    """Everything against the words of fast memory, from where nothing fits to where everything does."""
+    own_words = machine.slowest_boundary.fast_words(workload.dtype)
+    regimes = _regimes(workload, machine)
+    start = max(regimes[0].start_words, min(workload.d, own_words // 2))
+    end = max(16 * regimes[-1].start_words, 4 * own_words)
+    marks = {own_words, *(regime.start_words for regime in regimes)}
+    grid = {round(2 ** (k / _POINTS_PER_OCTAVE)) for k in range(_POINTS_PER_OCTAVE * end.bit_length() + 1)}
+    values = sorted(value for value in grid | marks if start <= value <= end)
+    curves = _curves(values, [(workload, value) for value in values], machine, progress)
+    shown = (replace(r, start_words=max(r.start_words, start), stop_words=min(r.stop_words, end)) for r in regimes)
+    return replace(curves, regimes=tuple(regime for regime in shown if regime.start_words < regime.stop_words))
+
+
+def along_length(workload: Workload, machine: Machine, *, progress: Progress | None = None) -> Curves:
+    """Everything against the number of keys, at the machine's own fast memory."""
+    own_words = machine.slowest_boundary.fast_words(workload.dtype)
+    problems = {}
+    for k in range(-12, 7):
+        longer = lengthened(workload, k / 2)
+        if longer is not None and longer.keys <= LONGEST:
+            problems[longer.keys] = longer
+    values = sorted(problems)
+    return _curves(values, [(problems[value], own_words) for value in values], machine, progress)
+
+
+def lengthened(workload: Workload, octaves: float) -> Workload | None:
+    """The same question about a sequence 2**octaves as long, or None where the mask has no such length.
+
+    One query stays one query; a window stays as wide; documents and a prefix stretch; blocks keep their layout.
+    """
+    factor = 2.0**octaves
+    keys = max(1, round(workload.keys * factor))
+    queries = 1 if workload.is_decode else max(1, round(workload.queries * factor))
+    mask = workload.mask
+    match mask:
+        case SlidingWindow(width=width, causal=causal):
+            mask = SlidingWindow(width=min(width, keys), causal=causal)
+        case Documents(lengths=lengths, key_lengths=key_lengths, causal=causal):
+            stretched = tuple(max(1, round(v * factor)) for v in lengths)
+            stretched_keys = tuple(max(1, round(v * factor)) for v in key_lengths)
+            mask = Documents(lengths=stretched, key_lengths=stretched_keys, causal=causal)
+            queries, keys = sum(stretched), sum(stretched_keys)
+        case SharedPrefix(length=length, causal=causal):
+            own_keys = workload.keys - length
+            mask = SharedPrefix(length=max(1, round(length * factor)), causal=causal)
+            keys, queries = mask.length + own_keys, workload.queries
+        case BlockSparse():
+            rows, cols = mask.query_block * factor, mask.key_block * factor
+            if not all(v.is_integer() for v in (rows, cols, workload.queries * factor, workload.keys * factor)):
+                return None
+            mask = replace(mask, query_block=int(rows), key_block=int(cols))
+        case _:
+            pass
+    return Workload(
+        queries=queries,
+        keys=keys,
+        d=workload.d,
+        value_dim=workload.value_dim,
+        heads=workload.heads,
+        kv_heads=workload.kv_heads,
+        batch=workload.batch,
+        mask=mask,
+        dtype=workload.dtype,
+        accumulator=workload.accumulator,
+        scale=workload.scale,
+    )
+
+
+def _applicable(workload: Workload, machine: Machine) -> tuple[Dataflow, ...]:
+    return tuple(dict.fromkeys(candidate.dataflow for candidate in candidates(workload, machine)))
+
+
+def _curves(
+    values: Sequence[int],
+    problems: Sequence[tuple[Workload, int]],
+    machine: Machine,
+    progress: Progress | None,
+) -> Curves:
+    dataflows = _applicable(problems[-1][0], machine)
+    units = machine.slowest_boundary.fast.units
+    best: dict[Dataflow, list[Plan | None]] = {dataflow: [] for dataflow in dataflows}
+    published: dict[Dataflow, list[Plan | None]] = {dataflow: [] for dataflow in dataflows}
+    bounds = []
+    for done, (workload, fast_words) in enumerate(problems, start=1):
+        for dataflow in dataflows:
+            best[dataflow].append(_plan_or_none(workload, fast_words, dataflow))
+            published[dataflow].append(published_plan_for(workload, fast_words, dataflow, units=units))
+        bounds.append(bounds_for(workload, fast_words, units=units))
+        if progress is not None:
+            progress(done, len(problems))
+    return Curves(
+        values=tuple(values),
+        best={dataflow: tuple(plans) for dataflow, plans in best.items() if any(plans)},
+        published={dataflow: tuple(plans) for dataflow, plans in published.items() if any(plans)},
+        bounds=tuple(bounds),
+    )
+
+
+def _plan_or_none(workload: Workload, fast_words: int, dataflow: Dataflow | None) -> Plan | None:
+    try:
+        return best_plan_for(workload, fast_words, dataflow=dataflow)
+    except DoesNotFit:
+        return None
+
+
+def _regimes(workload: Workload, machine: Machine) -> tuple[Regime, ...]:
+    """Where plans begin to exist, where the large-cache schedules take over, and where more memory stops helping."""
+    least = _first(lambda words: _plan_or_none(workload, words, None) is not None, 1, _ENDLESS_WORDS)
+    fewest = best_plan_for(workload, _ENDLESS_WORDS).moved_words
+    fits = _first(lambda words: best_plan_for(workload, words).moved_words <= fewest, least, _ENDLESS_WORDS)
+    crossover = _crossover(workload, _applicable(workload, machine), least, fits)
+    edges = [("small cache", least, crossover), ("large cache", crossover, fits), ("all fits", fits, _ENDLESS_WORDS)]
+    return tuple(Regime(name=name, start_words=a, stop_words=b) for name, a, b in edges if a < b)
+
+
+def _crossover(workload: Workload, dataflows: Sequence[Dataflow], least: int, fits: int) -> int:
+    """The first size from which no small-cache schedule is better than the best large-cache one."""
+
+    def small_wins(fast_words: int) -> bool:
+        plans = [_plan_or_none(workload, fast_words, dataflow) for dataflow in dataflows]
+        words = {plan.dataflow: plan.moved_words for plan in plans if plan is not None}
+        large = [count for dataflow, count in words.items() if dataflow not in _SMALL_CACHE]
+        return not large or min(words.values()) < min(large)
+
+    # Between doublings the sign of the difference may flicker with the ceilings; the last flip is what is meant.
+    words, last = least, None
+    while words < fits:
+        if small_wins(words):
+            last = words
+        words *= 2
+    if last is None:
+        return least
+    return _first(lambda size: not small_wins(size), last, min(2 * last, fits))
+
+
+def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The least size in [low, high] at which a property that stays true once true holds; ``high`` is taken to hold."""
+    probe = low
+    while probe < high and not holds(probe):
+        low, probe = probe + 1, 2 * probe
+    high = min(probe, high)
+    while low < high:
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low

@@ -1,0 +1,273 @@
+"""The report's figures, as plain Plotly values whose colours are variables of the page."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from attenio.bounds import LowerBound, Strength
+from attenio.planning.plan import Dataflow, Plan
+from attenio.quantities import bytes_of, show_bytes, show_words
+from attenio.report import palette
+from attenio.report.answer import Answer
+from attenio.report.curves import Curves
+from attenio.report.notation import short_count, show_ratio
+
+__all__ = ["length_figure", "memory_figure"]
+
+Figure = dict[str, Any]
+Trace = dict[str, Any]
+
+_BOUND_STYLES = {
+    Strength.ABSOLUTE: ("each absolute bound", "solid", 1.0),
+    Strength.SCHEDULE: ("schedule bounds", "dash", 1.6),
+    Strength.ASYMPTOTIC: ("asymptotic (growth only)", "dot", 1.6),
+}
+
+
+def memory_figure(curves: Curves, answer: Answer) -> Figure:
+    """Words moved against words of fast memory, with the regimes shaded and the machine marked."""
+    low, high = _words_range(curves)
+    layout = _layout("fast memory (words)", "words moved", curves.values, (low, high))
+    layout["shapes"] = [
+        _band(regime.start_words, regime.stop_words, f"var(--regime-{_REGIME_TINTS[regime.name]})")
+        for regime in curves.regimes
+    ]
+    layout["annotations"] = [
+        {
+            "text": regime.name,
+            "x": math.log10(regime.start_words),
+            "y": 1,
+            "yref": "paper",
+            "xanchor": "left",
+            "yanchor": "top",
+            "showarrow": False,
+            "font": {"color": "var(--soft)"},
+        }
+        for regime in curves.regimes
+    ]
+    _mark(layout, answer.fast_words, answer.machine.name)
+    return {"data": _traces(curves, low, answer, answer.fast_words), "layout": layout}
+
+
+def length_figure(curves: Curves, answer: Answer) -> Figure:
+    """Words moved against the number of keys, at the machine's own fast memory."""
+    low, high = _words_range(curves)
+    layout = _layout("sequence length (keys)", "words moved", curves.values, (low, high))
+    _mark(layout, answer.workload.keys, "this workload")
+    return {"data": _traces(curves, low, answer, answer.workload.keys), "layout": layout}
+
+
+_REGIME_TINTS = {"small cache": 0, "large cache": 1, "all fits": 2}
+
+
+def _traces(curves: Curves, low: float, answer: Answer, own_value: int) -> list[Trace]:
+    element_bytes = answer.workload.dtype.bytes
+    traces = _floor_traces(curves, low, element_bytes)
+    for strength in Strength:
+        traces += _bound_traces(curves, strength, element_bytes)
+    # Where lines coincide, the one that moves least is drawn last, and the plan's own on top.
+    ranked = sorted(curves.best, key=lambda dataflow: _least(curves.best[dataflow]), reverse=True)
+    for dataflow, plans in curves.best.items():
+        order = len(ranked) if dataflow is answer.plan.dataflow else ranked.index(dataflow)
+        traces.append({**_best_trace(curves, dataflow, plans, element_bytes), "zorder": order})
+    for dataflow, plans in curves.published.items():
+        traces.append(_published_trace(curves, dataflow, plans, element_bytes))
+    traces.append(_chosen_trace(answer, own_value))
+    return traces
+
+
+def _least(plans: Sequence[Plan | None]) -> int:
+    return sum(plan.moved_words for plan in plans if plan is not None)
+
+
+def _floor_traces(curves: Curves, low: float, element_bytes: int) -> list[Trace]:
+    """The largest absolute bound, and below it the region that no schedule can reach."""
+    base = {"x": list(curves.values), "legendgroup": "floor", "mode": "lines", "type": "scatter"}
+    bottom = {**base, "y": [low] * len(curves.values), "line": {"width": 0, "color": "var(--bound)"}}
+    floor = {
+        **base,
+        "y": [bound.words for bound in curves.floors],
+        "line": {"width": 3, "color": "var(--bound)"},
+        "fill": "tonexty",
+        "fillcolor": "var(--forbidden)",
+        **_hover([_bound_text(bound, element_bytes) for bound in curves.floors]),
+    }
+    name = {"legend": "largest absolute bound"}
+    return [{**bottom, "hoverinfo": "skip", "meta": name}, {**floor, "meta": name}]
+
+
+def _bound_traces(curves: Curves, strength: Strength, element_bytes: int) -> list[Trace]:
+    legend, dash, width = _BOUND_STYLES[strength]
+    theorems = dict.fromkeys(b.theorem for bounds in curves.bounds for b in bounds if b.strength is strength)
+    traces = []
+    for theorem in theorems:
+        along = [next((b for b in bounds if b.theorem == theorem), None) for bounds in curves.bounds]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "x": list(curves.values),
+                "y": [None if bound is None or bound.words <= 0 else bound.words for bound in along],
+                "line": {"dash": dash, "width": width, "color": "var(--soft)"},
+                "legendgroup": strength.value,
+                "meta": {"legend": legend},
+                "visible": "legendonly" if strength is Strength.ASYMPTOTIC else True,
+                **_hover(["" if bound is None else _bound_text(bound, element_bytes) for bound in along]),
+            }
+        )
+    return traces
+
+
+def _best_trace(curves: Curves, dataflow: Dataflow, plans: Sequence[Plan | None], element_bytes: int) -> Trace:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": list(curves.values),
+        "y": [None if plan is None else plan.moved_words for plan in plans],
+        "line": {"width": 2.2, "color": palette.color(dataflow)},
+        "legendgroup": dataflow.value,
+        "meta": {"legend": dataflow.value},
+        **_hover(_plan_texts(curves, plans, element_bytes)),
+    }
+
+
+def _published_trace(curves: Curves, dataflow: Dataflow, plans: Sequence[Plan | None], element_bytes: int) -> Trace:
+    """Published tiles as sparse open markers, so that they do not hide the lines."""
+    shown = range(0, len(plans), 3)
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [curves.values[i] for i in shown],
+        "y": [None if (plan := plans[i]) is None else plan.moved_words for i in shown],
+        "marker": {
+            "symbol": f"{palette.marker(dataflow)}-open",
+            "size": 7,
+            "color": palette.color(dataflow),
+            "line": {"width": 1.5},
+        },
+        "legendgroup": "published",
+        "zorder": 50,
+        "meta": {"legend": "published tiles (markers)"},
+        **_hover([text for i, text in enumerate(_plan_texts(curves, plans, element_bytes)) if i in shown]),
+    }
+
+
+def _chosen_trace(answer: Answer, own_value: int) -> Trace:
+    plan = answer.plan
+    text = f"<b>the plan</b>: {plan.dataflow.value}<br>{plan.tiles}<br>{show_words(plan.moved_words)}"
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [own_value],
+        "y": [plan.moved_words],
+        "marker": {
+            "symbol": "circle",
+            "size": 12,
+            "color": palette.color(plan.dataflow),
+            "line": {"width": 2.5, "color": "var(--paper)"},
+        },
+        "meta": {"legend": "the plan"},
+        "zorder": 60,
+        **_hover([f"{text}<br>{show_ratio(answer.gap)} the bound"]),
+    }
+
+
+def _hover(texts: list[str]) -> Trace:
+    return {"text": texts, "hovertemplate": "%{text}<extra></extra>"}
+
+
+def _bound_text(bound: LowerBound, element_bytes: int) -> str:
+    size = show_bytes(bytes_of(bound.words, element_bytes=element_bytes))
+    return f"<b>{bound.theorem}</b> ({bound.strength.value})<br>{show_words(bound.words)} ({size})<br>{bound.citation}"
+
+
+def _plan_texts(curves: Curves, plans: Sequence[Plan | None], element_bytes: int) -> list[str]:
+    return [
+        "" if plan is None else _plan_text(plan, floor, value, element_bytes)
+        for plan, floor, value in zip(plans, curves.floors, curves.values, strict=True)
+    ]
+
+
+def _plan_text(plan: Plan, floor: LowerBound, value: int, element_bytes: int) -> str:
+    size = show_bytes(bytes_of(plan.moved_words, element_bytes=element_bytes))
+    return (
+        f"<b>{plan.dataflow.value}</b>, {plan.rule.value} tiles, at {value:,}<br>{plan.tiles}<br>"
+        f"{show_words(plan.moved_words)} ({size})<br>{show_ratio(plan.moved_words / floor.words)} the bound"
+    )
+
+
+def _words_range(curves: Curves) -> tuple[float, float]:
+    """From a little below the lowest bound to a little above the highest curve."""
+    floors = [bound.words for bound in curves.floors]
+    moved = [plan.moved_words for plans in curves.best.values() for plan in plans if plan is not None]
+    return min(floors) / 2.5, max(*floors, *moved) * 3
+
+
+def _layout(x_title: str, y_title: str, values: Sequence[int], words: tuple[float, float]) -> Figure:
+    low, high = math.log10(values[0]), math.log10(values[-1])
+    octaves = range(math.ceil(math.log2(values[0])), math.floor(math.log2(values[-1])) + 1)
+    # Seven labels still stand side by side on a phone.
+    ticks = octaves[:: max(1, math.ceil(len(octaves) / 7))]
+    axis = {"type": "log", "zeroline": False, "showline": True, "ticks": "outside", "automargin": True}
+    return {
+        "showlegend": False,
+        "hovermode": "closest",
+        "xaxis": {
+            **axis,
+            "title": {"text": x_title},
+            "range": [low, high],
+            "tickvals": [2**k for k in ticks],
+            "ticktext": [short_count(2**k) for k in ticks],
+        },
+        "yaxis": {
+            **axis,
+            "title": {"text": y_title},
+            "range": [math.log10(words[0]), math.log10(words[1])],
+            "dtick": 1,
+            "exponentformat": "power",
+        },
+        "shapes": [],
+        "annotations": [],
+    }
+
+
+def _band(start: float, stop: float, tint: str) -> Figure:
+    return {
+        "type": "rect",
+        "layer": "below",
+        "yref": "paper",
+        "x0": start,
+        "x1": stop,
+        "y0": 0,
+        "y1": 1,
+        "fillcolor": tint,
+        "line": {"width": 0},
+    }
+
+
+def _mark(layout: Figure, value: float, text: str) -> None:
+    """A vertical line with its text along it, where nothing else is written."""
+    layout["shapes"].append(
+        {
+            "type": "line",
+            "yref": "paper",
+            "x0": value,
+            "x1": value,
+            "y0": 0,
+            "y1": 1,
+            "line": {"dash": "dot", "width": 1.5, "color": "var(--ink)"},
+        }
+    )
+    layout["annotations"].append(
+        {
+            "text": text,
+            "x": math.log10(value),
+            "y": 0.02,
+            "yref": "paper",
+            "yanchor": "bottom",
+            "xanchor": "right",
+            "textangle": -90,
+            "showarrow": False,
+            "font": {"color": "var(--ink)"},
+        }
+    )

@@ -1,0 +1,152 @@
+"""A self-contained page: figures, tables and provenance in one file that needs no network."""
+
+import html
+import json
+import string
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from attenio.errors import MissingExtra
+from attenio.machine import Machine
+from attenio.measurement.files import write_atomically
+from attenio.measurement.provenance import Provenance, provenance
+from attenio.quantities import bytes_of, show_bytes, show_seconds
+from attenio.report import html_tables, palette
+from attenio.report.answer import Answer, answer
+from attenio.report.curves import Curves, Progress, along_length, along_memory
+from attenio.report.figures import length_figure, memory_figure
+from attenio.report.notation import show_ratio
+from attenio.report.reproduce import reproduce
+from attenio.report.roofline_figure import roofline_figure
+from attenio.workload import Workload
+
+__all__ = ["write_report"]
+
+_MEMORY_CAPTION = (
+    "Each line is a dataflow with its best tiles, by exact count; open markers are the tiles its paper prescribes."
+    " The grey region is proven out of reach. Dashed bounds hold for a stated family of schedules only."
+    " Tinted: schedules that spill scores win (small cache), schedules that keep queries win (large cache),"
+    " and more memory no longer helps (all fits)."
+)
+_LENGTH_CAPTION = "The same at the machine's own fast memory, as the sequence grows."
+_ROOFLINE_CAPTION = (
+    "A point's height is the rate its traffic allows. Filled circles: the plan at each boundary. Upright strokes: no"
+    " schedule stands further right. Other markers: every dataflow's best plan at the slowest boundary."
+)
+_NO_ROOFLINE = "This machine states no rate of arithmetic or no bandwidth, so there is no roofline to draw."
+
+
+def write_report(path: Path | str, workload: Workload, machine: Machine, *, progress: Progress | None = None) -> Path:
+    """Write the report of one workload on one machine; ``progress`` is told (steps done, steps in all)."""
+    plotly = _plotly_script()
+    found = answer(workload, machine)
+    first, second = _halves(progress)
+    memory = along_memory(workload, machine, progress=first)
+    length = along_length(workload, machine, progress=second)
+    page = _page(found, memory, length, plotly)
+    return write_atomically(path, page)
+
+
+def _plotly_script() -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise MissingExtra("an HTML report", "report") from None
+    script: str = get_plotlyjs()
+    return script
+
+
+def _halves(progress: Progress | None) -> tuple[Progress | None, Progress | None]:
+    """One progress of a thousand steps for two sweeps; the one along memory has three quarters of the work."""
+    if progress is None:
+        return None, None
+    return (
+        lambda done, total: progress(750 * done // total, 1000),
+        lambda done, total: progress(750 + 250 * done // total, 1000),
+    )
+
+
+def _page(found: Answer, memory: Curves, length: Curves, plotly: str) -> str:
+    made = provenance()
+    figures: dict[str, Any] = {"memory": memory_figure(memory, found), "length": length_figure(length, found)}
+    roofline = roofline_figure(found)
+    if roofline is not None:
+        figures["roofline"] = roofline
+    template = string.Template(_resource("page.html"))
+    return template.substitute(
+        title=html.escape(f"{found.workload} on {found.machine.name}"),
+        version=html.escape(made.version),
+        style=_resource("page.css") + palette.stylesheet(),
+        answer=_sentence(found),
+        facts=_facts(found),
+        sections=_sections(found, has_roofline=roofline is not None),
+        footer=_footer(found, made),
+        # "</" would end the script element early.
+        figures=json.dumps(figures, separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
+        plotly=plotly,
+        script=_resource("page.js"),
+    )
+
+
+def _resource(name: str) -> str:
+    return resources.files("attenio.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _sentence(found: Answer) -> str:
+    plan, bound = found.plan, found.bound
+    return (
+        f"Every algorithm moves at least <b>{bound.words:,}</b> words across"
+        f" {html.escape(found.machine.slowest_boundary.name)}."
+        f" The best plan, <b>{plan.dataflow.value}</b> with <code>{html.escape(str(plan.tiles))}</code>,"
+        f" moves <b>{plan.moved_words:,}</b> words: <b>{show_ratio(found.gap)}</b> that bound."
+    )
+
+
+def _facts(found: Answer) -> str:
+    width = found.workload.dtype.bytes
+    plan, bound, binding = found.plan, found.bound, found.binding
+    facts = [
+        ("must move", show_bytes(bytes_of(bound.words, element_bytes=width)), bound.theorem),
+        ("best plan moves", show_bytes(bytes_of(plan.moved_words, element_bytes=width)), plan.dataflow.value),
+        ("gap", show_ratio(found.gap), "plan over the largest absolute bound"),
+        (
+            "fast memory",
+            show_bytes(bytes_of(found.fast_words, element_bytes=width)),
+            f"{found.fast_words:,} words, {plan.peak_words:,} in use",
+        ),
+    ]
+    if binding is not None:
+        facts.append(("time at least", show_seconds(binding.plan_seconds), f"{binding.resource} binds"))
+    return "\n".join(
+        f"    <div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}<small>{html.escape(note)}</small></dd></div>"
+        for name, value, note in facts
+    )
+
+
+def _sections(found: Answer, *, has_roofline: bool) -> str:
+    published = reproduce("fig11")
+    roofline = _figure("roofline", _ROOFLINE_CAPTION) if has_roofline else f'<p class="note">{_NO_ROOFLINE}</p>'
+    sections = [
+        ("Words against fast memory", _figure("memory", _MEMORY_CAPTION)),
+        ("Every dataflow on this machine", html_tables.candidates_table(found)),
+        ("Words against sequence length", _figure("length", _LENGTH_CAPTION)),
+        ("Roofline", roofline + html_tables.boundaries_table(found) + html_tables.times_table(found)),
+        ("Lower bounds", html_tables.bounds_table(found)),
+        (
+            "Published I/O, reproduced",
+            f'<p class="caption">{html.escape(published.caption)} {html.escape(published.source)}.</p>'
+            + html_tables.reproduction_table(published),
+        ),
+    ]
+    return "\n".join(f"<section>\n<h2>{title}</h2>\n{body}\n</section>" for title, body in sections)
+
+
+def _figure(name: str, caption: str) -> str:
+    return f'<p class="caption">{html.escape(caption)}</p>\n<div class="figure" id="{name}"></div>'
+
+
+def _footer(found: Answer, made: Provenance) -> str:
+    machine = found.machine
+    source = f" Machine {machine.name}: {machine.source}" if machine.source else ""
+    return f"<p>{html.escape(str(made))}. Words are {found.workload.dtype.value} elements.{html.escape(source)}</p>"

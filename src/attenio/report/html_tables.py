@@ -1,0 +1,151 @@
+"""The report's tables as HTML, each in a box that scrolls by itself on a narrow screen."""
+
+import html
+from collections.abc import Iterable, Sequence
+
+from attenio.quantities import bytes_of, show_bytes, show_seconds
+from attenio.report.answer import Answer
+from attenio.report.notation import by_words, show_rate, show_ratio
+from attenio.report.reproduce import Reproduction
+
+__all__ = ["boundaries_table", "bounds_table", "candidates_table", "reproduction_table", "times_table"]
+
+Cell = tuple[str, str]  # class, markup
+
+
+def candidates_table(answer: Answer) -> str:
+    """Every dataflow with its best and its published tiles, fewest words first; the plan is tinted."""
+    width = answer.workload.dtype.bytes
+    rows = []
+    for candidate in by_words(answer):
+        plan = candidate.plan
+        name = _name(candidate.dataflow.value, swatch=True)
+        rule = _text(candidate.rule.value)
+        if plan is None:
+            rows.append(
+                ("absent", [name, _NONE, _NONE, rule, ("wide", html.escape(candidate.reason or "")), _NONE, _NONE])
+            )
+            continue
+        cells = [
+            name,
+            _number(f"{plan.moved_words:,}"),
+            _number(show_ratio(plan.moved_words / answer.bound.words)),
+            rule,
+            ("wide", f"<code>{html.escape(str(plan.tiles))}</code>"),
+            _number(show_bytes(bytes_of(plan.moved_words, element_bytes=width))),
+            _number(f"{plan.peak_words:,}"),
+        ]
+        rows.append(("chosen" if plan == answer.plan else "", cells))
+    heads = [_text("dataflow"), _number("moved (words)"), _number("over the bound")]
+    heads += [_text("tile rule"), _text("tiles"), _number("moved (bytes)"), _number("peak (words)")]
+    return _table(heads, rows)
+
+
+def bounds_table(answer: Answer) -> str:
+    """Every bound with how literally it may be taken and what it assumes, largest first within its strength."""
+    heads = [_text("theorem"), _number("words"), *map(_text, ("strength", "regime", "assumes", "source"))]
+    rows = [
+        (
+            "chosen" if bound == answer.bound else "",
+            [
+                _name(bound.theorem),
+                _number(f"{bound.words:,}"),
+                _text(bound.strength.value),
+                ("wide", html.escape(bound.regime)),
+                ("wider", html.escape("; ".join(bound.assumptions))),
+                ("wide", html.escape(bound.citation)),
+            ],
+        )
+        for bound in answer.lower_bounds
+    ]
+    return _table(heads, rows)
+
+
+def boundaries_table(answer: Answer) -> str:
+    """Words across every boundary of the machine."""
+    heads = ["fast side (words)", "at least (words)", "best plan for it alone (words)", "over its bound"]
+    if answer.nested is not None:
+        heads += ["one plan nested over all (words)", "over its bound"]
+    rows = []
+    for part in answer.boundaries:
+        numbers = [f"{part.fast_words:,}", f"{part.bound.words:,}"]
+        numbers += _against(None if part.plan is None else part.plan.moved_words, part.bound.words)
+        if answer.nested is not None:
+            numbers += _against(part.nested_words, part.bound.words)
+        rows.append(("", [_name(part.boundary.name), *map(_number, numbers)]))
+        if part.plan is None:
+            rows.append(("absent", [_text(""), ("wide", html.escape(part.reason))]))
+    return _table([_text("boundary"), *map(_number, heads)], rows)
+
+
+def _against(words: int | None, bound_words: int) -> list[str]:
+    return ["–", "–"] if words is None else [f"{words:,}", show_ratio(words / bound_words)]
+
+
+def times_table(answer: Answer) -> str:
+    """Seconds of every resource; the one that binds is tinted."""
+    if not answer.times:
+        return ""
+    heads = [_text("resource"), *map(_number, ("rate", "any algorithm, at least", "the plan, at least"))]
+    rows = []
+    for time in answer.times:
+        numbers = (
+            show_rate(time.rate_per_s, time.unit),
+            show_seconds(time.least_seconds),
+            show_seconds(time.plan_seconds),
+        )
+        rows.append(("chosen" if time == answer.binding else "", [_name(time.resource), *map(_number, numbers)]))
+    return _table(heads, rows)
+
+
+def reproduction_table(reproduction: Reproduction) -> str:
+    """The rows that were printed, beside what attenio computes."""
+    heads = [_text("words of ÷ words of"), _number("d"), _number("n")]
+    heads += [_number(head) for head in ("published", "as the paper counts", "off by", "counted exactly")]
+    rows: list[tuple[str, Sequence[Cell]]] = []
+    for row in reproduction.rows:
+        if row.published is None or row.relative_difference is None:
+            continue
+        numbers = (
+            str(row.d),
+            f"{row.n:,}" if isinstance(row.n, int) else row.n,
+            str(row.published),
+            f"{row.value:.2f}",
+            f"{row.relative_difference:+.2%}",
+            f"{row.counted:.2f}",
+        )
+        kind, name = _name(row.dataflow.value, swatch=True)
+        rows.append(("", [(kind, f"{name} ÷ {row.over.value}"), *map(_number, numbers)]))
+    return _table(heads, rows)
+
+
+def _text(text: str) -> Cell:
+    return "", html.escape(text)
+
+
+def _number(text: str) -> Cell:
+    return "number", html.escape(text)
+
+
+def _name(text: str, *, swatch: bool = False) -> Cell:
+    mark = f'<span class="swatch" style="background: var(--{text})"></span>' if swatch else ""
+    return "name", mark + html.escape(text)
+
+
+_NONE = _number("–")
+
+
+def _table(heads: Sequence[Cell], rows: Iterable[tuple[str, Sequence[Cell]]]) -> str:
+    head = "".join(_cell("th", cell) for cell in heads)
+    body = "\n".join(
+        f'<tr class="{kind}">' + "".join(_cell("td", cell) for cell in cells) + "</tr>" for kind, cells in rows
+    )
+    return (
+        f'<div class="table" tabindex="0"><table>\n<thead><tr>{head}</tr></thead>\n'
+        f"<tbody>\n{body}\n</tbody>\n</table></div>"
+    )
+
+
+def _cell(tag: str, cell: Cell) -> str:
+    kind, markup = cell
+    return f'<{tag} class="{kind}">{markup}</{tag}>' if kind else f"<{tag}>{markup}</{tag}>"

@@ -1,0 +1,40 @@
+"""One colour and one marker per dataflow, the same in every figure and table.
+
+The light set extends Okabe and Ito's and Tol's colours for all kinds of colour vision; the dark set has the same hues,
+lightened. Markers differ as well, so nothing is told by colour alone.
+"""
+
+from attenio.planning.plan import Dataflow
+
+__all__ = ["color", "marker", "stylesheet"]
+
+# light, dark, marker
+_STYLES: dict[Dataflow, tuple[str, str, str]] = {
+    Dataflow.ATTENIO: ("#0072b2", "#4fb0e8", "circle"),
+    Dataflow.FLASH_ATTENTION_2: ("#d55e00", "#ff8b45", "square"),
+    Dataflow.FLASH_ATTENTION_1: ("#b8860b", "#f0c05a", "diamond"),
+    Dataflow.FLAT: ("#009e73", "#3ccfa5", "triangle-up"),
+    Dataflow.STANDARD: ("#6f6f6f", "#adadad", "triangle-down"),
+    Dataflow.SQUARE_TILING: ("#cc79a7", "#ec9fca", "cross"),
+    Dataflow.RANK_ONE_TILING: ("#882255", "#d9668f", "x"),
+    Dataflow.SCORE_STATIONARY: ("#2f93b8", "#9addf2", "pentagon"),
+    Dataflow.SPLIT_KEYS: ("#7a7a1f", "#cdcd63", "hexagon"),
+    Dataflow.STACKED_GROUPS: ("#4b3ca8", "#a99cff", "star"),
+}
+
+
+def color(dataflow: Dataflow) -> str:
+    """The dataflow's colour as a variable of the page, which follows the reader's light or dark scheme."""
+    return f"var(--{dataflow.value})"
+
+
+def marker(dataflow: Dataflow) -> str:
+    """The dataflow's marker, by Plotly's name."""
+    return _STYLES[dataflow][2]
+
+
+def stylesheet() -> str:
+    """Rules that define every dataflow's colour, light and dark."""
+    light = " ".join(f"--{dataflow.value}: {style[0]};" for dataflow, style in _STYLES.items())
+    dark = " ".join(f"--{dataflow.value}: {style[1]};" for dataflow, style in _STYLES.items())
+    return f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"

@@ -1,0 +1,189 @@
+"""Published figures, computed again from closed forms and set beside the printed numbers.
+
+>>> for row in reproduce("fig11").rows:
+...     if row.n == "geomean" and row.d == 64:
+...         print(f"{row.dataflow.value:18}{row.value:8.2f}{row.published:8.1f}")
+flat                273.06   273.7
+standard             57.00    57.0
+flash-attention-2    26.83    26.8
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from attenio.errors import InvalidInput
+from attenio.machine import Machine
+from attenio.planning import published_plan
+from attenio.planning.plan import Dataflow
+from attenio.workload import Workload
+
+__all__ = ["FIGURES", "ReproducedRatio", "Reproduction", "paper_volume_words", "published_data", "reproduce"]
+
+FIGURES = ("fig11",)
+GEOMEAN = "geomean"
+
+_FIG11 = (Dataflow.FLAT, Dataflow.STANDARD, Dataflow.FLASH_ATTENTION_2)
+_FIG11_CAPTION = (
+    "Words moved by one dataflow over those of another, each with its paper's tiles. 'value' counts as the paper does;"
+    " its count of standard leaves out the re-reads of V, about n²d²/M words, which 'counted' (exact, to the word) has."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproducedRatio:
+    """Words of one dataflow over another's at one width and length, as the paper counts and as a run would."""
+
+    d: int
+    n: int | str
+    dataflow: Dataflow
+    over: Dataflow
+    value: float
+    counted: float
+    published: float | None
+
+    @property
+    def relative_difference(self) -> float | None:
+        """How far ``value`` is from the printed number, as a share of it; None where none was printed."""
+        return None if self.published is None else self.value / self.published - 1
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as plain values."""
+        return {
+            "d": self.d,
+            "n": self.n,
+            "dataflow": self.dataflow.value,
+            "over": self.over.value,
+            "value": self.value,
+            "published": self.published,
+            "counted": self.counted,
+            "relative_difference": self.relative_difference,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction:
+    """A published figure: where it is from, how it was counted, and its rows."""
+
+    figure: str
+    title: str
+    source: str
+    caption: str
+    rows: tuple[ReproducedRatio, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The figure as plain values."""
+        return {
+            "figure": self.figure,
+            "title": self.title,
+            "source": self.source,
+            "caption": self.caption,
+            "rows": [row.to_json() for row in self.rows],
+        }
+
+
+def published_data() -> dict[str, Any]:
+    """The published numbers, with their source."""
+    text = resources.files("attenio.catalogue").joinpath("published.json").read_text(encoding="utf-8")
+    data: dict[str, Any] = json.loads(text)
+    return data
+
+
+def paper_volume_words(dataflow: Dataflow, *, n: int, d: int, fast_words: int) -> float:
+    """Words moved by one dense head as the paper counts them: its own formulas, not those of the planner.
+
+    For attenio, flash-attention-2 and flat the formula is the exact count. For standard it is
+    4n² + 2n²d/√M + 4nd: scores written, read, written and read, and the two products' leading terms, a real number
+    that leaves out the re-reads of V (about n²d²/M words) and the ceilings of the tiles.
+    """
+    match dataflow:
+        case Dataflow.ATTENIO:
+            rows = max(1, (fast_words - d) // (2 * d + 4))
+        case Dataflow.FLASH_ATTENTION_2:
+            rows = min(-(-fast_words // (4 * d)), d)
+        case Dataflow.FLAT:
+            rows = max(1, (fast_words - d) // (n + 2 * d))
+        case Dataflow.STANDARD:
+            return 4 * n * n + 2 * n * n * d / math.sqrt(fast_words) + 4 * n * d
+        case _:
+            raise InvalidInput(f"the paper has no volume for {dataflow.value}; it compares " + _names(_FIG11))
+    return 2 * n * d * (1 + -(-n // rows))
+
+
+def reproduce(figure: str) -> Reproduction:
+    """The figure computed again; an unknown name lists the known ones."""
+    if figure.lower() not in FIGURES:
+        raise InvalidInput(f"unknown figure {figure!r}; choose one of {', '.join(FIGURES)}")
+    data = published_data()
+    return Reproduction(
+        figure="fig11",
+        title=data["figures"]["fig11"]["title"],
+        source=f"{data['source']}, figure 11",
+        caption=_FIG11_CAPTION,
+        rows=tuple(_fig11_rows(data)),
+    )
+
+
+def _fig11_rows(data: dict[str, Any]) -> Iterator[ReproducedRatio]:
+    machine = Machine.with_fast_bytes(data["machine"]["cache_kib"] * 1024)
+    printed = data["figures"]["fig11"]
+    lengths: list[int] = data["workload"]["n"]
+    for d in data["workload"]["d"]:
+        volumes = {n: _volumes(machine, n=n, d=d) for n in lengths}
+        for dataflow in _FIG11:
+            rows = [_ratio(volumes[n], dataflow, Dataflow.ATTENIO, n=n, d=d) for n in lengths]
+            yield from rows
+            yield ReproducedRatio(
+                d=d,
+                n=GEOMEAN,
+                dataflow=dataflow,
+                over=Dataflow.ATTENIO,
+                value=_geometric_mean([row.value for row in rows]),
+                counted=_geometric_mean([row.counted for row in rows]),
+                published=printed["geomean_words_over_attenio"][str(d)][dataflow.value],
+            )
+        for n in lengths:
+            number = printed["flat_words_over_standard"][str(d)].get(str(n))
+            if number is not None:
+                yield _ratio(volumes[n], Dataflow.FLAT, Dataflow.STANDARD, n=n, d=d, published=number)
+
+
+_Volumes = dict[Dataflow, tuple[float, int]]
+
+
+def _volumes(machine: Machine, *, n: int, d: int) -> _Volumes:
+    """For each dataflow of the figure the paper's volume and the exact count."""
+    workload = Workload(n=n, d=d, dtype="fp16")
+    fast_words = machine.slowest_boundary.fast_words(workload.dtype)
+    volumes = {}
+    for dataflow in (Dataflow.ATTENIO, *_FIG11):
+        plan = published_plan(workload, machine, dataflow)
+        assert plan is not None, f"published tiles of {dataflow.value} fit the paper's own machine"
+        volumes[dataflow] = (paper_volume_words(dataflow, n=n, d=d, fast_words=fast_words), plan.moved_words)
+    return volumes
+
+
+def _ratio(
+    volumes: _Volumes, dataflow: Dataflow, over: Dataflow, *, n: int, d: int, published: float | None = None
+) -> ReproducedRatio:
+    (value, counted), (value_below, counted_below) = volumes[dataflow], volumes[over]
+    return ReproducedRatio(
+        d=d,
+        n=n,
+        dataflow=dataflow,
+        over=over,
+        value=value / value_below,
+        counted=counted / counted_below,
+        published=published,
+    )
+
+
+def _geometric_mean(values: list[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def _names(dataflows: tuple[Dataflow, ...]) -> str:
+    return ", ".join(dataflow.value for dataflow in dataflows)

@@ -1,0 +1,193 @@
+"""The roofline: what each boundary and the arithmetic let the machine reach, and where plans stand under it."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from attenio.quantities import bytes_of, show_words
+from attenio.report import palette
+from attenio.report.answer import Answer, BoundaryAnswer
+from attenio.report.notation import show_rate
+
+__all__ = ["roofline_figure"]
+
+Trace = dict[str, Any]
+
+_DASHES = ("solid", "dash", "dashdot", "dot")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Roof:
+    """A slope of the roof: one boundary whose bandwidth is known."""
+
+    part: BoundaryAnswer
+    bandwidth: float
+    flops: int
+    element_bytes: int
+
+    def intensity(self, words: int) -> float:
+        """Flops done for each byte that crosses, when this many words do."""
+        return self.flops / bytes_of(words, element_bytes=self.element_bytes)
+
+
+def roofline_figure(answer: Answer) -> dict[str, Any] | None:
+    """Flops per second against flops per byte moved; None on a machine that does not state both kinds of rate."""
+    workload, machine = answer.workload, answer.machine
+    peak = machine.flops_per_s.get(workload.dtype)
+    roofs = [
+        _Roof(part=part, bandwidth=rate, flops=workload.flops, element_bytes=workload.dtype.bytes)
+        for part in answer.boundaries
+        if (rate := part.boundary.slow.bandwidth_bytes_per_s) is not None and part.moved_words is not None
+    ]
+    if peak is None or not roofs:
+        return None
+    low, high = _intensities(answer, roofs, peak)
+    traces = [_slope(roof, low, peak, _DASHES[k % 4]) for k, roof in enumerate(roofs)]
+    traces.append(_ceiling("arithmetic", peak, min(peak / roof.bandwidth for roof in roofs), high))
+    if machine.exponentials_per_s is not None:
+        limit = workload.flops / workload.scores * machine.exponentials_per_s
+        if limit < 30 * peak:
+            traces.append(_ceiling("exponentials", limit, low, high))
+    traces += _candidate_points(answer, roofs[-1], peak)
+    for roof in roofs:
+        traces += _boundary_points(answer, roof, peak)
+    tops = [trace["y"][-1] for trace in traces[: len(roofs) + 2]]
+    bottom = min(roof.bandwidth for roof in roofs) * low
+    return {"data": traces, "layout": _layout(traces, (low, high), (bottom, max(tops) * 2.5))}
+
+
+def _intensities(answer: Answer, roofs: list[_Roof], peak: float) -> tuple[float, float]:
+    """The range of flops per byte that shows every point and every ridge."""
+    words = [plan.moved_words for candidate in answer.candidates if (plan := candidate.plan) is not None]
+    points = [roofs[-1].intensity(count) for count in words]
+    points += [
+        roof.intensity(count) for roof in roofs for count in (roof.part.moved_words, roof.part.bound.words) if count
+    ]
+    ridges = [peak / roof.bandwidth for roof in roofs]
+    return min(points + ridges) / 4, max(points + ridges) * 4
+
+
+def _slope(roof: _Roof, low: float, peak: float, dash: str) -> Trace:
+    ridge = peak / roof.bandwidth
+    name = roof.part.boundary.name
+    label = f"{name}: {show_rate(roof.bandwidth, 'B')}"
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [low, ridge],
+        "y": [low * roof.bandwidth, peak],
+        "line": {"width": 2.5, "dash": dash, "color": "var(--bound)"},
+        "legendgroup": f"roof {name}",
+        "meta": {"legend": label},
+        "hovertemplate": f"<b>{label}</b><br>%{{x:.4g}} FLOP/B<br>%{{y:.4g}} FLOP/s<extra></extra>",
+    }
+
+
+def _ceiling(name: str, rate: float, low: float, high: float) -> Trace:
+    label = f"{name}: {show_rate(rate, 'FLOP')}"
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [low, high],
+        "y": [rate, rate],
+        "line": {"width": 2.5 if name == "arithmetic" else 1.5, "color": "var(--bound)"},
+        "legendgroup": name,
+        "meta": {"legend": label},
+        "hovertemplate": f"<b>{label}</b><extra></extra>",
+    }
+
+
+def _candidate_points(answer: Answer, roof: _Roof, peak: float) -> list[Trace]:
+    """Every dataflow's best plan for the slowest boundary."""
+    points = []
+    for candidate in answer.candidates:
+        plan = candidate.plan
+        if plan is None or candidate.rule.value != "best":
+            continue
+        x = roof.intensity(plan.moved_words)
+        points.append(
+            _point(
+                (x, min(peak, x * roof.bandwidth)),
+                f"<b>{plan.dataflow.value}</b> at {roof.part.boundary.name}<br>{plan.tiles}"
+                f"<br>{show_words(plan.moved_words)}",
+                {"symbol": palette.marker(plan.dataflow), "size": 9, "color": palette.color(plan.dataflow)},
+                (plan.dataflow.value, plan.dataflow.value),
+            )
+        )
+    return points
+
+
+def _boundary_points(answer: Answer, roof: _Roof, peak: float) -> list[Trace]:
+    """Where the plan over all levels stands at a boundary, and the point beyond which no schedule can stand."""
+    part = roof.part
+    assert part.moved_words is not None
+    ours, most = roof.intensity(part.moved_words), roof.intensity(part.bound.words)
+    name = part.boundary.name
+    return [
+        _point(
+            (most, min(peak, most * roof.bandwidth)),
+            f"<b>no schedule is right of here</b> at {name}<br>{part.bound.theorem}<br>{show_words(part.bound.words)}",
+            {"symbol": "line-ns-open", "size": 22, "color": "var(--bound)", "line": {"width": 3}},
+            ("limit", "limit of the absolute bound"),
+        ),
+        _point(
+            (ours, min(peak, ours * roof.bandwidth)),
+            f"<b>the plan</b> at {name}<br>{show_words(part.moved_words)}",
+            {
+                "symbol": "circle",
+                "size": 13,
+                "color": palette.color(answer.plan.dataflow),
+                "line": {"width": 2.5, "color": "var(--paper)"},
+            },
+            ("plan", "the plan at each boundary"),
+        ),
+    ]
+
+
+def _point(at: tuple[float, float], text: str, marker: Trace, legend: tuple[str, str]) -> Trace:
+    x, y = at
+    hover = f"{text}<br>{x:,.4g} FLOP/B, at most {show_rate(y, 'FLOP')}<extra></extra>"
+    group, label = legend
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [x],
+        "y": [y],
+        "marker": marker,
+        "legendgroup": group,
+        "meta": {"legend": label},
+        "hovertemplate": hover,
+    }
+
+
+def _layout(traces: list[Trace], x: tuple[float, float], y: tuple[float, float]) -> dict[str, Any]:
+    axis = {"type": "log", "zeroline": False, "showline": True, "ticks": "outside", "dtick": 1, "automargin": True}
+    return {
+        "showlegend": False,
+        "hovermode": "closest",
+        "xaxis": {
+            **axis,
+            "title": {"text": "arithmetic intensity (FLOP per byte moved)"},
+            "range": [math.log10(v) for v in x],
+        },
+        "yaxis": {
+            **axis,
+            "title": {"text": "attainable rate (FLOP/s)"},
+            "range": [math.log10(v) for v in y],
+            "tickformat": "~s",
+        },
+        "annotations": [
+            {
+                "text": trace["meta"]["legend"],
+                "x": math.log10(trace["x"][-1]),
+                "y": math.log10(trace["y"][-1]),
+                "xanchor": "right",
+                "yanchor": "bottom",
+                "yshift": 11,
+                "showarrow": False,
+                "font": {"color": "var(--soft)"},
+            }
+            for trace in traces
+            if trace["mode"] == "lines" and trace["y"][0] == trace["y"][-1]
+        ],
+    }

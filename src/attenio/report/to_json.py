@@ -1,0 +1,133 @@
+"""Answers as plain values, with the names that the command line documents."""
+
+from typing import Any
+
+from attenio.bounds import LowerBound
+from attenio.machine import Machine
+from attenio.planning import Candidate
+from attenio.planning.plan import Plan
+from attenio.report.answer import Answer, BoundaryAnswer, TimeFloor
+from attenio.workload import Workload
+
+__all__ = ["answer_to_json"]
+
+
+def answer_to_json(answer: Answer) -> dict[str, Any]:
+    """The whole answer as dictionaries, lists, strings and numbers."""
+    return {
+        "workload": _workload(answer.workload),
+        "machine": _machine(answer.machine),
+        "fast_words": answer.fast_words,
+        "plan": _plan(answer.plan),
+        "lower_bounds": [_bound(bound) for bound in answer.lower_bounds],
+        "gap": answer.gap,
+        "candidates": [_candidate(candidate) for candidate in answer.candidates],
+        "boundaries": [_boundary(boundary) for boundary in answer.boundaries],
+        "roofline": _roofline(answer),
+    }
+
+
+def _workload(workload: Workload) -> dict[str, Any]:
+    return {
+        "queries": workload.queries,
+        "keys": workload.keys,
+        "d": workload.d,
+        "value_dim": workload.value_dim,
+        "heads": workload.heads,
+        "kv_heads": workload.kv_heads,
+        "batch": workload.batch,
+        "mask": str(workload.mask),
+        "dtype": workload.dtype.value,
+        "accumulator": None if workload.accumulator is None else workload.accumulator.value,
+        "scale": workload.softmax_scale,
+        "scores": workload.scores,
+    }
+
+
+def _machine(machine: Machine) -> dict[str, Any]:
+    return {
+        "name": machine.name,
+        "levels": [
+            {
+                "name": level.name,
+                "capacity_bytes": level.capacity_bytes,
+                "bandwidth_bytes_per_s": level.bandwidth_bytes_per_s,
+                "units": level.units,
+            }
+            for level in machine.levels
+        ],
+        "flops_per_s": {dtype.value: rate for dtype, rate in machine.flops_per_s.items()},
+        "exponentials_per_s": machine.exponentials_per_s,
+        "source": machine.source,
+    }
+
+
+def _plan(plan: Plan) -> dict[str, Any]:
+    return {
+        "dataflow": plan.dataflow.value,
+        "tiles": dict(plan.tiles),
+        "moved_words": plan.moved_words,
+        "peak_words": plan.peak_words,
+        "rule": plan.rule.value,
+    }
+
+
+def _bound(bound: LowerBound) -> dict[str, Any]:
+    return {
+        "theorem": bound.theorem,
+        "words": bound.words,
+        "strength": bound.strength.value,
+        "regime": bound.regime,
+        "citation": bound.citation,
+        "assumptions": list(bound.assumptions),
+        "page": bound.page,
+    }
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    plan = candidate.plan
+    return {
+        "dataflow": candidate.dataflow.value,
+        "tiles": None if plan is None else dict(plan.tiles),
+        "moved_words": None if plan is None else plan.moved_words,
+        "peak_words": None if plan is None else plan.peak_words,
+        "rule": candidate.rule.value,
+        "fits": plan is not None,
+        "reason": candidate.reason,
+    }
+
+
+def _boundary(part: BoundaryAnswer) -> dict[str, Any]:
+    return {
+        "boundary": part.boundary.name,
+        "fast_words": part.fast_words,
+        "bound_words": part.bound.words,
+        "bound_theorem": part.bound.theorem,
+        "plan": None if part.plan is None else _plan(part.plan),
+        "reason": part.reason or None,
+        "nested_words": part.nested_words,
+    }
+
+
+def _roofline(answer: Answer) -> dict[str, Any]:
+    binding = answer.binding
+    return {
+        "times": [_time(time) for time in answer.times],
+        "binding": None if binding is None else binding.resource,
+        "nested_tiles": None
+        if answer.nested is None
+        else {
+            "head_tile": answer.nested.head_tile,
+            "levels": [{"query_tile": tiles.query_tile, "key_tile": tiles.key_tile} for tiles in answer.nested.tiles],
+        },
+    }
+
+
+def _time(time: TimeFloor) -> dict[str, Any]:
+    return {
+        "resource": time.resource,
+        "rate_per_s": time.rate_per_s,
+        "unit": time.unit,
+        "least_seconds": time.least_seconds,
+        "plan_seconds": time.plan_seconds,
+    }

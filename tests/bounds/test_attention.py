@@ -1,0 +1,222 @@
+"""No schedule beats a bound. The counts here are written out by hand, apart from the planner's own closed forms."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from attenio.bounds import Strength, absolute_words, bounds_for, largest_absolute, lower_bounds
+from attenio.bounds.one_shot import one_shot
+from attenio.bounds.operators import operator_by_operator
+from attenio.errors import InvalidInput
+from attenio.machine import Machine, MemoryLevel
+from attenio.workload import Workload
+
+laws = settings(max_examples=300, deadline=None, derandomize=True)
+
+Shape = tuple[int, int, int, int, int]  # rows, keys, d, dv, fast words
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> Shape:
+    """Sizes on a logarithmic scale, with fast memory anywhere from a few words to everything, often near d squared."""
+    n, m = (int(2 ** draw(st.floats(0, 20))) for _ in range(2))
+    d, dv = (int(2 ** draw(st.floats(0, 9))) for _ in range(2))
+    if draw(st.booleans()):
+        m, dv = n, d
+    fast_words = int(2 ** draw(st.floats(2, 32))) if draw(st.booleans()) else int(d * d * 2 ** draw(st.floats(-4, 5)))
+    return n, m, d, dv, max(4, fast_words)
+
+
+def ceil(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def rows_stay(shape: Shape) -> int | None:
+    n, m, d, dv, fast = shape
+    a = min(n, (fast - max(d, dv)) // (d + dv + 4))
+    return n * (d + dv) + ceil(n, a) * m * (d + dv) if a >= 1 else None
+
+
+def rows_stay_in_an_ideal_memory(shape: Shape) -> int | None:
+    """No room for statistics, scores or the passing key: not even legal, and still above the bounds."""
+    n, m, d, dv, fast = shape
+    a = min(n, fast // (d + dv))
+    return n * (d + dv) + ceil(n, a) * m * (d + dv) if a >= 1 else None
+
+
+def rows_stay_for_a_few_value_columns(shape: Shape) -> int | None:
+    """Scores are recomputed for every group of value columns: the best known order when values are wide."""
+    n, m, d, dv, fast = shape
+    columns = min(d, dv)
+    a = min(n, (fast - d) // (d + columns + 4))
+    return ceil(dv, columns) * (n * d + ceil(n, a) * m * d) + ceil(n, a) * m * dv + n * dv if a >= 1 else None
+
+
+def keys_stay(shape: Shape) -> int | None:
+    n, m, d, dv, fast = shape
+    b = min(m, (fast - d - dv - 3) // (d + dv + 1))
+    if b < 1:
+        return None
+    return m * (d + dv) + n * ceil(m, b) * d + 2 * n * (ceil(m, b) - 1) * (dv + 2) + n * dv
+
+
+def everything_stays(shape: Shape) -> int | None:
+    n, m, d, dv, fast = shape
+    return (n + m) * (d + dv) if (n + m) * (d + dv) + 4 <= fast else None
+
+
+def _tiles(fast: int) -> list[int]:
+    return sorted({max(1, int(fast**0.5 * 2 ** (step / 4))) for step in range(-16, 13)})
+
+
+def rank_one_tiles(shape: Shape) -> int | None:
+    n, m, d, dv, fast = shape
+    first = [
+        n * ceil(m, b) * d + ceil(n, a) * m * d
+        for a in (min(n, tile) for tile in _tiles(fast))
+        if (b := min(m, (fast - 4 * a - 1) // a)) >= 1
+    ]
+    last = [
+        n * m * ceil(dv, c) + ceil(n, p) * m * dv + n * dv
+        for c in (min(dv, tile) for tile in _tiles(fast))
+        if (p := min(n, (fast - 1) // (c + 2))) >= 1
+    ]
+    return min(first) + n * m + 2 * n + min(last) if first and last else None
+
+
+def scores_stay(shape: Shape) -> int | None:
+    n, m, d, dv, fast = shape
+    words = [
+        n * ceil(m, b) * d + ceil(n, a) * m * (d + dv) + 2 * dv * n * (ceil(m, b) - 1) + n * dv
+        for a in (min(n, tile) for tile in _tiles(fast))
+        if (b := min(m, (fast - 5 * a - 1) // a)) >= 1
+    ]
+    return min(words) if words else None
+
+
+def three_operators(shape: Shape) -> int | None:
+    n, m, d, dv, fast = shape
+    first = [
+        n * ceil(m, b) * d + ceil(n, a) * m * d + n * m
+        for a in (min(n, tile) for tile in _tiles(fast))
+        if (b := min(m, (fast - a - 1) // a)) >= 1
+    ]
+    last = [
+        n * m * ceil(dv, c) + ceil(n, p) * m * dv + n * dv
+        for c in (min(dv, tile) for tile in _tiles(fast))
+        if (p := min(n, (fast - 1) // (c + 1))) >= 1
+    ]
+    kept = min(m, fast - 3)
+    return min(first) + n * (3 * m - kept) + min(last) if first and last else None
+
+
+once: list[Callable[[Shape], int | None]] = [
+    rows_stay,
+    rows_stay_in_an_ideal_memory,
+    keys_stay,
+    everything_stays,
+    rank_one_tiles,
+    scores_stay,
+    three_operators,
+]
+
+
+@pytest.mark.parametrize("schedule", [*once, rows_stay_for_a_few_value_columns])
+@laws
+@given(shape=shapes())
+def test_no_schedule_beats_an_absolute_bound(schedule: Callable[[Shape], int | None], shape: Shape) -> None:
+    moved = schedule(shape)
+    assume(moved is not None)
+    n, m, d, dv, fast_words = shape
+    bounds = bounds_for(Workload(queries=n, keys=m, d=d, value_dim=dv), fast_words)
+    assert largest_absolute(bounds).words <= moved
+
+
+@pytest.mark.parametrize("schedule", once)
+@laws
+@given(shape=shapes())
+def test_no_schedule_without_recomputation_beats_one_shot(
+    schedule: Callable[[Shape], int | None], shape: Shape
+) -> None:
+    moved = schedule(shape)
+    assume(moved is not None)
+    n, m, d, dv, fast_words = shape
+    assert one_shot(Workload(queries=n, keys=m, d=d, value_dim=dv), fast_words).words <= moved
+
+
+@laws
+@given(shapes())
+def test_three_operators_do_not_beat_their_own_bound(shape: Shape) -> None:
+    moved = three_operators(shape)
+    assume(moved is not None)
+    n, m, d, dv, fast_words = shape
+    assert operator_by_operator(Workload(queries=n, keys=m, d=d, value_dim=dv), fast_words).words <= moved
+
+
+@laws
+@given(shapes(), st.integers(1, 4), st.integers(1, 4), st.integers(1, 200))
+def test_the_array_form_gives_the_same_numbers(shape: Shape, kv_heads: int, group: int, units: int) -> None:
+    n, m, d, dv, fast_words = shape
+    workload = Workload(queries=n, keys=m, d=d, value_dim=dv, heads=kv_heads * group, kv_heads=kv_heads, mask="causal")
+    columns = [float(workload.compulsory_words), float(workload.scores), float(d), float(dv), float(fast_words)]
+    array = absolute_words(*(np.array([value, value]) for value in columns), float(units))
+    expected = largest_absolute(bounds_for(workload, fast_words, units=units)).words
+    assert array.tolist() == [expected, expected]
+    assert float(absolute_words(*columns, float(units))) == expected
+
+
+@laws
+@given(shapes(), st.integers(1, 6), st.integers(1, 5))
+def test_pooled_heads_are_no_weaker_than_heads_one_by_one(shape: Shape, heads: int, batch: int) -> None:
+    n, m, d, dv, fast_words = shape
+    whole = bounds_for(Workload(queries=n, keys=m, d=d, value_dim=dv, heads=heads, batch=batch), fast_words)
+    head = bounds_for(Workload(queries=n, keys=m, d=d, value_dim=dv), fast_words)
+    for together, alone in zip(whole, head, strict=True):
+        # A head's bound is a sum of at most two parts, each rounded up to a word: that is all pooling can lose.
+        assert together.words >= (alone.words - 2) * heads * batch * (1 - 1e-11)
+
+
+@laws
+@given(shapes())
+def test_a_mask_counts_through_its_required_scores_alone(shape: Shape) -> None:
+    n, _, d, dv, fast_words = shape
+    masked = bounds_for(Workload(n=n, d=d, value_dim=dv, mask="causal"), fast_words)
+    scores = n * (n + 1) // 2
+    same = absolute_words(0.0, float(scores), float(d), float(dv), float(fast_words))
+    assert max(b.words for b in masked if b.strength is Strength.ABSOLUTE and b.theorem != "compulsory") == same
+
+
+def test_the_slowest_boundary_is_meant_unless_another_is_given() -> None:
+    levels = (
+        MemoryLevel(name="shared", capacity_bytes=2**16, units=4),
+        MemoryLevel(name="cache", capacity_bytes=2**24),
+        MemoryLevel(name="memory"),
+    )
+    machine = Machine(name="three levels", levels=levels)
+    workload = Workload(n=65_536, d=64)
+    assert lower_bounds(workload, machine) == bounds_for(workload, 2**23)
+    fastest = machine.boundaries[0]
+    assert lower_bounds(workload, machine, boundary=fastest) == bounds_for(workload, 2**15, units=4)
+
+
+def test_every_bound_names_its_page_its_source_and_its_assumptions() -> None:
+    for bound in bounds_for(Workload(n=4096, d=64, value_dim=32), 2048):
+        assert bound.page.startswith("docs/theory/")
+        assert bound.citation
+        assert bound.assumptions
+        assert bound.regime
+
+
+def test_only_absolute_bounds_can_be_the_largest_absolute_one() -> None:
+    bounds = bounds_for(Workload(n=4096, d=64), 4096)
+    assert largest_absolute(bounds).words < max(bound.words for bound in bounds)
+    with pytest.raises(InvalidInput, match="none of the bounds given is absolute"):
+        largest_absolute(bound for bound in bounds if bound.strength is not Strength.ABSOLUTE)
+
+
+def test_a_fast_memory_without_a_word_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"fast memory \(words\) is 0; it must be at least 1"):
+        bounds_for(Workload(n=8, d=8), 0)

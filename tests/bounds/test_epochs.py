@@ -1,0 +1,52 @@
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attenio.bounds.epochs import best_over_epochs, product_epochs, products_per_epoch, whole_words
+
+laws = settings(max_examples=200, deadline=None, derandomize=True)
+counts = st.integers(1, 2**60)
+
+
+@laws
+@given(counts, counts, st.integers(0, 2**40))
+def test_rounding_never_adds_a_word_to_a_bound(numerator: int, denominator: int, subtracted: int) -> None:
+    exact = Fraction(numerator, denominator) - subtracted
+    words = float(whole_words(numerator / denominator, float(subtracted)))
+    assert words == int(words) >= 0
+    assert words <= max(0, -(-exact.numerator // exact.denominator))
+
+
+@laws
+@given(st.integers(1, 10**11))
+def test_a_whole_bound_is_not_rounded_away(exact: int) -> None:
+    # Below 1e12 the safety margin is less than a word, so an exact integer survives it.
+    assert whole_words(float(exact)) == exact
+
+
+@laws
+@given(st.lists(st.floats(0.0, 1.0), min_size=3, max_size=3), st.floats(1.0, 1e9))
+def test_no_split_of_an_epoch_between_two_factors_and_a_result_does_more_products(
+    shares: list[float], budget: float
+) -> None:
+    total = sum(shares) or 1.0
+    first, second, result = (budget * share / total for share in shares)
+    assert np.sqrt(first * second * result) <= products_per_epoch(budget) * (1 + 1e-9)
+
+
+@laws
+@given(st.integers(1, 10**6), st.integers(1, 2**20), st.integers(1, 64))
+def test_more_units_never_raise_a_bound(products: int, fast_words: int, units: int) -> None:
+    alone = product_epochs(float(products) ** 2, float(fast_words))
+    together = product_epochs(float(products) ** 2, float(fast_words), float(units))
+    assert together <= alone
+
+
+@laws
+@given(st.integers(1, 10**12), st.integers(1, 2**20))
+def test_an_epoch_as_long_as_fast_memory_subtracts_nothing(work: int, fast_words: int) -> None:
+    memory = float(fast_words)
+    words = best_over_epochs((memory,), lambda length: length * work, memory, units=7.0)
+    assert words == whole_words(memory * work)

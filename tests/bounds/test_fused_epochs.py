@@ -1,0 +1,44 @@
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attenio.bounds.epochs import products_per_epoch
+from attenio.bounds.fused_epochs import fused_epochs
+from attenio.bounds.one_shot import one_shot
+from attenio.workload import Workload
+
+laws = settings(max_examples=300, deadline=None, derandomize=True)
+
+
+@laws
+@given(st.integers(1, 256), st.floats(1e-6, 1.0), st.lists(st.floats(0.0, 1.0), min_size=5, max_size=5))
+def test_no_split_of_an_epoch_does_more_weighted_work_than_it_is_granted(
+    d: int, fill: float, parts: list[float]
+) -> None:
+    budget = fill * 4 * d * d
+    total = sum(parts) or 1.0
+    queries, keys, values, outputs, charged = (budget * part / total for part in parts)
+    weight = np.sqrt(max(0.0, 1 - budget / (4 * d * d)))
+    score_products = np.sqrt(queries * keys * charged)
+    output_products = np.sqrt(values * outputs * (charged + queries * keys / d**2))
+    assert weight * score_products + output_products <= products_per_epoch(budget) * (1 + 1e-9)
+
+
+@laws
+@given(st.integers(2000, 10**6), st.integers(4, 256), st.integers(1, 256), st.floats(0.0, 1.0))
+def test_the_stated_form_is_reached_up_to_fast_memory_of_d_squared(n: int, d: int, dv: int, share: float) -> None:
+    fast_words = max(1, int(share * d * d))
+    stated = 2 * n * n * (dv + np.sqrt(d * d - 0.75 * fast_words)) / np.sqrt(fast_words) - n * n - fast_words
+    assert fused_epochs(Workload(n=n, d=d, value_dim=dv), fast_words).words >= stated * (1 - 1e-9) - 1
+
+
+@laws
+@given(st.integers(1, 10**6), st.integers(1, 256), st.integers(1, 256), st.integers(1, 2**20))
+def test_forbidding_recomputation_never_weakens_the_bound(n: int, d: int, dv: int, fast_words: int) -> None:
+    workload = Workload(n=n, d=d, value_dim=dv)
+    # One shot tries fewer lengths of an epoch, hence the factor: T = 3M/2 against the best T = 2M.
+    assert fused_epochs(workload, fast_words).words <= one_shot(workload, fast_words).words + fast_words / 2 + 1
+
+
+def test_it_says_nothing_above_twice_d_squared() -> None:
+    assert fused_epochs(Workload(n=4096, d=16), 2 * 16 * 16 + 1).words == 0

@@ -1,0 +1,96 @@
+"""Laws of how a command line ends."""
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from attenio.cli import machines as machines_command
+from attenio.cli import main
+
+COMMANDS = ("bounds", "plan", "run", "sweep", "machines", "models", "report", "reproduce")
+
+
+def test_without_a_command_there_is_help(attenio: Any) -> None:
+    said = attenio()
+    assert said.status == 0
+    assert all(command in said.out for command in COMMANDS)
+    assert said.err == ""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_examples(attenio: Any, command: str) -> None:
+    said = attenio(command, "--help")
+    assert said.status == 0
+    assert f"attenio {command} " in said.out
+    assert "Examples:" in said.out
+    assert "--json" in said.out
+
+
+def test_the_version_is_one_line(attenio: Any) -> None:
+    said = attenio("--version")
+    assert said.status == 0
+    assert said.out.startswith("attenio ")
+    assert said.out.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["plam"], "unknown command 'plam'; did you mean plan? commands are"),
+        (["zzz"], "unknown command 'zzz'; commands are"),
+        (["plan", "--mchine", "h100"], "unknown option --mchine; did you mean --machine? 'attenio plan --help'"),
+        (["--vrsion"], "unknown option --vrsion; did you mean --version?"),
+        (["plan", "--n"], "requires an argument; 'attenio plan --help' explains"),
+        (["plan", "--scale", "abc"], "'abc' is not a valid float"),
+        (["plan", "surplus"], "unexpected extra argument"),
+        (["reproduce"], "missing argument"),
+    ],
+)
+def test_a_mistake_in_the_arguments_is_one_line(attenio: Any, arguments: list[str], message: str) -> None:
+    assert message in attenio(*arguments).mistake
+
+
+def test_control_characters_in_an_argument_stay_on_the_line(attenio: Any) -> None:
+    assert "unknown machine" in attenio("machines", "h\x1b[31m\n100").mistake
+
+
+def test_stopping_is_one_line_and_its_own_status(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(machines_command, "print_tables", interrupted)
+    assert main(["machines"]) == 130
+    said = capsys.readouterr()
+    assert said.err == "attenio: stopped; nothing half-written was left behind\n"
+
+
+def command_line(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", "import sys; from attenio.cli import main; sys.exit(main())", *arguments]
+
+
+def test_a_reader_who_leaves_early_hears_nothing() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(command_line("machines", "--json"), stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert done.stderr == b""
+    assert done.returncode == 1
+
+
+def test_a_terminal_without_unicode_is_no_error() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = subprocess.run(command_line("machines"), capture_output=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"h100" in done.stdout
+
+
+def test_asking_for_the_version_or_machines_loads_nothing_heavy() -> None:
+    program = "import sys; from attenio.cli import main; main(['machines']); print([m for m in %s if m in sys.modules])"
+    heavy = ["plotly", "pyarrow", "ml_dtypes", "attenio.dataflows.execution", "attenio.report.figures"]
+    done = subprocess.run([sys.executable, "-c", program % heavy], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("[]\n")

@@ -1,0 +1,59 @@
+from dataclasses import replace
+
+import pytest
+
+from attenio.dataflows import execute
+from attenio.dataflows.host import HOST_LIMIT_BYTES, check_host_memory
+from attenio.errors import DoesNotFit
+from attenio.planning.nested_plan import LevelTiles, NestedPlan
+from attenio.planning.plan import Dataflow
+from attenio.workload import Workload
+
+from .laws import SMALL_TILES, planned
+
+SPILLING = {
+    Dataflow.STANDARD: 2,
+    Dataflow.SQUARE_TILING: 1,
+    Dataflow.RANK_ONE_TILING: 1,
+}
+
+
+@pytest.mark.parametrize("dataflow", list(Dataflow))
+def test_only_dataflows_that_spill_scores_are_refused_at_a_length_of_64k(dataflow):
+    plan = planned(Workload(n=2**16, d=8), dataflow, SMALL_TILES[dataflow], 1000)
+    if dataflow in SPILLING or dataflow is Dataflow.SPLIT_KEYS:
+        with pytest.raises(DoesNotFit, match=r"GiB of it for intermediates .* use a smaller n, or a dataflow"):
+            check_host_memory(plan)
+    else:
+        check_host_memory(plan)
+
+
+@pytest.mark.parametrize(("dataflow", "copies"), SPILLING.items())
+def test_the_limit_is_on_the_spilled_scores(dataflow, copies):
+    n = int((HOST_LIMIT_BYTES / 4 / copies) ** 0.5)
+    check_host_memory(planned(Workload(n=n * 99 // 100, d=1), dataflow, SMALL_TILES[dataflow], 1000))
+    with pytest.raises(DoesNotFit):
+        check_host_memory(planned(Workload(n=n + 1, d=1), dataflow, SMALL_TILES[dataflow], 1000))
+
+
+def test_inputs_beyond_the_limit_are_refused_before_they_are_made():
+    workload = Workload(n=2**30, d=64)
+    with pytest.raises(DoesNotFit, match=r"for inputs, outputs and fast memory, over the limit of 4 GiB; use a"):
+        execute(planned(workload, Dataflow.ATTENIO, SMALL_TILES[Dataflow.ATTENIO], 1000))
+    nested = NestedPlan(
+        workload=workload,
+        fast_words=(1000,),
+        head_tile=1,
+        tiles=(LevelTiles(query_tile=1, key_tile=1),),
+        moved_words=(0,),
+        peak_words=(0,),
+    )
+    with pytest.raises(DoesNotFit, match="for inputs, outputs and fast memory"):
+        execute(nested)
+
+
+def test_tiles_beyond_the_limit_are_refused_too():
+    plan = planned(Workload(n=64, d=2), Dataflow.ATTENIO, SMALL_TILES[Dataflow.ATTENIO], 2**40)
+    check_host_memory(plan)
+    with pytest.raises(DoesNotFit, match="fast memory, over the limit of 4 GiB"):
+        check_host_memory(replace(plan, peak_words=2**30))

@@ -1,0 +1,38 @@
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attenio.patterns.sums import floor_sum, sum_clipped, sum_linear
+
+small = st.integers(-12, 12)
+laws = settings(max_examples=120, deadline=None, derandomize=True)
+
+
+@laws
+@given(first=small, length=st.integers(-2, 9), slope=small, offset=small)
+def test_sum_linear_adds_up_the_terms(first: int, length: int, slope: int, offset: int) -> None:
+    last = first + length - 1
+    assert sum_linear(first, last, slope, offset) == sum(slope * i + offset for i in range(first, last + 1))
+
+
+@laws
+@given(first=small, length=st.integers(-2, 9), step=st.integers(1, 9), offset=small, limit=st.integers(0, 15))
+def test_sum_clipped_adds_up_the_clipped_terms(first: int, length: int, step: int, offset: int, limit: int) -> None:
+    last = first + length - 1
+    expected = sum(min(limit, max(0, step * i + offset)) for i in range(first, last + 1))
+    assert sum_clipped(first, last, step, offset, limit) == expected
+    assert sum_clipped(np.array([first]), last, step, offset, limit).tolist() == [expected]
+
+
+@laws
+@given(count=st.integers(-1, 12), modulus=st.integers(1, 12), slope=st.integers(0, 30), offset=st.integers(0, 30))
+def test_floor_sum_adds_up_the_quotients(count: int, modulus: int, slope: int, offset: int) -> None:
+    expected = sum((slope * i + offset) // modulus for i in range(count))
+    assert floor_sum(count, modulus, slope, offset) == expected
+    assert floor_sum(np.array([count, 3]), modulus, slope, offset)[0] == expected
+
+
+def test_sums_of_python_integers_do_not_overflow() -> None:
+    count = 2**40
+    assert floor_sum(count, 3, 3 * 2**40, 0) == 2**40 * (count * (count - 1) // 2)
+    assert sum_clipped(1, count, 2**40, 0, 2**90) == 2**40 * (count * (count + 1) // 2)

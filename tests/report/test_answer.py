@@ -1,0 +1,98 @@
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attenio.bounds import Strength
+from attenio.catalogue import machine_named
+from attenio.errors import DoesNotFit, InvalidInput
+from attenio.machine import Machine
+from attenio.planning.plan import Dataflow
+from attenio.report.answer import answer
+from attenio.workload import Workload
+
+from .strategies import machines, workloads
+
+LAW = settings(deadline=None, derandomize=True, max_examples=25)
+
+
+@LAW
+@given(workload=workloads(), machine=machines())
+def test_the_plan_is_the_least_candidate_and_the_gap_is_against_the_largest_absolute_bound(
+    workload: Workload, machine: Machine
+) -> None:
+    found = answer(workload, machine)
+    moved = [candidate.plan.moved_words for candidate in found.candidates if candidate.plan is not None]
+    absolute = [bound.words for bound in found.lower_bounds if bound.strength is Strength.ABSOLUTE]
+    assert found.plan.moved_words == min(moved)
+    assert found.gap == found.plan.moved_words / max(absolute) >= 1
+
+
+@LAW
+@given(workload=workloads(), machine=machines())
+def test_no_boundary_is_crossed_by_fewer_words_than_its_bound(workload: Workload, machine: Machine) -> None:
+    found = answer(workload, machine)
+    assert [part.boundary for part in found.boundaries] == list(machine.boundaries)
+    for part in found.boundaries:
+        assert part.plan is not None or part.reason
+        assert part.plan is None or part.plan.moved_words >= part.bound.words
+        assert part.nested_words is None or part.nested_words >= part.bound.words
+    for time in found.times:
+        assert 0 < time.least_seconds <= time.plan_seconds
+    assert (found.binding is None) == (not found.times)
+
+
+@LAW
+@given(workload=workloads(), machine=machines(), dataflow=st.sampled_from(Dataflow))
+def test_naming_a_dataflow_never_lowers_the_gap(workload: Workload, machine: Machine, dataflow: Dataflow) -> None:
+    try:
+        named = answer(workload, machine, dataflow=dataflow.value)
+    except (DoesNotFit, InvalidInput):
+        return
+    assert named.plan.dataflow is dataflow
+    assert named.gap >= answer(workload, machine).gap
+
+
+@LAW
+@given(workload=workloads(), machine=machines())
+def test_as_plain_values_it_has_the_documented_names_and_survives_json(workload: Workload, machine: Machine) -> None:
+    found = answer(workload, machine)
+    plain = found.to_json()
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+    assert list(plain) == [
+        "workload",
+        "machine",
+        "fast_words",
+        "plan",
+        "lower_bounds",
+        "gap",
+        "candidates",
+        "boundaries",
+        "roofline",
+    ]
+    assert set(plain["plan"]) == {"dataflow", "tiles", "moved_words", "peak_words", "rule"}
+    for bound in plain["lower_bounds"]:
+        assert set(bound) == {"theorem", "words", "strength", "regime", "citation", "assumptions", "page"}
+    for candidate in plain["candidates"]:
+        assert set(candidate) == {"dataflow", "tiles", "moved_words", "peak_words", "rule", "fits", "reason"}
+        assert candidate["fits"] == (candidate["moved_words"] is not None) == (candidate["reason"] is None)
+
+
+def test_the_default_question_has_the_published_answer() -> None:
+    found = answer(Workload(n=131072, d=64), machine_named("attenio-512k"))
+    published = [c for c in found.to_json()["candidates"] if c["rule"] == "published" and c["dataflow"] == "attenio"]
+    assert [(c["tiles"], c["moved_words"]) for c in published] == [({"query_tile": 1985, "key_tile": 1}, 1140850688)]
+    assert found.binding is not None
+    assert found.binding.resource == "arithmetic"
+
+
+def test_a_machine_without_rates_has_no_times() -> None:
+    found = answer(Workload(n=64, d=8), Machine.with_fast_bytes(4096))
+    assert found.times == ()
+    assert found.binding is None
+
+
+def test_an_unknown_dataflow_lists_the_known_ones() -> None:
+    with pytest.raises(InvalidInput, match=r"unknown dataflow 'flash'.*attenio"):
+        answer(Workload(n=64, d=8), Machine.with_fast_bytes(4096), dataflow="flash")

@@ -1,0 +1,85 @@
+import io
+import re
+
+from hypothesis import given, settings
+from rich.console import Console, RenderableType
+
+from attenio.catalogue import machine_named
+from attenio.dataflows import execute
+from attenio.machine import Machine
+from attenio.report.answer import answer
+from attenio.report.notation import show_ratio
+from attenio.report.reproduce import reproduce
+from attenio.report.tables import bounds_table, plan_tables, reproduction_table, run_table
+from attenio.workload import Workload
+
+from .strategies import machines, workloads
+
+LAW = settings(deadline=None, derandomize=True, max_examples=15)
+
+
+def rendered(table: RenderableType, width: int = 80) -> str:
+    console = Console(file=io.StringIO(), width=width, no_color=True, force_terminal=False)
+    console.print(table)
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert all(len(line) <= width for line in text.splitlines())
+    return text
+
+
+@LAW
+@given(workload=workloads(), machine=machines())
+def test_every_number_of_the_answer_is_in_the_tables_unbroken(workload: Workload, machine: Machine) -> None:
+    found = answer(workload, machine)
+    text = rendered(plan_tables(found))
+    for candidate in found.candidates:
+        assert candidate.dataflow.value in text
+        assert candidate.plan is None or f"{candidate.plan.moved_words:,}" in text
+    assert f"{found.bound.words:,} words" in text
+    assert show_ratio(found.gap) in text
+    bounds = rendered(bounds_table(found))
+    for bound in found.lower_bounds:
+        assert f"{bound.words:,}" in bounds
+        assert bound.strength.value in bounds
+
+
+def test_candidates_are_listed_with_the_fewest_words_first() -> None:
+    text = rendered(plan_tables(answer(Workload(n=4096, d=64), machine_named("attenio-64k"))))
+    rows = re.findall(r"^[a-z0-9-]+ +([\d,]+) +[\d,.]+× +(?:best|published)", text, flags=re.MULTILINE)
+    words = [int(number.replace(",", "")) for number in rows]
+    assert len(words) > 8
+    assert words == sorted(words)
+
+
+def test_every_header_of_a_count_has_its_unit() -> None:
+    found = answer(Workload(n=256, d=16), machine_named("toy-three-levels"))
+    text = rendered(plan_tables(found)) + rendered(bounds_table(found))
+    for header in ("moved (words)", "plan moves (words)", "at least (words)"):
+        assert header in text
+
+
+def test_what_does_not_fit_is_listed_with_its_reason() -> None:
+    found = answer(Workload(n=256, d=64), Machine.with_fast_bytes(400))
+    reasons = [candidate.reason for candidate in found.candidates if candidate.plan is None]
+    assert reasons
+    text = re.sub(r"\s+", " ", rendered(plan_tables(found), width=200))
+    for reason in reasons:
+        assert reason.split(";")[0][:30] in text
+
+
+def test_a_run_is_shown_beside_its_prediction() -> None:
+    found = answer(Workload(n=64, d=8), machine_named("toy-1k-words"))
+    run = execute(found.plan)
+    text = rendered(run_table(run, found))
+    assert text.count(f"{run.moved_words:,}") >= 2
+    assert text.count(f"{run.peak_words:,}") >= 2
+    assert f"{run.max_abs_error:.3g}" in text
+
+
+def test_the_reproduction_shows_published_and_computed_numbers_and_how_they_were_counted() -> None:
+    reproduction = reproduce("fig11")
+    text = rendered(reproduction_table(reproduction))
+    for row in reproduction.rows:
+        assert f"{row.value:.2f}" in text
+        assert row.published is None or str(row.published) in text
+    assert "re-reads" in text

@@ -1,0 +1,85 @@
+"""Laws of numbers with units."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attenio.errors import InvalidInput
+from attenio.quantities import (
+    bytes_of,
+    checked_count,
+    parse_bytes,
+    parse_count,
+    show_bytes,
+    show_seconds,
+    show_words,
+    words_in,
+)
+
+laws = settings(deadline=None, derandomize=True, max_examples=60)
+
+
+@laws
+@given(st.integers(-(10**15), 10**15))
+def test_a_plain_number_is_itself_with_or_without_separators(value: int) -> None:
+    assert parse_count(str(value)) == value
+    assert parse_count(f"{value:,}") == value
+    assert parse_bytes(f"{value:_}") == value
+
+
+@laws
+@given(st.integers(1, 10**6), st.sampled_from(["K", "M", "G", "T"]), st.sampled_from(["", "B", "iB", "ib"]))
+def test_multiples_are_binary(value: int, multiple: str, unit: str) -> None:
+    factor = 2 ** (10 * (1 + "KMGT".index(multiple)))
+    assert parse_bytes(f"{value}{multiple}{unit}") == value * factor
+    assert parse_bytes(f" {value} {multiple.lower()}{unit} ") == value * factor
+    assert parse_count(f"{value}{multiple}") == value * factor
+
+
+def test_fractions_are_read_when_they_come_out_whole() -> None:
+    assert parse_bytes("1.5KB") == 1536
+    assert parse_count("1e3") == 1000
+    with pytest.raises(InvalidInput, match="not whole"):
+        parse_count("1.3K")
+
+
+@pytest.mark.parametrize("text", ["", " ", "nan", "inf", "-inf", "K", "12Q", "1024,2048", "1,2", "0x10", "1 2", "--5"])
+def test_text_that_is_no_number_is_refused_by_name(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"^n is "):
+        parse_count(text, "n")
+
+
+def test_a_count_has_no_bytes() -> None:
+    with pytest.raises(InvalidInput, match="n is '64KB'"):
+        parse_count("64KB", "n")
+
+
+@laws
+@given(st.integers(1, 2**50), st.sampled_from([1, 2, 4]))
+def test_words_and_bytes_convert_back_and_forth(words: int, width: int) -> None:
+    assert words_in(bytes_of(words, element_bytes=width), element_bytes=width) == words
+    assert words_in(bytes_of(words, element_bytes=width) + width - 1, element_bytes=width) == words
+
+
+@laws
+@given(st.integers(1, 100), st.integers(0, 100))
+def test_a_checked_count_is_returned_exactly_when_it_is_in_range(least: int, span: int) -> None:
+    assert checked_count("x", least, least=least, most=least + span) == least
+    assert checked_count("x", least + span, least=least, most=least + span) == least + span
+    for outside in (least - 1, least + span + 1):
+        with pytest.raises(InvalidInput, match=f"x is {outside}"):
+            checked_count("x", outside, least=least, most=least + span)
+
+
+@pytest.mark.parametrize("value", [True, None, "5", 2.0, 2.5, float("nan"), float("inf"), [3]])
+def test_a_checked_count_takes_whole_numbers_only(value: object) -> None:
+    with pytest.raises(InvalidInput, match="give a whole number"):
+        checked_count("x", value)
+
+
+def test_numbers_are_shown_with_their_unit() -> None:
+    assert show_words(1) == "1 word"
+    assert show_words(1_234_567) == "1,234,567 words"
+    assert show_bytes(512 * 1024) == "512 KiB"
+    assert show_bytes(2**70) == "1.049e+06 PiB"
+    assert [show_seconds(s) for s in (2.5, 0.0025, 2.5e-6, 2.5e-9)] == ["2.5 s", "2.5 ms", "2.5 µs", "2.5 ns"]

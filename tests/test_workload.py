@@ -1,0 +1,192 @@
+"""Laws of workloads: counts of patterns against masks drawn score by score."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from attenio.elements import ElementType
+from attenio.errors import InvalidInput
+from attenio.masks import (
+    BlockSparse,
+    Causal,
+    Dense,
+    Documents,
+    Mask,
+    SharedPrefix,
+    SlidingWindow,
+)
+from attenio.workload import Workload
+
+laws = settings(deadline=None, derandomize=True, max_examples=80)
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> Workload:
+    queries, keys = draw(st.integers(1, 12)), draw(st.integers(1, 12))
+    mask: Mask
+    match draw(st.sampled_from(["dense", "causal", "window", "documents", "prefix", "blocks"])):
+        case "dense":
+            mask = Dense()
+        case "causal":
+            mask = Causal()
+        case "window":
+            mask = SlidingWindow(width=draw(st.integers(1, keys)), causal=draw(st.booleans()))
+        case "documents":
+            shapes = draw(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=4))
+            rows, columns = zip(*shapes, strict=True)
+            mask = Documents(lengths=rows, key_lengths=columns, causal=draw(st.booleans()))
+            queries, keys = sum(rows), sum(columns)
+        case "prefix":
+            keys = queries + draw(st.integers(1, 6))
+            mask = SharedPrefix(length=draw(st.integers(1, keys - queries)), causal=draw(st.booleans()))
+        case _:
+            block = draw(st.integers(1, 5))
+            shape = (-(-queries // block), -(-keys // block))
+            bits = draw(st.lists(st.booleans(), min_size=shape[0] * shape[1], max_size=shape[0] * shape[1]))
+            mask = BlockSparse.from_array(np.array(bits).reshape(shape), query_block=block)
+    group, kv_heads, batch = (draw(st.integers(1, 3)) for _ in range(3))
+    d, value_dim = draw(st.integers(1, 9)), draw(st.integers(1, 9))
+    return Workload(
+        queries=queries,
+        keys=keys,
+        d=d,
+        value_dim=value_dim,
+        heads=group * kv_heads,
+        kv_heads=kv_heads,
+        batch=batch,
+        mask=mask,
+    )
+
+
+def required(workload: Workload) -> NDArray[np.bool_]:
+    """The mask score by score, from its definition."""
+    rows, columns = np.mgrid[: workload.queries, : workload.keys]
+    shift = workload.keys - workload.queries
+    mask = workload.mask
+    match mask:
+        case Dense():
+            return np.ones(rows.shape, dtype=bool)
+        case Causal():
+            return np.asarray(columns <= rows + shift)
+        case SlidingWindow(width=width, causal=causal):
+            ahead = columns - rows - shift
+            return np.asarray((ahead > -width) & (ahead <= (0 if causal else width - 1)))
+        case SharedPrefix(causal=causal):
+            return np.asarray((columns <= rows + shift) | (not causal))
+        case BlockSparse():
+            return np.asarray(mask.array[rows // mask.query_block, columns // mask.key_block])
+        case Documents():
+            result = np.zeros(rows.shape, dtype=bool)
+            top = left = 0
+            for height, width in zip(mask.lengths, mask.key_lengths, strict=True):
+                inner = np.mgrid[:height, :width]
+                allowed = inner[1] <= inner[0] + width - height if mask.causal else np.ones((height, width), dtype=bool)
+                result[top : top + height, left : left + width] = allowed
+                top, left = top + height, left + width
+            return result
+
+
+@laws
+@given(workloads())
+def test_required_scores_are_those_of_the_mask(workload: Workload) -> None:
+    assert workload.scores == workload.batch * workload.heads * int(required(workload).sum())
+
+
+@laws
+@given(workloads())
+def test_compulsory_words_read_what_is_touched_once_and_write_every_output(workload: Workload) -> None:
+    mask = required(workload)
+    rows, keys = int(mask.any(axis=1).sum()), int(mask.any(axis=0).sum())
+    key_rows = workload.batch * keys
+    if isinstance(workload.mask, SharedPrefix):  # the prefix is read once for the whole batch
+        prefix = int(mask[:, : workload.mask.length].any(axis=0).sum())
+        key_rows -= (workload.batch - 1) * prefix
+    expected = (
+        workload.batch * workload.heads * (rows * workload.d + workload.queries * workload.value_dim)
+        + workload.kv_heads * key_rows * (workload.d + workload.value_dim)
+    )  # fmt: skip
+    assert workload.compulsory_words == expected
+
+
+@laws
+@given(workloads())
+def test_patterns_cover_every_row_and_key_of_a_workload(workload: Workload) -> None:
+    separate = workload.separate_patterns
+    assert sum(p.rows * count for p, count in separate) == workload.queries
+    assert sum(p.keys * count for p, count in separate) == workload.keys
+    stacked = sum(p.rows * count for p, count in workload.stacked_patterns)
+    assert stacked == workload.queries * workload.batch
+    assert sum(p.scores * c for p, c in workload.stacked_patterns) * workload.heads == workload.scores
+
+
+@laws
+@given(workloads())
+def test_equal_workloads_are_equal_values(workload: Workload) -> None:
+    same = replace(workload)
+    assert same == workload
+    assert hash(same) == hash(workload)
+    assert replace(workload, d=workload.d + 1) != workload
+
+
+def test_n_sets_both_lengths_and_each_can_be_set_alone() -> None:
+    assert (Workload(n=8, d=2).queries, Workload(n=8, d=2).keys) == (8, 8)
+    decode = Workload(n=8, queries=1, d=2)
+    assert (decode.queries, decode.keys, decode.is_decode) == (1, 8, True)
+    with pytest.raises(InvalidInput, match="keys is not given"):
+        Workload(queries=3, d=2)
+
+
+@pytest.mark.parametrize("name", ["n", "queries", "keys", "d", "value_dim", "heads", "kv_heads", "batch"])
+@pytest.mark.parametrize("value", [0, -1, 10**12, float("nan"), 2.5, "8", True])
+def test_a_size_that_is_no_size_is_refused_by_name(name: str, value: object) -> None:
+    arguments: dict[str, object] = {"n": 8, "d": 4}
+    with pytest.raises(InvalidInput, match=f"^{name} is "):
+        Workload(**{**arguments, name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"heads": 8, "kv_heads": 3}, "8 query heads cannot share 3 KV heads"),
+        ({"mask": "window:9"}, "window 9 is wider than the 8 keys"),
+        ({"mask": "documents:3,4"}, "add up to 7 but there are 8 queries"),
+        ({"mask": "prefix:8"}, "prefix 8 leaves no own key of 8"),
+        ({"mask": "prefix:4"}, "8 queries do not fit behind a prefix of 4"),
+        ({"mask": BlockSparse(layout=((True,),), query_block=4, key_block=8)}, "1 rows of 4 for a length of 8"),
+        ({"dtype": "fp32", "accumulator": "fp16"}, "accumulator fp16 is narrower"),
+        ({"scale": 0.0}, "scale is 0.0"),
+        ({"scale": float("nan")}, "scale is nan"),
+        ({"scale": float("inf")}, "scale is inf"),
+        ({"dtype": "int4"}, "unknown element type 'int4'"),
+    ],
+)
+def test_parts_that_contradict_each_other_are_refused(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        Workload(n=8, d=4, **arguments)  # type: ignore[arg-type]
+
+
+def test_an_accumulator_is_counted_in_words_of_the_element_type() -> None:
+    words = {
+        (dtype.value, accumulator.value): Workload(n=1, d=1, dtype=dtype, accumulator=accumulator).accumulator_words
+        for dtype in ElementType
+        for accumulator in ElementType
+        if accumulator.bytes >= dtype.bytes
+    }
+    assert words[("fp16", "fp32")] == 2
+    assert words[("fp8", "fp32")] == 4
+    assert words[("fp32", "fp32")] == 1
+    assert Workload(n=1, d=1, dtype="fp8").accumulator_words == 1
+
+
+def test_the_scale_is_one_over_the_root_of_d_unless_given() -> None:
+    assert Workload(n=1, d=64).softmax_scale == 0.125
+    assert Workload(n=1, d=64, scale=-2.0).softmax_scale == -2.0
+
+
+def test_a_workload_reads_as_a_line() -> None:
+    workload = Workload(queries=1, keys=8192, d=192, value_dim=128, heads=8, kv_heads=2, mask="causal", dtype="bf16")
+    assert str(workload) == "queries=1 keys=8,192 d=192 value_dim=128 heads=8/2 KV batch=1 causal bf16"
