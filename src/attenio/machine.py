@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from types import MappingProxyType
 
 from attenio.elements import ElementType
@@ -37,10 +38,15 @@ class MemoryLevel:
 
 @dataclass(frozen=True, kw_only=True)
 class Boundary:
-    """Two adjacent levels, between which words move."""
+    """Two adjacent levels, between which words move.
+
+    ``inside_bytes`` is all the memory on the fast side of one unit: the level itself and every faster one within it.
+    A plan uses the level; a lower bound must grant an algorithm all of it.
+    """
 
     fast: MemoryLevel
     slow: MemoryLevel
+    inside_bytes: int
 
     @property
     def name(self) -> str:
@@ -51,6 +57,10 @@ class Boundary:
         """Words that one unit of the fast side holds."""
         assert self.fast.capacity_bytes is not None
         return words_in(self.fast.capacity_bytes, element_bytes=dtype.bytes)
+
+    def words_inside(self, dtype: ElementType) -> int:
+        """Words that the fast side holds in all its levels, for each of its units."""
+        return words_in(self.inside_bytes, element_bytes=dtype.bytes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +97,7 @@ class Machine:
                 raise InvalidInput(f"rate of {name} on machine {self.name} is {rate}; give a number above zero")
 
     def _check_order(self) -> None:
-        for fast, slow in zip(self.levels, self.levels[1:], strict=False):
+        for fast, slow in pairwise(self.levels):
             if slow.capacity_bytes is not None and fast.capacity_bytes >= slow.capacity_bytes:  # type: ignore[operator]
                 raise InvalidInput(
                     f"level {slow.name} of machine {self.name} holds {show_bytes(slow.capacity_bytes)}, no more than"
@@ -105,7 +115,12 @@ class Machine:
     @property
     def boundaries(self) -> tuple[Boundary, ...]:
         """Pairs of adjacent levels, the fastest first."""
-        return tuple(Boundary(fast=f, slow=s) for f, s in zip(self.levels, self.levels[1:], strict=False))
+        found, inside = [], 0
+        for fast, slow in pairwise(self.levels):
+            assert fast.capacity_bytes is not None
+            inside += fast.capacity_bytes * fast.units
+            found.append(Boundary(fast=fast, slow=slow, inside_bytes=-(-inside // fast.units)))
+        return tuple(found)
 
     @property
     def slowest_boundary(self) -> Boundary:

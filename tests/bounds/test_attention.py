@@ -197,7 +197,7 @@ def test_the_slowest_boundary_is_meant_unless_another_is_given() -> None:
     )
     machine = Machine(name="three levels", levels=levels)
     workload = Workload(n=65_536, d=64)
-    assert lower_bounds(workload, machine) == bounds_for(workload, 2**23)
+    assert lower_bounds(workload, machine) == bounds_for(workload, 2**23 + 4 * 2**15)
     fastest = machine.boundaries[0]
     assert lower_bounds(workload, machine, boundary=fastest) == bounds_for(workload, 2**15, units=4)
 

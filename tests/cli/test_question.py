@@ -40,7 +40,7 @@ def test_what_is_typed_is_what_is_asked(
         mask="causal",
         dtype="FP8",
         accumulator="fp32",
-        scale=0.5,
+        scale="0.5",
     )
     assert question.workload(7) == Workload(
         queries=queries,
@@ -91,7 +91,7 @@ def test_a_model_fills_in_what_is_not_given(model_, n: int, batch: int) -> None:
 def test_other_options_override_a_model() -> None:
     base = model_named("llama-3-70b").workload(n=4096)
     changed = Question(
-        model="llama-3-70b", n="4K", heads="8", kv_heads="1", mask="dense", dtype="fp8", accumulator="fp32", scale=2.0
+        model="llama-3-70b", n="4K", heads="8", kv_heads="1", mask="dense", dtype="fp8", accumulator="fp32", scale="2"
     ).workload(7)
     assert (changed.heads, changed.kv_heads, changed.d) == (8, 1, base.d)
     assert (changed.mask, changed.dtype, changed.scale) == (Dense(), ElementType.FP8, 2.0)
@@ -137,7 +137,8 @@ def test_fast_bytes_is_a_machine_of_its_own(size: str) -> None:
         (Question(n="8", mask="window:9"), "window 9 is wider than the 8 keys"),
         (Question(mask="cousal"), "mask 'cousal' is not known"),
         (Question(dtype="fp64"), "unknown element type 'fp64'"),
-        (Question(scale=float("nan")), "scale is nan"),
+        (Question(scale="nan"), "scale is nan"),
+        (Question(scale="abc"), "scale is 'abc'; give a number"),
         (Question(decode=True, queries="5"), "--decode asks about one query but --queries says 5"),
         (Question(model="lama-3-8b"), "did you mean llama-3-8b"),
         (Question(model="llama-3-8b", batch="0"), "batch is 0"),

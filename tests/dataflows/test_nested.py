@@ -28,7 +28,7 @@ def counted_words(problem, head_tile, levels):
                 for k in range(len(levels)):
                     moved[k] += count * problem.dv
                 continue
-            runs = [needed[start : start + b] for start in range(0, len(needed), b)]
+            runs = [needed[start : start + b] for start in range(0, len(needed), b)] or [needed]
             moved[level] += count * problem.dk + (0 if first else count * state) + len(needed) * words
             moved[level] += count * problem.dv if last else count * state
             for number, run in enumerate(runs if level else []):

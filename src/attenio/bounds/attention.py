@@ -50,11 +50,13 @@ def bounds_for(workload: Workload, fast_words: int, *, units: int = 1) -> tuple[
 def lower_bounds(workload: Workload, machine: Machine, *, boundary: Boundary | None = None) -> tuple[LowerBound, ...]:
     """Every bound on the words that cross a boundary of a machine; the slowest one unless another is given.
 
+    The fast memory granted to the algorithm is everything inside the boundary: the level and all faster ones.
+
     >>> largest_absolute(lower_bounds(Workload(n=131072, d=64), Machine.with_fast_bytes(512 * 1024))).words
     1073741824
     """
     chosen = boundary or machine.slowest_boundary
-    return bounds_for(workload, chosen.fast_words(workload.dtype), units=chosen.fast.units)
+    return bounds_for(workload, chosen.words_inside(workload.dtype), units=chosen.fast.units)
 
 
 def largest_absolute(bounds: Iterable[LowerBound]) -> LowerBound:

@@ -1,10 +1,10 @@
 """The commands, put together."""
 
-from importlib import metadata
 from typing import Annotated
 
 import typer
 
+from attenio import __version__
 from attenio.cli.bounds import bounds
 from attenio.cli.machines import machines
 from attenio.cli.models import models
@@ -26,7 +26,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"attenio {metadata.version('attenio')}")
+        typer.echo(f"attenio {__version__}")
         raise typer.Exit
 
 

@@ -4,13 +4,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attenio.cli.output import print_json, print_tables
+from attenio.cli.output import plain_table, print_json, print_tables
 from attenio.cli.question import AsJson
-from attenio.machine import Machine
 from attenio.quantities import show_bytes
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from attenio.machine import Machine, MemoryLevel
 
 __all__ = ["machines"]
 
@@ -35,9 +36,7 @@ def machines(
         if as_json:
             print_json([_as_json(machine) for machine in known])
         else:
-            from attenio.report.catalogue_tables import machines_table
-
-            print_tables(machines_table(known))
+            print_tables(_overview(known))
         return
     machine = catalogue.machine_named(name)
     if as_json:
@@ -46,7 +45,7 @@ def machines(
         print_tables(*_in_full(machine))
 
 
-def _as_json(machine: Machine) -> dict[str, Any]:
+def _as_json(machine: "Machine") -> dict[str, Any]:
     """The machine under the keys of a machine file, so that one can be started from it."""
     levels = [
         {
@@ -67,10 +66,17 @@ def _as_json(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _in_full(machine: Machine) -> "tuple[Table | str, ...]":
-    from rich.table import Table
+def _overview(known: "tuple[Machine, ...]") -> "Table":
+    table = plain_table("machine", "memory, fastest first", ("slowest rate", "right"), "what it is")
+    for machine in known:
+        levels = " > ".join(_short(level) for level in machine.levels)
+        what = machine.description.split(": ")[0].split(". ")[0].rstrip(".")
+        table.add_row(machine.name, levels, _rate(machine.levels[-1].bandwidth_bytes_per_s), what)
+    return table
 
-    levels = Table("level", "units", "holds, each", "rate to the level above", title=machine.name)
+
+def _in_full(machine: "Machine") -> "tuple[Table | str, ...]":
+    levels = plain_table("level", ("units", "right"), ("each holds", "right"), ("rate to the level above", "right"))
     for level in machine.levels:
         holds = "everything" if level.capacity_bytes is None else show_bytes(level.capacity_bytes)
         levels.add_row(level.name, f"{level.units:,}", holds, _rate(level.bandwidth_bytes_per_s))
@@ -78,7 +84,12 @@ def _in_full(machine: Machine) -> "tuple[Table | str, ...]":
     if machine.exponentials_per_s is not None:
         rates.append(f"exponentials {machine.exponentials_per_s / 1e9:,.5g} G/s")
     lines = (", ".join(rates), machine.description, f"Source: {machine.source}" if machine.source else "")
-    return (levels, *(line for line in lines if line))
+    return (machine.name, levels, *(line for line in lines if line))
+
+
+def _short(level: "MemoryLevel") -> str:
+    units = f"{level.units} x " if level.units > 1 else ""
+    return f"{level.name} {units}{show_bytes(level.capacity_bytes)}" if level.capacity_bytes else level.name
 
 
 def _rate(bytes_per_s: float | None) -> str:

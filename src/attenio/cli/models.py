@@ -1,12 +1,16 @@
 """``attenio models``: what the catalogue knows of models."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attenio.catalogue import HeadShape, Model
-from attenio.cli.output import print_json, print_tables
+from attenio.cli.output import plain_table, print_json, print_tables
 from attenio.cli.question import AsJson
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from attenio.catalogue import HeadShape, Model
 
 __all__ = ["models"]
 
@@ -31,13 +35,11 @@ def models(
         described = [_as_json(model) for model in chosen]
         print_json(described if name is None else described[0])
         return
-    from attenio.report.catalogue_tables import models_table
-
     notes = () if name is None else (chosen[0].description, f"Source: {chosen[0].source}")
-    print_tables(models_table(chosen), *(note for note in notes if note))
+    print_tables(_table(chosen), *(note for note in notes if note))
 
 
-def _as_json(model: Model) -> dict[str, Any]:
+def _as_json(model: "Model") -> dict[str, Any]:
     return {
         "name": model.name,
         "description": model.description,
@@ -52,5 +54,17 @@ def _as_json(model: Model) -> dict[str, Any]:
     }
 
 
-def _shape_json(shape: HeadShape) -> dict[str, int]:
+def _shape_json(shape: "HeadShape") -> dict[str, int]:
     return {"heads": shape.heads, "kv_heads": shape.kv_heads, "d": shape.d, "value_dim": shape.value_dim}
+
+
+def _table(chosen: "tuple[Model, ...]") -> "Table":
+    numbers = ((name, "right") for name in ("layers", "heads", "KV heads", "d", "value dim", "context"))
+    table = plain_table("model", *numbers, "mask", "type")
+    for model in chosen:
+        context = "" if model.context is None else f"{model.context:,}"
+        rest = (context, str(model.mask), model.dtype.value)
+        table.add_row(model.name, f"{model.layers}", *map(str, _shape_json(model.prefill).values()), *rest)
+        if model.decode != model.prefill:
+            table.add_row("  at decode", "", *map(str, _shape_json(model.decode).values()), *rest)
+    return table

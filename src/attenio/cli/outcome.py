@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from attenio.catalogue.suggestions import did_you_mean
 from attenio.errors import AttenioError
 
 __all__ = ["outcome_of"]
@@ -57,6 +56,8 @@ def _reader_left() -> int:
 
 
 def _usage_message(problem: Any) -> str:
+    from attenio.catalogue.suggestions import did_you_mean
+
     context = getattr(problem, "ctx", None)
     help_line = f"'{context.command_path} --help' explains" if context is not None else "'attenio --help' explains"
     if hasattr(problem, "option_name") and context is not None and type(problem).__name__ == "NoSuchOption":

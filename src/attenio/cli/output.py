@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.table import Table
 
-__all__ = ["Progress", "print_json", "print_tables", "progress_bar"]
+__all__ = ["Progress", "plain_table", "print_json", "print_tables", "progress_bar"]
 
 Progress = Callable[[int, int], None]
 # Wide enough that no table wraps when its reader is a file or another program.
@@ -25,9 +26,23 @@ def print_tables(*tables: "RenderableType") -> None:
     """Write tables and lines to stdout, fitted to the terminal when there is one."""
     from rich.console import Console
 
-    console = Console() if sys.stdout.isatty() else Console(width=_UNWATCHED_WIDTH)
+    # Names come from people's files: a bracket in one is a bracket, not markup.
+    width = None if sys.stdout.isatty() else _UNWATCHED_WIDTH
+    console = Console(width=width, markup=False, emoji=False, highlight=False)
     for table in tables:
         console.print(table)
+
+
+def plain_table(*columns: str | tuple[str, str]) -> "Table":
+    """A table with a line under its header and nothing else; a column is its header, or that and how to align it."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in columns:
+        header, align = (column, "left") if isinstance(column, str) else column
+        table.add_column(header, justify="right" if align == "right" else "left", overflow="fold")
+    return table
 
 
 @contextmanager

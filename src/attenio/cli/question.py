@@ -4,16 +4,17 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from attenio.catalogue import machine_named, model_named
 from attenio.errors import InvalidInput
-from attenio.machine import Machine
-from attenio.masks import Documents, mask_from_text
 from attenio.quantities import parse_bytes, parse_count
-from attenio.workload import Workload
+
+# NumPy and YAML load when a question is answered, so that --help and --version need not wait for them.
+if TYPE_CHECKING:
+    from attenio.machine import Machine
+    from attenio.workload import Workload
 
 __all__ = ["DEFAULT_N", "AsJson", "DataflowName", "Question", "asking"]
 
@@ -62,7 +63,7 @@ class Question:
     accumulator: Annotated[str | None, _option("Type of sums and scores; without it each takes one word.", "TYPE")] = (
         None
     )
-    scale: Annotated[float | None, _option("Factor on the scores (default 1/sqrt(d)).", "NUMBER")] = None
+    scale: Annotated[str | None, _option("Factor on the scores (default 1/sqrt(d)).", "NUMBER")] = None
     model: Annotated[
         str | None, _option("Shapes of a model by name, or of a config.json; other options override it.", "NAME|PATH")
     ] = None
@@ -78,13 +79,15 @@ class Question:
         _option("In place of --machine: this much fast memory, such as 512KB.", "SIZE", panel="Machine"),
     ] = None
 
-    def workload(self, default_n: int, *, executed: bool = False) -> Workload:
+    def workload(self, default_n: int, *, executed: bool = False) -> "Workload":
         """The workload asked about.
 
         Without a length it is the model's context, or ``default_n``; when it will be ``executed``, at most that.
         """
         if self.model is None:
             return self._plain_workload(default_n)
+        from attenio.catalogue import model_named
+
         model = model_named(self.model)
         n = self._count("n")
         if n is None and self.queries is None and self.keys is None:
@@ -102,8 +105,11 @@ class Question:
         )
         return replace(base, **self._changes(base))
 
-    def chosen_machine(self) -> Machine:
+    def chosen_machine(self) -> "Machine":
         """The machine asked about."""
+        from attenio.catalogue import machine_named
+        from attenio.machine import Machine
+
         if self.fast_bytes is None:
             return machine_named(DEFAULT_MACHINE if self.machine is None else self.machine)
         if self.machine is not None:
@@ -113,7 +119,10 @@ class Question:
             )
         return Machine.with_fast_bytes(parse_bytes(self.fast_bytes, "fast-bytes"))
 
-    def _plain_workload(self, default_n: int) -> Workload:
+    def _plain_workload(self, default_n: int) -> "Workload":
+        from attenio.masks import mask_from_text
+        from attenio.workload import Workload
+
         given = {name: self._count(name) for name in ("n", "keys", "d", "value_dim", "heads", "kv_heads", "batch")}
         known: dict[str, Any] = {"d": DEFAULT_D} | {name: count for name, count in given.items() if count is not None}
         if "n" not in known and not ("keys" in known and self._queries() is not None):
@@ -123,19 +132,21 @@ class Question:
             mask=mask_from_text("dense" if self.mask is None else self.mask),
             dtype="fp16" if self.dtype is None else self.dtype,
             accumulator=self.accumulator,
-            scale=self.scale,
+            scale=self._scale(),
             **known,
         )
 
-    def _changes(self, base: Workload) -> dict[str, Any]:
+    def _changes(self, base: "Workload") -> dict[str, Any]:
         """What other options override of a model; widths or heads that were equal stay equal."""
+        from attenio.masks import mask_from_text
+
         given: dict[str, Any] = {name: self._count(name) for name in ("d", "value_dim", "heads", "kv_heads")}
         if base.value_dim == base.d and given["value_dim"] is None:
             given["value_dim"] = given["d"]
         if base.kv_heads == base.heads and given["kv_heads"] is None:
             given["kv_heads"] = given["heads"]
         given["mask"] = None if self.mask is None else mask_from_text(self.mask)
-        given |= {"dtype": self.dtype, "accumulator": self.accumulator, "scale": self.scale}
+        given |= {"dtype": self.dtype, "accumulator": self.accumulator, "scale": self._scale()}
         return {name: value for name, value in given.items() if value is not None}
 
     def _queries(self) -> int | None:
@@ -145,8 +156,16 @@ class Question:
         return 1 if self.decode else queries
 
     def _documents_length(self) -> int | None:
+        from attenio.masks import Documents, mask_from_text
+
         mask = None if self.mask is None else mask_from_text(self.mask)
         return sum(mask.lengths) if isinstance(mask, Documents) else None
+
+    def _scale(self) -> float | None:
+        try:
+            return None if self.scale is None else float(self.scale)
+        except ValueError:
+            raise InvalidInput(f"scale is {self.scale!r}; give a number such as 0.125") from None
 
     def _count(self, name: str) -> int | None:
         text = getattr(self, name)

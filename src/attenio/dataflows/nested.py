@@ -10,8 +10,8 @@
             store (O_i, max, sum), or O_i / sum after the last rectangle of these rows
 
 The outermost level starts with all positions and all keys; a tile of it that needs no key loads nothing and writes
-zeros. Further in, every tile of a rectangle is visited, so that the first and the last visit are the same for all of
-them. One level alone is FlashAttention-2's order over stacked heads.
+zeros. Further in, every tile of a rectangle is visited even if it needs none of its keys, so that the first and the
+last visit are the same for all of them. One level alone is FlashAttention-2's order over stacked heads.
 """
 
 from collections.abc import Iterator
@@ -157,7 +157,8 @@ def _attend(problem: Problem, levels: tuple[_Level, ...], area: _Rectangle) -> N
                 O_i = level.O.zeros(Q_i.rows, problem.V.columns)
                 if not area.first:
                     _load_state(level, area, O_i, rows)
-                runs = list(cuts(len(needed), level.key_tile))
+                # without a key there is still one visit inside: only the innermost level computes, even a division
+                runs = list(cuts(len(needed), level.key_tile)) or [slice(0, 0)]
                 for run in runs:
                     places = compact(needed[run])
                     with level.K.holding(area.K, places) as K_j, level.V.holding(area.V, places) as V_j:
@@ -171,10 +172,10 @@ def _attend(problem: Problem, levels: tuple[_Level, ...], area: _Rectangle) -> N
                                 last=area.last and run is runs[-1],
                             )
                             _attend(problem, tuple(inner), tile)
-                        else:
+                        elif len(keys):
                             hidden = ~problem.pattern.required(positions.start, positions.stop, keys)
                             _compute(problem, level, (Q_i, K_j, V_j, O_i), for_heads(hidden, area.heads))
-                if area.last and not (inner and runs):  # otherwise the level below has already divided
+                if area.last and not inner:
                     level.softmax.normalise(O_i)
                 _store(problem, level, area, O_i, rows)
         if area.state is None:

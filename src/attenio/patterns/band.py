@@ -19,15 +19,13 @@ And between two kinks (tile sizes at which a boundary enters or leaves the rows,
 every alive(i*a) is concave in a, hence so is key_loads, whose least value lies at an end of the piece.
 
 A tile of a rows needs more keys than any of them where the ends of their intervals move: each row misses as many as
-there are rows of the tile after it, or before it. Tiles that lie wholly in such a stretch of l rows are l/a - 2 or more:
+there are rows of the tile after it, or before it. In such a stretch of l rows lie l/a - 2 whole tiles or more:
 
-    covered_scores(a) >= scores + (a-1)/2 * (l - 2a)      summed over both ends.
+    scores covered by tiles >= scores + (a-1)/2 * (l - 2a)      summed over both ends.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +34,6 @@ from attenio.patterns.pattern import Counts
 from attenio.patterns.sums import ceil_div, clip, floor_sum, larger, smaller, sum_clipped, sum_linear, where
 
 __all__ = ["Band"]
-
-Piece = tuple[Counts, Counts, Counts, Counts]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +107,8 @@ class Band:
     def key_loads(self, query_tile: Counts) -> Counts:
         """Keys read when every tile of queries reads the keys it needs."""
         boundaries = ceil_div(self.rows, query_tile) - 1
-        ends = sum_clipped(1, boundaries, query_tile, self.shift + self.right, self.keys)
-        return self.touched_keys + ends - sum_clipped(1, boundaries, query_tile, self.shift - self.left, self.keys)
+        ends = self._sum_at_boundaries(boundaries, query_tile, self.shift + self.right)
+        return self.touched_keys + ends - self._sum_at_boundaries(boundaries, query_tile, self.shift - self.left)
 
     def row_visits(self, key_tile: Counts) -> Counts:
         """Rows visited when every tile of keys visits the rows that need one of them."""
@@ -124,14 +120,29 @@ class Band:
         begin = whole_tiles * query_tile
         last = self.end_key(self.rows - 1) - self.first_key(begin)
         ragged = (self.rows - begin) * ceil_div(last, key_tile)
-        pieces = self._width_pieces(query_tile, whole_tiles)
-        return ragged + query_tile * _total(_key_tiles_met(piece, key_tile) for piece in pieces)
+        live, level, falls, dead = self._stretches(query_tile, whole_tiles)
+        first = query_tile * (live + 1) + self.shift + self.right
+        met = floor_sum(level - live, key_tile, query_tile, larger(first, 0) + key_tile - 1)
+        met = met + (falls - level) * ceil_div(self._level_width(query_tile), key_tile)
+        if self._ends_reach_the_last_key:
+            final = self.keys - query_tile * (dead - 1) - self.shift + self.left
+            met = met + floor_sum(dead - falls, key_tile, query_tile, larger(final, 0) + key_tile - 1)
+        return ragged + query_tile * met
 
-    def covered_scores(self, query_tile: Counts) -> Counts:
-        """Sum over query tiles of (rows in the tile) x (keys it needs): tile_rows with one key a tile."""
+    def tile_rows_floor(self, query_tile: Counts, key_tile: Counts, key_loads: Counts) -> Counts:
+        """A number that tile_rows does not go below, given the key_loads of the tile; quicker than tile_rows.
+
+        Key tiles are not rounded up, except for the whole tiles whose first and last needed keys both move with them:
+        these need equally many keys, and with a narrow window they are nearly all.
+        """
         begin = (ceil_div(self.rows, query_tile) - 1) * query_tile
         missing = query_tile - (self.rows - begin)
-        return query_tile * self.key_loads(query_tile) - missing * self.widths(begin, self.rows)
+        covered = query_tile * key_loads - missing * self.widths(begin, self.rows)
+        last = smaller(begin, self.keys - self.shift - self.right)
+        alike = larger(last // query_tile - ceil_div(larger(self.left - self.shift, 0), query_tile), 0)
+        width = query_tile + self.left + self.right
+        inside = query_tile * alike
+        return inside * ceil_div(width, key_tile) + ceil_div(covered - inside * width, key_tile)
 
     def live_rows(self, query_tile: Counts) -> Counts:
         """Rows in query tiles that need at least one key."""
@@ -141,7 +152,12 @@ class Band:
 
     def scores_beyond(self, resident: Counts) -> Counts:
         """Sum over rows of the scores past the first ``resident`` of that row."""
-        return _total(_sum_beyond(piece, resident) for piece in self._width_pieces(1, self.rows))
+        live, level, falls, dead = self._stretches(1, self.rows)
+        rising = self.shift + self.right + 1 - resident
+        falling = self.keys - self.shift + self.left - resident
+        up = sum_linear(larger(live, -rising), level - 1, 1, rising)
+        down = sum_linear(falls, smaller(dead, falling) - 1, -1, falling)
+        return up + (falls - level) * larger(self._level_width(1) - resident, 0) + down
 
     def widths(self, starts: Counts, stops: Counts) -> Counts:
         """How many keys the rows from each start to its stop need."""
@@ -201,77 +217,39 @@ class Band:
         ends = (width - upper, width - upper + lower, self.keys - lower - width - 1, last_end - lower - width - 1)
         return tuple(larger(end, 0) for end in ends)
 
+    @cached_property
+    def _ends_reach_the_last_key(self) -> bool:
+        """Whether the last needed key stops moving before the last row, in some band."""
+        return bool(np.any(self.shift + self.right + self.rows > self.keys))
+
+    def _stretches(self, tile: Counts, count: Counts) -> tuple[Counts, Counts, Counts, Counts]:
+        """Where among ``count`` tiles needed keys begin, cease to grow by a tile, begin to shrink, and end.
+
+        A tile i before the second bound needs tile*(i+1) + shift + right keys, before the third ``_level_width``, and
+        before the last keys - tile*i - shift + left.
+        """
+        upper, lower = self.shift + self.right, self.shift - self.left
+        live = clip(-upper // tile, count)
+        starts_move = clip(ceil_div(-lower, tile), count)
+        ends_stop = clip(ceil_div(self.keys - upper, tile) - 1, count)
+        dead = clip(ceil_div(self.keys - lower, tile), count)
+        return live, smaller(starts_move, ends_stop), larger(starts_move, ends_stop), dead
+
+    def _level_width(self, tile: Counts) -> Counts:
+        """Keys that a tile needs while both ends of its interval move, or neither does."""
+        return smaller(tile + self.left + self.right, self.keys)
+
+    def _sum_at_boundaries(self, count: Counts, tile: Counts, offset: Counts) -> Counts:
+        """Sum of ``clip(s + offset, keys)`` over the boundaries s = tile, 2*tile, ..., all below the rows."""
+        if type(offset) is int and type(self.rows) is int and type(self.keys) is int:
+            if offset >= self.keys:
+                return self.keys * count
+            if offset + self.rows <= 1:
+                return 0 * count
+            if 0 <= offset <= self.keys - self.rows + 1:
+                return tile * (count * (count + 1) // 2) + offset * count
+        return sum_clipped(1, count, tile, offset, self.keys)
+
     def _alive(self, row: Counts) -> Counts:
         """Keys that the rows on both sides of the boundary before ``row`` need."""
         return clip(row + self.shift + self.right, self.keys) - clip(row + self.shift - self.left, self.keys)
-
-    def _width_pieces(self, tile: Counts, count: Counts) -> list[Piece]:
-        """Pieces (first, end, slope, offset): a tile i in [first, end) of ``tile`` rows needs slope*i + offset keys.
-
-        Arrays give one piece whose parts have an axis in front, along which the pieces lie.
-        """
-        upper = tile + self.shift + self.right  # end of tile i before clipping: tile*i + upper
-        lower = self.shift - self.left  # its start: tile*i + lower
-        cuts = [
-            clip(ceil_div(-upper, tile), count),
-            clip(ceil_div(self.keys - upper, tile), count),
-            clip(ceil_div(-lower, tile), count),
-            clip(ceil_div(self.keys - lower, tile), count),
-        ]
-        ranges: Iterable[tuple[Counts, Counts]]
-        if type(sum(cuts)) is int:
-            ranges = ((first, end) for first, end in pairwise([0, *sorted(cuts), count]) if first < end)
-        else:
-            edges = _sorted_edges(cuts, count)
-            ranges = ((edges[:-1], edges[1:]),)
-        pieces = []
-        for first, end in ranges:
-            end_slope, end_offset = _linear_part(first, tile, upper, self.keys)
-            start_slope, start_offset = _linear_part(first, tile, lower, self.keys)
-            pieces.append((first, end, end_slope - start_slope, end_offset - start_offset))
-        return pieces
-
-
-def _sorted_edges(cuts: list[Counts], count: Counts) -> NDArray[np.int64]:
-    """The ends of the pieces, in order along the first axis."""
-    shape = np.broadcast(*cuts, count).shape
-    edges = np.zeros((len(cuts) + 2, *shape), dtype=np.int64)
-    for row, cut in zip(edges[1:], (*cuts, count), strict=True):
-        row[...] = cut
-    edges[1:-1].sort(axis=0)
-    return edges
-
-
-def _total(parts: Iterable[Counts]) -> Counts:
-    """The sum over pieces: of the integers, or along the first axis of the one array."""
-    values = list(parts)
-    return sum(values) if not values or type(values[0]) is int else values[0].sum(axis=0)
-
-
-def _linear_part(index: Counts, step: Counts, offset: Counts, limit: Counts) -> tuple[Counts, Counts]:
-    """Slope and offset of ``clip(step*i + offset, 0, limit)`` on the piece that begins at ``index``."""
-    value = step * index + offset
-    below, above = value < 0, value >= limit
-    slope = where(below | above, 0, step)
-    return slope, where(below, 0, where(above, limit, offset))
-
-
-def _key_tiles_met(piece: Piece, key_tile: Counts) -> Counts:
-    """Sum over the tiles of a piece of the key tiles each meets: widths divided by ``key_tile`` and rounded up."""
-    first, end, slope, offset = piece
-    start = offset + slope * first
-    # A falling piece is summed from its far end, so that the slope is never negative.
-    low = where(slope < 0, start + slope * (end - first - 1), start)
-    return floor_sum(larger(end - first, 0), key_tile, abs(slope), low + key_tile - 1)
-
-
-def _sum_beyond(piece: Piece, resident: Counts) -> Counts:
-    """Sum over the rows of a piece of the scores past the first ``resident``; its slope is -1, 0 or 1."""
-    first, end, slope, offset = piece
-    excess = offset - resident
-    rising = larger(first, -excess + 1)
-    falling = smaller(end - 1, excess - 1)
-    level = larger(excess, 0) * larger(end - first, 0)
-    up = sum_linear(rising, end - 1, 1, excess)
-    down = sum_linear(first, falling, -1, excess)
-    return where(slope > 0, up, where(slope < 0, down, level))

@@ -90,9 +90,9 @@ class BlockPattern:
 
         return _for_each(met, query_tile, key_tile)
 
-    def covered_scores(self, query_tile: Counts) -> Counts:
-        """Sum over query tiles of (rows in the tile) x (keys it needs): tile_rows with one key a tile."""
-        return self.tile_rows(query_tile, 1)
+    def tile_rows_floor(self, query_tile: Counts, key_tile: Counts, key_loads: Counts) -> Counts:
+        """A number that tile_rows does not go below: tile_rows itself."""
+        return self.tile_rows(query_tile, key_tile)
 
     def live_rows(self, query_tile: Counts) -> Counts:
         """Rows in query tiles that need at least one key."""

@@ -56,8 +56,8 @@ class Pattern(Protocol):
     def tile_rows(self, query_tile: Counts, key_tile: Counts) -> Counts:
         """Sum over query tiles of (rows in the tile) x (key tiles it meets)."""
 
-    def covered_scores(self, query_tile: Counts) -> Counts:
-        """Sum over query tiles of (rows in the tile) x (keys it needs): tile_rows with one key a tile."""
+    def tile_rows_floor(self, query_tile: Counts, key_tile: Counts, key_loads: Counts) -> Counts:
+        """A number that tile_rows does not go below, given the key_loads of the tile."""
 
     def live_rows(self, query_tile: Counts) -> Counts:
         """Rows in query tiles that need at least one key."""

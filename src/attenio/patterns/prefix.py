@@ -120,9 +120,9 @@ class PrefixedRequests:
         spans = last - first
         return self.prefix + head + where(spans > 0, tail + (spans - 1) * self.own.touched_keys, 0)
 
-    def covered_scores(self, query_tile: Counts) -> Counts:
-        """Sum over query tiles of (rows in the tile) x (keys it needs): tile_rows with one key a tile."""
-        return self.tile_rows(query_tile, 1)
+    def tile_rows_floor(self, query_tile: Counts, key_tile: Counts, key_loads: Counts) -> Counts:
+        """A number that tile_rows does not go below: tile_rows itself."""
+        return self.tile_rows(query_tile, key_tile)
 
     def live_rows(self, query_tile: Counts) -> Counts:
         """Rows in query tiles that need at least one key: all."""

@@ -13,6 +13,9 @@ import numpy as np
 
 from attenio.patterns.pattern import Counts
 
+# Up to this many sums, one by one in Python integers is faster than in arrays.
+_FEW = 80
+
 __all__ = ["ceil_div", "clip", "floor_sum", "larger", "smaller", "sum_clipped", "sum_linear", "where"]
 
 
@@ -75,6 +78,10 @@ def floor_sum(count: Counts, modulus: Counts, slope: Counts, offset: Counts) -> 
     total = zeros.ravel()
     live = np.flatnonzero(n > 0)
     n, m, a, b = n[live], m[live], a[live], b[live]
+    if live.size <= _FEW:
+        parts = zip(n.tolist(), m.tolist(), a.tolist(), b.tolist(), strict=True)
+        total[live] = [_floor_sum_of_integers(*part) for part in parts]
+        return total.reshape(zeros.shape)
     while live.size:
         steps, a = np.divmod(a, m)
         whole, b = np.divmod(b, m)

@@ -169,9 +169,16 @@ class Problems:
         """Sum over query tiles of (rows in the tile) x (key tiles it meets) (T)."""
         return self._sum(lambda pattern: pattern.tile_rows(query_tile, key_tile), query_tile, key_tile)
 
-    def covered_scores(self, query_tile: Counts) -> Counts:
-        """Sum over query tiles of (rows in the tile) x (keys it needs)."""
-        return self._sum(lambda pattern: pattern.covered_scores(query_tile), query_tile)
+    def loads_and_floor(self, query_tiles: Counts, key_tiles: Counts) -> tuple[Counts, Counts]:
+        """The key_loads of arrays of tiles, and numbers that tile_rows does not go below."""
+        stacked = self._stack
+        loads, floor = 0 * query_tiles, 0 * query_tiles
+        for pattern, times in self.patterns if stacked is None else (stacked,):
+            each = pattern.key_loads(query_tiles)
+            least = times * pattern.tile_rows_floor(query_tiles, key_tiles, each)
+            loads = loads + (times * each if stacked is None else (times * each).sum(axis=0))
+            floor = floor + (least if stacked is None else least.sum(axis=0))
+        return loads, floor
 
     def live_rows(self, query_tile: Counts) -> Counts:
         """Rows in query tiles that need at least one key (L)."""

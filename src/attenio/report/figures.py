@@ -223,7 +223,7 @@ def _layout(x_title: str, y_title: str, values: Sequence[int], words: tuple[floa
             **axis,
             "title": {"text": y_title},
             "range": [math.log10(words[0]), math.log10(words[1])],
-            "dtick": 1,
+            "dtick": 1 if words[1] > 300 * words[0] else "D2",
             "exponentformat": "power",
         },
         "shapes": [],

@@ -63,9 +63,9 @@ def bounds_table(answer: Answer) -> str:
 
 def boundaries_table(answer: Answer) -> str:
     """Words across every boundary of the machine."""
-    heads = ["fast side (words)", "at least (words)", "best plan for it alone (words)", "over its bound"]
+    heads = ["fast side (words)", "at least (words)", "best alone (words)", "over bound"]
     if answer.nested is not None:
-        heads += ["one plan nested over all (words)", "over its bound"]
+        heads += ["nested over all (words)", "over bound"]
     rows = []
     for part in answer.boundaries:
         numbers = [f"{part.fast_words:,}", f"{part.bound.words:,}"]

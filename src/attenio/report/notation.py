@@ -21,9 +21,11 @@ def by_words(answer: Answer) -> list[Candidate]:
 def show_ratio(ratio: float) -> str:
     """How many times as much.
 
-    >>> show_ratio(1.0625), show_ratio(2048.000061)
-    ('1.0625×', '2,048×')
+    >>> show_ratio(1.0625), show_ratio(2048.000061), show_ratio(1.0)
+    ('1.0625×', '2,048×', '1×')
     """
+    if ratio == 1:  # exactly: a plan that is proven optimal should not look like one that is nearly so
+        return "1×"
     return f"{ratio:.4f}×" if ratio < 10 else f"{ratio:,.1f}×" if ratio < 1000 else f"{ratio:,.0f}×"
 
 

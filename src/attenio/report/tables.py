@@ -133,7 +133,7 @@ def _summary(answer: Answer) -> RenderableType:
 
 def _candidates(answer: Answer) -> Table:
     table = plain_table(
-        ("dataflow", NAME), ("moved (words)", NUMBER), ("over bound", NUMBER), ("rule", NAME), ("tiles", TEXT)
+        ("dataflow", NAME), ("moved (words)", NUMBER), ("÷ bound", NUMBER), ("rule", NAME), ("tiles", TEXT)
     )
     for candidate in by_words(answer):
         plan = candidate.plan
@@ -156,7 +156,7 @@ def _resources(answer: Answer) -> Table:
     table = plain_table(
         ("resource", NAME),
         ("plan moves (words)", NUMBER),
-        ("over bound", NUMBER),
+        ("÷ bound", NUMBER),
         ("any algorithm", NUMBER),
         ("this plan", NUMBER),
     )

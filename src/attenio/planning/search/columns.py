@@ -3,7 +3,9 @@
 Words are reads*Z*w + U(p)*dv with reads = ceil(dv/c): for each number of reads the narrowest tile leaves the most rows.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf, sqrt
 
 from attenio.planning.problems import Problems
@@ -33,8 +35,9 @@ class OutputTile:
     columns: int
 
 
-def column_tiles(width: int) -> list[tuple[int, int]]:
-    """Every number of column tiles that a width can be cut into, with the narrowest tile that does it."""
+@lru_cache(maxsize=1024)
+def column_tiles(width: int) -> tuple[tuple[int, int], ...]:
+    """Every number of column tiles that a width can be cut into, ascending, with the narrowest tile that does it."""
     tiles = []
     columns = width
     while columns >= 1:
@@ -42,35 +45,55 @@ def column_tiles(width: int) -> list[tuple[int, int]]:
         columns = -(-width // count)
         tiles.append((count, columns))
         columns -= 1
-    return tiles
+    return tuple(tiles)
 
 
 def best_output_tile(problems: Problems, room: OutputRoom) -> OutputTile | None:
     """Fewest words, the fewest rows among equals, then the most columns; None if none fits."""
-    w, dv = problems.intermediate_words, problems.value_dim
-    form = RowWords(problems=problems, live=0, loads=dv)
-    choices = []
-    for reads, columns in column_tiles(dv):
-        most = min(room.most_rows(columns, w), problems.most_rows)
-        if most >= 1:
-            fixed = reads * problems.scores * w
-            choices.append((fixed + form.floor(most), fixed, most))
-    best: tuple[int, int] | None = None
-    for floor, fixed, most in sorted(choices):
-        if best is not None and floor > best[0]:
-            break
-        words, rows = best_row_tile(form, most)
-        best = min(best or (fixed + words, rows), (fixed + words, rows))
-    if best is None:
+    w, tiles = problems.intermediate_words, column_tiles(problems.value_dim)
+    if room.most_rows(1, w) < 1:
         return None
+    start = bisect_left(tiles, (round(_balanced_reads(problems, room)),))
+    best: tuple[int, int] | None = None
+    # The floor is convex in the reads, so it can be left behind once and for all in either direction.
+    for direction in (range(min(start, len(tiles) - 1), len(tiles)), range(start - 1, -1, -1)):
+        for reads, columns in (tiles[i] for i in direction):
+            if best is not None and _floor(problems, room, reads) * (1 - 1e-12) > best[0]:
+                break
+            best = _with_reads(problems, room, (reads, columns), best)
+    assert best is not None
     words, rows = best
-    return OutputTile(words, rows, min(dv, room.words // (rows * w) - room.extra))
+    return OutputTile(words, rows, min(problems.value_dim, room.words // (rows * w) - room.extra))
+
+
+def _with_reads(
+    problems: Problems, room: OutputRoom, tile: tuple[int, int], best: tuple[int, int] | None
+) -> tuple[int, int] | None:
+    """The better of ``best`` and the best words and rows with this number of reads and columns."""
+    reads, columns = tile
+    most = min(room.most_rows(columns, problems.intermediate_words), problems.most_rows)
+    if most < 1:
+        return best
+    form = RowWords(problems=problems, live=0, loads=problems.value_dim)
+    fixed = reads * problems.scores * problems.intermediate_words
+    if best is not None and fixed + form.floor(most) > best[0]:
+        return best
+    words, rows = best_row_tile(form, most)
+    return min(best or (fixed + words, rows), (fixed + words, rows))
 
 
 def output_floor(problems: Problems, room: OutputRoom) -> float:
     """Words that no tile which fits goes below; infinite if none fits."""
-    w, dv = problems.intermediate_words, problems.value_dim
-    if room.most_rows(1, w) < 1:
+    if room.most_rows(1, problems.intermediate_words) < 1:
         return inf
-    reads = max(1.0, dv * sqrt(1 / room.words))  # where reads*w + dv/p is least, p = words / ((dv/reads + extra) w)
+    return _floor(problems, room, max(1.0, _balanced_reads(problems, room)))
+
+
+def _balanced_reads(problems: Problems, room: OutputRoom) -> float:
+    """The real number of reads at which reads*w + dv/p is least, with p = words / ((dv/reads + extra) w)."""
+    return problems.value_dim / sqrt(room.words)
+
+
+def _floor(problems: Problems, room: OutputRoom, reads: float) -> float:
+    w, dv = problems.intermediate_words, problems.value_dim
     return problems.scores * w * (reads + dv * (dv / reads + room.extra) / room.words)

@@ -23,7 +23,9 @@ def floor_words(problems: Problems, fast_words: int) -> float:
     most = min(_room(problems, fast_words).most_rows(), problems.most_keys)
     if most < 1:
         return float("inf")
-    return problems.runs * (fixed_words(problems) + _visits(problems).floor(most))
+    # A key tile visits a row for at most as many scores as it has keys.
+    visits = max(problems.touched_rows, -(-problems.scores // most))
+    return problems.runs * (fixed_words(problems) + problems.group * visit_words(problems) * visits)
 
 
 def _visits(problems: Problems) -> RowWords:

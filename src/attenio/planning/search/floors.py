@@ -26,7 +26,9 @@ _ROOT_SLACK = 1e-7
 # Other floors lose a few of the last digits.
 _SLACK = 1e-12
 # Ranges up to this length are not cut further: counting is as fast.
-_SHORT = 24
+_SHORT = 96
+# How often a range is narrowed; it hardly moves after a few times.
+_ROUNDS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,28 +73,40 @@ class RectangleWords:
 def range_worth_trying(
     form: RectangleWords, rooms: tuple[Room, ...], words: int, limits: tuple[int, int]
 ) -> tuple[int, int]:
-    """Limits outside of which the convex floor exceeds ``words``: its roots, for every room; crossed if none remain."""
-    least, most = limits
+    """Limits outside of which the convex floor exceeds ``words``: its roots, for every room; crossed if none remain.
+
+    Once a range is known, tiles in it cover more scores than are required, which narrows it again.
+    """
     if len(form.problems.shapes) > 1:
         return limits  # a tile may be clipped differently in every shape
-    scores = float(form.problems.scores)
+    least, most = limits
+    for _ in range(_ROUNDS):
+        before = least, most
+        covered = _least_covered(form.problems, least, most)
+        for room in rooms:
+            least, most = _roots(form, room, (words, covered), (least, most))
+            if least > most:
+                return least, most
+        if (least, most) == before:
+            break
+    return least, most
+
+
+def _roots(form: RectangleWords, room: Room, known: tuple[int, float], limits: tuple[int, int]) -> tuple[int, int]:
+    """Limits narrowed to where loads*(constant + area/a) + met*covered/b(a) - kept*n stays within the words."""
+    (words, covered), (least, most) = known, limits
     for constant, area, lost in form.problems.key_load_floors:
         spare = float(words + form.kept * form.problems.rows - form.loads * (constant - lost * most))
-        if spare < 0:
+        squared = form.met * covered * room.per_score + spare * room.per_row
+        linear = form.met * covered * room.per_key - form.loads * area * room.per_row - spare * room.words
+        fixed = float(form.loads * area * room.words)
+        within = linear * linear - 4 * squared * fixed
+        if spare < 0 or (linear >= 0 and fixed > 0) or within < -_ROOT_SLACK * linear * linear:
             return least, least - 1
-        for room in rooms:
-            squared = form.met * scores * room.per_score + spare * room.per_row
-            linear = form.met * scores * room.per_key - form.loads * area * room.per_row - spare * room.words
-            fixed = float(form.loads * area * room.words)
-            if squared <= 0:
-                continue
-            within = linear * linear - 4 * squared * fixed
-            if (linear >= 0 and fixed > 0) or within < -_ROOT_SLACK * linear * linear:
-                return least, least - 1
+        if squared > 0 and linear < 0:
             top = (sqrt(max(within, 0.0)) - linear * (1 + _ROOT_SLACK)) / (2 * squared)
-            if top > 0:
-                least = max(least, int(fixed / (squared * top) * (1 - _ROOT_SLACK)) - 1)
-                most = min(most, int(top * (1 + _ROOT_SLACK)) + 2)
+            least = max(least, int(fixed / (squared * top) * (1 - _ROOT_SLACK)) - 1)
+            most = min(most, int(top * (1 + _ROOT_SLACK)) + 2)
     return least, most
 
 
@@ -100,16 +114,22 @@ def ranges_worth_trying(
     form: RectangleWords, rooms: tuple[Room, ...], words: int, limits: tuple[int, int]
 ) -> Iterator[tuple[int, int]]:
     """The parts of a range in which floors stay within ``words``, ascending."""
-    parts = [limits]
+    parts, kept = [limits], (0, -1)
     while parts:
         least, most = parts.pop()
         if least > most or _floor(form, rooms, least, most) * (1 - _SLACK) > words:
             continue
-        if most - least < _SHORT:
-            yield least, most
-        else:
+        if most - least >= _SHORT:
             middle = isqrt(least * most) if most > 4 * least else (least + most) // 2
             parts += [(middle + 1, most), (least, middle)]
+        elif least == kept[1] + 1:
+            kept = (kept[0], most)
+        else:
+            if kept[1] > 0:
+                yield kept
+            kept = (least, most)
+    if kept[1] > 0:
+        yield kept
 
 
 def _floor(form: RectangleWords, rooms: tuple[Room, ...], least: int, most: int) -> float:
@@ -118,14 +138,13 @@ def _floor(form: RectangleWords, rooms: tuple[Room, ...], least: int, most: int)
     loads = float(problems.touched_keys)
     for constant, area, lost in problems.key_load_floors:
         loads = max(loads, constant + area / most - lost * most)
-    # Concave in the rows, so over a range it is least at an end.
-    covered = problems.scores + min(_extra_scores(problems, least), _extra_scores(problems, most))
-    met = max(covered / key_room(problems, rooms, least), problems.touched_rows)
+    met = max(_least_covered(problems, least, most) / key_room(problems, rooms, least), problems.touched_rows)
     carried = max(form.met * met - form.kept * problems.rows, (form.met - form.kept) * problems.touched_rows)
     return float(form.loads * loads + carried)
 
 
-def _extra_scores(problems: Problems, rows: int) -> float:
-    """Scores that tiles of this many rows cover beyond the required ones, at least."""
+def _least_covered(problems: Problems, least: int, most: int) -> float:
+    """Scores that tiles of ``least`` to ``most`` rows cover, at least: concave in the rows, so least at an end."""
     lengths, stretches = problems.moving_ends
-    return (rows - 1) / 2 * max(0, lengths - 2 * rows * stretches)
+    extra = min((rows - 1) * (lengths - 2 * rows * stretches) for rows in (least, most))
+    return problems.scores + max(0.0, extra / 2)

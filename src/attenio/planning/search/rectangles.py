@@ -20,6 +20,8 @@ __all__ = ["Rectangle", "best_rectangle"]
 
 # Up to this many tiles, one by one in Python integers is faster than in arrays.
 _FEW = 10
+# With more than this many left by the floors, all are counted at once; else the most promising first.
+_MANY = 60
 
 
 @dataclass(frozen=True, order=True)
@@ -115,16 +117,22 @@ def _candidates(problems: Problems, least: int, most: int) -> Iterator[NDArray[n
 
 
 def _take_best_of(form: RectangleWords, rooms: tuple[Room, ...], tiles: NDArray[np.int64], found: _Found) -> None:
-    """Take the best of the given row tiles that floors do not rule out."""
-    if len(tiles) > _FEW:
-        keys = key_room(form.problems, rooms, tiles)
-        loads = form.problems.key_loads(tiles).astype(form.exact) * form.loads
-        loads = loads - form.problems.live_rows(tiles).astype(form.exact) * form.kept
-        covered = ceil_div(form.problems.covered_scores(tiles), keys).astype(form.exact)
-        good = np.flatnonzero(loads + covered * form.met <= found.ceiling)
-        if len(good) > _FEW:
-            met = form.problems.tile_rows(tiles[good], keys[good]).astype(form.exact)
-            good = good[[int(np.argmin(loads[good] + met * form.met))]]
-        tiles = tiles[good]
-    for rows in tiles.tolist():
-        found.take(_try(form, rooms, rows))
+    """Take the best of the given row tiles."""
+    if len(tiles) <= _FEW:
+        for rows in tiles.tolist():
+            found.take(_try(form, rooms, rows))
+        return
+    keys = key_room(form.problems, rooms, tiles)
+    loads, met = form.problems.loads_and_floor(tiles, keys)
+    rest = loads.astype(form.exact) * form.loads
+    if form.kept:
+        rest = rest - form.problems.live_rows(tiles).astype(form.exact) * form.kept
+    floors = rest + met.astype(form.exact) * form.met
+    good = np.flatnonzero(floors <= found.ceiling)
+    if len(good) > _MANY:
+        words = rest[good] + form.problems.tile_rows(tiles[good], keys[good]).astype(form.exact) * form.met
+        good = good[[int(np.argmin(words))]]
+    for i in good[np.argsort(floors[good])].tolist():
+        if found.ceiling is not None and floors[i] > found.ceiling:
+            break
+        found.take(_try(form, rooms, int(tiles[i])))

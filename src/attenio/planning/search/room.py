@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from attenio.patterns.pattern import Counts
+from attenio.patterns.sums import smaller, where
 from attenio.planning.problems import Problems
 
 __all__ = ["Room", "key_room"]
@@ -33,9 +32,6 @@ def key_room(problems: Problems, rooms: tuple[Room, ...], rows: Counts) -> Count
     widest = problems.most_keys + 0 * rows
     for room in rooms:
         for height, keys in problems.shapes:
-            fits = room.most_keys(np.minimum(rows, height) if np.ndim(rows) else min(rows, height))
-            if np.ndim(rows):
-                widest = np.where(fits >= keys, widest, np.minimum(widest, fits))
-            elif fits < keys:
-                widest = min(widest, fits)
+            fits = room.most_keys(smaller(rows, height))
+            widest = where(fits >= keys, widest, smaller(widest, fits))
     return widest

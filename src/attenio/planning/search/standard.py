@@ -32,13 +32,13 @@ def resident_keys(problems: Problems, fast_words: int) -> int:
 
 
 def floor_words(problems: Problems, fast_words: int) -> float:
-    """Words that no tile which fits goes below; infinite if none fits."""
-    every, room = problems.unmasked, _score_room(problems, fast_words)
+    """Words that no tile which fits goes below; infinite if none fits. Quick: it counts required scores only."""
+    room = _score_room(problems, fast_words)
     if room.most_rows() < 1 or resident_keys(problems, fast_words) < 0:
         return float("inf")
     # scores written, read and written by the softmax; their last reading is in the outputs' floor
-    scores = 3 * every.scores * problems.intermediate_words
-    words = scores + _products(every).floor((room,)) + output_floor(every, _output_room(fast_words))
+    scores = 3 * problems.scores * problems.intermediate_words
+    words = scores + _products(problems).floor((room,)) + output_floor(problems, _output_room(fast_words))
     return problems.group * problems.runs * (words + problems.rows * problems.value_dim)
 
 

@@ -1,0 +1,83 @@
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from attenio.bounds import largest_absolute, lower_bounds
+from attenio.errors import DoesNotFit
+from attenio.machine import Machine, MemoryLevel
+from attenio.planning.nested import nested_plan, nested_plan_with
+from attenio.planning.nested_plan import LevelTiles
+from attenio.workload import Workload
+
+QUICK = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+@st.composite
+def machines(draw):
+    capacities = sorted(draw(st.sets(st.integers(64, 20_000), min_size=2, max_size=3)))
+    rates = draw(st.booleans())
+    levels = [
+        MemoryLevel(name=f"L{k}", capacity_bytes=2 * words, bandwidth_bytes_per_s=100.0 / (k + 1) if rates else None)
+        for k, words in enumerate(capacities)
+    ]
+    return Machine(name="random", levels=(*levels, MemoryLevel(name="slow", bandwidth_bytes_per_s=1.0)))
+
+
+@st.composite
+def workloads(draw):
+    kv_heads = draw(st.integers(1, 2))
+    return Workload(
+        queries=draw(st.integers(1, 300)),
+        keys=draw(st.integers(1, 300)),
+        d=draw(st.sampled_from([4, 8, 16])),
+        heads=kv_heads * draw(st.integers(1, 4)),
+        kv_heads=kv_heads,
+        mask=draw(st.sampled_from(["dense", "causal"])),
+    )
+
+
+@QUICK
+@given(workload=workloads(), machine=machines())
+def test_every_level_holds_its_tiles_and_no_boundary_beats_its_bound(workload, machine):
+    try:
+        plan = nested_plan(workload, machine)
+    except DoesNotFit:
+        assume(False)
+    for boundary, peak, moved in zip(machine.boundaries, plan.peak_words, plan.moved_words, strict=True):
+        assert peak <= boundary.fast_words(workload.dtype)
+        assert moved >= largest_absolute(lower_bounds(workload, machine, boundary=boundary)).words
+
+
+@QUICK
+@given(workload=workloads(), machine=machines())
+def test_without_bandwidths_nothing_tried_moves_less_to_the_slowest_memory(workload, machine):
+    bare = Machine(
+        name="bare",
+        levels=tuple(MemoryLevel(name=level.name, capacity_bytes=level.capacity_bytes) for level in machine.levels),
+    )
+    try:
+        timed, bare_plan = nested_plan(workload, machine), nested_plan(workload, bare)
+    except DoesNotFit:
+        assume(False)
+    assert bare_plan.moved_words[-1] <= timed.moved_words[-1]
+
+
+def test_a_level_too_small_for_one_row_is_named_with_what_it_needs():
+    tiny = MemoryLevel(name="registers", capacity_bytes=64)
+    machine = Machine(name="toy", levels=(tiny, MemoryLevel(name="L2", capacity_bytes=8192), MemoryLevel(name="DRAM")))
+    with pytest.raises(DoesNotFit, match="at least 260 words at level registers of toy, which has 32"):
+        nested_plan(Workload(n=64, d=64), machine)
+
+
+def test_tiles_that_do_not_fit_are_refused_with_their_size():
+    tiles = (LevelTiles(query_tile=4, key_tile=4), LevelTiles(query_tile=8, key_tile=8))
+    with pytest.raises(DoesNotFit, match=r"need 280 words at level 1, which has 100"):
+        nested_plan_with(Workload(n=64, d=8), (1000, 100), 1, tiles)
+
+
+def test_planning_does_not_walk_the_sequence():
+    """A dense problem has as many row tiles as the outer level asks for, whatever the length of the tiles."""
+    levels = (MemoryLevel(name="SM", capacity_bytes=2**18), MemoryLevel(name="L2", capacity_bytes=2**40))
+    machine = Machine(name="wide", levels=(*levels, MemoryLevel(name="HBM")))
+    plan = nested_plan(Workload(n=2**30, d=64), machine)
+    assert plan.moved_words[-1] == 4 * 2**30 * 64
