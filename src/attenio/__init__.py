@@ -1,3 +1,36 @@
-"""attenio: how little data attention must move on a machine, and how to get there."""
+"""attenio: how little data attention must move on a machine, and how to get there.
+
+>>> from attenio import Machine, Workload, best_plan
+>>> workload = Workload(n=131072, d=64)
+>>> plan = best_plan(workload, Machine.with_fast_bytes(512 * 1024))
+>>> plan.moved_words
+1140850688
+
+The names below are in the order data flows through them. Importing them needs NumPy only.
+"""
+
+from attenio.bounds import LowerBound, Strength, lower_bounds
+from attenio.dataflows import Run, execute
+from attenio.errors import AttenioError
+from attenio.machine import Machine, MemoryLevel
+from attenio.planning import Dataflow, Plan, best_plan, candidates, nested_plan
+from attenio.workload import Workload
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "AttenioError",
+    "Dataflow",
+    "LowerBound",
+    "Machine",
+    "MemoryLevel",
+    "Plan",
+    "Run",
+    "Strength",
+    "Workload",
+    "best_plan",
+    "candidates",
+    "execute",
+    "lower_bounds",
+    "nested_plan",
+]

@@ -147,6 +147,11 @@ class Workload:
         """Required scores over all heads and the whole batch (Z)."""
         return self.batch * self.heads * sum(pattern.scores * count for pattern, count in self.separate_patterns)
 
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions of the two products over the required scores."""
+        return 2 * self.scores * (self.d + self.value_dim)
+
     @cached_property
     def compulsory_words(self) -> int:
         """Words that any run moves: touched inputs read once (shared keys and prefixes once), outputs written once."""

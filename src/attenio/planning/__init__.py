@@ -1,3 +1,37 @@
 """Plans: closed-form costs of every dataflow and the search for the best tiles."""
-# TO THE PLANNER AUTHOR: the lead is writing planning/nested.py and planning/roofline.py (with tests): both exist now.
-# You: exports here, tests/planning for costs and search, sweep, the two studies.
+
+from attenio.planning.best import (
+    Candidate,
+    best_plan,
+    best_plan_for,
+    candidates,
+    candidates_for,
+    plan_with,
+    published_plan,
+    published_plan_for,
+)
+from attenio.planning.costs.cost import Cost, cost
+from attenio.planning.nested import nested_plan, nested_plan_with
+from attenio.planning.nested_plan import LevelTiles, NestedPlan
+from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
+
+__all__ = [
+    "Candidate",
+    "Cost",
+    "Dataflow",
+    "LevelTiles",
+    "NestedPlan",
+    "Plan",
+    "TileRule",
+    "Tiles",
+    "best_plan",
+    "best_plan_for",
+    "candidates",
+    "candidates_for",
+    "cost",
+    "nested_plan",
+    "nested_plan_with",
+    "plan_with",
+    "published_plan",
+    "published_plan_for",
+]

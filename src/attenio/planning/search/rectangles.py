@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.patterns.pattern import Counts
 from attenio.patterns.sums import ceil_div
 from attenio.planning.problems import Problems
 from attenio.planning.search.floors import RectangleWords, range_worth_trying, ranges_worth_trying
@@ -19,9 +20,9 @@ from attenio.planning.search.row_tiles import RowWords, best_row_tile, piece_end
 __all__ = ["Rectangle", "best_rectangle"]
 
 # Up to this many tiles, one by one in Python integers is faster than in arrays.
-_FEW = 10
-# With more than this many left by the floors, all are counted at once; else the most promising first.
-_MANY = 60
+_FEW = 6
+# A range up to this length needs no good guess to shorten it.
+_SHORT = 64
 
 
 @dataclass(frozen=True, order=True)
@@ -62,8 +63,13 @@ class _Found:
     ceiling: int | None
     best: Rectangle | None = None
 
+    def allows(self, words: Counts) -> Counts:
+        """Whether a tile of so many words may be as good as the best."""
+        return True if self.ceiling is None else words <= self.ceiling
+
     def take(self, tile: Rectangle) -> None:
-        if (self.ceiling is None or tile.words <= self.ceiling) and (self.best is None or tile < self.best):
+        """Keep the tile if it is the best so far."""
+        if self.allows(tile.words) and (self.best is None or tile < self.best):
             self.best, self.ceiling = tile, tile.words
 
 
@@ -74,12 +80,11 @@ def _search(form: RectangleWords, rooms: tuple[Room, ...], limits: tuple[int, in
         least, most = range_worth_trying(form, rooms, found.ceiling, limits)
         if least > most:
             return
-    guess = min(most, max(least, round(min(form.balanced_rows(room) for room in rooms))))
-    even = int(ceil_div(problems.most_rows, ceil_div(problems.most_rows, guess)))
-    for rows in {guess, max(least, even)}:
-        found.take(_try(form, rooms, rows))
-    if found.ceiling is None:
-        found.take(_try(form, rooms, most))
+    if found.ceiling is None or most - least > _SHORT:
+        guess = min(most, max(least, round(min(form.balanced_rows(room) for room in rooms))))
+        even = int(ceil_div(problems.most_rows, ceil_div(problems.most_rows, guess)))
+        for rows in {guess, max(least, even)}:
+            found.take(_try(form, rooms, rows))
     assert found.ceiling is not None
     least, most = range_worth_trying(form, rooms, found.ceiling, (least, most))
     for first, last in ranges_worth_trying(form, rooms, found.ceiling, (least, most)):
@@ -128,11 +133,13 @@ def _take_best_of(form: RectangleWords, rooms: tuple[Room, ...], tiles: NDArray[
     if form.kept:
         rest = rest - form.problems.live_rows(tiles).astype(form.exact) * form.kept
     floors = rest + met.astype(form.exact) * form.met
-    good = np.flatnonzero(floors <= found.ceiling)
-    if len(good) > _MANY:
+    promising = int(np.argmin(floors))
+    if found.allows(floors[promising]):
+        # The most promising one first: often it rules out nearly all others.
+        found.take(_try(form, rooms, int(tiles[promising])))
+    good = np.flatnonzero(found.allows(floors))
+    if len(good) > _FEW:
         words = rest[good] + form.problems.tile_rows(tiles[good], keys[good]).astype(form.exact) * form.met
         good = good[[int(np.argmin(words))]]
-    for i in good[np.argsort(floors[good])].tolist():
-        if found.ceiling is not None and floors[i] > found.ceiling:
-            break
-        found.take(_try(form, rooms, int(tiles[i])))
+    for rows in tiles[good].tolist():
+        found.take(_try(form, rooms, rows))

@@ -1,0 +1,88 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attenio.errors import InvalidInput
+from attenio.masks import Causal, Dense, Documents
+from attenio.planning.costs.cost import cost, tile_names
+from attenio.planning.plan import Dataflow, Tiles
+from attenio.workload import Workload
+
+LAWS = settings(max_examples=100, deadline=None, derandomize=True)
+dataflows = pytest.mark.parametrize("dataflow", Dataflow, ids=lambda dataflow: dataflow.value)
+
+
+def tiles_of(dataflow: Dataflow, sizes: list[int]) -> Tiles:
+    (names, *_) = tile_names(dataflow)
+    return Tiles(tuple(zip(names, sizes, strict=False)))
+
+
+sizes = st.lists(st.integers(1, 12), min_size=5, max_size=5)
+
+
+@dataflows
+@LAWS
+@given(sizes=sizes, n=st.integers(1, 12), batch=st.integers(1, 4), kv_heads=st.integers(1, 3))
+def test_sequences_and_kv_heads_multiply_words_and_not_the_peak(
+    dataflow: Dataflow, sizes: list[int], n: int, batch: int, kv_heads: int
+) -> None:
+    tiles = tiles_of(dataflow, sizes)
+    one = cost(Workload(n=n, d=3, value_dim=2, heads=2, kv_heads=1, mask="causal"), dataflow, tiles)
+    heads = 2 * kv_heads
+    many = Workload(n=n, d=3, value_dim=2, heads=heads, kv_heads=kv_heads, batch=batch, mask="causal")
+    assert cost(many, dataflow, tiles).moved_words == batch * kv_heads * one.moved_words
+    assert cost(many, dataflow, tiles).peak_words == one.peak_words
+
+
+@dataflows
+@LAWS
+@given(sizes=sizes, lengths=st.lists(st.integers(1, 9), min_size=1, max_size=9), causal=st.booleans())
+def test_documents_cost_what_their_sequences_cost(
+    dataflow: Dataflow, sizes: list[int], lengths: list[int], causal: bool
+) -> None:
+    tiles = tiles_of(dataflow, sizes)
+    packed = Workload(n=sum(lengths), d=3, mask=Documents(lengths=tuple(lengths), causal=causal))
+    each = [cost(Workload(n=n, d=3, mask=Causal() if causal else Dense()), dataflow, tiles) for n in lengths]
+    found = cost(packed, dataflow, tiles)
+    assert found.moved_words == sum(one.moved_words for one in each)
+    assert found.peak_words == max(one.peak_words for one in each)
+
+
+@dataflows
+def test_every_dataflow_has_its_published_leading_term(dataflow: Dataflow) -> None:
+    n, d, m = 2**14, 64, 2**10
+    words = cost(Workload(n=n, d=d), dataflow, tiles_of(dataflow, [32, 32, 32, 32, 32])).moved_words
+    leading = {
+        Dataflow.STANDARD: 2 * n * n * d // 32 + (4 + 1) * n * n + 2 * n * n * d // 32,
+        Dataflow.FLAT: 2 * n * n * d // 32,
+        Dataflow.FLASH_ATTENTION_1: 3 * n * n * (d + 4 / 3) / 32,
+        Dataflow.FLASH_ATTENTION_2: 2 * n * n * d // 32,
+        Dataflow.ATTENIO: 2 * n * n * d // 32,
+        Dataflow.SQUARE_TILING: 3 * n * n * d // 32 + 3 * n * n,
+        Dataflow.RANK_ONE_TILING: 3 * n * n * d // 32 + 3 * n * n,
+        Dataflow.SCORE_STATIONARY: 5 * n * n * d // 32,
+        Dataflow.SPLIT_KEYS: 2 * n * n * d // 32 + n * n * (3 * d + 4) // 32,
+        Dataflow.STACKED_GROUPS: 2 * n * n * d // 32,
+    }
+    assert words == pytest.approx(leading[dataflow], rel=0.02)
+    assert m
+
+
+def test_words_beyond_64_bits_are_exact() -> None:
+    tiles = Tiles.of(query_tile=1, key_tile=1)
+    one = cost(Workload(n=2**30, d=2**16, mask="causal"), "attenio", tiles).moved_words
+    assert one == 2**30 * 2**17 + 2**29 * (2**30 + 1) * 2**17
+    many = Workload(n=2**30, d=2**16, heads=2**20, batch=2**20, mask="causal")
+    assert cost(many, "attenio", tiles).moved_words == 2**40 * one
+
+
+def test_wrong_tiles_are_refused_by_name() -> None:
+    workload = Workload(n=8, d=2)
+    with pytest.raises(InvalidInput, match="attenio takes the tiles query_tile, key_tile; got query_tile"):
+        cost(workload, "attenio", Tiles.of(query_tile=4))
+    with pytest.raises(InvalidInput, match="flat takes the tiles query_tile, or query_tile, resident_keys; got none"):
+        cost(workload, "flat", Tiles.of())
+    with pytest.raises(InvalidInput, match="key_tile is 0; it must be at least 1"):
+        cost(workload, "attenio", Tiles.of(query_tile=4, key_tile=0))
+    with pytest.raises(InvalidInput, match="flat spills one row at a time; query_tile is 2, make it 1"):
+        cost(workload, "flat", Tiles.of(query_tile=2, resident_keys=0))

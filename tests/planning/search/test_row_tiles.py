@@ -1,0 +1,63 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attenio.planning.problems import Problems
+from attenio.planning.search.row_tiles import RowWords, best_row_tile, piece_ends
+from attenio.workload import Workload
+
+from ..strategies import workloads
+
+LAWS = settings(max_examples=300, deadline=None, derandomize=True)
+
+
+@LAWS
+@given(
+    workload=workloads(longest=70),
+    most=st.integers(1, 80),
+    live=st.integers(0, 5),
+    loads=st.integers(1, 9),
+    met=st.sampled_from([0, 0, 1, 7]),
+)
+def test_no_tile_beats_the_best_and_no_smaller_one_equals_it(
+    workload: Workload, most: int, live: int, loads: int, met: int
+) -> None:
+    for problems in (Problems.separate(workload), Problems.stacked(workload)):
+        split = -(-problems.most_keys // 2)
+        form = RowWords(problems=problems, live=live, loads=loads, met=met, split=split)
+        words = {tile: form.words(tile) for tile in range(1, min(most, problems.most_rows) + 1)}
+        fewest = min(words.values())
+        assert best_row_tile(form, most) == (fewest, min(tile for tile in words if words[tile] == fewest))
+        for tile, count in words.items():
+            assert form.floor(tile) <= count
+            assert form.least_tile(count) <= tile
+
+
+@pytest.mark.parametrize("mask", ["causal", "window:1000", "window:999:both"])
+@pytest.mark.parametrize("most", [3, 77, 1985, 40_000, 100_000])
+def test_the_best_tile_of_a_long_sequence_is_the_best_of_a_full_enumeration(mask: str, most: int) -> None:
+    problems = Problems.separate(Workload(queries=65_537, keys=65_999, d=1, mask=mask))
+    form = RowWords(problems=problems, live=64, loads=128)
+    import numpy as np
+
+    tiles = np.arange(1, min(most, 65_537) + 1)
+    words = form.words_of(tiles)
+    first = int(np.argmin(words))
+    assert best_row_tile(form, most) == (int(words[first]), int(tiles[first]))
+
+
+def test_weights_beyond_64_bits_are_compared_exactly() -> None:
+    problems = Problems.separate(Workload(queries=300, keys=200, d=1, mask="causal"))
+    huge = RowWords(problems=problems, live=2**80, loads=2**81)
+    small = RowWords(problems=problems, live=1, loads=2)
+    words, tile = best_row_tile(small, 90)
+    assert best_row_tile(huge, 90) == (2**80 * words, tile)
+
+
+@LAWS
+@given(kinks=st.sets(st.integers(1, 200), min_size=1, max_size=3), least=st.integers(1, 60), more=st.integers(0, 60))
+def test_piece_ends_lie_in_the_range_and_include_its_ends(kinks: set[int], least: int, more: int) -> None:
+    ends = piece_ends(tuple(kinks), least, least + more)
+    if ends is not None:
+        expected = {x // i + j for x in kinks for i in range(1, x + 1) for j in (0, 1)} | {least, least + more}
+        assert ends == sorted(end for end in expected if least <= end <= least + more)

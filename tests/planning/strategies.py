@@ -1,0 +1,87 @@
+"""Small random workloads, and every tile there is for them."""
+
+from collections.abc import Iterator
+from itertools import pairwise, product
+
+import numpy as np
+from hypothesis import strategies as st
+
+from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow
+from attenio.planning.costs.cost import problems_of, tile_names
+from attenio.planning.plan import Dataflow, Tiles
+from attenio.workload import Workload
+
+
+@st.composite
+def masks(draw: st.DrawFn, queries: int, keys: int) -> Mask:
+    match draw(st.sampled_from(["dense", "causal", "window", "documents", "prefix", "blocks"])):
+        case "causal":
+            return Causal()
+        case "window":
+            return SlidingWindow(width=draw(st.integers(1, keys)), causal=draw(st.booleans()))
+        case "documents":
+            count = draw(st.integers(1, min(8, queries, keys)))
+            lengths, key_lengths = (draw(_parts(total, count)) for total in (queries, keys))
+            return Documents(lengths=lengths, key_lengths=key_lengths, causal=draw(st.booleans()))
+        case "prefix" if keys > 1:
+            length = draw(st.integers(1, keys - 1))
+            return SharedPrefix(length=length, causal=queries <= keys - length)
+        case "blocks":
+            height, width = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+            shape = -(-queries // height), -(-keys // width)
+            cells = draw(st.lists(st.booleans(), min_size=shape[0] * shape[1], max_size=shape[0] * shape[1]))
+            return BlockSparse.from_array(np.array(cells).reshape(shape), query_block=height, key_block=width)
+    return Dense()
+
+
+@st.composite
+def _parts(draw: st.DrawFn, total: int, count: int) -> tuple[int, ...]:
+    inner = (
+        draw(st.lists(st.integers(1, total - 1), min_size=count - 1, max_size=count - 1, unique=True))
+        if total > 1
+        else []
+    )
+    return tuple(stop - start for start, stop in pairwise([0, *sorted(inner), total]))
+
+
+@st.composite
+def workloads(draw: st.DrawFn, longest: int = 9, widest: int = 4) -> Workload:
+    queries = draw(st.integers(1, longest))
+    keys = draw(st.just(queries) | st.integers(1, longest))
+    kv_heads = draw(st.sampled_from([1, 1, 2]))
+    return Workload(
+        queries=queries,
+        keys=keys,
+        d=draw(st.integers(1, widest)),
+        value_dim=draw(st.integers(1, widest)),
+        heads=kv_heads * draw(st.sampled_from([1, 1, 2, 3])),
+        kv_heads=kv_heads,
+        batch=draw(st.integers(1, 3)),
+        mask=draw(masks(queries, keys)),
+        accumulator=draw(st.sampled_from([None, "fp32"])),
+    )
+
+
+def all_tiles(workload: Workload, dataflow: Dataflow) -> Iterator[Tiles]:
+    """Every tile that differs from a smaller one."""
+    problems = problems_of(workload, dataflow)
+    rows, keys = range(1, problems.most_rows + 1), range(1, problems.most_keys + 1)
+    columns = range(1, problems.value_dim + 1)
+    sizes = {
+        "query_tile": rows,
+        "score_rows": rows,
+        "output_rows": rows,
+        "key_tile": keys,
+        "score_keys": keys,
+        "resident_keys": range(problems.most_keys + 1),
+        "keys_per_split": range(1, -(-problems.most_keys // 2) + 1),
+        "head_tile": range(1, problems.group + 1),
+        "output_columns": columns,
+        "depth_tile": columns,
+    }
+    for names in tile_names(dataflow):
+        choices = dict(sizes)
+        if dataflow is Dataflow.FLAT and "resident_keys" in names:
+            choices |= {"query_tile": range(1, 2), "resident_keys": range(problems.most_keys)}
+        for chosen in product(*(choices[name] for name in names)):
+            yield Tiles(tuple(zip(names, chosen, strict=True)))

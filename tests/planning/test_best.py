@@ -1,0 +1,182 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attenio.bounds import bounds_for, largest_absolute
+from attenio.errors import DoesNotFit, InvalidInput
+from attenio.machine import Machine
+from attenio.planning import best_plan, best_plan_for, candidates, candidates_for, plan_with
+from attenio.planning.best import Candidate
+from attenio.planning.costs.cost import cost, problems_of
+from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
+from attenio.planning.search.dataflow import CONTENDERS
+from attenio.workload import Workload
+
+from .strategies import all_tiles, workloads
+
+QUICK = settings(max_examples=25, deadline=None, derandomize=True)
+MANY = settings(max_examples=150, deadline=None, derandomize=True)
+
+
+def best_or_none(workload: Workload, fast_words: int, dataflow: Dataflow | None = None) -> Plan | None:
+    try:
+        return best_plan_for(workload, fast_words, dataflow=dataflow)
+    except DoesNotFit:
+        return None
+
+
+def applies(workload: Workload, dataflow: Dataflow) -> bool:
+    return dataflow is not Dataflow.SPLIT_KEYS or problems_of(workload, dataflow).most_keys > 1
+
+
+@pytest.mark.parametrize("dataflow", Dataflow, ids=lambda dataflow: dataflow.value)
+@QUICK
+@given(workload=workloads(longest=7, widest=3), data=st.data())
+def test_no_tiles_of_a_dataflow_move_less_than_its_best_plan(
+    dataflow: Dataflow, workload: Workload, data: st.DataObject
+) -> None:
+    if not applies(workload, dataflow):
+        return
+    every = [cost(workload, dataflow, tiles) for tiles in all_tiles(workload, dataflow)]
+    smallest = min(found.peak_words for found in every)
+    # around every memory at which something new fits, and in between
+    for fast_words in {smallest - 1, *data.draw(st.lists(st.integers(smallest, smallest + 60), max_size=6))}:
+        fits = [found.moved_words for found in every if found.peak_words <= fast_words]
+        plan = best_or_none(workload, fast_words, dataflow)
+        assert (plan.moved_words if plan else None) == min(fits, default=None)
+        assert plan is None or plan.peak_words <= fast_words
+
+
+@MANY
+@given(workload=workloads(longest=14, widest=6), fast_words=st.integers(1, 400))
+def test_the_best_plan_is_the_best_of_all_dataflows(workload: Workload, fast_words: int) -> None:
+    each = [best_or_none(workload, fast_words, dataflow) for dataflow in Dataflow if applies(workload, dataflow)]
+    words = [plan.moved_words for plan in each if plan is not None]
+    best = best_or_none(workload, fast_words)
+    assert (best.moved_words if best else None) == min(words, default=None)
+
+
+@MANY
+@given(workload=workloads(longest=60, widest=9), fast_words=st.integers(3, 900), more=st.integers(1, 100))
+def test_a_plan_never_loses_to_the_plan_of_a_smaller_memory(workload: Workload, fast_words: int, more: int) -> None:
+    for dataflow in (None, *Dataflow):
+        if dataflow is not None and not applies(workload, dataflow):
+            continue
+        small, large = best_or_none(workload, fast_words, dataflow), best_or_none(workload, fast_words + more, dataflow)
+        if small is not None:
+            assert large is not None
+            assert large.moved_words <= small.moved_words
+
+
+@MANY
+@given(workload=workloads(longest=60, widest=9), fast_words=st.integers(3, 900))
+def test_a_plan_states_its_exact_cost_and_beats_no_bound(workload: Workload, fast_words: int) -> None:
+    for candidate in candidates_for(workload, fast_words, units=4):
+        plan = candidate.plan
+        if plan is None:
+            assert candidate.reason
+            continue
+        found = cost(workload, plan.dataflow, plan.tiles)
+        assert (plan.moved_words, plan.peak_words) == (found.moved_words, found.peak_words)
+        assert plan.peak_words <= plan.fast_words == fast_words
+        assert plan.moved_words >= largest_absolute(bounds_for(workload, fast_words)).words
+
+
+@QUICK
+@given(workload=workloads(longest=7, widest=3), fast_words=st.integers(10, 120))
+def test_among_equal_words_attenio_takes_the_smallest_query_tile_then_the_largest_key_tile(
+    workload: Workload, fast_words: int
+) -> None:
+    plan = best_or_none(workload, fast_words, Dataflow.ATTENIO)
+    if plan is None:
+        return
+    every = [(tiles, cost(workload, Dataflow.ATTENIO, tiles)) for tiles in all_tiles(workload, Dataflow.ATTENIO)]
+    equals = [tiles for tiles, c in every if c.peak_words <= fast_words and c.moved_words == plan.moved_words]
+    rows = min(tiles["query_tile"] for tiles in equals)
+    keys = max(tiles["key_tile"] for tiles in equals if tiles["query_tile"] == rows)
+    assert plan.tiles == Tiles.of(query_tile=rows, key_tile=keys)
+
+
+@MANY
+@given(workload=workloads(longest=20, widest=6), fast_words=st.integers(1, 400))
+def test_dataflows_that_do_not_contend_never_move_least(workload: Workload, fast_words: int) -> None:
+    best = best_or_none(workload, fast_words)
+    if best is not None:
+        assert best.dataflow in CONTENDERS
+
+
+@pytest.mark.parametrize("dataflow", Dataflow, ids=lambda dataflow: dataflow.value)
+def test_infeasibility_names_the_least_memory_that_would_do(dataflow: Dataflow) -> None:
+    workload = Workload(n=100, d=129)
+    with pytest.raises(DoesNotFit, match=f"{dataflow.value} needs at least") as caught:
+        best_plan_for(workload, 2, dataflow=dataflow)
+    needed = int(str(caught.value).split("needs at least ")[1].split(" word")[0].replace(",", ""))
+    assert best_plan_for(workload, needed, dataflow=dataflow).peak_words == needed
+    with pytest.raises(DoesNotFit):
+        best_plan_for(workload, needed - 1, dataflow=dataflow)
+
+
+def test_attenio_with_width_129_needs_391_words() -> None:
+    expected = r"attenio needs at least 391 words of fast memory \(query_tile=1 key_tile=1\); the machine has 256: "
+    with pytest.raises(DoesNotFit, match=expected):
+        best_plan(Workload(n=64, d=129), Machine.with_fast_bytes(512), dataflow="attenio")
+
+
+def test_when_nothing_fits_the_least_demanding_dataflow_is_named() -> None:
+    with pytest.raises(DoesNotFit, match="standard, needs at least 3 words of fast memory; the machine has 2"):
+        best_plan_for(Workload(n=64, d=64), 2)
+    assert best_plan_for(Workload(n=64, d=64), 3).dataflow is Dataflow.STANDARD
+
+
+def test_one_key_cannot_be_split() -> None:
+    with pytest.raises(DoesNotFit, match="split-keys has nothing to split with one key"):
+        best_plan_for(Workload(queries=4, keys=1, d=8), 1000, dataflow="split-keys")
+
+
+def test_given_tiles_are_planned_or_refused_with_their_need() -> None:
+    workload, machine = Workload(n=64, d=8), Machine.with_fast_bytes(2 * 100)
+    plan = plan_with(workload, machine, "attenio", Tiles.of(query_tile=4, key_tile=1))
+    assert (plan.rule, plan.moved_words, plan.peak_words) == (TileRule.GIVEN, 2 * 64 * 8 * (1 + 16), 88)
+    with pytest.raises(DoesNotFit, match="query_tile=5 key_tile=1 needs 108 words of fast memory; the machine has 100"):
+        plan_with(workload, machine, "attenio", Tiles.of(query_tile=5, key_tile=1))
+
+
+def test_unknown_dataflows_list_the_known_ones() -> None:
+    with pytest.raises(InvalidInput, match=r"unknown dataflow 'flash'; choose one of standard, flat"):
+        best_plan(Workload(n=64, d=8), Machine.with_fast_bytes(4096), dataflow="flash")
+
+
+def names(found: tuple[Candidate, ...]) -> set[tuple[str, str]]:
+    return {(candidate.dataflow.value, candidate.rule.value) for candidate in found}
+
+
+def test_candidates_are_every_dataflow_that_applies_with_best_and_published_tiles() -> None:
+    machine = Machine.with_fast_bytes(65536)
+    single = names(candidates(Workload(n=128, d=32), machine))
+    grouped = names(candidates(Workload(n=128, d=32, heads=4, kv_heads=1), machine))
+    both = {"standard", "flat", "flash-attention-1", "flash-attention-2", "attenio", "square-tiling", "split-keys"}
+    derived = {"rank-one-tiling", "score-stationary"}
+    expected = {(name, rule) for name in both for rule in ("best", "published")} | {(name, "best") for name in derived}
+    assert single == expected
+    assert grouped == expected | {("stacked-groups", "best")}
+    decode = names(candidates(Workload(queries=1, keys=1, d=32), machine))
+    assert decode == {pair for pair in expected if pair[0] != "split-keys"}
+
+
+@pytest.mark.parametrize("mask", ["dense", "causal", "window:4096", "window:777:both"])
+@pytest.mark.parametrize("fast_words", [64, 10**4, 10**6, 2**59])
+def test_plans_of_the_longest_sequences_are_exact_integers(mask: str, fast_words: int) -> None:
+    workload = Workload(n=2**30, d=2**10, heads=2**10, kv_heads=2**5, batch=2**10, mask=mask)
+    plan = best_plan_for(workload, fast_words)
+    assert type(plan.moved_words) is int
+    assert plan.moved_words >= workload.compulsory_words
+    assert plan.peak_words <= fast_words
+    if fast_words == 2**59:
+        assert plan.moved_words == workload.compulsory_words
+
+
+def test_doubling_the_memory_halves_the_leading_term() -> None:
+    workload = Workload(n=2**20, d=64)
+    words = [best_plan_for(workload, 2**k).moved_words - 2 * 2**20 * 64 for k in range(16, 22)]
+    for large, small in zip(words, words[1:], strict=False):
+        assert 1.9 < large / small < 2.1
