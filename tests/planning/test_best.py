@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -178,5 +180,5 @@ def test_plans_of_the_longest_sequences_are_exact_integers(mask: str, fast_words
 def test_doubling_the_memory_halves_the_leading_term() -> None:
     workload = Workload(n=2**20, d=64)
     words = [best_plan_for(workload, 2**k).moved_words - 2 * 2**20 * 64 for k in range(16, 22)]
-    for large, small in zip(words, words[1:], strict=False):
+    for large, small in pairwise(words):
         assert 1.9 < large / small < 2.1

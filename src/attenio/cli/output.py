@@ -1,16 +1,20 @@
 """Where output goes: answers to stdout, and progress to stderr while someone is watching."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from attenio.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-__all__ = ["Progress", "plain_table", "print_json", "print_tables", "progress_bar"]
+__all__ = ["Progress", "check_place", "plain_table", "print_json", "print_tables", "progress_bar"]
 
 Progress = Callable[[int, int], None]
 # Wide enough that no table wraps when its reader is a file or another program.
@@ -31,6 +35,16 @@ def print_tables(*tables: "RenderableType") -> None:
     console = Console(width=width, markup=False, emoji=False, highlight=False)
     for table in tables:
         console.print(table)
+
+
+def check_place(path: Path) -> None:
+    """Refuse a file that could not be written, before the work is done rather than after."""
+    if path.is_dir():
+        raise InvalidInput(f"{path} is a folder; give the name of a file in it")
+    if not path.parent.is_dir():
+        raise InvalidInput(f"cannot write {path}: folder {path.parent} does not exist; create it first")
+    if not os.access(path.parent, os.W_OK):
+        raise InvalidInput(f"cannot write {path}: folder {path.parent} may not be written to; choose another place")
 
 
 def plain_table(*columns: str | tuple[str, str]) -> "Table":

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from attenio.cli.output import print_json, print_tables, progress_bar
+from attenio.cli.output import check_place, print_json, print_tables, progress_bar
 from attenio.cli.question import DEFAULT_N, AsJson, Question, asking
 
 __all__ = ["report"]
@@ -29,6 +29,7 @@ def report(
     """
     from attenio.report import answer, write_report
 
+    check_place(out)
     workload, machine = question.workload(DEFAULT_N), question.chosen_machine()
     found = answer(workload, machine)
     with progress_bar("drawing the report") as progress:

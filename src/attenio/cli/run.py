@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attenio.cli.output import plain_table, print_json, print_tables, progress_bar
+from attenio.cli.output import check_place, plain_table, print_json, print_tables, progress_bar
 from attenio.cli.question import AsJson, DataflowName, Question, asking
 from attenio.errors import InvalidInput
 from attenio.quantities import parse_count
@@ -35,7 +35,7 @@ def run(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random inputs.", min=0)] = 0,
     trace: Annotated[
-        Path | None, typer.Option(help="Write every load, store and step to this file, one JSON object a line.")
+        Path | None, typer.Option(help="Write every load, store and step to this file, as JSON lines.", metavar="PATH")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -53,6 +53,8 @@ def run(
     """
     from attenio.dataflows import execute
 
+    if trace is not None:
+        check_place(trace)
     found = _planned(question, dataflow, tiles)
     begin = time.perf_counter()
     with progress_bar(f"running {found.plan.dataflow.value}") as progress:

@@ -184,7 +184,7 @@ def _smallest(workload: Workload, dataflow: Dataflow) -> tuple[int, Tiles]:
 
 
 def _why_not(workload: Workload, dataflow: Dataflow, fast_words: int) -> str:
-    if not _applies(workload, dataflow):
+    if dataflow is Dataflow.SPLIT_KEYS and not _applies(workload, dataflow):
         return f"{dataflow.value} has nothing to split with one key; use attenio"
     words, tiles = _smallest(workload, dataflow)
     return (

@@ -49,7 +49,11 @@ class TimeFloor:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """Everything attenio knows about a workload on a machine."""
+    """Everything attenio knows about a workload on a machine.
+
+    ``nested`` is one plan over all levels; it is None on two levels, and where a level is too small for it, which
+    ``nested_reason`` then explains.
+    """
 
     workload: Workload
     machine: Machine
@@ -59,6 +63,7 @@ class Answer:
     candidates: tuple[Candidate, ...]
     boundaries: tuple[BoundaryAnswer, ...]
     nested: NestedPlan | None
+    nested_reason: str
     times: tuple[TimeFloor, ...]
 
     @property
@@ -87,7 +92,7 @@ def answer(workload: Workload, machine: Machine, *, dataflow: Dataflow | str | N
     """Bounds, the best plan (of one dataflow, if named), every candidate, and every boundary of the machine."""
     chosen = None if dataflow is None else Dataflow.named(dataflow)
     plan = best_plan(workload, machine, dataflow=chosen)
-    nested = nested_plan(workload, machine) if len(machine.boundaries) > 1 else None
+    nested, nested_reason = _nested(workload, machine)
     boundaries = tuple(_boundary(workload, machine, k, chosen, nested) for k in range(len(machine.boundaries)))
     return Answer(
         workload=workload,
@@ -98,8 +103,18 @@ def answer(workload: Workload, machine: Machine, *, dataflow: Dataflow | str | N
         candidates=candidates(workload, machine),
         boundaries=boundaries,
         nested=nested,
+        nested_reason=nested_reason,
         times=_times(workload, machine, boundaries),
     )
+
+
+def _nested(workload: Workload, machine: Machine) -> tuple[NestedPlan | None, str]:
+    if len(machine.boundaries) < 2:
+        return None, ""
+    try:
+        return nested_plan(workload, machine), ""
+    except DoesNotFit as error:
+        return None, str(error)
 
 
 def _boundary(

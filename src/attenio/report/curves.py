@@ -38,6 +38,15 @@ class Regime:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Point:
+    """One question of a curve: plans use ``fast_words``; the bounds grant ``inside_words``."""
+
+    workload: Workload
+    fast_words: int
+    inside_words: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Curves:
     """Plans and bounds at each value of one variable; None where nothing fits."""
 
@@ -54,7 +63,10 @@ class Curves:
 
 
 def along_memory(workload: Workload, machine: Machine, *, progress: Progress | None = None) -> Curves:
-    """Everything against the words of fast memory, from where nothing fits to where everything does."""
+    """Everything against the words of fast memory, from where nothing fits to where everything does.
+
+    At every point the machine is a fast memory of that size and a slow one, with nothing in between or inside.
+    """
     own_words = machine.slowest_boundary.fast_words(workload.dtype)
     regimes = _regimes(workload, machine)
     start = max(regimes[0].start_words, min(workload.d, own_words // 2))
@@ -62,21 +74,23 @@ def along_memory(workload: Workload, machine: Machine, *, progress: Progress | N
     marks = {own_words, *(regime.start_words for regime in regimes)}
     grid = {round(2 ** (k / _POINTS_PER_OCTAVE)) for k in range(_POINTS_PER_OCTAVE * end.bit_length() + 1)}
     values = sorted(value for value in grid | marks if start <= value <= end)
-    curves = _curves(values, [(workload, value) for value in values], machine, progress)
+    points = [_Point(workload=workload, fast_words=value, inside_words=value) for value in values]
+    curves = _curves(values, points, machine, progress)
     shown = (replace(r, start_words=max(r.start_words, start), stop_words=min(r.stop_words, end)) for r in regimes)
     return replace(curves, regimes=tuple(regime for regime in shown if regime.start_words < regime.stop_words))
 
 
 def along_length(workload: Workload, machine: Machine, *, progress: Progress | None = None) -> Curves:
     """Everything against the number of keys, at the machine's own fast memory."""
-    own_words = machine.slowest_boundary.fast_words(workload.dtype)
-    problems = {}
+    boundary, dtype = machine.slowest_boundary, workload.dtype
+    fast, inside = boundary.fast_words(dtype), boundary.words_inside(dtype)
+    points = {}
     for k in range(-12, 7):
         longer = lengthened(workload, k / 2)
         if longer is not None and longer.keys <= LONGEST:
-            problems[longer.keys] = longer
-    values = sorted(problems)
-    return _curves(values, [(problems[value], own_words) for value in values], machine, progress)
+            points[longer.keys] = _Point(workload=longer, fast_words=fast, inside_words=inside)
+    values = sorted(points)
+    return _curves(values, [points[value] for value in values], machine, progress)
 
 
 def lengthened(workload: Workload, octaves: float) -> Workload | None:
@@ -128,22 +142,22 @@ def _applicable(workload: Workload, machine: Machine) -> tuple[Dataflow, ...]:
 
 def _curves(
     values: Sequence[int],
-    problems: Sequence[tuple[Workload, int]],
+    points: Sequence[_Point],
     machine: Machine,
     progress: Progress | None,
 ) -> Curves:
-    dataflows = _applicable(problems[-1][0], machine)
+    dataflows = _applicable(points[-1].workload, machine)
     units = machine.slowest_boundary.fast.units
     best: dict[Dataflow, list[Plan | None]] = {dataflow: [] for dataflow in dataflows}
     published: dict[Dataflow, list[Plan | None]] = {dataflow: [] for dataflow in dataflows}
     bounds = []
-    for done, (workload, fast_words) in enumerate(problems, start=1):
+    for done, point in enumerate(points, start=1):
         for dataflow in dataflows:
-            best[dataflow].append(_plan_or_none(workload, fast_words, dataflow))
-            published[dataflow].append(published_plan_for(workload, fast_words, dataflow, units=units))
-        bounds.append(bounds_for(workload, fast_words, units=units))
+            best[dataflow].append(_plan_or_none(point.workload, point.fast_words, dataflow))
+            published[dataflow].append(published_plan_for(point.workload, point.fast_words, dataflow, units=units))
+        bounds.append(bounds_for(point.workload, point.inside_words, units=units))
         if progress is not None:
-            progress(done, len(problems))
+            progress(done, len(points))
     return Curves(
         values=tuple(values),
         best={dataflow: tuple(plans) for dataflow, plans in best.items() if any(plans)},

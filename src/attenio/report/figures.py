@@ -200,7 +200,7 @@ def _words_range(curves: Curves) -> tuple[float, float]:
     """From a little below the lowest bound to a little above the highest curve."""
     floors = [bound.words for bound in curves.floors]
     moved = [plan.moved_words for plans in curves.best.values() for plan in plans if plan is not None]
-    return min(floors) / 2.5, max(*floors, *moved) * 3
+    return min(floors) / 2.5, max(*floors, *moved) * 8
 
 
 def _layout(x_title: str, y_title: str, values: Sequence[int], words: tuple[float, float]) -> Figure:
@@ -246,7 +246,7 @@ def _band(start: float, stop: float, tint: str) -> Figure:
 
 
 def _mark(layout: Figure, value: float, text: str) -> None:
-    """A vertical line with its text along it, where nothing else is written."""
+    """A vertical line with its text beside it, on the side that has more room and below the names of regimes."""
     layout["shapes"].append(
         {
             "type": "line",
@@ -258,15 +258,17 @@ def _mark(layout: Figure, value: float, text: str) -> None:
             "line": {"dash": "dot", "width": 1.5, "color": "var(--ink)"},
         }
     )
+    low, high = layout["xaxis"]["range"]
+    left = math.log10(value) < (low + high) / 2
     layout["annotations"].append(
         {
-            "text": text,
+            "text": f" {text} ",
             "x": math.log10(value),
-            "y": 0.02,
+            "y": 1,
             "yref": "paper",
-            "yanchor": "bottom",
-            "xanchor": "right",
-            "textangle": -90,
+            "yanchor": "top",
+            "yshift": -18,
+            "xanchor": "left" if left else "right",
             "showarrow": False,
             "font": {"color": "var(--ink)"},
         }

@@ -51,9 +51,9 @@ def bounds_table(answer: Answer) -> str:
                 _name(bound.theorem),
                 _number(f"{bound.words:,}"),
                 _text(bound.strength.value),
-                ("wide", html.escape(bound.regime)),
+                ("brief", html.escape(bound.regime)),
                 ("wider", html.escape("; ".join(bound.assumptions))),
-                ("wide", html.escape(bound.citation)),
+                ("brief", html.escape(bound.citation)),
             ],
         )
         for bound in answer.lower_bounds
@@ -75,7 +75,8 @@ def boundaries_table(answer: Answer) -> str:
         rows.append(("", [_name(part.boundary.name), *map(_number, numbers)]))
         if part.plan is None:
             rows.append(("absent", [_text(""), ("wide", html.escape(part.reason))]))
-    return _table([_text("boundary"), *map(_number, heads)], rows)
+    note = f'<p class="note">{html.escape(answer.nested_reason)}</p>' if answer.nested_reason else ""
+    return _table([_text("boundary"), *map(_number, heads)], rows) + note
 
 
 def _against(words: int | None, bound_words: int) -> list[str]:

@@ -42,6 +42,7 @@ def plan_tables(answer: Answer) -> RenderableType:
     """The answer in a line, every candidate against the bound, and what each part of the machine needs in time."""
     parts = [_question(answer), _summary(answer), _candidates(answer)]
     reasons = [f"{part.boundary.name}: {part.reason}" for part in answer.boundaries if part.plan is None]
+    reasons += [answer.nested_reason] if answer.nested_reason else []
     if answer.times or len(answer.boundaries) > 1:
         parts += [Text(), _resources(answer), *map(Text, reasons)]
     if answer.binding is not None:

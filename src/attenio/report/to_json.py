@@ -114,6 +114,7 @@ def _roofline(answer: Answer) -> dict[str, Any]:
     return {
         "times": [_time(time) for time in answer.times],
         "binding": None if binding is None else binding.resource,
+        "nested_reason": answer.nested_reason or None,
         "nested_tiles": None
         if answer.nested is None
         else {

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -38,8 +39,6 @@ def test_no_tile_beats_the_best_and_no_smaller_one_equals_it(
 def test_the_best_tile_of_a_long_sequence_is_the_best_of_a_full_enumeration(mask: str, most: int) -> None:
     problems = Problems.separate(Workload(queries=65_537, keys=65_999, d=1, mask=mask))
     form = RowWords(problems=problems, live=64, loads=128)
-    import numpy as np
-
     tiles = np.arange(1, min(most, 65_537) + 1)
     words = form.words_of(tiles)
     first = int(np.argmin(words))

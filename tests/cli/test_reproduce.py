@@ -1,0 +1,16 @@
+"""Laws of ``attenio reproduce``."""
+
+from typing import Any
+
+
+def test_published_numbers_come_out_within_one_percent(attenio: Any) -> None:
+    rows = attenio("reproduce", "fig11", "--json").json["rows"]
+    printed = [row for row in rows if row["published"] is not None]
+    assert len(printed) == 10
+    assert {"d", "n", "dataflow", "value", "published"} <= rows[0].keys()
+    assert all(abs(row["value"] / row["published"] - 1) < 0.01 for row in printed)
+    assert "273" in attenio("reproduce", "FIG11").out
+
+
+def test_an_unknown_figure_lists_the_known_ones(attenio: Any) -> None:
+    assert "unknown figure 'fig99'; choose one of fig11" in attenio("reproduce", "fig99").mistake

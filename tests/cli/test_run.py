@@ -1,0 +1,116 @@
+"""Laws of ``attenio run``."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attenio.cli import run as run_command
+from attenio.cli.run import tiles_from_text
+from attenio.errors import InvalidInput
+from attenio.planning import Dataflow
+
+SMALL = ("--n", "40", "--d", "6", "--heads", "2", "--kv-heads", "1", "--fast-bytes", "600")
+
+
+@pytest.mark.parametrize("dataflow", [dataflow.value for dataflow in Dataflow])
+@pytest.mark.parametrize("mask", ["dense", "causal"])
+def test_a_run_counts_exactly_what_its_plan_says(attenio: Any, dataflow: str, mask: str) -> None:
+    found = attenio("run", *SMALL, "--mask", mask, "--dataflow", dataflow, "--json").json
+    assert found["plan"]["dataflow"] == dataflow
+    assert (found["moved_words"], found["peak_words"]) == (found["plan"]["moved_words"], found["plan"]["peak_words"])
+    assert found["max_abs_error"] < 0.01
+    assert {key: found["run"][key] for key in ("moved_words", "peak_words", "max_abs_error")} == {
+        key: found[key] for key in ("moved_words", "peak_words", "max_abs_error")
+    }
+    assert found["run"]["seed"] == 0
+    assert found["run"]["seconds"] > 0
+
+
+def test_the_seed_makes_the_numbers(attenio: Any) -> None:
+    errors = [attenio("run", *SMALL, "--seed", seed, "--json").json["max_abs_error"] for seed in (1, 1, 2)]
+    assert errors[0] == errors[1] != errors[2]
+
+
+def test_tiles_of_one_s_own_are_run(attenio: Any) -> None:
+    arguments = ("run", *SMALL, "--dataflow", "attenio", "--tiles", "query_tile=5, key_tile=2")
+    found = attenio(*arguments, "--json").json
+    assert found["plan"]["tiles"] == {"query_tile": 5, "key_tile": 2}
+    assert found["plan"]["rule"] == "given"
+    assert found["moved_words"] == found["plan"]["moved_words"]
+    assert found["gap"] >= 1
+    assert "query_tile=5 key_tile=2" in attenio(*arguments).out
+
+
+def test_all_levels_of_a_deeper_machine_are_counted(attenio: Any) -> None:
+    found = attenio("run", "--n", "100", "--d", "8", "--machine", "toy-three-levels", "--json").json
+    assert [part["boundary"] for part in found["nested_run"]["boundaries"]] == ["near-middle", "middle-far"]
+    for counted, predicted in zip(found["nested_run"]["boundaries"], found["boundaries"], strict=True):
+        assert counted["moved_words"] == counted["predicted_words"] == predicted["nested_words"]
+    assert "near-middle" in attenio("run", "--n", "100", "--d", "8", "--machine", "toy-three-levels").out
+    alone = attenio("run", "--n", "64", "--machine", "toy-three-levels", "--dataflow", "attenio", "--json").json
+    assert "nested_run" not in alone
+
+
+def test_a_trace_adds_up_to_the_words_moved(attenio: Any, tmp_path: Path) -> None:
+    file = tmp_path / "trace.jsonl"
+    found = attenio("run", *SMALL, "--trace", file, "--json").json
+    events = [json.loads(line) for line in file.read_text().splitlines()]
+    assert sum(event["words"] for event in events if event["kind"] in ("load", "store")) == found["moved_words"]
+    assert {"load", "store", "compute", "reserve", "release"} == {event["kind"] for event in events}
+
+
+def test_without_a_length_a_model_is_run_at_a_size_that_takes_seconds(attenio: Any) -> None:
+    found = attenio("run", "--model", "vit-b-16", "--heads", "1", "--json").json
+    assert found["workload"]["keys"] == 197
+    found = attenio("run", "--model", "mistral-7b", "--heads", "1", "--kv-heads", "1", "--json").json
+    assert (found["workload"]["keys"], found["workload"]["mask"]) == (1024, "causal")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--tiles", "query_tile=4"], "name it with --dataflow"),
+        (["--dataflow", "attenio", "--tiles", "query_tile"], "write name=size pairs"),
+        (["--dataflow", "attenio", "--tiles", ""], "write name=size pairs"),
+        (["--dataflow", "attenio", "--tiles", "query_tile=4,query_tile=5"], "query_tile is given twice"),
+        (["--dataflow", "attenio", "--tiles", "query_tile=0,key_tile=1"], "query_tile is 0"),
+        (["--dataflow", "attenio", "--tiles", "query_tile=x,key_tile=1"], "query_tile is 'x'"),
+        (["--dataflow", "attenio", "--tiles", "query_tile=-2,key_tile=1"], "query_tile is -2"),
+        (["--dataflow", "attenio", "--tiles", "query_tile=4"], "key_tile"),
+        (["--dataflow", "attenio", "--tiles", "query_tile=4,key_tile=1,depth=3"], "depth"),
+        (["--dataflow", "attenio", "--tiles", "query_tile=40,key_tile=40"], "needs "),
+        (["--n", "1G", "--heads", "1", "--d", "64"], "of this computer's memory"),
+    ],
+)
+def test_a_run_that_cannot_be_is_one_line(attenio: Any, options: list[str], message: str) -> None:
+    assert message in attenio("run", *SMALL, *options).mistake
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_run(
+    attenio: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_command, "_planned", None)
+    assert "does not exist; create it first" in attenio("run", "--trace", tmp_path / "gone" / "t.jsonl").mistake
+    assert "is a folder" in attenio("run", "--trace", tmp_path).mistake
+
+
+def test_stopping_leaves_no_file_and_keeps_the_old_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, attenio: Any
+) -> None:
+    file = tmp_path / "trace.jsonl"
+    file.write_text("old")
+    monkeypatch.setattr(Path, "replace", lambda *_: signal.raise_signal(signal.SIGINT))
+    said = attenio("run", *SMALL, "--trace", file)
+    assert (said.status, said.out) == (130, "")
+    assert said.err == "attenio: stopped; nothing half-written was left behind\n"
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_tiles_are_read_in_order() -> None:
+    assert list(tiles_from_text("b=2K,a=1").items()) == [("b", 2048), ("a", 1)]
+    with pytest.raises(InvalidInput, match="write name=size pairs"):
+        tiles_from_text("=4")
