@@ -79,3 +79,39 @@ def test_rates_cannot_be_changed_behind_a_machine_s_back() -> None:
     )
     rates[ElementType.FP16] = 5.0
     assert machine.flops_per_s[ElementType.FP16] == 1e12
+
+
+def boundaries_with_units(units: list[int], sizes: list[int]) -> list[int]:
+    levels = [
+        MemoryLevel(name=f"level {i}", capacity_bytes=size, units=count)
+        for i, (size, count) in enumerate(zip(sizes, units, strict=True))
+    ]
+    machine = Machine(name="m", levels=(*levels, MemoryLevel(name="memory")))
+    return [boundary.inside_bytes for boundary in machine.boundaries]
+
+
+@laws
+@given(st.lists(st.integers(1, 12), min_size=3, max_size=3), st.lists(st.integers(1, 2**20), min_size=3, max_size=3))
+def test_units_that_divide_share_the_memory_inside_equally(factors: list[int], sizes: list[int]) -> None:
+    sizes = sorted({size + step for step, size in enumerate(sorted(sizes))})
+    units = [factors[0] * factors[1] * factors[2], factors[1] * factors[2], factors[2]]
+    inside = boundaries_with_units(units, sizes)
+    for level in range(3):
+        total = sum(size * count for size, count in zip(sizes[: level + 1], units, strict=False))
+        assert inside[level] * units[level] == total
+
+
+@laws
+@given(st.lists(st.integers(1, 50), min_size=3, max_size=3))
+def test_no_unit_has_more_memory_inside_than_a_bound_is_granted(units: list[int]) -> None:
+    sizes = [100, 1000, 10_000]
+    inside = [100] * units[0]
+    for granted, size, count in zip(boundaries_with_units(units, sizes)[1:], sizes[1:], units[1:], strict=True):
+        inside = [size + sum(inside[unit::count]) for unit in range(count)]
+        assert max(inside) <= granted
+
+
+def test_two_units_over_three_inner_ones_are_granted_the_memory_of_the_fuller_one() -> None:
+    assert boundaries_with_units([3, 2], [64, 1024]) == [64, 1024 + 2 * 64]
+    assert boundaries_with_units([5, 3, 2], [64, 1024, 4096]) == [64, 1024 + 2 * 64, 4096 + 2 * (1024 + 2 * 64)]
+    assert boundaries_with_units([1, 4], [64, 1024]) == [64, 1024 + 64]

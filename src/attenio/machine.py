@@ -41,7 +41,8 @@ class Boundary:
     """Two adjacent levels, between which words move.
 
     ``inside_bytes`` is all the memory on the fast side of one unit: the level itself and every faster one within it.
-    A plan uses the level; a lower bound must grant an algorithm all of it.
+    Where units do not share the faster ones equally it is that of the unit with most. A plan uses the level; a lower
+    bound must grant an algorithm all of it.
     """
 
     fast: MemoryLevel
@@ -114,12 +115,15 @@ class Machine:
 
     @property
     def boundaries(self) -> tuple[Boundary, ...]:
-        """Pairs of adjacent levels, the fastest first."""
-        found, inside = [], 0
+        """Pairs of adjacent levels, the fastest first; faster units are spread evenly, up to one, over slower ones."""
+        found: list[Boundary] = []
         for fast, slow in pairwise(self.levels):
             assert fast.capacity_bytes is not None
-            inside += fast.capacity_bytes * fast.units
-            found.append(Boundary(fast=fast, slow=slow, inside_bytes=-(-inside // fast.units)))
+            inside = fast.capacity_bytes
+            if found:
+                within = -(-found[-1].fast.units // fast.units)
+                inside += within * found[-1].inside_bytes
+            found.append(Boundary(fast=fast, slow=slow, inside_bytes=inside))
         return tuple(found)
 
     @property

@@ -8,8 +8,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from attenio.bounds import Strength, absolute_words, bounds_for, largest_absolute, lower_bounds
+from attenio.bounds.fast_products import fast_products
 from attenio.bounds.one_shot import one_shot
 from attenio.bounds.operators import operator_by_operator
+from attenio.bounds.score_epochs import score_epochs
 from attenio.errors import InvalidInput
 from attenio.machine import Machine, MemoryLevel
 from attenio.workload import Workload
@@ -187,6 +189,33 @@ def test_a_mask_counts_through_its_required_scores_alone(shape: Shape) -> None:
     scores = n * (n + 1) // 2
     same = absolute_words(0.0, float(scores), float(d), float(dv), float(fast_words))
     assert max(b.words for b in masked if b.strength is Strength.ABSOLUTE and b.theorem != "compulsory") == same
+
+
+@laws
+@given(shapes(), st.integers(1, 200))
+def test_stored_outputs_would_not_lift_a_bound_on_loads_above_the_others(shape: Shape, units: int) -> None:
+    n, m, d, dv, fast_words = shape
+    workload = Workload(queries=n, keys=m, d=d, value_dim=dv)
+    largest = largest_absolute(bounds_for(workload, fast_words, units=units)).words
+    for loads in (score_epochs, fast_products):
+        assert loads(workload, fast_words, units=units).words + n * dv <= largest
+
+
+def test_keys_combined_beforehand_are_outside_the_model() -> None:
+    """With two keys softmax needs their difference only: five rows at a time in eight words of fast memory."""
+    n, d, rows, fast_words = 10**6, 64, 5, 8
+    assert max(rows + 2, rows + 3) <= fast_words
+    moved = 2 * 3 * d + n // rows * ((rows + 1) * d + (rows + 2) * d)
+    bound = largest_absolute(bounds_for(Workload(queries=n, keys=2, d=d), fast_words))
+    assert (moved, bound.theorem, bound.words) == (166_400_384, "fused-epochs", 178_953_013)
+
+
+def test_several_units_are_assumed_to_exchange_words_through_slow_memory_only() -> None:
+    workload, assumed = Workload(n=4096, d=64), "units exchange words through slow memory only"
+    for alone, together in zip(bounds_for(workload, 2048), bounds_for(workload, 2048, units=2), strict=True):
+        assert assumed not in alone.assumptions
+        any_units = together.theorem in ("compulsory", "saha-ye")
+        assert together.assumptions == alone.assumptions + (() if any_units else (assumed,))
 
 
 def test_the_slowest_boundary_is_meant_unless_another_is_given() -> None:

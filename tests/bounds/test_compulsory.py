@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from attenio.bounds import Strength
 from attenio.bounds.compulsory import compulsory
-from attenio.masks import SharedPrefix
+from attenio.masks import SharedPrefix, SlidingWindow
 from attenio.workload import Workload
 
 laws = settings(max_examples=100, deadline=None, derandomize=True)
@@ -31,3 +31,11 @@ def test_heads_that_share_keys_read_them_once(n: int, d: int, kv_heads: int, gro
 def test_a_prefix_shared_by_a_batch_is_read_once(prefix: int, own: int, d: int, batch: int) -> None:
     workload = Workload(queries=1, keys=prefix + own, d=d, batch=batch, mask=SharedPrefix(length=prefix))
     assert compulsory(workload).words == 2 * batch * d + (prefix + batch * own) * 2 * d
+
+
+@laws
+@given(lengths, widths)
+def test_a_row_with_a_single_key_is_read_although_its_softmax_is_one(n: int, d: int) -> None:
+    bound = compulsory(Workload(n=n, d=d, mask=SlidingWindow(width=1)))
+    assert bound.words == 4 * n * d
+    assert any("single key" in assumption for assumption in bound.assumptions)

@@ -33,6 +33,24 @@ def test_the_stated_form_is_reached_up_to_fast_memory_of_d_squared(n: int, d: in
 
 
 @laws
+@given(st.integers(1, 10**6), st.integers(1, 256), st.integers(1, 256), st.floats(0.0, 3.0), st.integers(1, 200))
+def test_its_regime_names_the_formula_only_where_the_formula_holds(
+    n: int, d: int, dv: int, share: float, units: int
+) -> None:
+    fast_words = max(1, int(share * d * d))
+    bound = fused_epochs(Workload(n=n, d=d, value_dim=dv), fast_words, units=units)
+    if "√M" in bound.regime:
+        assert 3 * fast_words <= 4 * d * d
+        assert bound.regime.endswith(f"- {units} M" if units > 1 else "- M")
+        leading = 2 * n * n * (dv + np.sqrt(d * d - 0.75 * fast_words)) / np.sqrt(fast_words)
+        assert bound.words >= leading * (1 - 1e-9) - n * n - units * fast_words
+    elif fast_words <= 2 * d * d:
+        assert bound.regime.startswith("between small and large fast memory")
+    else:
+        assert (bound.regime, bound.words) == ("says nothing above 2d²", 0)
+
+
+@laws
 @given(st.integers(1, 10**6), st.integers(1, 256), st.integers(1, 256), st.integers(1, 2**20))
 def test_forbidding_recomputation_never_weakens_the_bound(n: int, d: int, dv: int, fast_words: int) -> None:
     workload = Workload(n=n, d=d, value_dim=dv)

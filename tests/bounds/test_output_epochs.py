@@ -71,3 +71,27 @@ def test_doubling_a_large_fast_memory_halves_the_bound(n: int, d: int, factor: i
     workload = Workload(n=n, d=d)
     words = [output_epochs(workload, factor * d * d * twice).words for twice in (1, 2)]
     assert abs(words[0] - 2 * words[1]) <= 2 + 1e-9 * words[0]
+
+
+@laws
+@given(st.integers(1, 10**5), widths, widths, st.floats(-6.0, 8.0), st.integers(1, 200))
+def test_its_regime_names_a_formula_only_where_the_formula_holds(
+    n: int, d: int, dv: int, power: float, units: int
+) -> None:
+    fast_words = max(1, int(d * dv * 2.0**power))
+    bound = output_epochs(Workload(n=n, d=d, value_dim=dv), fast_words, units=units)
+    narrow = min(d, dv)
+    if bound.regime.startswith("large"):
+        assert bound.words >= n * n * dv * (d + narrow) ** 2 / (narrow * fast_words) * (1 - 1e-9)
+    elif "√M" in bound.regime:
+        assert bound.regime.endswith(f"- {units} M" if units > 1 else "- M")
+        assert bound.words >= 2 * n * n * dv / fast_words**0.5 * (1 - 1e-9) - units * fast_words
+        assert fast_words <= dv * dv
+
+
+def test_wide_values_leave_the_small_regime_where_fresh_scores_do_more() -> None:
+    """With d = 4 and dv = 64 the formula for small memories would overstate the bound at M = 64, well below dv²."""
+    d, dv, n, fast_words = 4, 64, 10**5, 64
+    bound = output_epochs(Workload(n=n, d=d, value_dim=dv), fast_words)
+    assert bound.words < 2 * n * n * dv / fast_words**0.5 - fast_words
+    assert bound.regime == "between small and large fast memory: the best epoch"

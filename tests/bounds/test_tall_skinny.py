@@ -36,3 +36,18 @@ def test_whole_tiles_that_divide_the_rows_reach_it(blocks: int, k: int) -> None:
 def test_a_memory_below_one_row_of_each_is_refused_with_the_words_it_needs() -> None:
     with pytest.raises(DoesNotFit, match="need 129 words of fast memory, not 128"):
         tall_skinny_product_words(8, 8, 64, fast_words=128)
+
+
+@laws
+@given(st.integers(2, 20), st.integers(1, 50), st.integers(1, 64), st.integers(1, 9))
+def test_a_serpentine_that_keeps_a_column_between_passes_is_not_of_the_family(
+    passes: int, n: int, k: int, rows: int
+) -> None:
+    m = passes * rows
+    serpentine = m * k + passes * n * k - (passes - 1) * k + m * n
+    optimum = tall_skinny_product_words(m, n, k, fast_words=rows * (k + 1) + k)
+    assert optimum - serpentine == (passes - 1) * k
+
+
+def test_the_smallest_serpentine_of_the_page_moves_104_words_where_the_family_moves_108() -> None:
+    assert tall_skinny_product_words(6, 6, 4, fast_words=19) == 108

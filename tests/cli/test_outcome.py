@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,6 +84,14 @@ def test_a_reader_who_leaves_early_hears_nothing() -> None:
     assert done.returncode == 1
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command_line("machines", "--json"), stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.stderr == b"attenio: cannot write the answer: No space left on device; send it somewhere else\n"
+    assert done.returncode == 2
+
+
 def test_a_terminal_without_unicode_is_no_error() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     done = subprocess.run(command_line("machines"), capture_output=True, check=False, env=environment)
@@ -92,6 +101,6 @@ def test_a_terminal_without_unicode_is_no_error() -> None:
 
 def test_asking_for_the_version_or_machines_loads_nothing_heavy() -> None:
     program = "import sys; from attenio.cli import main; main(['machines']); print([m for m in %s if m in sys.modules])"
-    heavy = ["plotly", "pyarrow", "ml_dtypes", "attenio.dataflows.execution", "attenio.report.figures"]
+    heavy = ["plotly", "pyarrow", "ml_dtypes", "attenio.report"]
     done = subprocess.run([sys.executable, "-c", program % heavy], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("[]\n")

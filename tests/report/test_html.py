@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from attenio import files
 from attenio.catalogue import machine_named
 from attenio.errors import MissingExtra
 from attenio.machine import Machine
-from attenio.measurement import files
 from attenio.report.answer import answer
 from attenio.report.html import write_report
 from attenio.report.notation import show_ratio

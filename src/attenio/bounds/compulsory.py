@@ -11,7 +11,8 @@ def compulsory(workload: Workload) -> LowerBound:
 
     Theorem: at least ``workload.compulsory_words`` move, 4nd for one dense head. Keys of a shared KV head or prefix
     count once.
-    Assumes: inputs start and outputs end in slow memory.
+    Assumes: inputs start and outputs end in slow memory; every required score is computed from its entries, also where
+    a row has a single key and softmax is 1 anyway.
     Regime: any fast memory; attained once everything fits.
     Proof: docs/theory/compulsory.md
 
@@ -24,6 +25,10 @@ def compulsory(workload: Workload) -> LowerBound:
         strength=Strength.ABSOLUTE,
         regime="any fast memory; attained once all inputs and outputs fit",
         citation="folklore; docs/theory/compulsory.md",
-        assumptions=("inputs start and outputs end in slow memory",),
+        assumptions=(
+            "inputs start and outputs end in slow memory",
+            "every required score is computed from its entries,"
+            " also where a row has a single key and softmax is 1 anyway",
+        ),
         page="docs/theory/compulsory.md",
     )

@@ -3,7 +3,7 @@
 import numpy as np
 
 from attenio.bounds.epochs import Floats, best_over_epochs
-from attenio.bounds.lower_bound import LowerBound, Strength
+from attenio.bounds.lower_bound import LowerBound, Strength, between_units
 from attenio.workload import Workload
 
 __all__ = ["explicit_scores_per_epoch", "fast_product_words", "fast_products"]
@@ -29,8 +29,9 @@ def fast_products(workload: Workload, fast_words: int, *, units: int = 1) -> Low
     """Any algorithm for QKᵀ, Strassen's included, that makes every required score explicit.
 
     Theorem: words >= min(Z d²/4M, Z/4). For M < d² also Z/2 (1 - M/2d²) - (2d² - 2M).
-    Assumes: control flow does not depend on values, operations are differentiable almost everywhere, every required
-    score is at some time a word in fast memory.
+    Assumes: moves do not depend on values; each compute step is one of finitely many smooth functions (sums, products,
+    quotients, exp, log, root), the choice made by comparing words; every required score is at some time a word in fast
+    memory.
     Regime: the same order as the schedules from M = d² on.
     Proof: docs/theory/fast_products.md
 
@@ -46,9 +47,12 @@ def fast_products(workload: Workload, fast_words: int, *, units: int = 1) -> Low
         regime="fast memory of at least d²: Z d²/4M" if large else "fast memory below d²: between Z/4 and Z/2",
         citation="after Saha & Ye 2024, arXiv:2402.07443, Thm 4.8; constants: docs/theory/fast_products.md",
         assumptions=(
-            "any algorithm for QKᵀ whose control flow does not depend on values",
+            "any algorithm for QKᵀ whose moves do not depend on values",
+            "each step is one of finitely many smooth functions (sums, products, quotients, exp, log, root),"
+            " the choice made by comparing words",
             "every required score is at some time a word in fast memory",
             "recomputation allowed",
+            *between_units(units),
         ),
         page="docs/theory/fast_products.md",
     )

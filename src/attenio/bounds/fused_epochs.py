@@ -3,7 +3,7 @@
 import numpy as np
 
 from attenio.bounds.epochs import Floats, best_over_epochs, products_per_epoch
-from attenio.bounds.lower_bound import LowerBound, Strength
+from attenio.bounds.lower_bound import LowerBound, Strength, all_units, between_units
 from attenio.workload import Workload
 
 __all__ = ["fused_epoch_words", "fused_epochs"]
@@ -36,17 +36,23 @@ def fused_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> Lowe
     words = fused_epoch_words(
         float(workload.scores), float(workload.d), float(workload.value_dim), float(fast_words), float(units)
     )
-    small = fast_words <= 2 * workload.d**2
+    if 3 * fast_words <= 4 * workload.d**2:
+        regime = f"small fast memory: 2 Z (dv + √(d²-3M/4))/√M - Z - {all_units(units)}"
+    elif fast_words <= 2 * workload.d**2:
+        regime = "between small and large fast memory: a shorter epoch"
+    else:
+        regime = "says nothing above 2d²"
     return LowerBound(
         theorem="fused-epochs",
         words=int(words),
         strength=Strength.ABSOLUTE,
-        regime="small fast memory: 2 Z (dv + √(d²-3M/4))/√M - Z - M" if small else "says nothing above 2d²",
+        regime=regime,
         citation="derived here, docs/theory/fused_epochs.md",
         assumptions=(
             "each score is a sum of d products of its own, and a word when it is used",
             "each output is a sum of products p·v, rescaled by row factors at will",
             "recomputation allowed",
+            *between_units(units),
         ),
         page="docs/theory/fused_epochs.md",
     )

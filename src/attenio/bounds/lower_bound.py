@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["LowerBound", "Strength"]
+__all__ = ["LowerBound", "Strength", "all_units", "between_units"]
 
 
 class Strength(Enum):
@@ -25,3 +25,13 @@ class LowerBound:
     citation: str
     assumptions: tuple[str, ...]
     page: str
+
+
+def all_units(units: int) -> str:
+    """The fast memories of all units as a formula names them: M, or 132 M."""
+    return "M" if units == 1 else f"{units} M"
+
+
+def between_units(units: int) -> tuple[str, ...]:
+    """What a bound on one fast memory assumes besides when several of them work side by side."""
+    return ("units exchange words through slow memory only",) if units > 1 else ()

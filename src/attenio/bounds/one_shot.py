@@ -1,7 +1,7 @@
 """One shot: what holds when no score is computed twice."""
 
 from attenio.bounds.epochs import Floats, product_epochs
-from attenio.bounds.lower_bound import LowerBound, Strength
+from attenio.bounds.lower_bound import LowerBound, Strength, all_units, between_units
 from attenio.workload import Workload
 
 __all__ = ["one_shot", "one_shot_words"]
@@ -25,17 +25,18 @@ def one_shot(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBou
     """
     d, value_dim = workload.d, workload.value_dim
     words = one_shot_words(float(workload.scores), float(d), float(value_dim), float(fast_words), float(units))
-    small = fast_words <= (d + value_dim) ** 2
+    small = f"fast memory up to (d+dv)²: 2 Z (d+dv)/√M - Z - {all_units(units)}"
     return LowerBound(
         theorem="one-shot",
         words=int(words),
         strength=Strength.SCHEDULE,
-        regime="fast memory up to (d+dv)²: 2 Z (d+dv)/√M - Z - M" if small else "weak above (d+dv)²: see output-epochs",
+        regime=small if fast_words <= (d + value_dim) ** 2 else "weak above (d+dv)²: see output-epochs",
         citation="derived here, docs/theory/one_shot.md",
         assumptions=(
             "no score is recomputed: each product q·k is computed once",
             "each score is a word when it is used",
             "each output is a sum of products p·v, rescaled by row factors at will",
+            *between_units(units),
         ),
         page="docs/theory/one_shot.md",
     )

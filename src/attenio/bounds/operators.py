@@ -3,7 +3,7 @@
 import numpy as np
 
 from attenio.bounds.epochs import Floats, product_epochs
-from attenio.bounds.lower_bound import LowerBound, Strength
+from attenio.bounds.lower_bound import LowerBound, Strength, between_units
 from attenio.bounds.score_epochs import score_epoch_words
 from attenio.workload import Workload
 
@@ -22,7 +22,8 @@ def operator_by_operator(workload: Workload, fast_words: int, *, units: int = 1)
     """The floor under QKᵀ, softmax and PV as three operators that meet in slow memory.
 
     Theorem: words >= max(2 Z d/sqrt(M) - M, Z + loads of score epochs) + 2 Z + max(2 Z dv/sqrt(M) - M, Z).
-    Assumes: each required score is stored, loaded by softmax, stored as a probability, and loaded by the last product.
+    Assumes: ordinary products; each required score is stored, loaded by softmax and stored as a probability, and every
+    use of a probability in the last product is of a loaded word.
     Regime: at least 4 Z at any size of fast memory, which is why fusing pays.
     Proof: docs/theory/operators.md
 
@@ -41,6 +42,9 @@ def operator_by_operator(workload: Workload, fast_words: int, *, units: int = 1)
         assumptions=(
             "scores are written to slow memory between operators",
             "softmax is an operator of its own: it loads every score and stores every probability",
+            "every use of a probability in the last product is of a loaded word",
+            "ordinary products; recomputation allowed",
+            *between_units(units),
         ),
         page="docs/theory/operators.md",
     )

@@ -3,7 +3,7 @@
 import numpy as np
 
 from attenio.bounds.epochs import Floats, best_over_epochs, products_per_epoch
-from attenio.bounds.lower_bound import LowerBound, Strength
+from attenio.bounds.lower_bound import LowerBound, Strength, all_units, between_units
 from attenio.workload import Workload
 
 __all__ = ["output_epoch_words", "output_epochs", "output_products_per_epoch", "turning_budget"]
@@ -46,11 +46,27 @@ def output_epoch_words(scores: Floats, d: Floats, value_dim: Floats, fast_words:
     )
 
 
+def _regime(fast_words: int, d: int, value_dim: int, units: int) -> str:
+    """Which of the page's special cases this is: its formula is printed only where it holds."""
+
+    def fresh_over_held(budget: float) -> float:
+        return float(
+            _from_fresh_scores(budget, float(d), float(value_dim)) / _from_held_scores(budget, float(value_dim))
+        )
+
+    if fresh_over_held(2.0 * fast_words) >= 1 - 1e-12:  # equal at M = 2d(d+dv), up to rounding
+        return "large fast memory: 4 Z d²/M" if d == value_dim else "large fast memory: Z dv (d+e)²/(e M), e=min(d,dv)"
+    if fast_words <= value_dim**2 and fresh_over_held(3.0 * fast_words) <= 1:
+        return f"fast memory up to dv²: 2 Z dv/√M - {all_units(units)}"
+    return "between small and large fast memory: the best epoch"
+
+
 def output_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:
     """The floor under every fused schedule, recomputing ones included.
 
     Theorem: with e = min(d, dv), words >= Z dv (d+e)²/(e M) once M >= 2d(d+dv) (for dv <= d), which is 4 Z d²/M for
-    equal widths; 2 Z dv/sqrt(M) - M for M <= dv²; in between the best of several epochs.
+    equal widths; 2 Z dv/sqrt(M) - M for M <= dv² if an epoch of 3M words does no more with fresh scores than with held
+    ones, W2(3M) >= W1(3M) (always so for dv <= d); in between the best of several epochs.
     Assumes: scores as sums of products of their own, each output a sum of p·v; recomputation is allowed.
     Regime: matches AttenIO's schedule to leading order for large fast memory.
     Proof: docs/theory/output_epochs.md
@@ -60,24 +76,17 @@ def output_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> Low
     """
     d, value_dim = workload.d, workload.value_dim
     words = output_epoch_words(float(workload.scores), float(d), float(value_dim), float(fast_words), float(units))
-    if 2 * fast_words >= turning_budget(float(d), float(value_dim)):
-        regime = (
-            "large fast memory: 4 Z d²/M" if d == value_dim else "large fast memory: Z dv (d+e)²/(e M), e=min(d,dv)"
-        )
-    elif fast_words <= value_dim**2:
-        regime = "fast memory up to dv²: 2 Z dv/√M - M"
-    else:
-        regime = "between small and large fast memory: the best epoch"
     return LowerBound(
         theorem="output-epochs",
         words=int(words),
         strength=Strength.ABSOLUTE,
-        regime=regime,
+        regime=_regime(fast_words, d, value_dim, units),
         citation="derived here, docs/theory/output_epochs.md",
         assumptions=(
             "each score is a sum of d products of its own",
             "each output is a sum of products p·v, rescaled by row factors at will",
             "recomputation allowed",
+            *between_units(units),
         ),
         page="docs/theory/output_epochs.md",
     )

@@ -14,7 +14,8 @@ def tall_skinny_product_words(m: int, n: int, k: int, *, fast_words: int) -> int
 
     Theorem: the best real tile is b = 1, a = (M - k)/(k + 1), moving mk + mnk(k + 1)/(M - k) + mn words; whole tiles
     move at least that. When a reaches m, A stays: mk + nk + mn.
-    Assumes: the family of AttenIO: ak + bk + ab <= M, a tile of A is kept while all of B passes.
+    Assumes: the family of AttenIO: ak + bk + ab <= M, a tile of A is kept while all of B passes, and each pass loads
+    all of B (one that turns round and keeps the last column of the pass before is not in the family).
     Regime: k < M < mk. It is an optimum of that family, not a bound for every schedule.
     Proof: docs/theory/tall_skinny.md
 

@@ -1,5 +1,6 @@
 """What a command line ends with: an exit status, and on any mistake one line that says what to do."""
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -28,7 +29,13 @@ def outcome_of(arguments: Sequence[str] | None) -> int:
     except KeyboardInterrupt:
         return _stopped()
     except BrokenPipeError:
-        return _reader_left()
+        _abandon_stdout()
+        return BROKEN_PIPE
+    except OSError as problem:
+        _abandon_stdout()
+        return _say(f"cannot write the answer: {problem.strerror or problem}; send it somewhere else", MISTAKE)
+    except MemoryError:
+        return _say("this computer ran out of memory; ask about something smaller", MISTAKE)
     except Exception as problem:
         # Typer raises its own copies of Click's exceptions in some versions and Click's in others; they agree on names.
         if type(problem).__name__ == "Abort":
@@ -49,10 +56,10 @@ def _stopped() -> int:
     return _say("stopped; nothing half-written was left behind", STOPPED)
 
 
-def _reader_left() -> int:
+def _abandon_stdout() -> None:
     # Python flushes stdout once more when it exits; pointing it nowhere keeps that quiet.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return BROKEN_PIPE
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage_message(problem: Any) -> str:

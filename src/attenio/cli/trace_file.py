@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.measurement.files import write_atomically
+from attenio.files import write_atomically
 from attenio.memory.trace import Event
 
 __all__ = ["event_line", "write_trace"]

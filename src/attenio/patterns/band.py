@@ -197,6 +197,12 @@ class Band:
         last = self.rows - 1
         return self.end_key(last) - self.end_key(0 * last), self.first_key(last) - self.first_key(0 * last)
 
+    @property
+    def level_rows(self) -> Counts:
+        """Rows in the middle, of which tiles of equal height need equally many keys, height + left + right."""
+        middle = smaller(self.rows, self.keys - self.shift - self.right) - larger(0, self.left - self.shift)
+        return larger(middle, 0)
+
     @cached_property
     def kinks(self) -> tuple[Counts, ...]:
         """Numbers x such that between neighbouring tile sizes x//i + 1 and x//(i-1) every count is concave.

@@ -157,6 +157,14 @@ class Problems:
             numbers.update(pattern.kinks, pattern.run_kinks(width))
         return tuple(sorted((x for x in numbers if x > 0), reverse=True))
 
+    @cached_property
+    def level(self) -> tuple[int, int]:
+        """Rows of the only band whose tiles need equally many keys, and by how many more than they have rows."""
+        pattern = self.patterns[0][0]
+        if len(self.patterns) > 1 or not isinstance(pattern, Band):
+            return 0, self.most_keys
+        return self.patterns[0][1] * pattern.level_rows, pattern.left + pattern.right
+
     def key_loads(self, query_tile: Counts) -> Counts:
         """Keys read when every tile of queries reads the keys it needs (U)."""
         return self._sum(lambda pattern: pattern.key_loads(query_tile), query_tile)

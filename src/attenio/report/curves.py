@@ -15,8 +15,8 @@ __all__ = ["Curves", "Progress", "Regime", "along_length", "along_memory", "leng
 
 Progress = Callable[[int, int], None]
 
-LONGEST = 2**28
-_POINTS_PER_OCTAVE = 3
+# The longest sequence that is counted exactly.
+LONGEST = 2**30
 _ENDLESS_WORDS = 2**56
 
 # Schedules that write the scores out, or the outputs many times: they win only below the crossover.
@@ -68,12 +68,11 @@ def along_memory(workload: Workload, machine: Machine, *, progress: Progress | N
     At every point the machine is a fast memory of that size and a slow one, with nothing in between or inside.
     """
     own_words = machine.slowest_boundary.fast_words(workload.dtype)
-    regimes = _regimes(workload, machine)
+    regimes = _regimes(workload)
     start = max(regimes[0].start_words, min(workload.d, own_words // 2))
-    end = max(16 * regimes[-1].start_words, 4 * own_words)
+    end = max(8 * regimes[-1].start_words, 4 * own_words)
     marks = {own_words, *(regime.start_words for regime in regimes)}
-    grid = {round(2 ** (k / _POINTS_PER_OCTAVE)) for k in range(_POINTS_PER_OCTAVE * end.bit_length() + 1)}
-    values = sorted(value for value in grid | marks if start <= value <= end)
+    values = sorted(value for value in _grid(workload, regimes[-1].start_words, end) | marks if start <= value <= end)
     points = [_Point(workload=workload, fast_words=value, inside_words=value) for value in values]
     curves = _curves(values, points, machine, progress)
     shown = (replace(r, start_words=max(r.start_words, start), stop_words=min(r.stop_words, end)) for r in regimes)
@@ -85,12 +84,26 @@ def along_length(workload: Workload, machine: Machine, *, progress: Progress | N
     boundary, dtype = machine.slowest_boundary, workload.dtype
     fast, inside = boundary.fast_words(dtype), boundary.words_inside(dtype)
     points = {}
-    for k in range(-12, 7):
-        longer = lengthened(workload, k / 2)
-        if longer is not None and longer.keys <= LONGEST:
+    fineness = min(2, _points_per_octave(workload))
+    for k in range(-6 * fineness, 3 * fineness + 1):
+        longer = lengthened(workload, k / fineness)
+        if longer is not None:
             points[longer.keys] = _Point(workload=longer, fast_words=fast, inside_words=inside)
     values = sorted(points)
     return _curves(values, [points[value] for value in values], machine, progress)
+
+
+def _grid(workload: Workload, fits: int, end: int) -> set[int]:
+    """Sizes to look at, few well beyond the one where everything fits: little changes there, and plans take longest."""
+    fineness = _points_per_octave(workload)
+    fine = {round(2 ** (k / fineness)) for k in range(fineness * (fits.bit_length() + 1))}
+    return {size for size in fine if size <= 2 * fits} | {2**k for k in range(end.bit_length() + 1)}
+
+
+def _points_per_octave(workload: Workload) -> int:
+    """Fewer where a plan takes longer: irregular masks are counted block by block, or document by document."""
+    irregular = isinstance(workload.mask, BlockSparse) or len(workload.separate_patterns) > 16
+    return 1 if irregular else 3
 
 
 def lengthened(workload: Workload, octaves: float) -> Workload | None:
@@ -121,6 +134,8 @@ def lengthened(workload: Workload, octaves: float) -> Workload | None:
             mask = replace(mask, query_block=int(rows), key_block=int(cols))
         case _:
             pass
+    if max(queries, keys) > LONGEST:
+        return None
     return Workload(
         queries=queries,
         keys=keys,
@@ -173,26 +188,23 @@ def _plan_or_none(workload: Workload, fast_words: int, dataflow: Dataflow | None
         return None
 
 
-def _regimes(workload: Workload, machine: Machine) -> tuple[Regime, ...]:
+def _regimes(workload: Workload) -> tuple[Regime, ...]:
     """Where plans begin to exist, where the large-cache schedules take over, and where more memory stops helping."""
     least = _first(lambda words: _plan_or_none(workload, words, None) is not None, 1, _ENDLESS_WORDS)
     fewest = best_plan_for(workload, _ENDLESS_WORDS).moved_words
     fits = _first(lambda words: best_plan_for(workload, words).moved_words <= fewest, least, _ENDLESS_WORDS)
-    crossover = _crossover(workload, _applicable(workload, machine), least, fits)
+    crossover = _crossover(workload, least, fits)
     edges = [("small cache", least, crossover), ("large cache", crossover, fits), ("all fits", fits, _ENDLESS_WORDS)]
     return tuple(Regime(name=name, start_words=a, stop_words=b) for name, a, b in edges if a < b)
 
 
-def _crossover(workload: Workload, dataflows: Sequence[Dataflow], least: int, fits: int) -> int:
-    """The first size from which no small-cache schedule is better than the best large-cache one."""
+def _crossover(workload: Workload, least: int, fits: int) -> int:
+    """The first size from which no small-cache schedule is the best."""
 
     def small_wins(fast_words: int) -> bool:
-        plans = [_plan_or_none(workload, fast_words, dataflow) for dataflow in dataflows]
-        words = {plan.dataflow: plan.moved_words for plan in plans if plan is not None}
-        large = [count for dataflow, count in words.items() if dataflow not in _SMALL_CACHE]
-        return not large or min(words.values()) < min(large)
+        return best_plan_for(workload, fast_words).dataflow in _SMALL_CACHE
 
-    # Between doublings the sign of the difference may flicker with the ceilings; the last flip is what is meant.
+    # Between doublings the winner may flicker with the ceilings; the last change is what is meant.
     words, last = least, None
     while words < fits:
         if small_wins(words):

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from attenio.errors import MissingExtra
+from attenio.files import write_atomically
 from attenio.machine import Machine
-from attenio.measurement.files import write_atomically
 from attenio.measurement.provenance import Provenance, provenance
 from attenio.quantities import bytes_of, show_bytes, show_seconds
 from attenio.report import html_tables, palette

@@ -138,7 +138,10 @@ def _floor(form: RectangleWords, rooms: tuple[Room, ...], least: int, most: int)
     loads = float(problems.touched_keys)
     for constant, area, lost in problems.key_load_floors:
         loads = max(loads, constant + area / most - lost * most)
-    met = max(_least_covered(problems, least, most) / key_room(problems, rooms, least), problems.touched_rows)
+    keys = key_room(problems, rooms, least)
+    level_rows, more_keys = problems.level
+    alike = max(0, level_rows - 2 * most * problems.patterns[0][1]) * -(-(least + more_keys) // keys)
+    met = max(_least_covered(problems, least, most) / keys, problems.touched_rows, alike)
     carried = max(form.met * met - form.kept * problems.rows, (form.met - form.kept) * problems.touched_rows)
     return float(form.loads * loads + carried)
 

@@ -6,6 +6,7 @@ For given a more keys never cost more words, so b is the largest that fits and o
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,11 +47,11 @@ def best_rectangle(form: RectangleWords, rooms: tuple[Room, ...], limit: int | N
     single = min(_single_run_rows(problems, rooms), most)
     found = _Found(limit)
     if single >= 1:
-        # Where all keys fit in one tile, every live row meets one tile, and rows alone matter.
+        # Where all keys that a tile needs fit at once, every live row meets one key tile, and rows alone matter.
         rows_only = RowWords(problems=problems, live=form.met - form.kept, loads=form.loads)
         if limit is None or rows_only.floor(single) <= limit:
             words, rows = best_row_tile(rows_only, single)
-            found.take(Rectangle(words, rows, problems.most_keys))
+            found.take(Rectangle(words, rows, int(key_room(problems, rooms, rows))))
     if single < most:
         _search(form, rooms, (single + 1, most), found)
     return found.best
@@ -93,11 +94,18 @@ def _search(form: RectangleWords, rooms: tuple[Room, ...], limits: tuple[int, in
 
 
 def _single_run_rows(problems: Problems, rooms: tuple[Room, ...]) -> int:
-    """The most rows beside which all keys of every problem fit; zero if none."""
+    """The most rows beside which all keys that they need fit, in every problem; zero if none."""
     most = problems.most_rows
+    more_keys = problems.level[1]
     for room in rooms:
         for height, keys in problems.shapes:
             fits = (room.words - keys * room.per_key) // (room.per_row + keys * room.per_score)
+            if more_keys < keys:
+                # a rows of a band need at most a + more_keys keys: the largest a with room for both
+                linear = more_keys * room.per_score + room.per_row + room.per_key
+                spare = room.words - more_keys * room.per_key
+                root = isqrt(max(linear * linear + 4 * room.per_score * spare, 0))
+                fits = max(fits, (root - linear) // (2 * room.per_score))
             most = most if fits >= height else min(most, fits)
     return max(most, 0)
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from attenio import files
 from attenio.errors import InvalidInput
-from attenio.measurement import files
-from attenio.measurement.files import write_atomically
+from attenio.files import write_atomically
 
 
 @settings(deadline=None, derandomize=True, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
