@@ -50,12 +50,18 @@ class ReproducedRatio:
         """How far ``value`` is from the printed number, as a share of it; None where none was printed."""
         return None if self.published is None else self.value / self.published - 1
 
+    @property
+    def label(self) -> str:
+        """The dataflow, and what it is set against where that is not AttenIO: rows with one label are comparable."""
+        against = "" if self.over is Dataflow.ATTENIO else f"-over-{self.over.value}"
+        return self.dataflow.value + against
+
     def to_json(self) -> dict[str, Any]:
         """The row as plain values."""
         return {
             "d": self.d,
             "n": self.n,
-            "dataflow": self.dataflow.value,
+            "dataflow": self.label,
             "over": self.over.value,
             "value": self.value,
             "published": self.published,

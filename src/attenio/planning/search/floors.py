@@ -147,7 +147,12 @@ def _floor(form: RectangleWords, rooms: tuple[Room, ...], least: int, most: int)
 
 
 def _least_covered(problems: Problems, least: int, most: int) -> float:
-    """Scores that tiles of ``least`` to ``most`` rows cover, at least: concave in the rows, so least at an end."""
+    """Scores that tiles of ``least`` to ``most`` rows cover, at least."""
     lengths, stretches = problems.moving_ends
+    # Concave in the rows, so least at an end.
     extra = min((rows - 1) * (lengths - 2 * rows * stretches) for rows in (least, most))
-    return problems.scores + max(0.0, extra / 2)
+    # Few large tiles: each needs a key for every row at which an end moves inside it, and squares add up to no less
+    # than if all were equal.
+    tiles = -(-problems.rows // least) + sum(times for _, times in problems.patterns)
+    moves = max(0, lengths // 2 - tiles)
+    return max(problems.scores + extra / 2, float(problems.scores), moves * moves / tiles)
