@@ -13,7 +13,7 @@ from attenio.bounds import LowerBound, Strength, lower_bounds
 from attenio.dataflows import Run, execute
 from attenio.errors import AttenioError
 from attenio.machine import Machine, MemoryLevel
-from attenio.planning import Dataflow, Plan, best_plan, candidates, nested_plan
+from attenio.planning import Dataflow, Plan, SweepGrid, best_plan, candidates, nested_plan, sweep
 from attenio.workload import Workload
 
 __version__ = "0.1.0"
@@ -27,10 +27,12 @@ __all__ = [
     "Plan",
     "Run",
     "Strength",
+    "SweepGrid",
     "Workload",
     "best_plan",
     "candidates",
     "execute",
     "lower_bounds",
     "nested_plan",
+    "sweep",
 ]

@@ -5,7 +5,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.errors import InvalidInput, MissingExtra
+from attenio.errors import AttenioError, InvalidInput
 
 __all__ = ["ElementType"]
 
@@ -47,6 +47,6 @@ class ElementType(Enum):
         try:
             import ml_dtypes
         except ImportError:
-            raise MissingExtra(f"rounding to {self.value}", "elements") from None
+            raise AttenioError(f"rounding to {self.value} needs the package ml_dtypes: pip install ml_dtypes") from None
         narrow = ml_dtypes.bfloat16 if self is ElementType.BF16 else ml_dtypes.float8_e4m3fn
         return single.astype(narrow).astype(np.float32)

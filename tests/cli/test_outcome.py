@@ -68,7 +68,7 @@ def test_stopping_is_one_line_and_its_own_status(
     monkeypatch.setattr(machines_command, "print_tables", interrupted)
     assert main(["machines"]) == 130
     said = capsys.readouterr()
-    assert said.err == "attenio: stopped; nothing half-written was left behind\n"
+    assert said.err == "attenio: stopped; no file was left half-written\n"
 
 
 def command_line(*arguments: str) -> list[str]:

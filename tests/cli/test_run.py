@@ -105,7 +105,7 @@ def test_stopping_leaves_no_file_and_keeps_the_old_one(
     monkeypatch.setattr(Path, "replace", lambda *_: signal.raise_signal(signal.SIGINT))
     said = attenio("run", *SMALL, "--trace", file)
     assert (said.status, said.out) == (130, "")
-    assert said.err == "attenio: stopped; nothing half-written was left behind\n"
+    assert said.err == "attenio: stopped; no file was left half-written\n"
     assert file.read_text() == "old"
     assert list(tmp_path.iterdir()) == [file]
 

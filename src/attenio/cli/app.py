@@ -12,6 +12,7 @@ from attenio.cli.plan import plan
 from attenio.cli.report import report
 from attenio.cli.reproduce import reproduce
 from attenio.cli.run import run
+from attenio.cli.sweep import sweep
 
 __all__ = ["app"]
 
@@ -50,5 +51,5 @@ def attenio(
         typer.echo(context.get_help())
 
 
-for command in (bounds, plan, run, machines, models, report, reproduce):
+for command in (bounds, plan, run, sweep, machines, models, report, reproduce):
     app.command()(command)

@@ -53,7 +53,7 @@ def _say(message: str, status: int) -> int:
 
 
 def _stopped() -> int:
-    return _say("stopped; nothing half-written was left behind", STOPPED)
+    return _say("stopped; no file was left half-written", STOPPED)
 
 
 def _abandon_stdout() -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from attenio.machine import Machine
     from attenio.workload import Workload
 
-__all__ = ["DEFAULT_N", "AsJson", "DataflowName", "Question", "asking"]
+__all__ = ["DEFAULT_D", "DEFAULT_MACHINE", "DEFAULT_N", "AsJson", "DataflowName", "Question", "asking"]
 
 DEFAULT_MACHINE = "attenio-512k"
 DEFAULT_D = 64

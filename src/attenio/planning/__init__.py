@@ -14,6 +14,7 @@ from attenio.planning.costs.cost import Cost, cost
 from attenio.planning.nested import nested_plan, nested_plan_with
 from attenio.planning.nested_plan import LevelTiles, NestedPlan
 from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
+from attenio.planning.sweeping import SweepGrid, SweepResult, sweep
 
 __all__ = [
     "Candidate",
@@ -22,6 +23,8 @@ __all__ = [
     "LevelTiles",
     "NestedPlan",
     "Plan",
+    "SweepGrid",
+    "SweepResult",
     "TileRule",
     "Tiles",
     "best_plan",
@@ -34,4 +37,5 @@ __all__ = [
     "plan_with",
     "published_plan",
     "published_plan_for",
+    "sweep",
 ]

@@ -45,7 +45,7 @@ def best_plan(workload: Workload, machine: Machine, *, dataflow: Dataflow | str 
 
     >>> plan = best_plan(Workload(n=4096, d=64), Machine.with_fast_bytes(64 * 1024))
     >>> plan.dataflow.value, str(plan.tiles), plan.moved_words
-    ('attenio', 'query_tile=242 key_tile=1', 9437184)
+    ('attenio', 'query_tile=241 key_tile=3', 9437184)
     """
     return best_plan_for(workload, _fast_words(workload, machine), dataflow=dataflow)
 

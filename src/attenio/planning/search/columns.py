@@ -86,7 +86,8 @@ def output_floor(problems: Problems, room: OutputRoom) -> float:
     """Words that no tile which fits goes below; infinite if none fits."""
     if room.most_rows(1, problems.intermediate_words) < 1:
         return inf
-    return _floor(problems, room, max(1.0, _balanced_reads(problems, room)))
+    once = problems.scores * problems.intermediate_words + problems.value_dim * problems.touched_keys
+    return max(once, _floor(problems, room, max(1.0, _balanced_reads(problems, room))))
 
 
 def _balanced_reads(problems: Problems, room: OutputRoom) -> float:

@@ -4,7 +4,7 @@ from bisect import bisect_left
 
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
-from attenio.planning.search.attenio import row_words
+from attenio.planning.search.attenio import row_words, tile_room
 from attenio.planning.search.row_tiles import best_row_tile
 
 __all__ = ["best_tiles", "floor_words", "most_complete_rows", "most_resident_keys"]
@@ -41,9 +41,11 @@ def most_resident_keys(problems: Problems, fast_words: int) -> int:
 
 
 def floor_words(problems: Problems, fast_words: int) -> float:
-    """Words that no tile which fits goes below; infinite if none fits."""
+    """Words that no tile which fits goes below; infinite if none fits, or if attenio holds as many rows with less."""
     most = most_complete_rows(problems, fast_words)
     if most < 1 and most_resident_keys(problems, fast_words) < 0:
+        return float("inf")
+    if tile_room(problems, fast_words).most_rows() >= max(most, 1):
         return float("inf")
     own = problems.rows * problems.value_dim
     return problems.group * problems.runs * (own + row_words(problems).floor(max(most, 1)))

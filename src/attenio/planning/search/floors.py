@@ -57,8 +57,10 @@ class RectangleWords:
 
     def floor(self, rooms: tuple[Room, ...]) -> float:
         """A number that no tile in these rooms goes below."""
-        scores, kept = float(self.problems.scores), float(self.kept * self.problems.rows)
-        return max(scores * self._per_score(room) for room in rooms) - kept
+        problems = self.problems
+        once = (self.met - self.kept) * problems.touched_rows + self.loads * problems.touched_keys
+        kept = float(self.kept * problems.rows)
+        return max(once, *(float(problems.scores) * self._per_score(room) - kept for room in rooms))
 
     def _per_score(self, room: Room) -> float:
         # loads/a + met/b, with 1/b = a*per_score/(words - a*per_row) or more: least where both terms balance

@@ -82,7 +82,10 @@ class RowWords:
 
 
 def best_row_tile(form: RowWords, most: int) -> tuple[int, int]:
-    """Fewest words over all tiles from 1 to ``most``, and the smallest tile that has them."""
+    """Fewest words over all tiles from 1 to ``most``, and the smallest tile that has them.
+
+    Without known kinks, any tile that has them: looking for a smaller one would mean trying them all.
+    """
     problems = form.problems
     most = min(most, problems.most_rows)
     even = int(ceil_div(problems.most_rows, ceil_div(problems.most_rows, most)))
@@ -128,9 +131,8 @@ def _best_of(form: RowWords, tiles: list[int] | range) -> tuple[int, int]:
 
 def _best_of_all(form: RowWords, most: int, best: tuple[int, int]) -> tuple[int, int]:
     """Every tile downwards, as large ones are usually good and every good one raises the smallest worth trying."""
-    step = 16
-    stop = most
-    while stop > (least := form.least_tile(best[0])) - 1:
+    step, stop, floor = 16, most, form.floor(most)
+    while best[0] > floor and stop > (least := form.least_tile(best[0])) - 1:
         start = max(least, stop - step + 1)
         best = min(best, _best_of(form, range(start, stop + 1)))
         stop, step = start - 1, min(2 * step, form.problems.arrays_at_once)

@@ -1,5 +1,6 @@
 """The search of ``search.row_tiles`` for many cases at once: the same floors, the same kinks, the same answer."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from attenio.patterns.sums import ceil_div
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
 from attenio.planning.sweeping.cases import NOTHING, Ints, batches, single, spread, take_band
 
-__all__ = ["RowForms", "best_row_tiles", "take_better"]
+__all__ = ["RowForms", "best_row_tiles"]
 
 _AT_ONCE = 2**20
 # A case with more candidates than this is searched by itself, so that arrays stay small.
@@ -69,44 +70,70 @@ def _best_masked(forms: RowForms, most: Ints, words: Ints, tiles: Ints) -> tuple
     at_most = forms.words(most)
     words, tiles = np.minimum(words, at_most), np.where(at_most < words, most, tiles)
     least = np.clip(forms.least_tiles(words), 1, most)
-    span = most - least + 1
-    # The same numbers as Band.kinks; each gives x//i and x//i + 1 for i from first to last.
-    ranges = [(x, x // (most + 1) + 1, np.where(least > 1, x // np.maximum(least - 1, 1), x)) for x in forms.band.kinks]
-    ends = sum(np.maximum(last - first + 1, 0) for _, first, last in ranges)
-    every = 2 * ends >= span
+    pieces = _pieces(forms.band, least, most)
+    span, ends = most - least + 1, sum(piece.counts for piece in pieces)
     alone = np.minimum(span, ends) > _TOO_MANY
-    for index in np.flatnonzero(alone):
-        words[index], tiles[index] = _best_alone(forms, int(index), int(most[index]))
-    _try_tiles(forms, np.where(every & ~alone, span, 0), lambda owner, number: least[owner] + number, (words, tiles))
-    for x, first, last in ranges:
-        counts = np.where(every | alone, 0, np.maximum(last - first + 1, 0))
-
-        def end(owner: Ints, number: Ints, *, upper: int, x: Ints = x, first: Ints = first) -> Ints:
-            return np.clip(x[owner] // (first[owner] + number) + upper, least[owner], most[owner])
-
-        for upper in (0, 1):
-            _try_tiles(forms, counts, lambda owner, number, end=end, upper=upper: end(owner, number, upper=upper), (words, tiles))
+    for index in np.flatnonzero(alone).tolist():
+        words[index], tiles[index] = _best_alone(forms, index, int(most[index]))
+    every = 2 * ends >= span
+    for part in _parts(np.where(every & ~alone, span, 0)):
+        take_better((words, tiles), part, forms, least[part.owner] + part.number)
+    for piece in pieces:
+        for part in _parts(np.where(every | alone, 0, piece.counts)):
+            end = piece.x[part.owner] // (piece.first[part.owner] + part.number)
+            for tile in (end, end + 1):
+                take_better((words, tiles), part, forms, np.clip(tile, least[part.owner], most[part.owner]))
     return words, tiles
 
 
-def _try_tiles(forms: RowForms, counts: Ints, tile_of, best: tuple[Ints, Ints]) -> None:  # type: ignore[no-untyped-def]
-    """Try ``counts[k]`` tiles of every case k, given by owner and number, and keep what is better in ``best``."""
+@dataclass(frozen=True)
+class _Pieces:
+    """Ends of pieces x//i and x//i + 1, for ``counts`` numbers i from ``first`` on, in every case."""
+
+    x: Ints
+    first: Ints
+    counts: Ints
+
+
+def _pieces(band: Band, least: Ints, most: Ints) -> list[_Pieces]:
+    """The pieces of ``search.row_tiles.piece_ends``; the same number is not taken twice."""
+    rows, start, end = band.kinks
+    pieces = []
+    for x in (rows, np.where(start == rows, 0, start), np.where((end == rows) | (end == start), 0, end)):
+        first = x // (most + 1) + 1
+        last = np.where(least > 1, x // np.maximum(least - 1, 1), x)
+        pieces.append(_Pieces(x, first, np.maximum(last - first + 1, 0)))
+    return pieces
+
+
+@dataclass(frozen=True)
+class Part:
+    """Items of some cases, ``counts[k]`` of ``cases[k]`` one after the other, with their owners and numbers."""
+
+    cases: Ints
+    counts: Ints
+    owner: Ints
+    number: Ints
+
+
+def _parts(counts: Ints) -> Iterator[Part]:
+    """Cases with ``counts`` items each, some at a time."""
     chosen = np.flatnonzero(counts)
     for part in batches(counts[chosen], _AT_ONCE):
         cases = chosen[part]
         owner, number = spread(counts[cases])
-        tiles = tile_of(cases[owner], number)
-        take_better(best, cases, counts[cases], (forms.take(cases[owner]).words(tiles), tiles))
+        yield Part(cases, counts[cases], cases[owner], number)
 
 
-def take_better(best: tuple[Ints, Ints], cases: Ints, counts: Ints, found: tuple[Ints, Ints]) -> None:
-    """Replace words and tiles of the cases where one of ``counts`` found ones has fewer words, or as few and is smaller."""
-    words, tiles = found
-    starts = np.cumsum(counts) - counts
+def take_better(best: tuple[Ints, Ints], part: Part, forms: RowForms, tiles: Ints) -> None:
+    """Replace words and tiles of cases where an item has fewer words, or as few and is smaller."""
+    words = forms.take(part.owner).words(tiles)
+    starts = np.cumsum(part.counts) - part.counts
     fewest = np.minimum.reduceat(words, starts)
-    smallest = np.minimum.reduceat(np.where(words == np.repeat(fewest, counts), tiles, NOTHING), starts)
-    better = (fewest < best[0][cases]) | ((fewest == best[0][cases]) & (smallest < best[1][cases]))
-    best[0][cases[better]], best[1][cases[better]] = fewest[better], smallest[better]
+    smallest = np.minimum.reduceat(np.where(words == np.repeat(fewest, part.counts), tiles, NOTHING), starts)
+    known_words, known_tiles = best[0][part.cases], best[1][part.cases]
+    better = (fewest < known_words) | ((fewest == known_words) & (smallest < known_tiles))
+    best[0][part.cases[better]], best[1][part.cases[better]] = fewest[better], smallest[better]
 
 
 def _best_alone(forms: RowForms, index: int, most: int) -> tuple[int, int]:

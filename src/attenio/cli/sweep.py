@@ -1,0 +1,180 @@
+"""``attenio sweep``: the best plan at every point of a grid of workloads and machines."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attenio.cli.grid import numbers, sizes
+from attenio.cli.output import check_place, plain_table, print_json, print_tables, progress_bar
+from attenio.cli.question import DEFAULT_D, DEFAULT_MACHINE, AsJson, Question, asking
+from attenio.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from attenio.catalogue import Model
+    from attenio.planning import SweepGrid, SweepResult
+
+__all__ = ["sweep"]
+
+DEFAULT_LENGTHS = "1K:1M:x2"
+# As many points as a screen shows; more are in the file.
+_SHOWN = 40
+_LENGTHS, _SHAPES = ("queries", "keys"), ("d", "value_dim", "heads", "kv_heads", "batch")
+_SHOWN_COLUMNS = (*_LENGTHS, *_SHAPES, "mask", "dtype", "accumulator", "machine", "fast_words")
+
+
+@asking
+def sweep(
+    question: Question,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write every point to this .parquet, .csv, .json or .jsonl file.", metavar="PATH"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Plan every combination of lists: 1K,2K,4K or first:last:x2 or first:last:+64.
+
+    Counts, sizes, types, masks and machines may all be lists; machines and fast memories are swept one after the other.
+    A sweep with --out that was stopped goes on where it was when the same command is given again.
+
+    \b
+    Examples:
+      attenio sweep --n 1K:1M:x2 --d 64,128
+      attenio sweep --n 4K --fast-bytes 16KB:4MB:x2 --mask dense,causal,window:1K
+      attenio sweep --n 1K:1M:x1.01 --d 32:256:+32 --fast-bytes 32KB:2MB:+16KB --out results.parquet
+      attenio sweep --model llama-3-70b --decode --n 1K:128K:x2 --machine a100,h100,h200 --json
+    """
+    from attenio.planning import sweep as planned_sweep
+
+    if out is not None:
+        check_place(out)
+    grid = grid_of(question)
+    with progress_bar(f"planning {len(grid):,} points") as progress:
+        result = planned_sweep(grid, out=out, progress=progress)
+    if as_json:
+        summary = _summary(result)
+        print_json({**summary, "out": str(out)} if out is not None else {**summary, "rows": list(result.rows())})
+        return
+    parts: list[Table | str] = [*result.notes, *([_points(result)] if len(grid) <= _SHOWN else []), *_tables(result)]
+    print_tables(*parts, *([f"every point is in {out}"] if out is not None else []))
+
+
+def grid_of(question: Question) -> "SweepGrid":
+    """The grid that the options describe, every one of them a list."""
+    from attenio.catalogue import machine_named, model_named
+    from attenio.planning import SweepGrid
+
+    if question.scale is not None:
+        raise InvalidInput("--scale does not change what is moved; leave it out of a sweep")
+    model = None if question.model is None else model_named(question.model)
+    names = (question.machine or "").split(",") if question.machine is not None else []
+    if not names and question.fast_bytes is None:
+        names = [DEFAULT_MACHINE]
+    return SweepGrid(
+        **_lengths(question),
+        **_heads(question, model),
+        batch=_numbers(question, "batch", (1,)),
+        masks=_texts(question.mask, "dense" if model is None else str(model.mask)),
+        dtypes=_texts(question.dtype, "fp16" if model is None else model.dtype.value),
+        accumulators=_texts(question.accumulator, None),
+        fast_bytes=() if question.fast_bytes is None else sizes(question.fast_bytes, "fast-bytes"),
+        machines=[machine_named(name.strip()) for name in names],
+    )
+
+
+def _lengths(question: Question) -> dict[str, tuple[int, ...]]:
+    n = numbers(question.n if question.n is not None else DEFAULT_LENGTHS, "n")
+    queries, keys = _numbers(question, "queries", ()), _numbers(question, "keys", ())
+    if question.decode:
+        if queries not in ((), (1,)):
+            raise InvalidInput("--decode asks about one query but --queries says otherwise; leave one of them out")
+        queries = (1,)
+    if not queries:
+        # as for one plan: --n gives the queries where --keys gives the keys, and without --n both are the keys
+        return {"n": keys or n} if question.n is None or not keys else {"queries": n, "keys": keys}
+    return {"queries": queries, "keys": keys or n}
+
+
+def _heads(question: Question, model: "Model | None") -> dict[str, Any]:
+    """Heads and widths; those that are equal in a model stay equal when one of them is given."""
+    if model is None:
+        return {
+            "d": _numbers(question, "d", (DEFAULT_D,)),
+            "value_dim": _numbers(question, "value_dim", ()) or (None,),
+            "heads": _numbers(question, "heads", (1,)),
+            "kv_heads": _numbers(question, "kv_heads", ()) or (None,),
+        }
+    shape = model.decode if question.decode else model.prefill
+    value_dim = None if shape.value_dim == shape.d else shape.value_dim
+    kv_heads = None if shape.kv_heads == shape.heads else shape.kv_heads
+    return {
+        "d": _numbers(question, "d", (shape.d,)),
+        "value_dim": _numbers(question, "value_dim", ()) or (value_dim,),
+        "heads": _numbers(question, "heads", (shape.heads,)),
+        "kv_heads": _numbers(question, "kv_heads", ()) or (kv_heads,),
+    }
+
+
+def _numbers(question: Question, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+    text = getattr(question, name)
+    return default if text is None else numbers(text, name)
+
+
+def _texts(text: str | None, default: str | None) -> tuple[Any, ...]:
+    """Names between commas; a comma before a digit belongs to a name, as in ``documents:1024,512``."""
+    return (default,) if text is None else tuple(part.strip() for part in re.split(r",\s*(?=[A-Za-z])", text))
+
+
+def _summary(result: "SweepResult") -> dict[str, Any]:
+    import numpy as np
+
+    columns = result.columns
+    planned = columns["moved_words"] >= 0
+    gaps = columns["gap"][planned & (columns["lower_bound_words"] > 0)]
+    names, counts = np.unique(columns["dataflow"][planned].astype(str), return_counts=True)
+    wins = sorted(zip(names.tolist(), counts.tolist(), strict=True), key=lambda win: -win[1])
+    middle = np.quantile(gaps, (0.0, 0.5, 1.0)).tolist() if gaps.size else (None, None, None)
+    return {
+        "points": len(result),
+        "planned": int(planned.sum()),
+        "best_dataflow": dict(wins),
+        "gap": dict(zip(("least", "median", "largest"), middle, strict=True)),
+        "reasons": dict(Counter(reason for reason in columns["reason"] if reason is not None).most_common()),
+        "notes": list(result.notes),
+    }
+
+
+def _tables(result: "SweepResult") -> "list[Table | str]":
+    summary = _summary(result)
+    wins = plain_table("best dataflow", ("points", "right"))
+    for name, count in summary["best_dataflow"].items():
+        wins.add_row(name, f"{count:,}")
+    lines = [f"{summary['planned']:,} of {summary['points']:,} points have a plan"]
+    gap = summary["gap"]
+    if gap["least"] is not None:
+        span = f"{gap['least']:.4g} to {gap['largest']:.4g}, median {gap['median']:.4g}"
+        lines.append(f"words moved over the largest absolute bound: {span}")
+    reasons = [f"{count:,} without: {reason}" for reason, count in list(summary["reasons"].items())[:5]]
+    return [*([wins] if summary["planned"] else []), *lines, *reasons]
+
+
+def _points(result: "SweepResult") -> "Table":
+    """The points of a small sweep, with the columns that differ between them."""
+    rows = list(result.rows())
+    shown = [name for name in _SHOWN_COLUMNS if len({row[name] for row in rows}) > 1]
+    headers = dict(zip(shown, shown, strict=True))
+    if "keys" in shown and all(row["queries"] == row["keys"] for row in rows):
+        shown.remove("queries")
+        headers["keys"] = "n"
+    results = (("moved (words)", "right"), ("÷ bound", "right"))
+    table = plain_table(*((headers[name], "right") for name in shown), "dataflow", *results)
+    for row in rows:
+        moved = "-" if row["moved_words"] is None else f"{row['moved_words']:,}"
+        gap = "-" if row["gap"] is None else f"{row['gap']:.4g}"
+        values = [f"{row[name]:,}" if isinstance(row[name], int) else str(row[name]) for name in shown]
+        table.add_row(*values, row["dataflow"] or "-", moved, gap)
+    return table

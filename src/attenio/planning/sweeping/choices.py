@@ -1,0 +1,103 @@
+"""Cases with a few options each, of which the one with the least floor is searched first and rules out most others."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.planning.search.columns import column_tiles
+from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
+from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
+
+__all__ = ["best_head_tiles", "best_output_tiles"]
+
+# The words of an option, and what equals are ordered by, for some of the cases.
+Evaluate = Callable[[int, Ints], tuple[Ints, ...]]
+
+
+def best_of_options(floors: Ints, evaluate: Evaluate, width: int) -> list[Ints]:
+    """The least of ``width`` numbers, in lexicographic order, over options with these floors (options x cases)."""
+    best = [np.full(floors.shape[1], NOTHING) for _ in range(width)]
+    first = floors.argmin(axis=0)
+    for promising in (True, False):
+        for option in range(floors.shape[0]):
+            within = (floors[option] <= best[0]) & (floors[option] < NOTHING)
+            cases = np.flatnonzero(within & ((first == option) == promising))
+            if cases.size:
+                _take_least(best, cases, evaluate(option, cases))
+    return best
+
+
+def _take_least(best: list[Ints], cases: Ints, found: tuple[Ints, ...]) -> None:
+    better, equal = np.zeros(len(cases), dtype=np.bool_), np.ones(len(cases), dtype=np.bool_)
+    for known, new in zip(best, found, strict=True):
+        better |= equal & (new < known[cases])
+        equal &= new == known[cases]
+    for known, new in zip(best, found, strict=True):
+        known[cases[better]] = new[better]
+
+
+def best_head_tiles(cases: Cases) -> tuple[Ints, Ints, Ints]:
+    """Words that tiles decide, head tile and query tile of stacked groups; no words where nothing fits."""
+    words, heads, tiles = (np.full(len(cases), NOTHING) for _ in range(3))
+    for group in np.unique(cases.group).tolist():
+        chosen = np.flatnonzero(cases.group == group)
+        best = _best_of_group(cases.take(chosen), group)
+        words[chosen], heads[chosen], tiles[chosen] = best[0], best[2], best[3]
+    return words, heads, tiles
+
+
+def _best_of_group(cases: Cases, group: int) -> list[Ints]:
+    options = column_tiles(group)
+    d, dv, w = cases.d, cases.value_dim, cases.intermediate_words
+
+    def most_positions(heads: int) -> Ints:
+        rows = (cases.fast_words - np.maximum(d, dv)) // (heads * (d + (dv + 4) * w))
+        return np.asarray(np.minimum(rows, cases.rows))
+
+    def forms(count: int, index: Ints) -> RowForms:
+        few = cases.take(index)
+        return RowForms(band=few.band, live=group * few.d, loads=count * (few.d + few.value_dim))
+
+    def evaluate(option: int, index: Ints) -> tuple[Ints, ...]:
+        count, heads = options[option]
+        words, tiles = best_row_tiles(forms(count, index), most_positions(heads)[index])
+        return words, heads * tiles, np.full(len(index), heads), tiles
+
+    everything = np.arange(len(cases))
+    floors = [_floor(forms(count, everything), most_positions(heads)) for count, heads in options]
+    return best_of_options(np.stack(floors), evaluate, 4)
+
+
+def best_output_tiles(cases: Cases, extra: int) -> tuple[Ints, Ints, Ints]:
+    """Words, rows and columns of the best output tile (see ``search.columns``); no words where nothing fits."""
+    words, rows = (np.full(len(cases), NOTHING) for _ in range(2))
+    for width in np.unique(cases.value_dim).tolist():
+        chosen = np.flatnonzero(cases.value_dim == width)
+        words[chosen], rows[chosen] = _best_of_width(cases.take(chosen), width, extra)
+    columns = (cases.fast_words - 1) // (np.minimum(rows, cases.rows) * cases.intermediate_words) - extra
+    return words, rows, np.minimum(columns, cases.value_dim)
+
+
+def _best_of_width(cases: Cases, width: int, extra: int) -> list[Ints]:
+    options = column_tiles(width)
+    w = cases.intermediate_words
+    forms = RowForms(band=cases.band, live=0 * cases.rows, loads=cases.value_dim)
+
+    def most_rows(columns: int) -> Ints:
+        return np.asarray(np.minimum((cases.fast_words - 1) // ((columns + extra) * w), cases.rows))
+
+    def evaluate(option: int, index: Ints) -> tuple[Ints, ...]:
+        reads, columns = options[option]
+        words, rows = best_row_tiles(forms.take(index), most_rows(columns)[index])
+        return words + reads * (cases.band.scores * w)[index], rows
+
+    floors = [
+        np.where(most_rows(columns) >= 1, reads * cases.band.scores * w, 0) + _floor(forms, most_rows(columns))
+        for reads, columns in options
+    ]
+    return best_of_options(np.stack(floors), evaluate, 2)
+
+
+def _floor(forms: RowForms, most: Ints) -> NDArray[np.int64]:
+    return np.where(most >= 1, forms.floor(np.maximum(most, 1)), NOTHING)

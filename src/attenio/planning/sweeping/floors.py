@@ -1,0 +1,141 @@
+"""Floors of ``search.floors`` for many cases at once: the rows of each that can still stay within given words."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.patterns import Band
+from attenio.patterns.sums import ceil_div
+from attenio.planning.sweeping.cases import Ints, spread, take_band
+
+__all__ = ["RectangleForms", "balanced_rows", "range_worth_trying", "ranges_worth_trying"]
+
+_ROUNDS = 4
+_ROOT_SLACK = 1e-7
+_SLACK = 1e-12
+# Ranges up to this length are not cut further, others into this many parts.
+_SHORT = 64
+_PARTS = 8
+_CUTS = 6
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RectangleForms:
+    """Words of every case as a function of its tile, and the room for it (see ``RectangleWords`` and ``Room``).
+
+    Tiles of more words than ``limit`` do not count.
+    """
+
+    band: Band
+    met: Ints
+    loads: Ints
+    kept: Ints
+    words: Ints
+    per_score: Ints
+    per_row: Ints
+    limit: Ints
+
+    def take(self, index: Ints) -> "RectangleForms":
+        """Some of the cases."""
+        return RectangleForms(
+            band=take_band(self.band, index),
+            met=self.met[index],
+            loads=self.loads[index],
+            kept=self.kept[index],
+            words=self.words[index],
+            per_score=self.per_score[index],
+            per_row=self.per_row[index],
+            limit=self.limit[index],
+        )
+
+    def keys_beside(self, rows: Ints) -> Ints:
+        """The largest key tile that fits beside these rows."""
+        return np.asarray(np.minimum((self.words - rows * self.per_row) // (rows * self.per_score), self.band.keys))
+
+    def moved(self, rows: Ints) -> Ints:
+        """Words with these rows and as many keys as fit."""
+        met = self.met * self.band.tile_rows(rows, self.keys_beside(rows))
+        return np.asarray(met + self.loads * self.band.key_loads(rows) - self.kept * self.band.live_rows(rows))
+
+    def floor(self, rows: Ints) -> Ints:
+        """Numbers that the words with these rows do not go below."""
+        loads = self.band.key_loads(rows)
+        met = self.met * self.band.tile_rows_floor(rows, self.keys_beside(rows), loads)
+        return np.asarray(met + self.loads * loads - self.kept * self.band.live_rows(rows))
+
+
+def balanced_rows(forms: RectangleForms) -> Floats:
+    """The real number of rows at which met/b + loads/a is least."""
+    ratio = np.sqrt(forms.loads / (forms.words * 1.0 * forms.met * forms.per_score))
+    return np.asarray(forms.words * ratio / (1 + forms.per_row * ratio))
+
+
+def range_worth_trying(forms: RectangleForms, words: Ints, least: Ints, most: Ints) -> tuple[Ints, Ints]:
+    """As in ``search.floors``: limits outside of which the convex floor exceeds the words."""
+    band = forms.band
+    for _ in range(_ROUNDS):
+        covered = _least_covered(band, least, most)
+        for constant, area, lost in band.key_load_floors:
+            spare = words + forms.kept * 1.0 * band.rows - forms.loads * 1.0 * (constant - lost * most)
+            squared = forms.met * covered * forms.per_score + spare * forms.per_row
+            linear = -forms.loads * 1.0 * area * forms.per_row - spare * forms.words
+            fixed = forms.loads * 1.0 * area * forms.words
+            within = np.maximum(linear * linear - 4 * squared * fixed, 0.0)
+            top = (np.sqrt(within) - linear * (1 + _ROOT_SLACK)) / (2 * np.maximum(squared, 1e-300))
+            sound = (squared > 0) & (linear < 0)
+            low = np.floor(fixed / np.where(sound, squared * top, 1.0) * (1 - _ROOT_SLACK)) - 1
+            high = np.minimum(np.floor(top * (1 + _ROOT_SLACK)) + 2, most)
+            least = np.where(sound, np.maximum(least, low), least).astype(np.int64)
+            most = np.where(sound, high, most).astype(np.int64)
+    return least, most
+
+
+def ranges_worth_trying(forms: RectangleForms, words: Ints, least: Ints, most: Ints) -> tuple[Ints, Ints, Ints]:
+    """The parts of every case's range in which floors stay within the words: owner, first and last rows."""
+    owner = np.flatnonzero(least <= most)
+    first, last = least[owner], most[owner]
+    for _ in range(_CUTS):
+        long = last - first >= _SHORT
+        if not long.any():
+            break
+        owner, first, last = _cut(owner, first, last, np.where(long, _PARTS, 1))
+        floors = _interval_floors(forms.take(owner), first, last)
+        keep = floors * (1 - _SLACK) <= words[owner]
+        owner, first, last = owner[keep], first[keep], last[keep]
+    return owner, first, last
+
+
+def _cut(owner: Ints, first: Ints, last: Ints, parts: Ints) -> tuple[Ints, Ints, Ints]:
+    """Ranges cut into parts, longer ones towards the end: where rows are many, a few more matter less."""
+    place, number = spread(parts)
+    whole = (last + 1)[place] / first[place]
+    edges = first[place] * whole ** (number / parts[place]), first[place] * whole ** ((number + 1) / parts[place])
+    start = np.where(number == 0, first[place], np.ceil(edges[0]).astype(np.int64))
+    stop = np.where(number == parts[place] - 1, last[place], np.ceil(edges[1]).astype(np.int64) - 1)
+    full = start <= stop
+    return owner[place][full], start[full], stop[full]
+
+
+def _interval_floors(forms: RectangleForms, least: Ints, most: Ints) -> Floats:
+    """For each range of rows a number that no tile in it goes below."""
+    band, keys = forms.band, forms.keys_beside(least)
+    loads = band.touched_keys * 1.0
+    for constant, area, lost in band.key_load_floors:
+        loads = np.maximum(loads, constant + area / most - lost * most)
+    alike = np.maximum(band.level_rows - 2 * most, 0) * ceil_div(least + band.left + band.right, keys)
+    met = np.maximum(np.maximum(_least_covered(band, least, most) / keys, band.touched_rows), alike)
+    carried = np.maximum(forms.met * met - forms.kept * band.rows, (forms.met - forms.kept) * band.touched_rows)
+    return np.asarray(forms.loads * loads + carried)
+
+
+def _least_covered(band: Band, least: Ints, most: Ints) -> Floats:
+    """Scores that tiles of ``least`` to ``most`` rows cover, at least."""
+    ends, starts = band.moving_ends
+    lengths, stretches = ends + starts, (ends > 0) * 1 + (starts > 0) * 1
+    extra = np.minimum(*((rows - 1.0) * (lengths - 2.0 * rows * stretches) for rows in (least, most)))
+    tiles = ceil_div(band.rows, np.maximum(least, 1)) + 1
+    moves = np.maximum(lengths // 2 - tiles, 0) * 1.0
+    return np.asarray(np.maximum(band.scores + np.maximum(extra, 0.0) / 2, moves * moves / tiles))

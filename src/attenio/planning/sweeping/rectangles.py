@@ -1,0 +1,127 @@
+"""The search of ``search.rectangles`` for many cases at once: the same floors, the same answer."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.patterns.sums import ceil_div
+from attenio.planning.search.floors import RectangleWords
+from attenio.planning.search.rectangles import best_rectangle
+from attenio.planning.search.room import Room
+from attenio.planning.sweeping.cases import NOTHING, Ints, batches, single, spread
+from attenio.planning.sweeping.floors import RectangleForms, balanced_rows, range_worth_trying, ranges_worth_trying
+from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
+
+__all__ = ["best_rectangles"]
+
+_AT_ONCE = 2**18
+# A case with more rows to try than this is searched by itself.
+_TOO_MANY = 2**11
+
+
+def best_rectangles(forms: RectangleForms) -> tuple[Ints, Ints]:
+    """Fewest words and fewest rows for every case, in all of which a row and a key must fit.
+
+    No words where all tiles exceed the limit.
+    """
+    band = forms.band
+    most = np.minimum(band.rows, forms.words // (forms.per_row + forms.per_score))
+    single_run = np.minimum(_single_run_rows(forms), most)
+    words, rows = forms.limit.copy(), np.full(len(most), NOTHING)
+    short = np.flatnonzero(single_run >= 1)
+    if short.size:
+        few = forms.take(short)
+        rows_only = RowForms(band=few.band, live=few.met - few.kept, loads=few.loads)
+        moved, tiles = best_row_tiles(rows_only, single_run[short])
+        within = moved <= words[short]
+        words[short[within]], rows[short[within]] = moved[within], tiles[within]
+    left = np.flatnonzero(single_run < most)
+    if left.size:
+        found = _search(forms.take(left), single_run[left] + 1, most[left], (words[left], rows[left]))
+        words[left], rows[left] = found
+    return np.where(rows == NOTHING, NOTHING, words), rows
+
+
+def _single_run_rows(forms: RectangleForms) -> Ints:
+    """As in ``search.rectangles``: the most rows beside which all keys that they need fit."""
+    band, more_keys = forms.band, forms.band.left + forms.band.right
+    fits = forms.words // (forms.per_row + band.keys * forms.per_score)
+    linear = more_keys * forms.per_score + forms.per_row
+    guess = (np.sqrt(linear * 1.0 * linear + 4.0 * forms.per_score * forms.words) - linear) / (2.0 * forms.per_score)
+    rows = np.maximum(guess.astype(np.int64) - 1, 0)
+    for _ in range(3):  # the root is rounded: step up to the last one that fits
+        more = rows + 1
+        rows = np.where(more * ((more + more_keys) * forms.per_score + forms.per_row) <= forms.words, more, rows)
+    return np.asarray(np.where(more_keys < band.keys, np.maximum(fits, rows), fits))
+
+
+def _search(forms: RectangleForms, least: Ints, most: Ints, best: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+    words, rows = best
+    guess = np.clip(np.round(balanced_rows(forms)).astype(np.int64), least, most)
+    even = np.maximum(ceil_div(forms.band.rows, ceil_div(forms.band.rows, guess)), least)
+    for tried in (guess, even):
+        moved = forms.moved(tried)
+        better = (moved < words) | ((moved == words) & (tried < rows))
+        words, rows = np.where(better, moved, words), np.where(better, tried, rows)
+    least, most = range_worth_trying(forms, words, least, most)
+    owner, first, last = ranges_worth_trying(forms, words, least, most)
+    counts, collapsed = last - first + 1, np.zeros(len(owner), dtype=np.bool_)
+    # Dense: only how many query tiles there are matters, and fewer rows leave more room for keys.
+    height = forms.band.rows[owner]
+    fewest = ceil_div(height, last)
+    tiles = ceil_div(height, first) - fewest + 1
+    collapsed = forms.band.is_dense[owner] & (tiles < counts)
+    counts = np.where(collapsed, tiles, counts)
+    counts[_alone(forms, owner, counts, (words, rows))] = 0
+    chosen = np.flatnonzero(counts)
+    for part in batches(counts[chosen], _AT_ONCE):
+        some = chosen[part]
+        place, number = spread(counts[some])
+        place = some[place]
+        tried = np.where(collapsed[place], ceil_div(height[place], fewest[place] + number), first[place] + number)
+        tried = np.clip(tried, first[place], last[place])
+        words, rows = _best_of(forms, owner[place], tried, (words, rows))
+    return words, rows
+
+
+def _alone(forms: RectangleForms, owner: Ints, counts: Ints, best: tuple[Ints, Ints]) -> NDArray[np.bool_]:
+    """Search the cases with too many rows to try one by one; returns which ranges are theirs."""
+    words, rows = best
+    total = np.bincount(owner, weights=counts, minlength=len(words))
+    for index in np.flatnonzero(total > _TOO_MANY).tolist():
+        words[index], rows[index] = _best_alone(forms, index, (int(words[index]), int(rows[index])))
+    return np.asarray(total[owner] > _TOO_MANY)
+
+
+def _best_of(forms: RectangleForms, owner: Ints, tried: Ints, best: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+    """The best of the rows tried for their owners: those that floors leave, the most promising of each first."""
+    words, rows = best
+    items = forms.take(owner)
+    floors = items.floor(tried)
+    starts = np.flatnonzero(np.diff(owner, prepend=-1))
+    least = np.minimum.reduceat(floors, starts)
+    promising = floors == np.repeat(least, np.diff(starts, append=len(owner)))
+    for chosen in (promising, ~promising):
+        good = np.flatnonzero(chosen & (floors <= words[owner]))
+        if good.size:
+            words, rows = _take_best(items.take(good).moved(tried[good]), tried[good], owner[good], (words, rows))
+    return words, rows
+
+
+def _take_best(moved: Ints, tried: Ints, owner: Ints, best: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+    words, rows = best[0].copy(), best[1].copy()
+    starts = np.flatnonzero(np.diff(owner, prepend=-1))
+    lengths = np.diff(starts, append=len(owner))
+    fewest = np.minimum.reduceat(moved, starts)
+    smallest = np.minimum.reduceat(np.where(moved == np.repeat(fewest, lengths), tried, NOTHING), starts)
+    who = owner[starts]
+    better = (fewest < words[who]) | ((fewest == words[who]) & (smallest < rows[who]))
+    words[who[better]], rows[who[better]] = fewest[better], smallest[better]
+    return words, rows
+
+
+def _best_alone(forms: RectangleForms, index: int, known: tuple[int, int]) -> tuple[int, int]:
+    met, loads, kept = (int(values[index]) for values in (forms.met, forms.loads, forms.kept))
+    form = RectangleWords(problems=single(forms.band, index), met=met, loads=loads, kept=kept)
+    words, per_score, per_row = (int(values[index]) for values in (forms.words, forms.per_score, forms.per_row))
+    best = best_rectangle(form, (Room(words=words, per_score=per_score, per_row=per_row),), known[0])
+    return known if best is None else (best.words, best.rows)

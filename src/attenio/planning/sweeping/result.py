@@ -1,0 +1,90 @@
+"""What a sweep finds: one array a column, one element a point."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.planning.plan import Dataflow
+from attenio.planning.sweeping.cases import Ints
+from attenio.planning.sweeping.grid import SweepGrid
+from attenio.planning.sweeping.points import Points
+from attenio.planning.sweeping.solve import ABSENT, DATAFLOWS, TILE_NAMES
+
+__all__ = ["PLAN_COLUMNS", "PlannedPoints", "SweepResult"]
+
+PLAN_COLUMNS = ("dataflow", *TILE_NAMES, "moved_words", "peak_words", "lower_bound_words")
+
+
+@dataclass(frozen=True)
+class PlannedPoints:
+    """Plans of consecutive points in numbers: ABSENT where there is none, and then the reason by its position."""
+
+    numbers: dict[str, Ints]
+    reason: Ints
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """The best plan at every point of a grid, in the grid's order, with the largest absolute bound beside it."""
+
+    grid: SweepGrid
+    parts: tuple[PlannedPoints, ...]
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.grid)
+
+    @cached_property
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Every column: inputs, dataflow, tiles, words, gap, and the reason where there is no plan.
+
+        Numbers that a point does not have are -1, texts are None, and gaps are NaN.
+        """
+        points = Points(self.grid, 0, len(self.grid))
+        found = {name: np.concatenate([part.numbers[name] for part in self.parts]) for name in PLAN_COLUMNS}
+        # Two more names at the end, so that ABSENT finds None there.
+        names = np.array([*(dataflow.value for dataflow in DATAFLOWS), None], dtype=object)
+        columns: dict[str, NDArray[Any]] = dict(points.columns)
+        memory = columns.pop("fast_words")
+        for axis, name in (("masks", "mask"), ("dtypes", "dtype"), ("accumulators", "accumulator")):
+            columns[name] = self._texts(axis, points.positions[axis])
+        columns["machine"] = self._texts("machines", points.positions["machines"])
+        columns["fast_words"] = memory
+        columns["dataflow"] = names[found.pop("dataflow")]
+        columns |= found
+        moved, floor = found["moved_words"], found["lower_bound_words"]
+        columns["gap"] = np.where(moved < 0, np.nan, moved / np.maximum(floor, 1))
+        columns["reason"] = np.concatenate([np.array([*p.reasons, None], dtype=object)[p.reason] for p in self.parts])
+        return columns
+
+    def _texts(self, axis: str, positions: Ints) -> NDArray[Any]:
+        def text(value: Any) -> str | None:
+            return None if value is None else str(getattr(value, "value", getattr(value, "name", value)))
+
+        return np.array([text(value) for value in self.grid.axes[axis]], dtype=object)[positions]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The points one by one, with None for what a point does not have."""
+        names = list(self.columns)
+        for start in range(0, len(self), 2**14):
+            lists = [_with_none(self.columns[name][start : start + 2**14]) for name in names]
+            for values in zip(*lists, strict=True):
+                yield dict(zip(names, values, strict=True))
+
+    def dataflow(self, point: int) -> Dataflow | None:
+        """The dataflow that is best at a point, or None."""
+        name = self.columns["dataflow"][point]
+        return None if name is None else Dataflow(name)
+
+
+def _with_none(values: NDArray[Any]) -> list[Any]:
+    if values.dtype.kind == "f":
+        return [None if np.isnan(value) else value for value in values.tolist()]
+    if values.dtype.kind == "i":
+        return [None if value == ABSENT else value for value in values.tolist()]
+    return list(values.tolist())

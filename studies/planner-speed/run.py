@@ -1,0 +1,114 @@
+"""How long does one plan take, does it grow with n, and how long do a million points take?
+
+    .venv/bin/python studies/planner-speed/run.py
+
+writes results.json beside this file: every sample, and what made it.
+"""
+
+import json
+import os
+import platform
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import product
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from attenio.files import write_atomically
+from attenio.measurement.provenance import provenance
+from attenio.planning import SweepGrid, best_plan_for, sweep
+from attenio.workload import Workload
+
+HERE = Path(__file__).parent
+SEED = 0  # nothing is drawn at random; said so that nobody has to wonder
+
+LENGTHS = [2**k for k in range(10, 31, 2)]
+WIDTHS = [64, 128, 256]
+FAST_BYTES = [64 * 2**10, 512 * 2**10, 50 * 2**20]
+WORKLOADS = {
+    "dense": {"mask": "dense"},
+    "causal": {"mask": "causal"},
+    "window": {"mask": "window:1024"},
+    "causal, 8 heads a KV head": {"mask": "causal", "heads": 64, "kv_heads": 8},
+}
+REPEATS = 15
+
+
+def samples_us(fast_bytes: int, **shape: object) -> list[float]:
+    """Times of plans that share nothing but the code: a new workload for each."""
+    times = []
+    for _ in range(REPEATS + 2):
+        workload = Workload(**shape)  # type: ignore[arg-type]
+        start = time.perf_counter()
+        best_plan_for(workload, fast_bytes // workload.dtype.bytes)
+        times.append(round((time.perf_counter() - start) * 1e6, 1))
+    return times[2:]
+
+
+def plan_times() -> Iterator[dict[str, object]]:
+    for (name, kind), d, fast_bytes, n in product(WORKLOADS.items(), WIDTHS, FAST_BYTES, LENGTHS):
+        samples = samples_us(fast_bytes, n=n, d=d, **kind)
+        yield {"workload": name, "n": n, "d": d, "fast_bytes": fast_bytes, "samples_us": samples}
+
+
+def steps(first: int, last: int, count: int) -> list[int]:
+    return sorted({round(value) for value in np.geomspace(first, last, count)})
+
+
+def grids() -> dict[str, SweepGrid]:
+    masks = ["dense", "causal", "window:1024"]
+    return {
+        "no two points alike": SweepGrid(
+            n=steps(2**10, 2**20, 112), d=[64, 80, 96, 128, 192, 256], masks=masks, fast_bytes=steps(2**16, 2**26, 500)
+        ),
+        "small memories, no two points alike": SweepGrid(
+            n=steps(2**10, 2**20, 112), d=[64, 80, 96, 128, 192, 256], masks=masks, fast_bytes=steps(2**11, 2**17, 500)
+        ),
+        "models: heads and batches": SweepGrid(
+            n=steps(2**10, 2**20, 41),
+            d=[64, 128, 256],
+            heads=[16, 32, 64, 128],
+            kv_heads=[1, 8, None],
+            batch=[1, 2, 4, 8, 16, 32],
+            masks=masks,
+            fast_bytes=steps(2**16, 2**26, 38),
+        ),
+    }
+
+
+def sweep_times() -> Iterator[dict[str, object]]:
+    for name, grid in grids().items():
+        seconds = []
+        for _ in range(3):
+            start = time.perf_counter()
+            sweep(grid)
+            seconds.append(round(time.perf_counter() - start, 3))
+        yield {"grid": name, "points": len(grid), "seconds": seconds}
+
+
+def main() -> None:
+    plans, sweeps = list(plan_times()), list(sweep_times())
+    made_by = {
+        **asdict(provenance()),
+        "seed": SEED,
+        "platform": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "cpus": os.cpu_count(),
+    }
+    results = {"provenance": made_by, "plans": plans, "sweeps": sweeps}
+    write_atomically(HERE / "results.json", json.dumps(results, indent=1) + "\n")
+    for name in WORKLOADS:
+        print(f"{name}: median and worst median over d and memory, in µs")
+        for n in LENGTHS:
+            medians = [median(row["samples_us"]) for row in plans if (row["workload"], row["n"]) == (name, n)]
+            print(f"  n=2^{n.bit_length() - 1:<3} {median(medians):8.0f} {max(medians):8.0f}")
+    for row in sweeps:
+        print(f"{row['grid']}: {row['points']:,} points in {row['seconds']} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+import csv
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from attenio.errors import InvalidInput, MissingExtra
+from attenio.planning import SweepGrid, sweep
+from attenio.planning.sweeping import run
+
+GRID = SweepGrid(n=[8, 64, 200], d=[4, 16], masks=["dense", "causal"], heads=[4], kv_heads=[1, 3], fast_bytes=[4, 600])
+OTHER = SweepGrid(n=[8, 64, 200], d=[4, 16], masks=["dense", "causal"], heads=[4], kv_heads=[1, 3], fast_bytes=[4, 700])
+
+
+@pytest.fixture(autouse=True)
+def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attenio.planning.sweeping.run._CHUNK", 5)
+
+
+class Stopped(Exception):
+    pass
+
+
+def stop_after(points: int):
+    def progress(done: int, total: int) -> None:
+        if done >= points:
+            raise Stopped
+
+    return progress
+
+
+@pytest.mark.parametrize("name", ["out.json", "out.jsonl", "out.csv", "out.parquet"])
+def test_files_hold_every_row_and_leave_nothing_else_behind(tmp_path: Path, name: str) -> None:
+    rows = list(sweep(GRID, out=tmp_path / name).rows())
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    text = "" if name.endswith("parquet") else (tmp_path / name).read_text(encoding="utf-8")
+    match name.partition(".")[2]:
+        case "json":
+            found = json.loads(text)
+        case "jsonl":
+            found = [json.loads(line) for line in text.splitlines()]
+        case "csv":
+            found = list(csv.DictReader(text.splitlines()))
+            rows = [{key: "" if value is None else str(value) for key, value in row.items()} for row in rows]
+        case _:
+            parquet = pytest.importorskip("pyarrow.parquet")
+            found = parquet.read_table(tmp_path / name).to_pylist()
+    assert found == rows
+
+
+def test_a_stopped_sweep_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out.csv"
+    with pytest.raises(Stopped):
+        sweep(GRID, out=out, progress=stop_after(14))
+    assert not out.exists()
+    planned: list[int] = []
+    plan_points = run.plan_points
+    monkeypatch.setattr(run, "plan_points", lambda points: planned.append(points.start) or plan_points(points))
+    result = sweep(GRID, out=out)
+    assert planned == list(range(15, len(GRID), 5))
+    assert result.notes == (f"{tmp_path / 'out.csv.parts'} has 3 finished chunks of this sweep; going on from there",)
+    assert list(result.rows()) == list(sweep(GRID).rows())
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+
+
+def test_chunks_of_another_grid_are_not_used(tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    with pytest.raises(Stopped):
+        sweep(GRID, out=out, progress=stop_after(14))
+    result = sweep(OTHER, out=out)
+    assert result.notes == (f"{tmp_path / 'out.csv.parts'} belongs to another sweep; starting afresh",)
+    assert list(result.rows()) == list(sweep(OTHER).rows())
+
+
+def test_damaged_chunks_are_planned_again(tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    with pytest.raises(Stopped):
+        sweep(GRID, out=out, progress=stop_after(14))
+    (tmp_path / "out.csv.parts" / "000001.npz").write_bytes(b"PK not an archive")
+    (tmp_path / "out.csv.parts" / "000002.npz").write_bytes(b"")
+    assert list(sweep(GRID, out=out).rows()) == list(sweep(GRID).rows())
+
+
+def test_an_old_output_stays_until_the_new_one_is_complete(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    out.write_text("old")
+    with pytest.raises(Stopped):
+        sweep(GRID, out=out, progress=stop_after(20))
+    assert out.read_text() == "old"
+    sweep(GRID, out=out)
+    assert len(json.loads(out.read_text())) == len(GRID)
+
+
+def test_outputs_that_cannot_be_written_are_refused_before_the_work(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"ends in \.txt; use \.parquet, \.csv, \.json or \.jsonl"):
+        sweep(GRID, out=tmp_path / "out.txt", progress=stop_after(0))
+    with pytest.raises(InvalidInput, match=r"folder .*missing does not exist; create it first"):
+        sweep(GRID, out=tmp_path / "missing" / "out.csv", progress=stop_after(0))
+
+
+def test_parquet_without_its_extra_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(MissingExtra, match=r"writing Parquet needs the 'parquet' extra"):
+        sweep(GRID, out=tmp_path / "out.parquet")

@@ -1,0 +1,113 @@
+"""Plans in arrays against plans one by one: the same dataflow, tiles, words and peak, ties included."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attenio.errors import DoesNotFit
+from attenio.masks import Causal, Dense, Mask, SlidingWindow
+from attenio.planning import Plan, best_plan_for
+from attenio.planning.sweeping.cases import NOTHING, Cases, batches, spread
+from attenio.planning.sweeping.solve import ABSENT, DATAFLOWS, TILE_NAMES, Solution, solve
+from attenio.workload import Workload
+
+LAWS = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+@st.composite
+def questions(draw: st.DrawFn, longest: int, widest: int, most_words: int) -> tuple[Workload, int]:
+    queries = draw(st.integers(1, longest))
+    keys = draw(st.just(queries) | st.integers(1, longest))
+    width = draw(st.integers(1, keys))
+    both = SlidingWindow(width=width, causal=False)
+    mask: Mask = draw(st.sampled_from([Dense(), Causal(), SlidingWindow(width=width), both]))
+    workload = Workload(
+        queries=queries,
+        keys=keys,
+        d=draw(st.integers(1, widest)),
+        value_dim=draw(st.integers(1, widest)),
+        heads=draw(st.sampled_from([1, 2, 3, 8])),
+        kv_heads=1,
+        mask=mask,
+        accumulator=draw(st.sampled_from([None, "fp32"])),
+    )
+    return workload, draw(st.integers(1, most_words))
+
+
+def cases_of(asked: list[tuple[Workload, int]]) -> Cases:
+    patterns = [workload.separate_patterns[0][0] for workload, _ in asked]
+
+    def array(values: list[int]) -> np.ndarray:
+        return np.array(values, dtype=np.int64)
+
+    return Cases(
+        rows=array([w.queries for w, _ in asked]),
+        keys=array([w.keys for w, _ in asked]),
+        left=array([p.left for p in patterns]),
+        right=array([p.right for p in patterns]),
+        d=array([w.d for w, _ in asked]),
+        value_dim=array([w.value_dim for w, _ in asked]),
+        group=array([w.group for w, _ in asked]),
+        intermediate_words=array([w.accumulator_words for w, _ in asked]),
+        fast_words=array([words for _, words in asked]),
+    )
+
+
+def plan_of(solution: Solution, case: int) -> tuple[object, ...]:
+    tiles = {name: int(sizes[case]) for name, sizes in solution.tiles.items() if sizes[case] != ABSENT}
+    return DATAFLOWS[solution.dataflow[case]], tiles, int(solution.words[case]), int(solution.peak[case])
+
+
+def best_or_none(workload: Workload, fast_words: int) -> Plan | None:
+    try:
+        return best_plan_for(workload, fast_words)
+    except DoesNotFit:
+        return None
+
+
+def check(asked: list[tuple[Workload, int]]) -> None:
+    handed_back = []
+    solution = solve(cases_of(asked), lambda case, best: handed_back.append(case))
+    for case, (workload, fast_words) in enumerate(asked):
+        plan = best_or_none(workload, fast_words)
+        if case in handed_back:
+            continue
+        assert plan is not None
+        assert plan_of(solution, case) == (plan.dataflow, dict(plan.tiles), plan.moved_words, plan.peak_words)
+
+
+@LAWS
+@given(asked=st.lists(questions(longest=30, widest=9, most_words=700), min_size=1, max_size=12))
+def test_small_cases_in_arrays_have_the_plan_they_have_alone(asked: list[tuple[Workload, int]]) -> None:
+    check(asked)
+
+
+@LAWS
+@given(asked=st.lists(questions(longest=3000, widest=96, most_words=60_000), min_size=1, max_size=12))
+def test_large_cases_in_arrays_have_the_plan_they_have_alone(asked: list[tuple[Workload, int]]) -> None:
+    check(asked)
+
+
+def test_cases_too_large_for_64_bits_and_cases_that_do_not_fit_are_handed_back() -> None:
+    asked = [
+        (Workload(n=2**30, d=1024, heads=64, kv_heads=1), 10**6),
+        (Workload(n=1024, d=64), 2),
+        (Workload(n=1024, d=64), 10**4),
+    ]
+    handed_back = []
+    solution = solve(cases_of(asked), lambda case, best: handed_back.append(case))
+    assert handed_back == [0, 1]
+    assert solution.words[0] == solution.words[1] == NOTHING
+    assert solution.words[2] == best_plan_for(*asked[2]).moved_words
+    assert set(solution.tiles) == set(TILE_NAMES)
+
+
+@LAWS
+@given(counts=st.lists(st.integers(0, 9), min_size=1, max_size=9), most=st.integers(1, 12))
+def test_spread_and_batches_visit_every_item_once_in_order(counts: list[int], most: int) -> None:
+    owner, number = spread(np.array(counts))
+    assert list(zip(owner, number, strict=True)) == [(k, i) for k, count in enumerate(counts) for i in range(count)]
+    parts = list(batches(np.array(counts), most))
+    assert [k for part in parts for k in range(part.start, part.stop)] == list(range(len(counts)))
+    for part in parts:
+        assert sum(counts[part]) <= most or part.stop - part.start == 1 or sum(counts[part]) == counts[part.start]
