@@ -6,7 +6,7 @@
 >>> plan.moved_words
 1140850688
 
-The names below are in the order data flows through them. Importing them needs NumPy only.
+Importing this needs NumPy only.
 """
 
 from attenio.bounds import LowerBound, Strength, lower_bounds
