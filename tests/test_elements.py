@@ -54,3 +54,8 @@ def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
 
 def test_overflow_to_infinity_is_quiet_in_half_precision() -> None:
     np.testing.assert_array_equal(ElementType.FP16.rounded(np.array([1e6, -1e6])), [np.inf, -np.inf])
+
+
+def test_fp8_saturates_where_it_has_no_infinity():
+    rounded = ElementType.FP8.rounded(np.array([500.0, -1e30, np.inf, 448.0]))
+    assert rounded.tolist() == [448.0, -448.0, 448.0, 448.0]

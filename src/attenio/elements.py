@@ -48,5 +48,8 @@ class ElementType(Enum):
             import ml_dtypes
         except ImportError:
             raise AttenioError(f"rounding to {self.value} needs the package ml_dtypes: pip install ml_dtypes") from None
-        narrow = ml_dtypes.bfloat16 if self is ElementType.BF16 else ml_dtypes.float8_e4m3fn
-        return single.astype(narrow).astype(np.float32)
+        if self is ElementType.BF16:
+            return single.astype(ml_dtypes.bfloat16).astype(np.float32)
+        # E4M3 has no infinity: what is too large becomes the largest number, as fp8 hardware does, and not NaN
+        most = np.float32(ml_dtypes.finfo(ml_dtypes.float8_e4m3fn).max)
+        return np.clip(single, -most, most).astype(ml_dtypes.float8_e4m3fn).astype(np.float32)

@@ -11,7 +11,7 @@ from attenio.planning import best_plan, best_plan_for, candidates, candidates_fo
 from attenio.planning.best import Candidate
 from attenio.planning.costs.cost import cost, problems_of
 from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
-from attenio.planning.search.dataflow import CONTENDERS
+from attenio.planning.search.dataflow import CONTENDERS, best_tiles
 from attenio.workload import Workload
 
 from .strategies import all_tiles, workloads
@@ -184,3 +184,12 @@ def test_doubling_the_memory_halves_the_leading_term() -> None:
     words = [best_plan_for(workload, 2**k).moved_words - 2 * 2**20 * 64 for k in range(16, 22)]
     for large, small in pairwise(words):
         assert 1.9 < large / small < 2.1
+
+
+@MANY
+@given(workload=workloads(longest=30, widest=6), fast_words=st.integers(3, 600))
+def test_a_search_finds_the_words_that_its_tiles_cost(workload: Workload, fast_words: int) -> None:
+    for dataflow in Dataflow:
+        found = best_tiles(problems_of(workload, dataflow), dataflow, fast_words)
+        if found is not None:
+            assert found.moved_words == cost(workload, dataflow, found.tiles).moved_words

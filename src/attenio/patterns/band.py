@@ -138,6 +138,8 @@ class Band:
         begin = (ceil_div(self.rows, query_tile) - 1) * query_tile
         missing = query_tile - (self.rows - begin)
         covered = query_tile * key_loads - missing * self.widths(begin, self.rows)
+        if not np.any(self.level_rows):
+            return ceil_div(covered, key_tile)
         last = smaller(begin, self.keys - self.shift - self.right)
         alike = larger(last // query_tile - ceil_div(larger(self.left - self.shift, 0), query_tile), 0)
         width = query_tile + self.left + self.right

@@ -6,7 +6,7 @@ from attenio.errors import DoesNotFit
 from attenio.machine import Machine
 from attenio.masks import SharedPrefix
 from attenio.planning.costs.cost import closed_form, cost, problems_of, tile_names
-from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
+from attenio.planning.plan import Dataflow, MovingTiles, Plan, TileRule, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.published import has_published_rule, published_tiles
 from attenio.planning.search.dataflow import CONTENDERS, best_tiles, contender
@@ -30,11 +30,15 @@ _ROUNDING = 1 - 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A dataflow with tiles by some rule: its plan, or the reason why there is none."""
+    """A dataflow with tiles by some rule: its plan, or the reason why there is none.
+
+    ``tiles`` are those of the plan; a published rule may also prescribe tiles that do not fit.
+    """
 
     dataflow: Dataflow
     rule: TileRule
     plan: Plan | None
+    tiles: Tiles | None
     reason: str | None = None
 
 
@@ -55,10 +59,11 @@ def best_plan_for(workload: Workload, fast_words: int, *, dataflow: Dataflow | s
     if dataflow is None:
         return _best_of_all(workload, fast_words)
     chosen = Dataflow.named(dataflow)
-    tiles = best_tiles(problems_of(workload, chosen), chosen, fast_words)
-    if tiles is None:
+    problems = problems_of(workload, chosen)
+    found = best_tiles(problems, chosen, fast_words)
+    if found is None:
         raise DoesNotFit(_why_not(workload, chosen, fast_words))
-    return _plan(workload, fast_words, chosen, tiles)
+    return _plan(workload, fast_words, chosen, found.tiles, problems=problems)
 
 
 def plan_with(workload: Workload, machine: Machine, dataflow: Dataflow | str, tiles: Tiles) -> Plan:
@@ -95,16 +100,17 @@ def candidates_for(workload: Workload, fast_words: int, *, units: int = 1) -> tu
             continue
         try:
             plan = best_plan_for(workload, fast_words, dataflow=dataflow)
-            found.append(Candidate(dataflow=dataflow, rule=TileRule.BEST, plan=plan))
+            found.append(Candidate(dataflow=dataflow, rule=TileRule.BEST, plan=plan, tiles=plan.tiles))
         except DoesNotFit as problem:
-            found.append(Candidate(dataflow=dataflow, rule=TileRule.BEST, plan=None, reason=str(problem)))
+            reason = str(problem)
+            found.append(Candidate(dataflow=dataflow, rule=TileRule.BEST, plan=None, tiles=None, reason=reason))
         if has_published_rule(dataflow):
             found.append(_published(workload, fast_words, dataflow, units))
     return tuple(found)
 
 
 def _best_of_all(workload: Workload, fast_words: int) -> Plan:
-    best: Plan | None = None
+    best: tuple[MovingTiles, Dataflow, Problems] | None = None
     separate = Problems.separate(workload)
     for dataflow in CONTENDERS:
         if not _applies(workload, dataflow):
@@ -113,28 +119,31 @@ def _best_of_all(workload: Workload, fast_words: int) -> Plan:
         if dataflow is Dataflow.STACKED_GROUPS and isinstance(workload.mask, SharedPrefix):
             problems = Problems.stacked(workload)
         search = contender(dataflow)
-        if best is not None and search.floor_words(problems, fast_words) * _ROUNDING >= best.moved_words:
+        fewest = None if best is None else best[0].moved_words
+        if fewest is not None and search.floor_words(problems, fast_words) * _ROUNDING >= fewest:
             continue
-        tiles = search.best_tiles(problems, fast_words, None if best is None else best.moved_words - 1)
-        if tiles is not None:
-            plan = _plan(workload, fast_words, dataflow, tiles, problems=problems)
-            best = plan if best is None or plan.moved_words < best.moved_words else best
+        found = search.best_tiles(problems, fast_words, None if fewest is None else fewest - 1)
+        if found is not None and (fewest is None or found.moved_words < fewest):
+            best = (found, dataflow, problems)
     if best is None:
         raise DoesNotFit(_why_nothing(workload, fast_words))
-    return best
+    return _plan(workload, fast_words, best[1], best[0].tiles, problems=best[2])
 
 
 def _published(workload: Workload, fast_words: int, dataflow: Dataflow, units: int) -> Candidate:
-    rule = TileRule.PUBLISHED
+    tiles = reason = None
     if not has_published_rule(dataflow):
-        return Candidate(dataflow=dataflow, rule=rule, plan=None, reason=f"{dataflow.value} has no published tiles")
-    tiles = published_tiles(problems_of(workload, dataflow), dataflow, fast_words, units=units)
+        reason = f"{dataflow.value} has no published tiles"
+    else:
+        tiles = published_tiles(problems_of(workload, dataflow), dataflow, fast_words, units=units)
     if tiles is None:
-        return Candidate(dataflow=dataflow, rule=rule, plan=None, reason=_why_not(workload, dataflow, fast_words))
-    plan = _plan(workload, fast_words, dataflow, tiles, rule=rule)
+        reason = reason or _why_not(workload, dataflow, fast_words)
+        return Candidate(dataflow=dataflow, rule=TileRule.PUBLISHED, plan=None, tiles=None, reason=reason)
+    plan = _plan(workload, fast_words, dataflow, tiles, rule=TileRule.PUBLISHED)
     if plan.peak_words > fast_words:
-        return Candidate(dataflow=dataflow, rule=rule, plan=None, reason=_too_large(plan))
-    return Candidate(dataflow=dataflow, rule=rule, plan=plan)
+        reason = _too_large(plan)
+        return Candidate(dataflow=dataflow, rule=TileRule.PUBLISHED, plan=None, tiles=tiles, reason=reason)
+    return Candidate(dataflow=dataflow, rule=TileRule.PUBLISHED, plan=plan, tiles=tiles)
 
 
 def _plan(

@@ -1,10 +1,12 @@
 """Plans for three and more levels of memory: tiles within tiles.
 
 Rows and keys compete for every level: more rows save key loads over that level's own boundary, more keys save trips of
-queries and accumulators over the boundary below. How much of each level to give to keys is tried in powers of two,
-every combination, with exact counts; rows are then balanced and keys get what is left.
+queries and accumulators over the boundary below. The ratio of rows to keys is tried in powers of two, every combination
+over the levels, with exact counts; rows are balanced, and the innermost level gives keys what rows leave. Whole ratios
+also make the rectangles along a causal diagonal repeat, so that counting them does not grow with the sequence.
 """
 
+from fractions import Fraction
 from itertools import product
 
 from attenio.errors import DoesNotFit
@@ -16,27 +18,28 @@ from attenio.workload import Workload
 
 __all__ = ["nested_plan", "nested_plan_with"]
 
-# One part in 2, 4, 8, ... of a level for keys, the rest for rows.
-_KEY_SHARES = (2, 4, 8, 16, 32, 64)
+# Rows for each key of a tile: from many keys for few rows to the other way round.
+_RATIOS = tuple(Fraction(2) ** power for power in range(-2, 5))
 
 
 def nested_plan(workload: Workload, machine: Machine) -> NestedPlan:
     """The nested plan with the smallest time floor; among equals the one that moves fewest words to slow memory.
 
-    Time floors need bandwidths: on a machine that lacks one, fewest words over the slowest boundary come first.
+    Arithmetic counts among the time floors: below it, a plan gains nothing by hurrying. On a machine that lacks a
+    bandwidth, fewest words over the slowest boundary come first.
 
     >>> from attenio.machine import MemoryLevel
     >>> levels = [MemoryLevel(name="L1", capacity_bytes=8192), MemoryLevel(name="L2", capacity_bytes=131072)]
     >>> machine = Machine(name="toy", levels=(*levels, MemoryLevel(name="DRAM")))
     >>> plan = nested_plan(Workload(n=4096, d=64), machine)
     >>> [tile.query_tile for tile in plan.tiles], plan.moved_words
-    ([29, 456], (149078016, 5242880))
+    ([29, 464], (188170240, 5242880))
     """
     fast_words = tuple(boundary.fast_words(workload.dtype) for boundary in machine.boundaries)
     found: dict[tuple[int, tuple[LevelTiles, ...]], NestedPlan] = {}
     for head_tile in _head_tiles(workload.group):
-        for shares in product(_KEY_SHARES, repeat=len(fast_words) - 1):
-            tiles = _tiles(workload, head_tile, fast_words, shares)
+        for ratios in product(_RATIOS, repeat=len(fast_words) - 1):
+            tiles = _tiles(workload, head_tile, fast_words, ratios)
             if tiles is not None and (head_tile, tiles) not in found:
                 found[head_tile, tiles] = nested_plan_with(workload, fast_words, head_tile, tiles)
     if not found:
@@ -66,7 +69,7 @@ def _head_tiles(group: int) -> list[int]:
 
 
 def _tiles(
-    workload: Workload, head_tile: int, fast_words: tuple[int, ...], shares: tuple[int, ...]
+    workload: Workload, head_tile: int, fast_words: tuple[int, ...], ratios: tuple[Fraction, ...]
 ) -> tuple[LevelTiles, ...] | None:
     """Tiles for every level, outermost first on the way; None when a level cannot hold one row and one key."""
     rows = max(pattern.rows for pattern, _ in workload.stacked_patterns)
@@ -75,32 +78,43 @@ def _tiles(
     row_words = head_tile * (workload.d + (workload.value_dim + 3) * words)
     key_words = workload.d + workload.value_dim
     tiles: list[LevelTiles] = []
-    for level in reversed(range(len(fast_words))):
-        capacity, score_words = fast_words[level], head_tile * words if level == 0 else 0
-        for_keys = key_words if level == 0 else max(key_words, capacity // shares[level - 1])
-        most = (capacity - for_keys) // (row_words + score_words)
-        if most < 1:
+    for level in reversed(range(1, len(fast_words))):
+        # a unit is the smallest tile with the ratio: so many rows, so many keys
+        unit_rows, unit_keys = ratios[level - 1].as_integer_ratio()
+        units = fast_words[level] // (unit_rows * row_words + unit_keys * key_words)
+        if units < 1:
             return None
-        rows = _balanced(rows, most)
-        keys = min(keys, (capacity - rows * row_words) // (key_words + rows * score_words))
-        tiles.append(LevelTiles(query_tile=rows, key_tile=keys))
+        tile = _balanced(rows, units * unit_rows, unit_rows)
+        tiles.append(LevelTiles(query_tile=tile, key_tile=tile // unit_rows * unit_keys))
+        rows, keys = min(rows, tile), min(keys, tiles[-1].key_tile)
+    score_words = head_tile * words
+    most = (fast_words[0] - key_words) // (row_words + score_words)
+    if most < 1:
+        return None
+    rows = _balanced(rows, most)
+    left = (fast_words[0] - rows * row_words) // (key_words + rows * score_words)
+    tiles.append(LevelTiles(query_tile=rows, key_tile=min(keys, left)))
     return tuple(reversed(tiles))
 
 
-def _balanced(rows: int, most: int) -> int:
-    """The smallest tile that cuts ``rows`` into as few parts as ``most`` does."""
-    return -(-rows // -(-rows // most))
+def _balanced(rows: int, most: int, unit: int = 1) -> int:
+    """The smallest tile of whole units that cuts ``rows`` into as few parts as ``most`` does."""
+    parts = -(-rows // most)
+    return -(-rows // (parts * unit)) * unit
 
 
 def _merit(plan: NestedPlan, machine: Machine) -> tuple[float, ...]:
-    """What to minimise: the largest time floor, then words from the slowest boundary inwards."""
+    """What to minimise: the largest time floor, arithmetic included, then words from the slowest boundary inwards."""
     inwards = tuple(reversed(plan.moved_words))
     rates = [boundary.slow.bandwidth_bytes_per_s for boundary in machine.boundaries]
     if None in rates:
         return inwards
-    width = plan.workload.dtype.bytes
-    seconds = [bytes_of(w, element_bytes=width) / r for w, r in zip(plan.moved_words, rates, strict=True) if r]
-    return (max(seconds), *inwards)
+    workload = plan.workload
+    words = zip(plan.moved_words, rates, strict=True)
+    seconds = [bytes_of(moved, element_bytes=workload.dtype.bytes) / rate for moved, rate in words if rate]
+    flops_per_s = machine.flops_per_s.get(workload.dtype)
+    arithmetic = workload.flops / flops_per_s if flops_per_s else 0.0
+    return (max(arithmetic, *seconds), *inwards)
 
 
 def _why_not(workload: Workload, machine: Machine, fast_words: tuple[int, ...]) -> str:

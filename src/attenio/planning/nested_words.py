@@ -1,11 +1,12 @@
 """Words over every boundary of a nested run, without running it.
 
 Key loads at a level do not depend on how the levels above cut their keys into runs, because the runs of a row tile
-share out exactly the keys it needs. So only row tiles are enumerated, and never those of the innermost level.
+share out exactly the keys it needs. So the innermost level is never enumerated, and further out rectangles that
+differ only in where they lie are counted together.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,84 +79,121 @@ def _clipped(pattern: Pattern, tiles: Sequence[LevelTiles]) -> list[LevelTiles]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _RowTiles:
-    """Row tiles of one level: rows from ``top`` to ``bottom`` needing the keys from ``start`` to ``end``."""
+class _Parts:
+    """Rectangles of a band, alike ones together: row 0 stands ``shift`` keys past key 0, and ``times`` counts them."""
 
-    top: Numbers
-    bottom: Numbers
-    start: Numbers
-    end: Numbers
-    first: NDArray[np.bool_]
-    last: NDArray[np.bool_]
+    band: Band
+    rows: Numbers
+    keys: Numbers
+    shift: Numbers
+    first: Numbers
+    last: Numbers
+    times: Numbers
 
-    def only(self, chosen: NDArray[np.bool_]) -> "_RowTiles":
-        """Some of the tiles."""
-        names = ("top", "bottom", "start", "end", "first", "last")
-        return _RowTiles(**{name: getattr(self, name)[chosen] for name in names})
+    @classmethod
+    def whole(cls, band: Band) -> "_Parts":
+        """The band itself, once, visited for the first and the last time."""
+        names = {"rows": band.rows, "keys": band.keys, "shift": band.shift, "first": 1, "last": 1, "times": 1}
+        return cls(band=band, **{name: np.array([value], dtype=np.int64) for name, value in names.items()})
+
+    def total(self, counts: Numbers) -> int:
+        """The sum of counts over all parts, each as often as it occurs."""
+        return int((self.times * counts).sum())
 
     def runs(self, key_tile: int) -> Numbers:
-        """Runs of keys that each tile works through: at least one, if only to finish its rows."""
-        return np.asarray(np.maximum(-(-(self.end - self.start) // key_tile), 1))
+        """Runs of keys that each part works through: at least one, if only to finish its rows."""
+        return np.asarray(np.maximum(-(-self.keys // key_tile), 1))
+
+    def key_loads(self, query_tile: int) -> int:
+        """Keys that tiles of rows of all parts need."""
+        left, right = self.band.left, self.band.right
+        bands = Band(rows=self.rows, keys=self.keys, left=left, right=right, shift=self.shift)
+        return self.total(bands.key_loads(query_tile))
+
+    def _merged(self) -> "_Parts":
+        """Alike parts together; where every score is required the shift makes no difference."""
+        free = self.band.left - self.rows + 1
+        full = (self.shift <= free) & (self.shift + self.band.right + 1 >= self.keys)
+        shift = np.where(full, free, self.shift)
+        columns = np.stack([self.rows, self.keys, shift, self.first, self.last], axis=1)
+        kinds, kind = np.unique(columns, axis=0, return_inverse=True)
+        times = np.zeros(len(kinds), dtype=np.int64)
+        np.add.at(times, kind.reshape(-1), self.times)
+        rows, keys, shift, first, last = kinds.T
+        return _Parts(band=self.band, rows=rows, keys=keys, shift=shift, first=first, last=last, times=times)
+
+    def cut_rows(self, query_tile: int) -> "_Parts":
+        """The row tiles of all parts, each with just the keys of its part that it needs."""
+        owner, number = _numbered(-(-self.rows // query_tile))
+        top = number * query_tile
+        bottom = np.minimum(top + query_tile, self.rows[owner])
+        limit, shift = self.keys[owner], self.shift[owner]
+        start = np.clip(top + shift - self.band.left, 0, limit)
+        end = np.clip(bottom + shift + self.band.right, start, limit)
+        return _Parts(
+            band=self.band,
+            rows=bottom - top,
+            keys=end - start,
+            shift=shift + top - start,
+            first=self.first[owner],
+            last=self.last[owner],
+            times=self.times[owner],
+        )._merged()
+
+    def cut_keys(self, key_tile: int) -> "_Parts":
+        """The runs of keys of all parts; those in the middle that require every score are not listed one by one."""
+        runs = self.runs(key_tile)
+        least = np.maximum(-(-(self.rows - 1 + self.shift - self.band.left) // key_tile), 1)
+        most = np.minimum((self.shift + self.band.right + 1 - key_tile) // key_tile, runs - 2)
+        alike = np.maximum(most - least + 1, 0)
+        owner, number = _numbered(runs - alike)
+        number = np.where(number < least[owner], number, number + alike[owner])
+        listed = {
+            "rows": self.rows[owner],
+            "keys": np.minimum(key_tile, self.keys[owner] - number * key_tile),
+            "shift": self.shift[owner] - number * key_tile,
+            "first": self.first[owner] * (number == 0),
+            "last": self.last[owner] * (number == runs[owner] - 1),
+            "times": self.times[owner],
+        }
+        some = np.flatnonzero(alike)
+        none = np.zeros(len(some), dtype=np.int64)
+        middle = {
+            "rows": self.rows[some],
+            "keys": none + key_tile,
+            "shift": self.shift[some] - least[some] * key_tile,
+            "first": none,
+            "last": none,
+            "times": self.times[some] * alike[some],
+        }
+        both = {name: np.concatenate([listed[name], middle[name]]) for name in listed}
+        return _Parts(band=self.band, **both)._merged()
+
+
+def _numbered(counts: Numbers) -> tuple[Numbers, Numbers]:
+    """For ``counts[k]`` pieces of every k: the k of each piece, and its number among those of k."""
+    owner = np.repeat(np.arange(len(counts)), counts)
+    return owner, np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def _walk_band(band: Band, tiles: Sequence[LevelTiles], tallies: list[_Tally]) -> None:
-    zero, yes = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.bool_)
-    whole = _RowTiles(top=zero, bottom=zero + band.rows, start=zero, end=zero + band.keys, first=yes, last=yes)
     level = len(tiles) - 1
-    current = _cut_rows(band, whole, tiles[level].query_tile)
-    heights = current.bottom - current.top
-    live = current.end > current.start
+    parts = _Parts.whole(band).cut_rows(tiles[level].query_tile)
+    live = parts.keys > 0
     for tally in tallies:
-        tally.outputs += int(heights[~live].sum())
-    current, heights = current.only(live), heights[live]
-    tallies[level].visit(*[int(heights.sum())] * 3)
-    tallies[level].keys += int((current.end - current.start).sum())
+        tally.outputs += parts.total(parts.rows * ~live)
+    tallies[level].visit(*[parts.total(parts.rows * live)] * 3)
+    tallies[level].keys += parts.total(parts.keys)
+    parts = replace(parts, times=parts.times * live)
     while level > 0:
-        runs, heights = current.runs(tiles[level].key_tile), current.bottom - current.top
         level -= 1
-        visits = int((heights * runs).sum())
-        tallies[level].visit(visits, int(heights[current.first].sum()), int(heights[current.last].sum()))
+        visits = parts.total(parts.rows * parts.runs(tiles[level + 1].key_tile))
+        tallies[level].visit(visits, parts.total(parts.rows * parts.first), parts.total(parts.rows * parts.last))
         if level == 0:
-            parts = band.part(current.top, current.bottom, current.start, current.end)
-            tallies[0].keys += int(np.sum(parts.key_loads(tiles[0].query_tile)))
+            tallies[0].keys += parts.key_loads(tiles[0].query_tile)
             return
-        rectangles = _cut_keys(current, runs, tiles[level + 1].key_tile)
-        current = _cut_rows(band, rectangles, tiles[level].query_tile)
-        tallies[level].keys += int((current.end - current.start).sum())
-
-
-def _cut_keys(rows: _RowTiles, runs: Numbers, key_tile: int) -> _RowTiles:
-    """One entry per row tile and run of its keys."""
-    owner = np.repeat(np.arange(len(runs)), runs)
-    number = np.arange(len(owner)) - np.repeat(np.cumsum(runs) - runs, runs)
-    start = rows.start[owner] + number * key_tile
-    return _RowTiles(
-        top=rows.top[owner],
-        bottom=rows.bottom[owner],
-        start=start,
-        end=np.minimum(start + key_tile, rows.end[owner]),
-        first=rows.first[owner] & (number == 0),
-        last=rows.last[owner] & (number == runs[owner] - 1),
-    )
-
-
-def _cut_rows(band: Band, rectangles: _RowTiles, query_tile: int) -> _RowTiles:
-    """The row tiles of rectangles, each with the keys of its rectangle that it needs."""
-    counts = -(-(rectangles.bottom - rectangles.top) // query_tile)
-    owner = np.repeat(np.arange(len(counts)), counts)
-    number = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
-    top = rectangles.top[owner] + number * query_tile
-    bottom = np.minimum(top + query_tile, rectangles.bottom[owner])
-    start = np.maximum(band.first_key(top), rectangles.start[owner])
-    end = np.minimum(band.end_key(bottom - 1), rectangles.end[owner])
-    return _RowTiles(
-        top=top,
-        bottom=bottom,
-        start=start,
-        end=np.maximum(end, start),
-        first=rectangles.first[owner],
-        last=rectangles.last[owner],
-    )
+        parts = parts.cut_keys(tiles[level + 1].key_tile).cut_rows(tiles[level].query_tile)
+        tallies[level].keys += parts.total(parts.keys)
 
 
 Rectangle = tuple[int, int, NDArray[np.intp], bool, bool]

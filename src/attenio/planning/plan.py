@@ -7,7 +7,7 @@ from enum import Enum
 from attenio.errors import InvalidInput
 from attenio.workload import Workload
 
-__all__ = ["Dataflow", "Plan", "TileRule", "Tiles"]
+__all__ = ["Dataflow", "MovingTiles", "Plan", "TileRule", "Tiles"]
 
 
 class Dataflow(Enum):
@@ -70,6 +70,14 @@ class Tiles(Mapping[str, int]):
 
     def __str__(self) -> str:
         return " ".join(f"{name}={size:,}" for name, size in self.sizes)
+
+
+@dataclass(frozen=True)
+class MovingTiles:
+    """Tiles with the words that they move, as a search finds them."""
+
+    moved_words: int
+    tiles: Tiles
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -82,6 +82,16 @@ class Problems:
         return sum(pattern.rows * times for pattern, times in self.patterns)
 
     @cached_property
+    def sequences(self) -> int:
+        """How many problems there are."""
+        return sum(times for _, times in self.patterns)
+
+    @cached_property
+    def area(self) -> int:
+        """Scores, required or not: no count of rows, keys or tiles is larger."""
+        return sum(pattern.rows * pattern.keys * times for pattern, times in self.patterns)
+
+    @cached_property
     def scores(self) -> int:
         """Required scores (Z)."""
         return sum(pattern.scores * times for pattern, times in self.patterns)
@@ -126,8 +136,8 @@ class Problems:
     @cached_property
     def key_load_floors(self) -> tuple[tuple[int, int, int], ...]:
         """Triples (constant, area, lost): key_loads(a) is at least constant + area/a - lost*a for every a."""
-        if len(self.patterns) == 1 and self.patterns[0][1] == 1:
-            return self.patterns[0][0].key_load_floors
+        if self._only is not None:
+            return self._only.key_load_floors
         each = [[[times * x for x in floor] for floor in p.key_load_floors] for p, times in self.patterns]
         totals = [tuple(map(sum, zip(*same, strict=True))) for same in zip(*each, strict=True)]
         return tuple((int(constant), int(area), int(lost)) for constant, area, lost in totals)
@@ -167,18 +177,27 @@ class Problems:
 
     def key_loads(self, query_tile: Counts) -> Counts:
         """Keys read when every tile of queries reads the keys it needs (U)."""
+        if self._only is not None:
+            return self._only.key_loads(query_tile)
         return self._sum(lambda pattern: pattern.key_loads(query_tile), query_tile)
 
     def row_visits(self, key_tile: Counts) -> Counts:
         """Rows visited when every tile of keys visits the rows that need one of them (V)."""
+        if self._only is not None:
+            return self._only.row_visits(key_tile)
         return self._sum(lambda pattern: pattern.row_visits(key_tile), key_tile)
 
     def tile_rows(self, query_tile: Counts, key_tile: Counts) -> Counts:
         """Sum over query tiles of (rows in the tile) x (key tiles it meets) (T)."""
+        if self._only is not None:
+            return self._only.tile_rows(query_tile, key_tile)
         return self._sum(lambda pattern: pattern.tile_rows(query_tile, key_tile), query_tile, key_tile)
 
     def loads_and_floor(self, query_tiles: Counts, key_tiles: Counts) -> tuple[Counts, Counts]:
         """The key_loads of arrays of tiles, and numbers that tile_rows does not go below."""
+        if self._only is not None:
+            loads = self._only.key_loads(query_tiles)
+            return loads, self._only.tile_rows_floor(query_tiles, key_tiles, loads)
         stacked = self._stack
         loads, floor = 0 * query_tiles, 0 * query_tiles
         for pattern, times in self.patterns if stacked is None else (stacked,):
@@ -190,16 +209,25 @@ class Problems:
 
     def live_rows(self, query_tile: Counts) -> Counts:
         """Rows in query tiles that need at least one key (L)."""
+        if self._only is not None:
+            return self._only.live_rows(query_tile)
         return self._sum(lambda pattern: pattern.live_rows(query_tile), query_tile)
 
     def scores_beyond(self, resident: Counts) -> Counts:
         """Sum over rows of the scores past the first ``resident`` of that row (X)."""
+        if self._only is not None:
+            return self._only.scores_beyond(resident)
         return self._sum(lambda pattern: pattern.scores_beyond(resident), resident)
 
     @property
     def arrays_at_once(self) -> int:
         """How many tiles to ask about in one call, so that arrays stay in cache."""
         return max(1, 2**16 // len(self.patterns))
+
+    @cached_property
+    def _only(self) -> Pattern | None:
+        """The pattern, if there is just one, just once: most workloads, and worth a shorter way."""
+        return self.patterns[0][0] if len(self.patterns) == 1 and self.patterns[0][1] == 1 else None
 
     @cached_property
     def _stack(self) -> tuple[Band, NDArray[np.int64]] | None:
@@ -211,9 +239,6 @@ class Problems:
         return Band(**fields), np.array([[times] for _, times in self.patterns], dtype=np.int64)
 
     def _sum(self, count: Callable[[Pattern], Counts], *tiles: Counts) -> Counts:
-        if len(self.patterns) == 1:
-            ((pattern, times),) = self.patterns
-            return times * count(pattern)
         if self._stack is None:
             return sum(times * count(pattern) for pattern, times in self.patterns)
         band, often = self._stack

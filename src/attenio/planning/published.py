@@ -67,9 +67,10 @@ def _square_products(problems: Problems, fast_words: int) -> Tiles | None:
 
 def _flash_decoding(problems: Problems, fast_words: int, units: int) -> Tiles | None:
     """FlashDecoding: split the keys until there is work for every unit, into two at least."""
-    stacked = stacked_tiles(problems, fast_words)
-    if stacked is None or problems.most_keys < 2:
+    found = stacked_tiles(problems, fast_words)
+    if found is None or problems.most_keys < 2:
         return None
+    stacked = found.tiles
     positions = sum(times * -(-p.rows // stacked["query_tile"]) for p, times in problems.patterns)
     independent = problems.runs * positions * -(-problems.group // stacked["head_tile"])
     splits = max(2, -(-units // independent))

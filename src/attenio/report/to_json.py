@@ -88,7 +88,7 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
     plan = candidate.plan
     return {
         "dataflow": candidate.dataflow.value,
-        "tiles": None if plan is None else dict(plan.tiles),
+        "tiles": None if candidate.tiles is None else dict(candidate.tiles),
         "moved_words": None if plan is None else plan.moved_words,
         "peak_words": None if plan is None else plan.peak_words,
         "rule": candidate.rule.value,

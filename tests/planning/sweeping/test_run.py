@@ -112,3 +112,13 @@ def test_chunks_make_no_difference(grid: SweepGrid, chunk: int) -> None:
         patch.setattr("attenio.planning.sweeping.run._CHUNK", chunk)
         cut = list(SweepResult.rows(sweep(grid)))
     assert cut == list(sweep(grid).rows())
+
+
+def test_bounds_of_the_largest_points_are_those_they_have_alone() -> None:
+    grid = SweepGrid(
+        n=[2**30], d=[2**10], heads=[2**10], kv_heads=[1, None], masks=["dense", "causal"], fast_bytes=[2**20]
+    )
+    columns = sweep(grid).columns
+    for point in range(len(grid)):
+        floor = largest_absolute(lower_bounds(grid.workload(point), grid.computers[0])).words
+        assert columns["lower_bound_words"][point] == (floor if floor < 2**63 else ABSENT)

@@ -1,6 +1,6 @@
 """Best tiles of AttenIO: as many query rows as pay, one key at least, then as many keys as still fit."""
 
-from attenio.planning.plan import Tiles
+from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.room import Room, key_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
@@ -8,17 +8,18 @@ from attenio.planning.search.row_tiles import RowWords, best_row_tile
 __all__ = ["best_tiles", "floor_words", "row_words", "tile_room"]
 
 
-def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> Tiles | None:
+def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> MovingTiles | None:
     """Tiles that move the fewest words, or None if none fits."""
     return query_stationary_tiles(problems, tile_room(problems, fast_words))
 
 
-def query_stationary_tiles(problems: Problems, room: Room) -> Tiles | None:
+def query_stationary_tiles(problems: Problems, room: Room) -> MovingTiles | None:
     """The fewest words with the smallest query tile, then the largest key tile that fits beside it."""
     if room.most_rows() < 1:
         return None
-    _, query_tile = best_row_tile(row_words(problems), room.most_rows())
-    return Tiles.of(query_tile=query_tile, key_tile=key_room(problems, (room,), query_tile))
+    words, query_tile = best_row_tile(row_words(problems), room.most_rows())
+    moved = problems.group * problems.runs * (words + problems.rows * problems.value_dim)
+    return MovingTiles(moved, Tiles.of(query_tile=query_tile, key_tile=key_room(problems, (room,), query_tile)))
 
 
 def row_words(problems: Problems, *, heads: int = 1, head_tiles: int = 1) -> RowWords:

@@ -2,7 +2,7 @@
 
 from typing import Protocol, assert_never
 
-from attenio.planning.plan import Dataflow, Tiles
+from attenio.planning.plan import Dataflow, MovingTiles
 from attenio.planning.problems import Problems
 from attenio.planning.search import (
     attenio,
@@ -36,7 +36,7 @@ CONTENDERS = (
 class Contender(Protocol):
     """What the module of a dataflow in CONTENDERS offers."""
 
-    def best_tiles(self, problems: Problems, fast_words: int, limit: int | None = None) -> Tiles | None:
+    def best_tiles(self, problems: Problems, fast_words: int, limit: int | None = None) -> MovingTiles | None:
         """Tiles that move the fewest words; None if none fits, and perhaps if none stays within ``limit``."""
 
     def floor_words(self, problems: Problems, fast_words: int) -> float:
@@ -66,7 +66,7 @@ def contender(dataflow: Dataflow) -> Contender:
             assert_never(dataflow)
 
 
-def best_tiles(problems: Problems, dataflow: Dataflow, fast_words: int) -> Tiles | None:
+def best_tiles(problems: Problems, dataflow: Dataflow, fast_words: int) -> MovingTiles | None:
     """Tiles of this dataflow that move the fewest words, or None if none fits."""
     match dataflow:
         case Dataflow.FLASH_ATTENTION_2:

@@ -1,7 +1,7 @@
 """Best tiles of FlashAttention-1: keys take the part of rows, so the search runs over the transposed patterns."""
 
 from attenio.planning.costs.flash_attention_1 import fixed_words, visit_words
-from attenio.planning.plan import Tiles
+from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.room import Room, key_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
@@ -9,13 +9,14 @@ from attenio.planning.search.row_tiles import RowWords, best_row_tile
 __all__ = ["best_tiles", "floor_words"]
 
 
-def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> Tiles | None:
+def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> MovingTiles | None:
     """The fewest words with the smallest key tile, then the largest query tile that fits beside it."""
     room, across = _room(problems, fast_words), problems.transposed
     if room.most_rows() < 1:
         return None
-    _, key_tile = best_row_tile(_visits(problems), room.most_rows())
-    return Tiles.of(query_tile=key_room(across, (room,), key_tile), key_tile=key_tile)
+    words, key_tile = best_row_tile(_visits(problems), room.most_rows())
+    tiles = Tiles.of(query_tile=key_room(across, (room,), key_tile), key_tile=key_tile)
+    return MovingTiles(problems.runs * (fixed_words(problems) + words), tiles)
 
 
 def floor_words(problems: Problems, fast_words: int) -> float:

@@ -1,13 +1,13 @@
 """Best tiles of FlashAttention-2: as AttenIO, with room for a key and a value together."""
 
-from attenio.planning.plan import Tiles
+from attenio.planning.plan import MovingTiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.attenio import query_stationary_tiles, tile_room
 
 __all__ = ["best_tiles"]
 
 
-def best_tiles(problems: Problems, fast_words: int) -> Tiles | None:
+def best_tiles(problems: Problems, fast_words: int) -> MovingTiles | None:
     """Tiles that move the fewest words, or None if none fits."""
     room = tile_room(problems, fast_words, per_key=problems.d + problems.value_dim)
     return query_stationary_tiles(problems, room)

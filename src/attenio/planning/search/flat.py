@@ -2,7 +2,8 @@
 
 from bisect import bisect_left
 
-from attenio.planning.plan import Tiles
+from attenio.planning.costs.flat import moved_words
+from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.attenio import row_words, tile_room
 from attenio.planning.search.row_tiles import best_row_tile
@@ -10,18 +11,20 @@ from attenio.planning.search.row_tiles import best_row_tile
 __all__ = ["best_tiles", "floor_words", "most_complete_rows", "most_resident_keys"]
 
 
-def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> Tiles | None:
+def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> MovingTiles | None:
     """Tiles that move the fewest words, or None if none fits."""
     most = most_complete_rows(problems, fast_words)
     if most >= 1:
-        _, query_tile = best_row_tile(row_words(problems), most)
-        return Tiles.of(query_tile=query_tile)
+        words, query_tile = best_row_tile(row_words(problems), most)
+        moved = problems.group * problems.runs * (words + problems.rows * problems.value_dim)
+        return MovingTiles(moved, Tiles.of(query_tile=query_tile))
     resident = most_resident_keys(problems, fast_words)
     if resident < 0:
         return None
     if problems.scores_beyond(resident) == 0:
         resident = bisect_left(range(resident), True, key=lambda kept: problems.scores_beyond(kept) == 0)
-    return Tiles.of(query_tile=1, resident_keys=resident)
+    tiles = Tiles.of(query_tile=1, resident_keys=resident)
+    return MovingTiles(moved_words(problems, tiles), tiles)
 
 
 def most_complete_rows(problems: Problems, fast_words: int) -> int:

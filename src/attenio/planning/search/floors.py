@@ -28,7 +28,7 @@ _SLACK = 1e-12
 # Ranges up to this length are not cut further: counting is as fast.
 _SHORT = 96
 # How often a range is narrowed; it hardly moves after a few times.
-_ROUNDS = 4
+_ROUNDS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class RectangleWords:
     @property
     def exact(self) -> type:
         """Integers that hold every count of words."""
-        most = (self.met + self.loads) * (self.problems.scores + self.problems.rows)
+        most = (self.met + self.loads) * self.problems.area
         return np.int64 if most < _LARGEST_INT64_SUM else object
 
     def floor(self, rooms: tuple[Room, ...]) -> float:
@@ -155,6 +155,6 @@ def _least_covered(problems: Problems, least: int, most: int) -> float:
     extra = min((rows - 1) * (lengths - 2 * rows * stretches) for rows in (least, most))
     # Few large tiles: each needs a key for every row at which an end moves inside it, and squares add up to no less
     # than if all were equal.
-    tiles = -(-problems.rows // least) + sum(times for _, times in problems.patterns)
+    tiles = -(-problems.rows // least) + problems.sequences
     moves = max(0, lengths // 2 - tiles)
     return max(problems.scores + extra / 2, float(problems.scores), moves * moves / tiles)

@@ -1,7 +1,7 @@
 """Best tiles of rank-one tiling: its two phases are searched by themselves, each with all of the fast memory."""
 
 from attenio.planning.costs.square_tiling import written_scores_words
-from attenio.planning.plan import Tiles
+from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.columns import OutputRoom, best_output_tile, output_floor
 from attenio.planning.search.floors import RectangleWords
@@ -11,7 +11,7 @@ from attenio.planning.search.room import Room
 __all__ = ["best_tiles", "floor_words"]
 
 
-def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> Tiles | None:
+def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> MovingTiles | None:
     """Tiles that move the fewest words, or None if none fits or all move more than ``limit``."""
     outputs = best_output_tile(problems, _output_room(fast_words))
     if outputs is None:
@@ -20,9 +20,11 @@ def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) ->
     scores = best_rectangle(_products(problems), (_score_room(problems, fast_words),), spare)
     if scores is None:
         return None
-    return Tiles.of(
+    tiles = Tiles.of(
         score_rows=scores.rows, score_keys=scores.keys, output_rows=outputs.rows, output_columns=outputs.columns
     )
+    words = _fixed(problems) + outputs.words + scores.words
+    return MovingTiles(problems.group * problems.runs * words, tiles)
 
 
 def floor_words(problems: Problems, fast_words: int) -> float:

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.patterns.pattern import Counts
-from attenio.patterns.sums import ceil_div
 from attenio.planning.problems import Problems
 from attenio.planning.search.floors import RectangleWords, range_worth_trying, ranges_worth_trying
 from attenio.planning.search.room import Room, key_room
@@ -22,8 +21,8 @@ __all__ = ["Rectangle", "best_rectangle"]
 
 # Up to this many tiles, one by one in Python integers is faster than in arrays.
 _FEW = 6
-# A range up to this length needs no good guess to shorten it.
-_SHORT = 64
+# A limit that is this near to the floor leaves a short range; others are worth a good guess first.
+_NEAR = 1.05
 
 
 @dataclass(frozen=True, order=True)
@@ -46,10 +45,12 @@ def best_rectangle(form: RectangleWords, rooms: tuple[Room, ...], limit: int | N
         return None
     single = min(_single_run_rows(problems, rooms), most)
     found = _Found(limit)
+    if single < most and limit is None:
+        _guess(form, rooms, (single + 1, most), found)
     if single >= 1:
         # Where all keys that a tile needs fit at once, every live row meets one key tile, and rows alone matter.
         rows_only = RowWords(problems=problems, live=form.met - form.kept, loads=form.loads)
-        if limit is None or rows_only.floor(single) <= limit:
+        if found.allows(rows_only.floor(single)):
             words, rows = best_row_tile(rows_only, single)
             found.take(Rectangle(words, rows, int(key_room(problems, rooms, rows))))
     if single < most:
@@ -76,21 +77,21 @@ class _Found:
 
 def _search(form: RectangleWords, rooms: tuple[Room, ...], limits: tuple[int, int], found: _Found) -> None:
     """All rows from the first limit to the second that floors do not rule out."""
-    problems, (least, most) = form.problems, limits
-    if found.ceiling is not None:
-        least, most = range_worth_trying(form, rooms, found.ceiling, limits)
-        if least > most:
-            return
-    if found.ceiling is None or most - least > _SHORT:
-        guess = min(most, max(least, round(min(form.balanced_rows(room) for room in rooms))))
-        even = int(ceil_div(problems.most_rows, ceil_div(problems.most_rows, guess)))
-        for rows in {guess, max(least, even)}:
-            found.take(_try(form, rooms, rows))
     assert found.ceiling is not None
-    least, most = range_worth_trying(form, rooms, found.ceiling, (least, most))
+    if found.best is None and found.ceiling > _NEAR * form.floor(rooms):
+        _guess(form, rooms, limits, found)
+    least, most = range_worth_trying(form, rooms, found.ceiling, limits)
     for first, last in ranges_worth_trying(form, rooms, found.ceiling, (least, most)):
-        for tiles in _candidates(problems, first, last):
+        for tiles in _candidates(form.problems, first, last):
             _take_best_of(form, rooms, tiles, found)
+
+
+def _guess(form: RectangleWords, rooms: tuple[Room, ...], limits: tuple[int, int], found: _Found) -> None:
+    """Try the rows at which the convex floor is least, and the fewest rows that make as few tiles."""
+    rows, (least, most) = form.problems.most_rows, limits
+    guess = min(most, max(least, round(min(form.balanced_rows(room) for room in rooms))))
+    for tile in {guess, max(least, -(-rows // -(-rows // guess)))}:
+        found.take(_try(form, rooms, tile))
 
 
 def _single_run_rows(problems: Problems, rooms: tuple[Room, ...]) -> int:
@@ -148,6 +149,8 @@ def _take_best_of(form: RectangleWords, rooms: tuple[Room, ...], tiles: NDArray[
     good = np.flatnonzero(found.allows(floors))
     if len(good) > _FEW:
         words = rest[good] + form.problems.tile_rows(tiles[good], keys[good]).astype(form.exact) * form.met
-        good = good[[int(np.argmin(words))]]
+        first = int(np.argmin(words))
+        found.take(Rectangle(int(words[first]), int(tiles[good[first]]), int(keys[good[first]])))
+        return
     for rows in tiles[good].tolist():
         found.take(_try(form, rooms, rows))

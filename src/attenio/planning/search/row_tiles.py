@@ -39,7 +39,9 @@ class RowWords:
 
     def words(self, tile: int) -> int:
         """The words of one tile size."""
-        total = self.live * self.problems.live_rows(tile) + self.loads * self.problems.key_loads(tile)
+        total = self.loads * self.problems.key_loads(tile)
+        if self.live:
+            total += self.live * self.problems.live_rows(tile)
         return int(total + self.met * self.problems.tile_rows(tile, self.split) if self.met else total)
 
     def words_of(self, tiles: NDArray[np.int64]) -> Counts:

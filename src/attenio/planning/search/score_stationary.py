@@ -1,6 +1,6 @@
 """Best tiles of the score-stationary dataflow."""
 
-from attenio.planning.plan import Tiles
+from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.floors import RectangleWords
 from attenio.planning.search.rectangles import best_rectangle
@@ -9,12 +9,15 @@ from attenio.planning.search.room import Room
 __all__ = ["best_tiles", "floor_words"]
 
 
-def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> Tiles | None:
+def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> MovingTiles | None:
     """Tiles that move the fewest words, or None if none fits or all move more than ``limit``."""
     own = problems.rows * problems.value_dim
     spare = None if limit is None else limit // (problems.group * problems.runs) - own
     best = best_rectangle(_words(problems), (_room(problems, fast_words),), spare)
-    return None if best is None else Tiles.of(query_tile=best.rows, key_tile=best.keys)
+    if best is None:
+        return None
+    tiles = Tiles.of(query_tile=best.rows, key_tile=best.keys)
+    return MovingTiles(problems.group * problems.runs * (own + best.words), tiles)
 
 
 def floor_words(problems: Problems, fast_words: int) -> float:

@@ -1,7 +1,7 @@
 """Best tiles of split keys: two runs, as few as the name allows, over the heads and positions that suit them."""
 
 from attenio.planning.costs.split_keys import partial_words
-from attenio.planning.plan import Tiles
+from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.attenio import tile_room
 from attenio.planning.search.room import key_room
@@ -11,7 +11,7 @@ from attenio.planning.search.stacked_groups import best_head_tile
 __all__ = ["best_tiles"]
 
 
-def best_tiles(problems: Problems, fast_words: int) -> Tiles | None:
+def best_tiles(problems: Problems, fast_words: int) -> MovingTiles | None:
     """Tiles that move the fewest words, or None if none fits or there is one key only."""
     merge = (2 * problems.value_dim + 4) * problems.intermediate_words
     if problems.most_keys < 2 or merge > fast_words:
@@ -26,6 +26,7 @@ def best_tiles(problems: Problems, fast_words: int) -> Tiles | None:
     best = best_head_tile(problems, fast_words, words_with)
     if best is None:
         return None
-    heads, query_tile = best
+    words, heads, query_tile = best
     keys = key_room(problems, (tile_room(problems, fast_words, heads=heads),), query_tile)
-    return Tiles.of(query_tile=query_tile, head_tile=heads, keys_per_split=split, key_tile=keys)
+    tiles = Tiles.of(query_tile=query_tile, head_tile=heads, keys_per_split=split, key_tile=keys)
+    return MovingTiles(problems.runs * (words + problems.group * problems.rows * problems.value_dim), tiles)

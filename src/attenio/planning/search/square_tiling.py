@@ -3,7 +3,8 @@
 Depth only decides how often the scores are read again; for each number of reads the least depth leaves the most room.
 """
 
-from attenio.planning.plan import Tiles
+from attenio.planning.costs.square_tiling import moved_words
+from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.columns import column_tiles
 from attenio.planning.search.floors import RectangleWords
@@ -13,7 +14,7 @@ from attenio.planning.search.room import Room
 __all__ = ["best_tiles"]
 
 
-def best_tiles(problems: Problems, fast_words: int) -> Tiles | None:
+def best_tiles(problems: Problems, fast_words: int) -> MovingTiles | None:
     """Tiles that move the fewest words, the fewest rows and then the least depth among equals; None if none fits."""
     d, dv, w = problems.d, problems.value_dim, problems.intermediate_words
     form = RectangleWords(problems=problems, met=d, loads=d + dv)
@@ -32,7 +33,10 @@ def best_tiles(problems: Problems, fast_words: int) -> Tiles | None:
         assert tile is not None
         found = (fixed + tile.words, tile.rows, depth, tile.keys)
         best = found if best is None else min(best, found)
-    return None if best is None else Tiles.of(query_tile=best[1], key_tile=best[3], depth_tile=best[2])
+    if best is None:
+        return None
+    tiles = Tiles.of(query_tile=best[1], key_tile=best[3], depth_tile=best[2])
+    return MovingTiles(moved_words(problems, tiles), tiles)
 
 
 def _rooms(problems: Problems, fast_words: int, depth: int) -> tuple[Room, Room]:

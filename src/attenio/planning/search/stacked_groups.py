@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from attenio.planning.plan import Tiles
+from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.attenio import row_words, tile_room
 from attenio.planning.search.columns import column_tiles
@@ -11,18 +11,19 @@ from attenio.planning.search.row_tiles import RowWords, best_row_tile
 
 __all__ = ["HeadTile", "best_head_tile", "best_tiles", "floor_words"]
 
-# head tile, query tile
-HeadTile = tuple[int, int]
+# words, head tile, query tile
+HeadTile = tuple[int, int, int]
 
 
-def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> Tiles | None:
+def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> MovingTiles | None:
     """Tiles that move the fewest words, or None if none fits."""
     best = best_head_tile(problems, fast_words, lambda tiles: _words(problems, tiles))
     if best is None:
         return None
-    heads, query_tile = best
+    words, heads, query_tile = best
     keys = key_room(problems, (tile_room(problems, fast_words, heads=heads),), query_tile)
-    return Tiles.of(query_tile=query_tile, head_tile=heads, key_tile=keys)
+    moved = problems.runs * (words + problems.group * problems.rows * problems.value_dim)
+    return MovingTiles(moved, Tiles.of(query_tile=query_tile, head_tile=heads, key_tile=keys))
 
 
 def best_head_tile(problems: Problems, fast_words: int, words_with: Callable[[int], RowWords]) -> HeadTile | None:
@@ -44,7 +45,7 @@ def best_head_tile(problems: Problems, fast_words: int, words_with: Callable[[in
         words, tile = best_row_tile(form, most)
         found = (words, heads * tile, heads, tile)
         best = found if best is None else min(best, found)
-    return None if best is None else (best[2], best[3])
+    return None if best is None else (best[0], best[2], best[3])
 
 
 def floor_words(problems: Problems, fast_words: int) -> float:

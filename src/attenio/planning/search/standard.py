@@ -1,6 +1,7 @@
 """Best tiles of standard attention: three operators searched by themselves, each with all of the fast memory."""
 
-from attenio.planning.plan import Tiles
+from attenio.planning.costs.standard import moved_words
+from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.columns import OutputRoom, best_output_tile, output_floor
 from attenio.planning.search.floors import RectangleWords
@@ -10,20 +11,21 @@ from attenio.planning.search.room import Room
 __all__ = ["best_tiles", "floor_words"]
 
 
-def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> Tiles | None:
+def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> MovingTiles | None:
     """Tiles that move the fewest words, or None if none fits."""
     every, resident = problems.unmasked, resident_keys(problems, fast_words)
     scores = best_rectangle(_products(every), (_score_room(problems, fast_words),))
     outputs = best_output_tile(every, _output_room(fast_words))
     if scores is None or outputs is None or resident < 0:
         return None
-    return Tiles.of(
+    tiles = Tiles.of(
         score_rows=scores.rows,
         score_keys=scores.keys,
         resident_keys=resident,
         output_rows=outputs.rows,
         output_columns=outputs.columns,
     )
+    return MovingTiles(moved_words(problems, tiles), tiles)
 
 
 def resident_keys(problems: Problems, fast_words: int) -> int:

@@ -64,7 +64,7 @@ def _search(forms: RectangleForms, least: Ints, most: Ints, best: tuple[Ints, In
         words, rows = np.where(better, moved, words), np.where(better, tried, rows)
     least, most = range_worth_trying(forms, words, least, most)
     owner, first, last = ranges_worth_trying(forms, words, least, most)
-    counts, collapsed = last - first + 1, np.zeros(len(owner), dtype=np.bool_)
+    counts = last - first + 1
     # Dense: only how many query tiles there are matters, and fewer rows leave more room for keys.
     height = forms.band.rows[owner]
     fewest = ceil_div(height, last)

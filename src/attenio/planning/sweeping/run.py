@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attenio.bounds import absolute_words, bounds_for, largest_absolute
 from attenio.errors import AttenioError
@@ -170,21 +171,29 @@ class _Planned:
     def _bounds(self, index: Ints, cases: Cases, place: Ints) -> None:
         """The largest absolute bound of every point, as ``largest_absolute(lower_bounds(...))`` has it."""
         runs, band = self.points.runs[index], cases.band
-        own = cases.group * (band.touched_rows * cases.d + cases.rows * cases.value_dim)
-        compulsory = own + band.touched_keys * (cases.d + cases.value_dim)
-        scores = cases.group * band.scores
+        own = band.touched_rows * cases.d + cases.rows * cases.value_dim
+        shared = band.touched_keys * (cases.d + cases.value_dim)
+        compulsory, exact = _product_sum((cases.group[place], own[place], shared[place]), runs)
+        scores, _ = _product_sum((cases.group[place], band.scores[place], 0 * runs), runs)
         floor = absolute_words(
             0.0,
-            scores[place] * 1.0 * runs,
+            scores,
             cases.d[place] * 1.0,
             cases.value_dim[place] * 1.0,
             self.points.inside_words[index] * 1.0,
             self.points.units[index] * 1.0,
         )
-        countable = np.maximum(floor, compulsory[place] * 1.0 * runs) < _MOST_WORDS * (1 - 1e-12)
-        exact = np.where(countable, compulsory[place] * runs, ABSENT)
+        countable = np.maximum(floor, compulsory) < _MOST_WORDS * (1 - 1e-12)
         rounded = np.where(countable, floor, ABSENT).astype(np.int64)
-        self.numbers["lower_bound_words"][index] = np.maximum(exact, rounded)
+        self.numbers["lower_bound_words"][index] = np.where(countable, np.maximum(exact, rounded), ABSENT)
 
     def _refuse(self, index: Ints, reason: str) -> None:
         self.reason[index] = self.reasons.setdefault(reason, len(self.reasons))
+
+
+def _product_sum(parts: tuple[Ints, Ints, Ints], runs: Ints) -> tuple[NDArray[np.float64], Ints]:
+    """(a*b + c)*runs as a float, rounded once where it fits 64 bits, and as an integer, right where it fits."""
+    a, b, c = parts
+    rough = (a * 1.0 * b + c) * runs
+    exact = (a * b + c) * runs
+    return np.where(rough < _MOST_WORDS * (1 - 1e-12), exact * 1.0, rough), exact
