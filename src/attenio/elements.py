@@ -9,6 +9,7 @@ from attenio.errors import AttenioError, InvalidInput
 
 __all__ = ["ElementType"]
 
+_MOST_FP8 = np.float32(448)
 _BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 1}
 
 
@@ -51,5 +52,4 @@ class ElementType(Enum):
         if self is ElementType.BF16:
             return single.astype(ml_dtypes.bfloat16).astype(np.float32)
         # E4M3 has no infinity: what is too large becomes the largest number, as fp8 hardware does, and not NaN
-        most = np.float32(ml_dtypes.finfo(ml_dtypes.float8_e4m3fn).max)
-        return np.clip(single, -most, most).astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
+        return np.clip(single, -_MOST_FP8, _MOST_FP8).astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
