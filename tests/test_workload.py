@@ -190,3 +190,16 @@ def test_the_scale_is_one_over_the_root_of_d_unless_given() -> None:
 def test_a_workload_reads_as_a_line() -> None:
     workload = Workload(queries=1, keys=8192, d=192, value_dim=128, heads=8, kv_heads=2, mask="causal", dtype="bf16")
     assert str(workload) == "queries=1 keys=8,192 d=192 value_dim=128 heads=8/2 KV batch=1 causal bf16"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [
+        ({"mask": None}, "mask is None; give a mask from attenio.masks, or text such as 'causal'"),
+        ({"scale": "a"}, "scale is 'a'; give a number, or leave it out"),
+    ],
+)
+def test_values_of_the_wrong_kind_are_refused_when_the_workload_is_made(wrong, line):
+    with pytest.raises(InvalidInput) as refused:
+        Workload(n=10, d=8, **wrong)
+    assert str(refused.value) == line

@@ -193,7 +193,9 @@ def _layout_file(path: str) -> NDArray[Any]:
         return np.asarray(np.load(path, allow_pickle=False))
     except FileNotFoundError:
         raise InvalidInput(f"layout file {path!r} does not exist; save one with numpy.save") from None
-    except (OSError, ValueError, EOFError) as problem:
-        raise InvalidInput(
-            f"layout file {path!r} is not a NumPy array file ({problem}); save one with numpy.save"
-        ) from None
+    except OSError as problem:
+        reason = problem.strerror or "it ends early"
+        raise InvalidInput(f"layout file {path!r} cannot be read ({reason}); save one with numpy.save") from None
+    except (ValueError, EOFError):
+        # NumPy's own words offer to load it unsafely, which nobody should.
+        raise InvalidInput(f"layout file {path!r} is not a NumPy array file; save one with numpy.save") from None

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import assert_never
+from typing import assert_never, get_args
+
+import numpy as np
 
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
@@ -67,7 +69,10 @@ class Workload:
         counts = {"heads": heads, "kv_heads": heads if kv_heads is None else kv_heads, "batch": batch}
         for name, value in counts.items():
             object.__setattr__(self, name, checked_count(name, value, most=2**20))
-        object.__setattr__(self, "mask", mask_from_text(mask) if isinstance(mask, str) else mask)
+        chosen_mask = mask_from_text(mask) if isinstance(mask, str) else mask
+        if not isinstance(chosen_mask, get_args(Mask)):
+            raise InvalidInput(f"mask is {mask!r}; give a mask from attenio.masks, or text such as 'causal'")
+        object.__setattr__(self, "mask", chosen_mask)
         object.__setattr__(self, "dtype", ElementType.named(dtype))
         chosen = None if accumulator is None else ElementType.named(accumulator)
         object.__setattr__(self, "accumulator", chosen)
@@ -85,6 +90,8 @@ class Workload:
                 f"accumulator {self.accumulator.value} is narrower than element type {self.dtype.value};"
                 f" use {self.dtype.value} or wider"
             )
+        if self.scale is not None and not isinstance(self.scale, int | float | np.number):
+            raise InvalidInput(f"scale is {self.scale!r}; give a number, or leave it out")
         if self.scale is not None and not (0 < abs(self.scale) < float("inf")):
             raise InvalidInput(f"scale is {self.scale}; give a finite number other than zero, or leave it out")
         _check_mask(self)

@@ -89,6 +89,13 @@ def sweep_times() -> Iterator[dict[str, object]]:
         yield {"grid": name, "points": len(grid), "seconds": seconds}
 
 
+def one_row_a_line(**tables: list[dict[str, object]]) -> str:
+    parts = []
+    for name, rows in tables.items():
+        parts.append(f'"{name}": [\n' + ",\n".join(json.dumps(row) for row in rows) + "\n]")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
 def main() -> None:
     plans, sweeps = list(plan_times()), list(sweep_times())
     made_by = {
@@ -99,8 +106,7 @@ def main() -> None:
         "numpy": np.__version__,
         "cpus": os.cpu_count(),
     }
-    results = {"provenance": made_by, "plans": plans, "sweeps": sweeps}
-    write_atomically(HERE / "results.json", json.dumps(results, indent=1) + "\n")
+    write_atomically(HERE / "results.json", one_row_a_line(provenance=[made_by], plans=plans, sweeps=sweeps))
     for name in WORKLOADS:
         print(f"{name}: median and worst median over d and memory, in µs")
         for n in LENGTHS:

@@ -186,3 +186,19 @@ def test_no_damage_to_a_file_escapes_as_anything_but_one_line(
         machines_in_file(file)
     except InvalidInput as problem:
         assert "\n" not in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "is an empty list; describe a machine"),
+        ("levels: [{name: a, capacity_bytes: 8}, {name: b}]\nflops_per_s: {fp16: fast}\n", "line 2: fp16 is 'fast'"),
+    ],
+)
+def test_a_mistake_outside_the_levels_is_named_once(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "board.yaml"
+    file.write_text(text)
+    with pytest.raises(InvalidInput) as caught:
+        machine_named(str(file))
+    assert message in str(caught.value)
+    assert str(caught.value).count("board.yaml") == 1

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from attenio.catalogue import models
+import pytest
+
+from attenio.catalogue import machines, models
 
 
 def test_every_model_is_listed(attenio: Any) -> None:
@@ -15,6 +17,15 @@ def test_every_model_is_listed(attenio: Any) -> None:
     assert [(model["name"], model["prefill"]["heads"]) for model in listed] == [
         (m.name, m.prefill.heads) for m in models()
     ]
+
+
+def test_names_are_whole_at_80_columns(attenio: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    said = attenio("models").out
+    assert all(f"\n{model.name} " in said for model in models())
+    assert max(map(len, said.splitlines())) <= 80
+    listed = attenio("machines").out
+    assert all(f"\n{machine.name} " in listed for machine in machines())
 
 
 def test_one_model_is_shown_with_both_of_its_forms(attenio: Any) -> None:

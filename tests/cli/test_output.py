@@ -20,9 +20,29 @@ def test_json_is_plain_and_refuses_what_json_cannot_say(capsys: pytest.CaptureFi
         print_json({"gap": float("nan")})
 
 
-def test_tables_for_a_file_do_not_wrap_early(capsys: pytest.CaptureFixture[str]) -> None:
-    print_tables("x" * 150)
-    assert capsys.readouterr().out == "x" * 150 + "\n"
+@pytest.mark.parametrize(("columns", "width"), [(None, 100), ("150", 150), ("40", 40), ("0", 100), ("wide", 100)])
+def test_tables_for_a_file_are_as_wide_as_columns_says(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str | None, width: int
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns is not None:
+        monkeypatch.setenv("COLUMNS", columns)
+    table = plain_table("", "")
+    table.add_row("", "x" * 200)
+    print_tables(table, "y" * 200)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(len(line) for line in lines[:-1]) == width
+    assert lines[-1] == "y" * 200
+
+
+def test_no_line_for_a_file_ends_in_blanks(capsys: pytest.CaptureFixture[str]) -> None:
+    table = plain_table("name", "what it is")
+    table.add_row("a", "long enough")
+    table.add_row("b", "short")
+    print_tables(table, "the end")
+    said = capsys.readouterr().out
+    assert said.endswith("the end\n")
+    assert all(line == line.rstrip() for line in said.split("\n"))
 
 
 def test_brackets_in_a_name_are_not_markup(capsys: pytest.CaptureFixture[str]) -> None:

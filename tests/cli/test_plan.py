@@ -136,3 +136,11 @@ def test_broken_yaml_is_named_with_its_line(attenio: Any, tmp_path: Path) -> Non
 def test_an_unknown_dataflow_lists_the_known_ones(attenio: Any) -> None:
     for command in ("plan", "run"):
         assert "unknown dataflow 'flash'; " in attenio(command, "--n", "64", "--dataflow", "flash").mistake
+
+
+def test_a_layout_that_is_no_array_is_one_line_without_advice_to_load_it_unsafely(attenio: Any, tmp_path: Path) -> None:
+    file = tmp_path / "junk.npy"
+    file.write_bytes(bytes(range(128, 256)))
+    message = attenio("plan", "--n", "64", "--mask", f"block-sparse:{file}:64").mistake
+    assert "is not a NumPy array file; save one with numpy.save" in message
+    assert "unsafe" not in message

@@ -2,16 +2,18 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.catalogue import model_named, models
-from attenio.cli.question import Question
+from attenio.cli.question import Question, dataflow_named
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.masks import Causal, Dense, Documents
+from attenio.planning import Dataflow
 from attenio.workload import Workload
 
 laws = settings(deadline=None, derandomize=True, max_examples=60)
@@ -117,6 +119,45 @@ def test_a_config_file_is_a_model(tmp_path: Path) -> None:
     assert (workload.heads, workload.d, workload.keys) == (2, 32, 512)
 
 
+def test_a_bare_folder_is_a_model_unless_the_catalogue_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in (tmp_path / "hf", tmp_path / "gemma-2b"):
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps({"n_head": 2, "n_embd": 64, "n_layer": 1, "n_positions": 512}))
+    assert Question(model="hf").workload(7) == Question(model="./hf").workload(7)
+    assert Question(model="gemma-2b").workload(7) == model_named("gemma-2b").workload()
+
+
+def test_a_model_notes_what_its_counts_leave_out() -> None:
+    def notes(**options: Any) -> tuple[str, ...]:
+        question = Question(model="deepseek-v3", n="4K", **options)
+        return question.notes(question.workload(7))
+
+    [note] = notes(decode=True)
+    assert note.startswith("deepseek-v3 decode: values are the first 512 of the 576 words of a key")
+    assert notes() == notes(decode=True, d="64") == ()
+    assert Question(n="4").notes(Question(n="4").workload(7)) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("flash", "flash-attention-2"),
+        ("FA2", "flash-attention-2"),
+        ("fa1", "flash-attention-1"),
+        ("flash_attention", "flash-attention-2"),
+        ("atenio", "attenio"),
+    ],
+)
+def test_a_dataflow_that_is_nearly_known_is_suggested(name: str, meant: str) -> None:
+    with pytest.raises(InvalidInput, match=f"unknown dataflow {name!r}; did you mean {meant}"):
+        dataflow_named(name)
+    assert dataflow_named(meant.upper()) is Dataflow(meant)
+    assert dataflow_named(None) is None
+
+
 @pytest.mark.parametrize("size", ["512KB", "524288", "512 KiB", "0.5MB"])
 def test_fast_bytes_is_a_machine_of_its_own(size: str) -> None:
     assert Question(fast_bytes=size).chosen_machine().levels[0].capacity_bytes == 524288
@@ -135,7 +176,13 @@ def test_fast_bytes_is_a_machine_of_its_own(size: str) -> None:
         (Question(d="1M"), "d is 1,048,576"),
         (Question(heads="8", kv_heads="3"), "8 query heads cannot share 3 KV heads"),
         (Question(n="8", mask="window:9"), "window 9 is wider than the 8 keys"),
-        (Question(mask="cousal"), "mask 'cousal' is not known"),
+        (Question(mask="cousal"), "mask 'cousal' is not known; did you mean causal? use dense"),
+        (Question(mask="window"), "mask 'window' is not known; did you mean window:4096? use dense"),
+        (Question(mask="windw:4K"), "did you mean window:4096?"),
+        (Question(mask="qqq"), "mask 'qqq' is not known; use dense"),
+        (Question(n="9", queries="5", keys="7"), "--n sets both lengths, which --queries and --keys do already"),
+        (Question(n="9", decode=True, keys="7"), "--n sets both lengths, which --decode and --keys do already"),
+        (Question(n="9", decode=True, keys="7", model="llama-3-8b"), "--n sets both lengths"),
         (Question(dtype="fp64"), "unknown element type 'fp64'"),
         (Question(scale="nan"), "scale is nan"),
         (Question(scale="abc"), "scale is 'abc'; give a number"),

@@ -20,4 +20,5 @@ def test_a_report_is_a_page_and_the_plan(attenio: Any, tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_one_line(attenio: Any, tmp_path: Path) -> None:
     assert "is a folder" in attenio("report", "--out", tmp_path).mistake
+    assert "report writes HTML" in attenio("report", "--out", tmp_path / "page.txt").mistake
     assert "does not exist" in attenio("report", "--out", tmp_path / "gone" / "page.html").mistake

@@ -114,3 +114,19 @@ def test_tiles_are_read_in_order() -> None:
     assert list(tiles_from_text("b=2K,a=1").items()) == [("b", 2048), ("a", 1)]
     with pytest.raises(InvalidInput, match="write name=size pairs"):
         tiles_from_text("=4")
+
+
+def test_a_run_that_takes_long_says_so_before_it_begins(attenio: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert attenio("run", "--n", "64", "--d", "8").err == ""
+    monkeypatch.setattr(run_command, "_LONG_FLOPS", 1000)
+    said = attenio("run", "--n", "64", "--d", "8")
+    assert (said.status, said.err.count("\n")) == (0, 1)
+    assert "minutes at 10 GFLOP/s; Ctrl-C stops it" in said.err
+
+
+@pytest.mark.parametrize("command", ["run", "plan", "bounds"])
+def test_what_a_model_notes_is_under_the_table_and_in_the_json(attenio: Any, command: str) -> None:
+    options = ("--model", "deepseek-v3", "--decode", "--n", "32")
+    assert "deepseek-v3 decode: values are the first 512" in attenio(command, *options).out
+    assert len(attenio(command, *options, "--json").json["notes"]) == 1
+    assert attenio(command, "--n", "32", "--json").json["notes"] == []

@@ -128,6 +128,9 @@ def test_points_that_make_no_sense_have_a_reason(attenio: Any) -> None:
     [
         (["--n", "1K:"], "n '1K:' is not a range"),
         (["--n", "0"], "n is 0"),
+        (["--n", "1,000"], "a comma separates values in a sweep; write 1000 or 1_000 for one number"),
+        (["--n", "131,072"], "n '131,072' has the value 072: a comma separates"),
+        (["--n", "5", "--queries", "3", "--keys", "4"], "--n sets both lengths"),
         (["--n", "nan"], "n is 'nan'"),
         (["--n", ""], "n is ''"),
         (["--n", "1000000000000"], "n is 1,000,000,000,000"),
@@ -144,6 +147,7 @@ def test_points_that_make_no_sense_have_a_reason(attenio: Any) -> None:
         (["--out", "points.xlsx"], ".parquet, .csv, .json or .jsonl"),
         (["--out", "gone/points.csv"], "folder gone does not exist"),
         (["--out", "."], "is a folder"),
+        (["--out", ""], "the output has no name"),
     ],
 )
 def test_a_sweep_that_makes_no_sense_is_one_line(
@@ -172,8 +176,20 @@ def test_a_stopped_sweep_goes_on_when_asked_again(
     file = tmp_path / "points.json"
     said = attenio("sweep", *SMALL, "--out", file)
     assert (said.status, said.out) == (130, "")
+    assert "the same command goes on from here" in said.err
     assert not file.exists()
-    assert attenio("sweep", *SMALL, "--out", file, "--json").json["notes"]
+    again = attenio("sweep", *SMALL, "--out", file, "--json")
+    assert "1 finished chunks of this sweep; going on" in again.err
+    assert again.json["notes"]
     assert len(calls) == 2 + 2  # 24 points are three chunks, and the first was kept
     assert list(tmp_path.iterdir()) == [file]
     assert json.loads(file.read_text()) == attenio("sweep", *SMALL, "--json").json["rows"]
+
+
+def test_what_another_sweep_left_is_not_discarded_silently(attenio: Any, tmp_path: Path) -> None:
+    parts = tmp_path / "points.json.parts"
+    parts.mkdir()
+    (parts / "000000.npz").write_bytes(b"")
+    said = attenio("sweep", *SMALL, "--out", tmp_path / "points.json")
+    assert said.err == f"attenio: discarded 1 finished chunks in {parts}: an unfinished sweep of another grid\n"
+    assert said.status == 0

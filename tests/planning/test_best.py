@@ -16,8 +16,8 @@ from attenio.workload import Workload
 
 from .strategies import all_tiles, workloads
 
-QUICK = settings(max_examples=25, deadline=None, derandomize=True)
-MANY = settings(max_examples=150, deadline=None, derandomize=True)
+QUICK = settings(max_examples=20, deadline=None, derandomize=True)
+MANY = settings(max_examples=100, deadline=None, derandomize=True)
 
 
 def best_or_none(workload: Workload, fast_words: int, dataflow: Dataflow | None = None) -> Plan | None:

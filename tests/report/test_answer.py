@@ -41,6 +41,7 @@ def test_no_boundary_is_crossed_by_fewer_words_than_its_bound(workload: Workload
     for time in found.times:
         assert 0 < time.least_seconds <= time.plan_seconds
     assert (found.binding is None) == (not found.times)
+    assert {time.resource for time in found.times}.isdisjoint(found.unknown_rates)
 
 
 @LAW
@@ -71,6 +72,8 @@ def test_as_plain_values_it_has_the_documented_names_and_survives_json(workload:
         "boundaries",
         "roofline",
     ]
+    assert plain["roofline"]["unknown_rates"] == list(found.unknown_rates)
+    assert plain["roofline"]["times_of"] == found.timed_plan
     assert set(plain["plan"]) == {"dataflow", "tiles", "moved_words", "peak_words", "rule"}
     for bound in plain["lower_bounds"]:
         assert set(bound) == {"theorem", "words", "strength", "regime", "citation", "assumptions", "page"}

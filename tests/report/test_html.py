@@ -140,3 +140,13 @@ def test_names_are_written_as_text_never_as_markup(tmp_path: Path) -> None:
     page = Page(write_report(tmp_path / "r.html", SMALL, machine).read_text(encoding="utf-8"))
     assert machine.name in page.text
     assert len(page.scripts) == 3
+
+
+def test_exponentials_are_labelled_in_their_own_unit_and_several_levels_have_a_nested_plan(tmp_path: Path) -> None:
+    page = Page(write_report(tmp_path / "r.html", SMALL, machine_named("h100")).read_text(encoding="utf-8"))
+    (line,) = [t for t in page.figures["roofline"]["data"] if t["meta"]["legend"].startswith("exponentials")]
+    assert line["meta"]["legend"].endswith("exp/s")
+    assert re.search(r"drawn at [\d.]+ .?FLOP/s: [\d.]+ FLOP for each exponential", line["hovertemplate"])
+    assert "One plan nested over all levels" in page.text
+    assert "nested plan, at least" in page.text
+    assert page.tables == 6

@@ -54,17 +54,55 @@ def test_candidates_are_listed_with_the_fewest_words_first() -> None:
 def test_every_header_of_a_count_has_its_unit() -> None:
     found = answer(Workload(n=256, d=16), machine_named("toy-three-levels"))
     text = rendered(plan_tables(found)) + rendered(bounds_table(found))
+    text += rendered(plan_tables(answer(Workload(n=256, d=16), machine_named("toy-1k-words"))))
     for header in ("moved (words)", "plan moves (words)", "at least (words)"):
         assert header in text
 
 
-def test_what_does_not_fit_is_listed_with_its_reason() -> None:
+def test_what_does_not_fit_is_one_short_row_where_no_tiles_fit() -> None:
     found = answer(Workload(n=256, d=64), Machine.with_fast_bytes(400))
-    reasons = [candidate.reason for candidate in found.candidates if candidate.plan is None]
-    assert reasons
-    text = re.sub(r"\s+", " ", rendered(plan_tables(found), width=200))
-    for reason in reasons:
-        assert reason.split(";")[0][:30] in text
+    absent = [candidate for candidate in found.candidates if candidate.plan is None]
+    text = rendered(plan_tables(found), width=200)
+    for dataflow in {candidate.dataflow for candidate in absent}:
+        (row,) = re.findall(rf"^{dataflow.value} .*does not fit: needs at least [\d,]+ words *$", text, re.MULTILINE)
+        assert text.count(f"\n{dataflow.value} ") == 1
+        assert row.split()[3] == "any"
+    assert len(absent) == 4
+    assert "use smaller tiles" not in text
+
+
+def test_published_tiles_that_are_the_best_share_a_row() -> None:
+    found = answer(Workload(n=4096, d=128), machine_named("toy-1k-words"))
+    text = rendered(plan_tables(found), width=160)
+    tiles = {(candidate.dataflow, candidate.tiles) for candidate in found.candidates}
+    assert len(tiles) < len(found.candidates)
+    assert text.count("best = published") == len(found.candidates) - len(tiles)
+
+
+def test_over_several_levels_the_nested_plan_and_the_plans_of_single_boundaries_are_told_apart() -> None:
+    workload = Workload(n=32768, d=128, heads=32, kv_heads=8, mask="causal", dtype="bf16")
+    for dataflow in (None, "flat"):
+        found = answer(workload, machine_named("h100"), dataflow=dataflow)
+        assert found.nested is not None
+        text = rendered(plan_tables(found))
+        nested, alone = text.split("One plan nested over all levels")[1].split("plan for each boundary alone")
+        assert f"head_tile={found.nested.head_tile}" in nested
+        for part, tiles in zip(found.boundaries, found.nested.tiles, strict=True):
+            assert f"{tiles.query_tile:,}" in nested
+            assert f"{part.nested_words:,}" in nested
+            assert part.plan is not None
+            assert f"{part.plan.moved_words:,}" in alone
+            assert part.plan.dataflow.value in alone
+        assert "this plan" not in text
+        assert "with the nested plan" in text
+
+
+def test_a_rate_that_is_unknown_has_a_row_and_qualifies_what_binds() -> None:
+    found = answer(Workload(n=4096, d=128, dtype="fp8"), machine_named("a100"))
+    assert found.unknown_rates == ("arithmetic",)
+    text = rendered(plan_tables(found))
+    assert re.search(r"^arithmetic +rate unknown", text, flags=re.MULTILINE)
+    assert "Of the rates known, exponentials binds" in text
 
 
 def test_a_run_is_shown_beside_its_prediction() -> None:

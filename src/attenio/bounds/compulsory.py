@@ -26,7 +26,7 @@ def compulsory(workload: Workload) -> LowerBound:
         regime="any fast memory; attained once all inputs and outputs fit",
         citation="folklore; docs/theory/compulsory.md",
         assumptions=(
-            "inputs start and outputs end in slow memory",
+            "inputs start and outputs end in slow memory, and Q, K and V are separate arrays",
             "every required score is computed from its entries,"
             " also where a row has a single key and softmax is 1 anyway",
         ),

@@ -95,16 +95,15 @@ def _machine(section: Section, default_name: str) -> Machine:
     for source, level in zip(described[:-1], levels[:-1], strict=True):
         if level.capacity_bytes is None:
             raise source.error(f"level {level.name} has no capacity_bytes; only the slowest may lack one")
+    flops_per_s, exponentials_per_s = _flops(section), section.rate("exponentials_per_s", "/s")
     # A machine of the first levels alone fails exactly where the next level breaks the order: that is the line to name.
     for count in range(2, len(levels) + 1):
         try:
             machine = Machine(
                 name=name,
                 levels=tuple(levels[:count]),
-                flops_per_s=_flops(section),
-                exponentials_per_s=section.rate("exponentials_per_s", "/s")
-                if "exponentials_per_s" in section
-                else None,
+                flops_per_s=flops_per_s,
+                exponentials_per_s=exponentials_per_s,
                 description=section.text("description"),
                 source=section.text("source"),
             )

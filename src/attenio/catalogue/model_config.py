@@ -122,7 +122,12 @@ class _Reader:
         own, rotary = self._count(("qk_nope_head_dim",)), self._count(("qk_rope_head_dim",))
         values = self._count(("v_head_dim",))
         expanded = HeadShape(heads=heads, kv_heads=heads, d=own + rotary, value_dim=values)
-        absorbed = HeadShape(heads=heads, kv_heads=1, d=latent + rotary, value_dim=latent)
+        note = (
+            f"values are the first {latent} of the {latent + rotary} words of a key; counts and bounds here take"
+            " K and V as separate arrays, and a kernel that reads the latent once moves"
+            f" up to {(2 * latent + rotary) / (latent + rotary):.2g}x less"
+        )
+        absorbed = HeadShape(heads=heads, kv_heads=1, d=latent + rotary, value_dim=latent, note=note)
         return expanded, absorbed, (own + rotary) ** -0.5
 
     def _divided_width(self, heads: int) -> int:

@@ -9,6 +9,7 @@ SlidingWindow(width=4096, causal=True)
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
+from pathlib import Path
 
 from attenio.catalogue.suggestions import did_you_mean
 from attenio.catalogue.yaml_fields import Section, sections_in
@@ -21,17 +22,18 @@ from attenio.workload import Workload
 __all__ = ["HeadShape", "Model", "model_named", "models"]
 
 _MODEL_KEYS = ("name", "layers", "context", "mask", "dtype", "scale", "prefill", "decode", "description", "source")
-_SHAPE_KEYS = ("heads", "kv_heads", "d", "value_dim")
+_SHAPE_KEYS = ("heads", "kv_heads", "d", "value_dim", "note")
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadShape:
-    """Heads of one layer and their widths."""
+    """Heads of one layer and their widths; ``note`` says what counts of this form leave out, where they do."""
 
     heads: int
     kv_heads: int
     d: int
     value_dim: int
+    note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +95,12 @@ class Model:
             scale=self.scale,
         )
 
+    def notes(self, workload: Workload) -> tuple[str, ...]:
+        """What to know beside the counts of a workload of this model; nothing where its widths were changed."""
+        form, shape = ("decode", self.decode) if workload.queries == 1 else ("prefill", self.prefill)
+        unchanged = (workload.kv_heads, workload.d, workload.value_dim) == (shape.kv_heads, shape.d, shape.value_dim)
+        return (f"{self.name} {form}: {shape.note}",) if shape.note and unchanged else ()
+
     def _mask_over(self, keys: int) -> Mask:
         # until a sequence outgrows the window, every key up to the query is still inside it
         if isinstance(self.mask, SlidingWindow) and self.mask.width >= keys:
@@ -108,15 +116,19 @@ def models() -> tuple[Model, ...]:
 
 
 def model_named(name: str) -> Model:
-    """The model with this name, in any case, or the one a Hugging Face ``config.json`` (or its folder) describes."""
-    # A path is told from a name by its look, so that a mistyped name is never searched for on disk.
-    if name.lower().endswith(".json") or "/" in name or "\\" in name or name == ".":
-        from attenio.catalogue.model_config import model_from_config
+    """The model with this name, in any case, or the one a Hugging Face ``config.json`` (or its folder) describes.
 
+    A name of the catalogue comes before a folder that is called the same; ``./name`` is always the folder.
+    """
+    from attenio.catalogue.model_config import model_from_config
+
+    if name.lower().endswith(".json") or "/" in name or "\\" in name or name == ".":
         return model_from_config(name)
     for model in models():
         if model.name == name.lower():
             return model
+    if name and (Path(name) / "config.json").is_file():
+        return model_from_config(name)
     hint = did_you_mean(name, [model.name for model in models()])
     raise InvalidInput(f"unknown model {name!r}; {hint}'attenio models' lists all, and a path to config.json reads it")
 
@@ -153,4 +165,5 @@ def _shape(section: Section) -> HeadShape:
         kv_heads=section.count("kv_heads") if "kv_heads" in section else heads,
         d=d,
         value_dim=section.count("value_dim") if "value_dim" in section else d,
+        note=section.text("note"),
     )

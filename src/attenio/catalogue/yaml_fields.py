@@ -60,6 +60,8 @@ def sections_in(text: str, place: str) -> "list[Section]":
     if root is None:
         raise InvalidInput(f"{place} is empty; describe a machine with name and levels")
     nodes = root.value if isinstance(root, yaml.SequenceNode) else [root]
+    if not nodes:
+        raise InvalidInput(f"{place} is an empty list; describe a machine with name and levels")
     return [Section.of(node, place) for node in nodes]
 
 

@@ -18,7 +18,8 @@ def bounds(question: Question, as_json: AsJson = False) -> None:
     """
     from attenio.report import answer
 
-    found = answer(question.workload(DEFAULT_N), question.chosen_machine())
+    workload = question.workload(DEFAULT_N)
+    found, notes = answer(workload, question.chosen_machine()), question.notes(workload)
     if as_json:
         everything = found.to_json()
         boundaries = [
@@ -26,8 +27,8 @@ def bounds(question: Question, as_json: AsJson = False) -> None:
             for part in everything["boundaries"]
         ]
         kept = {key: everything[key] for key in ("workload", "machine", "fast_words", "lower_bounds")}
-        print_json({**kept, "boundaries": boundaries})
+        print_json({**kept, "boundaries": boundaries, "notes": list(notes)})
         return
     from attenio.report.tables import bounds_table
 
-    print_tables(bounds_table(found))
+    print_tables(bounds_table(found), *notes)

@@ -6,6 +6,7 @@
 (64, 128, 192, 256, 300)
 """
 
+import re
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 
@@ -14,6 +15,8 @@ from attenio.quantities import parse_bytes, parse_count
 
 __all__ = ["numbers", "sizes"]
 
+# What follows the comma of 1,000 or 131,072, and no value that anyone would list.
+_THOUSANDS = re.compile(r"0\d*$")
 # More values of one option than this is a slip of the keyboard, not a sweep.
 _MOST = 1_000_000
 
@@ -30,7 +33,13 @@ def sizes(text: str, name: str) -> tuple[int, ...]:
 
 def _expanded(text: str, name: str, parse: Callable[[str, str], int]) -> tuple[int, ...]:
     found: dict[int, None] = {}
-    for part in text.split(","):
+    parts = text.split(",")
+    for part in parts:
+        if len(parts) > 1 and _THOUSANDS.match(part.strip()):
+            raise InvalidInput(
+                f"{name} {text!r} has the value {part.strip()}: a comma separates values in a sweep;"
+                f" write {text.replace(',', '')} or {text.replace(',', '_')} for one number"
+            )
         for value in _range(part, name, parse) if ":" in part else (parse(part, name),):
             found[value] = None
             if len(found) > _MOST:

@@ -59,7 +59,7 @@ def _shape_json(shape: "HeadShape") -> dict[str, int]:
 
 
 def _table(chosen: "tuple[Model, ...]") -> "Table":
-    numbers = ((name, "right") for name in ("layers", "heads", "KV heads", "d", "value dim", "context"))
+    numbers = ((name, "right") for name in ("layers", "heads", "KV\nheads", "d", "value\ndim", "context"))
     table = plain_table("model", *numbers, "mask", "type")
     for model in chosen:
         context = "" if model.context is None else f"{model.context:,}"

@@ -8,9 +8,13 @@ from typing import Any
 
 from attenio.errors import AttenioError
 
-__all__ = ["outcome_of"]
+__all__ = ["Stopped", "outcome_of"]
 
 DONE, MISTAKE, BROKEN_PIPE, STOPPED = 0, 2, 1, 130
+
+
+class Stopped(Exception):
+    """Ctrl-C, where a command has something to say about what it had done by then."""
 
 
 def outcome_of(arguments: Sequence[str] | None) -> int:
@@ -26,6 +30,8 @@ def outcome_of(arguments: Sequence[str] | None) -> int:
         sys.stdout.flush()
     except AttenioError as problem:
         return _say(str(problem), MISTAKE)
+    except Stopped as stop:
+        return _say(str(stop), STOPPED)
     except KeyboardInterrupt:
         return _stopped()
     except BrokenPipeError:

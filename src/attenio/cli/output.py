@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-__all__ = ["Progress", "check_place", "plain_table", "print_json", "print_tables", "progress_bar"]
+__all__ = ["Progress", "check_place", "plain_table", "print_aside", "print_json", "print_tables", "progress_bar"]
 
 Progress = Callable[[int, int], None]
-# Wide enough that no table wraps when its reader is a file or another program.
-_UNWATCHED_WIDTH = 160
+# Where the reader is a file or another program, unless COLUMNS says otherwise.
+_UNWATCHED_WIDTH = 100
 
 
 def print_json(value: Any) -> None:
@@ -27,18 +27,38 @@ def print_json(value: Any) -> None:
 
 
 def print_tables(*tables: "RenderableType") -> None:
-    """Write tables and lines to stdout, fitted to the terminal when there is one."""
+    """Write tables and lines to stdout, fitted to the terminal, or to COLUMNS (else 100) where there is none."""
     from rich.console import Console
 
     # Names come from people's files: a bracket in one is a bracket, not markup.
-    width = None if sys.stdout.isatty() else _UNWATCHED_WIDTH
-    console = Console(width=width, markup=False, emoji=False, highlight=False)
-    for table in tables:
-        console.print(table)
+    if sys.stdout.isatty():
+        console = Console(markup=False, emoji=False, highlight=False)
+        for table in tables:
+            console.print(table)
+        return
+    console = Console(width=_unwatched_width(), markup=False, emoji=False, highlight=False)
+    with console.capture() as captured:
+        for table in tables:
+            # a line of text stays one line, so that a path in it can be searched for
+            console.print(table, soft_wrap=isinstance(table, str))
+    # Columns are padded to their width; in a file that is only noise at the end of lines.
+    sys.stdout.write("\n".join(line.rstrip(" ") for line in captured.get().split("\n")))
+
+
+def print_aside(line: str) -> None:
+    """Write one line to stderr that is no part of the answer."""
+    print(f"attenio: {line}", file=sys.stderr, flush=True)
+
+
+def _unwatched_width() -> int:
+    asked = os.environ.get("COLUMNS", "")
+    return int(asked) if asked.isdecimal() and 0 < int(asked) < 2**15 else _UNWATCHED_WIDTH
 
 
 def check_place(path: Path) -> None:
     """Refuse a file that could not be written, before the work is done rather than after."""
+    if path == Path():
+        raise InvalidInput("the output has no name (or is '.', which is a folder); give the name of a file")
     if path.is_dir():
         raise InvalidInput(f"{path} is a folder; give the name of a file in it")
     if not path.parent.is_dir():
@@ -48,14 +68,18 @@ def check_place(path: Path) -> None:
 
 
 def plain_table(*columns: str | tuple[str, str]) -> "Table":
-    """A table with a line under its header and nothing else; a column is its header, or that and how to align it."""
+    """A table with a line under its header and nothing else; a column is its header, or that and how to align it.
+
+    The first column, which names the row, and numbers, which are aligned right, are never broken over two lines.
+    """
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in columns:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    for number, column in enumerate(columns):
         header, align = (column, "left") if isinstance(column, str) else column
-        table.add_column(header, justify="right" if align == "right" else "left", overflow="fold")
+        whole = number == 0 or align == "right"
+        table.add_column(header, justify="right" if align == "right" else "left", no_wrap=whole, overflow="fold")
     return table
 
 

@@ -1,7 +1,7 @@
 """``attenio plan``: the best dataflow and tiles, and how far they are from what must be moved."""
 
 from attenio.cli.output import print_json, print_tables
-from attenio.cli.question import DEFAULT_N, AsJson, DataflowName, Question, asking
+from attenio.cli.question import DEFAULT_N, AsJson, DataflowName, Question, asking, dataflow_named
 
 __all__ = ["plan"]
 
@@ -20,10 +20,12 @@ def plan(question: Question, dataflow: DataflowName = None, as_json: AsJson = Fa
     """
     from attenio.report import answer
 
-    found = answer(question.workload(DEFAULT_N), question.chosen_machine(), dataflow=dataflow)
+    workload = question.workload(DEFAULT_N)
+    found = answer(workload, question.chosen_machine(), dataflow=dataflow_named(dataflow))
+    notes = question.notes(workload)
     if as_json:
-        print_json(found.to_json())
+        print_json({**found.to_json(), "notes": list(notes)})
         return
     from attenio.report.tables import plan_tables
 
-    print_tables(plan_tables(found))
+    print_tables(plan_tables(found), *notes)

@@ -14,13 +14,39 @@ from attenio.quantities import parse_bytes, parse_count
 # NumPy and YAML load when a question is answered, so that --help and --version need not wait for them.
 if TYPE_CHECKING:
     from attenio.machine import Machine
+    from attenio.masks import Mask
+    from attenio.planning import Dataflow
     from attenio.workload import Workload
 
-__all__ = ["DEFAULT_D", "DEFAULT_MACHINE", "DEFAULT_N", "AsJson", "DataflowName", "Question", "asking"]
+__all__ = [
+    "DEFAULT_D",
+    "DEFAULT_MACHINE",
+    "DEFAULT_N",
+    "AsJson",
+    "DataflowName",
+    "Question",
+    "asking",
+    "dataflow_named",
+    "mask_named",
+]
 
 DEFAULT_MACHINE = "attenio-512k"
 DEFAULT_D = 64
 DEFAULT_N = 131072
+# What each kind of mask looks like, for those who nearly wrote one.
+_MASKS = {
+    "dense": "dense",
+    "causal": "causal",
+    "window": "window:4096",
+    "documents": "documents:1024,512",
+    "prefix": "prefix:8K",
+    "block-sparse": "block-sparse:layout.npy:64",
+}
+# What people call the two in conversation; the letters alone are nearer to other names.
+_NICKNAMES = {
+    **dict.fromkeys(("flash", "fa", "fa2", "fa-2", "flash2", "flashattention", "flash-attention"), "flash-attention-2"),
+    **dict.fromkeys(("fa1", "fa-1", "flash1", "flash-1"), "flash-attention-1"),
+}
 
 
 def _option(help: str, metavar: str, *names: str, panel: str = "Workload") -> Any:
@@ -84,6 +110,7 @@ class Question:
 
         Without a length it is the model's context, or ``default_n``; when it will be ``executed``, at most that.
         """
+        self.check_lengths()
         if self.model is None:
             return self._plain_workload(default_n)
         from attenio.catalogue import model_named
@@ -105,6 +132,20 @@ class Question:
         )
         return replace(base, **self._changes(base))
 
+    def notes(self, workload: "Workload") -> tuple[str, ...]:
+        """What the model asked about adds to the counts of this workload."""
+        from attenio.catalogue import model_named
+
+        return () if self.model is None else model_named(self.model).notes(workload)
+
+    def check_lengths(self) -> None:
+        """Refuse a length that nothing is left to take from."""
+        if self.n is not None and self.keys is not None and (self.decode or self.queries is not None):
+            other = "--decode" if self.queries is None else "--queries"
+            raise InvalidInput(
+                f"--n sets both lengths, which {other} and --keys do already; leave --n {self.n} or one of them out"
+            )
+
     def chosen_machine(self) -> "Machine":
         """The machine asked about."""
         from attenio.catalogue import machine_named
@@ -120,7 +161,6 @@ class Question:
         return Machine.with_fast_bytes(parse_bytes(self.fast_bytes, "fast-bytes"))
 
     def _plain_workload(self, default_n: int) -> "Workload":
-        from attenio.masks import mask_from_text
         from attenio.workload import Workload
 
         given = {name: self._count(name) for name in ("n", "keys", "d", "value_dim", "heads", "kv_heads", "batch")}
@@ -129,7 +169,7 @@ class Question:
             known["n"] = known["keys"] if "keys" in known else self._documents_length() or default_n
         return Workload(
             queries=self._queries(),
-            mask=mask_from_text("dense" if self.mask is None else self.mask),
+            mask=mask_named("dense" if self.mask is None else self.mask),
             dtype="fp16" if self.dtype is None else self.dtype,
             accumulator=self.accumulator,
             scale=self._scale(),
@@ -138,14 +178,12 @@ class Question:
 
     def _changes(self, base: "Workload") -> dict[str, Any]:
         """What other options override of a model; widths or heads that were equal stay equal."""
-        from attenio.masks import mask_from_text
-
         given: dict[str, Any] = {name: self._count(name) for name in ("d", "value_dim", "heads", "kv_heads")}
         if base.value_dim == base.d and given["value_dim"] is None:
             given["value_dim"] = given["d"]
         if base.kv_heads == base.heads and given["kv_heads"] is None:
             given["kv_heads"] = given["heads"]
-        given["mask"] = None if self.mask is None else mask_from_text(self.mask)
+        given["mask"] = None if self.mask is None else mask_named(self.mask)
         given |= {"dtype": self.dtype, "accumulator": self.accumulator, "scale": self._scale()}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -156,9 +194,9 @@ class Question:
         return 1 if self.decode else queries
 
     def _documents_length(self) -> int | None:
-        from attenio.masks import Documents, mask_from_text
+        from attenio.masks import Documents
 
-        mask = None if self.mask is None else mask_from_text(self.mask)
+        mask = None if self.mask is None else mask_named(self.mask)
         return sum(mask.lengths) if isinstance(mask, Documents) else None
 
     def _scale(self) -> float | None:
@@ -170,6 +208,37 @@ class Question:
     def _count(self, name: str) -> int | None:
         text = getattr(self, name)
         return None if text is None else parse_count(text, name)
+
+
+def mask_named(text: str) -> "Mask":
+    """The mask with this name; one that is nearly known is suggested."""
+    from attenio.catalogue.suggestions import closest
+    from attenio.masks import mask_from_text
+
+    try:
+        return mask_from_text(text)
+    except InvalidInput as problem:
+        near = closest(text.strip().partition(":")[0], _MASKS)
+        refusal = f"mask {text!r} is not known; "
+        if near is None or not str(problem).startswith(refusal):
+            raise
+        rest = str(problem).removeprefix(refusal)
+        raise InvalidInput(f"{refusal}did you mean {_MASKS[near]}? {rest}") from None
+
+
+def dataflow_named(name: str | None) -> "Dataflow | None":
+    """The dataflow with this name, if one is given; one that is nearly known is suggested."""
+    from attenio.catalogue.suggestions import closest
+    from attenio.planning import Dataflow
+
+    if name is None:
+        return None
+    known = [dataflow.value for dataflow in Dataflow]
+    if name.lower() in known:
+        return Dataflow.named(name)
+    near = _NICKNAMES.get(name.lower().replace("_", "-")) or closest(name, known)
+    hint = f"did you mean {near}? " if near else ""
+    raise InvalidInput(f"unknown dataflow {name!r}; {hint}choose one of {', '.join(known)}")
 
 
 def asking(command: Callable[..., None]) -> Callable[..., None]:

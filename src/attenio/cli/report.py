@@ -7,6 +7,7 @@ import typer
 
 from attenio.cli.output import check_place, print_json, print_tables, progress_bar
 from attenio.cli.question import DEFAULT_N, AsJson, Question, asking
+from attenio.errors import InvalidInput
 
 __all__ = ["report"]
 
@@ -30,13 +31,15 @@ def report(
     from attenio.report import answer, write_report
 
     check_place(out)
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise InvalidInput(f"report writes HTML, and {out} does not say so; use a name ending in .html")
     workload, machine = question.workload(DEFAULT_N), question.chosen_machine()
-    found = answer(workload, machine)
+    found, notes = answer(workload, machine), question.notes(workload)
     with progress_bar("drawing the report") as progress:
         written = write_report(out, workload, machine, progress=progress)
     if as_json:
-        print_json({**found.to_json(), "report": str(written)})
+        print_json({**found.to_json(), "notes": list(notes), "report": str(written)})
         return
     from attenio.report.tables import plan_tables
 
-    print_tables(plan_tables(found), f"\nThe plots are in {written}")
+    print_tables(plan_tables(found), *notes, f"\nThe plots are in {written}")

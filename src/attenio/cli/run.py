@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attenio.cli.output import check_place, plain_table, print_json, print_tables, progress_bar
-from attenio.cli.question import AsJson, DataflowName, Question, asking
+from attenio.cli.output import check_place, plain_table, print_aside, print_json, print_tables, progress_bar
+from attenio.cli.question import AsJson, DataflowName, Question, asking, dataflow_named
 from attenio.errors import InvalidInput
 from attenio.quantities import parse_count
 
@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from attenio.dataflows import NestedRun, Run
-    from attenio.planning.plan import Tiles
+    from attenio.planning.plan import Plan, Tiles
     from attenio.report import Answer
 
 __all__ = ["run"]
 
 # A run does all the arithmetic in NumPy, tile by tile: this many positions take seconds.
 EXECUTED_N = 1024
+# About what a run reaches, and how much is worth a warning: half an hour.
+_FLOPS_PER_S = 1e10
+_LONG_FLOPS = 2e13
 
 
 @asking
@@ -33,7 +36,7 @@ def run(
     tiles: Annotated[
         str | None, typer.Option(help="Tiles of your own, with --dataflow: query_tile=64,key_tile=1.", metavar="TILES")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random inputs.", min=0)] = 0,
+    seed: Annotated[str, typer.Option(help="Seed of the random inputs.", metavar="COUNT")] = "0",
     trace: Annotated[
         Path | None, typer.Option(help="Write every load, store and step to this file, as JSON lines.", metavar="PATH")
     ] = None,
@@ -55,26 +58,29 @@ def run(
 
     if trace is not None:
         check_place(trace)
+    sown = _seed(seed)
     found = _planned(question, dataflow, tiles)
+    notes = question.notes(found.workload)
+    _warn_of_long_run(found.plan)
     begin = time.perf_counter()
     with progress_bar(f"running {found.plan.dataflow.value}") as progress:
-        done = execute(found.plan, seed=seed, record=trace is not None, progress=progress)
+        done = execute(found.plan, seed=sown, record=trace is not None, progress=progress)
     seconds = time.perf_counter() - begin
     nested = None
     if found.nested is not None and dataflow is None:
         with progress_bar("running nested over all levels") as progress:
-            nested = execute(found.nested, seed=seed, progress=progress)
+            nested = execute(found.nested, seed=sown, progress=progress)
     if trace is not None:
         from attenio.cli.trace_file import write_trace
 
         write_trace(trace, done.trace.events)
     if as_json:
-        print_json(_as_json(found, done, nested, seed=seed, seconds=seconds))
+        print_json({**_as_json(found, done, nested, seed=sown, seconds=seconds), "notes": list(notes)})
         return
     from attenio.report.tables import run_table
 
     parts = [run_table(done, found)] if nested is None else [run_table(done, found), _nested_table(found, nested)]
-    print_tables(*parts)
+    print_tables(*parts, *notes)
 
 
 def tiles_from_text(text: str) -> "Tiles":
@@ -88,8 +94,27 @@ def tiles_from_text(text: str) -> "Tiles":
             raise InvalidInput(f"tiles are {text!r}; write name=size pairs such as query_tile=64,key_tile=1")
         if name in dict(sizes):
             raise InvalidInput(f"{name} is given twice in tiles {text!r}; keep one")
-        sizes.append((name, parse_count(size, name)))
+        count = parse_count(size, name)
+        if name.endswith("_tile") and count < 1:
+            raise InvalidInput(f"{name} is {count:,}; it must be at least 1")
+        sizes.append((name, count))
     return Tiles(tuple(sizes))
+
+
+def _seed(text: str) -> int:
+    seed = parse_count(text, "seed")
+    if seed < 0:
+        raise InvalidInput(f"seed is {seed:,}; it must be at least 0")
+    return seed
+
+
+def _warn_of_long_run(plan: "Plan") -> None:
+    from attenio.dataflows.host import check_host_memory
+
+    if plan.workload.flops > _LONG_FLOPS:
+        check_host_memory(plan)  # what is refused anyway needs no warning
+        minutes = plan.workload.flops / _FLOPS_PER_S / 60
+        print_aside(f"this takes about {minutes:,.0f} minutes at 10 GFLOP/s; Ctrl-C stops it; a smaller --n is faster")
 
 
 def _planned(question: Question, dataflow: str | None, tiles: str | None) -> "Answer":
@@ -99,10 +124,9 @@ def _planned(question: Question, dataflow: str | None, tiles: str | None) -> "An
     workload, machine = question.workload(EXECUTED_N, executed=True), question.chosen_machine()
     if tiles is not None and dataflow is None:
         raise InvalidInput("--tiles are those of one dataflow; name it with --dataflow")
-    given = (
-        None if tiles is None or dataflow is None else plan_with(workload, machine, dataflow, tiles_from_text(tiles))
-    )
-    found = answer(workload, machine, dataflow=dataflow)
+    chosen = dataflow_named(dataflow)
+    given = None if tiles is None or chosen is None else plan_with(workload, machine, chosen, tiles_from_text(tiles))
+    found = answer(workload, machine, dataflow=chosen)
     return found if given is None else replace(found, plan=given)
 
 

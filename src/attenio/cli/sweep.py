@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attenio.cli.grid import numbers, sizes
-from attenio.cli.output import check_place, plain_table, print_json, print_tables, progress_bar
-from attenio.cli.question import DEFAULT_D, DEFAULT_MACHINE, AsJson, Question, asking
+from attenio.cli.outcome import Stopped
+from attenio.cli.output import check_place, plain_table, print_aside, print_json, print_tables, progress_bar
+from attenio.cli.question import DEFAULT_D, DEFAULT_MACHINE, AsJson, Question, asking, mask_named
 from attenio.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -48,19 +49,28 @@ def sweep(
       attenio sweep --n 1K:1M:x1.01 --d 32:256:+32 --fast-bytes 32KB:2MB:+16KB --out results.parquet
       attenio sweep --model llama-3-70b --decode --n 1K:128K:x2 --machine a100,h100,h200 --json
     """
-    from attenio.planning import sweep as planned_sweep
-
     if out is not None:
         check_place(out)
     grid = grid_of(question)
-    with progress_bar(f"planning {len(grid):,} points") as progress:
-        result = planned_sweep(grid, out=out, progress=progress)
+    result = _planned(grid, out)
     if as_json:
         summary = _summary(result)
         print_json({**summary, "out": str(out)} if out is not None else {**summary, "rows": list(result.rows())})
         return
-    parts: list[Table | str] = [*result.notes, *([_points(result)] if len(grid) <= _SHOWN else []), *_tables(result)]
+    parts: list[Table | str] = [*([_points(result)] if len(grid) <= _SHOWN else []), *_tables(result)]
     print_tables(*parts, *([f"every point is in {out}"] if out is not None else []))
+
+
+def _planned(grid: "SweepGrid", out: Path | None) -> "SweepResult":
+    from attenio.planning import sweep as planned_sweep
+
+    try:
+        with progress_bar(f"planning {len(grid):,} points") as progress:
+            return planned_sweep(grid, out=out, progress=progress, tell=print_aside)
+    except KeyboardInterrupt:
+        if out is None:
+            raise
+        raise Stopped(f"stopped; the same command goes on from here, with what is kept in {out}.parts") from None
 
 
 def grid_of(question: Question) -> "SweepGrid":
@@ -78,7 +88,7 @@ def grid_of(question: Question) -> "SweepGrid":
         **_lengths(question),
         **_heads(question, model),
         batch=_numbers(question, "batch", (1,)),
-        masks=_texts(question.mask, "dense" if model is None else str(model.mask)),
+        masks=[mask_named(name) for name in _texts(question.mask, "dense" if model is None else str(model.mask))],
         dtypes=_texts(question.dtype, "fp16" if model is None else model.dtype.value),
         accumulators=_texts(question.accumulator, None),
         fast_bytes=() if question.fast_bytes is None else sizes(question.fast_bytes, "fast-bytes"),
@@ -87,6 +97,7 @@ def grid_of(question: Question) -> "SweepGrid":
 
 
 def _lengths(question: Question) -> dict[str, tuple[int, ...]]:
+    question.check_lengths()
     n = numbers(question.n if question.n is not None else DEFAULT_LENGTHS, "n")
     queries, keys = _numbers(question, "queries", ()), _numbers(question, "keys", ())
     if question.decode:
@@ -149,6 +160,8 @@ def _summary(result: "SweepResult") -> dict[str, Any]:
 
 
 def _tables(result: "SweepResult") -> "list[Table | str]":
+    from attenio.report.notation import show_ratio
+
     summary = _summary(result)
     wins = plain_table("best dataflow", ("points", "right"))
     for name, count in summary["best_dataflow"].items():
@@ -156,7 +169,7 @@ def _tables(result: "SweepResult") -> "list[Table | str]":
     lines = [f"{summary['planned']:,} of {summary['points']:,} points have a plan"]
     gap = summary["gap"]
     if gap["least"] is not None:
-        span = f"{gap['least']:.4g} to {gap['largest']:.4g}, median {gap['median']:.4g}"
+        span = f"{show_ratio(gap['least'])} to {show_ratio(gap['largest'])}, median {show_ratio(gap['median'])}"
         lines.append(f"words moved over the largest absolute bound: {span}")
     reasons = [f"{count:,} without: {reason}" for reason, count in list(summary["reasons"].items())[:5]]
     return [*([wins] if summary["planned"] else []), *lines, *reasons]
@@ -164,6 +177,8 @@ def _tables(result: "SweepResult") -> "list[Table | str]":
 
 def _points(result: "SweepResult") -> "Table":
     """The points of a small sweep, with the columns that differ between them."""
+    from attenio.report.notation import show_ratio
+
     rows = list(result.rows())
     shown = [name for name in _SHOWN_COLUMNS if len({row[name] for row in rows}) > 1]
     headers = dict(zip(shown, shown, strict=True))
@@ -174,7 +189,7 @@ def _points(result: "SweepResult") -> "Table":
     table = plain_table(*((headers[name], "right") for name in shown), "dataflow", *results)
     for row in rows:
         moved = "-" if row["moved_words"] is None else f"{row['moved_words']:,}"
-        gap = "-" if row["gap"] is None else f"{row['gap']:.4g}"
+        gap = "-" if row["gap"] is None else show_ratio(row["gap"])
         values = [f"{row[name]:,}" if isinstance(row[name], int) else str(row[name]) for name in shown]
         table.add_row(*values, row["dataflow"] or "-", moved, gap)
     return table

@@ -77,7 +77,7 @@ def plan_with(workload: Workload, machine: Machine, dataflow: Dataflow | str, ti
 
 def published_plan(workload: Workload, machine: Machine, dataflow: Dataflow | str) -> Plan | None:
     """The plan with the published tiles; None where there is no published rule or its tiles do not fit."""
-    units = machine.slowest_boundary.fast.units
+    units = _parallel_units(machine)
     return published_plan_for(workload, _fast_words(workload, machine), dataflow, units=units)
 
 
@@ -88,7 +88,7 @@ def published_plan_for(workload: Workload, fast_words: int, dataflow: Dataflow |
 
 def candidates(workload: Workload, machine: Machine) -> tuple[Candidate, ...]:
     """Every dataflow that applies, with its best tiles and, where a paper has a rule, its published ones."""
-    units = machine.slowest_boundary.fast.units
+    units = _parallel_units(machine)
     return candidates_for(workload, _fast_words(workload, machine), units=units)
 
 
@@ -113,6 +113,8 @@ def _best_of_all(workload: Workload, fast_words: int) -> Plan:
     best: tuple[MovingTiles, Dataflow, Problems] | None = None
     separate = Problems.separate(workload)
     for dataflow in CONTENDERS:
+        if best is not None and best[0].moved_words == workload.compulsory_words:
+            break  # nothing moves less
         if not _applies(workload, dataflow):
             continue
         problems = separate
@@ -120,7 +122,7 @@ def _best_of_all(workload: Workload, fast_words: int) -> Plan:
             problems = Problems.stacked(workload)
         search = contender(dataflow)
         fewest = None if best is None else best[0].moved_words
-        if fewest is not None and search.floor_words(problems, fast_words) * _ROUNDING >= fewest:
+        if fewest is not None and _exceeds(search.floor_words(problems, fast_words), fewest):
             continue
         found = search.best_tiles(problems, fast_words, None if fewest is None else fewest - 1)
         if found is not None and (fewest is None or found.moved_words < fewest):
@@ -128,6 +130,11 @@ def _best_of_all(workload: Workload, fast_words: int) -> Plan:
     if best is None:
         raise DoesNotFit(_why_nothing(workload, fast_words))
     return _plan(workload, fast_words, best[1], best[0].tiles, problems=best[2])
+
+
+def _exceeds(floor: float, words: int) -> bool:
+    """Whether nothing above the floor has fewer words."""
+    return (floor if isinstance(floor, int) else floor * _ROUNDING) >= words
 
 
 def _published(workload: Workload, fast_words: int, dataflow: Dataflow, units: int) -> Candidate:
@@ -170,6 +177,11 @@ def _plan(
         moved_words=moved,
         peak_words=peak,
     )
+
+
+def _parallel_units(machine: Machine) -> int:
+    """Units that a rule for parallel machines has to keep busy: those of the most divided level."""
+    return max(level.units for level in machine.levels)
 
 
 def _fast_words(workload: Workload, machine: Machine) -> int:

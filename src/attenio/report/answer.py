@@ -52,7 +52,8 @@ class Answer:
     """Everything attenio knows about a workload on a machine.
 
     ``nested`` is one plan over all levels; it is None on two levels, and where a level is too small for it, which
-    ``nested_reason`` then explains.
+    ``nested_reason`` then explains. ``dataflow`` is the one that was asked for, None where all were; it rules the plan
+    and the plans of single boundaries, not the nested one.
     """
 
     workload: Workload
@@ -65,6 +66,7 @@ class Answer:
     nested: NestedPlan | None
     nested_reason: str
     times: tuple[TimeFloor, ...]
+    dataflow: Dataflow | None = None
 
     @property
     def bound(self) -> LowerBound:
@@ -78,8 +80,23 @@ class Answer:
 
     @property
     def binding(self) -> TimeFloor | None:
-        """The resource that takes longest, or None on a machine without rates."""
+        """The resource that takes longest of those with a known rate, or None on a machine without rates."""
         return max(self.times, key=lambda time: time.plan_seconds, default=None)
+
+    @property
+    def unknown_rates(self) -> tuple[str, ...]:
+        """Resources whose rate the machine does not state: they are in no time, and any of them might bind."""
+        rates = {part.boundary.name: part.boundary.slow.bandwidth_bytes_per_s for part in self.boundaries}
+        rates["arithmetic"] = self.machine.flops_per_s.get(self.workload.dtype)
+        rates["exponentials"] = self.machine.exponentials_per_s
+        return tuple(name for name, rate in rates.items() if rate is None)
+
+    @property
+    def timed_plan(self) -> str:
+        """Whose words the times are of: the plan's on two levels, else of the nested plan or of a plan a boundary."""
+        if len(self.boundaries) == 1:
+            return "this plan"
+        return "best alone" if self.nested is None else "nested plan"
 
     def to_json(self) -> dict[str, Any]:
         """The answer as plain values."""
@@ -105,6 +122,7 @@ def answer(workload: Workload, machine: Machine, *, dataflow: Dataflow | str | N
         nested=nested,
         nested_reason=nested_reason,
         times=_times(workload, machine, boundaries),
+        dataflow=chosen,
     )
 
 

@@ -31,9 +31,14 @@ _MEMORY_CAPTION = (
 )
 _LENGTH_CAPTION = "The same at the machine's own fast memory, as the sequence grows."
 _ROOFLINE_CAPTION = (
-    "A point's height is the rate its traffic allows. Filled circles: the plan at each boundary. Upright strokes: no"
+    "A point's height is the rate its traffic allows. Filled circles: {plan} at each boundary. Upright strokes: no"
     " schedule stands further right. Other markers: every dataflow's best plan at the slowest boundary."
 )
+_TIMED_PLANS = {
+    "this plan": "the plan",
+    "nested plan": "the plan nested over all levels",
+    "best alone": "the best plan for that boundary alone,",
+}
 _NO_ROOFLINE = "This machine states no rate of arithmetic or no bandwidth, so there is no roofline to draw."
 
 
@@ -117,7 +122,9 @@ def _facts(found: Answer) -> str:
         ),
     ]
     if binding is not None:
-        facts.append(("time at least", show_seconds(binding.plan_seconds), f"{binding.resource} binds"))
+        known = "of the rates known, " if found.unknown_rates else ""
+        note = f"{known}{binding.resource} binds ({found.timed_plan})"
+        facts.append(("time at least", show_seconds(binding.plan_seconds), note))
     return "\n".join(
         f"    <div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}<small>{html.escape(note)}</small></dd></div>"
         for name, value, note in facts
@@ -126,7 +133,8 @@ def _facts(found: Answer) -> str:
 
 def _sections(found: Answer, *, has_roofline: bool) -> str:
     published = reproduce("fig11")
-    roofline = _figure("roofline", _ROOFLINE_CAPTION) if has_roofline else f'<p class="note">{_NO_ROOFLINE}</p>'
+    caption = _ROOFLINE_CAPTION.format(plan=_TIMED_PLANS[found.timed_plan])
+    roofline = _figure("roofline", caption) if has_roofline else f'<p class="note">{_NO_ROOFLINE}</p>'
     sections = [
         ("Words against fast memory", _figure("memory", _MEMORY_CAPTION)),
         ("Every dataflow on this machine", html_tables.candidates_table(found)),

@@ -3,9 +3,19 @@
 import html
 from collections.abc import Iterable, Sequence
 
+from attenio.planning import NestedPlan
 from attenio.quantities import bytes_of, show_bytes, show_seconds
 from attenio.report.answer import Answer
-from attenio.report.notation import by_words, show_rate, show_ratio
+from attenio.report.notation import (
+    alone_title,
+    candidate_rows,
+    nested_beats_alone,
+    nested_rows,
+    resource_rows,
+    short_reason,
+    show_rate,
+    show_ratio,
+)
 from attenio.report.reproduce import Reproduction
 
 __all__ = ["boundaries_table", "bounds_table", "candidates_table", "reproduction_table", "times_table"]
@@ -17,14 +27,12 @@ def candidates_table(answer: Answer) -> str:
     """Every dataflow with its best and its published tiles, fewest words first; the plan is tinted."""
     width = answer.workload.dtype.bytes
     rows = []
-    for candidate in by_words(answer):
+    for candidate, rule_name in candidate_rows(answer):
         plan = candidate.plan
         name = _name(candidate.dataflow.value, swatch=True)
-        rule = _text(candidate.rule.value)
+        rule = _text(rule_name)
         if plan is None:
-            rows.append(
-                ("absent", [name, _NONE, _NONE, rule, ("wide", html.escape(candidate.reason or "")), _NONE, _NONE])
-            )
+            rows.append(("absent", [name, _NONE, _NONE, rule, _reason(candidate.reason or ""), _NONE, _NONE]))
             continue
         cells = [
             name,
@@ -62,41 +70,63 @@ def bounds_table(answer: Answer) -> str:
 
 
 def boundaries_table(answer: Answer) -> str:
-    """Words across every boundary of the machine."""
-    heads = ["fast side (words)", "at least (words)", "best alone (words)", "over bound"]
+    """Words across every boundary of the machine: of one plan nested over them all, and of the best for each alone."""
+    if len(answer.boundaries) == 1:
+        return _alone_table(answer)
+    nested = f'<p class="note">{html.escape(answer.nested_reason)}</p>'
     if answer.nested is not None:
-        heads += ["nested over all (words)", "over bound"]
+        nested = f"<h3>One plan nested over all levels, head_tile={answer.nested.head_tile}</h3>\n"
+        nested += _nested_table(answer, answer.nested)
+    note = f'\n<p class="note">{nested_beats_alone(answer)}</p>' if nested_beats_alone(answer) else ""
+    return f"{nested}\n<h3>{alone_title(answer)}</h3>\n{_alone_table(answer)}{note}"
+
+
+def _nested_table(answer: Answer, nested: NestedPlan) -> str:
+    heads = ["fast side (words)", "query_tile", "key_tile", "at least (words)", "moved (words)", "over bound"]
+    rows = []
+    for part, query_tile, key_tile, moved in nested_rows(answer, nested):
+        counts = (part.fast_words, query_tile, key_tile, part.bound.words, moved)
+        numbers = [f"{count:,}" for count in counts] + [show_ratio(moved / part.bound.words)]
+        rows.append(("", [_name(part.boundary.name), *map(_number, numbers)]))
+    return _table([_text("boundary"), *map(_number, heads)], rows)
+
+
+def _alone_table(answer: Answer) -> str:
+    heads = ["fast side (words)", "at least (words)", "moved (words)", "over bound"]
     rows = []
     for part in answer.boundaries:
-        numbers = [f"{part.fast_words:,}", f"{part.bound.words:,}"]
-        numbers += _against(None if part.plan is None else part.plan.moved_words, part.bound.words)
-        if answer.nested is not None:
-            numbers += _against(part.nested_words, part.bound.words)
-        rows.append(("", [_name(part.boundary.name), *map(_number, numbers)]))
-        if part.plan is None:
-            rows.append(("absent", [_text(""), ("wide", html.escape(part.reason))]))
-    note = f'<p class="note">{html.escape(answer.nested_reason)}</p>' if answer.nested_reason else ""
-    return _table([_text("boundary"), *map(_number, heads)], rows) + note
-
-
-def _against(words: int | None, bound_words: int) -> list[str]:
-    return ["–", "–"] if words is None else [f"{words:,}", show_ratio(words / bound_words)]
+        sizes = [_number(f"{part.fast_words:,}"), _number(f"{part.bound.words:,}")]
+        plan = part.plan
+        if plan is None:
+            rows.append(
+                ("absent", [_name(part.boundary.name), *sizes, _NONE, _NONE, _text("none"), _reason(part.reason)])
+            )
+            continue
+        moved = [_number(f"{plan.moved_words:,}"), _number(show_ratio(plan.moved_words / part.bound.words))]
+        made = [_name(plan.dataflow.value, swatch=True), ("brief", f"<code>{html.escape(str(plan.tiles))}</code>")]
+        rows.append(("", [_name(part.boundary.name), *sizes, *moved, *made]))
+    return _table([_text("boundary"), *map(_number, heads), _text("dataflow"), _text("tiles")], rows)
 
 
 def times_table(answer: Answer) -> str:
-    """Seconds of every resource; the one that binds is tinted."""
+    """Seconds of every resource; the one that binds is tinted, and one without a known rate says so."""
     if not answer.times:
         return ""
-    heads = [_text("resource"), *map(_number, ("rate", "any algorithm, at least", "the plan, at least"))]
+    heads = [_text("resource"), *map(_number, ("rate", "any algorithm, at least", f"{answer.timed_plan}, at least"))]
     rows = []
-    for time in answer.times:
+    for name, time in resource_rows(answer):
+        if time is None:
+            rate = "rate unknown" if name in answer.unknown_rates else "–"
+            rows.append(("absent", [_name(name), _number(rate), _NONE, _NONE]))
+            continue
         numbers = (
             show_rate(time.rate_per_s, time.unit),
             show_seconds(time.least_seconds),
             show_seconds(time.plan_seconds),
         )
-        rows.append(("chosen" if time == answer.binding else "", [_name(time.resource), *map(_number, numbers)]))
-    return _table(heads, rows)
+        rows.append(("chosen" if time == answer.binding else "", [_name(name), *map(_number, numbers)]))
+    title = "" if len(answer.boundaries) == 1 else "<h3>Time</h3>\n"
+    return title + _table(heads, rows)
 
 
 def reproduction_table(reproduction: Reproduction) -> str:
@@ -131,6 +161,10 @@ def _number(text: str) -> Cell:
 def _name(text: str, *, swatch: bool = False) -> Cell:
     mark = f'<span class="swatch" style="background: var(--{text})"></span>' if swatch else ""
     return "name", mark + html.escape(text)
+
+
+def _reason(text: str) -> Cell:
+    return "wide", f'<span title="{html.escape(text)}">{html.escape(short_reason(text))}</span>'
 
 
 _NONE = _number("–")

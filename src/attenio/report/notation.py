@@ -1,11 +1,25 @@
 """How numbers and candidates are written, the same in terminals, tables and figures."""
 
 import math
+import re
+from collections.abc import Iterator
 
-from attenio.planning import Candidate
-from attenio.report.answer import Answer
+from attenio.planning import Candidate, NestedPlan
+from attenio.planning.plan import TileRule
+from attenio.report.answer import Answer, BoundaryAnswer, TimeFloor
 
-__all__ = ["by_words", "short_count", "show_rate", "show_ratio"]
+__all__ = [
+    "alone_title",
+    "by_words",
+    "candidate_rows",
+    "nested_beats_alone",
+    "nested_rows",
+    "resource_rows",
+    "short_count",
+    "short_reason",
+    "show_rate",
+    "show_ratio",
+]
 
 
 def by_words(answer: Answer) -> list[Candidate]:
@@ -16,6 +30,63 @@ def by_words(answer: Answer) -> list[Candidate]:
         return (math.inf if plan is None else plan.moved_words, plan != answer.plan)
 
     return sorted(answer.candidates, key=key)
+
+
+def candidate_rows(answer: Answer) -> Iterator[tuple[Candidate, str]]:
+    """Candidates as tables list them, each with the name of its rule: what says the same twice is one row."""
+    best = {candidate.dataflow: candidate for candidate in answer.candidates if candidate.rule is TileRule.BEST}
+    published = {c.dataflow: c for c in answer.candidates if c.rule is TileRule.PUBLISHED}
+    for candidate in by_words(answer):
+        one, other = best.get(candidate.dataflow), published.get(candidate.dataflow)
+        if one is None or other is None:
+            yield candidate, candidate.rule.value
+        elif one.plan is None:  # no tiles fit, so the published ones do not either
+            if candidate is one:
+                yield candidate, "any"
+        elif other.plan is None or one.tiles != other.tiles:
+            yield candidate, candidate.rule.value
+        elif candidate is one:
+            yield candidate, "best = published"
+
+
+def resource_rows(answer: Answer) -> Iterator[tuple[str, TimeFloor | None]]:
+    """Every resource with its seconds; None where its rate is unknown, or where nothing fits that boundary."""
+    times = {time.resource: time for time in answer.times}
+    for name in (*(part.boundary.name for part in answer.boundaries), "arithmetic", "exponentials"):
+        yield name, times.get(name)
+
+
+def nested_rows(answer: Answer, nested: NestedPlan) -> Iterator[tuple[BoundaryAnswer, int, int, int]]:
+    """Each boundary with the query tile, the key tile and the words of the nested plan; no tile exceeds its operand."""
+    most_queries, most_keys = answer.workload.queries, answer.workload.keys
+    for part, tiles, moved in zip(answer.boundaries, nested.tiles, nested.moved_words, strict=True):
+        yield part, min(tiles.query_tile, most_queries), min(tiles.key_tile, most_keys), moved
+
+
+def alone_title(answer: Answer) -> str:
+    """What the table of plans for single boundaries holds."""
+    named = "" if answer.dataflow is None else f"{answer.dataflow.value} "
+    return f"The best {named}plan for each boundary alone"
+
+
+def nested_beats_alone(answer: Answer) -> str:
+    """A word to readers who find a nested plan below the best plan for one boundary; empty where there is none."""
+    pairs = [(part.nested_words, part.plan.moved_words) for part in answer.boundaries if part.plan is not None]
+    if answer.dataflow is not None or not any(nested is not None and nested < alone for nested, alone in pairs):
+        return ""
+    return "A nested plan can move less than these: it cuts its tiles anew within every outer tile."
+
+
+def short_reason(reason: str) -> str:
+    """Why something does not fit, without what to do about it: a table has many such rows.
+
+    >>> short_reason("flat with query_tile=2 needs 1,034 words of fast memory; the machine has 1,024: use smaller")
+    'does not fit: needs 1,034 words'
+    >>> short_reason("split-keys has nothing to split with one key; use attenio")
+    'split-keys has nothing to split with one key'
+    """
+    needs = re.search(r"needs (at least )?[\d,]+ words?", reason)
+    return reason.split(";")[0] if needs is None else f"does not fit: {needs[0]}"
 
 
 def show_ratio(ratio: float) -> str:

@@ -43,11 +43,15 @@ def roofline_figure(answer: Answer) -> dict[str, Any] | None:
         return None
     low, high = _intensities(answer, roofs, peak)
     traces = [_slope(roof, low, peak, _DASHES[k % 4]) for k, roof in enumerate(roofs)]
-    traces.append(_ceiling("arithmetic", peak, min(peak / roof.bandwidth for roof in roofs), high))
+    start = min(peak / roof.bandwidth for roof in roofs)
+    traces.append(_ceiling("arithmetic", peak, (start, high), f"arithmetic: {show_rate(peak, 'FLOP')}"))
     if machine.exponentials_per_s is not None:
-        limit = workload.flops / workload.scores * machine.exponentials_per_s
+        flops_each = workload.flops / workload.scores
+        limit = flops_each * machine.exponentials_per_s
         if limit < 30 * peak:
-            traces.append(_ceiling("exponentials", limit, low, high))
+            label = f"exponentials: {show_rate(machine.exponentials_per_s, 'exp')}"
+            height = f"<br>drawn at {show_rate(limit, 'FLOP')}: {flops_each:,.4g} FLOP for each exponential"
+            traces.append(_ceiling("exponentials", limit, (low, high), label, hover=height))
     traces += _candidate_points(answer, roofs[-1], peak)
     for roof in roofs:
         traces += _boundary_points(answer, roof, peak)
@@ -83,17 +87,16 @@ def _slope(roof: _Roof, low: float, peak: float, dash: str) -> Trace:
     }
 
 
-def _ceiling(name: str, rate: float, low: float, high: float) -> Trace:
-    label = f"{name}: {show_rate(rate, 'FLOP')}"
+def _ceiling(name: str, rate: float, span: tuple[float, float], label: str, *, hover: str = "") -> Trace:
     return {
         "type": "scatter",
         "mode": "lines",
-        "x": [low, high],
+        "x": list(span),
         "y": [rate, rate],
         "line": {"width": 2.5 if name == "arithmetic" else 1.5, "color": "var(--bound)"},
         "legendgroup": name,
         "meta": {"legend": label},
-        "hovertemplate": f"<b>{label}</b><extra></extra>",
+        "hovertemplate": f"<b>{label}</b>{hover}<extra></extra>",
     }
 
 
@@ -118,7 +121,7 @@ def _candidate_points(answer: Answer, roof: _Roof, peak: float) -> list[Trace]:
 
 
 def _boundary_points(answer: Answer, roof: _Roof, peak: float) -> list[Trace]:
-    """Where the plan over all levels stands at a boundary, and the point beyond which no schedule can stand."""
+    """Where the plan that is timed stands at a boundary, and the point beyond which no schedule can stand."""
     part = roof.part
     assert part.moved_words is not None
     ours, most = roof.intensity(part.moved_words), roof.intensity(part.bound.words)
@@ -132,14 +135,15 @@ def _boundary_points(answer: Answer, roof: _Roof, peak: float) -> list[Trace]:
         ),
         _point(
             (ours, min(peak, ours * roof.bandwidth)),
-            f"<b>the plan</b> at {name}<br>{show_words(part.moved_words)}",
+            f"<b>{answer.timed_plan}</b> at {name}<br>{show_words(part.moved_words)}",
             {
                 "symbol": "circle",
                 "size": 13,
-                "color": palette.color(answer.plan.dataflow),
+                # A plan nested over all levels is none of the dataflows, so it has none of their colours.
+                "color": palette.color(answer.plan.dataflow) if answer.nested is None else "var(--bound)",
                 "line": {"width": 2.5, "color": "var(--paper)"},
             },
-            ("plan", "the plan at each boundary"),
+            ("plan", f"{answer.timed_plan} at each boundary"),
         ),
     ]
 

@@ -1,15 +1,27 @@
 """Answers as tables for a terminal, readable at 80 columns; every header has its unit."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from attenio.dataflows.run import Run
 from attenio.quantities import bytes_of, show_bytes, show_seconds
-from attenio.report.answer import Answer
-from attenio.report.notation import by_words, show_ratio
+from attenio.report.answer import Answer, TimeFloor
+from attenio.report.notation import (
+    alone_title,
+    candidate_rows,
+    nested_beats_alone,
+    nested_rows,
+    resource_rows,
+    short_reason,
+    show_rate,
+    show_ratio,
+)
 from attenio.report.reproduce import Reproduction
 
 __all__ = ["bounds_table", "plan_tables", "reproduction_table", "run_table"]
@@ -40,18 +52,15 @@ def bounds_table(answer: Answer) -> RenderableType:
 
 def plan_tables(answer: Answer) -> RenderableType:
     """The answer in a line, every candidate against the bound, and what each part of the machine needs in time."""
-    parts = [_question(answer), _summary(answer), _candidates(answer)]
-    reasons = [f"{part.boundary.name}: {part.reason}" for part in answer.boundaries if part.plan is None]
-    reasons += [answer.nested_reason] if answer.nested_reason else []
-    if answer.times or len(answer.boundaries) > 1:
-        parts += [Text(), _resources(answer), *map(Text, reasons)]
+    parts = [_question(answer), _summary(answer), _Candidates(answer)]
+    if len(answer.boundaries) > 1:
+        parts += [Text(), *_every_boundary(answer)]
+        if answer.times:
+            parts += [Text(), _times(answer)]
+    elif answer.times:
+        parts += [Text(), _resources(answer)]
     if answer.binding is not None:
-        parts.append(
-            Text.assemble(
-                (answer.binding.resource, "bold"),
-                f" binds: at least {show_seconds(answer.binding.plan_seconds)} with this plan.",
-            )
-        )
+        parts.append(_binding(answer, answer.binding))
     return Group(*parts)
 
 
@@ -132,49 +141,121 @@ def _summary(answer: Answer) -> RenderableType:
     return Padding(table, (1, 0))
 
 
-def _candidates(answer: Answer) -> Table:
-    table = plain_table(
-        ("dataflow", NAME), ("moved (words)", NUMBER), ("÷ bound", NUMBER), ("rule", NAME), ("tiles", TEXT)
-    )
-    for candidate in by_words(answer):
+@dataclass(frozen=True)
+class _Candidates:
+    """The table of candidates: on a narrow terminal the rule is broken over two lines, so that tiles are not."""
+
+    answer: Answer
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield _candidates(self.answer, rule_width=9 if options.max_width < 100 else None)
+
+
+def _candidates(answer: Answer, *, rule_width: int | None) -> Table:
+    table = plain_table(("dataflow", NAME), ("moved (words)", NUMBER), ("÷ bound", NUMBER))
+    table.add_column("rule", max_width=rule_width, no_wrap=rule_width is None)
+    table.add_column("tiles", overflow="fold")
+    for candidate, rule in candidate_rows(answer):
         plan = candidate.plan
         if plan is None:
-            reason = Text(candidate.reason or "", style="dim")
-            table.add_row(candidate.dataflow.value, _NOTHING, _NOTHING, candidate.rule.value, reason)
+            reason = Text(short_reason(candidate.reason or ""), style="dim")
+            table.add_row(candidate.dataflow.value, _NOTHING, _NOTHING, rule, reason)
             continue
         table.add_row(
             candidate.dataflow.value,
             f"{plan.moved_words:,}",
             _ratio(plan.moved_words, answer),
-            candidate.rule.value,
+            rule,
             str(plan.tiles),
             style="bold" if plan == answer.plan else "",
         )
     return table
 
 
+def _every_boundary(answer: Answer) -> Iterator[RenderableType]:
+    """What crosses each boundary: under one plan nested over all levels, and under the best plan for it alone."""
+    nested = answer.nested
+    if nested is None:
+        yield Text(answer.nested_reason)
+    else:
+        yield Text(f"One plan nested over all levels, head_tile={nested.head_tile}", style="bold")
+        table = plain_table(
+            ("boundary", NAME),
+            ("query_tile", NUMBER),
+            ("key_tile", NUMBER),
+            ("moved (words)", NUMBER),
+            ("÷ bound", NUMBER),
+        )
+        for part, *counts in nested_rows(answer, nested):
+            ratio = show_ratio(counts[-1] / part.bound.words)
+            table.add_row(part.boundary.name, *(f"{count:,}" for count in counts), ratio)
+        yield table
+        yield Text("Tiles are held by the faster level of the two, named first.", style="dim")
+    yield Text(f"\n{alone_title(answer)}", style="bold")
+    table = plain_table(("boundary", NAME), ("moved (words)", NUMBER), ("÷ bound", NUMBER), ("plan", TEXT))
+    for part in answer.boundaries:
+        plan = part.plan
+        if plan is None:
+            table.add_row(part.boundary.name, _NOTHING, _NOTHING, Text(short_reason(part.reason), style="dim"))
+            continue
+        ratio = show_ratio(plan.moved_words / part.bound.words)
+        table.add_row(part.boundary.name, f"{plan.moved_words:,}", ratio, f"{plan.dataflow.value}, {plan.tiles}")
+    yield table
+    if note := nested_beats_alone(answer):
+        yield Text(note, style="dim")
+
+
+def _times(answer: Answer) -> Table:
+    """Seconds of every resource of a machine with several boundaries, whose words have tables of their own."""
+    table = plain_table(("resource", NAME), ("rate", NUMBER), ("any algorithm", NUMBER), (answer.timed_plan, NUMBER))
+    for name, time in resource_rows(answer):
+        rate = _unknown(answer, name) if time is None else show_rate(time.rate_per_s, time.unit)
+        table.add_row(name, rate, *_seconds(time), style="bold" if time is not None and time == answer.binding else "")
+    return table
+
+
 def _resources(answer: Answer) -> Table:
+    """Words and seconds of every resource of a machine with one boundary."""
     table = plain_table(
         ("resource", NAME),
         ("plan moves (words)", NUMBER),
         ("÷ bound", NUMBER),
         ("any algorithm", NUMBER),
-        ("this plan", NUMBER),
+        (answer.timed_plan, NUMBER),
     )
-    times = {time.resource: time for time in answer.times}
-    boundaries = {part.boundary.name: part for part in answer.boundaries}
-    for name in dict.fromkeys([*boundaries, *times]):
-        part, time = boundaries.get(name), times.get(name)
-        moved = None if part is None else part.moved_words
+    (part,) = answer.boundaries
+    for name, time in resource_rows(answer):
+        moved = answer.plan.moved_words if name == part.boundary.name else None
+        least, ours = _seconds(time)
         table.add_row(
             name,
             _NOTHING if moved is None else f"{moved:,}",
-            _NOTHING if moved is None or part is None else show_ratio(moved / part.bound.words),
-            _NOTHING if time is None else show_seconds(time.least_seconds),
-            _NOTHING if time is None else show_seconds(time.plan_seconds),
+            _NOTHING if moved is None else show_ratio(moved / part.bound.words),
+            _unknown(answer, name) if time is None else least,
+            ours,
             style="bold" if time is not None and time == answer.binding else "",
         )
     return table
+
+
+def _seconds(time: TimeFloor | None) -> tuple[str, str]:
+    if time is None:
+        return _NOTHING, _NOTHING
+    return show_seconds(time.least_seconds), show_seconds(time.plan_seconds)
+
+
+def _unknown(answer: Answer, resource: str) -> str:
+    return "rate unknown" if resource in answer.unknown_rates else _NOTHING
+
+
+def _binding(answer: Answer, binding: TimeFloor) -> Text:
+    plan = {"this plan": "this plan", "nested plan": "the nested plan"}.get(
+        answer.timed_plan, "the best plan for each boundary alone"
+    )
+    known = "Of the rates known, " if answer.unknown_rates else ""
+    return Text.assemble(
+        known, (binding.resource, "bold"), f" binds: at least {show_seconds(binding.plan_seconds)} with {plan}."
+    )
 
 
 def _ratio(words: int, answer: Answer) -> str:

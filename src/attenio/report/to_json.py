@@ -113,6 +113,8 @@ def _roofline(answer: Answer) -> dict[str, Any]:
     binding = answer.binding
     return {
         "times": [_time(time) for time in answer.times],
+        "times_of": answer.timed_plan,
+        "unknown_rates": list(answer.unknown_rates),
         "binding": None if binding is None else binding.resource,
         "nested_reason": answer.nested_reason or None,
         "nested_tiles": None

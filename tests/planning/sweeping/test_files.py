@@ -68,8 +68,11 @@ def test_chunks_of_another_grid_are_not_used(tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     with pytest.raises(Stopped):
         sweep(GRID, out=out, progress=stop_after(14))
-    result = sweep(OTHER, out=out)
-    assert result.notes == (f"{tmp_path / 'out.csv.parts'} belongs to another sweep; starting afresh",)
+    told: list[str] = []
+    result = sweep(OTHER, out=out, tell=told.append)
+    parts = tmp_path / "out.csv.parts"
+    assert result.notes == (f"discarded 3 finished chunks in {parts}: an unfinished sweep of another grid",)
+    assert told == list(result.notes)
     assert list(result.rows()) == list(sweep(OTHER).rows())
 
 

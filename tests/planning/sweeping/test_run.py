@@ -11,7 +11,7 @@ from attenio.masks import BlockSparse, Causal, Dense, Documents, SharedPrefix, S
 from attenio.planning import SweepGrid, SweepResult, best_plan, sweep
 from attenio.planning.sweeping.solve import ABSENT, TILE_NAMES
 
-LAWS = settings(max_examples=40, deadline=None, derandomize=True)
+LAWS = settings(max_examples=30, deadline=None, derandomize=True)
 MASKS = [
     Dense(),
     Causal(),

@@ -61,7 +61,7 @@ class Parts:
             if _read_json(folder / "grid.json") == about:
                 notes = (f"{folder} has {done:,} finished chunks of this sweep; going on from there",)
             else:
-                notes = (f"{folder} belongs to another sweep; starting afresh",)
+                notes = (f"discarded {done:,} finished chunks in {folder}: an unfinished sweep of another grid",)
                 shutil.rmtree(folder)
         if not path.parent.is_dir():
             raise InvalidInput(f"cannot write {path}: folder {path.parent} does not exist; create it first")

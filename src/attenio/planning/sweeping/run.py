@@ -28,13 +28,18 @@ _TOO_MANY_WORDS = "moves more words than a column of 64-bit integers holds; ask 
 
 
 def sweep(
-    grid: SweepGrid, *, out: Path | str | None = None, progress: Callable[[int, int], None] | None = None
+    grid: SweepGrid,
+    *,
+    out: Path | str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> SweepResult:
     """Plan every point of a grid: the same plans as ``best_plan``, many at a time.
 
     With ``out``, the result is also written there, as Parquet, CSV, JSON or JSON Lines by its ending. Until it is
     complete, finished chunks lie in a folder beside it, and a sweep of the same grid goes on where one was stopped.
-    Points without a plan have a reason instead. ``progress`` is told how many points are done, of how many.
+    Points without a plan have a reason instead. ``progress`` is told how many points are done, of how many; ``tell``
+    is told, before the work begins, what becomes of the chunks that an earlier sweep left.
 
     >>> result = sweep(SweepGrid(n=[4096], d=[64, 128], fast_bytes=[65536]))
     >>> result.columns["dataflow"].tolist(), result.columns["moved_words"].tolist()
@@ -44,6 +49,9 @@ def sweep(
     if path is not None:
         format_of(path)  # a wrong ending is said before the work, not after
     parts = Parts.beside(path, grid, _CHUNK)
+    if tell is not None:
+        for note in parts.notes:
+            tell(note)
     found = []
     for number, start in enumerate(range(0, len(grid), _CHUNK)):
         stop = min(start + _CHUNK, len(grid))
