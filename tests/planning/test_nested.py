@@ -81,3 +81,12 @@ def test_planning_does_not_walk_the_sequence():
     machine = Machine(name="wide", levels=(*levels, MemoryLevel(name="HBM")))
     plan = nested_plan(Workload(n=2**30, d=64), machine)
     assert plan.moved_words[-1] == 4 * 2**30 * 64
+
+
+def test_a_decode_gives_keys_the_memory_that_its_few_rows_leave():
+    levels = (MemoryLevel(name="SM", capacity_bytes=2**18), MemoryLevel(name="L2", capacity_bytes=2**25))
+    machine = Machine(name="small GPU", levels=(*levels, MemoryLevel(name="HBM")))
+    workload = Workload(queries=1, keys=2**17, d=128, heads=32, kv_heads=8)
+    plan = nested_plan(workload, machine)
+    assert plan.moved_words[-1] == workload.compulsory_words
+    assert plan.moved_words[0] <= 1.01 * workload.compulsory_words

@@ -2,8 +2,9 @@
 
 Rows and keys compete for every level: more rows save key loads over that level's own boundary, more keys save trips of
 queries and accumulators over the boundary below. The ratio of rows to keys is tried in powers of two, every combination
-over the levels, with exact counts; rows are balanced, and the innermost level gives keys what rows leave. Whole ratios
-also make the rectangles along a causal diagonal repeat, so that counting them does not grow with the sequence.
+over the levels, with exact counts. Rows are balanced, and keys get what rows leave; where there are several tiles of
+rows, as a multiple of them, so that the rectangles along a causal diagonal repeat and counting them does not grow with
+the sequence.
 """
 
 from fractions import Fraction
@@ -84,9 +85,16 @@ def _tiles(
         units = fast_words[level] // (unit_rows * row_words + unit_keys * key_words)
         if units < 1:
             return None
-        tile = _balanced(rows, units * unit_rows, unit_rows)
-        tiles.append(LevelTiles(query_tile=tile, key_tile=tile // unit_rows * unit_keys))
-        rows, keys = min(rows, tile), min(keys, tiles[-1].key_tile)
+        tile = min(rows, _balanced(rows, units * unit_rows, unit_rows))
+        left = (fast_words[level] - tile * row_words) // key_words
+        if tile == rows:
+            keys = min(keys, left)
+        elif left >= tile:
+            keys = min(keys, left // tile * tile)
+        else:
+            keys = min(keys, tile // unit_rows * unit_keys)
+        tiles.append(LevelTiles(query_tile=tile, key_tile=keys))
+        rows = tile
     score_words = head_tile * words
     most = (fast_words[0] - key_words) // (row_words + score_words)
     if most < 1:
