@@ -75,6 +75,11 @@ def _ends(wins: dict[int, bool]) -> tuple[int, int]:
     return min(words for words in wins if wins[words]), max(words for words in wins if not wins[words]) + 1
 
 
+def extra_words(workload: Workload, fast_words: int) -> float:
+    """The share of words wasted by still using small-cache schedules at this memory."""
+    return fewest(workload, SMALL, fast_words) / fewest(workload, LARGE, fast_words) - 1
+
+
 def crossovers(n: int, mask: str, widths: list[int]) -> list[dict[str, object]]:
     rows = []
     for d in widths:
@@ -94,6 +99,7 @@ def crossovers(n: int, mask: str, widths: list[int]) -> list[dict[str, object]]:
                 "published_square_always_from_words": later,
                 "published_square_over_d_squared": [round(words / square, 4) for words in (early, later)],
                 "moved_words_there": fewest(workload, LARGE, always),
+                "extra_words_just_below_theorem": round(extra_words(workload, square - 1), 4),
             }
         )
         print(rows[-1], flush=True)

@@ -18,6 +18,7 @@ from statistics import median
 import numpy as np
 
 from attenio.files import write_atomically
+from attenio.masks import BlockSparse, Documents
 from attenio.measurement.provenance import provenance
 from attenio.planning import SweepGrid, best_plan_for, sweep
 from attenio.workload import Workload
@@ -37,10 +38,10 @@ WORKLOADS = {
 REPEATS = 15
 
 
-def samples_us(fast_bytes: int, **shape: object) -> list[float]:
+def samples_us(fast_bytes: int, *, repeats: int = REPEATS, **shape: object) -> list[float]:
     """Times of plans that share nothing but the code: a new workload for each."""
     times = []
-    for _ in range(REPEATS + 2):
+    for _ in range(repeats + 2):
         workload = Workload(**shape)  # type: ignore[arg-type]
         start = time.perf_counter()
         best_plan_for(workload, fast_bytes // workload.dtype.bytes)
@@ -52,6 +53,24 @@ def plan_times() -> Iterator[dict[str, object]]:
     for (name, kind), d, fast_bytes, n in product(WORKLOADS.items(), WIDTHS, FAST_BYTES, LENGTHS):
         samples = samples_us(fast_bytes, n=n, d=d, **kind)
         yield {"workload": name, "n": n, "d": d, "fast_bytes": fast_bytes, "samples_us": samples}
+
+
+def irregular() -> dict[str, dict[str, object]]:
+    """Masks without a closed form for all lengths, and a shape that is almost all masked."""
+    lengths = tuple(64 + k for k in range(300))
+    rows = np.arange(128)
+    layout = (np.abs(rows[:, None] - rows) < 4) | (rows < 2) | ((rows[:, None] * 7 + rows * 13) % 16 == 0)
+    return {
+        "300 different documents": {"n": sum(lengths), "d": 64, "mask": Documents(lengths=lengths)},
+        "block-sparse, 128 x 128 blocks of 64": {"n": 8192, "d": 64, "mask": BlockSparse.from_array(layout)},
+        "two million queries on 43 keys": {"queries": 2**21, "keys": 43, "d": 16, "mask": "window:30:both"},
+    }
+
+
+def irregular_times() -> Iterator[dict[str, object]]:
+    for (name, shape), fast_bytes in product(irregular().items(), FAST_BYTES):
+        samples = samples_us(fast_bytes, repeats=3, **shape)
+        yield {"workload": name, "fast_bytes": fast_bytes, "samples_us": samples}
 
 
 def steps(first: int, last: int, count: int) -> list[int]:
@@ -97,7 +116,7 @@ def one_row_a_line(**tables: list[dict[str, object]]) -> str:
 
 
 def main() -> None:
-    plans, sweeps = list(plan_times()), list(sweep_times())
+    plans, irregulars, sweeps = list(plan_times()), list(irregular_times()), list(sweep_times())
     made_by = {
         **asdict(provenance()),
         "seed": SEED,
@@ -106,12 +125,16 @@ def main() -> None:
         "numpy": np.__version__,
         "cpus": os.cpu_count(),
     }
-    write_atomically(HERE / "results.json", one_row_a_line(provenance=[made_by], plans=plans, sweeps=sweeps))
+    write_atomically(
+        HERE / "results.json", one_row_a_line(provenance=[made_by], plans=plans, irregular=irregulars, sweeps=sweeps)
+    )
     for name in WORKLOADS:
         print(f"{name}: median and worst median over d and memory, in µs")
         for n in LENGTHS:
             medians = [median(row["samples_us"]) for row in plans if (row["workload"], row["n"]) == (name, n)]
             print(f"  n=2^{n.bit_length() - 1:<3} {median(medians):8.0f} {max(medians):8.0f}")
+    for row in irregulars:
+        print(f"{row['workload']}, {row['fast_bytes'] // 1024} KB: {median(row['samples_us']) / 1e3:.1f} ms")
     for row in sweeps:
         print(f"{row['grid']}: {row['points']:,} points in {row['seconds']} s")
 

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as parquet
 import pytest
 
 from attenio import Machine, Workload, best_plan
@@ -91,7 +92,6 @@ def test_a_file_has_the_same_points(attenio: Any, tmp_path: Path, ending: str) -
     assert said["out"] == str(file)
     rows = attenio("sweep", *SMALL, "--json").json["rows"]
     if ending == "parquet":
-        parquet = pytest.importorskip("pyarrow.parquet")
         moved = parquet.read_table(file).column("moved_words").to_pylist()
     elif ending == "csv":
         with file.open(newline="") as stream:

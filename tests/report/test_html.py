@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import plotly.graph_objects as graphs
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -96,7 +97,6 @@ def test_the_page_has_a_viewport_and_follows_the_readers_colour_scheme(tmp_path:
 def test_every_question_gives_a_sound_page_whose_figures_plotly_accepts(
     tmp_path: Path, workload: Workload, machine: Machine
 ) -> None:
-    graphs = pytest.importorskip("plotly.graph_objects")
     page = Page(write_report(tmp_path / "r.html", workload, machine).read_text(encoding="utf-8"))
     has_rates = bool(machine.flops_per_s.get(workload.dtype)) and machine.levels[-1].bandwidth_bytes_per_s is not None
     assert set(page.figures) == {"memory", "length", *(["roofline"] if has_rates else [])}

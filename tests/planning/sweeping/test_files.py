@@ -3,6 +3,7 @@ import json
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as parquet
 import pytest
 
 from attenio.errors import InvalidInput, MissingExtra
@@ -44,7 +45,6 @@ def test_files_hold_every_row_and_leave_nothing_else_behind(tmp_path: Path, name
             found = list(csv.DictReader(text.splitlines()))
             rows = [{key: "" if value is None else str(value) for key, value in row.items()} for row in rows]
         case _:
-            parquet = pytest.importorskip("pyarrow.parquet")
             found = parquet.read_table(tmp_path / name).to_pylist()
     assert found == rows
 
