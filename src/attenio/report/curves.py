@@ -136,19 +136,7 @@ def lengthened(workload: Workload, octaves: float) -> Workload | None:
             pass
     if max(queries, keys) > LONGEST:
         return None
-    return Workload(
-        queries=queries,
-        keys=keys,
-        d=workload.d,
-        value_dim=workload.value_dim,
-        heads=workload.heads,
-        kv_heads=workload.kv_heads,
-        batch=workload.batch,
-        mask=mask,
-        dtype=workload.dtype,
-        accumulator=workload.accumulator,
-        scale=workload.scale,
-    )
+    return replace(workload, queries=queries, keys=keys, mask=mask)
 
 
 def _applicable(workload: Workload, machine: Machine) -> tuple[Dataflow, ...]:
