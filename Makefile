@@ -45,9 +45,9 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(PIP) --editable '.[report,parquet]'
+	$(PIP) --editable '.[report,parquet,pebble]'
 	@touch $@
 
 $(VENV)/.developing: $(VENV)/.installed
-	$(PIP) --editable '.[report,parquet,docs,dev]'
+	$(PIP) --editable '.[report,parquet,pebble,docs,dev]'
 	@touch $@

@@ -1,0 +1,1 @@
+"""Products by fast algorithms on the counted memory, and what no fast algorithm can save."""

@@ -1,0 +1,1 @@
+"""The graphs: products, attention, and the classics whose optima are known."""
