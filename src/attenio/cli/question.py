@@ -1,13 +1,11 @@
 """What is asked about: the options that describe a workload and a machine, said once for every command."""
 
-import functools
-import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attenio.cli.options import AsJson, option, taking
 from attenio.errors import InvalidInput
 from attenio.quantities import parse_bytes, parse_count
 
@@ -49,19 +47,14 @@ _NICKNAMES = {
 }
 
 
-def _option(help: str, metavar: str, *names: str, panel: str = "Workload") -> Any:
-    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel, show_default=False)
-
-
 DataflowName = Annotated[
     str | None,
-    _option(
+    option(
         "Only this one: standard, flat, flash-attention-1, flash-attention-2, attenio, square-tiling, ...",
         "NAME",
         panel="Plan",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value instead of tables.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,39 +63,39 @@ class Question:
 
     n: Annotated[
         str | None,
-        _option("Queries and keys of a sequence, such as 4096 or 128K, the default (1K to run).", "COUNT", "--n"),
+        option("Queries and keys of a sequence, such as 4096 or 128K, the default (1K to run).", "COUNT", "--n"),
     ] = None
-    queries: Annotated[str | None, _option("Queries, where they are not as many as the keys.", "COUNT")] = None
-    keys: Annotated[str | None, _option("Keys, where they are not as many as the queries.", "COUNT")] = None
-    d: Annotated[str | None, _option("Width of a head's queries and keys (default 64).", "COUNT", "--d")] = None
-    value_dim: Annotated[str | None, _option("Width of a head's values (default: as --d).", "COUNT")] = None
-    heads: Annotated[str | None, _option("Query heads (default 1).", "COUNT")] = None
+    queries: Annotated[str | None, option("Queries, where they are not as many as the keys.", "COUNT")] = None
+    keys: Annotated[str | None, option("Keys, where they are not as many as the queries.", "COUNT")] = None
+    d: Annotated[str | None, option("Width of a head's queries and keys (default 64).", "COUNT", "--d")] = None
+    value_dim: Annotated[str | None, option("Width of a head's values (default: as --d).", "COUNT")] = None
+    heads: Annotated[str | None, option("Query heads (default 1).", "COUNT")] = None
     kv_heads: Annotated[
-        str | None, _option("KV heads, shared by groups of query heads (default: as --heads).", "COUNT")
+        str | None, option("KV heads, shared by groups of query heads (default: as --heads).", "COUNT")
     ] = None
-    batch: Annotated[str | None, _option("Sequences (default 1).", "COUNT")] = None
+    batch: Annotated[str | None, option("Sequences (default 1).", "COUNT")] = None
     mask: Annotated[
         str | None,
-        _option("dense, causal, window:4096, documents:1024,512, prefix:8K or block-sparse:layout.npy:64.", "MASK"),
+        option("dense, causal, window:4096, documents:1024,512, prefix:8K or block-sparse:layout.npy:64.", "MASK"),
     ] = None
-    dtype: Annotated[str | None, _option("fp32, fp16, bf16 or fp8 (default fp16).", "TYPE")] = None
-    accumulator: Annotated[str | None, _option("Type of sums and scores; without it each takes one word.", "TYPE")] = (
+    dtype: Annotated[str | None, option("fp32, fp16, bf16 or fp8 (default fp16).", "TYPE")] = None
+    accumulator: Annotated[str | None, option("Type of sums and scores; without it each takes one word.", "TYPE")] = (
         None
     )
-    scale: Annotated[str | None, _option("Factor on the scores (default 1/sqrt(d)).", "NUMBER")] = None
+    scale: Annotated[str | None, option("Factor on the scores (default 1/sqrt(d)).", "NUMBER")] = None
     model: Annotated[
-        str | None, _option("Shapes of a model by name, or of a config.json; other options override it.", "NAME|PATH")
+        str | None, option("Shapes of a model by name, or of a config.json; other options override it.", "NAME|PATH")
     ] = None
     decode: Annotated[bool, typer.Option("--decode", help="One query per sequence.", rich_help_panel="Workload")] = (
         False
     )
     machine: Annotated[
         str | None,
-        _option(f"A machine by name, or a YAML file (default {DEFAULT_MACHINE}).", "NAME|PATH", panel="Machine"),
+        option(f"A machine by name, or a YAML file (default {DEFAULT_MACHINE}).", "NAME|PATH", panel="Machine"),
     ] = None
     fast_bytes: Annotated[
         str | None,
-        _option("In place of --machine: this much fast memory, such as 512KB.", "SIZE", panel="Machine"),
+        option("In place of --machine: this much fast memory, such as 512KB.", "SIZE", panel="Machine"),
     ] = None
 
     def workload(self, default_n: int, *, executed: bool = False) -> "Workload":
@@ -241,22 +234,4 @@ def dataflow_named(name: str | None) -> "Dataflow | None":
     raise InvalidInput(f"unknown dataflow {name!r}; {hint}choose one of {', '.join(known)}")
 
 
-def asking(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of ``Question``; it receives them as its first argument."""
-    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
-    hints = get_type_hints(Question, include_extras=True)
-    shared = [
-        inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
-        )
-        for field in fields(Question)
-    ]
-
-    @functools.wraps(command)
-    def with_options(**options: Any) -> None:
-        asked = Question(**{field.name: options.pop(field.name) for field in fields(Question)})
-        command(asked, **options)
-
-    keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
-    with_options.__signature__ = inspect.Signature([*shared, *keyword_only])  # type: ignore[attr-defined]
-    return with_options
+asking = taking(Question)

@@ -1,0 +1,43 @@
+"""Groups of options that several commands share, each said once as a dataclass."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+__all__ = ["AsJson", "option", "taking"]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value instead of tables.")]
+
+
+def option(help: str, metavar: str, *names: str, panel: str = "Workload") -> Any:
+    """An option whose default its help tells, or that has none."""
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel, show_default=False)
+
+
+def taking(group: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of a dataclass; it receives them, as one value, as its first argument."""
+    names = [field.name for field in fields(group)]
+
+    def with_options_of_group(command: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+        hints = get_type_hints(group, include_extras=True)
+        shared = [
+            inspect.Parameter(
+                field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+            )
+            for field in fields(group)
+        ]
+
+        @functools.wraps(command)
+        def with_options(**options: Any) -> None:
+            command(group(**{name: options.pop(name) for name in names}), **options)
+
+        keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+        with_options.__signature__ = inspect.Signature([*shared, *keyword_only])  # type: ignore[attr-defined]
+        return with_options
+
+    return with_options_of_group
