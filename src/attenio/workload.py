@@ -1,6 +1,7 @@
 """What is computed: shapes, heads, mask and element type of one attention call."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
 from typing import assert_never, get_args
 
@@ -12,7 +13,26 @@ from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPre
 from attenio.patterns import Band, BlockPattern, Pattern, PrefixedRequests
 from attenio.quantities import checked_count
 
-__all__ = ["Workload"]
+__all__ = ["Direction", "Workload"]
+
+
+class Direction(Enum):
+    """Which way data flows through attention."""
+
+    FORWARD = "forward"  # O from Q, K, V
+    BACKWARD = "backward"  # dQ, dK, dV from dO, with O and the log-sum-exp of every row at hand
+    TRAINING = "training"  # one after the other: a training step
+
+    @classmethod
+    def named(cls, name: "str | Direction") -> "Direction":
+        """The direction with this name; unknown names list the known ones."""
+        if isinstance(name, cls):
+            return name
+        try:
+            return cls(str(name).lower())
+        except ValueError:
+            known = ", ".join(member.value for member in cls)
+            raise InvalidInput(f"unknown direction {name!r}; choose one of {known}") from None
 
 
 @dataclass(frozen=True, init=False)
@@ -26,6 +46,9 @@ class Workload:
 
     ``n`` sets both lengths. ``accumulator=None`` is the theory's word model: every value takes one word, and sums are
     kept in single precision. Naming an accumulator makes it physical: an fp32 sum beside fp16 elements takes two words.
+
+    ``direction`` asks about the gradient instead, or about both. The gradient of keys and values is that of each
+    sequence of the batch, also where a prefix of them is shared.
     """
 
     queries: int
@@ -39,6 +62,7 @@ class Workload:
     dtype: ElementType
     accumulator: ElementType | None = field(default=None)
     scale: float | None = field(default=None)
+    direction: Direction = field(default=Direction.FORWARD)
 
     def __init__(  # noqa: PLR0913 - the one place where a workload is spelled out
         self,
@@ -55,6 +79,7 @@ class Workload:
         dtype: ElementType | str = ElementType.FP16,
         accumulator: ElementType | str | None = None,
         scale: float | None = None,
+        direction: Direction | str = Direction.FORWARD,
     ) -> None:
         if n is not None:
             checked_count("n", n)
@@ -77,6 +102,7 @@ class Workload:
         chosen = None if accumulator is None else ElementType.named(accumulator)
         object.__setattr__(self, "accumulator", chosen)
         object.__setattr__(self, "scale", scale)
+        object.__setattr__(self, "direction", Direction.named(direction))
         self._check()
 
     def _check(self) -> None:
@@ -154,24 +180,51 @@ class Workload:
         """Required scores over all heads and the whole batch (Z)."""
         return self.batch * self.heads * sum(pattern.scores * count for pattern, count in self.separate_patterns)
 
+    def towards(self, direction: Direction | str) -> "Workload":
+        """The same workload in another direction."""
+        return replace(self, direction=direction)
+
     @property
     def flops(self) -> int:
-        """Multiplications and additions of the two products over the required scores."""
-        return 2 * self.scores * (self.d + self.value_dim)
+        """Multiplications and additions of the products over the required scores: two forward, five backward."""
+        forward, backward = (
+            2 * self.scores * (self.d + self.value_dim),
+            2 * self.scores * (3 * self.d + 2 * self.value_dim),
+        )
+        match self.direction:
+            case Direction.FORWARD:
+                return forward
+            case Direction.BACKWARD:
+                return backward
+            case Direction.TRAINING:
+                return forward + backward
+            case _:
+                assert_never(self.direction)
 
     @cached_property
     def compulsory_words(self) -> int:
         """Words that any run moves: touched inputs read once (shared keys and prefixes once), outputs written once."""
-        queries = self.heads * self.batch * sum(p.touched_rows * count for p, count in self.separate_patterns)
-        keys = self.kv_heads * sum(p.touched_keys * count for p, count in self.stacked_patterns)
-        outputs = self.heads * self.batch * self.queries
-        return queries * self.d + keys * (self.d + self.value_dim) + outputs * self.value_dim
+        touched_rows = self.heads * self.batch * sum(p.touched_rows * count for p, count in self.separate_patterns)
+        touched_keys = self.kv_heads * sum(p.touched_keys * count for p, count in self.stacked_patterns)
+        rows, keys = self.heads * self.batch * self.queries, self.kv_heads * self.batch * self.keys
+        read = touched_rows * self.d + touched_keys * (self.d + self.value_dim)
+        output, gradients = rows * self.value_dim, rows * self.d + keys * (self.d + self.value_dim)
+        match self.direction:
+            case Direction.FORWARD:
+                return read + output
+            case Direction.BACKWARD:
+                return read + touched_rows * self.value_dim + gradients
+            case Direction.TRAINING:
+                return read + touched_rows * self.value_dim + output + gradients
+            case _:
+                assert_never(self.direction)
 
     def __str__(self) -> str:
         length = f"n={self.queries:,}" if self.queries == self.keys else f"queries={self.queries:,} keys={self.keys:,}"
         width = f"d={self.d}" if self.d == self.value_dim else f"d={self.d} value_dim={self.value_dim}"
         kv = "" if self.kv_heads == self.heads else f"/{self.kv_heads} KV"
-        return f"{length} {width} heads={self.heads}{kv} batch={self.batch} {self.mask} {self.dtype.value}"
+        way = "" if self.direction is Direction.FORWARD else f" {self.direction.value}"
+        return f"{length} {width} heads={self.heads}{kv} batch={self.batch} {self.mask} {self.dtype.value}{way}"
 
 
 def _check_mask(workload: Workload) -> None:

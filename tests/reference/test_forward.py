@@ -3,9 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attenio import reference
 from attenio.errors import InvalidInput
-from attenio.reference import attention, parts
+from attenio.reference import attention, forward, parts
 from attenio.workload import Workload
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
@@ -78,7 +77,7 @@ def test_blocks_of_rows_give_what_all_rows_at_once_give(monkeypatch):
     workload = Workload(queries=9, keys=7, d=2, mask="window:2")
     inputs = drawn(workload)
     whole = attention(*inputs, workload)
-    monkeypatch.setattr(reference, "_SCORES_AT_ONCE", 14)
+    monkeypatch.setattr(forward, "SCORES_AT_ONCE", 14)
     np.testing.assert_allclose(attention(*inputs, workload), whole, rtol=1e-13)
 
 

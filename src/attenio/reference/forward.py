@@ -20,12 +20,12 @@ from attenio.masks import Documents
 from attenio.patterns import Band, Pattern
 from attenio.workload import Workload
 
-__all__ = ["Block", "Part", "attention", "attention_blocks", "parts"]
+__all__ = ["SCORES_AT_ONCE", "Block", "Part", "attention", "attention_blocks", "check_shapes", "parts"]
 
 Float64 = NDArray[np.float64]
 
 # Scores held at once by the definition: 32 MiB of float64, whatever the sequence length.
-_SCORES_AT_ONCE = 2**22
+SCORES_AT_ONCE = 2**22
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ def attention_blocks(
     q: NDArray[np.generic], k: NDArray[np.generic], v: NDArray[np.generic], workload: Workload
 ) -> Iterator[Block]:
     """The same, some rows at a time, so that no more than a few million scores exist at once."""
-    _check_shapes(q, k, v, workload)
+    check_shapes(q, k, v, workload)
     for batch in range(workload.batch):
         for kv_head in range(workload.kv_heads):
             for part in parts(workload):
@@ -87,7 +87,7 @@ def attention_blocks(
 
 
 def _rows_of(pattern: Pattern, queries: Float64, keys: Float64, values: Float64) -> Iterator[tuple[slice, Float64]]:
-    height = max(1, _SCORES_AT_ONCE // pattern.keys)
+    height = max(1, SCORES_AT_ONCE // pattern.keys)
     for start in range(0, pattern.rows, height):
         stop = min(start + height, pattern.rows)
         needed = pattern.needed_keys(start, stop)
@@ -102,7 +102,8 @@ def _rows_of(pattern: Pattern, queries: Float64, keys: Float64, values: Float64)
         yield slice(start, stop), (weights @ values[needed]) / np.where(total == 0.0, 1.0, total)
 
 
-def _check_shapes(q: NDArray[np.generic], k: NDArray[np.generic], v: NDArray[np.generic], workload: Workload) -> None:
+def check_shapes(q: NDArray[np.generic], k: NDArray[np.generic], v: NDArray[np.generic], workload: Workload) -> None:
+    """Refuse arrays that are not those of the workload."""
     expected = {
         "q": (q, (workload.batch, workload.heads, workload.queries, workload.d)),
         "k": (k, (workload.batch, workload.kv_heads, workload.keys, workload.d)),
