@@ -39,13 +39,18 @@ class Arithmetic:
     wide: bool
 
     @classmethod
-    def of(cls, workload: Workload, q: Values, k: Values, v: Values) -> "Arithmetic":
-        """The arithmetic for a workload on these inputs."""
+    def of(cls, workload: Workload, q: Values, k: Values, v: Values, do: Values | None = None) -> "Arithmetic":
+        """The arithmetic for a workload on these inputs, the gradient of the output among them if there is one."""
         accumulator = ElementType.FP32 if workload.accumulator is None else workload.accumulator
         largest_q, largest_k, largest_v = (float(np.abs(x).max()) for x in (q, k, v))
         scale = workload.softmax_scale
         scores = largest_q * largest_k * workload.d * max(abs(scale), 1.0)
         wide = max(scores, largest_q * abs(scale), largest_v * workload.keys) > _SAFE
+        if do is not None:
+            # dS is at most twice dP, and a sum of it with queries or keys at most that times their number
+            d_scores = 2 * float(np.abs(do).max()) * largest_v * workload.value_dim
+            longest = max(workload.keys, workload.group * workload.queries)
+            wide = wide or d_scores * max(largest_q, largest_k, 1.0) * max(abs(scale), 1.0) * longest > _SAFE
         return cls(scale=scale, accumulator=accumulator, wide=wide)
 
     def keep(self, values: Values) -> None:

@@ -12,31 +12,26 @@
 Keys and values are read once for all heads that share them. Key tiles lie on the grid 0, key_tile, 2 key_tile, ...
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.dataflows.key_tiles import required_scores, row_tiles, touched_keys, visits_of
 from attenio.dataflows.online_softmax import OnlineSoftmax, add_scores
 from attenio.dataflows.problem import Problem
 from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import as_array, compact
-from attenio.patterns import Pattern
 from attenio.planning.plan import Tiles
 
 __all__ = ["flash_attention_1"]
 
 Positions = NDArray[np.intp]
 
-# Booleans of a mask looked at together.
-_MASK_AT_ONCE = 2**22
-
 
 def flash_attention_1(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the heads of one group of one sequence."""
     pattern, depth, width = problem.pattern, problem.depth, problem.width
     a, b = min(tiles["query_tile"], pattern.rows), min(tiles["key_tile"], pattern.keys)
-    visits = _visits(pattern, b)
+    visits = visits_of(pattern, b)
     first, last = visits.argmax(axis=1), visits.shape[1] - 1 - visits[:, ::-1].argmax(axis=1)
     state = _State(problem)
     with (
@@ -50,9 +45,9 @@ def flash_attention_1(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
         for j in range(visits.shape[1]):
             needing = np.flatnonzero(visits[:, j])
             if len(needing):
-                touched = compact(_touched(pattern, needing, np.arange(j * b, min((j + 1) * b, pattern.keys))))
+                touched = compact(touched_keys(pattern, needing, np.arange(j * b, min((j + 1) * b, pattern.keys))))
                 with K_buffer.holding(problem.K, touched) as K_j, V_buffer.holding(problem.V, touched) as V_j:
-                    for head, positions in _row_tiles(problem.group, needing, a):
+                    for head, positions in row_tiles(problem.group, needing, a):
                         rows = compact(head * pattern.rows + positions)
                         with Q_buffer.holding(problem.Q, rows) as Q_i:
                             softmax.begin(rows)
@@ -60,11 +55,11 @@ def flash_attention_1(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
                             state.resume(fast, softmax, O_i, np.flatnonzero(first[positions] < j))
                             S = S_buffer.zeros(rows, touched)
                             add_scores(fast, problem.arithmetic, S, Q_i, K_j)
-                            P = softmax.absorb(S, ~_required(pattern, positions, as_array(touched)))
+                            P = softmax.absorb(S, ~required_scores(pattern, positions, as_array(touched)))
                             softmax.accumulate(O_i, P, V_j)
                             state.leave(fast, softmax, O_i, last[positions] == j)
             problem.advance(min(b, pattern.keys - j * b))
-        for head, positions in _row_tiles(problem.group, np.flatnonzero(~visits.any(axis=1)), a):
+        for head, positions in row_tiles(problem.group, np.flatnonzero(~visits.any(axis=1)), a):
             fast.store(O_buffer.zeros(compact(head * pattern.rows + positions), problem.V.columns), problem.O)
 
 
@@ -100,37 +95,3 @@ class _State:
 
 def _rows(tile: Tile) -> Positions:
     return as_array(tile.rows)
-
-
-def _visits(pattern: Pattern, key_tile: int) -> NDArray[np.bool_]:
-    """Which key tiles (columns) hold a key that a position (row) needs."""
-    keys, starts = np.arange(pattern.keys), np.arange(0, pattern.keys, key_tile)
-    height = max(1, _MASK_AT_ONCE // pattern.keys)
-    return np.concatenate(
-        [
-            np.logical_or.reduceat(pattern.required(top, min(top + height, pattern.rows), keys), starts, axis=1)
-            for top in range(0, pattern.rows, height)
-        ]
-    )
-
-
-def _touched(pattern: Pattern, positions: Positions, keys: Positions) -> Positions:
-    """Those of the keys that one of the positions needs."""
-    height = max(1, _MASK_AT_ONCE // len(keys))
-    touched = np.zeros(len(keys), dtype=np.bool_)
-    for top in range(0, len(positions), height):
-        touched |= _required(pattern, positions[top : top + height], keys).any(axis=0)
-    return keys[touched]
-
-
-def _required(pattern: Pattern, positions: Positions, keys: Positions) -> NDArray[np.bool_]:
-    """Which scores are required, for ascending positions that may have gaps."""
-    stretches = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)
-    return np.concatenate([pattern.required(int(part[0]), int(part[-1]) + 1, keys) for part in stretches])
-
-
-def _row_tiles(group: int, positions: Positions, tile: int) -> Iterator[tuple[int, Positions]]:
-    """For each head of the group, the positions in tiles."""
-    for head in range(group):
-        for start in range(0, len(positions), tile):
-            yield head, positions[start : start + tile]

@@ -31,6 +31,8 @@ __all__ = ["Buffer", "FastMemory"]
 
 # How many float32 words of capacity a counted memory may claim: as large as any machine the catalogue can state.
 _LARGEST = 2**60
+# What a stream may be cut into.
+_PIECES = ("rows", "columns", "elements")
 
 
 class FastMemory:
@@ -185,9 +187,10 @@ class Buffer:
     def streaming(self, source: Matrix, rows: Indices, columns: Indices | None = None, *, along: str) -> "Streaming":
         """A ``with`` block in which pieces of the source pass through the buffer one after the other.
 
-        A piece is one row (``along="rows"``) or one column of what is named, and must fit the buffer. Every word is
-        counted, and the buffer never holds more than one piece; but the block sees all of them as one array, because
-        what it does with a piece does not depend on the others, and one vectorised step computes the same numbers.
+        A piece is one row (``along="rows"``), one column or one element of what is named, and must fit the buffer.
+        Every word is counted, and the buffer never holds more than one piece; but the block sees all of them as one
+        array, because what it does with a piece does not depend on the others, and one vectorised step computes the
+        same numbers.
         """
         return Streaming(self._fast, self, source, (rows, columns), along)
 
@@ -230,7 +233,7 @@ class Streaming:
         where: tuple[Indices, Indices | None],
         along: str,
     ) -> None:
-        assert along in ("rows", "columns")
+        assert along in _PIECES
         self._fast, self._buffer, self._source = fast, buffer, source
         self._where, self._along = where, along
         self._values: Values | None = None
@@ -238,7 +241,10 @@ class Streaming:
     def __enter__(self) -> Tile:
         source, rows = self._source, self._where[0]
         columns = source.columns if self._where[1] is None else self._where[1]
-        piece = (slice(0, 1), columns) if self._along == "rows" else (rows, slice(0, 1))
+        piece = (
+            rows if self._along == "columns" else slice(0, 1),
+            columns if self._along == "rows" else slice(0, 1),
+        )
         self._buffer.over(*piece, name=source.name)
         trace = self._fast.trace
         trace.open_stream()

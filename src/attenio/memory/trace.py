@@ -36,6 +36,13 @@ class Step(Enum):
     RESCALED_OUTPUT = "O[i,c] = rescale[i] O[i,c] + P[i,j] V[j,c]"
     MERGE = "O[i,c], max[i], sum[i] join those of another split"
     NORMALISE = "O[i,c] /= sum[i]"
+    DELTA = "D[i] += dO[i,t] O[i,t]"
+    SAVED_PROBABILITIES = "P[i,j] = exp(S[i,j] - L[i])"
+    VALUE_SCORES = "dP[i,j] += dO[i,t] V[j,t]"
+    SCORE_GRADIENT = "dS[i,j] = P[i,j] (dP[i,j] - D[i])"
+    VALUE_GRADIENT = "dV[i,c] += P[t,i] dO[t,c]"
+    KEY_GRADIENT = "dK[i,c] += scale dS[t,i] Q[t,c]"
+    QUERY_GRADIENT = "dQ[i,c] += scale dS[i,t] K[t,c]"
 
     @property
     def operand(self) -> str:
@@ -55,6 +62,13 @@ _RESULTS = {
     Step.SOFTMAX: "P",
     Step.EXPONENTIAL: "P",
     Step.PROBABILITIES: "P",
+    Step.DELTA: "D",
+    Step.SAVED_PROBABILITIES: "P",
+    Step.VALUE_SCORES: "dP",
+    Step.SCORE_GRADIENT: "dS",
+    Step.VALUE_GRADIENT: "dV",
+    Step.KEY_GRADIENT: "dK",
+    Step.QUERY_GRADIENT: "dQ",
 }
 
 Numbers = NDArray[np.intp]

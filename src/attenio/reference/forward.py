@@ -23,6 +23,7 @@ from attenio.workload import Workload
 __all__ = ["SCORES_AT_ONCE", "Block", "Part", "attention", "attention_blocks", "check_shapes", "parts"]
 
 Float64 = NDArray[np.float64]
+Rows = tuple[slice, Float64, Float64]
 
 # Scores held at once by the definition: 32 MiB of float64, whatever the sequence length.
 SCORES_AT_ONCE = 2**22
@@ -39,12 +40,13 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Some rows of the output of one head of one sequence."""
+    """Some rows of the output of one head of one sequence, and the log-sum-exp of their scores."""
 
     batch: int
     head: int
     rows: slice
     values: Float64
+    log_sum_exp: Float64
 
 
 def parts(workload: Workload) -> Iterator[Part]:
@@ -81,25 +83,27 @@ def attention_blocks(
                 values = np.asarray(v[batch, kv_head, part.keys], dtype=np.float64)
                 for head in range(kv_head * workload.group, (kv_head + 1) * workload.group):
                     queries = np.asarray(q[batch, head, part.rows], dtype=np.float64) * workload.softmax_scale
-                    for rows, output in _rows_of(part.pattern, queries, keys, values):
+                    for rows, output, lse in _rows_of(part.pattern, queries, keys, values):
                         shifted = slice(part.rows.start + rows.start, part.rows.start + rows.stop)
-                        yield Block(batch=batch, head=head, rows=shifted, values=output)
+                        yield Block(batch=batch, head=head, rows=shifted, values=output, log_sum_exp=lse)
 
 
-def _rows_of(pattern: Pattern, queries: Float64, keys: Float64, values: Float64) -> Iterator[tuple[slice, Float64]]:
+def _rows_of(pattern: Pattern, queries: Float64, keys: Float64, values: Float64) -> Iterator[Rows]:
     height = max(1, SCORES_AT_ONCE // pattern.keys)
     for start in range(0, pattern.rows, height):
         stop = min(start + height, pattern.rows)
         needed = pattern.needed_keys(start, stop)
         if len(needed) == 0:
-            yield slice(start, stop), np.zeros((stop - start, values.shape[1]))
+            yield slice(start, stop), np.zeros((stop - start, values.shape[1])), np.full(stop - start, -np.inf)
             continue
         scores = queries[start:stop] @ keys[needed].T
         scores[~pattern.required(start, stop, needed)] = -np.inf
         largest = scores.max(axis=1, keepdims=True)
         weights = np.exp(scores - np.where(np.isneginf(largest), 0.0, largest))
         total = weights.sum(axis=1, keepdims=True)
-        yield slice(start, stop), (weights @ values[needed]) / np.where(total == 0.0, 1.0, total)
+        with np.errstate(divide="ignore"):  # a row without required scores has log-sum-exp -inf
+            lse = largest[:, 0] + np.log(total[:, 0])
+        yield slice(start, stop), (weights @ values[needed]) / np.where(total == 0.0, 1.0, total), lse
 
 
 def check_shapes(q: NDArray[np.generic], k: NDArray[np.generic], v: NDArray[np.generic], workload: Workload) -> None:

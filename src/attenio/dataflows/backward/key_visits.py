@@ -1,0 +1,43 @@
+"""Keys that tiles of queries visit again and again: which come back, and where their gradients are in between."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.dataflows.backward.problem import BackwardProblem
+from attenio.memory import FastMemory, SlowArray, Tile
+from attenio.memory.indices import as_array
+
+__all__ = ["KeyVisits", "load_partial", "store_gradient"]
+
+
+class KeyVisits:
+    """How often tiles of queries will still visit each key, over all heads of a group."""
+
+    def __init__(self, problem: BackwardProblem, query_tile: int) -> None:
+        self._left = np.zeros(problem.pattern.keys, dtype=np.int64)
+        for start in range(0, problem.pattern.rows, query_tile):
+            stop = min(start + query_tile, problem.pattern.rows)
+            self._left[problem.pattern.needed_keys(start, stop)] += problem.group
+        self._before = np.zeros(problem.pattern.keys, dtype=np.bool_)
+        self.needed: NDArray[np.bool_] = self._left > 0
+
+    def turn(self, keys: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Visit these keys: which of them were visited before, and which will not be visited again."""
+        again = np.flatnonzero(self._before[keys])
+        self._left[keys] -= 1
+        self._before[keys] = True
+        return again, self._left[keys] == 0
+
+
+def load_partial(fast: FastMemory, partial: SlowArray, tile: Tile, again: NDArray[np.intp]) -> None:
+    """Load the partial gradients of the rows ``again`` of a tile."""
+    if len(again):
+        fast.load(partial, tile, as_array(tile.rows)[again], at=again)
+
+
+def store_gradient(fast: FastMemory, tile: Tile, targets: tuple[SlowArray, SlowArray], done: NDArray[np.bool_]) -> None:
+    """Store the rows of a tile that are done to the second target, the others, as partial gradients, to the first."""
+    rows = as_array(tile.rows)
+    for target, which in zip(targets, (np.flatnonzero(~done), np.flatnonzero(done)), strict=True):
+        if len(which):
+            fast.store(tile, target, rows[which], at=which)

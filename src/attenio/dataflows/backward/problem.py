@@ -1,0 +1,102 @@
+"""A backward problem: what the forward one has, the gradient of its output, and what the forward pass saved."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.dataflows.arithmetic import Arithmetic
+from attenio.dataflows.inputs import Inputs
+from attenio.dataflows.problem import Advance, Problem
+from attenio.memory import SlowArray
+from attenio.reference import attention_blocks, parts
+from attenio.reference.backward import Gradients
+from attenio.workload import Workload
+
+__all__ = ["BackwardProblem", "BackwardSharing", "Saved", "backward_problems", "saved_by_forward"]
+
+Float32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackwardProblem(Problem):
+    """The query heads of one KV head: their dO, saved O and log-sum-exp L come in, dQ, dK and dV go out."""
+
+    dO: SlowArray
+    L: SlowArray
+    dQ: SlowArray
+    dK: SlowArray
+    dV: SlowArray
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a forward pass leaves for the backward one: outputs, and the log-sum-exp of every row of scores."""
+
+    output: Float32
+    log_sum_exp: Float32
+
+
+def saved_by_forward(workload: Workload, inputs: Inputs, arithmetic: Arithmetic) -> Saved:
+    """The output rounded to its element type and the log-sum-exp in the accumulator's, from the definition."""
+    shape = (workload.batch, workload.heads, workload.queries, workload.value_dim)
+    output, lse = np.zeros(shape, dtype=np.float32), np.zeros((*shape[:3], 1), dtype=np.float32)
+    for block in attention_blocks(*inputs, workload):
+        output[block.batch, block.head, block.rows] = block.values
+        lse[block.batch, block.head, block.rows, 0] = block.log_sum_exp
+    arithmetic.keep(lse)
+    return Saved(workload.dtype.rounded(output), lse)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackwardSharing:
+    """What backward problems are cut from: a workload, its inputs, what was saved, and the gradients they fill."""
+
+    workload: Workload
+    inputs: Inputs
+    d_output: Float32
+    saved: Saved
+    gradients: Gradients
+    arithmetic: Arithmetic
+    advance: Advance
+
+
+def backward_problems(shared: BackwardSharing) -> Iterator[BackwardProblem]:
+    """Each KV head of each sequence, part by part; its gradients are taken over when the next one is asked for."""
+    workload, inputs, group, dtype = shared.workload, shared.inputs, shared.workload.group, shared.workload.dtype
+    words = workload.accumulator_words
+    for batch in range(workload.batch):
+        for kv_head in range(workload.kv_heads):
+            heads = slice(kv_head * group, (kv_head + 1) * group)
+            for number, part in enumerate(parts(workload)):
+                rows, keys = (batch, heads, part.rows), (batch, kv_head, part.keys)
+                stacked = {
+                    "Q": inputs.q[rows],
+                    "dO": shared.d_output[rows],
+                    "O": shared.saved.output[rows],
+                    "L": shared.saved.log_sum_exp[rows],
+                }
+                flat = {name: x.reshape(-1, x.shape[-1]) for name, x in stacked.items()}
+                height, tall = len(flat["Q"]), part.pattern.keys
+                problem = BackwardProblem(
+                    label=f"batch {batch} KV head {kv_head} part {number}",
+                    pattern=part.pattern,
+                    group=group,
+                    Q=SlowArray.elements("Q", flat["Q"], dtype),
+                    K=SlowArray.elements("K", inputs.k[keys], dtype),
+                    V=SlowArray.elements("V", inputs.v[keys], dtype),
+                    O=SlowArray.elements("O", flat["O"], dtype),
+                    dO=SlowArray.elements("dO", flat["dO"], dtype),
+                    L=SlowArray("L", flat["L"], slice(0, height), slice(0, 1), words),
+                    dQ=SlowArray.unwritten("dQ", (height, workload.d), dtype),
+                    dK=SlowArray.unwritten("dK", (tall, workload.d), dtype),
+                    dV=SlowArray.unwritten("dV", (tall, workload.value_dim), dtype),
+                    arithmetic=shared.arithmetic,
+                    intermediate_words=words,
+                    advance=shared.advance,
+                )
+                yield problem
+                shared.gradients.dq[rows] = problem.dQ.values.reshape(stacked["Q"].shape)
+                shared.gradients.dk[keys] = problem.dK.values
+                shared.gradients.dv[keys] = problem.dV.values

@@ -1,0 +1,93 @@
+"""Query-stationary: rows and their gradients stay; keys pass, and their partial gradients with them.
+
+for each head of the group, each tile i of query_tile rows that needs any key:
+    load Q_i, dO_i, L_i;  O_i streams past, D_i = dO_i . O_i;  dQ_i = 0
+    for each run j of key_tile keys that the tile needs:
+        load K_j, V_j, and the partial dK_j, dV_j of keys visited before (0 for the others)
+        P = exp(scale Q_i K_j^T - L_i);  dV_j += P^T dO_i
+        for each key: dP = dO_i V_j^T;  dS = P (dP - D_i) in the place of P
+        dK_j += scale dS^T Q_i;  dQ_i += scale dS K_j
+        store the partial dK_j, dV_j of keys that will be visited again, dK_j, dV_j of the others
+    store dQ_i
+store zeros for rows and keys that nothing needs
+"""
+
+import numpy as np
+
+from attenio.dataflows.backward.key_visits import KeyVisits, load_partial, store_gradient
+from attenio.dataflows.backward.problem import BackwardProblem
+from attenio.dataflows.backward.steps import (
+    add_key_gradient,
+    add_query_gradient,
+    add_value_gradient,
+    exponentiate_with,
+    stream_delta,
+    turn_into_score_gradient,
+)
+from attenio.dataflows.backward.zeros import store_zeros
+from attenio.dataflows.online_softmax import ONE, add_scores
+from attenio.dataflows.problem import key_runs
+from attenio.memory import FastMemory
+from attenio.memory.indices import as_array
+from attenio.planning.plan import Tiles
+
+__all__ = ["query_stationary"]
+
+
+def query_stationary(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
+    """Run the heads of one group of one sequence."""
+    pattern, depth, width, arithmetic = problem.pattern, problem.depth, problem.width, problem.arithmetic
+    a, b = min(tiles["query_tile"], pattern.rows), min(tiles["key_tile"], pattern.keys)
+    visits = KeyVisits(problem, a)
+    written = np.zeros(problem.group * pattern.rows, dtype=np.bool_)
+    partial_dK = problem.spilled("partial dK", pattern.keys, depth)
+    partial_dV = problem.spilled("partial dV", pattern.keys, width)
+    with (
+        fast.buffer("Q", a, depth) as Q_buffer,
+        fast.buffer("dO", a, width) as dO_buffer,
+        fast.scratch("dQ", a, depth) as dQ_buffer,
+        fast.scratch("L", a, 1) as L_buffer,
+        fast.scratch("D", a, 1) as D_buffer,
+        fast.scratch("S", a, b) as S_buffer,
+        fast.scratch("dP", a, 1),
+        fast.buffer("K", b, depth) as K_buffer,
+        fast.buffer("V", b, width) as V_buffer,
+        fast.scratch("dK", b, depth) as dK_buffer,
+        fast.scratch("dV", b, width) as dV_buffer,
+        fast.buffer("O", 1, 1) as O_element,
+    ):
+        for heads in problem.head_tiles(1):
+            for positions in problem.query_tiles(a):
+                needed, rows = pattern.needed_keys(positions.start, positions.stop), problem.rows_of(heads, positions)
+                if len(needed) == 0:
+                    continue
+                with (
+                    Q_buffer.holding(problem.Q, rows) as Q_i,
+                    dO_buffer.holding(problem.dO, rows) as dO_i,
+                    L_buffer.holding(problem.L, rows) as L_i,
+                ):
+                    D_i, dQ_i = D_buffer.zeros(rows, ONE), dQ_buffer.zeros(rows, problem.K.columns)
+                    stream_delta(fast, problem, D_i, dO_i, O_element)
+                    for keys, hidden in key_runs(pattern, positions, b, needed):
+                        S = S_buffer.zeros(rows, keys)
+                        with K_buffer.holding(problem.K, keys) as K_j, V_buffer.holding(problem.V, keys) as V_j:
+                            dK_j, dV_j = (
+                                dK_buffer.zeros(keys, problem.K.columns),
+                                dV_buffer.zeros(keys, problem.V.columns),
+                            )
+                            again, done = visits.turn(as_array(keys))
+                            load_partial(fast, partial_dK, dK_j, again)
+                            load_partial(fast, partial_dV, dV_j, again)
+                            add_scores(fast, arithmetic, S, Q_i, K_j)
+                            P = exponentiate_with(fast, arithmetic, S, L_i, hidden)
+                            add_value_gradient(fast, arithmetic, dV_j, P, dO_i)
+                            dS = turn_into_score_gradient(fast, arithmetic, P, D_i, (dO_i, V_j))
+                            add_key_gradient(fast, arithmetic, dK_j, dS, Q_i)
+                            add_query_gradient(fast, arithmetic, dQ_i, dS, K_j)
+                            store_gradient(fast, dK_j, (partial_dK, problem.dK), done)
+                            store_gradient(fast, dV_j, (partial_dV, problem.dV), done)
+                    fast.store(dQ_i, problem.dQ)
+                    written[as_array(rows)] = True
+    store_zeros(fast, problem.dQ, written)
+    store_zeros(fast, problem.dK, visits.needed)
+    store_zeros(fast, problem.dV, visits.needed)

@@ -1,0 +1,97 @@
+"""The pieces of the gradient that the backward dataflows share, on tiles in fast memory."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.dataflows.arithmetic import Arithmetic
+from attenio.dataflows.backward.problem import BackwardProblem
+from attenio.dataflows.online_softmax import ONE
+from attenio.memory import FastMemory, Step, Tile
+from attenio.memory.fast_memory import Buffer
+from attenio.memory.indices import as_array, singles
+
+__all__ = [
+    "add_key_gradient",
+    "add_query_gradient",
+    "add_value_gradient",
+    "add_value_scores",
+    "exponentiate_with",
+    "score_gradient",
+    "stream_delta",
+    "turn_into_score_gradient",
+]
+
+Hidden = NDArray[np.bool_] | None
+Positions = NDArray[np.intp]
+
+
+def stream_delta(
+    fast: FastMemory, problem: BackwardProblem, D: Tile, dO: Tile, O_element: Buffer, at: Positions | None = None
+) -> None:
+    """D = dO . O for the rows ``at`` of a tile (all by default), while their saved outputs pass through one word."""
+    named = as_array(dO.rows)
+    rows = np.arange(len(named)) if at is None else at
+    total = np.zeros((len(rows), 1), dtype=np.float32)
+    for column in singles(problem.width):
+        with O_element.streaming(problem.O, named[rows], column, along="rows") as O_c:
+            total += dO.values[rows, column] * O_c.values
+            problem.arithmetic.keep(total)
+            fast.computed(Step.DELTA, named[rows], ONE, column)
+    D.values[rows] = total
+
+
+def exponentiate_with(fast: FastMemory, arithmetic: Arithmetic, S: Tile, L: Tile, hidden: Hidden) -> Tile:
+    """Scores become probabilities exp(S - L) in place, 0 where a score is not required."""
+    shift = np.where(np.isneginf(L.values), np.float32(0), L.values)  # a row that no key is required for
+    np.exp(S.values - shift, out=S.values)
+    if hidden is not None:
+        S.values[hidden] = 0
+    arithmetic.keep(S.values)
+    fast.computed(Step.SAVED_PROBABILITIES, S.rows, S.columns)
+    return S
+
+
+def add_value_scores(fast: FastMemory, arithmetic: Arithmetic, dP: Tile, dO: Tile, V: Tile) -> None:
+    """dP += dO V^T over the value columns that dO and V hold."""
+    arithmetic.add_product(dP.values, dO.values, V.values.T)
+    fast.computed(Step.VALUE_SCORES, dP.rows, dP.columns, dO.columns)
+
+
+def turn_into_score_gradient(
+    fast: FastMemory, arithmetic: Arithmetic, P: Tile, D: Tile, factors: tuple[Tile, Tile]
+) -> Tile:
+    """P becomes dS = P (dP - D) in place; dP = dO V^T is made key by key, so that one column of it is enough."""
+    dO, V = factors
+    dP = np.zeros_like(P.values)
+    arithmetic.add_product(dP, dO.values, V.values.T)
+    return _finish(fast, arithmetic, P, dP, D)
+
+
+def score_gradient(fast: FastMemory, arithmetic: Arithmetic, P: Tile, dP: Tile, D: Tile) -> Tile:
+    """P becomes dS = P (dP - D) in place."""
+    return _finish(fast, arithmetic, P, dP.values, D)
+
+
+def _finish(fast: FastMemory, arithmetic: Arithmetic, P: Tile, dP: NDArray[np.float32], D: Tile) -> Tile:
+    P.values *= dP - D.values
+    arithmetic.keep(P.values)
+    fast.computed(Step.SCORE_GRADIENT, P.rows, P.columns)
+    return P
+
+
+def add_value_gradient(fast: FastMemory, arithmetic: Arithmetic, dV: Tile, P: Tile, dO: Tile) -> None:
+    """dV += P^T dO."""
+    arithmetic.add_product(dV.values, P.values.T, dO.values)
+    fast.computed(Step.VALUE_GRADIENT, dV.rows, dV.columns, P.rows)
+
+
+def add_key_gradient(fast: FastMemory, arithmetic: Arithmetic, dK: Tile, dS: Tile, Q: Tile) -> None:
+    """dK += scale dS^T Q."""
+    arithmetic.add_product(dK.values, dS.values.T, Q.values, arithmetic.scale)
+    fast.computed(Step.KEY_GRADIENT, dK.rows, dK.columns, dS.rows)
+
+
+def add_query_gradient(fast: FastMemory, arithmetic: Arithmetic, dQ: Tile, dS: Tile, K: Tile) -> None:
+    """dQ += scale dS K."""
+    arithmetic.add_product(dQ.values, dS.values, K.values, arithmetic.scale)
+    fast.computed(Step.QUERY_GRADIENT, dQ.rows, dQ.columns, dS.columns)

@@ -1,0 +1,194 @@
+"""Tiled products for small fast memories: probabilities and their gradients travel, every product is tiled alone.
+
+for each row that needs a key:  dO and O stream past;  store D = dO . O
+for each tile i of score_rows rows that needs any key:  load L_i
+    for each run j of score_keys keys it needs:
+        S = 0;  for each depth t:  load a column of Q_i;  for each key load one element of K_j;  add their products
+        store the required P = exp(scale S - L_i)
+for each tile i of score_rows rows that needs any key:  load D_i
+    for each run j of score_keys keys it needs:
+        dP from dO_i and V_j in the same way;  for each required score:  load P;  store dS = P (dP - D_i)
+for each tile of value_keys x value_columns of dV:
+    for each row that needs one of the keys:  load its required P;  for each column load one element of dO
+    store the tile
+the same with dS, Q and key_keys x key_columns of dK
+for each tile of query_rows x query_columns of dQ:
+    for each key that the rows need:  load its required dS;  for each column load one element of K
+    store the tile
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.dataflows.backward.problem import BackwardProblem
+from attenio.dataflows.backward.steps import (
+    add_key_gradient,
+    add_query_gradient,
+    add_value_gradient,
+    add_value_scores,
+    exponentiate_with,
+    score_gradient,
+    stream_delta,
+)
+from attenio.dataflows.key_tiles import required_scores, visits_of
+from attenio.dataflows.online_softmax import ONE, add_scores
+from attenio.dataflows.problem import key_runs, visible
+from attenio.memory import FastMemory, SlowArray, Tile
+from attenio.memory.indices import Indices, as_array, compact, cuts, singles, size
+from attenio.planning.plan import Tiles
+
+__all__ = ["deltas", "key_gradients", "query_gradients", "tiled_products"]
+
+Cells = NDArray[np.bool_] | None
+
+
+def tiled_products(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
+    """Run the heads of one group of one sequence."""
+    rows, keys = problem.group * problem.pattern.rows, problem.pattern.keys
+    D, P, dS = problem.spilled("D", rows, 1), problem.spilled("P", rows, keys), problem.spilled("dS", rows, keys)
+    score_tile = min(tiles["score_rows"], problem.pattern.rows), min(tiles["score_keys"], keys)
+    deltas(problem, D, fast)
+    _probabilities(problem, P, score_tile, fast)
+    _score_gradients(problem, (D, P, dS), score_tile, fast)
+    _value_gradients(problem, P, (tiles["value_keys"], tiles["value_columns"]), fast)
+    key_gradients(problem, dS, (tiles["key_keys"], tiles["key_columns"]), fast)
+    query_gradients(problem, dS, (tiles["query_rows"], tiles["query_columns"]), fast)
+
+
+def deltas(problem: BackwardProblem, D: SlowArray, fast: FastMemory) -> None:
+    """D of every row that needs a key."""
+    needing = np.flatnonzero(np.tile(visits_of(problem.pattern, problem.pattern.keys)[:, 0], problem.group))
+    with (
+        fast.scratch("D", 1, 1),
+        fast.buffer("dO", 1, 1) as dO_element,
+        fast.buffer("O", 1, 1) as O_element,
+    ):
+        if len(needing) == 0:
+            return
+        rows = compact(needing)
+        made = Tile("D", np.zeros((len(needing), 1), dtype=np.float32), rows, ONE, D.words_each)
+        with dO_element.streaming(problem.dO, rows, along="elements") as dO:
+            stream_delta(fast, problem, made, dO, O_element)
+        fast.store(made, D)
+
+
+def _probabilities(problem: BackwardProblem, P: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
+    a, b = tile
+    with (
+        fast.scratch("L", a, 1) as L_buffer,
+        fast.scratch("S", a, b) as S_buffer,
+        fast.buffer("Q", a, 1) as Q_column,
+        fast.buffer("K", 1, 1) as K_element,
+    ):
+        for rows, positions in _live_tiles(problem, a):
+            with L_buffer.holding(problem.L, rows) as L_i:
+                for keys, hidden in key_runs(problem.pattern, positions, b):
+                    S = S_buffer.zeros(rows, keys)
+                    for depth in singles(problem.depth):
+                        with (
+                            Q_column.holding(problem.Q, rows, depth) as Q_t,
+                            K_element.streaming(problem.K, keys, depth, along="rows") as K_t,
+                        ):
+                            add_scores(fast, problem.arithmetic, S, Q_t, K_t)
+                    exponentiate_with(fast, problem.arithmetic, S, L_i, hidden)
+                    fast.store(S, P, cells=visible(hidden))
+
+
+def _score_gradients(
+    problem: BackwardProblem, spilled: tuple[SlowArray, SlowArray, SlowArray], tile: tuple[int, int], fast: FastMemory
+) -> None:
+    D, P, dS = spilled
+    a, b = tile
+    with (
+        fast.scratch("D", a, 1) as D_buffer,
+        fast.scratch("dP", a, b) as dP_buffer,
+        fast.buffer("dO", a, 1) as dO_column,
+        fast.buffer("V", 1, 1) as V_element,
+        fast.scratch("P", 1, 1),
+    ):
+        for rows, positions in _live_tiles(problem, a):
+            with D_buffer.holding(D, rows) as D_i:
+                for keys, hidden in key_runs(problem.pattern, positions, b):
+                    dP = dP_buffer.zeros(rows, keys)
+                    for column in singles(problem.width):
+                        with (
+                            dO_column.holding(problem.dO, rows, column) as dO_c,
+                            V_element.streaming(problem.V, keys, column, along="rows") as V_c,
+                        ):
+                            add_value_scores(fast, problem.arithmetic, dP, dO_c, V_c)
+                    passing = _loaded(fast, P, rows, keys, visible(hidden))
+                    gradient = score_gradient(fast, problem.arithmetic, passing, dP, D_i)
+                    fast.store(gradient, dS, cells=visible(hidden))
+
+
+def _value_gradients(problem: BackwardProblem, P: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
+    p, c = min(tile[0], problem.pattern.keys), min(tile[1], problem.width)
+    with fast.scratch("dV", p, c) as dV_buffer, fast.scratch("P", 1, p), fast.buffer("dO", 1, 1) as dO_element:
+        for keys in cuts(problem.pattern.keys, p):
+            for columns in cuts(problem.width, c):
+                dV = dV_buffer.zeros(keys, columns)
+                for rows, cells in _rows_that_need(problem, keys):
+                    P_j = _loaded(fast, P, rows, keys, cells)
+                    with dO_element.streaming(problem.dO, rows, columns, along="elements") as dO:
+                        add_value_gradient(fast, problem.arithmetic, dV, P_j, dO)
+                fast.store(dV, problem.dV)
+
+
+def key_gradients(problem: BackwardProblem, dS: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
+    """dK from stored dS, tile by tile."""
+    p, c = min(tile[0], problem.pattern.keys), min(tile[1], problem.depth)
+    with fast.scratch("dK", p, c) as dK_buffer, fast.scratch("dS", 1, p), fast.buffer("Q", 1, 1) as Q_element:
+        for keys in cuts(problem.pattern.keys, p):
+            for columns in cuts(problem.depth, c):
+                dK = dK_buffer.zeros(keys, columns)
+                for rows, cells in _rows_that_need(problem, keys):
+                    dS_j = _loaded(fast, dS, rows, keys, cells)
+                    with Q_element.streaming(problem.Q, rows, columns, along="elements") as Q:
+                        add_key_gradient(fast, problem.arithmetic, dK, dS_j, Q)
+                fast.store(dK, problem.dK)
+
+
+def query_gradients(problem: BackwardProblem, dS: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
+    """dQ from stored dS, tile by tile."""
+    pattern = problem.pattern
+    p, c = min(tile[0], pattern.rows), min(tile[1], problem.depth)
+    with fast.scratch("dQ", p, c) as dQ_buffer, fast.scratch("dS", p, 1), fast.buffer("K", 1, 1) as K_element:
+        for heads in problem.head_tiles(1):
+            for positions in problem.query_tiles(p):
+                rows, needed = problem.rows_of(heads, positions), pattern.needed_keys(positions.start, positions.stop)
+                for columns in cuts(problem.depth, c):
+                    dQ = dQ_buffer.zeros(rows, columns)
+                    if len(needed):
+                        keys = compact(needed)
+                        cells = pattern.required(positions.start, positions.stop, needed)
+                        dS_i = _loaded(fast, dS, rows, keys, cells)
+                        with K_element.streaming(problem.K, keys, columns, along="elements") as K:
+                            add_query_gradient(fast, problem.arithmetic, dQ, dS_i, K)
+                    fast.store(dQ, problem.dQ)
+
+
+def _live_tiles(problem: BackwardProblem, tile: int) -> list[tuple[Indices, slice]]:
+    """Tiles of positions that need any key, head after head: their rows and positions."""
+    pattern = problem.pattern
+    live = [t for t in cuts(pattern.rows, tile) if len(pattern.needed_keys(t.start, t.stop))]
+    return [(problem.rows_of(heads, t), t) for heads in problem.head_tiles(1) for t in live]
+
+
+def _rows_that_need(problem: BackwardProblem, keys: slice) -> list[tuple[Indices, NDArray[np.bool_]]]:
+    """For each head, the rows that need one of the keys, and which of them."""
+    pattern, listed = problem.pattern, as_array(keys)
+    cells = pattern.required(0, pattern.rows, listed)
+    needing = np.flatnonzero(cells.any(axis=1))
+    if len(needing) == 0:
+        return []
+    marked = required_scores(pattern, needing, listed)
+    return [(compact(head * pattern.rows + needing), marked) for head in range(problem.group)]
+
+
+def _loaded(fast: FastMemory, source: SlowArray, rows: Indices, keys: Indices, cells: Cells) -> Tile:
+    """Spilled scores as they pass through fast memory, 0 where they are not required."""
+    tile = Tile(source.name, np.empty((size(rows), size(keys)), dtype=np.float32), rows, keys, source.words_each)
+    fast.load(source, tile, cells=cells)
+    if cells is not None:
+        tile.values[~cells] = 0
+    return tile

@@ -1,0 +1,138 @@
+"""Two passes: one for the gradient of queries, one for those of keys and values; nothing partial ever travels.
+
+    for each tile of head_tile heads, each tile of query_tile positions that needs any key; i their rows:
+        load Q_i, dO_i, L_i;  O_i streams past, D_i = dO_i . O_i;  dQ_i = 0
+        for each run j of key_tile keys that the tile needs:
+            load K_j, V_j;  P = exp(scale Q_i K_j^T - L_i)
+            for each key: dP = dO_i V_j^T;  dS = P (dP - D_i) in the place of P
+            dQ_i += scale dS K_j
+        store dQ_i, D_i
+    for each tile j of stationary_keys keys that some row needs:
+        load its needed K_j and V_j;  dK_j, dV_j = 0
+        for each head of the group, each tile i of passing_queries of the rows that need a key of j:
+            load Q_i, dO_i, L_i, D_i;  P;  dV_j += P^T dO_i;  dS;  dK_j += scale dS^T Q_i
+        store dK_j, dV_j
+    store zeros for rows and keys that nothing needs
+
+Scores are computed twice. Every sum is made in one place and in one order, so results repeat to the bit.
+"""
+
+import numpy as np
+
+from attenio.dataflows.backward.problem import BackwardProblem
+from attenio.dataflows.backward.steps import (
+    add_key_gradient,
+    add_query_gradient,
+    add_value_gradient,
+    exponentiate_with,
+    stream_delta,
+    turn_into_score_gradient,
+)
+from attenio.dataflows.backward.zeros import store_zeros
+from attenio.dataflows.key_tiles import required_scores, row_tiles, touched_keys, visits_of
+from attenio.dataflows.online_softmax import ONE, add_scores
+from attenio.dataflows.problem import for_heads, key_runs
+from attenio.memory import FastMemory, SlowArray
+from attenio.memory.indices import as_array, compact
+from attenio.planning.plan import Tiles
+
+__all__ = ["two_pass"]
+
+
+def two_pass(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
+    """Run the heads of one group of one sequence."""
+    pattern = problem.pattern
+    delta = problem.spilled("D", problem.group * pattern.rows, 1)
+    p, h = min(tiles["query_tile"], pattern.rows), min(tiles["head_tile"], problem.group)
+    _query_gradients(problem, delta, (p, h, min(tiles["key_tile"], pattern.keys)), fast)
+    c, r = min(tiles["stationary_keys"], pattern.keys), min(tiles["passing_queries"], pattern.rows)
+    _key_gradients(problem, delta, (c, r), fast)
+
+
+def _query_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, int, int], fast: FastMemory) -> None:
+    p, h, b = tile
+    depth, width, arithmetic = problem.depth, problem.width, problem.arithmetic
+    written = np.zeros(problem.group * problem.pattern.rows, dtype=np.bool_)
+    with (
+        fast.buffer("Q", h * p, depth) as Q_buffer,
+        fast.buffer("dO", h * p, width) as dO_buffer,
+        fast.scratch("dQ", h * p, depth) as dQ_buffer,
+        fast.scratch("L", h * p, 1) as L_buffer,
+        fast.scratch("D", h * p, 1) as D_buffer,
+        fast.scratch("S", h * p, b) as S_buffer,
+        fast.scratch("dP", h * p, 1),
+        fast.buffer("K", b, depth) as K_buffer,
+        fast.buffer("V", b, width) as V_buffer,
+        fast.buffer("O", 1, 1) as O_element,
+    ):
+        for heads in problem.head_tiles(h):
+            for positions in problem.query_tiles(p):
+                needed = problem.pattern.needed_keys(positions.start, positions.stop)
+                if len(needed) == 0:
+                    continue
+                rows = problem.rows_of(heads, positions)
+                with (
+                    Q_buffer.holding(problem.Q, rows) as Q_i,
+                    dO_buffer.holding(problem.dO, rows) as dO_i,
+                    L_buffer.holding(problem.L, rows) as L_i,
+                ):
+                    D_i, dQ_i = D_buffer.zeros(rows, ONE), dQ_buffer.zeros(rows, problem.K.columns)
+                    stream_delta(fast, problem, D_i, dO_i, O_element)
+                    for keys, hidden in key_runs(problem.pattern, positions, b, needed):
+                        S = S_buffer.zeros(rows, keys)
+                        with K_buffer.holding(problem.K, keys) as K_j, V_buffer.holding(problem.V, keys) as V_j:
+                            add_scores(fast, arithmetic, S, Q_i, K_j)
+                            P = exponentiate_with(fast, arithmetic, S, L_i, for_heads(hidden, heads))
+                            dS = turn_into_score_gradient(fast, arithmetic, P, D_i, (dO_i, V_j))
+                            add_query_gradient(fast, arithmetic, dQ_i, dS, K_j)
+                    fast.store(dQ_i, problem.dQ)
+                    fast.store(D_i, delta)
+                    written[as_array(rows)] = True
+    store_zeros(fast, problem.dQ, written)
+
+
+def _key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
+    c, r = tile
+    pattern, depth, width, arithmetic = problem.pattern, problem.depth, problem.width, problem.arithmetic
+    written = np.zeros(pattern.keys, dtype=np.bool_)
+    visits = visits_of(pattern, c)
+    with (
+        fast.buffer("K", c, depth) as K_buffer,
+        fast.buffer("V", c, width) as V_buffer,
+        fast.scratch("dK", c, depth) as dK_buffer,
+        fast.scratch("dV", c, width) as dV_buffer,
+        fast.buffer("Q", r, depth) as Q_buffer,
+        fast.buffer("dO", r, width) as dO_buffer,
+        fast.scratch("L", r, 1) as L_buffer,
+        fast.scratch("D", r, 1) as D_buffer,
+        fast.scratch("S", r, c) as S_buffer,
+        fast.scratch("dP", r, 1),
+    ):
+        for j in range(visits.shape[1]):
+            needing = np.flatnonzero(visits[:, j])
+            if len(needing):
+                keys = touched_keys(pattern, needing, np.arange(j * c, min((j + 1) * c, pattern.keys)))
+                touched = compact(keys)
+                dK_j, dV_j = dK_buffer.zeros(touched, problem.K.columns), dV_buffer.zeros(touched, problem.V.columns)
+                with K_buffer.holding(problem.K, touched) as K_j, V_buffer.holding(problem.V, touched) as V_j:
+                    for head, positions in row_tiles(problem.group, needing, r):
+                        rows = compact(head * pattern.rows + positions)
+                        with (
+                            Q_buffer.holding(problem.Q, rows) as Q_i,
+                            dO_buffer.holding(problem.dO, rows) as dO_i,
+                            L_buffer.holding(problem.L, rows) as L_i,
+                            D_buffer.holding(delta, rows) as D_i,
+                        ):
+                            S = S_buffer.zeros(rows, touched)
+                            add_scores(fast, arithmetic, S, Q_i, K_j)
+                            hidden = ~required_scores(pattern, positions, keys)
+                            P = exponentiate_with(fast, arithmetic, S, L_i, hidden)
+                            add_value_gradient(fast, arithmetic, dV_j, P, dO_i)
+                            dS = turn_into_score_gradient(fast, arithmetic, P, D_i, (dO_i, V_j))
+                            add_key_gradient(fast, arithmetic, dK_j, dS, Q_i)
+                fast.store(dK_j, problem.dK)
+                fast.store(dV_j, problem.dV)
+                written[keys] = True
+            problem.advance(min(c, pattern.keys - j * c))
+    store_zeros(fast, problem.dK, written)
+    store_zeros(fast, problem.dV, written)
