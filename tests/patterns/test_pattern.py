@@ -140,6 +140,17 @@ def test_the_least_count_over_a_range_lies_at_an_end_of_a_piece(
     assert first in ends
 
 
+@laws
+@given(pattern=layouts())
+def test_a_layout_asked_for_many_tiles_counts_as_one_asked_for_few(pattern: BlockPattern) -> None:
+    loads = {tile: BlockPattern(rows=pattern.rows, keys=pattern.keys, layout=pattern.layout).key_loads(tile)
+             for tile in range(1, 40)}  # fmt: skip
+    assert {tile: pattern.key_loads(tile) for tile in loads} == loads
+    starts, stops = np.triu_indices(pattern.rows)
+    fresh = BlockPattern(rows=pattern.rows, keys=pattern.keys, layout=pattern.layout)
+    assert (pattern.widths(starts, stops + 1) == fresh.widths(starts, stops + 1)).all()
+
+
 @pytest.mark.parametrize("count", ["row_visits", "scores_beyond"])
 def test_stacked_requests_are_tiled_by_queries_only(count: str) -> None:
     pattern = PrefixedRequests(requests=2, prefix=3, own=Band.causal(2, 2))
@@ -147,6 +158,22 @@ def test_stacked_requests_are_tiled_by_queries_only(count: str) -> None:
         getattr(pattern, count)(2)
     with pytest.raises(NotImplementedError, match="stacked requests"):
         _ = pattern.transposed
+
+
+def test_stacked_requests_are_dense_or_causal() -> None:
+    for own in (Band.causal(3, 2), Band(rows=4, keys=4, left=1, right=0, shift=0)):
+        with pytest.raises(ValueError, match="stacked requests are dense, or causal"):
+            PrefixedRequests(requests=2, prefix=3, own=own)
+
+
+@laws
+@given(rows=st.integers(2, 2**30), more=st.integers(0, 2**30), requests=st.integers(2, 2**20), data=st.data())
+def test_counts_of_long_stacked_requests_in_arrays_equal_exact_integers(
+    rows: int, more: int, requests: int, data: st.DataObject
+) -> None:
+    pattern = PrefixedRequests(requests=requests, prefix=2**30, own=Band.causal(rows, rows + more))
+    tiles = data.draw(st.lists(st.integers(1, pattern.rows) | st.integers(1, 2**12), min_size=1, max_size=4))
+    assert pattern.key_loads(np.array(tiles)).tolist() == [pattern.key_loads(tile) for tile in tiles]
 
 
 def test_counts_of_very_many_stacked_requests_do_not_overflow() -> None:

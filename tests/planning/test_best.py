@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from attenio.bounds import bounds_for, largest_absolute
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine
+from attenio.masks import SharedPrefix
 from attenio.planning import best_plan, best_plan_for, candidates, candidates_for, plan_with
 from attenio.planning.best import Candidate
 from attenio.planning.costs.cost import cost, problems_of
@@ -56,6 +57,23 @@ def test_the_best_plan_is_the_best_of_all_dataflows(workload: Workload, fast_wor
     words = [plan.moved_words for plan in each if plan is not None]
     best = best_or_none(workload, fast_words)
     assert (best.moved_words if best else None) == min(words, default=None)
+
+
+@MANY
+@given(workload=workloads(longest=9, widest=3), fast_words=st.integers(1, 400))
+def test_of_dataflows_that_move_the_same_words_the_preferred_one_is_the_best_plan(
+    workload: Workload, fast_words: int
+) -> None:
+    best = best_or_none(workload, fast_words)
+    if best is None:
+        return
+    for dataflow in CONTENDERS:
+        plan = best_or_none(workload, fast_words, dataflow)
+        if dataflow is Dataflow.STACKED_GROUPS and workload.group == 1 and not isinstance(workload.mask, SharedPrefix):
+            continue  # there is nothing to stack
+        if plan is not None and plan.moved_words == best.moved_words:
+            assert best == plan
+            return
 
 
 @MANY

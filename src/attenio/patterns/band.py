@@ -25,11 +25,11 @@ there are rows of the tile after it, or before it. In such a stretch of l rows l
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.patterns.lazy import lazy
 from attenio.patterns.pattern import Counts
 from attenio.patterns.sums import ceil_div, clip, floor_sum, larger, smaller, sum_clipped, sum_linear, where
 
@@ -59,7 +59,7 @@ class Band:
         """Row p needs the keys up to p + keys - rows."""
         return cls(rows=rows, keys=keys, left=rows + keys, right=0 * rows, shift=keys - rows)
 
-    @cached_property
+    @lazy
     def transposed(self) -> "Band":
         """The same scores with rows and keys exchanged."""
         return Band(rows=self.keys, keys=self.rows, left=self.right, right=self.left, shift=-self.shift)
@@ -82,19 +82,19 @@ class Band:
         """One past the last key that ``row`` needs."""
         return clip(row + self.shift + self.right + 1, self.keys)
 
-    @cached_property
+    @lazy
     def scores(self) -> Counts:
         """Required scores (Z)."""
         ends = sum_clipped(0, self.rows - 1, 1, self.shift + self.right + 1, self.keys)
         return ends - sum_clipped(0, self.rows - 1, 1, self.shift - self.left, self.keys)
 
-    @cached_property
+    @lazy
     def touched_rows(self) -> Counts:
         """Rows that need at least one key."""
         first, end = self.live_range
         return larger(end - first, 0)
 
-    @cached_property
+    @lazy
     def touched_keys(self) -> Counts:
         """Keys that at least one row needs."""
         return self.end_key(self.rows - 1) - self.first_key(0 * self.rows)
@@ -138,13 +138,21 @@ class Band:
         begin = (ceil_div(self.rows, query_tile) - 1) * query_tile
         missing = query_tile - (self.rows - begin)
         covered = query_tile * key_loads - missing * self.widths(begin, self.rows)
-        if not np.any(self.level_rows):
+        if not (self.level_rows if type(self.level_rows) is int else np.any(self.level_rows)):
             return ceil_div(covered, key_tile)
         last = smaller(begin, self.keys - self.shift - self.right)
         alike = larger(last // query_tile - ceil_div(larger(self.left - self.shift, 0), query_tile), 0)
         width = query_tile + self.left + self.right
         inside = query_tile * alike
         return inside * ceil_div(width, key_tile) + ceil_div(covered - inside * width, key_tile)
+
+    def walk(self, query_tiles: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Rows and needed keys of every query tile, for each tile size; zeros behind the last. Integers as floats."""
+        count = -(-self.rows // int(query_tiles.min()))
+        edges = np.minimum(np.arange(count + 1.0)[:, None] * query_tiles, self.rows)
+        heights = edges[1:] - edges[:-1]
+        widths = self.end_key(edges[1:] - 1) - self.first_key(edges[:-1])
+        return heights, widths * (heights > 0)
 
     def live_rows(self, query_tile: Counts) -> Counts:
         """Rows in query tiles that need at least one key."""
@@ -174,13 +182,13 @@ class Band:
         rows = np.arange(start, stop)[:, None]
         return np.asarray((keys >= self.first_key(rows)) & (keys < self.end_key(rows)))
 
-    @cached_property
+    @lazy
     def live_range(self) -> tuple[Counts, Counts]:
         """First row that needs a key, and one past the last; empty where they cross."""
         first = larger(0, -self.shift - self.right)
         return first, smaller(self.rows, self.keys - self.shift + self.left)
 
-    @cached_property
+    @lazy
     def key_load_floors(self) -> tuple[tuple[Counts, Counts, int], ...]:
         """Triples (constant, area, lost): key_loads(a) is at least constant + area/a - lost*a for every a."""
         corners = (self.left - self.shift, self.keys - self.shift - self.right)
@@ -205,7 +213,7 @@ class Band:
         middle = smaller(self.rows, self.keys - self.shift - self.right) - larger(0, self.left - self.shift)
         return larger(middle, 0)
 
-    @cached_property
+    @lazy
     def kinks(self) -> tuple[Counts, ...]:
         """Numbers x such that between neighbouring tile sizes x//i + 1 and x//(i-1) every count is concave.
 
@@ -225,10 +233,11 @@ class Band:
         ends = (width - upper, width - upper + lower, self.keys - lower - width - 1, last_end - lower - width - 1)
         return tuple(larger(end, 0) for end in ends)
 
-    @cached_property
+    @lazy
     def _ends_reach_the_last_key(self) -> bool:
         """Whether the last needed key stops moving before the last row, in some band."""
-        return bool(np.any(self.shift + self.right + self.rows > self.keys))
+        reach = self.shift + self.right + self.rows > self.keys
+        return reach if type(reach) is bool else bool(np.any(reach))
 
     def _stretches(self, tile: Counts, count: Counts) -> tuple[Counts, Counts, Counts, Counts]:
         """Where among ``count`` tiles needed keys begin, cease to grow by a tile, begin to shrink, and end.
@@ -256,6 +265,8 @@ class Band:
                 return 0 * count
             if 0 <= offset <= self.keys - self.rows + 1:
                 return tile * (count * (count + 1) // 2) + offset * count
+            if offset < 0 and offset + self.rows <= self.keys + 1:
+                return sum_linear(-offset // tile + 1, count, tile, offset)
         return sum_clipped(1, count, tile, offset, self.keys)
 
     def _alive(self, row: Counts) -> Counts:

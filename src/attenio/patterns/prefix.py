@@ -1,28 +1,58 @@
 """Requests that share a prefix, stacked: their rows follow each other and read the prefix together.
 
 Keys are numbered as they lie in memory when the prefix is kept once: the prefix, then each request's own keys.
+
+A boundary between two tiles that falls on row r > 0 of a request finds alive(r) own keys in use on both sides: all k of
+them where every row needs them all, r + k - h for causal requests of h rows. With the boundaries at multiples of a,
+
+    key_loads(a) = prefix * tiles + requests * k + sum over i of alive(i*a mod h),
+
+where boundaries on a request's first row count nothing: a floor sum, which takes logarithmic time whatever the number
+of requests. Wherever tiles begin, a request's own boundaries cost (h/a - 1) * mean or more, with mean = k for dense
+requests and k - h/2 for causal ones, and there are rows/a tiles or more:
+
+    key_loads(a) >= requests * (k - mean) + rows * (prefix + mean) / a.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attenio.patterns.band import Band
+from attenio.patterns.lazy import lazy
 from attenio.patterns.pattern import Counts
-from attenio.patterns.sums import ceil_div, smaller, sum_clipped, where
+from attenio.patterns.sums import ceil_div, floor_sum, smaller, where
 
 __all__ = ["PrefixedRequests"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixedRequests:
-    """``requests`` equal requests of ``own`` rows and keys each, every row needing the whole prefix."""
+    """``requests`` equal requests of ``own`` rows and keys each, every row needing the whole prefix.
+
+    ``own`` is dense, or causal with no more rows than keys.
+    """
 
     requests: int
     prefix: int
     own: Band
+
+    def __post_init__(self) -> None:
+        causal = self.own == Band.causal(self.own.rows, self.own.keys) and self.own.rows <= self.own.keys
+        if not (causal or self.own.is_dense):
+            raise ValueError("stacked requests are dense, or causal with no more rows than keys")
+
+    @lazy
+    def slope(self) -> int:
+        """By how much the own keys alive at a boundary grow with its row: 1 for causal requests, 0 for dense ones."""
+        return 0 if self.own.is_dense else 1
+
+    @lazy
+    def fewest_alive(self) -> int:
+        """Own keys alive at a boundary, less ``slope`` times its row."""
+        return int(self.own.keys - self.slope * self.own.rows)
 
     @property
     def rows(self) -> int:
@@ -34,7 +64,7 @@ class PrefixedRequests:
         """Key rows: the prefix once, and each request's own."""
         return self.prefix + self.requests * int(self.own.keys)
 
-    @cached_property
+    @lazy
     def scores(self) -> int:
         """Required scores (Z)."""
         return int(self.rows * self.prefix + self.requests * self.own.scores)
@@ -59,34 +89,45 @@ class PrefixedRequests:
         """Not asked of stacked requests: they are only run with queries stationary."""
         raise NotImplementedError("stacked requests are tiled by queries only")
 
-    @cached_property
+    @lazy
     def key_load_floors(self) -> tuple[tuple[int, int, int], ...]:
         """Triples (constant, area, lost): key_loads(a) is at least constant + area/a - lost*a for every a."""
-        (constant, area, _), *_ = self.own.key_load_floors
+        own = self.requests * int(self.own.touched_keys)
+        twice_mean = self.requests * (self.slope * int(self.own.rows) + 2 * self.fewest_alive)
         shared = self.rows * self.prefix
-        # Tiles do not start with the request, but the band's first floor holds for samples at any offset.
-        spread = (self.requests * int(constant), shared + self.requests * int(area), 0)
-        return ((self.requests * int(self.own.touched_keys), shared, 0), spread)
+        inside = shared + int(self.own.rows) * twice_mean // 2
+        return ((own, shared, 0), (own - ceil_div(twice_mean, 2), inside, 0))
 
     @property
     def kinks(self) -> tuple[int, ...] | None:
-        """As for bands where requests have no inner boundary, or there is one request; else every tile is tried."""
+        """As for bands where requests have no inner boundary, or there is one request; else unknown."""
         if self.own.rows == 1:
             return (self.rows - 1,)
         return self.own.kinks if self.requests == 1 else None
 
     def key_loads(self, query_tile: Counts) -> Counts:
         """Keys read when every tile of queries reads the keys it needs; tiles may span requests."""
-        loads = ceil_div(self.rows, query_tile) * self.prefix + self.requests * self.own.touched_keys
-        if self.own.rows == 1:
+        if np.ndim(query_tile) and not self._fits_int64(int(np.min(query_tile))):
+            return np.array([self.key_loads(tile) for tile in query_tile.tolist()], dtype=object)
+        height, tile = int(self.own.rows), query_tile if np.ndim(query_tile) else int(query_tile)
+        boundaries = ceil_div(self.rows, tile) - 1
+        step = tile % height
+        inner = boundaries - boundaries * _gcd(step, height) // height
+        loads = self.prefix * (boundaries + 1) + self.requests * int(self.own.keys) + self.fewest_alive * inner
+        if not self.slope:
             return loads
-        starts = np.arange(self.requests).astype(self._exact) * self.own.rows
-        tile = np.asarray(query_tile)[..., None]
-        first, last = starts // tile + 1, ceil_div(starts + self.own.rows, tile) - 1
-        ends = sum_clipped(first, last, tile, self.own.shift + self.own.right - starts, self.own.keys)
-        begins = sum_clipped(first, last, tile, self.own.shift - self.own.left - starts, self.own.keys)
-        total = loads + (ends - begins).sum(axis=-1)
-        return int(total) if np.ndim(query_tile) == 0 else total
+        starts = step * (boundaries * (boundaries + 1) // 2)
+        return loads + starts - height * floor_sum(boundaries + 1, height, step, 0)
+
+    def _fits_int64(self, tile: int) -> bool:
+        """Whether key_loads is exact in 64 bits, for tiles from this size on.
+
+        The two products that are subtracted from each other in the end may overflow: their difference, which is less
+        than a request for every boundary, is right all the same.
+        """
+        tiles = self.rows // tile + 2
+        each = self.prefix + int(self.own.keys + self.own.rows)
+        return tiles < 2**31 and each * (self.requests + tiles) < 2**62
 
     def row_visits(self, key_tile: Counts) -> Counts:
         """Not asked of stacked requests: they are only run with queries stationary."""
@@ -101,10 +142,43 @@ class PrefixedRequests:
         return np.array(flat, dtype=self._exact).reshape(tiles.shape)
 
     def _tile_rows(self, tile: int, width: int) -> int:
-        starts = np.arange(0, self.rows, tile)
-        stops = np.minimum(starts + tile, self.rows)
-        met = ceil_div(self.widths(starts, stops), width)
-        return int(((stops - starts).astype(self._exact) * met).sum())
+        """Rows of whole tiles by the row u of a request that they end with, and the ragged tile by itself.
+
+        The keys that a tile needs jump where it begins to span one request more, and otherwise rise with u, for causal
+        requests: the rows u at which another key tile is met are few, and floor sums count the tiles beyond each.
+        """
+        height, whole = int(self.own.rows), ceil_div(self.rows, tile) - 1
+        if height // width > whole:  # more key tiles in a request than query tiles in all: look at these
+            starts = np.arange(0, self.rows, tile)
+            stops = np.minimum(starts + tile, self.rows)
+            met = ceil_div(self.widths(starts, stops), width)
+            return int(((stops - starts).astype(self._exact) * met).sum())
+        begin = whole * tile
+        total = (self.rows - begin) * ceil_div(self.widths(begin, self.rows), width)
+        jump = (tile - 1) % height
+
+        def ends_from(row: int) -> int:
+            """Whole tiles that end with this row of a request or a later one."""
+            last = tile - 1
+            beyond = floor_sum(whole, height, tile, last + height - row)
+            return int(beyond - floor_sum(whole, height, tile, last))
+
+        for first, end in ((0, jump), (jump, height)):
+            if first == end:
+                continue
+            # What a tile that ends with the row ``first`` would need, whether there is such a tile or not.
+            spanned = (tile - 1) // height + (first < jump)
+            least = self.prefix + spanned * int(self.own.keys) + self._needed_to(first)
+            met = ceil_div(least, width)
+            total += tile * met * (ends_from(first) - ends_from(end))
+            most = least + self.slope * (end - 1 - first)
+            for further in range(met, ceil_div(most, width)):
+                total += tile * (ends_from(first + further * width - least + 1) - ends_from(end))
+        return int(total)
+
+    def _needed_to(self, row: int) -> int:
+        """Own keys that a request's rows up to this one need."""
+        return self.fewest_alive + self.slope * (row + 1)
 
     @property
     def _exact(self) -> type:
@@ -149,3 +223,7 @@ class PrefixedRequests:
         own = keys[None, :] - self.prefix - request * width
         inside = (own >= self.own.first_key(row)) & (own < self.own.end_key(row))
         return np.asarray((keys[None, :] < self.prefix) | inside)
+
+
+def _gcd(left: Counts, right: int) -> Counts:
+    return gcd(left, right) if type(left) is int else np.gcd(left, right)

@@ -1,6 +1,8 @@
 """The front of the planner: best plans, published ones, plans with given tiles, and all of them side by side."""
 
 from dataclasses import dataclass
+from math import inf
+from typing import NamedTuple
 
 from attenio.errors import DoesNotFit
 from attenio.machine import Machine
@@ -9,6 +11,7 @@ from attenio.planning.costs.cost import closed_form, cost, problems_of, tile_nam
 from attenio.planning.plan import Dataflow, MovingTiles, Plan, TileRule, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.published import has_published_rule, published_tiles
+from attenio.planning.search import attenio, stacked_groups
 from attenio.planning.search.dataflow import CONTENDERS, best_tiles, contender
 from attenio.quantities import show_words
 from attenio.workload import Workload
@@ -110,31 +113,79 @@ def candidates_for(workload: Workload, fast_words: int, *, units: int = 1) -> tu
 
 
 def _best_of_all(workload: Workload, fast_words: int) -> Plan:
-    best: tuple[MovingTiles, Dataflow, Problems] | None = None
-    separate = Problems.separate(workload)
-    for dataflow in CONTENDERS:
-        if best is not None and best[0].moved_words == workload.compulsory_words:
-            break  # nothing moves less
-        if not _applies(workload, dataflow):
+    """The dataflow with the least floor first: what it finds rules out most of the others before they are searched."""
+    entrants = _entrants(workload)
+    # Words that the dataflow of this rank is known to reach, though its tiles are not yet known.
+    known = _known_words(entrants, fast_words)
+    waiting = []
+    for entrant in entrants:
+        if known is None or known.allows(entrant, workload.compulsory_words):
+            floor = contender(entrant.dataflow).floor_words(entrant.problems, fast_words)
+            if floor < inf and (known is None or known.allows(entrant, floor)):
+                waiting.append((floor, entrant.rank, entrant))
+    best: tuple[MovingTiles, _Entrant] | None = None
+    for floor, rank, entrant in sorted(waiting, key=lambda each: each[:2]):
+        if known is not None and not known.allows(entrant, max(floor, workload.compulsory_words)):
             continue
-        problems = separate
-        if dataflow is Dataflow.STACKED_GROUPS and isinstance(workload.mask, SharedPrefix):
-            problems = Problems.stacked(workload)
-        search = contender(dataflow)
-        fewest = None if best is None else best[0].moved_words
-        if fewest is not None and _exceeds(search.floor_words(problems, fast_words), fewest):
-            continue
-        found = search.best_tiles(problems, fast_words, None if fewest is None else fewest - 1)
-        if found is not None and (fewest is None or found.moved_words < fewest):
-            best = (found, dataflow, problems)
+        limit = None if known is None else known.limit(entrant)
+        found = contender(entrant.dataflow).best_tiles(entrant.problems, fast_words, limit)
+        if found is not None and (limit is None or found.moved_words <= limit):
+            best, known = (found, entrant), _Known(found.moved_words, rank)
     if best is None:
         raise DoesNotFit(_why_nothing(workload, fast_words))
-    return _plan(workload, fast_words, best[1], best[0].tiles, problems=best[2])
+    found, entrant = best
+    return Plan(
+        workload=workload,
+        fast_words=fast_words,
+        dataflow=entrant.dataflow,
+        tiles=found.tiles,
+        rule=TileRule.BEST,
+        moved_words=found.moved_words,
+        peak_words=closed_form(entrant.dataflow).peak_words(entrant.problems, found.tiles),
+    )
 
 
-def _exceeds(floor: float, words: int) -> bool:
-    """Whether nothing above the floor has fewer words."""
-    return (floor if isinstance(floor, int) else floor * _ROUNDING) >= words
+class _Entrant(NamedTuple):
+    """A dataflow, its place in the order of preference, and what it would work on."""
+
+    rank: int
+    dataflow: Dataflow
+    problems: Problems
+
+
+class _Known(NamedTuple):
+    """The fewest words known to be reached, and the rank of the dataflow that reaches them."""
+
+    words: int
+    rank: int
+
+    def limit(self, entrant: _Entrant) -> int:
+        """The words that an entrant may have at most: of two that move the same the one that is preferred wins."""
+        return self.words if entrant.rank <= self.rank else self.words - 1
+
+    def allows(self, entrant: _Entrant, floor: float) -> bool:
+        """Whether an entrant that has no fewer words than ``floor`` may be the best."""
+        return (floor if isinstance(floor, int) else floor * _ROUNDING) <= self.limit(entrant)
+
+
+def _entrants(workload: Workload) -> list[_Entrant]:
+    separate = Problems.separate(workload)
+    entrants = []
+    for rank, dataflow in enumerate(CONTENDERS):
+        if _applies(workload, dataflow):
+            together = dataflow is Dataflow.STACKED_GROUPS and isinstance(workload.mask, SharedPrefix)
+            entrants.append(_Entrant(rank, dataflow, Problems.stacked(workload) if together else separate))
+    return entrants
+
+
+def _known_words(entrants: list[_Entrant], fast_words: int) -> _Known | None:
+    """What a promising tile with scores in fast memory moves, if one fits."""
+    for entrant in entrants:
+        if entrant.dataflow is Dataflow.STACKED_GROUPS or len(entrants) < len(CONTENDERS):
+            search = stacked_groups if entrant.dataflow is Dataflow.STACKED_GROUPS else attenio
+            words = search.some_words(entrant.problems, fast_words)
+            return None if words is None else _Known(words, entrant.rank)
+    return None
 
 
 def _published(workload: Workload, fast_words: int, dataflow: Dataflow, units: int) -> Candidate:

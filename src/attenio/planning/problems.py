@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attenio.masks import SharedPrefix
-from attenio.patterns import Band, Pattern
+from attenio.patterns import Band, Pattern, PrefixedRequests
+from attenio.patterns.lazy import lazy
 from attenio.patterns.pattern import Counts
 from attenio.workload import Workload
 
@@ -56,12 +56,12 @@ class Problems:
             intermediate_words=workload.accumulator_words,
         )
 
-    @cached_property
+    @lazy
     def transposed(self) -> "Problems":
         """Rows and keys exchanged, for dataflows that keep keys."""
         return self._with(tuple((pattern.transposed, times) for pattern, times in self.patterns))
 
-    @cached_property
+    @lazy
     def unmasked(self) -> "Problems":
         """The same shapes with every score required, for operators that are blind to the mask."""
         return self._with(tuple((Band.dense(p.rows, p.keys), times) for p, times in self.patterns))
@@ -76,37 +76,46 @@ class Problems:
             intermediate_words=self.intermediate_words,
         )
 
-    @cached_property
+    @lazy
     def rows(self) -> int:
         """Query rows (n)."""
         return sum(pattern.rows * times for pattern, times in self.patterns)
 
-    @cached_property
+    @lazy
     def sequences(self) -> int:
         """How many problems there are."""
         return sum(times for _, times in self.patterns)
 
-    @cached_property
+    @lazy
     def area(self) -> int:
         """Scores, required or not: no count of rows, keys or tiles is larger."""
         return sum(pattern.rows * pattern.keys * times for pattern, times in self.patterns)
 
-    @cached_property
+    @lazy
     def scores(self) -> int:
         """Required scores (Z)."""
         return sum(pattern.scores * times for pattern, times in self.patterns)
 
-    @cached_property
+    @lazy
     def touched_rows(self) -> int:
         """Rows that need at least one key."""
         return sum(pattern.touched_rows * times for pattern, times in self.patterns)
 
-    @cached_property
+    def most_live_rows(self, query_tile: int) -> int:
+        """A number that live_rows does not exceed for tiles up to this one.
+
+        The rows of a band that need a key follow each other, so that two tiles at most have others beside them.
+        """
+        if not all(isinstance(pattern, Band) for pattern, _ in self.patterns):
+            return self.rows
+        return min(self.rows, self.touched_rows + 2 * self.sequences * (query_tile - 1))
+
+    @lazy
     def touched_keys(self) -> int:
         """Keys that at least one row needs."""
         return sum(pattern.touched_keys * times for pattern, times in self.patterns)
 
-    @cached_property
+    @lazy
     def shapes(self) -> tuple[tuple[int, int], ...]:
         """Rows and keys of the problems that no other problem exceeds in both; they set the largest buffer."""
         if len(self.patterns) == 1:
@@ -118,22 +127,22 @@ class Problems:
                 kept.append((rows, keys))
         return tuple(kept)
 
-    @cached_property
+    @lazy
     def most_rows(self) -> int:
         """Rows of the longest problem: no larger query tile makes a difference."""
         return max(rows for rows, _ in self.shapes)
 
-    @cached_property
+    @lazy
     def most_keys(self) -> int:
         """Keys of the widest problem: no larger key tile makes a difference."""
         return max(keys for _, keys in self.shapes)
 
-    @cached_property
+    @lazy
     def is_dense(self) -> bool:
         """Whether every problem requires every score."""
         return all(pattern.is_dense for pattern, _ in self.patterns)
 
-    @cached_property
+    @lazy
     def key_load_floors(self) -> tuple[tuple[int, int, int], ...]:
         """Triples (constant, area, lost): key_loads(a) is at least constant + area/a - lost*a for every a."""
         if self._only is not None:
@@ -142,13 +151,20 @@ class Problems:
         totals = [tuple(map(sum, zip(*same, strict=True))) for same in zip(*each, strict=True)]
         return tuple((int(constant), int(area), int(lost)) for constant, area, lost in totals)
 
-    @cached_property
+    def least_key_loads(self, query_tile: int) -> int:
+        """A number that key_loads does not go below for tiles up to this one."""
+        least = self.touched_keys
+        for constant, area, lost in self.key_load_floors:
+            least = max(least, constant - (-area // query_tile) - lost * query_tile)
+        return least
+
+    @lazy
     def moving_ends(self) -> tuple[int, int]:
         """Rows over which ends of needed keys move, and how many such stretches there are; bands only."""
         stretches = [(length, times) for p, times in self.patterns if isinstance(p, Band) for length in p.moving_ends]
         return sum(length * times for length, times in stretches), sum(times for length, times in stretches if length)
 
-    @cached_property
+    @lazy
     def kinks(self) -> tuple[int, ...] | None:
         """Ends of the pieces on which all counts are concave (see ``Pattern.kinks``), or None if unknown."""
         numbers: set[int] = set()
@@ -167,13 +183,23 @@ class Problems:
             numbers.update(pattern.kinks, pattern.run_kinks(width))
         return tuple(sorted((x for x in numbers if x > 0), reverse=True))
 
-    @cached_property
+    @lazy
     def level(self) -> tuple[int, int]:
         """Rows of the only band whose tiles need equally many keys, and by how many more than they have rows."""
         pattern = self.patterns[0][0]
         if len(self.patterns) > 1 or not isinstance(pattern, Band):
             return 0, self.most_keys
         return self.patterns[0][1] * pattern.level_rows, pattern.left + pattern.right
+
+    @property
+    def only_band(self) -> Band | None:
+        """The band, if that is what the problem is."""
+        return self._only if isinstance(self._only, Band) else None
+
+    @property
+    def stacked_requests(self) -> PrefixedRequests | None:
+        """The stacked requests, if that is what the problem is."""
+        return self._only if isinstance(self._only, PrefixedRequests) else None
 
     def key_loads(self, query_tile: Counts) -> Counts:
         """Keys read when every tile of queries reads the keys it needs (U)."""
@@ -224,12 +250,12 @@ class Problems:
         """How many tiles to ask about in one call, so that arrays stay in cache."""
         return max(1, 2**16 // len(self.patterns))
 
-    @cached_property
+    @lazy
     def _only(self) -> Pattern | None:
         """The pattern, if there is just one, just once: most workloads, and worth a shorter way."""
         return self.patterns[0][0] if len(self.patterns) == 1 and self.patterns[0][1] == 1 else None
 
-    @cached_property
+    @lazy
     def _stack(self) -> tuple[Band, NDArray[np.int64]] | None:
         """All bands as one band of arrays, with how often each occurs; None if that does not pay or is not possible."""
         if len(self.patterns) < _FEW or not all(isinstance(p, Band) for p, _ in self.patterns):

@@ -1,10 +1,12 @@
+from math import isqrt
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.planning.problems import Problems
-from attenio.planning.search.row_tiles import RowWords, best_row_tile, piece_ends
+from attenio.planning.search.row_tiles import RowWords, _candidates, best_row_tile, piece_ends
 from attenio.workload import Workload
 
 from ..strategies import workloads
@@ -47,6 +49,37 @@ def test_the_best_tile_of_a_long_sequence_is_the_best_of_a_full_enumeration(mask
     assert best_row_tile(form, most) == (int(words[first]), int(tiles[first]))
 
 
+@LAWS
+@given(data=st.data())
+def test_the_best_tile_of_a_shape_that_is_almost_all_masked_is_the_best_of_a_full_enumeration(
+    data: st.DataObject,
+) -> None:
+    keys = data.draw(st.integers(1, 60))
+    queries = data.draw(st.integers(60, 9000))
+    width = data.draw(st.integers(1, keys))
+    mask = data.draw(st.sampled_from(["causal", f"window:{width}", f"window:{width}:both"]))
+    if data.draw(st.booleans()):
+        queries, keys = keys, queries
+        mask = f"window:{width}"
+    for problems in (
+        across := Problems.separate(Workload(queries=queries, keys=keys, d=1, mask=mask)),
+        across.transposed,
+    ):
+        form = RowWords(problems=problems, live=data.draw(st.integers(0, 9)), loads=data.draw(st.integers(1, 9)))
+        tiles = np.arange(1, problems.most_rows + 1)
+        words = form.words_of(tiles)
+        most = data.draw(st.integers(1, problems.most_rows))
+        first = int(np.argmin(words[:most]))
+        assert best_row_tile(form, most) == (int(words[first]), int(tiles[first]))
+
+
+@pytest.mark.parametrize("exponent", [12, 16, 20, 24, 28, 30])
+def test_no_more_tiles_are_candidates_than_a_few_roots_of_the_rows(exponent: int) -> None:
+    kinks = (2**exponent - 1, 2**exponent - 43)
+    count = sum(len(tiles) for _, tiles in _candidates(kinks, 1, 2**exponent))
+    assert count <= 16 * 2 ** (exponent // 2)
+
+
 def test_weights_beyond_64_bits_are_compared_exactly() -> None:
     problems = Problems.separate(Workload(queries=300, keys=200, d=1, mask="causal"))
     huge = RowWords(problems=problems, live=2**80, loads=2**81)
@@ -60,5 +93,17 @@ def test_weights_beyond_64_bits_are_compared_exactly() -> None:
 def test_piece_ends_lie_in_the_range_and_include_its_ends(kinks: set[int], least: int, more: int) -> None:
     ends = piece_ends(tuple(kinks), least, least + more)
     if ends is not None:
+        assert isinstance(ends, list)
         expected = {x // i + j for x in kinks for i in range(1, x + 1) for j in (0, 1)} | {least, least + more}
         assert ends == sorted(end for end in expected if least <= end <= least + more)
+
+
+@LAWS
+@given(x=st.integers(10**6, 10**9), least=st.integers(1, 10**5))
+def test_many_piece_ends_are_the_same_as_few_at_a_time(x: int, least: int) -> None:
+    root = isqrt(x)
+    least, most = root + least, 8 * (root + least)
+    ends = piece_ends((x, x - 7), least, most)
+    assert ends is not None
+    expected = {y // i + j for y in (x, x - 7) for i in range(1, y // least + 1) for j in (0, 1)} | {least, most}
+    assert {int(end) for end in ends} >= {end for end in expected if least <= end <= most}

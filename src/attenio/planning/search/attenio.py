@@ -3,9 +3,9 @@
 from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.room import Room, key_room
-from attenio.planning.search.row_tiles import RowWords, best_row_tile
+from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile
 
-__all__ = ["best_tiles", "floor_words", "row_words", "tile_room"]
+__all__ = ["best_tiles", "floor_words", "row_words", "some_words", "tile_room"]
 
 
 def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> MovingTiles | None:
@@ -20,6 +20,15 @@ def query_stationary_tiles(problems: Problems, room: Room) -> MovingTiles | None
     words, query_tile = best_row_tile(row_words(problems), room.most_rows())
     moved = problems.group * problems.runs * (words + problems.rows * problems.value_dim)
     return MovingTiles(moved, Tiles.of(query_tile=query_tile, key_tile=key_room(problems, (room,), query_tile)))
+
+
+def some_words(problems: Problems, fast_words: int) -> int | None:
+    """Words of one good tile, quickly; None if none fits."""
+    most = tile_room(problems, fast_words).most_rows()
+    if most < 1:
+        return None
+    words = row_words(problems).words(even_tile(problems.most_rows, most))
+    return problems.group * problems.runs * (words + problems.rows * problems.value_dim)
 
 
 def row_words(problems: Problems, *, heads: int = 1, head_tiles: int = 1) -> RowWords:

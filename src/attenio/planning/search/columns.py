@@ -4,9 +4,9 @@ Words are reads*Z*w + U(p)*dv with reads = ceil(dv/c): for each number of reads 
 """
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from functools import lru_cache
 from math import inf, sqrt
+from typing import NamedTuple
 
 from attenio.planning.problems import Problems
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
@@ -14,8 +14,7 @@ from attenio.planning.search.row_tiles import RowWords, best_row_tile
 __all__ = ["OutputRoom", "OutputTile", "best_output_tile", "column_tiles", "output_floor"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class OutputRoom:
+class OutputRoom(NamedTuple):
     """Fast memory for p rows of c outputs and ``extra`` more intermediates a row."""
 
     words: int
@@ -26,8 +25,7 @@ class OutputRoom:
         return self.words // ((columns + self.extra) * intermediate_words)
 
 
-@dataclass(frozen=True, order=True)
-class OutputTile:
+class OutputTile(NamedTuple):
     """A tile and its words; fewest words first, then fewest rows."""
 
     words: int

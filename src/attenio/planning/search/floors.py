@@ -1,8 +1,8 @@
 """Floors under the words of a tile of a rows by b keys, and the rows that can still stay within given words.
 
-With Z required scores, and keys read at least constant + area/a,
+With Z required scores, keys read at least constant + area/a, and at most L rows in tiles that need a key,
 
-    met*Z/b(a) + loads*(constant + area/a) - kept*n
+    met*Z/b(a) + loads*(constant + area/a) - kept*L
 
 is convex in a because 1/b(a) is: the rows that can still do lie between the roots of a quadratic. Where the mask is
 narrow that is a wide range, as a tile covers more scores than are required (see ``patterns.band``); there the sharper
@@ -10,8 +10,8 @@ floor with the scores covered in place of Z is taken part by part.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import isqrt, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,13 +26,12 @@ _ROOT_SLACK = 1e-7
 # Other floors lose a few of the last digits.
 _SLACK = 1e-12
 # Ranges up to this length are not cut further: counting is as fast.
-_SHORT = 96
+_SHORT = 256
 # How often a range is narrowed; it hardly moves after a few times.
-_ROUNDS = 3
+_ROUNDS = 2
 
 
-@dataclass(frozen=True, kw_only=True)
-class RectangleWords:
+class RectangleWords(NamedTuple):
     """Words as a function of the tile: ``met`` for each row and key tile it meets, ``loads`` for each key read.
 
     ``kept`` is saved for each row of a live tile, once; it is never more than ``met``.
@@ -50,16 +49,20 @@ class RectangleWords:
         return int(total - self.kept * problems.live_rows(rows) if self.kept else total)
 
     @property
+    def most_words(self) -> int:
+        """A number that no count of words exceeds."""
+        return (self.met + self.loads) * self.problems.area
+
+    @property
     def exact(self) -> type:
         """Integers that hold every count of words."""
-        most = (self.met + self.loads) * self.problems.area
-        return np.int64 if most < _LARGEST_INT64_SUM else object
+        return np.int64 if self.most_words < _LARGEST_INT64_SUM else object
 
     def floor(self, rooms: tuple[Room, ...]) -> float:
         """A number that no tile in these rooms goes below."""
         problems = self.problems
         once = (self.met - self.kept) * problems.touched_rows + self.loads * problems.touched_keys
-        kept = float(self.kept * problems.rows)
+        kept = self.kept and self.kept * problems.most_live_rows(min(room.most_rows() for room in rooms))
         return max(once, *(float(problems.scores) * self._per_score(room) - kept for room in rooms))
 
     def _per_score(self, room: Room) -> float:
@@ -95,10 +98,11 @@ def range_worth_trying(
 
 
 def _roots(form: RectangleWords, room: Room, known: tuple[int, float], limits: tuple[int, int]) -> tuple[int, int]:
-    """Limits narrowed to where loads*(constant + area/a) + met*covered/b(a) - kept*n stays within the words."""
+    """Limits narrowed to where loads*(constant + area/a) + met*covered/b(a) - kept*L stays within the words."""
     (words, covered), (least, most) = known, limits
+    kept = form.kept and form.kept * form.problems.most_live_rows(most)
     for constant, area, lost in form.problems.key_load_floors:
-        spare = float(words + form.kept * form.problems.rows - form.loads * (constant - lost * most))
+        spare = float(words + kept - form.loads * (constant - lost * most))
         squared = form.met * covered * room.per_score + spare * room.per_row
         linear = form.met * covered * room.per_key - form.loads * area * room.per_row - spare * room.words
         fixed = float(form.loads * area * room.words)
@@ -144,7 +148,8 @@ def _floor(form: RectangleWords, rooms: tuple[Room, ...], least: int, most: int)
     level_rows, more_keys = problems.level
     alike = max(0, level_rows - 2 * most * problems.patterns[0][1]) * -(-(least + more_keys) // keys)
     met = max(_least_covered(problems, least, most) / keys, problems.touched_rows, alike)
-    carried = max(form.met * met - form.kept * problems.rows, (form.met - form.kept) * problems.touched_rows)
+    kept = form.kept and form.kept * problems.most_live_rows(most)
+    carried = max(form.met * met - kept, (form.met - form.kept) * problems.touched_rows)
     return float(form.loads * loads + carried)
 
 

@@ -7,26 +7,31 @@ For given a more keys never cost more words, so b is the largest that fits and o
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isqrt
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.patterns import Band
 from attenio.patterns.pattern import Counts
 from attenio.planning.problems import Problems
 from attenio.planning.search.floors import RectangleWords, range_worth_trying, ranges_worth_trying
 from attenio.planning.search.room import Room, key_room
-from attenio.planning.search.row_tiles import RowWords, best_row_tile, piece_ends
+from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile, piece_ends
 
 __all__ = ["Rectangle", "best_rectangle"]
 
 # Up to this many tiles, one by one in Python integers is faster than in arrays.
 _FEW = 6
+# Up to this many query tiles in all, looking at each is faster than sums in closed form.
+_WALK = 6144
+# Floating point holds integers up to this size exactly, and is faster.
+_LARGEST_FLOAT = 2**52
 # A limit that is this near to the floor leaves a short range; others are worth a good guess first.
 _NEAR = 1.05
 
 
-@dataclass(frozen=True, order=True)
-class Rectangle:
+class Rectangle(NamedTuple):
     """A tile and its words; fewest words first, then fewest rows."""
 
     words: int
@@ -87,11 +92,10 @@ def _search(form: RectangleWords, rooms: tuple[Room, ...], limits: tuple[int, in
 
 
 def _guess(form: RectangleWords, rooms: tuple[Room, ...], limits: tuple[int, int], found: _Found) -> None:
-    """Try the rows at which the convex floor is least, and the fewest rows that make as few tiles."""
-    rows, (least, most) = form.problems.most_rows, limits
+    """Try the fewest rows that make as few tiles as those at which the convex floor is least."""
+    least, most = limits
     guess = min(most, max(least, round(min(form.balanced_rows(room) for room in rooms))))
-    for tile in {guess, max(least, -(-rows // -(-rows // guess)))}:
-        found.take(_try(form, rooms, tile))
+    found.take(_try(form, rooms, max(least, even_tile(form.problems.most_rows, guess))))
 
 
 def _single_run_rows(problems: Problems, rooms: tuple[Room, ...]) -> int:
@@ -123,7 +127,7 @@ def _candidates(problems: Problems, least: int, most: int) -> Iterator[NDArray[n
         # Only how many query tiles there are matters, and fewer rows leave more room for keys.
         ends = piece_ends(problems.kinks, least, most)
         if ends is not None:
-            yield np.asarray(ends, dtype=np.int64)
+            yield np.unique(ends)
             return
     step = problems.arrays_at_once
     for start in range(least, most + 1, step):
@@ -137,6 +141,12 @@ def _take_best_of(form: RectangleWords, rooms: tuple[Room, ...], tiles: NDArray[
             found.take(_try(form, rooms, rows))
         return
     keys = key_room(form.problems, rooms, tiles)
+    band = form.problems.only_band
+    if band is not None and len(tiles) * -(-band.rows // int(tiles[0])) <= _WALK and form.most_words < _LARGEST_FLOAT:
+        words = _walked(form, band, tiles, keys)
+        first = int(np.argmin(words))
+        found.take(Rectangle(int(words[first]), int(tiles[first]), int(keys[first])))
+        return
     loads, met = form.problems.loads_and_floor(tiles, keys)
     rest = loads.astype(form.exact) * form.loads
     if form.kept:
@@ -154,3 +164,14 @@ def _take_best_of(form: RectangleWords, rooms: tuple[Room, ...], tiles: NDArray[
         return
     for rows in tiles[good].tolist():
         found.take(_try(form, rooms, rows))
+
+
+def _walked(form: RectangleWords, band: Band, tiles: NDArray[np.int64], keys: NDArray[np.int64]) -> Counts:
+    """The words of pairs of tiles, looking at every query tile."""
+    heights, widths = band.walk(tiles)
+    words = heights * np.ceil(widths / keys)
+    words *= form.met
+    words += widths * float(form.loads)
+    if form.kept:
+        words -= heights * (widths > 0) * float(form.kept)
+    return words.sum(axis=0)

@@ -1,6 +1,6 @@
 """Room in fast memory for a tile: how many keys fit beside how many rows."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from attenio.patterns.pattern import Counts
 from attenio.patterns.sums import smaller, where
@@ -9,8 +9,7 @@ from attenio.planning.problems import Problems
 __all__ = ["Room", "key_room"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Room:
+class Room(NamedTuple):
     """Fast memory for a tile of a rows and b keys: a*b*per_score + a*per_row + b*per_key up to ``words``."""
 
     words: int
@@ -29,6 +28,11 @@ class Room:
 
 def key_room(problems: Problems, rooms: tuple[Room, ...], rows: Counts) -> Counts:
     """The largest key tile that fits beside a query tile of ``rows``, in every problem; less than one if none does."""
+    if len(problems.shapes) == 1:
+        ((height, widest),) = problems.shapes
+        for room in rooms:
+            widest = smaller(widest, room.most_keys(smaller(rows, height)))
+        return widest
     widest = problems.most_keys + 0 * rows
     for room in rooms:
         for height, keys in problems.shapes:

@@ -7,25 +7,28 @@ ends of pieces can be best. Patterns without known kinks have all remaining tile
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import isqrt
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attenio.patterns.pattern import Counts
-from attenio.patterns.sums import ceil_div
 from attenio.planning.problems import Problems
+from attenio.planning.search.stacked_requests import best_request_tile
 
-__all__ = ["RowWords", "best_row_tile", "piece_ends"]
+__all__ = ["RowWords", "best_row_tile", "even_tile", "piece_ends"]
 
 # Up to this many tiles, one by one in Python integers is faster than in arrays.
 _FEW = 20
 _LARGEST_INT64_SUM = 2**62
+# Up to this many ends of pieces are tried in one go.
+_AT_FIRST = 64
+
+Tiles = list[int] | range | NDArray[np.int64]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RowWords:
+class RowWords(NamedTuple):
     """Words as a function of the query tile: ``live`` for each row of a live tile, ``loads`` for each key read.
 
     Also ``met`` for each row and run of ``split`` keys that its tile meets; ``split`` is at least half of all keys.
@@ -56,11 +59,7 @@ class RowWords:
 
     def floor(self, tile: int) -> int:
         """A number that no tile up to this size goes below."""
-        rows = (self.live + self.met) * self.problems.touched_rows
-        loads = self.problems.touched_keys
-        for constant, area, lost in self.problems.key_load_floors:
-            loads = max(loads, constant - (-area // tile) - lost * tile)
-        return rows + self.loads * loads
+        return (self.live + self.met) * self.problems.touched_rows + self.loads * self.problems.least_key_loads(tile)
 
     def least_tile(self, words: int) -> int:
         """No tile below this one has as few as ``words``."""
@@ -90,23 +89,43 @@ def best_row_tile(form: RowWords, most: int) -> tuple[int, int]:
     """
     problems = form.problems
     most = min(most, problems.most_rows)
-    even = int(ceil_div(problems.most_rows, ceil_div(problems.most_rows, most)))
+    even = even_tile(problems.most_rows, most)
     best = (form.words(even), even)
     if problems.is_dense and len(problems.patterns) == 1:
         return best  # every tile needs every key, so only how many tiles there are matters
     best = min(best, (form.words(most), most))
     if form.kinks is None:
-        return _best_of_all(form, most, best)
-    for tiles in _candidates(form.kinks, form.least_tile(best[0]), most, problems.arrays_at_once):
-        best = min(best, _best_of(form, tiles))
+        return _best_for_requests(form, most) or _best_of_all(form, most, best)
+    if 2 * problems.touched_rows < problems.rows:
+        # Among many rows that need no key, tiles that begin near the first one that does are good.
+        even_ones = {x // i for x in form.kinks for i in range(x // (most + 1) + 1, x // (most + 1) + 4)}
+        best = min(best, *((form.words(tile), tile) for tile in even_ones if tile))
+    floor = form.floor(most)
+    for last, tiles in _candidates(form.kinks, form.least_tile(best[0]), most):
+        for start in range(0, len(tiles), problems.arrays_at_once):
+            best = min(best, _best_of(form, tiles[start : start + problems.arrays_at_once], best[0]))
+        if best[0] == floor and best[1] <= last:
+            break  # nothing has fewer words, and smaller tiles have been tried
     return best
 
 
-def piece_ends(kinks: tuple[int, ...], least: int, most: int) -> list[int] | None:
-    """Tiles from ``least`` to ``most`` at an end of a piece, ascending; None if there are no fewer than all of them."""
-    ranges = [(x, x // (most + 1) + 1, x // (least - 1) if least > 1 else x) for x in kinks]
-    if sum(last - first + 1 for _, first, last in ranges) > (most - least + 1) // 2:
+def even_tile(rows: int, most: int) -> int:
+    """The smallest tile that makes as few tiles of the rows as one of ``most`` does."""
+    return -(-rows // -(-rows // min(rows, most)))
+
+
+def piece_ends(kinks: tuple[int, ...], least: int, most: int) -> list[int] | NDArray[np.int64] | None:
+    """Tiles from ``least`` to ``most`` at an end of a piece; None if there are no fewer than all of them.
+
+    In an array, if they are many: some twice, and not in order.
+    """
+    count = _pieces(kinks, least, most)
+    if count > (most - least + 1) // 2:
         return None
+    ranges = [(x, x // (most + 1) + 1, x // (least - 1) if least > 1 else x) for x in kinks]
+    if count > _AT_FIRST:
+        quotients = np.concatenate([x // np.arange(first, last + 1) for x, first, last in ranges])
+        return np.clip(np.concatenate(((least, most), quotients, quotients + 1)), least, most)
     ends = {least, most}
     for x, first, last in ranges:
         for i in range(first, last + 1):
@@ -114,21 +133,56 @@ def piece_ends(kinks: tuple[int, ...], least: int, most: int) -> list[int] | Non
     return sorted(end for end in ends if least <= end <= most)
 
 
-def _candidates(kinks: tuple[int, ...], least: int, most: int, at_once: int) -> Iterator[list[int] | range]:
-    ends = piece_ends(kinks, least, most)
-    if ends is not None:
-        yield from (ends[start : start + at_once] for start in range(0, len(ends), at_once))
-    else:
-        yield from (range(start, min(start + at_once, most + 1)) for start in range(least, most + 1, at_once))
+def _pieces(kinks: tuple[int, ...], least: int, most: int) -> int:
+    """How many numbers x//i there are in the range, or next to it."""
+    if least == 1:
+        return sum(kinks)
+    return sum(x // (least - 1) - x // (most + 1) for x in kinks)
 
 
-def _best_of(form: RowWords, tiles: list[int] | range) -> tuple[int, int]:
+def _candidates(kinks: tuple[int, ...], least: int, most: int) -> Iterator[tuple[int, Tiles]]:
+    """The last tile of a range and the ends of pieces in it, range by range.
+
+    If ends are many, ranges only double, as a tile in one of the first may rule out the rest.
+
+    With x//i for every i, ranges below the root of x have more ends than tiles, and those above fewer than the root.
+    """
+    while least <= most:
+        stop = most
+        if _pieces(kinks, least, most) > _AT_FIRST:
+            stop = min(most, max(2 * least, least + _AT_FIRST))
+        ends = piece_ends(kinks, least, stop)
+        yield stop, range(least, stop + 1) if ends is None else ends
+        least = stop + 1
+
+
+def _best_of(form: RowWords, tiles: Tiles, known: int | None = None) -> tuple[int, int]:
+    """The best of these tiles; those that need more words than are ``known`` to do may be left out."""
     if len(tiles) <= (_FEW if len(form.problems.patterns) == 1 else 1):
-        return min((form.words(tile), tile) for tile in tiles)
-    array = np.asarray(tiles, dtype=np.int64)
+        return min((form.words(int(tile)), int(tile)) for tile in tiles)
+    array = np.arange(tiles.start, tiles.stop) if isinstance(tiles, range) else np.asarray(tiles, dtype=np.int64)
+    if form.live and len(form.problems.patterns) == 1 and len(array) > _AT_FIRST:
+        # Rows in live tiles are counted more quickly than keys, and where most rows need no key they say enough.
+        rows = form.problems.live_rows(array)
+        promising = form.words(int(array[np.argmin(rows)]))
+        known = promising if known is None else min(known, promising)
+        array = array[rows <= (known - form.loads * form.problems.touched_keys) // form.live]
+        if not array.size:
+            return known, form.problems.most_rows
     words = form.words_of(array)
-    first = int(np.argmin(words))  # the first of equals: tiles ascend
-    return int(words[first]), int(array[first])
+    fewest = words.min()
+    return int(fewest), int(array[words == fewest].min())
+
+
+def _best_for_requests(form: RowWords, most: int) -> tuple[int, int] | None:
+    """The best tile of stacked requests; None for other patterns, or if the one that reads least meets more runs."""
+    requests = form.problems.stacked_requests
+    if requests is None:
+        return None
+    _, tile = best_request_tile(requests, most)
+    if form.met and requests.tile_rows(tile, form.split) > requests.tile_rows(1, form.split):
+        return None
+    return form.words(tile), tile
 
 
 def _best_of_all(form: RowWords, most: int, best: tuple[int, int]) -> tuple[int, int]:

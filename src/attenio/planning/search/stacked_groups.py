@@ -1,15 +1,16 @@
 """Best tiles of stacked groups: how many heads share a tile, and how many positions of each."""
 
 from collections.abc import Callable
+from math import inf
 
 from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.attenio import row_words, tile_room
 from attenio.planning.search.columns import column_tiles
 from attenio.planning.search.room import key_room
-from attenio.planning.search.row_tiles import RowWords, best_row_tile
+from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile
 
-__all__ = ["HeadTile", "best_head_tile", "best_tiles", "floor_words"]
+__all__ = ["HeadTile", "best_head_tile", "best_tiles", "floor_words", "some_words"]
 
 # words, head tile, query tile
 HeadTile = tuple[int, int, int]
@@ -50,12 +51,31 @@ def best_head_tile(problems: Problems, fast_words: int, words_with: Callable[[in
 
 def floor_words(problems: Problems, fast_words: int) -> float:
     """Words that no tile which fits goes below; infinite if none fits."""
-    floor = float("inf")
-    for count, heads in column_tiles(problems.group):
-        most = min(tile_room(problems, fast_words, heads=heads).most_rows(), problems.most_rows)
-        if most >= 1:
-            floor = min(floor, _words(problems, count).floor(most))
+    floor = min((floor for floor, *_ in _options(problems, fast_words)), default=inf)
     return problems.runs * (problems.group * problems.rows * problems.value_dim + floor)
+
+
+def some_words(problems: Problems, fast_words: int) -> int | None:
+    """Words of one good tile, quickly; None if none fits."""
+    options = _options(problems, fast_words)
+    if not options:
+        return None
+    _, count, most = min(options)
+    words = _words(problems, count).words(even_tile(problems.most_rows, most))
+    return problems.runs * (words + problems.group * problems.rows * problems.value_dim)
+
+
+def _options(problems: Problems, fast_words: int) -> list[tuple[int, int, int]]:
+    """For each number of head tiles for which one position fits: the floor, the number, and the most positions."""
+    row = tile_room(problems, fast_words)
+    live = problems.group * problems.d * problems.touched_rows
+    options = []
+    for count, heads in column_tiles(problems.group):
+        most = min((row.words - row.per_key) // (heads * (row.per_row + row.per_score)), problems.most_rows)
+        if most >= 1:
+            loads = count * (problems.d + problems.value_dim) * problems.least_key_loads(most)
+            options.append((live + loads, count, most))
+    return options
 
 
 def _words(problems: Problems, head_tiles: int) -> RowWords:

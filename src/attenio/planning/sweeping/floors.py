@@ -79,7 +79,9 @@ def range_worth_trying(forms: RectangleForms, words: Ints, least: Ints, most: In
     for _ in range(_ROUNDS):
         covered = _least_covered(band, least, most)
         for constant, area, lost in band.key_load_floors:
-            spare = words + forms.kept * 1.0 * band.rows - forms.loads * 1.0 * (constant - lost * most)
+            spare = (
+                words + forms.kept * 1.0 * _most_live_rows(band, most) - forms.loads * 1.0 * (constant - lost * most)
+            )
             squared = forms.met * covered * forms.per_score + spare * forms.per_row
             linear = -forms.loads * 1.0 * area * forms.per_row - spare * forms.words
             fixed = forms.loads * 1.0 * area * forms.words
@@ -127,8 +129,14 @@ def _interval_floors(forms: RectangleForms, least: Ints, most: Ints) -> Floats:
         loads = np.maximum(loads, constant + area / most - lost * most)
     alike = np.maximum(band.level_rows - 2 * most, 0) * ceil_div(least + band.left + band.right, keys)
     met = np.maximum(np.maximum(_least_covered(band, least, most) / keys, band.touched_rows), alike)
-    carried = np.maximum(forms.met * met - forms.kept * band.rows, (forms.met - forms.kept) * band.touched_rows)
+    kept = forms.kept * _most_live_rows(band, most)
+    carried = np.maximum(forms.met * met - kept, (forms.met - forms.kept) * band.touched_rows)
     return np.asarray(forms.loads * loads + carried)
+
+
+def _most_live_rows(band: Band, most: Ints) -> Ints:
+    """As ``Problems.most_live_rows``: two tiles at most have rows that need no key beside others that do."""
+    return np.asarray(np.minimum(band.rows, band.touched_rows + 2 * (most - 1)))
 
 
 def _least_covered(band: Band, least: Ints, most: Ints) -> Floats:

@@ -1,0 +1,162 @@
+"""The tile of stacked requests that reads the fewest keys: whole requests, or a simple fraction of one.
+
+A boundary on a request's first row costs no own keys (see ``patterns.prefix``). So where a request fits, the best tile
+holds as many as fit, unless a larger one makes fewer tiles, which leaves less than one request's rows to try. Dense
+requests only ask how many boundaries are free, which the common divisor of tile and request says: divisors are tried.
+
+Causal requests of h rows cost i*a mod h, summed over boundaries i = 1 to m. With x = a/h that is h times a sum of
+fractional parts {i*x}. If 0 < |x - p/q| <= 1/q^2 in lowest terms, any q neighbouring terms add up to
+
+    (q - 1)/2 * (1 - q*|x - p/q|)   or more,
+
+for they are q points at distance 1/q, moved by less than that, of which one at most passes a whole number. Hence only
+tiles near fractions with a small q cost visibly less than half a request for every boundary, and all others can be told
+to lose against a larger tile without being counted. Between two neighbouring fractions with denominators up to m
+nothing passes a whole number, and the keys read grow with the tile: its first tile is the best.
+"""
+
+from functools import lru_cache
+from math import isqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.patterns import PrefixedRequests
+from attenio.patterns.sums import ceil_div
+from attenio.planning.search.fractions import Shells, shells_between
+
+__all__ = ["best_request_tile"]
+
+Ints = NDArray[np.int64]
+# A tile and the keys it reads; fewest keys first, then the smallest tile.
+Found = tuple[int, int]
+
+# Up to this many tiles are counted without further thought.
+_SHORT = 192
+# As many are counted before floors are looked at again.
+_AT_ONCE = 768
+# Floors in floating point are off by less than this factor.
+_SLACK = 1e-9
+
+
+def best_request_tile(pattern: PrefixedRequests, most: int) -> Found:
+    """The fewest keys read by any tile from 1 to ``most``, and the smallest tile that reads them."""
+    most = min(most, pattern.rows)
+    if most >= pattern.own.rows:
+        found, least = _whole_requests(pattern, most)
+    else:
+        tiles = (most, ceil_div(pattern.rows, ceil_div(pattern.rows, most)))
+        found = min(_read(pattern, tile) for tile in tiles)
+        least = 1
+    if not pattern.slope:
+        return min([found, *(_dense_tile(pattern, most, divisor) for divisor in _divisors(int(pattern.own.rows)))])
+    return _best_causal(pattern, (least, most), found)
+
+
+def _read(pattern: PrefixedRequests, tile: int) -> Found:
+    return int(pattern.key_loads(tile)), tile
+
+
+def _whole_requests(pattern: PrefixedRequests, most: int) -> tuple[Found, int]:
+    """The best tile of whole requests, and the least tile that could read less: it makes fewer tiles."""
+    height = int(pattern.own.rows)
+    tiles = ceil_div(pattern.requests, most // height)
+    found = _read(pattern, height * ceil_div(pattern.requests, tiles))
+    return found, most + 1 if tiles == 1 else ceil_div(pattern.rows, tiles - 1)
+
+
+@lru_cache(maxsize=64)
+def _divisors(number: int) -> tuple[int, ...]:
+    small = np.arange(1, isqrt(number) + 1)
+    small = small[number % small == 0]
+    return tuple(np.unique(np.concatenate((small, number // small))).tolist())
+
+
+def _dense_tile(pattern: PrefixedRequests, most: int, divisor: int) -> Found:
+    """The best tile that shares this divisor with a request: it makes the fewest tiles that such a tile can."""
+    if divisor > most:
+        return _read(pattern, most)
+    tiles = ceil_div(pattern.rows, most // divisor * divisor)
+    return _read(pattern, ceil_div(ceil_div(pattern.rows, tiles), divisor) * divisor)
+
+
+def _best_causal(pattern: PrefixedRequests, limits: tuple[int, int], found: Found) -> Found:
+    least, most = limits
+    while True:
+        least = max(least, _least_tile(pattern, found[0]))
+        if most - least < _SHORT:
+            return _best_of(pattern, np.arange(least, most + 1), found)
+        if _pieces(pattern, least, most) <= min(_AT_ONCE, (most - least) // 4):
+            return _best_of(pattern, _piece_starts(pattern, least, most), found)
+        shells = shells_between(least, most, int(pattern.own.rows))
+        floors = _floors(pattern, shells)
+        # The most promising shells first: what they find rules out most of the others.
+        order = np.argsort(floors, kind="stable")
+        first = order[: _fitting(shells.counts[order])]
+        found = _best_of(pattern, shells.tiles(first), found)
+        rest = order[len(first) :]
+        rest = rest[floors[rest] * (1 - _SLACK) <= found[0]]
+        # The others are few small ones, and the largest tiles, among which finer fractions are told apart.
+        rest = rest[np.argsort(shells.first[rest], kind="stable")]
+        small = _fitting(shells.counts[rest])
+        found = _best_of(pattern, shells.tiles(rest[:small]), found)
+        if small == len(rest):
+            return found
+        before, least = most - least, int(shells.first[rest[small]])
+        if 2 * (most - least) > before:
+            return _best_of_rest(pattern, (least, most), shells.tiles(rest[small:]), found)
+
+
+def _best_of_rest(pattern: PrefixedRequests, limits: tuple[int, int], tiles: Ints, found: Found) -> Found:
+    """The tiles that floors do not tell apart, downwards, as every good one raises the smallest worth trying."""
+    if _pieces(pattern, *limits) < len(tiles) // 4:
+        tiles = _piece_starts(pattern, *limits)
+    while tiles.size:
+        found = _best_of(pattern, tiles[-_AT_ONCE:], found)
+        tiles = tiles[:-_AT_ONCE]
+        tiles = tiles[tiles >= _least_tile(pattern, found[0])]
+    return found
+
+
+def _fitting(counts: Ints) -> int:
+    """How many of the shells, in this order, have no more tiles together than are counted at once."""
+    return int(np.searchsorted(np.cumsum(counts), _AT_ONCE, side="right"))
+
+
+def _least_tile(pattern: PrefixedRequests, keys: int) -> int:
+    """No tile below this one reads as few keys."""
+    roots = [ceil_div(area, keys - constant) for constant, area, _ in pattern.key_load_floors if keys > constant]
+    return int(max([1, *roots]))
+
+
+def _best_of(pattern: PrefixedRequests, tiles: Ints, found: Found) -> Found:
+    if not tiles.size:
+        return found
+    keys = pattern.key_loads(tiles)
+    fewest = keys.min()
+    return min(found, (int(fewest), int(tiles[keys == fewest].min())))
+
+
+def _pieces(pattern: PrefixedRequests, least: int, most: int) -> int:
+    """About how many pieces there are on which the keys read only grow with the tile."""
+    boundaries = ceil_div(pattern.rows, least) - 1
+    return int(boundaries * (boundaries + 1) // 2 * (most - least) // pattern.own.rows + 2 * boundaries)
+
+
+def _piece_starts(pattern: PrefixedRequests, least: int, most: int) -> Ints:
+    """Tiles at which a boundary enters another request or leaves the rows, and those right behind."""
+    height, boundaries = int(pattern.own.rows), ceil_div(pattern.rows, least) - 1
+    ends = [np.array([least]), ceil_div(pattern.rows, np.arange(ceil_div(pattern.rows, most), boundaries + 2))]
+    for i in range(1, boundaries + 1):
+        edges = np.arange(least * i // height, most * i // height + 1) * height // i
+        ends += [edges, edges + 1]
+    tiles = np.unique(np.concatenate(ends))
+    return tiles[(tiles >= least) & (tiles <= most)]
+
+
+def _floors(pattern: PrefixedRequests, shells: Shells) -> NDArray[np.float64]:
+    """For each shell a number of keys that no tile in it reads less than."""
+    tiles = np.ceil(pattern.rows / shells.last * (1 - _SLACK))
+    boundaries = tiles - 1
+    own = pattern.own.rows * shells.fractions(boundaries) + pattern.fewest_alive * shells.crossings(boundaries)
+    return np.asarray(pattern.prefix * tiles + pattern.requests * int(pattern.own.keys) + own)
