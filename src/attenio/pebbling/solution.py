@@ -13,6 +13,7 @@ class Ending(Enum):
     """Why a search ended."""
 
     PROVEN = "proven"
+    FINISHED = "search finished"  # everything a heuristic tries has been tried, and nothing is proven
     TIME = "time limit"
     MEMORY = "memory limit"
     INTERRUPTED = "interrupted"

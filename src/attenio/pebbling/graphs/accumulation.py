@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import assert_never
 
-__all__ = ["Accumulation", "Parents", "accumulate", "stage"]
+__all__ = ["Accumulation", "Parents", "accumulate", "stage", "vertices_of_sum"]
 
 # The parents of each vertex, in the order in which vertices are made.
 Parents = dict[str, tuple[str, ...]]
@@ -25,6 +25,25 @@ def stage(total: str, which: str) -> str:
     ('S[0,1;2]', 's;2')
     """
     return f"{total[:-1]};{which}]" if total.endswith("]") else f"{total};{which}"
+
+
+def vertices_of_sum(terms: int, how: Accumulation) -> int:
+    """How many vertices ``accumulate`` adds for a sum of so many products of two or more factors.
+
+    >>> [vertices_of_sum(4, how) for how in Accumulation]
+    [4, 7, 5]
+    """
+    if terms == 1:
+        return 1
+    match how:
+        case Accumulation.CHAIN:
+            return terms
+        case Accumulation.TREE:
+            return 2 * terms - 1
+        case Accumulation.WIDE:
+            return terms + 1
+        case _:
+            assert_never(how)
 
 
 def accumulate(parents: Parents, total: str, terms: Sequence[tuple[str, ...]], how: Accumulation) -> None:

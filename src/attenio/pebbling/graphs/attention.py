@@ -1,8 +1,9 @@
-"""Attention forward as a graph: scores, softmax in one of three forms, outputs.
+"""Attention forward as a graph: scores, softmax in one of four forms, outputs.
 
 Vertices are named as in formulas: ``Q[i,t]``, ``K[j,t]``, ``V[j,c]``, ``S[i,j]``, ``max[i]``, ``P[i,j]``, ``sum[i]``,
 ``O[i,c]``. Something after a semicolon is a stage on the way: ``S[i,j;t]`` after t products, ``O[i,c;j]`` after key j.
-The maximum or the sum of a single score is that score; it has no vertex of its own.
+The maximum or the sum of a single score is that score; it has no vertex of its own. ``statistics[i]`` is a row's
+maximum and sum together, a vertex of twice the weight: they are updated together, in place.
 
 >>> graph = attention(Head(rows=2, keys=2, d=1))
 >>> graph.names[-1], [graph.names[u] for u in graph.parents[graph.number("O[0,0;1]")]]
@@ -14,7 +15,8 @@ The maximum or the sum of a single score is that score; it has no vertex of its 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import assert_never
+from itertools import chain
+from typing import NamedTuple, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +26,12 @@ from attenio.pebbling.graph import ComputationGraph, check_size
 from attenio.pebbling.graphs.accumulation import Accumulation, Parents, accumulate, stage
 from attenio.quantities import checked_count
 
-__all__ = ["Head", "Runs", "Softmax", "attention", "one_key_runs"]
+__all__ = ["Head", "PerRow", "Runs", "Softmax", "attention", "one_key_runs"]
 
 # For every row, the runs of keys that are taken in together by an online softmax.
 Runs = Sequence[Sequence[Sequence[int]]]
+# For every row, a list of numbers.
+PerRow = Sequence[Sequence[int]]
 
 
 class Softmax(Enum):
@@ -35,23 +39,28 @@ class Softmax(Enum):
 
     UNSHIFTED = "unshifted"  # exp(S): nothing but its score; the fewest dependencies softmax can have
     PLAIN = "plain"  # exp(S - max) with the maximum of the whole row
+    NORMALISED = "normalised"  # exp(S - max) / sum with both of the whole row: outputs need no division
     ONLINE = "online"  # exp(S - max so far), and what was summed before is rescaled
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Head:
-    """One head: how many query rows and keys, how wide, and which scores a mask requires (all by default)."""
+    """One head: how many query rows and keys, how wide, and which scores a mask requires (all by default).
+
+    Inputs and outputs are one word each; what is computed between them takes ``accumulator_words``.
+    """
 
     rows: int
     keys: int
     d: int
     value_dim: int = 0
     required: NDArray[np.bool_] = field(default_factory=lambda: np.ones((0, 0), dtype=np.bool_))
+    accumulator_words: int = 1
 
     def __post_init__(self) -> None:
         if self.value_dim == 0:
             object.__setattr__(self, "value_dim", self.d)
-        for name in ("rows", "keys", "d", "value_dim"):
+        for name in ("rows", "keys", "d", "value_dim", "accumulator_words"):
             checked_count(name, getattr(self, name))
         check_size("attention", self.inputs + self.rows * self.keys * (self.d + 4 + self.value_dim))
         if self.required.size == 0:
@@ -80,33 +89,83 @@ def attention(
     softmax: Softmax = Softmax.ONLINE,
     accumulation: Accumulation = Accumulation.CHAIN,
     runs: Runs | None = None,
+    splits: PerRow | None = None,
+    idle: PerRow | None = None,
 ) -> ComputationGraph:
-    """The graph of one head; ``runs`` groups the keys of each row for the online form, one key each by default."""
-    if softmax is Softmax.ONLINE and accumulation is not Accumulation.CHAIN:
-        raise InvalidInput("an online softmax rescales what it has summed, key by key; use accumulation 'chain'")
+    """The graph of one head.
+
+    ``runs`` groups the keys of each row for the online form, one key each by default. ``splits`` says how many of its
+    runs each split of a row takes: splits are worked on independently and joined, ``O[i,c;split s]`` after split s.
+    ``idle`` are keys of each row that the mask hides and that are worked on all the same, each by itself: nothing needs
+    what comes of them, but a run may move it.
+    """
+    if softmax in (Softmax.ONLINE, Softmax.NORMALISED) and accumulation is not Accumulation.CHAIN:
+        kept = "rescales what it has summed" if softmax is Softmax.ONLINE else "updates maximum and sum together"
+        raise InvalidInput(f"the {softmax.value} softmax {kept}, key by key; use accumulation 'chain'")
     parents: Parents = {}
     d, width = head.d, head.value_dim
     for matrix, height, columns in (("Q", head.rows, d), ("K", head.keys, d), ("V", head.keys, width)):
         parents.update({f"{matrix}[{i},{t}]": () for i in range(height) for t in range(columns)})
-    grouped = one_key_runs(head) if runs is None else runs
+    grouped = one_key_runs(head) if runs is None else _checked_runs(head, runs)
     for i in range(head.rows):
-        keys = head.needed_keys(i)
-        for j in keys:
+        keys, hidden = head.needed_keys(i), [] if idle is None else _checked_idle(head, i, idle[i])
+        for j in (*keys, *hidden):
             accumulate(parents, f"S[{i},{j}]", [(f"Q[{i},{t}]", f"K[{j},{t}]") for t in range(d)], accumulation)
         match softmax:
             case Softmax.UNSHIFTED | Softmax.PLAIN:
                 _whole_row(parents, i, keys, width, accumulation, shifted=softmax is Softmax.PLAIN)
+            case Softmax.NORMALISED:
+                _normalised_row(parents, i, keys, width)
             case Softmax.ONLINE:
-                _online_row(parents, i, grouped[i], width)
+                _online_row(parents, i, _cut(i, grouped[i], None if splits is None else splits[i]), width)
             case _:
                 assert_never(softmax)
+        for j in hidden:
+            parents[f"P[{i},{j}]"] = (f"S[{i},{j}]",)
+            parents.update({f"O[{i},{c};{j}]": (f"P[{i},{j}]", f"V[{j},{c}]") for c in range(width)})
     outputs = [f"O[{i},{c}]" for i in range(head.rows) for c in range(width)]
-    return ComputationGraph.from_parents(parents, name="attention", outputs=outputs)
+    weights = _weights(parents, outputs, head.accumulator_words)
+    return ComputationGraph.from_parents(parents, name="attention", outputs=outputs, weights=weights)
+
+
+def _weights(parents: Parents, outputs: Sequence[str], words: int) -> dict[str, int]:
+    """The words of what takes more than one."""
+    if words == 1:
+        return {name: 2 for name in parents if name.startswith("statistics")}
+    ends = set(outputs)
+    between = [name for name, needs in parents.items() if needs and name not in ends]
+    return {name: 2 * words if name.startswith("statistics") else words for name in between}
 
 
 def one_key_runs(head: Head) -> Runs:
     """Every required key in a run of its own."""
     return [[[j] for j in head.needed_keys(row)] for row in range(head.rows)]
+
+
+def _checked_runs(head: Head, runs: Runs) -> Runs:
+    if len(runs) != head.rows:
+        raise InvalidInput(f"runs are given for {len(runs)} rows; the head has {head.rows}")
+    for i, row in enumerate(runs):
+        if not all(row) or sorted(chain.from_iterable(row)) != head.needed_keys(i):
+            raise InvalidInput(f"the runs of row {i} are {row}; put each of its keys {head.needed_keys(i)} in one run")
+    return runs
+
+
+def _checked_idle(head: Head, row: int, keys: Sequence[int]) -> list[int]:
+    for key in keys:
+        if not 0 <= key < head.keys or head.required[row, key]:
+            raise InvalidInput(f"key {key} cannot be idle in row {row}; name a key that the mask hides")
+    return list(keys)
+
+
+def _cut(row: int, runs: Sequence[Sequence[int]], counts: Sequence[int] | None) -> list[Sequence[Sequence[int]]]:
+    """The runs of a row, split by split; one split by default."""
+    if counts is None:
+        return [runs]
+    if sum(counts) != len(runs) or min(counts) < 1:
+        raise InvalidInput(f"the splits of row {row} take {list(counts)} runs; its {len(runs)} runs are to be divided")
+    ends = np.cumsum(counts).tolist()
+    return [runs[end - count : end] for end, count in zip(ends, counts, strict=True)]
 
 
 def _whole_row(
@@ -148,7 +207,61 @@ def _gather(parents: Parents, total: str, i: int, matrix: str, keys: list[int], 
         before = name
 
 
-def _online_row(parents: Parents, i: int, runs: Sequence[Sequence[int]], width: int) -> None:
+def _normalised_row(parents: Parents, i: int, keys: list[int], width: int) -> None:
+    """Maximum and sum of the row together, key by key; then probabilities, and outputs that are final when summed."""
+    last = keys[-1]
+    before: tuple[str, ...] = ()
+    for j in keys:
+        name = f"statistics[{i}]" if j == last else f"statistics[{i};{j}]"
+        parents[name] = (*before, f"S[{i},{j}]")
+        before = (name,)
+    for j in keys:
+        parents[f"P[{i},{j}]"] = (f"S[{i},{j}]", *before)
+    for c in range(width):
+        summed: tuple[str, ...] = ()
+        for j in keys:
+            name = f"O[{i},{c}]" if j == last else f"O[{i},{c};{j}]"
+            parents[name] = (*summed, f"P[{i},{j}]", f"V[{j},{c}]")
+            summed = (name,)
+
+
+class _Partial(NamedTuple):
+    """What an online softmax has at the end of a split: the names of its maximum, its sum and its outputs."""
+
+    largest: str
+    total: str
+    outputs: tuple[str, ...]
+
+
+def _online_row(parents: Parents, i: int, splits: Sequence[Sequence[Sequence[int]]], width: int) -> None:
+    """Every split by itself, then joined one after the other, then divided by the sum."""
+    partials = [_online_split(parents, i, runs, width) for runs in splits]
+    whole = partials[0]
+    for number, partial in enumerate(partials[1:], 1):
+        whole = _joined(parents, i, number, (whole, partial), last=number == len(partials) - 1)
+    for c in range(width):
+        parents[f"O[{i},{c}]"] = (whole.outputs[c], whole.total)
+
+
+def _joined(parents: Parents, i: int, number: int, two: tuple[_Partial, _Partial], *, last: bool) -> _Partial:
+    """One split added to those before it.
+
+    The gap between the two maxima says which part is scaled down and by how much, exp(-abs(gap)), and with one of them
+    it gives the larger: so (gap, larger) can take the place of the two maxima. The last maximum is not asked for.
+    """
+    whole, partial = two
+    gap, largest, total = (f"{what}[{i};split {number}]" for what in ("gap", "max", "sum"))
+    parents[gap] = (whole.largest, partial.largest)
+    if not last:
+        parents[largest] = (gap, partial.largest)
+    parents[total] = (whole.total, gap, partial.total)
+    outputs = tuple(f"O[{i},{c};split {number}]" for c in range(len(whole.outputs)))
+    for name, mine, other in zip(outputs, whole.outputs, partial.outputs, strict=True):
+        parents[name] = (mine, gap, other)
+    return _Partial(largest, total, outputs)
+
+
+def _online_split(parents: Parents, i: int, runs: Sequence[Sequence[int]], width: int) -> _Partial:
     """Maximum, sum and outputs so far, run of keys by run of keys."""
     largest = total = ""
     outputs = [""] * width
@@ -176,5 +289,4 @@ def _online_row(parents: Parents, i: int, runs: Sequence[Sequence[int]], width: 
                 kept = (outputs[c], *scaled) if outputs[c] else ()
                 parents[name] = (*kept, f"P[{i},{j}]", f"V[{j},{c}]")
                 outputs[c] = name
-    for c in range(width):
-        parents[f"O[{i},{c}]"] = (outputs[c], total)
+    return _Partial(largest, total, tuple(outputs))

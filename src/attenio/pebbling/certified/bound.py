@@ -1,0 +1,108 @@
+"""A lower bound that was computed from a graph, with the witness that lets anybody check it."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.pebbling.game import Variant
+
+__all__ = [
+    "CountingWitness",
+    "FlowWitness",
+    "GraphBound",
+    "PairWitness",
+    "PartitionWitness",
+    "SpectralWitness",
+    "Theorem",
+    "WavefrontWitness",
+    "Witness",
+]
+
+Numbers = NDArray[np.int64]
+
+
+class Theorem(Enum):
+    """The theorems of the page on graph bounds."""
+
+    COMPULSORY = "compulsory"
+    PARTITION = "partition"  # exact least number of parts, tiny graphs
+    COUNTING = "dominator counting"  # few vertices lie behind a small dominator, by counting flows
+    PAIRS = "input pairs"  # few products can be made from few inputs and few accumulators
+    WAVEFRONT = "wavefront"  # what is alive at a moment, by flows
+    SPECTRAL = "spectral"  # every cut of the order into segments cuts many values
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionWitness:
+    """Words of traffic (or of loads only) in an epoch, and the fewest epochs; checked by another search."""
+
+    epoch_words: int
+    epochs: int
+    loads_only: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountingWitness:
+    """Words loaded in an epoch; more vertices than ``first`` or ``later`` do not fit in the first or a later one."""
+
+    epoch_words: int
+    first: int
+    later: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PairWitness:
+    """Two inputs of each vertex counted and the vertex counted that follows it, and the words of an epoch.
+
+    Columns: vertex, input, input, follower or -1. ``loads_only`` says whether an epoch counts loads, or loads and
+    accumulators that are begun.
+    """
+
+    pairs: Numbers
+    epoch_words: int
+    loads_only: bool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FlowWitness:
+    """A flow from what is done to what is not when ``vertex`` is computed: columns tail, head, amount.
+
+    ``dearest`` is the most words that one word of capacity can carry: 1 or 2.
+    """
+
+    vertex: int
+    dearest: int
+    arcs: Numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class WavefrontWitness:
+    """Flows at several moments which together use no value beyond its capacity."""
+
+    moments: tuple[FlowWitness, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SpectralWitness:
+    """Block of each step (-1: none), number of segments, and lower estimates of the smallest eigenvalues."""
+
+    blocks: Numbers
+    segments: int
+    smallest: NDArray[np.float64]
+
+
+Witness = PartitionWitness | CountingWitness | PairWitness | WavefrontWitness | SpectralWitness | None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GraphBound:
+    """The game it was computed for moves at least so many words; its theorem has a form for each of ``variants``."""
+
+    theorem: Theorem
+    words: int
+    variants: frozenset[Variant]
+    citation: str
+    witness: Witness
+    seconds: float

@@ -1,0 +1,115 @@
+"""Dominators by counting: a set of many vertices cannot lie behind few words, since a flow to each of them spreads out.
+
+Theorem: docs/theory/graph_bounds.md. Holds for every variant, recomputation included.
+
+>>> import time
+>>> from attenio.pebbling.graphs.fft import fft
+>>> game = Game(graph=fft(256), red=3)
+>>> game.graph.compulsory_words, counting_bound(game, deadline=time.monotonic() + 60).words
+(512, 580)
+"""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.pebbling.certified.bound import CountingWitness, GraphBound, Theorem
+from attenio.pebbling.certified.hong_kung import epoch_floor
+from attenio.pebbling.game import Game, Variant
+
+__all__ = ["MOST_VERTICES", "applies", "counting_bound", "covering", "floor_words", "mass_behind", "visits"]
+
+CITATION = "Hong and Kung 1981 (epochs); counting of flows derived for attenio"
+# The matrix of flows is square: 128 MB.
+MOST_VERTICES = 4_000
+# Relative room for the rounding of sums of up to MOST_VERTICES terms.
+_ROUNDING = 1e-9
+Progress = Callable[[int, int], None] | None
+Reals = NDArray[np.float64]
+
+
+def applies(game: Game) -> bool:
+    """Whether the graph is small enough."""
+    return len(game.graph) <= MOST_VERTICES and bool(np.any(np.diff(game.graph.parent_starts)[game.graph.useful] > 0))
+
+
+def counting_bound(game: Game, *, deadline: float, progress: Progress = None) -> GraphBound:
+    """The best epoch length, for sizes of sets that no dominator of an epoch's words can cover."""
+    began = time.monotonic()
+    graph = game.graph
+    computed = graph.useful & (np.diff(graph.parent_starts) > 0)
+    flows = np.sort(covering(game, visits(game))[computed], axis=0)[::-1]
+    np.cumsum(flows, axis=0, out=flows)
+    heaviest = int(graph.weights[graph.useful].max())
+    lengths = sorted({heaviest - 1 + max(1, round(game.red * 2 ** (i / 4))) for i in range(-8, 17)})
+    best_words, best = 0, CountingWitness(epoch_words=heaviest, first=len(flows), later=len(flows))
+    try:
+        for number, length in enumerate(lengths):
+            first = _most_behind(flows, graph.weights, length)
+            later = _most_behind(flows, graph.weights, length + game.red)
+            witness = CountingWitness(epoch_words=length, first=first, later=later)
+            words = floor_words(game, witness)
+            if words > best_words:
+                best_words, best = words, witness
+            if progress is not None:
+                progress(number + 1, len(lengths))
+            if time.monotonic() >= deadline:
+                break
+    except KeyboardInterrupt:
+        pass
+    return GraphBound(
+        theorem=Theorem.COUNTING,
+        words=best_words,
+        variants=frozenset(Variant),
+        citation=CITATION,
+        witness=best,
+        seconds=time.monotonic() - began,
+    )
+
+
+def floor_words(game: Game, witness: CountingWitness) -> int:
+    """Words moved when no epoch finishes more vertices than the witness says."""
+    computed = int((game.graph.useful & (np.diff(game.graph.parent_starts) > 0)).sum())
+    epochs = 1 + -(-max(0, computed - witness.first) // witness.later)
+    return epoch_floor(game, epochs, witness.epoch_words, loads_only=True)
+
+
+def visits(game: Game) -> Reals:
+    """How likely a walk from each vertex (row) back to the inputs, to a parent at random each time, visits each one."""
+    graph = game.graph
+    matrix = np.zeros((len(graph), len(graph)))
+    for vertex, needs in enumerate(graph.parents):
+        for each in needs:
+            matrix[vertex] += matrix[each]
+        if needs:
+            matrix[vertex] /= len(needs)
+        matrix[vertex, vertex] = 1.0
+    return matrix
+
+
+def covering(game: Game, flows: Reals) -> Reals:
+    """What counts towards a dominator: outside the partial game it is disjoint from what an epoch computes first."""
+    if game.variant is not Variant.PARTIAL:
+        np.fill_diagonal(flows, 0.0)
+    return flows
+
+
+def mass_behind(most: Reals, weights: NDArray[np.int64], words: int) -> float:
+    """The most that vertices of so many words cover together, where vertex u covers ``most[u]``; parts allowed."""
+    order = np.argsort(-most / weights, kind="stable")
+    taken = np.clip(words - (np.cumsum(weights[order]) - weights[order]), 0, weights[order])
+    return float((most[order] * (taken / weights[order])).sum()) * (1 + _ROUNDING)
+
+
+def _most_behind(flows: Reals, weights: NDArray[np.int64], words: int) -> int:
+    """The size of the largest set that a dominator of so many words may cover: coverage per vertex only falls."""
+    low, high = 0, len(flows)
+    while low < high:
+        size = (low + high + 1) // 2
+        if mass_behind(flows[size - 1], weights, words) >= size:
+            low = size
+        else:
+            high = size - 1
+    return max(1, low)

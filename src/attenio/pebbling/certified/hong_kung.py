@@ -1,0 +1,224 @@
+"""Epochs: the exact least number of parts of a partition with small dominators and small minimum sets, on tiny graphs.
+
+Theorem: docs/theory/graph_bounds.md. After [Hong and Kung 1981]; dominators alone for the partial game, as in
+[Papp, Sobczyk, Yzelman 2025].
+
+>>> import time
+>>> from attenio.pebbling.game import Game, Variant
+>>> from attenio.pebbling.graph import ComputationGraph
+>>> tree = ComputationGraph.from_edges([(f"x{i}", f"y{i // 3}") for i in range(9)] + [(f"y{i}", "z") for i in range(3)])
+>>> bound = partition_bound(Game(graph=tree, red=4), deadline=time.monotonic() + 10)
+>>> bound.words <= tree.compulsory_words
+True
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.pebbling.certified.bound import GraphBound, PartitionWitness, Theorem
+from attenio.pebbling.game import Game, Variant
+from attenio.pebbling.graph import ComputationGraph
+
+__all__ = ["MOST_COMPUTED", "applies", "dominator_words", "epoch_floor", "fewest_epochs", "partition_bound"]
+
+CITATION = "Hong and Kung 1981"
+# All pairs of closed sets are listed: at most 3 to this power.
+MOST_COMPUTED = 10
+_MOST_USEFUL = 30
+Numbers = NDArray[np.int64]
+Progress = Callable[[int, int], None] | None
+# Of a graph, the targets, and whether the dominator has to lie outside them.
+Dominator = Callable[[ComputationGraph, Sequence[int], bool], int]
+
+
+def applies(game: Game) -> bool:
+    """Whether the graph is small enough."""
+    useful = game.graph.useful
+    computed = int((useful & (np.diff(game.graph.parent_starts) > 0)).sum())
+    return 0 < computed <= MOST_COMPUTED and int(useful.sum()) <= _MOST_USEFUL
+
+
+def partition_bound(game: Game, *, deadline: float, progress: Progress = None) -> GraphBound:
+    """The best epoch length for the exact least number of epochs."""
+    began = time.monotonic()
+    best_words, best = 0, PartitionWitness(epoch_words=game.red, epochs=1, loads_only=True)
+    parts = _Parts(game, dominator_words)
+    heaviest = int(game.graph.weights[game.graph.useful].max())
+    longest = heaviest + game.graph.compulsory_words + game.red
+    try:
+        for epoch_words in range(heaviest, longest):
+            for loads_only in (True,) if game.variant is Variant.PARTIAL else (True, False):
+                witness = PartitionWitness(
+                    epoch_words=epoch_words, epochs=parts.fewest(epoch_words, loads_only), loads_only=loads_only
+                )
+                words = epoch_floor(game, witness.epochs, epoch_words, loads_only=loads_only)
+                if words > best_words:
+                    best_words, best = words, witness
+            if progress is not None:
+                progress(epoch_words - heaviest + 1, longest - heaviest)
+            if time.monotonic() >= deadline:
+                break
+    except KeyboardInterrupt:
+        pass
+    variants = frozenset(Variant) if best.loads_only else frozenset({Variant.STANDARD, Variant.ONE_SHOT})
+    return GraphBound(
+        theorem=Theorem.PARTITION,
+        words=best_words,
+        variants=variants,
+        citation=CITATION,
+        witness=best,
+        seconds=time.monotonic() - began,
+    )
+
+
+def epoch_floor(game: Game, epochs: int, epoch_words: int, *, loads_only: bool) -> int:
+    """Words moved if that many epochs are needed: all but the last are full, up to the heaviest value.
+
+    Epochs of loads leave the stores of the outputs to be added.
+    """
+    graph = game.graph
+    heaviest = int(graph.weights[graph.useful].max())
+    computed_outputs = graph.outputs[np.diff(graph.parent_starts)[graph.outputs] > 0]
+    stored = int(graph.weights[computed_outputs].sum()) if loads_only else 0
+    return max(0, epochs - 1) * (epoch_words - heaviest + 1) + stored
+
+
+def fewest_epochs(game: Game, epoch_words: int, *, loads_only: bool, dominator: Dominator) -> int:
+    """The least number of epochs of so many words in which the whole graph can be computed for the first time."""
+    return _Parts(game, dominator).fewest(epoch_words, loads_only)
+
+
+class _Parts:
+    """Every set that can be computed for the first time in one epoch, with its dominator and its minimum set."""
+
+    def __init__(self, game: Game, dominator: Dominator) -> None:
+        graph = game.graph
+        outside = game.variant is not Variant.PARTIAL
+        self.red = game.red
+        computed = np.flatnonzero(graph.useful & (np.diff(graph.parent_starts) > 0)).tolist()
+        position = {vertex: bit for bit, vertex in enumerate(computed)}
+        needs = [sum(1 << position[u] for u in graph.parents[v] if u in position) for v in computed]
+        users = [sum(1 << position[u] for u in graph.children[v] if u in position) for v in computed]
+        closed = [s for s in range(1 << len(computed)) if _is_closed(s, needs)]
+        index = {members: number for number, members in enumerate(closed)}
+        self.all = index[(1 << len(computed)) - 1]
+        sizes: dict[int, tuple[int, int]] = {0: (0, 0)}
+        rows = []
+        for below in closed:
+            for above in closed:
+                part = above & ~below
+                if below & ~above:
+                    continue
+                if part not in sizes:
+                    members = [computed[bit] for bit in _bits(part)]
+                    last = [computed[bit] for bit in _bits(part) if not users[bit] & part]
+                    sizes[part] = (dominator(graph, members, outside), int(graph.weights[last].sum()))
+                rows.append((index[below], index[above], *sizes[part]))
+        self.below, self.above, self.dominators, self.lasts = np.array(rows, dtype=np.int64).T
+        self.count = len(closed)
+
+    def fewest(self, epoch_words: int, loads_only: bool) -> int:
+        """Shortest path through the closed sets; nothing is red before the first epoch or has to be after the last."""
+        fits = {
+            (start, end): np.maximum(0, self.dominators - start)
+            + (0 if loads_only else np.maximum(0, self.lasts - end))
+            <= epoch_words
+            for start in (0, self.red)
+            for end in (0, self.red)
+        }
+        ending = self.above == self.all
+        if np.any(fits[0, 0] & ending & (self.below == 0)):
+            return 1
+        reached = np.zeros(self.count, dtype=np.bool_)
+        reached[self.above[fits[0, self.red] & (self.below == 0)]] = True
+        epochs = 2
+        while not np.any(fits[self.red, 0] & ending & reached[self.below]):
+            grown = reached.copy()
+            grown[self.above[fits[self.red, self.red] & reached[self.below]]] = True
+            if np.array_equal(grown, reached):
+                return 1  # epochs so short that no game fits them prove nothing
+            reached = grown
+            epochs += 1
+        return epochs
+
+
+def _bits(members: int) -> Iterator[int]:
+    while members:
+        lowest = members & -members
+        yield lowest.bit_length() - 1
+        members ^= lowest
+
+
+def _is_closed(members: int, needs: Sequence[int]) -> bool:
+    return all(not needs[bit] & ~members for bit in _bits(members))
+
+
+def dominator_words(graph: ComputationGraph, targets: Sequence[int], outside: bool) -> int:
+    """The fewest words of vertices that meet every path from an input to a target: a maximum flow, path by path."""
+    wanted = set(targets)
+    ample = int(graph.weights.sum()) + 1
+    room = [ample if outside and vertex in wanted else int(words) for vertex, words in enumerate(graph.weights)]
+    left = list(room)
+    carried: dict[tuple[int, int], int] = {}
+    total = 0
+    while True:
+        path = _augmenting(graph, wanted, (room, left), carried)
+        if path is None:
+            return total
+        total += 1
+        for tail, head in path:
+            if tail == head:
+                left[abs(tail) - 1] -= 1 if tail > 0 else -1
+            elif tail > 0:
+                carried[tail - 1, head - 1] = carried.get((tail - 1, head - 1), 0) + 1
+            else:
+                carried[-head - 1, -tail - 1] -= 1
+
+
+def _augmenting(
+    graph: ComputationGraph,
+    wanted: set[int],
+    capacity: tuple[list[int], list[int]],
+    carried: dict[tuple[int, int], int],
+) -> list[tuple[int, int]] | None:
+    """One more word of flow from an input to a target through vertices of limited capacity, as signed moves.
+
+    A vertex is entered on its near side (1) and passed to its far side (2) within capacity; flow carried over an edge
+    or through a vertex may be taken back. Moves: (v+1, v+1) through v, (-v-1, -v-1) back through v, (u+1, v+1) over an
+    edge, (-v-1, -u-1) back over it.
+    """
+    room, left = capacity
+    came: dict[tuple[int, int], tuple[tuple[int, int] | None, tuple[int, int] | None]] = {}
+    queue: list[tuple[int, int]] = []
+    for vertex in graph.inputs.tolist():
+        came[vertex, 1] = (None, None)
+        queue.append((vertex, 1))
+    for state in queue:
+        vertex, side = state
+        if side == 2 and vertex in wanted:
+            moves = []
+            at: tuple[int, int] | None = state
+            while at is not None:
+                at, move = came[at]
+                if move is not None:
+                    moves.append(move)
+            return moves
+        following: list[tuple[tuple[int, int], tuple[int, int]]] = []
+        if side == 1:
+            if left[vertex] > 0:
+                following.append(((vertex, 2), (vertex + 1, vertex + 1)))
+            for u in graph.parents[vertex]:
+                if carried.get((u, vertex), 0) > 0:
+                    following.append(((u, 2), (-vertex - 1, -u - 1)))
+        else:
+            following.extend(((child, 1), (vertex + 1, child + 1)) for child in graph.children[vertex])
+            if left[vertex] < room[vertex]:
+                following.append(((vertex, 1), (-vertex - 1, -vertex - 1)))
+        for reached, move in following:
+            if reached not in came:
+                came[reached] = (state, move)
+                queue.append(reached)
+    return None

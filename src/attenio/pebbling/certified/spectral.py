@@ -1,0 +1,202 @@
+"""Spectral bound: however the steps are ordered, cutting the order into segments cuts many values.
+
+Theorem: docs/theory/graph_bounds.md. After [Jain and Zaharia 2020], with a clique in the place of every value and the
+inputs' and outputs' compulsory words counted apart, and a form for the partial game.
+
+>>> import time
+>>> from attenio.pebbling.graphs.product import product
+>>> game = Game(graph=product(4, 4, 4), red=4, variant=Variant.ONE_SHOT)
+>>> game.graph.compulsory_words, spectral_bound(game, deadline=time.monotonic() + 60).words
+(48, 56)
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.errors import MissingExtra
+from attenio.pebbling.certified.bound import GraphBound, SpectralWitness, Theorem
+from attenio.pebbling.certified.steps import Steps
+from attenio.pebbling.certified.wavefront import depths
+from attenio.pebbling.game import Game, Variant
+
+__all__ = ["MARGIN", "VARIANTS", "block_laplacians", "segment_words", "spectral_bound"]
+
+VARIANTS = frozenset({Variant.ONE_SHOT, Variant.PARTIAL})
+CITATION = "Jain and Zaharia 2020"
+Numbers = NDArray[np.int64]
+Progress = Callable[[int, int], None] | None
+
+# Blocks up to this size are diagonalised whole: a second or two and 18 MB.
+_LARGEST_BLOCK = 1_500
+# Seconds for the cube of a block's size on one core, until one has been timed.
+_SECONDS_PER_CUBE = 4e-10
+# Subtracted from every eigenvalue, relative to the largest: thousands of times the rounding error of a block that size.
+MARGIN = 1e-9
+
+
+def spectral_bound(game: Game, *, deadline: float, progress: Progress = None) -> GraphBound:
+    """The best bound over all numbers of segments and a few ways to cut the graph in blocks, before the deadline."""
+    began = time.monotonic()
+    steps = Steps.of(game)
+    compulsory = game.graph.compulsory_words
+    best_words = compulsory
+    best = SpectralWitness(
+        blocks=np.full(steps.count, -1, dtype=np.int64), segments=1, smallest=np.zeros(1, dtype=np.float64)
+    )
+    known: dict[bytes, NDArray[np.float64]] = {}
+    try:
+        for blocks in _cuts(game, steps):
+            values = _spectrum(game, steps, blocks, known, deadline, progress)
+            words, segments = _best_segments(steps.count, values, game.red)
+            if compulsory + words > best_words:
+                best_words = compulsory + words
+                best = SpectralWitness(blocks=blocks, segments=segments, smallest=values[:segments])
+            if time.monotonic() >= deadline:
+                break
+    except KeyboardInterrupt:
+        pass
+    return GraphBound(
+        theorem=Theorem.SPECTRAL,
+        words=best_words,
+        variants=VARIANTS,
+        citation=CITATION,
+        witness=best,
+        seconds=time.monotonic() - began,
+    )
+
+
+def segment_words(count: int, segments: int, smallest: NDArray[np.float64], red: int) -> int:
+    """Words beyond the compulsory ones, by the smallest eigenvalues, when the steps are cut into equal segments."""
+    size, longer = divmod(count, segments)
+    words = size * float(smallest[:segments].sum()) + float(smallest[:longer].sum()) - 2.0 * (segments - 1) * red
+    return max(0, int(np.ceil(words * (1 - 1e-12) - 1e-6)))
+
+
+def _best_segments(count: int, values: NDArray[np.float64], red: int) -> tuple[int, int]:
+    if not count:
+        return 0, 1
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    segments = np.arange(1, count + 1)
+    size, longer = count // segments, count % segments
+    words = size * sums[segments] + sums[longer] - 2.0 * (segments - 1) * red
+    best = int(segments[words.argmax()])
+    return segment_words(count, best, values, red), best
+
+
+def _cuts(game: Game, steps: Steps) -> list[Numbers]:
+    """Ways to cut the steps in blocks small enough to diagonalise: none if possible, else bands of depth, and runs."""
+    if steps.count <= _LARGEST_BLOCK:
+        return [np.zeros(steps.count, dtype=np.int64)]
+    depth = depths(game)[steps.target]
+    cuts = []
+    height = int(depth.max())
+    while height > 2:
+        height = (height + 1) // 2
+        band = (depth - 1) // height
+        for blocks in (band, _pieces(game, steps, band)):
+            if np.bincount(blocks).max() <= _LARGEST_BLOCK:
+                cuts.append(blocks)
+    for size in (_LARGEST_BLOCK, _LARGEST_BLOCK // 4):
+        cuts.append(np.arange(steps.count, dtype=np.int64) // size)
+    return cuts
+
+
+def _pieces(game: Game, steps: Steps, band: Numbers) -> Numbers:
+    """Connected pieces of each band, where only computed values connect."""
+    try:
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+    except ImportError as error:
+        raise MissingExtra("a spectral bound", "pebble") from error
+    graph = game.graph
+    values = np.repeat(np.arange(len(graph), dtype=np.int64), np.diff(steps.starts))
+    computed = (np.diff(graph.parent_starts) > 0)[values]
+    copies = (values + len(graph) * band[steps.numbers])[computed]
+    names, copy = np.unique(copies, return_inverse=True)
+    size = steps.count + len(names)
+    links = coo_array((np.ones(len(copy)), (steps.numbers[computed], steps.count + copy)), shape=(size, size))
+    label = connected_components(links, directed=False)[1][: steps.count]
+    numbered: Numbers = np.unique(label, return_inverse=True)[1].astype(np.int64)
+    return numbered
+
+
+def _spectrum(
+    game: Game,
+    steps: Steps,
+    blocks: Numbers,
+    known: dict[bytes, NDArray[np.float64]],
+    deadline: float,
+    progress: Progress,
+) -> NDArray[np.float64]:
+    """Lower estimates of all eigenvalues in increasing order; blocks that would outlast the deadline count as zero."""
+    found = []
+    total = int(blocks.max()) + 1
+    seconds_per_cube = _SECONDS_PER_CUBE
+    for number, laplacian in enumerate(block_laplacians(game, steps, blocks)):
+        began = time.monotonic()
+        if began > deadline:
+            break
+        cube = float(len(laplacian)) ** 3
+        key = sha256(laplacian.tobytes()).digest()
+        if key not in known:
+            if began + seconds_per_cube * cube > deadline:
+                continue
+            known[key] = _lowered(np.asarray(np.linalg.eigvalsh(laplacian), dtype=np.float64))
+            seconds_per_cube = max(seconds_per_cube, (time.monotonic() - began) / max(cube, 1e7))
+        found.append(known[key])
+        if progress is not None:
+            progress(number + 1, total)
+    values = np.concatenate([*found, np.zeros(0)])
+    return np.sort(np.concatenate([values, np.zeros(steps.count - len(values))]))
+
+
+def _lowered(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    lowered: NDArray[np.float64] = np.maximum(0.0, values - MARGIN * max(1.0, float(values.max())))
+    return lowered
+
+
+def block_laplacians(game: Game, steps: Steps, blocks: Numbers) -> Iterator[NDArray[np.float64]]:
+    """The Laplacian of every block in turn.
+
+    Every value is a clique of the steps that touch it, weighted so that cutting them into s segments cuts, summed over
+    the segments, at most what the value costs then: s words for a price of 2, s - 1 for a price of 1. Where a value's
+    steps lie in several blocks, only those in the block that has most of them count.
+    """
+    values = np.repeat(np.arange(len(game.graph), dtype=np.int64), np.diff(steps.starts))
+    pins = steps.numbers
+    home = blocks[pins]
+    order = np.lexsort((pins, home, values))
+    values, pins, home = values[order], pins[order], home[order]
+    if not len(pins):
+        return
+    change = np.flatnonzero((np.diff(values) != 0) | (np.diff(home) != 0)) + 1
+    begins = np.concatenate([[0], change])
+    sizes = np.diff(np.concatenate([begins, [len(pins)]]))
+    group_value, group_home = values[begins], home[begins]
+    # of each value's groups keep the largest, if it has a pair
+    rank = np.lexsort((-sizes, group_value))
+    first = np.concatenate([[True], np.diff(group_value[rank]) != 0])
+    kept = np.sort(rank[first])
+    kept = kept[(sizes[kept] > 1) & (group_home[kept] >= 0)]
+    by_block = kept[np.argsort(group_home[kept], kind="stable")]
+    bounds = np.searchsorted(group_home[by_block], np.arange(int(blocks.max()) + 2))
+    members = np.argsort(blocks, kind="stable")
+    starts = np.searchsorted(blocks[members], np.arange(int(blocks.max()) + 2))
+    local = np.zeros(steps.count, dtype=np.int64)
+    weights = game.graph.weights
+    for block in range(int(blocks.max()) + 1):
+        inside = members[starts[block] : starts[block + 1]]
+        local[inside] = np.arange(len(inside))
+        laplacian = np.zeros((len(inside), len(inside)))
+        for group in by_block[bounds[block] : bounds[block + 1]].tolist():
+            size = int(sizes[group])
+            where = local[pins[begins[group] : begins[group] + size]]
+            value = group_value[group]
+            each = int(steps.price[value]) * int(weights[value]) / (2.0 * (size * size // 4))
+            laplacian[np.ix_(where, where)] -= each
+            laplacian[where, where] += each * size
+        yield laplacian

@@ -1,0 +1,109 @@
+"""How a dataflow takes in keys: which runs and splits each row meets, and what it moves although a mask hides it.
+
+All of it follows from the plan's tiles and the pattern of required scores; no trace is looked at.
+
+>>> from attenio.planning.plan import Tiles
+>>> grouping(Dataflow.ATTENIO, Tiles.of(query_tile=2, key_tile=2), np.tri(2, 3, 1, dtype=np.bool_)).runs
+[[[0, 1]], [[0, 1], [2]]]
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.pebbling.graphs.attention import PerRow, Runs, Softmax
+from attenio.planning.plan import Dataflow, Tiles
+
+__all__ = ["Grouping", "grouping"]
+
+Required = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grouping:
+    """The form of softmax of a dataflow, and what ``attention`` is to know of each row: runs, splits, idle keys."""
+
+    softmax: Softmax
+    runs: Runs | None = None
+    splits: PerRow | None = None
+    idle: PerRow | None = None
+
+    def stacked(self, heads: int) -> "Grouping":
+        """The same for several heads, one under the other."""
+        return Grouping(
+            softmax=self.softmax,
+            runs=None if self.runs is None else [*self.runs] * heads,
+            splits=None if self.splits is None else [*self.splits] * heads,
+            idle=None if self.idle is None else [*self.idle] * heads,
+        )
+
+
+def grouping(dataflow: Dataflow, tiles: Tiles, required: Required) -> Grouping:
+    """How one head of these required scores is worked on."""
+    match dataflow:
+        case Dataflow.STANDARD:
+            # Blind to the mask: every score is moved.
+            return Grouping(softmax=Softmax.NORMALISED, idle=[np.flatnonzero(~row).tolist() for row in required])
+        case Dataflow.FLAT:
+            return Grouping(softmax=Softmax.NORMALISED)
+        case Dataflow.SQUARE_TILING | Dataflow.RANK_ONE_TILING:
+            return Grouping(softmax=Softmax.PLAIN)
+        case Dataflow.FLASH_ATTENTION_1:
+            grid = _cut(np.arange(required.shape[1]), tiles["key_tile"])
+            return Grouping(softmax=Softmax.ONLINE, runs=[_own(row, grid) for row in required])
+        case Dataflow.FLASH_ATTENTION_2 | Dataflow.ATTENIO | Dataflow.STACKED_GROUPS:
+            return Grouping(softmax=Softmax.ONLINE, runs=[_own(row, runs) for row, runs in _met(tiles, required)])
+        case Dataflow.SCORE_STATIONARY:
+            return _score_stationary(tiles, required)
+        case Dataflow.SPLIT_KEYS:
+            return _split_keys(tiles, required)
+        case _:
+            assert_never(dataflow)
+
+
+def _score_stationary(tiles: Tiles, required: Required) -> Grouping:
+    """A row's outputs are stored after every run of its tile: zeros if it has met no key of its own so far."""
+    met = list(_met(tiles, required))
+    idle = [[] if row[runs[0]].any() else [int(runs[0][0])] for row, runs in met]
+    return Grouping(softmax=Softmax.ONLINE, runs=[_own(row, runs) for row, runs in met], idle=idle)
+
+
+def _split_keys(tiles: Tiles, required: Required) -> Grouping:
+    """A row's partial result is stored for every split of its tile: nothing but zeros where it needs no key of it."""
+    runs: list[list[list[int]]] = []
+    counts: list[list[int]] = []
+    idle: list[list[int]] = []
+    for row, needed in _needed(tiles, required):
+        splits = _cut(needed, tiles["keys_per_split"])
+        own = [_own(row, _cut(split, tiles["key_tile"])) for split in splits]
+        runs.append([run for split in own for run in split])
+        counts.append([len(split) for split in own if split])
+        idle.append([int(keys[0]) for keys, split in zip(splits, own, strict=True) if not split])
+    return Grouping(softmax=Softmax.ONLINE, runs=runs, splits=counts, idle=idle)
+
+
+def _needed(tiles: Tiles, required: Required) -> Iterator[tuple[Required, NDArray[np.intp]]]:
+    """Each row with the keys that its tile of rows needs."""
+    for start in range(0, len(required), tiles["query_tile"]):
+        tile = required[start : start + tiles["query_tile"]]
+        needed = np.flatnonzero(tile.any(axis=0))
+        for row in tile:
+            yield row, needed
+
+
+def _met(tiles: Tiles, required: Required) -> Iterator[tuple[Required, list[NDArray[np.intp]]]]:
+    """Each row with the runs of keys that its tile meets."""
+    for row, needed in _needed(tiles, required):
+        yield row, _cut(needed, tiles["key_tile"])
+
+
+def _cut(keys: NDArray[np.intp], tile: int) -> list[NDArray[np.intp]]:
+    return [keys[start : start + tile] for start in range(0, len(keys), tile)]
+
+
+def _own(row: Required, runs: list[NDArray[np.intp]]) -> list[list[int]]:
+    """What a row needs of each run, where it needs anything."""
+    return [run[row[run]].tolist() for run in runs if row[run].any()]

@@ -1,0 +1,94 @@
+"""A recorded run as a pebble game: the graph of what it computes, and its own moves as a schedule on that graph.
+
+The graph comes from the workload and the plan's tiles, the loads, stores and computations from the events of the run;
+neither is made from the other. A value is deleted where it is needed for the last time. So when the referee accepts the
+schedule, the run computes attention in full, moves exactly the words that were counted, and needs no more fast memory
+than was counted: a witness beside the planner's closed form and the counted memory.
+
+>>> from attenio.dataflows import execute
+>>> from attenio.pebbling.checking import check
+>>> from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
+>>> from attenio.workload import Workload
+>>> plan = Plan(workload=Workload(n=4, d=2), fast_words=64, dataflow=Dataflow.ATTENIO, rule=TileRule.GIVEN,
+...             tiles=Tiles.of(query_tile=2, key_tile=1), moved_words=48, peak_words=18)
+>>> run = execute(plan, record=True)
+>>> played = replay(run)
+>>> verdict = check(played.game, played.schedule)
+>>> verdict.legal, verdict.cost_words, played.game.red, verdict.peak_red
+(True, 48, 18, 18)
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.dataflows.run import Run
+from attenio.errors import InvalidInput
+from attenio.memory import EventKind
+from attenio.pebbling.game import Game, Variant
+from attenio.pebbling.replay.expansion import Expansion
+from attenio.pebbling.replay.lifetimes import with_deletions
+from attenio.pebbling.replay.problems import disjoint_union, pebbled_problems
+from attenio.pebbling.replay.streams import piece_by_piece
+from attenio.pebbling.schedule import Move, MoveKind, Schedule
+
+__all__ = ["Replay", "replay"]
+
+Words = NDArray[np.int64]
+
+_INPUT_BUFFERS = ("Q", "K", "V", "KV")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Replay:
+    """A run as a game on as many red words as its fast memory held at most, and the schedule that it played.
+
+    ``reserved_words`` are the words that its buffers took when each move was made, and ``reserved_input_words`` those
+    of them that are meant for Q, K and V.
+    """
+
+    game: Game
+    schedule: Schedule
+    reserved_words: Words
+    reserved_input_words: Words
+
+
+def replay(run: Run) -> Replay:
+    """The game of a recorded run.
+
+    Every problem (a head, or the heads that share keys) has its own part of the graph, inputs included, as the run
+    treats them. Scores that a mask hides are left out where they move no word; where they do, the graph has them as
+    values that nothing needs. The game is one-shot unless the run computes a value twice.
+    """
+    if not run.trace.events:
+        raise InvalidInput("the run has no events to replay; run it with execute(plan, record=True)")
+    recorded = [(label, list(events)) for label, events in groupby(run.trace.events, key=lambda event: event.problem)]
+    problems = list(pebbled_problems(run.plan))
+    graph = disjoint_union([(label, each.graph) for (label, _), each in zip(recorded, problems, strict=True)])
+    moves: list[Move] = []
+    in_use: list[tuple[int, int]] = []
+    reserved: Counter[bool] = Counter()
+    top = 0
+    for (_, events), problem in zip(recorded, problems, strict=True):
+        expansion = Expansion(problem)
+        for event in piece_by_piece(events):
+            if event.kind in (EventKind.RESERVE, EventKind.RELEASE):
+                sign = 1 if event.kind is EventKind.RESERVE else -1
+                reserved[event.operand in _INPUT_BUFFERS] += sign * event.words
+            made = expansion.moves(event)
+            moves.extend(Move(kind, top + vertex) for kind, vertex in made)
+            in_use.extend([(reserved.total(), reserved[True])] * len(made))
+        top += len(problem.graph)
+    played = with_deletions(graph, moves)
+    computed = [move.vertex for move in moves if move.kind is MoveKind.COMPUTE]
+    variant = Variant.ONE_SHOT if len(set(computed)) == len(computed) else Variant.STANDARD
+    words = np.repeat(np.array(in_use, dtype=np.int64), [len(several) for several in played], axis=0)
+    return Replay(
+        game=Game(graph=graph, red=run.peak_words, variant=variant, sliding=True),
+        schedule=Schedule.of(move for several in played for move in several),
+        reserved_words=words[:, 0],
+        reserved_input_words=words[:, 1],
+    )
