@@ -8,6 +8,7 @@ from attenio import __version__
 from attenio.cli.bounds import bounds
 from attenio.cli.machines import machines
 from attenio.cli.models import models
+from attenio.cli.pebble import pebble
 from attenio.cli.plan import plan
 from attenio.cli.report import report
 from attenio.cli.reproduce import reproduce
@@ -46,6 +47,7 @@ def attenio(
       attenio bounds --model llama-3-70b --machine h100
       attenio run --n 1024 --mask causal --dataflow flash-attention-2
       attenio report --out report.html
+      attenio pebble solve --graph attention --n 2 --d 1 --red 5
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -53,3 +55,4 @@ def attenio(
 
 for command in (bounds, plan, run, sweep, machines, models, report, reproduce):
     app.command()(command)
+app.add_typer(pebble)

@@ -1,0 +1,54 @@
+"""``attenio pebble bound``: what no schedule can beat, read off the graph."""
+
+from attenio.cli.options import AsJson, taking
+from attenio.cli.output import plain_table, print_json, print_tables, progress_bar
+from attenio.cli.pebble.position import GameChoice, time_limit_seconds
+from attenio.cli.pebble.rendering import game_line, game_to_json
+from attenio.cli.pebble.solve import TimeLimit
+from attenio.cli.pebble.witnesses import witness_line
+from attenio.quantities import show_seconds
+
+__all__ = ["bound"]
+
+
+@taking(GameChoice)
+def bound(choice: GameChoice, time_limit: TimeLimit = "30", as_json: AsJson = False) -> None:
+    """Lower bounds computed from the graph, each with a witness that has been checked.
+
+    \b
+    Examples:
+      attenio pebble bound --graph fft --points 64 --red 8
+      attenio pebble bound --graph product --n 16 --red 64 --game one-shot --json
+    """
+    from attenio.pebbling.certified import graph_bounds, verify
+
+    game = choice.chosen_game()
+    with progress_bar("cutting the graph") as progress:
+        bounds = graph_bounds(game, time_limit_s=time_limit_seconds(time_limit), progress=progress)
+    for each in bounds:
+        verify(game, each)
+    largest = max(each.words for each in bounds)
+    if as_json:
+        print_json(
+            {
+                **game_to_json(game),
+                "lower_bound": largest,
+                "bounds": [
+                    {
+                        "theorem": each.theorem.value,
+                        "words": each.words,
+                        "citation": each.citation,
+                        "witness": witness_line(each.witness, game.graph),
+                        "seconds": each.seconds,
+                    }
+                    for each in bounds
+                ],
+            }
+        )
+        return
+    table = plain_table("theorem", ("words", "right"), "witness", "time")
+    for each in bounds:
+        table.add_row(
+            each.theorem.value, f"{each.words:,}", witness_line(each.witness, game.graph), show_seconds(each.seconds)
+        )
+    print_tables(game_line(game), "", table, f"every schedule moves at least {largest:,} words")

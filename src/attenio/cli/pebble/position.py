@@ -1,0 +1,138 @@
+"""Which graph and which game: the options that the pebble commands share."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attenio.cli.options import option
+from attenio.errors import InvalidInput
+from attenio.quantities import parse_count
+
+# NumPy loads when a graph is built, so that --help need not wait for it.
+if TYPE_CHECKING:
+    from attenio.pebbling import ComputationGraph, Game, Variant
+
+__all__ = ["GameChoice", "GraphChoice", "time_limit_seconds"]
+
+_GRAPH = "Graph"
+_COUNTS = ("n", "rows", "columns", "depth", "keys", "d", "value_dim", "levels", "points", "height", "steps", "radius")
+_MOST_SECONDS = 7 * 24 * 3600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphChoice:
+    """A graph by name with its sizes, or from a file."""
+
+    graph: Annotated[
+        str,
+        option(
+            "product, tall-skinny, attention, attention-backward, strassen, fft, pyramid, binary-tree or stencil; or a"
+            " .graphml, .dot or .edges file (default attention).",
+            "NAME|PATH",
+            panel=_GRAPH,
+        ),
+    ] = "attention"
+    n: Annotated[str | None, option("Rows and keys of attention; size of a product.", "COUNT", "--n", panel=_GRAPH)] = (
+        None
+    )
+    rows: Annotated[str | None, option("Rows, where they differ from n.", "COUNT", panel=_GRAPH)] = None
+    columns: Annotated[str | None, option("Columns of a product, where they differ.", "COUNT", panel=_GRAPH)] = None
+    depth: Annotated[str | None, option("Inner length of a product.", "COUNT", panel=_GRAPH)] = None
+    keys: Annotated[str | None, option("Keys, where they differ from n.", "COUNT", panel=_GRAPH)] = None
+    d: Annotated[str | None, option("Width of a head.", "COUNT", "--d", panel=_GRAPH)] = None
+    value_dim: Annotated[str | None, option("Width of values, where it differs from d.", "COUNT", panel=_GRAPH)] = None
+    mask: Annotated[str | None, option("dense, causal, window:2, ...", "MASK", panel=_GRAPH)] = None
+    softmax: Annotated[str | None, option("online (default), plain or unshifted.", "FORM", panel=_GRAPH)] = None
+    accumulation: Annotated[
+        str | None, option("How sums are made: chain (default), tree or wide.", "FORM", panel=_GRAPH)
+    ] = None
+    levels: Annotated[str | None, option("Levels of Strassen's recursion.", "COUNT", panel=_GRAPH)] = None
+    points: Annotated[str | None, option("Points of an FFT or a stencil.", "COUNT", panel=_GRAPH)] = None
+    height: Annotated[str | None, option("Height of a pyramid or a tree.", "COUNT", panel=_GRAPH)] = None
+    steps: Annotated[str | None, option("Steps of a stencil.", "COUNT", panel=_GRAPH)] = None
+    radius: Annotated[str | None, option("Reach of a stencil.", "COUNT", panel=_GRAPH)] = None
+    dimensions: Annotated[str | None, option("Dimensions of a stencil: 1 or 2.", "COUNT", panel=_GRAPH)] = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What was said about the graph's sizes and forms."""
+        given: dict[str, Any] = {}
+        for field in fields(GraphChoice):
+            text = getattr(self, field.name)
+            if field.name == "graph" or text is None:
+                continue
+            given[field.name] = parse_count(text, field.name) if _is_count(field.name) else text
+        return given
+
+    def chosen_graph(self) -> "ComputationGraph":
+        """The graph asked about."""
+        if not _is_file(self.graph):
+            from attenio.pebbling.graphs.named import named_graph
+
+            return named_graph(self.graph, self.parameters)
+        if self.parameters:
+            name = next(iter(self.parameters)).replace("_", "-")
+            raise InvalidInput(f"--{name} is for graphs by name, and {self.graph} is a file; leave it out")
+        from attenio.pebbling.graph_files import read_graph
+
+        return read_graph(Path(self.graph))
+
+
+def _is_count(name: str) -> bool:
+    return name in (*_COUNTS, "dimensions")
+
+
+def _is_file(graph: str) -> bool:
+    return "." in graph or "/" in graph
+
+
+@dataclass(frozen=True, kw_only=True)
+class GameChoice(GraphChoice):
+    """A graph, the rules, and the number of red pebbles."""
+
+    red: Annotated[str | None, option("Red pebbles: words of fast memory.", "COUNT", panel="Game")] = None
+    game: Annotated[
+        str | None,
+        option("standard (default: recomputation allowed), one-shot or partial.", "RULES", panel="Game"),
+    ] = None
+    sliding: Annotated[
+        bool,
+        typer.Option("--sliding", help="A computed value may take the place of a parent.", rich_help_panel="Game"),
+    ] = False
+
+    def chosen_game(self) -> "Game":
+        """The game asked about; without --red, on as few pebbles as it can be won with."""
+        from attenio.pebbling import Game
+
+        graph, variant = self.chosen_graph(), variant_named("standard" if self.game is None else self.game)
+        plenty = int(graph.weights.sum())
+        fewest = Game(graph=graph, red=plenty, variant=variant, sliding=self.sliding).fewest_red
+        red = fewest if self.red is None else parse_count(self.red, "red pebbles")
+        return Game(graph=graph, red=red, variant=variant, sliding=self.sliding)
+
+
+def variant_named(name: str) -> "Variant":
+    """The rules with this name."""
+    from attenio.catalogue.suggestions import did_you_mean
+    from attenio.pebbling import Variant
+
+    known = [variant.value for variant in Variant]
+    if name.lower() not in known:
+        hint = did_you_mean(name, known)
+        raise InvalidInput(f"unknown game {name!r}; {hint}choose one of {', '.join(known)}")
+    return Variant(name.lower())
+
+
+def time_limit_seconds(text: str) -> float:
+    """A time limit as people write it: 60, 0.5, 90s or 2m."""
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    number, factor = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
+    try:
+        seconds = float(number) * factor
+    except ValueError:
+        raise InvalidInput(f"time limit is {text!r}; write seconds such as 60, or 90s, 2m, 1h") from None
+    if not 0 < seconds <= _MOST_SECONDS:  # NaN is refused here too
+        raise InvalidInput(f"time limit is {text!r}; it must be above 0 and at most a week")
+    return seconds
