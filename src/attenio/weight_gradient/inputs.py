@@ -1,0 +1,63 @@
+"""Inputs of a weight gradient: random ones, or the caller's, checked and rounded to the element type."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from attenio.errors import InvalidInput
+from attenio.weight_gradient.workload import WeightGradient
+
+__all__ = ["WeightInputs", "checked_weight_inputs", "random_weight_inputs"]
+
+
+class WeightInputs(NamedTuple):
+    """Rows of queries, keys and values before their weights; the weights; and the gradient of the output."""
+
+    a1: NDArray[np.float32]
+    a2: NDArray[np.float32]
+    a3: NDArray[np.float32]
+    x: NDArray[np.float32]
+    y: NDArray[np.float32]
+    do: NDArray[np.float32]
+
+
+def _shapes(workload: WeightGradient) -> tuple[tuple[int, int], ...]:
+    queries, keys, square = (workload.queries, workload.d), (workload.keys, workload.d), (workload.d, workload.d)
+    return (queries, keys, keys, square, square, queries)
+
+
+def random_weight_inputs(workload: WeightGradient, seed: int = 0) -> WeightInputs:
+    """Normal random inputs; weights are smaller by sqrt(d), as layers are initialised, and X by sqrt(d) again.
+
+    Scores then have a variance near 1 whatever the width.
+
+    >>> random_weight_inputs(WeightGradient(queries=3, keys=5, d=2)).a3.shape
+    (5, 2)
+    """
+    draw = np.random.default_rng(seed)
+    arrays = [draw.standard_normal(shape, dtype=np.float32) for shape in _shapes(workload)]
+    arrays[3] /= np.float32(workload.d)
+    arrays[4] /= np.float32(workload.d) ** np.float32(0.5)
+    return WeightInputs(*(workload.dtype.rounded(array) for array in arrays))
+
+
+def checked_weight_inputs(workload: WeightGradient, given: tuple[ArrayLike, ...]) -> WeightInputs:
+    """The caller's a1, a2, a3, x, y and do rounded to the element type, or an error that says which is wrong."""
+    names = WeightInputs._fields
+    if len(given) != len(names):
+        raise InvalidInput(f"inputs are {len(given)} arrays; give six: {', '.join(names)}")
+    found = []
+    for name, shape, value in zip(names, _shapes(workload), given, strict=True):
+        try:
+            array = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInput(f"{name} is not an array of numbers; give one of shape {shape}") from None
+        if array.shape != shape:
+            raise InvalidInput(f"{name} has shape {array.shape}; this workload needs {shape}")
+        with np.errstate(over="ignore"):
+            rounded = workload.dtype.rounded(array)
+        if not (np.isfinite(array).all() and np.isfinite(rounded).all()):
+            raise InvalidInput(f"{name} has values that are not finite in {workload.dtype.value}; replace them")
+        found.append(rounded)
+    return WeightInputs(*found)

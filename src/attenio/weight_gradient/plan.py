@@ -1,0 +1,45 @@
+"""A plan of a weight gradient: which dataflow, which tiles, and what it will move."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from attenio.errors import InvalidInput
+from attenio.planning.plan import Tiles
+from attenio.weight_gradient.workload import WeightGradient
+
+__all__ = ["WeightDataflow", "WeightPlan"]
+
+
+class WeightDataflow(Enum):
+    """The orders of computing a weight gradient, in the order in which equals are preferred."""
+
+    RESIDENT_KEYS = "resident-keys"  # keys and weights stay, rows pass by once
+    RESIDENT_ROWS = "resident-rows"  # one pass over the keys for each tile of rows, whose inputs stay
+    FUSED = "fused"  # the same, and the inputs of the rows are read again when weights are updated
+    FUSED_PROJECTIONS = "fused-projections"  # the same, but weights are updated in a phase of their own
+    ONE_PASS = "one-pass"  # the same, over projections stored beforehand
+    TWO_PASS = "two-pass"  # a forward pass, then one for the gradient of queries
+    TILED_PRODUCTS = "tiled-products"  # scores travel, every product is tiled alone
+
+    @classmethod
+    def named(cls, name: "str | WeightDataflow") -> "WeightDataflow":
+        """The dataflow with this name; unknown names list the known ones."""
+        if isinstance(name, cls):
+            return name
+        try:
+            return cls(str(name).lower())
+        except ValueError:
+            known = ", ".join(member.value for member in cls)
+            raise InvalidInput(f"unknown dataflow {name!r}; choose one of {known}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightPlan:
+    """One dataflow with its tiles for a weight gradient and a fast memory, and the exact words it moves and needs."""
+
+    workload: WeightGradient
+    fast_words: int
+    dataflow: WeightDataflow
+    tiles: Tiles
+    moved_words: int
+    peak_words: int

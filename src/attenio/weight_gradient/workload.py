@@ -1,0 +1,133 @@
+"""What is computed: the gradient of attention with respect to its weights.
+
+    O = softmax(scale A1 X A2^T) A3 Y        given dO, asked for: dX and dY
+
+A1 holds a row for every query, A2 and A3 one for every key; X and Y are d x d, as in [BW].
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import assert_never
+
+import numpy as np
+
+from attenio.elements import ElementType
+from attenio.errors import InvalidInput
+from attenio.masks import Causal, Dense, SlidingWindow, mask_from_text
+from attenio.patterns import Band
+from attenio.quantities import checked_count
+
+__all__ = ["WeightGradient"]
+
+BandMask = Dense | Causal | SlidingWindow
+
+
+@dataclass(frozen=True, init=False)
+class WeightGradient:
+    """One head: lengths, the width d of everything, which scores are required, and the type of elements.
+
+    >>> WeightGradient(n=8192, d=64).scores
+    67108864
+    >>> WeightGradient(n=8, d=2, mask="causal").compulsory_words
+    80
+
+    ``n`` sets both lengths. ``accumulator=None`` is the word model: every value takes one word. Rows that need no key
+    and keys that no row needs do not reach the result; nothing of them is read, and ``pattern`` leaves them out.
+    """
+
+    queries: int
+    keys: int
+    d: int
+    mask: BandMask
+    dtype: ElementType
+    accumulator: ElementType | None = field(default=None)
+    scale: float = field(default=1.0)
+
+    def __init__(  # noqa: PLR0913 - the one place where a workload is spelled out
+        self,
+        *,
+        n: int | None = None,
+        queries: int | None = None,
+        keys: int | None = None,
+        d: int,
+        mask: BandMask | str = Dense(),  # noqa: B008 - frozen
+        dtype: ElementType | str = ElementType.FP16,
+        accumulator: ElementType | str | None = None,
+        scale: float = 1.0,
+    ) -> None:
+        for name, value in (("queries", n if queries is None else queries), ("keys", n if keys is None else keys)):
+            if value is None:
+                raise InvalidInput(f"{name} is not given; set n for both lengths, or queries and keys")
+            object.__setattr__(self, name, checked_count(name, value))
+        object.__setattr__(self, "d", checked_count("d", d, most=2**16))
+        object.__setattr__(self, "mask", mask_from_text(mask) if isinstance(mask, str) else mask)
+        object.__setattr__(self, "dtype", ElementType.named(dtype))
+        object.__setattr__(self, "accumulator", None if accumulator is None else ElementType.named(accumulator))
+        object.__setattr__(self, "scale", scale)
+        self._check()
+
+    def _check(self) -> None:
+        if not isinstance(self.mask, Dense | Causal | SlidingWindow):
+            raise InvalidInput(f"weight gradients know no mask {self.mask}; use dense, causal or a window")
+        if isinstance(self.mask, SlidingWindow) and self.mask.width > self.keys:
+            raise InvalidInput(
+                f"window {self.mask.width:,} is wider than the {self.keys:,} keys; use a window up to {self.keys:,}"
+            )
+        if self.accumulator is not None and self.accumulator.bytes < self.dtype.bytes:
+            raise InvalidInput(
+                f"accumulator {self.accumulator.value} is narrower than element type {self.dtype.value};"
+                f" use {self.dtype.value} or wider"
+            )
+        if not isinstance(self.scale, int | float | np.number) or not (0 < abs(self.scale) < float("inf")):
+            raise InvalidInput(f"scale is {self.scale!r}; give a finite number other than zero")
+
+    @property
+    def accumulator_words(self) -> int:
+        """Words that one intermediate takes in memory."""
+        return 1 if self.accumulator is None else self.accumulator.bytes // self.dtype.bytes
+
+    @cached_property
+    def band(self) -> Band:
+        """The required scores of all rows and keys."""
+        match self.mask:
+            case Dense():
+                return Band.dense(self.queries, self.keys)
+            case Causal():
+                return Band.causal(self.queries, self.keys)
+            case SlidingWindow(width=width, causal=causal):
+                shift = self.keys - self.queries
+                right = 0 if causal else width - 1
+                return Band(rows=self.queries, keys=self.keys, left=width - 1, right=right, shift=shift)
+            case _:
+                assert_never(self.mask)
+
+    @cached_property
+    def needed(self) -> tuple[slice, slice]:
+        """The rows that need a key and the keys that a row needs; both follow each other without gaps."""
+        first, end = self.band.live_range
+        return slice(first, end), slice(self.band.first_key(first), self.band.end_key(end - 1))
+
+    @cached_property
+    def pattern(self) -> Band:
+        """The required scores of the needed rows and keys: none of its rows or columns is empty."""
+        rows, keys = self.needed
+        return self.band.part(rows.start, rows.stop, keys.start, keys.stop)
+
+    @property
+    def scores(self) -> int:
+        """Required scores (Z)."""
+        return int(self.pattern.scores)
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions of products as the dataflows do them: four over the scores, four with d x d."""
+        return 2 * (4 * self.scores * self.d + 4 * int(self.pattern.rows) * self.d**2)
+
+    @property
+    def compulsory_words(self) -> int:
+        """Words that any run moves: needed rows of A1, dO, A2 and A3, X and Y read once, dX and dY written once."""
+        return 2 * (int(self.pattern.rows) + int(self.pattern.keys)) * self.d + 4 * self.d**2
+
+    def __str__(self) -> str:
+        length = f"n={self.queries:,}" if self.queries == self.keys else f"queries={self.queries:,} keys={self.keys:,}"
+        return f"weight gradient {length} d={self.d} {self.mask} {self.dtype.value}"
