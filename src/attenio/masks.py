@@ -4,15 +4,19 @@
 SlidingWindow(width=4096, causal=True)
 >>> mask_from_text("documents:100,28")
 Documents(lengths=(100, 28), key_lengths=(100, 28), causal=True)
+>>> mask_from_text("strided:2K")
+Strided(block=64, stride=2048)
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attenio.errors import InvalidInput
+from attenio.layouts import EXAMPLES, Layout, layout_from_text
 from attenio.quantities import checked_count, parse_count
 
 __all__ = [
@@ -127,21 +131,32 @@ class BlockSparse:
             )
         if np.issubdtype(array.dtype, np.floating):
             array = _required_of_additive(array)
-        elif not np.isin(array, (0, 1)).all():
+        elif array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
             raise InvalidInput("a block-sparse layout has values other than 0 and 1; give booleans")
-        rows = tuple(tuple(bool(v) for v in row) for row in array)
-        return cls(layout=rows, query_block=query_block, key_block=key_block or query_block)
+        blocks = array.astype(np.bool_)
+        blocks.setflags(write=False)
+        rows = tuple(map(tuple, blocks.tolist()))
+        mask = cls(layout=rows, query_block=query_block, key_block=key_block or query_block)
+        object.__setattr__(mask, "array", blocks)  # as if asked for: a million blocks take long to read back
+        return mask
 
-    @property
+    @classmethod
+    def laid_out(cls, layout: Layout, *, queries: int, keys: int) -> "BlockSparse":
+        """What a layout requires once the lengths are known."""
+        return cls.from_array(layout.required(queries=queries, keys=keys), query_block=layout.block)
+
+    @cached_property
     def array(self) -> NDArray[np.bool_]:
-        """The layout as a boolean array, one entry a block."""
-        return np.array(self.layout, dtype=np.bool_)
+        """The layout as a boolean array, one entry a block; not to be written to."""
+        array = np.array(self.layout, dtype=np.bool_)
+        array.setflags(write=False)
+        return array
 
     def __str__(self) -> str:
         return f"block-sparse {len(self.layout)}x{len(self.layout[0])} of {self.query_block}x{self.key_block}"
 
 
-Mask = Dense | Causal | SlidingWindow | Documents | SharedPrefix | BlockSparse
+Mask = Dense | Causal | SlidingWindow | Documents | SharedPrefix | BlockSparse | Layout
 
 
 def _required_of_additive(values: NDArray[Any]) -> NDArray[np.bool_]:
@@ -162,7 +177,11 @@ def _required_of_additive(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 def mask_from_text(text: str) -> Mask:
     """The mask people mean by ``dense``, ``causal``, ``window:4096``, ``documents:1024,512``, ``prefix:8K`` or
-    ``block-sparse:layout.npy:64``; ``:both`` opens a window to both sides, ``:full`` drops causality inside."""
+    ``block-sparse:layout.npy:64``; ``:both`` opens a window to both sides, ``:full`` drops causality inside. Layouts
+    have names of their own, such as ``longformer:512:64`` (see ``attenio.layouts``)."""
+    layout = layout_from_text(text)
+    if layout is not None:
+        return layout
     kind, _, rest = text.strip().partition(":")
     parts = rest.split(":") if rest else []
     match kind.lower(), parts:
@@ -183,8 +202,8 @@ def mask_from_text(text: str) -> Mask:
             block = parse_count(option[0], "block") if option else 64
             return BlockSparse.from_array(_layout_file(path), query_block=block)
     raise InvalidInput(
-        f"mask {text!r} is not known; use dense, causal, window:4096, documents:1024,512, prefix:8K"
-        " or block-sparse:layout.npy:64"
+        f"mask {text!r} is not known; use dense, causal, window:4096, documents:1024,512, prefix:8K,"
+        f" block-sparse:layout.npy:64, {', '.join(list(EXAMPLES.values())[:-1])} or {list(EXAMPLES.values())[-1]}"
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
+from attenio.layouts import Layout
 from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow, mask_from_text
 from attenio.patterns import Band, BlockPattern, Pattern, PrefixedRequests
 from attenio.quantities import checked_count
@@ -156,6 +157,9 @@ class Workload:
                 return ((Band(rows=queries, keys=keys, left=width - 1, right=right, shift=keys - queries), 1),)
             case BlockSparse():
                 return ((BlockPattern(rows=queries, keys=keys, layout=mask), 1),)
+            case Layout():
+                blocks = BlockSparse.laid_out(mask, queries=queries, keys=keys)
+                return ((BlockPattern(rows=queries, keys=keys, layout=blocks), 1),)
             case Documents():
                 shapes = list(zip(mask.lengths, mask.key_lengths, strict=True))
                 make = Band.causal if mask.causal else Band.dense
@@ -258,3 +262,7 @@ def _check_mask(workload: Workload) -> None:
                         f"a block-sparse layout has {blocks:,} {name} of {block:,} for a length of {total:,};"
                         f" it needs {-(-total // block):,}"
                     )
+        case Layout():
+            refusal = mask.refusal(queries=queries, keys=keys)
+            if refusal is not None:
+                raise InvalidInput(refusal)

@@ -76,6 +76,9 @@ def test_a_window_stays_as_wide_and_blocks_have_only_whole_sizes() -> None:
     assert lengthened(window, -3).mask == SlidingWindow(width=8)  # type: ignore[union-attr]
     blocks = Workload(n=64, d=8, mask=BlockSparse(layout=((True,),), query_block=64, key_block=64))
     assert lengthened(blocks, 0.5) is None
+    layout = Workload(n=256, d=8, mask="longformer:128:64")
+    assert lengthened(layout, 1).mask == layout.mask  # type: ignore[union-attr]
+    assert lengthened(layout, -2) is None
 
 
 def test_progress_is_told_every_step() -> None:

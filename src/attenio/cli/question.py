@@ -39,6 +39,11 @@ _MASKS = {
     "documents": "documents:1024,512",
     "prefix": "prefix:8K",
     "block-sparse": "block-sparse:layout.npy:64",
+    "longformer": "longformer:512:64",
+    "bigbird": "bigbird:192:128:3",
+    "strided": "strided:2048",
+    "fixed": "fixed:2048:128",
+    "dilated": "dilated:512:4",
 }
 # What people call the two in conversation; the letters alone are nearer to other names.
 _NICKNAMES = {
@@ -76,7 +81,11 @@ class Question:
     batch: Annotated[str | None, option("Sequences (default 1).", "COUNT")] = None
     mask: Annotated[
         str | None,
-        option("dense, causal, window:4096, documents:1024,512, prefix:8K or block-sparse:layout.npy:64.", "MASK"),
+        option(
+            "dense, causal, window:4096, documents:1024,512, prefix:8K, block-sparse:layout.npy:64 or a layout such as"
+            " longformer:512:64, bigbird:192:128:3, strided:2048.",
+            "MASK",
+        ),
     ] = None
     dtype: Annotated[str | None, option("fp32, fp16, bf16 or fp8 (default fp16).", "TYPE")] = None
     accumulator: Annotated[str | None, option("Type of sums and scores; without it each takes one word.", "TYPE")] = (

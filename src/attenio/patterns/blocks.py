@@ -1,7 +1,16 @@
-"""Required scores given block by block."""
+"""Required scores given block by block.
 
+The keys that rows from block p to block q need together are counted without looking at any of them. Follow each key
+down the block rows that need it: a key that rows r and r' need, and none between them, is counted twice if both lie in
+the range. So the union has as many keys as its block rows have on their own, less the pairs (r, r') inside p..q, and a
+table of all unions is a sum over a table of pairs. After that a tile of queries costs one look, and all tile sizes
+together about n*log(n) of them.
+"""
+
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,43 +20,68 @@ from attenio.patterns.pattern import Counts
 
 __all__ = ["BlockPattern"]
 
+Ints = NDArray[np.int64]
+
+# A table of unions up to this many block rows has 64 MB; beyond, unions are taken as they are asked for.
+_MOST_IN_TABLE = 4096
+# Counts of tiles up to this size are kept: searches ask for the same ones again and again.
+_MOST_KEPT = 2**17
+# About this many tiles are looked at in one go, so that arrays stay in cache.
+_AT_ONCE = 2**16
+
+
+class _Tiles(NamedTuple):
+    """Tiles of several sizes: needed keys of each, how often it occurs, and where the tiles of the next size begin."""
+
+    widths: Ints
+    times: Ints | None
+    starts: Ints
+    last_widths: Ints
+
 
 @dataclass(frozen=True, kw_only=True)
 class BlockPattern:
-    """A block-sparse layout over ``rows`` x ``keys`` scores; the last blocks may be ragged."""
+    """A block-sparse layout over ``rows`` x ``keys`` scores; the last blocks may be ragged.
+
+    With ``exchanged`` the rows are the columns of the layout.
+    """
 
     rows: int
     keys: int
     layout: BlockSparse
+    exchanged: bool = False
 
     @cached_property
     def _blocks(self) -> NDArray[np.bool_]:
-        return self.layout.array
+        return np.ascontiguousarray(self.layout.array.T) if self.exchanged else self.layout.array
+
+    @property
+    def _row_block(self) -> int:
+        return self.layout.key_block if self.exchanged else self.layout.query_block
+
+    @property
+    def _key_block(self) -> int:
+        return self.layout.query_block if self.exchanged else self.layout.key_block
 
     @cached_property
-    def _key_widths(self) -> NDArray[np.int64]:
-        edges = np.minimum(np.arange(self._blocks.shape[1] + 1) * self.layout.key_block, self.keys)
+    def _key_widths(self) -> Ints:
+        edges = np.minimum(np.arange(self._blocks.shape[1] + 1) * self._key_block, self.keys)
         return np.asarray(np.diff(edges))
 
     @cached_property
-    def _row_widths(self) -> NDArray[np.int64]:
-        edges = np.minimum(np.arange(self._blocks.shape[0] + 1) * self.layout.query_block, self.rows)
+    def _row_widths(self) -> Ints:
+        edges = np.minimum(np.arange(self._blocks.shape[0] + 1) * self._row_block, self.rows)
         return np.asarray(np.diff(edges))
 
     @cached_property
     def transposed(self) -> "BlockPattern":
         """The same scores with rows and keys exchanged."""
-        flipped = BlockSparse(
-            layout=tuple(zip(*self.layout.layout, strict=True)),
-            query_block=self.layout.key_block,
-            key_block=self.layout.query_block,
-        )
-        return BlockPattern(rows=self.keys, keys=self.rows, layout=flipped)
+        return BlockPattern(rows=self.keys, keys=self.rows, layout=self.layout, exchanged=not self.exchanged)
 
     @cached_property
     def scores(self) -> int:
         """Required scores (Z)."""
-        return int(self._row_widths @ self._blocks.astype(np.int64) @ self._key_widths)
+        return int(self._row_widths @ self._block_row_widths)
 
     @cached_property
     def touched_rows(self) -> int:
@@ -76,7 +110,7 @@ class BlockPattern:
 
     def key_loads(self, query_tile: Counts) -> Counts:
         """Keys read when every tile of queries reads the keys it needs."""
-        return _for_each(lambda tile: int(self._tile_widths(tile).sum()), query_tile)
+        return _once(self._kept_loads, self._key_loads, query_tile)
 
     def row_visits(self, key_tile: Counts) -> Counts:
         """Rows visited when every tile of keys visits the rows that need one of them."""
@@ -84,11 +118,9 @@ class BlockPattern:
 
     def tile_rows(self, query_tile: Counts, key_tile: Counts) -> Counts:
         """Sum over query tiles of (rows in the tile) x (key tiles it meets)."""
-
-        def met(tile: int, width: int) -> int:
-            return int((self._tile_heights(tile) * -(-self._tile_widths(tile) // width)).sum())
-
-        return _for_each(met, query_tile, key_tile)
+        tiles, widths = np.broadcast_arrays(np.asarray(query_tile), np.asarray(key_tile))
+        found = self._tile_rows(tiles.ravel().astype(np.int64), widths.ravel().astype(np.int64))
+        return found.reshape(tiles.shape) if tiles.ndim else int(found[0])
 
     def tile_rows_floor(self, query_tile: Counts, key_tile: Counts, key_loads: Counts) -> Counts:
         """A number that tile_rows does not go below: tile_rows itself."""
@@ -96,59 +128,145 @@ class BlockPattern:
 
     def live_rows(self, query_tile: Counts) -> Counts:
         """Rows in query tiles that need at least one key."""
-        return _for_each(lambda tile: int(self._tile_heights(tile)[self._tile_widths(tile) > 0].sum()), query_tile)
+        if self.touched_rows == self.rows:
+            return self.rows + 0 * query_tile
+        return _once(self._kept_rows, lambda tiles: self._tile_rows(tiles, self.keys + 0 * tiles), query_tile)
 
     def scores_beyond(self, resident: Counts) -> Counts:
         """Sum over rows of the scores past the first ``resident`` of that row."""
-        widths = self._blocks.astype(np.int64) @ self._key_widths
-        return _for_each(lambda kept: int(self._row_widths @ np.maximum(widths - kept, 0)), resident)
+        kept = np.asarray(resident)
+        beyond = np.maximum(self._block_row_widths - kept[..., None], 0) @ self._row_widths
+        return beyond if kept.ndim else int(beyond)
 
     def widths(self, starts: Counts, stops: Counts) -> Counts:
         """How many keys the rows from each start to its stop need: the union of the block rows they overlap."""
-        first = np.atleast_1d(starts) // self.layout.query_block
-        end = (np.atleast_1d(stops) - 1) // self.layout.query_block + 1
-        # reduceat takes every other stretch between these indices; one may end where the padding begins
-        unions = np.logical_or.reduceat(self._padded, np.stack([first, end], axis=1).ravel(), axis=0)[::2]
-        counts = unions @ self._key_widths
+        first = np.atleast_1d(starts) // self._row_block
+        last = (np.atleast_1d(stops) - 1) // self._row_block
+        counts = self._union_widths(first, last)
         return counts if np.ndim(starts) else int(counts[0])
 
     def needed_keys(self, start: int, stop: int) -> NDArray[np.intp]:
         """The keys that rows ``start`` to ``stop`` need, ascending."""
-        first, last = start // self.layout.query_block, (stop - 1) // self.layout.query_block
+        first, last = start // self._row_block, (stop - 1) // self._row_block
         needed = np.repeat(self._blocks[first : last + 1].any(axis=0), self._key_widths)
         return np.flatnonzero(needed)
 
     def required(self, start: int, stop: int, keys: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Which scores of rows ``start`` to ``stop`` with ``keys`` are required."""
-        rows = np.arange(start, stop) // self.layout.query_block
-        return np.asarray(self._blocks[rows[:, None], (keys // self.layout.key_block)[None, :]])
+        rows = np.arange(start, stop) // self._row_block
+        return np.asarray(self._blocks[rows[:, None], (keys // self._key_block)[None, :]])
 
-    def _tile_heights(self, tile: int) -> NDArray[np.int64]:
-        starts = np.arange(0, self.rows, tile)
-        return np.minimum(starts + tile, self.rows) - starts
+    @cached_property
+    def _block_row_widths(self) -> Ints:
+        """Keys that each block row needs; sums of products of 0 and 1 with lengths are exact in float64."""
+        return np.asarray(np.rint(self._blocks @ self._key_widths.astype(np.float64)), dtype=np.int64)
+
+    @cached_property
+    def _unions(self) -> NDArray[np.int32]:
+        """Keys that block rows p to q need together, for all p <= q; keys are at most 2^30.
+
+        Sums may be larger on the way; they wrap around and so does the difference, which is right again at the end.
+        """
+        count = len(self._blocks)
+        key, row = np.nonzero(self._blocks.T)  # by key, and then downwards
+        follows = key[1:] == key[:-1]
+        above, below = row[:-1][follows], row[1:][follows]
+        pairs = np.bincount(above * count + below, weights=self._key_widths[key[1:][follows]], minlength=count**2)
+        twice = pairs.astype(np.int64).astype(np.int32).reshape(count, count)
+        np.cumsum(twice, axis=1, out=twice)
+        np.cumsum(twice[::-1], axis=0, out=twice[::-1])
+        ends = np.cumsum(self._block_row_widths)
+        starts = (ends - self._block_row_widths).astype(np.int32)
+        return np.asarray(ends.astype(np.int32)[None, :] - starts[:, None] - twice)
 
     @cached_property
     def _padded(self) -> NDArray[np.bool_]:
         return np.vstack([self._blocks, np.zeros((1, self._blocks.shape[1]), dtype=np.bool_)])
 
+    def _union_widths(self, first: Ints, last: Ints) -> Ints:
+        """Keys that block rows need together, from each first to its last."""
+        count = len(self._blocks)
+        if count <= _MOST_IN_TABLE:
+            return np.asarray(self._unions.ravel()[first * count + last], dtype=np.int64)
+        # reduceat takes every other stretch between these indices; one may end where the padding begins
+        unions = np.logical_or.reduceat(self._padded, np.stack([first, last + 1], axis=1).ravel(), axis=0)[::2]
+        return np.asarray(unions @ self._key_widths)
+
     @cached_property
-    def _widths_by_tile(self) -> dict[int, NDArray[np.int64]]:
-        return {}
+    def _kept_loads(self) -> Ints:
+        return np.full(min(self.rows, _MOST_KEPT) + 1, -1, dtype=np.int64)
 
-    def _tile_widths(self, tile: int) -> NDArray[np.int64]:
-        """Keys needed by each query tile; remembered, as searches ask for the same tile in several counts."""
-        known = self._widths_by_tile.get(tile)
-        if known is None:
-            starts = np.arange(0, self.rows, tile)
-            known = np.asarray(self.widths(starts, np.minimum(starts + tile, self.rows)))
-            self._widths_by_tile[tile] = known
-        return known
+    @cached_property
+    def _kept_rows(self) -> Ints:
+        return np.full(min(self.rows, _MOST_KEPT) + 1, -1, dtype=np.int64)
+
+    def _key_loads(self, sizes: Ints) -> Ints:
+        found = np.empty(len(sizes), dtype=np.int64)
+        for part, tiles in self._tiles(sizes):
+            widths = tiles.widths if tiles.times is None else tiles.widths * tiles.times
+            found[part] = np.add.reduceat(widths, tiles.starts)
+        return found
+
+    def _tile_rows(self, sizes: Ints, key_tiles: Ints) -> Ints:
+        found = np.empty(len(sizes), dtype=np.int64)
+        for part, tiles in self._tiles(sizes):
+            rows, keys = sizes[part], key_tiles[part]
+            lengths = np.diff(np.append(tiles.starts, len(tiles.widths)))
+            met = -(-tiles.widths // np.repeat(keys, lengths))
+            total = np.add.reduceat(met if tiles.times is None else met * tiles.times, tiles.starts)
+            missing = -self.rows % rows  # the last tile may be shorter than the others
+            found[part] = total * rows - missing * -(-tiles.last_widths // keys)
+        return found
+
+    def _tiles(self, sizes: Ints) -> Iterator[tuple[Ints, _Tiles]]:
+        """The tiles of these sizes, some sizes at a time, with the places of those sizes among them."""
+        small = sizes < self._row_block // 2
+        for group, cut in ((np.flatnonzero(small), self._cut_small), (np.flatnonzero(~small), self._cut_large)):
+            looks = -(-self.rows // sizes[group]) if cut == self._cut_large else 2 * len(self._blocks) + 0 * group
+            so_far = np.cumsum(looks) // _AT_ONCE
+            for part in np.split(group, np.flatnonzero(np.diff(so_far)) + 1):
+                if len(part):
+                    yield part, cut(sizes[part])
+
+    def _cut_large(self, sizes: Ints) -> _Tiles:
+        """Every tile once."""
+        block, counts = self._row_block, -(-self.rows // sizes)
+        starts = np.cumsum(counts) - counts
+        index = np.arange(int(counts.sum())) - np.repeat(starts, counts)
+        size = np.repeat(sizes, counts)
+        first = index * size
+        last = np.minimum(first + size, self.rows) - 1
+        widths = self._union_widths(first // block, last // block)
+        return _Tiles(widths, None, starts, widths[starts + counts - 1])
+
+    def _cut_small(self, sizes: Ints) -> _Tiles:
+        """Tiles within one block row, and those across two: of either kind all tiles of a block row are alike."""
+        count, size = len(self._blocks), sizes[:, None]
+        edges = np.minimum(np.arange(count + 1) * self._row_block, self.rows)
+        begun = np.diff(-(-edges // size), axis=1)
+        across = np.zeros_like(begun)
+        across[:, :-1] = edges[1:-1] % size > 0
+        rows = np.arange(count)
+        alone, both = self._union_widths(rows, rows), self._union_widths(rows, np.minimum(rows + 1, count - 1))
+        widths = np.tile(np.concatenate([alone, both]), len(sizes))
+        times = np.concatenate([begun - across, across], axis=1).ravel()
+        # The last tile ends in the last block row, and begins before it if no tile begins in it.
+        last = np.where(begun[:, -1] > 0, alone[-1], both[-2] if count > 1 else 0)
+        return _Tiles(widths, times, np.arange(len(sizes)) * (2 * count), last)
 
 
-def _for_each(count, *tiles: Counts) -> Counts:  # type: ignore[no-untyped-def]
-    """``count`` applied to integers, or to every element of broadcast arrays of integers."""
-    if all(np.ndim(tile) == 0 for tile in tiles):
-        return count(*(int(tile) for tile in tiles))
-    arrays = np.broadcast_arrays(*tiles)
-    flat = [count(*(int(value) for value in values)) for values in zip(*(a.ravel() for a in arrays), strict=True)]
-    return np.array(flat, dtype=np.int64).reshape(arrays[0].shape)
+def _once(kept: Ints, count: Callable[[Ints], Ints], tiles: Counts) -> Counts:
+    """``count`` of every tile, asked for only once if the tile is small enough to be kept; -1 is not known yet."""
+    if np.ndim(tiles) == 0:
+        if tiles >= len(kept):
+            return int(count(np.array([tiles], dtype=np.int64))[0])
+        if kept[tiles] < 0:
+            kept[tiles] = count(np.array([tiles], dtype=np.int64))[0]
+        return int(kept[tiles])
+    sizes = np.asarray(tiles, dtype=np.int64).ravel()
+    if sizes.size and sizes.max() >= len(kept):
+        return count(sizes).reshape(np.shape(tiles))
+    missing = np.unique(sizes[kept[sizes] < 0])
+    if len(missing):
+        kept[missing] = count(missing)
+    return kept[sizes].reshape(np.shape(tiles))

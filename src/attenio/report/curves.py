@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from attenio.bounds import LowerBound, bounds_for, largest_absolute
 from attenio.errors import DoesNotFit
+from attenio.layouts import Layout
 from attenio.machine import Machine
 from attenio.masks import BlockSparse, Documents, SharedPrefix, SlidingWindow
 from attenio.planning import best_plan_for, candidates, published_plan_for
@@ -102,14 +103,15 @@ def _grid(workload: Workload, fits: int, end: int) -> set[int]:
 
 def _points_per_octave(workload: Workload) -> int:
     """Fewer where a plan takes longer: irregular masks are counted block by block, or document by document."""
-    irregular = isinstance(workload.mask, BlockSparse) or len(workload.separate_patterns) > 16
+    irregular = isinstance(workload.mask, BlockSparse | Layout) or len(workload.separate_patterns) > 16
     return 1 if irregular else 3
 
 
 def lengthened(workload: Workload, octaves: float) -> Workload | None:
     """The same question about a sequence 2**octaves as long, or None where the mask has no such length.
 
-    One query stays one query; a window stays as wide; documents and a prefix stretch; blocks keep their layout.
+    One query stays one query; a window stays as wide, also in a layout; documents and a prefix stretch; blocks that
+    are given one by one keep their places.
     """
     factor = 2.0**octaves
     keys = max(1, round(workload.keys * factor))
@@ -132,6 +134,9 @@ def lengthened(workload: Workload, octaves: float) -> Workload | None:
             if not all(v.is_integer() for v in (rows, cols, workload.queries * factor, workload.keys * factor)):
                 return None
             mask = replace(mask, query_block=int(rows), key_block=int(cols))
+        case Layout():
+            if mask.refusal(queries=queries, keys=keys) is not None:
+                return None
         case _:
             pass
     if max(queries, keys) > LONGEST:

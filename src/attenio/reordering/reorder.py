@@ -1,0 +1,143 @@
+"""A block-sparse workload with its queries and keys in another order.
+
+A row of attention depends on its own query and on the set of keys it needs, and not on where the row stands nor on the
+order of the keys. So rows of Q may be taken in any order if rows of O are written in the same one, and K and V in any
+common order: the same numbers, and no more words, as long as slow memory is addressed by row. What changes is which
+rows meet in a tile, and so how many keys the tile reads.
+
+>>> workload = Workload(n=8, d=2, mask=BlockSparse.from_array(np.eye(4)[[0, 2, 0, 2]], query_block=2))
+>>> found = reorder(workload, "greedy", rows_per_tile=4)
+>>> found.query_blocks
+(0, 2, 1, 3)
+>>> found.query_order.tolist()
+[0, 1, 4, 5, 2, 3, 6, 7]
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
+from typing import assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.errors import InvalidInput
+from attenio.layouts import Layout
+from attenio.masks import BlockSparse
+from attenio.quantities import checked_count
+from attenio.reordering.cuthill_mckee import cuthill_mckee_orders
+from attenio.reordering.greedy import greedy_order
+from attenio.workload import Workload
+
+__all__ = ["Method", "Reordering", "blocks_of", "reorder"]
+
+Blocks = NDArray[np.bool_]
+Order = NDArray[np.intp]
+
+
+class Method(Enum):
+    """How an order is found."""
+
+    NATURAL = "natural"
+    CUTHILL_MCKEE = "cuthill-mckee"
+    GREEDY = "greedy"
+    CHAINED = "chained"
+
+    @classmethod
+    def named(cls, name: "Method | str") -> "Method":
+        """The method with this name."""
+        if isinstance(name, Method):
+            return name
+        try:
+            return cls(str(name).lower())
+        except ValueError:
+            known = ", ".join(method.value for method in cls)
+            raise InvalidInput(f"unknown method of reordering {name!r}; choose one of {known}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reordering:
+    """A workload in another order: block ``query_blocks[i]`` of the natural queries is now block i, likewise keys."""
+
+    method: Method
+    natural: Workload
+    workload: Workload
+    query_blocks: tuple[int, ...]
+    key_blocks: tuple[int, ...]
+
+    @cached_property
+    def query_order(self) -> Order:
+        """The natural row that is now each row: ``q[..., query_order, :]`` are the queries in the new order."""
+        return _rows_of(self.query_blocks, blocks_of(self.natural).query_block, self.natural.queries)
+
+    @cached_property
+    def key_order(self) -> Order:
+        """The natural key that is now each key."""
+        return _rows_of(self.key_blocks, blocks_of(self.natural).key_block, self.natural.keys)
+
+    @cached_property
+    def query_places(self) -> Order:
+        """Where each natural row is now: ``o[..., query_places, :]`` are outputs back in the natural order."""
+        return np.argsort(self.query_order)
+
+
+def reorder(
+    workload: Workload, method: Method | str, *, rows_per_tile: int, keys_per_tile: int | None = None
+) -> Reordering:
+    """The workload with blocks of queries and of keys in the order that a method finds.
+
+    A greedy method packs ``rows_per_tile`` queries, and ``keys_per_tile`` keys (as many by default), into a tile. A
+    last block that is shorter than the others stays the last.
+    """
+    checked_count("rows per tile", rows_per_tile)
+    checked_count("keys per tile", rows_per_tile if keys_per_tile is None else keys_per_tile)
+    mask, chosen = blocks_of(workload), Method.named(method)
+    rows = max(1, rows_per_tile // mask.query_block)
+    keys = max(1, (keys_per_tile or rows_per_tile) // mask.key_block)
+    # Blocks that may move: all but a short one at the end.
+    movable = mask.array[: workload.queries // mask.query_block, : workload.keys // mask.key_block]
+    queries, columns = _orders(movable, chosen, rows, keys)
+    query_blocks = np.append(queries, np.arange(len(queries), mask.array.shape[0]))
+    key_blocks = np.append(columns, np.arange(len(columns), mask.array.shape[1]))
+    moved = BlockSparse.from_array(
+        mask.array[np.ix_(query_blocks, key_blocks)], query_block=mask.query_block, key_block=mask.key_block
+    )
+    return Reordering(
+        method=chosen,
+        natural=workload,
+        workload=replace(workload, mask=moved),
+        query_blocks=tuple(query_blocks.tolist()),
+        key_blocks=tuple(key_blocks.tolist()),
+    )
+
+
+def blocks_of(workload: Workload) -> BlockSparse:
+    """The block-sparse mask of a workload, or an error where it has another kind."""
+    mask = workload.mask
+    if isinstance(mask, Layout):
+        return BlockSparse.laid_out(mask, queries=workload.queries, keys=workload.keys)
+    if not isinstance(mask, BlockSparse):
+        raise InvalidInput(f"mask {mask} cannot be reordered by blocks; use a block-sparse mask or a layout")
+    return mask
+
+
+def _orders(blocks: Blocks, method: Method, rows: int, keys: int) -> tuple[Order, Order]:
+    """Orders of the rows and of the columns of a table of blocks, for tiles of so many of each."""
+    natural = np.arange(blocks.shape[0]), np.arange(blocks.shape[1])
+    if not blocks.size:
+        return natural
+    match method:
+        case Method.NATURAL:
+            return natural
+        case Method.CUTHILL_MCKEE:
+            return cuthill_mckee_orders(blocks)
+        case Method.GREEDY | Method.CHAINED:
+            chained = method is Method.CHAINED
+            return greedy_order(blocks, rows, chained=chained), greedy_order(blocks.T, keys, chained=chained)
+        case _:
+            assert_never(method)
+
+
+def _rows_of(blocks: tuple[int, ...], block: int, length: int) -> Order:
+    rows = np.asarray(blocks, dtype=np.intp)[:, None] * block + np.arange(block)
+    return rows[rows < length]
