@@ -1,9 +1,11 @@
 """Every lower bound that applies to a workload, and the largest one that no execution can beat."""
 
 from collections.abc import Iterable
+from typing import assert_never
 
 import numpy as np
 
+from attenio.bounds.backward import gradient_bounds, gradient_words, growth_of_gradients
 from attenio.bounds.compulsory import compulsory
 from attenio.bounds.epochs import Floats
 from attenio.bounds.fast_products import fast_product_words, fast_products
@@ -17,7 +19,7 @@ from attenio.bounds.score_epochs import score_epoch_words, score_epochs
 from attenio.errors import InvalidInput
 from attenio.machine import Boundary, Machine
 from attenio.quantities import checked_count
-from attenio.workload import Workload
+from attenio.workload import Direction, Workload
 
 __all__ = ["absolute_words", "bounds_for", "largest_absolute", "lower_bounds"]
 
@@ -27,23 +29,48 @@ def bounds_for(workload: Workload, fast_words: int, *, units: int = 1) -> tuple[
 
     They hold for all heads and the whole batch together; a workload with ``heads=1, batch=1`` asks about one head.
     ``units`` fast memories of that size may work side by side, exchanging words through slow memory only.
+    The workload says whether they are about the forward pass, the backward pass or a training step.
 
     >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64), 8192)]
     ... # doctest: +NORMALIZE_WHITESPACE
     ['compulsory', 'score-epochs', 'output-epochs', 'fused-epochs', 'fast-products', 'one-shot',
      'operator-by-operator', 'saha-ye']
+    >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64, direction="backward"), 8192)]
+    ['compulsory', 'gradient-rows', 'gradient-epochs', 'li-liang', 'nonzeros']
     """
     checked_count("fast memory (words)", fast_words, most=2**60)
     checked_count("units", units, most=2**20)
+    match workload.direction:
+        case Direction.FORWARD:
+            return (
+                compulsory(workload),
+                *_forward_bounds(workload, fast_words, units),
+                one_shot(workload, fast_words, units=units),
+                operator_by_operator(workload, fast_words, units=units),
+                saha_ye(workload, fast_words),
+            )
+        case Direction.BACKWARD:
+            gradients = gradient_bounds(workload, fast_words, units=units)
+            return (compulsory(workload), *gradients, *growth_of_gradients(workload, fast_words))
+        case Direction.TRAINING:
+            # A step computes the output as well, so whatever holds for the forward pass holds for it.
+            return (
+                compulsory(workload),
+                *_forward_bounds(workload, fast_words, units),
+                *gradient_bounds(workload, fast_words, units=units),
+                *growth_of_gradients(workload, fast_words),
+            )
+        case _:
+            assert_never(workload.direction)
+
+
+def _forward_bounds(workload: Workload, fast_words: int, units: int) -> tuple[LowerBound, ...]:
+    """The absolute bounds of the forward pass besides compulsory traffic."""
     return (
-        compulsory(workload),
         score_epochs(workload, fast_words, units=units),
         output_epochs(workload, fast_words, units=units),
         fused_epochs(workload, fast_words, units=units),
         fast_products(workload, fast_words, units=units),
-        one_shot(workload, fast_words, units=units),
-        operator_by_operator(workload, fast_words, units=units),
-        saha_ye(workload, fast_words),
     )
 
 
@@ -67,13 +94,15 @@ def largest_absolute(bounds: Iterable[LowerBound]) -> LowerBound:
     return max(absolute, key=lambda bound: bound.words)
 
 
-def absolute_words(
+def absolute_words(  # noqa: PLR0913 - a point of a sweep has this many coordinates
     compulsory_words: Floats,
     scores: Floats,
     d: Floats,
     value_dim: Floats,
     fast_words: Floats,
     units: Floats = 1.0,
+    *,
+    direction: Direction = Direction.FORWARD,
 ) -> Floats:
     """The largest absolute bound at every point of a sweep: the same numbers as ``largest_absolute(bounds_for(...))``.
 
@@ -82,12 +111,15 @@ def absolute_words(
     >>> absolute_words(np.array([1e3, 1e9]), 1e8, 64.0, 64.0, 65536.0).tolist()
     [25000000.0, 1000000000.0]
     """
-    return np.maximum.reduce(
-        np.broadcast_arrays(
-            compulsory_words,
+    words = [compulsory_words]
+    if direction is not Direction.BACKWARD:
+        words += [
             score_epoch_words(scores, d, fast_words, units),
             output_epoch_words(scores, d, value_dim, fast_words, units),
             fused_epoch_words(scores, d, value_dim, fast_words, units),
             fast_product_words(scores, d, fast_words, units),
-        )
-    )
+        ]
+    if direction is not Direction.FORWARD:
+        step = direction is Direction.TRAINING
+        words.append(gradient_words(scores, d, value_dim, fast_words, units, step=step))
+    return np.maximum.reduce(np.broadcast_arrays(*words))

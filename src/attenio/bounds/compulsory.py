@@ -1,7 +1,7 @@
 """Compulsory traffic: what is needed is read once, what is asked for is written once."""
 
 from attenio.bounds.lower_bound import LowerBound, Strength
-from attenio.workload import Workload
+from attenio.workload import Direction, Workload
 
 __all__ = ["compulsory"]
 
@@ -9,26 +9,29 @@ __all__ = ["compulsory"]
 def compulsory(workload: Workload) -> LowerBound:
     """Every input that some score needs is loaded once and every output is stored once.
 
-    Theorem: at least ``workload.compulsory_words`` move, 4nd for one dense head. Keys of a shared KV head or prefix
-    count once.
+    Theorem: at least ``workload.compulsory_words`` move: for one dense head 4nd forward, 7nd backward, 8nd for a
+    training step. Keys of a shared KV head or prefix count once.
     Assumes: inputs start and outputs end in slow memory; every required score is computed from its entries, also where
     a row has a single key and softmax is 1 anyway.
     Regime: any fast memory; attained once everything fits.
-    Proof: docs/theory/compulsory.md
+    Proof: docs/theory/compulsory.md, docs/theory/backward_compulsory.md
 
     >>> compulsory(Workload(n=1024, d=64)).words
     262144
     """
+    forward = workload.direction is Direction.FORWARD
+    arrays = "Q, K and V" if forward else "Q, K, V and dO"
+    page = "docs/theory/compulsory.md" if forward else "docs/theory/backward_compulsory.md"
     return LowerBound(
         theorem="compulsory",
         words=workload.compulsory_words,
         strength=Strength.ABSOLUTE,
         regime="any fast memory; attained once all inputs and outputs fit",
-        citation="folklore; docs/theory/compulsory.md",
+        citation=f"folklore; {page}",
         assumptions=(
-            "inputs start and outputs end in slow memory, and Q, K and V are separate arrays",
+            f"inputs start and outputs end in slow memory, and {arrays} are separate arrays",
             "every required score is computed from its entries,"
             " also where a row has a single key and softmax is 1 anyway",
         ),
-        page="docs/theory/compulsory.md",
+        page=page,
     )

@@ -1,0 +1,36 @@
+"""Lower bounds of the gradient of attention and of a whole training step, one theorem a file."""
+
+import numpy as np
+
+from attenio.bounds.backward.gradient_epochs import gradient_epoch_words, gradient_epochs
+from attenio.bounds.backward.gradient_rows import gradient_row_words, gradient_rows
+from attenio.bounds.backward.li_liang import li_liang
+from attenio.bounds.backward.nonzeros import nonzeros
+from attenio.bounds.epochs import Floats
+from attenio.bounds.lower_bound import LowerBound
+from attenio.workload import Workload
+
+__all__ = ["gradient_bounds", "gradient_words", "growth_of_gradients"]
+
+
+def gradient_bounds(workload: Workload, fast_words: int, *, units: int = 1) -> tuple[LowerBound, ...]:
+    """The absolute bounds of a backward pass or a training step, besides compulsory traffic."""
+    return (
+        gradient_rows(workload, fast_words, units=units),
+        gradient_epochs(workload, fast_words, units=units),
+    )
+
+
+def growth_of_gradients(workload: Workload, fast_words: int) -> tuple[LowerBound, ...]:
+    """The published growth of a backward pass, for dense rows and for sparse inputs."""
+    return li_liang(workload, fast_words), nonzeros(workload, fast_words)
+
+
+def gradient_words(
+    scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0, *, step: bool = False
+) -> Floats:
+    """The larger of the two absolute bounds, for floats or arrays of floats; ``step`` asks about a training step."""
+    return np.maximum(
+        gradient_row_words(scores, d, value_dim, fast_words, units, step=step),
+        gradient_epoch_words(scores, d, value_dim, fast_words, units, step=step),
+    )
