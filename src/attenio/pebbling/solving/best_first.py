@@ -1,0 +1,187 @@
+"""The cheapest schedule of a small game, proven by best-first search over its positions.
+
+The search takes up positions in the order of what a game through them must cost at least, so the first end it meets is
+the cheapest there is, and at any moment the lowest total still waiting is a proven lower bound. Why nothing is lost by
+the positions it leaves out is argued where they are left out: ``search_one_shot``, ``search_standard``,
+``search_partial`` and ``search_evictions``.
+
+>>> from attenio.pebbling.graph import ComputationGraph
+>>> graph = ComputationGraph.from_edges([("a", "s"), ("b", "s"), ("s", "t"), ("c", "t"), ("a", "t")])
+>>> solution = best_first(Game(graph=graph, red=4))
+>>> solution.cost_words, solution.lower_bound_words, solution.ending.value
+(4, 4, 'proven')
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from attenio.errors import InvalidInput, MissingExtra
+from attenio.pebbling.game import Game
+from attenio.pebbling.graph import ComputationGraph
+from attenio.pebbling.schedule import Schedule
+from attenio.pebbling.solution import Ending, Solution
+from attenio.pebbling.solving.encoding import POSITION_WORDS, Encoded, encode
+from attenio.pebbling.solving.first_schedule import first_schedule
+
+__all__ = ["best_first"]
+
+Progress = Callable[[int, int], None]
+
+# Between two looks at the clock, in seconds.
+_PAUSE_S = 0.1
+_MOST_LEVELS = 2**26
+# Positions are numbered with 32 bits.
+_MOST_POSITIONS = 2**31 - 2
+
+
+def best_first(
+    game: Game,
+    *,
+    time_limit_s: float = 60.0,
+    memory_limit_bytes: int = 2 * 2**30,
+    progress: Progress | None = None,
+) -> Solution:
+    """The least cost of a game with a schedule of that cost; at a limit, the best known and a proven lower bound.
+
+    ``progress`` is called several times a second with the lower bound so far and the cost of the best schedule so far.
+    The first search on a computer compiles the code, half a minute or so, which the time limit does not count.
+    """
+    try:
+        from attenio.pebbling.solving import replaying, search_table
+    except ImportError as missing:
+        raise MissingExtra("best-first search", "pebble") from missing
+    encoded, originals = encode(game)
+    known = first_schedule(game)
+    known_cost = known.cost_words(game.graph)
+    if known_cost - encoded.compulsory > _MOST_LEVELS:
+        raise InvalidInput(
+            f"costs of {game.graph.name} range over {known_cost - encoded.compulsory:,} words; best-first search takes"
+            f" up to {_MOST_LEVELS:,}: use smaller weights"
+        )
+    if known_cost == encoded.compulsory:
+        return _solution(game, known, known_cost, Ending.PROVEN, _Outcome(seconds=0.0, explored=0))
+    _compile(search_table)
+    search = _Search(search_table, encoded, known_cost, memory_limit_bytes)
+    ending = search.run(time_limit_s, progress)
+    if search.best_position >= 0:
+        way = search.way()
+        known = replaying.replay(game, encoded, originals, way)
+    bound = known.cost_words(game.graph) if ending is Ending.PROVEN else search.lower_bound
+    return _solution(game, known, bound, ending, _Outcome(seconds=search.seconds, explored=search.explored))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Outcome:
+    seconds: float
+    explored: int
+
+
+def _solution(game: Game, schedule: Schedule, bound: int, ending: Ending, outcome: _Outcome) -> Solution:
+    cost = schedule.cost_words(game.graph)
+    return Solution(
+        game=game,
+        schedule=schedule,
+        cost_words=cost,
+        lower_bound_words=bound,
+        ending=Ending.PROVEN if bound == cost else ending,
+        engine="best-first search",
+        seconds=outcome.seconds,
+        explored=outcome.explored,
+    )
+
+
+def _compile(tables: Any) -> None:
+    """Search a game of three vertices, so that compiling, or reading what was compiled before, is not on the clock."""
+    graph = ComputationGraph.from_edges([("a", "sum"), ("b", "sum")])
+    encoded, _ = encode(Game(graph=graph, red=3))
+    search = _Search(tables, encoded, 10, 2**22)
+    search.run(60.0, None)
+
+
+class _Search:
+    """A search that can be paused: the compiled loop runs for a moment, then limits and interrupts are looked at."""
+
+    def __init__(self, tables: Any, encoded: Encoded, known_cost: int, memory_limit_bytes: int) -> None:
+        from attenio.pebbling.solving.search_evictions import scratch
+
+        began = perf_counter()
+        self.tables, self.encoded = tables, encoded
+        words = len(encoded.stored)
+        positions = min(_MOST_POSITIONS, max(1024, memory_limit_bytes // tables.Store.bytes_per_position(words)))
+        self.kept = tables.store(positions, encoded, known_cost)
+        self.room = scratch(1024, encoded.vertices, encoded.edges)
+        self.began, self.seconds = began, 0.0
+        start = np.zeros(POSITION_WORDS, dtype=np.uint64)
+        tables.begin(encoded.table, self.room, self.kept, start)
+
+    @property
+    def best_cost(self) -> int:
+        """The cost of the best schedule known."""
+        return int(self.kept.state[self.tables.BEST])
+
+    @property
+    def best_position(self) -> int:
+        """The number of its last position, -1 if the search has not met an end."""
+        return int(self.kept.state[self.tables.BEST_POSITION])
+
+    @property
+    def lower_bound(self) -> int:
+        """What every schedule costs at least."""
+        return min(self.best_cost, int(self.kept.state[self.tables.LEVEL]) + self.encoded.compulsory)
+
+    @property
+    def explored(self) -> int:
+        """Positions taken up."""
+        return int(self.kept.state[self.tables.EXPLORED])
+
+    def run(self, time_limit_s: float, progress: Progress | None) -> Ending:
+        """Search until the end, a limit, or Ctrl-C."""
+        try:
+            return self._run(time_limit_s, progress)
+        except KeyboardInterrupt:
+            return Ending.INTERRUPTED
+        finally:
+            self.seconds = perf_counter() - self.began
+
+    def _run(self, time_limit_s: float, progress: Progress | None) -> Ending:
+        tables, steps = self.tables, 64
+        while True:
+            before = perf_counter()
+            answer = tables.advance(self.encoded.table, self.room, self.kept, steps)
+            now = perf_counter()
+            if progress is not None:
+                progress(self.lower_bound, self.best_cost)
+            if answer == tables.EXHAUSTED:
+                return Ending.PROVEN
+            if answer == tables.MEMORY_FULL:
+                return Ending.MEMORY
+            if now - self.began > time_limit_s:
+                return Ending.TIME
+            if answer == tables.TABLE_FULL:
+                self.kept = tables.enlarge(self.encoded.table, self.kept)
+            elif answer == tables.ROOM_FULL:
+                self._grow_room()
+            elif now - before < _PAUSE_S / 2:
+                steps *= 2
+            elif now - before > _PAUSE_S:
+                steps = max(1, steps // 2)
+
+    def _grow_room(self) -> None:
+        from attenio.pebbling.solving.search_evictions import scratch
+
+        self.room = scratch(4 * len(self.room.successors), self.encoded.vertices, self.encoded.edges)
+
+    def way(self) -> list[Any]:
+        """The positions from the first to the end of the best schedule."""
+        way = []
+        number = self.best_position
+        while number >= 0:
+            position = np.zeros(POSITION_WORDS, dtype=np.uint64)
+            position[self.encoded.stored] = self.kept.keys[number]
+            way.append((position, int(self.kept.costs[number])))
+            number = int(self.kept.origins[number])
+        return way[::-1]

@@ -1,0 +1,114 @@
+"""A game as the integer program sees it: items to compute, and phases of loads, computations and stores.
+
+A schedule in which loads come as late and stores as early as they can falls into phases: loads, then a burst of
+computations in which values are stored as soon as they are computed and nothing is loaded. An item is what a burst is
+made of: a vertex with all its parents, or, in the partial game, one edge.
+
+>>> from attenio.pebbling.graph import ComputationGraph
+>>> graph = ComputationGraph.from_edges([("a", "sum"), ("b", "sum")])
+>>> Task.of(Game(graph=graph, red=3)).items
+(Item(vertex=2, reads=(0, 1)),)
+>>> Task.of(Game(graph=graph, red=2, variant=Variant.PARTIAL)).items
+(Item(vertex=2, reads=(0,)), Item(vertex=2, reads=(1,)))
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from attenio.pebbling.game import Game, Variant
+
+__all__ = ["Item", "Phase", "Task", "Tick", "unlimited"]
+
+# Called now and then during long work; raises when the time is up.
+Tick = Callable[[], object]
+
+
+def unlimited() -> None:
+    """The tick of work without a time limit."""
+
+
+class Item(NamedTuple):
+    """One computation: ``vertex`` takes in ``reads``, which are all its parents or, in the partial game, one."""
+
+    vertex: int
+    reads: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """Loads, a burst of computations, and what is red when it begins and ends; ``stores`` happen during the burst."""
+
+    loads: tuple[int, ...]
+    start: frozenset[int]
+    items: tuple[Item, ...]
+    end: frozenset[int]
+    stores: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What a game asks for. ``optional`` items may be left out; ``needed`` inputs and ``outputs`` must be moved."""
+
+    game: Game
+    weights: tuple[int, ...]
+    vertices: tuple[int, ...]
+    items: tuple[Item, ...]
+    optional: frozenset[Item]
+    needed: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    @classmethod
+    def of(cls, game: Game) -> "Task":
+        """The task of a game, without whatever can only be in the way.
+
+        Vertices that no output depends on are left out, except in the partial game when they have a useful computed
+        parent: there, taking that parent in is what makes it deletable without a store.
+        """
+        graph, parents = game.graph, game.graph.parents
+        useful: list[bool] = graph.useful.tolist()
+        computed = [v for v in range(len(graph)) if parents[v]]
+        wanted = [v for v in computed if useful[v]]
+        targets = wanted
+        if game.variant is Variant.PARTIAL:
+            binding = any(not useful[v] and any(useful[u] and parents[u] for u in parents[v]) for v in computed)
+            targets = computed if binding else wanted
+            items = tuple(Item(v, (u,)) for v in targets for u in parents[v])
+        else:
+            items = tuple(Item(v, parents[v]) for v in targets)
+        touched = {v for item in items for v in (item.vertex, *item.reads)}
+        return cls(
+            game=game,
+            weights=tuple(graph.weights.tolist()),
+            vertices=tuple(sorted(touched)),
+            items=items,
+            optional=frozenset(item for item in items if not useful[item.vertex]),
+            needed=tuple(sorted({u for v in wanted for u in parents[v] if not parents[u]})),
+            outputs=tuple(v for v in np.unique(graph.outputs).tolist() if parents[v]),
+        )
+
+    @property
+    def compulsory_words(self) -> int:
+        """Words that any schedule moves: needed inputs once in, computed outputs once out."""
+        return self.words((*self.needed, *self.outputs))
+
+    def words(self, vertices: Sequence[int]) -> int:
+        """What these vertices weigh together."""
+        return sum(self.weights[v] for v in vertices)
+
+    def most_phases(self, budget_words: int) -> int:
+        """No schedule with loads late and stores early that moves so many words has more phases.
+
+        Every phase begins with a load, the first one with all that its first computation reads. Moves that are not
+        the stores of outputs may all be loads; those beyond the compulsory ones weigh at least the lightest vertex. A
+        game in which every item is computed once has no more bursts than items.
+        """
+        lightest = min(self.weights[v] for v in self.vertices)
+        spare = budget_words - self.compulsory_words
+        loads = len(self.needed) + spare // lightest
+        inputs = {u for u in self.vertices if not self.game.graph.parents[u]}
+        first = min(len(item.reads) for item in self.items if inputs.issuperset(item.reads))
+        most = max(1, loads - first + 1)
+        return most if self.game.variant is Variant.STANDARD else min(most, len(self.items))

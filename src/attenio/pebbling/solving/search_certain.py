@@ -1,0 +1,67 @@
+"""What any continuation of the standard game does, from a position on."""
+
+from typing import Any
+
+import numpy as np
+
+from attenio.pebbling.solving.encoding import COUNT, HEADER
+from attenio.pebbling.solving.search_bits import NONE, ONE, compiled, fact, has, lowest, weigh, words_of
+
+__all__ = ["analyse", "certain_words"]
+
+
+@compiled
+def analyse(game: Any, s: Any) -> Any:
+    """The useful vertices, and those that must be red some time (or are unstored outputs), as four words."""
+    useful_low = must_low = game[HEADER, 2] & ~s[2]
+    useful_high = must_high = game[HEADER, 3] & ~s[3]
+    for vertex in range(fact(game, COUNT) - 1, -1, -1):
+        bit = ONE << np.uint64(vertex & 63)
+        if (useful_low if vertex < 64 else useful_high) & bit:
+            useful_low |= game[vertex, 0]
+            useful_high |= game[vertex, 1]
+            if (must_low if vertex < 64 else must_high) & bit and not has(s, 0, vertex) and not has(s, 2, vertex):
+                must_low |= game[vertex, 0]
+                must_high |= game[vertex, 1]
+    return useful_low, useful_high, must_low, must_high
+
+
+@compiled
+def certain_words(game: Any, s: Any) -> Any:
+    """Words that any continuation moves.
+
+    Outputs not yet stored are stored. What must be red and is neither red nor stored must be computed, so its parents
+    must be red; inputs among those that are not red must be loaded. A stored value p that must be red and is not is
+    loaded, or computed again, for which all inputs are loaded that it needs beyond what is red or stored; where these
+    are not counted yet, the cheaper of the two is certain, and for two such p both are if they share no such input.
+    """
+    _, _, low, high = analyse(game, s)
+    words = weigh(game, game[HEADER, 2] & ~s[2], game[HEADER, 3] & ~s[3])
+    counted_low = low & game[HEADER, 0] & ~s[0]
+    counted_high = high & game[HEADER, 1] & ~s[1]
+    words += weigh(game, counted_low, counted_high)
+    for half in range(2):
+        word = (low if half == 0 else high) & s[2 + half] & ~s[half]
+        while word:
+            vertex = 64 * half + lowest(word)
+            word &= word - ONE
+            again_low, again_high = _loads_to_compute(game, s, vertex)
+            again = weigh(game, again_low, again_high)
+            if again and (again_low & counted_low) | (again_high & counted_high) == NONE:
+                words += min(again, words_of(game, vertex))
+                counted_low |= again_low
+                counted_high |= again_high
+    return words
+
+
+@compiled
+def _loads_to_compute(game: Any, s: Any, vertex: Any) -> Any:
+    """Inputs that must be loaded before the vertex can be computed, if everything stored comes for free."""
+    low, high = game[vertex, 0], game[vertex, 1]
+    for above in range(vertex - 1, -1, -1):
+        held = has(s, 0, above) or has(s, 2, above)
+        word = low if above < 64 else high
+        if (word >> np.uint64(above & 63)) & ONE and not held:
+            low |= game[above, 0]
+            high |= game[above, 1]
+    return low & game[HEADER, 0] & ~s[0], high & game[HEADER, 1] & ~s[1]

@@ -1,0 +1,264 @@
+"""The search itself: positions met, kept once each, taken up in the order of what they must cost in all.
+
+Positions lie in one array in the order in which they were met, with the cost so far and the position they came from; an
+open-addressing table finds them. Those not yet taken up wait in one list per total cost (a bucket queue): the next one
+is the last of the lowest list, so that of equal totals the search goes deep first and meets an end early.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attenio.pebbling.solving.encoding import COMPULSORY, COUNT, HEADER, IN_EDGES, VARIANT, Encoded
+from attenio.pebbling.solving.search_bits import NONE, ONE, compiled, fact
+from attenio.pebbling.solving.search_certain import certain_words
+from attenio.pebbling.solving.search_evictions import COST, LIMIT, NEXT, limit
+from attenio.pebbling.solving.search_one_shot import expand_one_shot, settle_one_shot
+from attenio.pebbling.solving.search_partial import expand_partial, settle_partial
+from attenio.pebbling.solving.search_peers import enter_group, group_place, pointless
+from attenio.pebbling.solving.search_standard import expand_standard, settle_standard
+from attenio.pebbling.solving.search_symmetry import canonical
+
+__all__ = ["Store", "advance", "begin", "enlarge", "expand", "settle", "store"]
+
+# Places in Store.state
+POSITIONS, WAITING, FREED, LEVEL, BEST, BEST_POSITION, EXPLORED = range(7)
+# What advance() answers
+PAUSED, EXHAUSTED, TABLE_FULL, ROOM_FULL, MEMORY_FULL = range(5)
+
+_END = -1
+_FIRST_TABLE = 2**16
+
+
+class Store(NamedTuple):
+    """Every position met, and the queue of those not yet taken up."""
+
+    keys: Any
+    costs: Any
+    origins: Any
+    done: Any
+    peers: Any  # the next older position that has done the same
+    heads: Any  # of each total cost's list
+    following: Any
+    waiting: Any
+    state: Any
+    table: Any  # 1 + the number of a position, at the place of its hash
+    groups: Any  # 1 + the number of the newest position of a group
+    symmetries: Any
+    edge_symmetries: Any
+    stored: Any
+    base: int  # the lowest total cost
+
+    @staticmethod
+    def bytes_per_position(words: int) -> int:
+        """Memory of one position with its share of queue and table, while the table is being enlarged."""
+        return 8 * words + 4 + 4 + 1 + 4 + 8 + 36
+
+
+def store(positions: int, encoded: Encoded, best: int) -> Store:
+    """Room for this many positions and totals from the compulsory words to below ``best``; taken as it is written."""
+    state = np.zeros(7, dtype=np.int64)
+    state[FREED], state[BEST], state[BEST_POSITION] = _END, best, _END
+    return Store(
+        keys=np.empty((positions, len(encoded.stored)), dtype=np.uint64),
+        costs=np.empty(positions, dtype=np.int32),
+        origins=np.empty(positions, dtype=np.int32),
+        done=np.zeros(positions, dtype=np.uint8),
+        peers=np.empty(positions, dtype=np.int32),
+        heads=np.full(max(1, best - encoded.compulsory), _END, dtype=np.int32),
+        following=np.empty(positions, dtype=np.int32),
+        waiting=np.empty(positions, dtype=np.int32),
+        state=state,
+        table=np.zeros(_FIRST_TABLE, dtype=np.int32),
+        groups=np.zeros(_FIRST_TABLE, dtype=np.int32),
+        symmetries=encoded.symmetries,
+        edge_symmetries=encoded.edge_symmetries,
+        stored=encoded.stored,
+        base=encoded.compulsory,
+    )
+
+
+@compiled
+def settle(game: Any, s: Any, log: Any) -> Any:
+    """Bring a position into its normal form; how many forced steps that took and what they cost."""
+    if fact(game, VARIANT) == 0:
+        return settle_standard(game, s, log)
+    if fact(game, VARIANT) == 1:
+        return settle_one_shot(game, s, log), 0
+    return settle_partial(game, s, log), 0
+
+
+@compiled
+def expand(game: Any, room: Any, s: Any) -> Any:
+    """List what can follow a position at the prices asked for; how many, or -1 for lack of room."""
+    if fact(game, VARIANT) == 0:
+        return expand_standard(game, room, s)
+    if fact(game, VARIANT) == 1:
+        return expand_one_shot(game, room, s)
+    return expand_partial(game, room, s)
+
+
+@compiled
+def _finished(game: Any, s: Any) -> Any:
+    if fact(game, VARIANT) == 0:
+        return (game[HEADER, 2] & ~s[2]) | (game[HEADER, 3] & ~s[3]) == NONE
+    if fact(game, VARIANT) == 1:
+        return (game[HEADER, 2] & ~s[4]) | (game[HEADER, 3] & ~s[5]) == NONE
+    for vertex in range(fact(game, COUNT)):
+        for word in range(4):
+            if game[vertex, IN_EDGES + word] & ~s[4 + word] != NONE:
+                return False
+    return True
+
+
+@compiled
+def _hash(stored: Any, s: Any) -> Any:
+    mixed = np.uint64(0x9E3779B97F4A7C15)
+    for word in stored:
+        mixed = (mixed ^ s[word]) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(32))
+
+
+@compiled
+def _find(kept: Any, s: Any) -> Any:
+    """The table's place for a position: its own, or the empty one where it belongs."""
+    mask = np.uint64(len(kept.table) - 1)
+    place = _hash(kept.stored, s) & mask
+    while kept.table[place]:
+        number = kept.table[place] - 1
+        same = True
+        for column in range(len(kept.stored)):
+            if kept.keys[number, column] != s[kept.stored[column]]:
+                same = False
+                break
+        if same:
+            break
+        place = (place + ONE) & mask
+    return place
+
+
+@compiled
+def _push(kept: Any, number: Any, total: Any) -> Any:
+    entry = kept.state[FREED]
+    if entry != _END:
+        kept.state[FREED] = kept.following[entry]
+    else:
+        entry = kept.state[WAITING]
+        if entry == len(kept.waiting):
+            return False
+        kept.state[WAITING] += 1
+    kept.waiting[entry] = number
+    kept.following[entry] = kept.heads[total - kept.base]
+    kept.heads[total - kept.base] = entry
+    kept.state[LEVEL] = min(kept.state[LEVEL], total - kept.base)
+    return True
+
+
+@compiled
+def offer(game: Any, kept: Any, s: Any, cost: Any, origin: Any, least: Any) -> Any:
+    """Keep a position that is new or cheaper than before and could lead to a better end; False when memory is full."""
+    ahead = certain_words(game, s) if fact(game, VARIANT) == 0 else 0
+    total = max(cost + ahead, least)
+    if total >= kept.state[BEST]:
+        return True
+    place = _find(kept, s)
+    number = kept.table[place] - 1
+    if number >= 0:
+        if kept.costs[number] <= cost:
+            return True
+    else:
+        if pointless(game, kept, s, cost):
+            return True
+        number = kept.state[POSITIONS]
+        if number == len(kept.costs):
+            return False
+        kept.state[POSITIONS] += 1
+        kept.table[place] = number + 1
+        for column in range(len(kept.stored)):
+            kept.keys[number, column] = s[kept.stored[column]]
+        enter_group(kept, group_place(game, kept, s), number)
+    kept.costs[number] = cost
+    kept.origins[number] = origin
+    kept.done[number] = 0
+    if _finished(game, s):
+        kept.state[BEST], kept.state[BEST_POSITION] = cost, number
+        return True
+    return _push(kept, number, total)
+
+
+@compiled
+def begin(game: Any, room: Any, kept: Any, s: Any) -> Any:
+    """Keep the first position."""
+    _, cost = settle(game, s, room.log)
+    best, trial = np.zeros(8, dtype=np.uint64), np.zeros(8, dtype=np.uint64)
+    canonical(kept, s, best, trial)
+    if fact(game, VARIANT):
+        cost = fact(game, COMPULSORY)
+    offer(game, kept, best, cost, _END, kept.base)
+
+
+def enlarge(game: Any, kept: Store) -> Store:
+    """The same positions with tables of twice the size."""
+    larger = kept._replace(table=np.zeros(2 * len(kept.table), dtype=np.int32))
+    larger = larger._replace(groups=np.zeros(2 * len(kept.groups), dtype=np.int32))
+    _enter_all(game, larger)
+    return larger
+
+
+@compiled
+def _enter_all(game: Any, kept: Any) -> Any:
+    s = np.zeros(8, dtype=np.uint64)
+    for number in range(kept.state[POSITIONS]):
+        for column in range(len(kept.stored)):
+            s[kept.stored[column]] = kept.keys[number, column]
+        kept.table[_find(kept, s)] = number + 1
+        enter_group(kept, group_place(game, kept, s), number)
+
+
+@compiled
+def advance(game: Any, room: Any, kept: Any, steps: Any) -> Any:
+    """Take up this many positions, cheapest first, or stop for one of the reasons above."""
+    s, best, trial = np.zeros(8, dtype=np.uint64), np.zeros(8, dtype=np.uint64), np.zeros(8, dtype=np.uint64)
+    state = kept.state
+    standard = fact(game, VARIANT) == 0
+    for _ in range(steps):
+        while state[LEVEL] + kept.base < state[BEST] and kept.heads[state[LEVEL]] == _END:
+            state[LEVEL] += 1
+        if state[LEVEL] + kept.base >= state[BEST]:
+            return EXHAUSTED
+        if 3 * (state[POSITIONS] + len(room.successors)) > 2 * len(kept.table):
+            return TABLE_FULL
+        level = state[LEVEL]
+        entry = kept.heads[level]
+        number = kept.waiting[entry]
+        if not kept.done[number]:
+            for column in range(len(kept.stored)):
+                s[kept.stored[column]] = kept.keys[number, column]
+            total = level + kept.base
+            cost = kept.costs[number]
+            if standard:
+                limit(room, 0, state[BEST] - 1 - cost)
+            else:
+                limit(room, total - cost, total - cost)
+            count = expand(game, room, s)
+            if count < 0:
+                return ROOM_FULL
+            state[EXPLORED] += 1
+            kept.done[number] = standard
+            kept.heads[level] = kept.following[entry]
+            kept.following[entry] = state[FREED]
+            state[FREED] = entry
+            again = cost + room.numbers[LIMIT, NEXT]
+            if not standard and again < state[BEST]:
+                _push(kept, number, again)
+            for row in range(count):
+                canonical(kept, room.successors[row], best, trial)
+                if not offer(game, kept, best, cost + np.int64(room.successors[row, COST]), number, total):
+                    return MEMORY_FULL
+        else:
+            kept.heads[level] = kept.following[entry]
+            kept.following[entry] = state[FREED]
+            state[FREED] = entry
+    return PAUSED
