@@ -34,9 +34,15 @@ SAME = [
     (("product", {"n": 2, "depth": "3", "accumulation": "tree"}), product(2, 2, 3, Accumulation.TREE)),
     (("product", {"rows": 1, "columns": 2, "depth": 3}), product(1, 2, 3)),
     (("tall-skinny", {"n": 3, "d": 1, "accumulation": Accumulation.WIDE}), tall_skinny(3, 1, Accumulation.WIDE)),
-    (("attention", {"n": 3, "d": 1, "mask": "causal"}), attention(Head(rows=3, keys=3, d=1, required=LOWER))),
-    (("attention", {"rows": 1, "keys": 4, "d": 2, "value_dim": 1}), attention(Head(rows=1, keys=4, d=2, value_dim=1))),
-    (("attention", {"d": 1, "softmax": "plain"}), attention(Head(rows=2, keys=2, d=1), softmax=Softmax.PLAIN)),
+    (
+        ("attention", {"n": 3, "d": 1, "mask": "causal"}),
+        attention(Head(rows=3, keys=3, d=1, required=LOWER), softmax=Softmax.PLAIN),
+    ),
+    (
+        ("attention", {"rows": 1, "keys": 4, "d": 2, "value_dim": 1}),
+        attention(Head(rows=1, keys=4, d=2, value_dim=1), softmax=Softmax.PLAIN),
+    ),
+    (("attention", {"d": 1, "softmax": "online"}), attention(Head(rows=2, keys=2, d=1), softmax=Softmax.ONLINE)),
     (
         ("attention-backward", {"n": 3, "d": 1, "mask": "window:2"}),
         attention_backward(Head(rows=3, keys=3, d=1, required=LOWER & ~np.tril(LOWER, -2))),

@@ -132,7 +132,7 @@ GRAPHS: dict[str, NamedGraph] = {
             *_HEAD,
             Parameter(
                 name="softmax",
-                default=Softmax.ONLINE.value,
+                default=Softmax.PLAIN.value,
                 meaning=f"what a probability waits for: {', '.join(form.value for form in Softmax)}",
             ),
             _ACCUMULATION,
