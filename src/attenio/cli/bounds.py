@@ -15,19 +15,14 @@ def bounds(question: Question, as_json: AsJson = False) -> None:
       attenio bounds --n 128K --d 64
       attenio bounds --n 8K --mask causal --fast-bytes 64KB
       attenio bounds --model llama-3-70b --decode --machine h100 --json
+      attenio bounds --n 8K --direction training
     """
-    from attenio.report import answer
+    from attenio.report import floor
 
     workload = question.workload(DEFAULT_N)
-    found, notes = answer(workload, question.chosen_machine()), question.notes(workload)
+    found, notes = floor(workload, question.chosen_machine()), question.notes(workload)
     if as_json:
-        everything = found.to_json()
-        boundaries = [
-            {key: part[key] for key in ("boundary", "fast_words", "bound_words", "bound_theorem")}
-            for part in everything["boundaries"]
-        ]
-        kept = {key: everything[key] for key in ("workload", "machine", "fast_words", "lower_bounds")}
-        print_json({**kept, "boundaries": boundaries, "notes": list(notes)})
+        print_json({**found.to_json(), "notes": list(notes)})
         return
     from attenio.report.tables import bounds_table
 

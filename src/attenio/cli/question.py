@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from attenio.machine import Machine
     from attenio.masks import Mask
     from attenio.planning import Dataflow
-    from attenio.workload import Workload
+    from attenio.workload import Direction, Workload
 
 __all__ = [
     "DEFAULT_D",
@@ -25,6 +25,7 @@ __all__ = [
     "Question",
     "asking",
     "dataflow_named",
+    "direction_named",
     "mask_named",
 ]
 
@@ -94,6 +95,9 @@ class Question:
     scale: Annotated[str | None, option("Factor on the scores (default 1/sqrt(d)).", "NUMBER")] = None
     model: Annotated[
         str | None, option("Shapes of a model by name, or of a config.json; other options override it.", "NAME|PATH")
+    ] = None
+    direction: Annotated[
+        str | None, option("forward (default), backward (the gradient) or training (both).", "WAY")
     ] = None
     decode: Annotated[bool, typer.Option("--decode", help="One query per sequence.", rich_help_panel="Workload")] = (
         False
@@ -175,6 +179,7 @@ class Question:
             dtype="fp16" if self.dtype is None else self.dtype,
             accumulator=self.accumulator,
             scale=self._scale(),
+            direction=direction_named(self.direction),
             **known,
         )
 
@@ -187,6 +192,7 @@ class Question:
             given["kv_heads"] = given["heads"]
         given["mask"] = None if self.mask is None else mask_named(self.mask)
         given |= {"dtype": self.dtype, "accumulator": self.accumulator, "scale": self._scale()}
+        given["direction"] = direction_named(self.direction)
         return {name: value for name, value in given.items() if value is not None}
 
     def _queries(self) -> int | None:
@@ -226,6 +232,17 @@ def mask_named(text: str) -> "Mask":
             raise
         rest = str(problem).removeprefix(refusal)
         raise InvalidInput(f"{refusal}did you mean {_MASKS[near]}? {rest}") from None
+
+
+def direction_named(name: str | None) -> "Direction":
+    """The direction with this name, forward if none is given; one that is nearly known is suggested."""
+    from attenio.catalogue.suggestions import did_you_mean
+    from attenio.workload import Direction
+
+    known = [direction.value for direction in Direction]
+    if name is None or name.strip().lower() in known:
+        return Direction.FORWARD if name is None else Direction(name.strip().lower())
+    raise InvalidInput(f"unknown direction {name!r}; {did_you_mean(name, known)}choose one of {', '.join(known)}")
 
 
 def dataflow_named(name: str | None) -> "Dataflow | None":

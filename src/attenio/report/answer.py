@@ -9,9 +9,9 @@ from attenio.machine import Boundary, Machine
 from attenio.planning import Candidate, NestedPlan, best_plan, best_plan_for, candidates, nested_plan
 from attenio.planning.plan import Dataflow, Plan
 from attenio.quantities import bytes_of
-from attenio.workload import Workload
+from attenio.workload import Direction, Workload
 
-__all__ = ["Answer", "BoundaryAnswer", "TimeFloor", "answer"]
+__all__ = ["Answer", "BoundaryAnswer", "BoundaryFloor", "Floor", "TimeFloor", "answer", "floor"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +34,55 @@ class BoundaryAnswer:
         if self.nested_words is not None:
             return self.nested_words
         return None if self.plan is None else self.plan.moved_words
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundaryFloor:
+    """What must cross one boundary, given the words of fast memory on its near side."""
+
+    boundary: Boundary
+    fast_words: int
+    bound: LowerBound
+
+
+@dataclass(frozen=True, kw_only=True)
+class Floor:
+    """What any algorithm must move, whether or not a plan for it is known."""
+
+    workload: Workload
+    machine: Machine
+    fast_words: int
+    lower_bounds: tuple[LowerBound, ...]
+    boundaries: tuple[BoundaryFloor, ...]
+
+    @property
+    def bound(self) -> LowerBound:
+        """The largest absolute bound."""
+        return largest_absolute(self.lower_bounds)
+
+    def to_json(self) -> dict[str, Any]:
+        """The floor as plain values."""
+        from attenio.report.to_json import floor_to_json
+
+        return floor_to_json(self)
+
+
+def floor(workload: Workload, machine: Machine) -> Floor:
+    """Every bound for the machine's slowest boundary, and the largest absolute one for each of its boundaries."""
+    return Floor(
+        workload=workload,
+        machine=machine,
+        fast_words=machine.slowest_boundary.fast_words(workload.dtype),
+        lower_bounds=lower_bounds(workload, machine),
+        boundaries=tuple(
+            BoundaryFloor(
+                boundary=boundary,
+                fast_words=boundary.fast_words(workload.dtype),
+                bound=largest_absolute(lower_bounds(workload, machine, boundary=boundary)),
+            )
+            for boundary in machine.boundaries
+        ),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +178,8 @@ def answer(workload: Workload, machine: Machine, *, dataflow: Dataflow | str | N
 def _nested(workload: Workload, machine: Machine) -> tuple[NestedPlan | None, str]:
     if len(machine.boundaries) < 2:
         return None, ""
+    if workload.direction is not Direction.FORWARD:
+        return None, "plans over all levels at once are of the forward pass"
     try:
         return nested_plan(workload, machine), ""
     except DoesNotFit as error:

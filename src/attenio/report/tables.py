@@ -11,7 +11,7 @@ from rich.text import Text
 
 from attenio.dataflows.run import Run
 from attenio.quantities import bytes_of, show_bytes, show_seconds
-from attenio.report.answer import Answer, TimeFloor
+from attenio.report.answer import Answer, Floor, TimeFloor
 from attenio.report.notation import (
     alone_title,
     candidate_rows,
@@ -30,7 +30,7 @@ NUMBER, NAME, TEXT = "number", "name", "text"
 _NOTHING = "–"
 
 
-def bounds_table(answer: Answer) -> RenderableType:
+def bounds_table(answer: Answer | Floor) -> RenderableType:
     """What must move: every bound, how literally it may be taken, and what it assumes."""
     table = plain_table(("theorem", NAME), ("at least (words)", NUMBER), ("strength", NAME), ("regime", TEXT))
     notes = Table.grid(padding=(0, 2, 0, 0))
@@ -117,7 +117,7 @@ def plain_table(*columns: tuple[str, str]) -> Table:
     return table
 
 
-def _question(answer: Answer) -> Text:
+def _question(answer: Answer | Floor) -> Text:
     size = _size(answer, answer.fast_words)
     name = f"{answer.machine.name}, {answer.fast_words:,} words ({size}) of fast memory"
     return Text.assemble((str(answer.workload), "bold"), f" on {name}")
@@ -262,5 +262,5 @@ def _ratio(words: int, answer: Answer) -> str:
     return show_ratio(words / answer.bound.words)
 
 
-def _size(answer: Answer, words: int) -> str:
+def _size(answer: Answer | Floor, words: int) -> str:
     return show_bytes(bytes_of(words, element_bytes=answer.workload.dtype.bytes))

@@ -6,10 +6,10 @@ from attenio.bounds import LowerBound
 from attenio.machine import Machine
 from attenio.planning import Candidate
 from attenio.planning.plan import Plan
-from attenio.report.answer import Answer, BoundaryAnswer, TimeFloor
+from attenio.report.answer import Answer, BoundaryAnswer, Floor, TimeFloor
 from attenio.workload import Workload
 
-__all__ = ["answer_to_json"]
+__all__ = ["answer_to_json", "floor_to_json"]
 
 
 def answer_to_json(answer: Answer) -> dict[str, Any]:
@@ -27,6 +27,25 @@ def answer_to_json(answer: Answer) -> dict[str, Any]:
     }
 
 
+def floor_to_json(found: Floor) -> dict[str, Any]:
+    """What must move, without a plan."""
+    return {
+        "workload": _workload(found.workload),
+        "machine": _machine(found.machine),
+        "fast_words": found.fast_words,
+        "lower_bounds": [_bound(bound) for bound in found.lower_bounds],
+        "boundaries": [
+            {
+                "boundary": part.boundary.name,
+                "fast_words": part.fast_words,
+                "bound_words": part.bound.words,
+                "bound_theorem": part.bound.theorem,
+            }
+            for part in found.boundaries
+        ],
+    }
+
+
 def _workload(workload: Workload) -> dict[str, Any]:
     return {
         "queries": workload.queries,
@@ -41,6 +60,7 @@ def _workload(workload: Workload) -> dict[str, Any]:
         "accumulator": None if workload.accumulator is None else workload.accumulator.value,
         "scale": workload.softmax_scale,
         "scores": workload.scores,
+        "direction": workload.direction.value,
     }
 
 

@@ -44,7 +44,9 @@ class GraphChoice:
     d: Annotated[str | None, option("Width of a head.", "COUNT", "--d", panel=_GRAPH)] = None
     value_dim: Annotated[str | None, option("Width of values, where it differs from d.", "COUNT", panel=_GRAPH)] = None
     mask: Annotated[str | None, option("dense, causal, window:2, ...", "MASK", panel=_GRAPH)] = None
-    softmax: Annotated[str | None, option("plain (default), online, normalised or unshifted.", "FORM", panel=_GRAPH)] = None
+    softmax: Annotated[
+        str | None, option("plain (default), online, normalised or unshifted.", "FORM", panel=_GRAPH)
+    ] = None
     accumulation: Annotated[
         str | None, option("How sums are made: chain (default), tree or wide.", "FORM", panel=_GRAPH)
     ] = None
