@@ -10,17 +10,28 @@ Importing this needs NumPy only.
 """
 
 from attenio.bounds import LowerBound, Strength, lower_bounds
-from attenio.dataflows import Run, execute
+from attenio.dataflows import Run, TrainingRun, execute
 from attenio.errors import AttenioError
 from attenio.machine import Machine, MemoryLevel
-from attenio.planning import Dataflow, Plan, SweepGrid, best_plan, candidates, nested_plan, sweep
-from attenio.workload import Workload
+from attenio.planning import (
+    Dataflow,
+    Plan,
+    SweepGrid,
+    TrainingPlan,
+    best_plan,
+    candidates,
+    nested_plan,
+    sweep,
+    training_plan,
+)
+from attenio.workload import Direction, Workload
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AttenioError",
     "Dataflow",
+    "Direction",
     "LowerBound",
     "Machine",
     "MemoryLevel",
@@ -28,6 +39,8 @@ __all__ = [
     "Run",
     "Strength",
     "SweepGrid",
+    "TrainingPlan",
+    "TrainingRun",
     "Workload",
     "best_plan",
     "candidates",
@@ -35,4 +48,5 @@ __all__ = [
     "lower_bounds",
     "nested_plan",
     "sweep",
+    "training_plan",
 ]

@@ -186,7 +186,7 @@ class Workload:
 
     def towards(self, direction: Direction | str) -> "Workload":
         """The same workload in another direction."""
-        return replace(self, direction=direction)
+        return replace(self, direction=Direction.named(direction))
 
     @property
     def flops(self) -> int:

@@ -44,7 +44,9 @@ def test_no_candidate_beats_the_plan_and_nothing_beats_the_bound(attenio: Any, m
 
 def test_every_dataflow_is_a_candidate(attenio: Any) -> None:
     found = attenio("plan", *SMALL, "--heads", "4", "--kv-heads", "2", "--json").json
-    assert {candidate["dataflow"] for candidate in found["candidates"]} == {dataflow.value for dataflow in Dataflow}
+    assert {candidate["dataflow"] for candidate in found["candidates"]} == {
+        dataflow.value for dataflow in Dataflow.towards("forward")
+    }
     for candidate in found["candidates"]:
         assert candidate["fits"] or candidate["reason"]
 
@@ -109,7 +111,7 @@ BAD_QUESTIONS = [
     (["--fast-bytes", "0"], "fast-bytes is 0"),
     (["--fast-bytes", "-512KB"], "fast-bytes is -524,288"),
     (["--fast-bytes", "NaN"], "fast-bytes is 'NaN'"),
-    (["--fast-bytes", "1"], "needs at least"),
+    (["--fast-bytes", "1"], "at least"),
     (["--fast-bytes", "64KB", "--machine", "h100"], "choose one"),
     (["--model", "gpt-5"], "unknown model 'gpt-5'"),
     (["--model", "gone/config.json"], "does not exist"),

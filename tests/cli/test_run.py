@@ -15,7 +15,7 @@ from attenio.planning import Dataflow
 SMALL = ("--n", "40", "--d", "6", "--heads", "2", "--kv-heads", "1", "--fast-bytes", "600")
 
 
-@pytest.mark.parametrize("dataflow", [dataflow.value for dataflow in Dataflow])
+@pytest.mark.parametrize("dataflow", [dataflow.value for dataflow in Dataflow.towards("forward")])
 @pytest.mark.parametrize("mask", ["dense", "causal"])
 def test_a_run_counts_exactly_what_its_plan_says(attenio: Any, dataflow: str, mask: str) -> None:
     found = attenio("run", *SMALL, "--mask", mask, "--dataflow", dataflow, "--json").json

@@ -13,13 +13,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from attenio.dataflows import execute, random_inputs
+from attenio.dataflows import execute, random_gradient, random_inputs
+from attenio.dataflows.arithmetic import Arithmetic
+from attenio.dataflows.backward.problem import saved_by_forward
 from attenio.dataflows.inputs import Inputs
 from attenio.elements import ElementType
 from attenio.errors import MemoryOverflow
 from attenio.masks import BlockSparse, Causal, Dense, Documents, SharedPrefix, SlidingWindow
 from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
-from attenio.reference import attention, parts
+from attenio.reference import Gradients, attention, attention_gradients, parts
 from attenio.workload import Workload
 
 QUICK = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -177,8 +179,19 @@ def some_tiles(draw, workload, dataflow: Dataflow) -> Tiles:
         "depth_tile": 3,
         "head_tile": workload.group,
         "keys_per_split": keys,
+        "stationary_keys": keys,
+        "passing_queries": rows,
+        "gradient_rows": rows,
+        "gradient_keys": keys,
+        "value_keys": keys,
+        "value_columns": width,
+        "key_keys": keys,
+        "key_columns": workload.d,
+        "query_rows": rows,
+        "query_columns": workload.d,
     }
-    return sizes(draw, **{name: limits[name] for name in SMALL_TILES[dataflow]})
+    names = SMALL_TILES[dataflow] if dataflow in SMALL_TILES else GRADIENT_TILES[dataflow]
+    return sizes(draw, **{name: limits[name] for name in names})
 
 
 SMALL_TILES = {
@@ -194,6 +207,20 @@ SMALL_TILES = {
     Dataflow.STACKED_GROUPS: Tiles.of(query_tile=2, head_tile=2, key_tile=2),
 }
 
+_PRODUCTS = {"value_keys": 3, "value_columns": 2, "key_keys": 2, "key_columns": 3, "query_rows": 3, "query_columns": 2}
+GRADIENT_TILES = {
+    Dataflow.KEY_STATIONARY: Tiles.of(query_tile=2, key_tile=3),
+    Dataflow.QUERY_STATIONARY: Tiles.of(query_tile=3, key_tile=2),
+    Dataflow.TWO_PASS: Tiles.of(query_tile=2, head_tile=2, key_tile=2, stationary_keys=3, passing_queries=2),
+    Dataflow.TILED_PRODUCTS: Tiles.of(score_rows=3, score_keys=2, **_PRODUCTS),
+    Dataflow.FUSED_VALUES: Tiles.of(
+        score_rows=3, score_keys=2, **{name: size for name, size in _PRODUCTS.items() if "value" not in name}
+    ),
+    Dataflow.SPILLED_GRADIENTS: Tiles.of(query_tile=2, key_tile=3, query_rows=3, query_columns=2),
+}
+LEAN_TILES = Tiles.of(query_tile=2, key_tile=3, key_keys=2, key_columns=3, query_rows=3, query_columns=2)
+READING_TILES = Tiles.of(gradient_rows=3, gradient_keys=2, **_PRODUCTS)
+
 
 def planned(workload, dataflow: Dataflow, tiles: Tiles, fast_words: int) -> Plan:
     return Plan(
@@ -208,14 +235,29 @@ def planned(workload, dataflow: Dataflow, tiles: Tiles, fast_words: int) -> Plan
 
 
 def obeys_its_closed_form(workload, dataflow, tiles, problems, closed_form: Callable) -> None:
-    """Words and peak are exact; a memory of just the peak is enough, and one word less is not; the output is right."""
+    """Words and peak are exact; a memory of just the peak is enough, and one word less is not; the result is right."""
     moved, peak = total(problems, closed_form, tiles)
     run = execute(planned(workload, dataflow, tiles, peak))
     assert (run.moved_words, run.peak_words) == (moved, peak)
-    assert run.max_abs_error <= tolerance(workload, random_inputs(workload))
+    is_right(run)
     if peak > 1:
         with pytest.raises(MemoryOverflow):
             execute(planned(workload, dataflow, tiles, peak - 1))
+
+
+def is_right(run) -> None:
+    """The output, or each gradient, is as near to the definition as its precision allows; seed 0."""
+    workload = run.plan.workload
+    inputs = random_inputs(workload)
+    if run.gradients is None:
+        assert run.max_abs_error <= tolerance(workload, inputs)
+        return
+    do = random_gradient(workload)
+    exact = attention_gradients(*inputs, do, workload)
+    distances = [np.abs(found - right).max() for found, right in zip(run.gradients, exact, strict=True)]
+    assert run.max_abs_error == max(distances)
+    for distance, allowed in zip(distances, gradient_tolerances(workload, inputs, do), strict=True):
+        assert distance <= allowed
 
 
 def tolerance(workload, inputs: Inputs) -> float:
@@ -245,6 +287,50 @@ def _untiled(workload, inputs: Inputs) -> tuple[np.ndarray, float]:
     outputs = accumulator.rounded(weights @ repeat[1]) / np.where(sums == 0, 1, sums)
     finite = np.abs(scores[np.isfinite(scores)])
     return workload.dtype.rounded(outputs), float(finite.max(initial=0))
+
+
+def gradient_tolerances(workload, inputs: Inputs, do) -> list[float]:
+    """The same for each gradient: what it adds up, without signs, says how much a rounding of every term may change.
+
+    Scores are exponents of probabilities, so that the largest one multiplies their roundings.
+    """
+    exact = attention_gradients(*inputs, do, workload)
+    untiled, terms, largest_score = _untiled_gradients(workload, inputs, do)
+    accumulator = workload.accumulator or ElementType.FP32
+    relative = EPSILON[accumulator] * (1 + largest_score)
+    return [
+        2 * np.abs(found - right).max() + 2 * EPSILON[workload.dtype] * np.abs(right).max() + 2 * relative * size.max()
+        for found, right, size in zip(untiled, exact, terms, strict=True)
+    ]
+
+
+def _untiled_gradients(workload, inputs: Inputs, do) -> tuple[Gradients, Gradients, float]:
+    """The gradient by its definition with whole matrices, in the precision of a run; and its terms without signs."""
+    accumulator, scale = workload.accumulator or ElementType.FP32, np.float32(workload.softmax_scale)
+    saved = saved_by_forward(workload, inputs, Arithmetic.of(workload, *inputs, do))
+    q, (k, v) = inputs.q, (np.repeat(x, workload.group, axis=1) for x in (inputs.k, inputs.v))
+    required = required_matrix(workload)
+    scores = accumulator.rounded(q @ _turned(k) * scale)
+    L = np.where(np.isneginf(saved.log_sum_exp), np.float32(0), saved.log_sum_exp)
+    P = accumulator.rounded(np.where(required, np.exp(np.where(required, scores - L, -np.inf)), 0).astype(np.float32))
+    dP, D = do @ _turned(v), (do * saved.output).sum(axis=-1, keepdims=True)
+    dS = accumulator.rounded(P * (accumulator.rounded(dP) - accumulator.rounded(D)))
+    sizes = P * (np.abs(do) @ np.abs(_turned(v)) + np.abs(do * saved.output).sum(axis=-1, keepdims=True))
+    found = (dS @ k * scale, _turned(dS) @ q * scale, _turned(P) @ do)
+    terms = (sizes @ np.abs(k) * abs(scale), _turned(sizes) @ np.abs(q) * abs(scale), _turned(P) @ np.abs(do))
+    largest = np.abs(np.where(required, scores, 0)).max(initial=0)
+    rounded = [workload.dtype.rounded(accumulator.rounded(x)) for x in (found[0], *_by_kv_head(workload, found[1:]))]
+    return Gradients(*rounded), Gradients(terms[0], *_by_kv_head(workload, terms[1:])), float(largest)
+
+
+def _turned(x):
+    return np.swapaxes(x, -1, -2)
+
+
+def _by_kv_head(workload, arrays):
+    """Gradients of keys or values of every query head, added up over those that share a KV head."""
+    shape = (workload.batch, workload.kv_heads, workload.group, workload.keys, -1)
+    return [x.reshape(shape).sum(axis=2) for x in arrays]
 
 
 def required_matrix(workload) -> np.ndarray:

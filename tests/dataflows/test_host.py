@@ -7,21 +7,25 @@ from attenio.dataflows.host import HOST_LIMIT_BYTES, check_host_memory
 from attenio.errors import DoesNotFit
 from attenio.planning.nested_plan import LevelTiles, NestedPlan
 from attenio.planning.plan import Dataflow
+from attenio.planning.training import training_plan_for
 from attenio.workload import Workload
 
-from .laws import SMALL_TILES, planned
+from .laws import GRADIENT_TILES, READING_TILES, SMALL_TILES, planned
 
 SPILLING = {
     Dataflow.STANDARD: 2,
     Dataflow.SQUARE_TILING: 1,
     Dataflow.RANK_ONE_TILING: 1,
+    Dataflow.TILED_PRODUCTS: 2,
+    Dataflow.FUSED_VALUES: 1,
 }
 
 
 @pytest.mark.parametrize("dataflow", list(Dataflow))
 def test_only_dataflows_that_spill_scores_are_refused_at_a_length_of_64k(dataflow):
-    plan = planned(Workload(n=2**16, d=8), dataflow, SMALL_TILES[dataflow], 1000)
-    if dataflow in SPILLING or dataflow is Dataflow.SPLIT_KEYS:
+    workload = Workload(n=2**16, d=8, direction=dataflow.direction)
+    plan = planned(workload, dataflow, (SMALL_TILES | GRADIENT_TILES)[dataflow], 1000)
+    if dataflow in SPILLING or dataflow in (Dataflow.SPLIT_KEYS, Dataflow.SPILLED_GRADIENTS):
         with pytest.raises(DoesNotFit, match=r"GiB of it for intermediates .* use a smaller n, or a dataflow"):
             check_host_memory(plan)
     else:
@@ -31,9 +35,21 @@ def test_only_dataflows_that_spill_scores_are_refused_at_a_length_of_64k(dataflo
 @pytest.mark.parametrize(("dataflow", "copies"), SPILLING.items())
 def test_the_limit_is_on_the_spilled_scores(dataflow, copies):
     n = int((HOST_LIMIT_BYTES / 4 / copies) ** 0.5)
-    check_host_memory(planned(Workload(n=n * 99 // 100, d=1), dataflow, SMALL_TILES[dataflow], 1000))
+    tiles, way = (SMALL_TILES | GRADIENT_TILES)[dataflow], dataflow.direction
+    check_host_memory(planned(Workload(n=n * 99 // 100, d=1, direction=way), dataflow, tiles, 1000))
     with pytest.raises(DoesNotFit):
-        check_host_memory(planned(Workload(n=n + 1, d=1), dataflow, SMALL_TILES[dataflow], 1000))
+        check_host_memory(planned(Workload(n=n + 1, d=1, direction=way), dataflow, tiles, 1000))
+
+
+def test_saved_probabilities_count_for_every_head_and_sequence():
+    workload = Workload(n=2**12, d=1, heads=32, direction="backward")
+    check_host_memory(planned(workload, Dataflow.TILED_PRODUCTS, GRADIENT_TILES[Dataflow.TILED_PRODUCTS], 1000))
+    reading = planned(replace(workload, heads=64), Dataflow.TILED_PRODUCTS, READING_TILES, 1000)
+    with pytest.raises(DoesNotFit, match="or a dataflow that does not spill such as two-pass"):
+        check_host_memory(reading)
+    training = training_plan_for(replace(workload, heads=64), 12, saved="probabilities")
+    with pytest.raises(DoesNotFit, match="for intermediates in slow memory"):
+        execute(training)
 
 
 def test_inputs_beyond_the_limit_are_refused_before_they_are_made():

@@ -62,8 +62,14 @@ def workloads(draw: st.DrawFn, longest: int = 9, widest: int = 4) -> Workload:
     )
 
 
-def all_tiles(workload: Workload, dataflow: Dataflow) -> Iterator[Tiles]:
-    """Every tile that differs from a smaller one."""
+@st.composite
+def directed(draw: st.DrawFn, longest: int = 9, widest: int = 4) -> Workload:
+    """The same, forward or backward."""
+    return draw(workloads(longest=longest, widest=widest)).towards(draw(st.sampled_from(["forward", "backward"])))
+
+
+def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) -> Iterator[Tiles]:
+    """Every tile that differs from a smaller one; ``reading``, those for saved probabilities too."""
     problems = problems_of(workload, dataflow)
     rows, keys = range(1, problems.most_rows + 1), range(1, problems.most_keys + 1)
     columns = range(1, problems.value_dim + 1)
@@ -78,8 +84,20 @@ def all_tiles(workload: Workload, dataflow: Dataflow) -> Iterator[Tiles]:
         "head_tile": range(1, problems.group + 1),
         "output_columns": columns,
         "depth_tile": columns,
+        "stationary_keys": keys,
+        "passing_queries": rows,
+        "gradient_rows": rows,
+        "gradient_keys": keys,
+        "value_keys": keys,
+        "value_columns": columns,
+        "key_keys": keys,
+        "key_columns": range(1, problems.d + 1),
+        "query_rows": rows,
+        "query_columns": range(1, problems.d + 1),
     }
     for names in tile_names(dataflow):
+        if "gradient_rows" in names and not reading:
+            continue  # nothing has saved probabilities
         choices = dict(sizes)
         if dataflow is Dataflow.FLAT and "resident_keys" in names:
             choices |= {"query_tile": range(1, 2), "resident_keys": range(problems.most_keys)}

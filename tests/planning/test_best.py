@@ -8,14 +8,14 @@ from attenio.bounds import bounds_for, largest_absolute
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine
 from attenio.masks import SharedPrefix
-from attenio.planning import best_plan, best_plan_for, candidates, candidates_for, plan_with
+from attenio.planning import best_plan, best_plan_for, candidates, candidates_for, plan_with, published_plan_for
 from attenio.planning.best import Candidate
 from attenio.planning.costs.cost import cost, problems_of
 from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
-from attenio.planning.search.dataflow import CONTENDERS, best_tiles
+from attenio.planning.search.dataflow import best_tiles, contenders
 from attenio.workload import Workload
 
-from .strategies import all_tiles, workloads
+from .strategies import all_tiles, directed, workloads
 
 QUICK = settings(max_examples=20, deadline=None, derandomize=True)
 MANY = settings(max_examples=100, deadline=None, derandomize=True)
@@ -34,10 +34,12 @@ def applies(workload: Workload, dataflow: Dataflow) -> bool:
 
 @pytest.mark.parametrize("dataflow", Dataflow, ids=lambda dataflow: dataflow.value)
 @QUICK
-@given(workload=workloads(longest=7, widest=3), data=st.data())
-def test_no_tiles_of_a_dataflow_move_less_than_its_best_plan(
-    dataflow: Dataflow, workload: Workload, data: st.DataObject
-) -> None:
+@given(data=st.data())
+def test_no_tiles_of_a_dataflow_move_less_than_its_best_plan(dataflow: Dataflow, data: st.DataObject) -> None:
+    # small where there are many tiles to combine
+    sizes = {Dataflow.TILED_PRODUCTS: (4, 2), Dataflow.FUSED_VALUES: (5, 2), Dataflow.SPILLED_GRADIENTS: (5, 2)}
+    longest, widest = sizes.get(dataflow, (7, 3))
+    workload = data.draw(workloads(longest=longest, widest=widest)).towards(dataflow.direction)
     if not applies(workload, dataflow):
         return
     every = [cost(workload, dataflow, tiles) for tiles in all_tiles(workload, dataflow)]
@@ -51,23 +53,24 @@ def test_no_tiles_of_a_dataflow_move_less_than_its_best_plan(
 
 
 @MANY
-@given(workload=workloads(longest=14, widest=6), fast_words=st.integers(1, 400))
+@given(workload=directed(longest=14, widest=6), fast_words=st.integers(1, 400))
 def test_the_best_plan_is_the_best_of_all_dataflows(workload: Workload, fast_words: int) -> None:
-    each = [best_or_none(workload, fast_words, dataflow) for dataflow in Dataflow if applies(workload, dataflow)]
+    known = [dataflow for dataflow in Dataflow.towards(workload.direction) if applies(workload, dataflow)]
+    each = [best_or_none(workload, fast_words, dataflow) for dataflow in known]
     words = [plan.moved_words for plan in each if plan is not None]
     best = best_or_none(workload, fast_words)
     assert (best.moved_words if best else None) == min(words, default=None)
 
 
 @MANY
-@given(workload=workloads(longest=9, widest=3), fast_words=st.integers(1, 400))
+@given(workload=directed(longest=9, widest=3), fast_words=st.integers(1, 400))
 def test_of_dataflows_that_move_the_same_words_the_preferred_one_is_the_best_plan(
     workload: Workload, fast_words: int
 ) -> None:
     best = best_or_none(workload, fast_words)
     if best is None:
         return
-    for dataflow in CONTENDERS:
+    for dataflow in contenders(workload.direction):
         plan = best_or_none(workload, fast_words, dataflow)
         if dataflow is Dataflow.STACKED_GROUPS and workload.group == 1 and not isinstance(workload.mask, SharedPrefix):
             continue  # there is nothing to stack
@@ -77,9 +80,9 @@ def test_of_dataflows_that_move_the_same_words_the_preferred_one_is_the_best_pla
 
 
 @MANY
-@given(workload=workloads(longest=60, widest=9), fast_words=st.integers(3, 900), more=st.integers(1, 100))
+@given(workload=directed(longest=60, widest=9), fast_words=st.integers(3, 900), more=st.integers(1, 100))
 def test_a_plan_never_loses_to_the_plan_of_a_smaller_memory(workload: Workload, fast_words: int, more: int) -> None:
-    for dataflow in (None, *Dataflow):
+    for dataflow in (None, *Dataflow.towards(workload.direction)):
         if dataflow is not None and not applies(workload, dataflow):
             continue
         small, large = best_or_none(workload, fast_words, dataflow), best_or_none(workload, fast_words + more, dataflow)
@@ -89,7 +92,7 @@ def test_a_plan_never_loses_to_the_plan_of_a_smaller_memory(workload: Workload, 
 
 
 @MANY
-@given(workload=workloads(longest=60, widest=9), fast_words=st.integers(3, 900))
+@given(workload=directed(longest=60, widest=9), fast_words=st.integers(3, 900))
 def test_a_plan_states_its_exact_cost_and_beats_no_bound(workload: Workload, fast_words: int) -> None:
     for candidate in candidates_for(workload, fast_words, units=4):
         plan = candidate.plan
@@ -120,16 +123,16 @@ def test_among_equal_words_attenio_takes_the_smallest_query_tile_then_the_larges
 
 
 @MANY
-@given(workload=workloads(longest=20, widest=6), fast_words=st.integers(1, 400))
+@given(workload=directed(longest=20, widest=6), fast_words=st.integers(1, 400))
 def test_dataflows_that_do_not_contend_never_move_least(workload: Workload, fast_words: int) -> None:
     best = best_or_none(workload, fast_words)
     if best is not None:
-        assert best.dataflow in CONTENDERS
+        assert best.dataflow in contenders(workload.direction)
 
 
 @pytest.mark.parametrize("dataflow", Dataflow, ids=lambda dataflow: dataflow.value)
 def test_infeasibility_names_the_least_memory_that_would_do(dataflow: Dataflow) -> None:
-    workload = Workload(n=100, d=129)
+    workload = Workload(n=100, d=129, direction=dataflow.direction)
     with pytest.raises(DoesNotFit, match=f"{dataflow.value} needs at least") as caught:
         best_plan_for(workload, 2, dataflow=dataflow)
     needed = int(str(caught.value).split("needs at least ")[1].split(" word")[0].replace(",", ""))
@@ -168,6 +171,17 @@ def test_unknown_dataflows_list_the_known_ones() -> None:
         best_plan(Workload(n=64, d=8), Machine.with_fast_bytes(4096), dataflow="flash")
 
 
+def test_a_dataflow_of_the_other_direction_is_refused_in_one_line() -> None:
+    workload = Workload(n=64, d=8)
+    with pytest.raises(InvalidInput, match=r"two-pass is for the backward pass .* forward one; use one of standard, "):
+        best_plan_for(workload, 1000, dataflow="two-pass")
+    with pytest.raises(InvalidInput, match=r"attenio is for the forward pass .* backward one; use one of key-stat"):
+        published_plan_for(workload.towards("backward"), 1000, "attenio")
+    for dataflow in (None, "attenio", "two-pass"):
+        with pytest.raises(InvalidInput, match=r"a training step .* use training_plan"):
+            best_plan_for(workload.towards("training"), 1000, dataflow=dataflow)
+
+
 def names(found: tuple[Candidate, ...]) -> set[tuple[str, str]]:
     return {(candidate.dataflow.value, candidate.rule.value) for candidate in found}
 
@@ -181,19 +195,31 @@ def test_candidates_are_every_dataflow_that_applies_with_best_and_published_tile
     expected = {(name, rule) for name in both for rule in ("best", "published")} | {(name, "best") for name in derived}
     assert single == expected
     assert grouped == expected | {("stacked-groups", "best")}
+    backward = names(candidates(Workload(n=128, d=32, direction="backward"), machine))
+    gradients = {
+        "key-stationary",
+        "query-stationary",
+        "two-pass",
+        "tiled-products",
+        "fused-values",
+        "spilled-gradients",
+    }
+    assert backward == {(name, "best") for name in gradients} | {("key-stationary", "published")}
     decode = names(candidates(Workload(queries=1, keys=1, d=32), machine))
     assert decode == {pair for pair in expected if pair[0] != "split-keys"}
 
 
 @pytest.mark.parametrize("mask", ["dense", "causal", "window:4096", "window:777:both"])
 @pytest.mark.parametrize("fast_words", [64, 10**4, 10**6, 2**59])
-def test_plans_of_the_longest_sequences_are_exact_integers(mask: str, fast_words: int) -> None:
-    workload = Workload(n=2**30, d=2**10, heads=2**10, kv_heads=2**5, batch=2**10, mask=mask)
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_plans_of_the_longest_sequences_are_exact_integers(direction: str, mask: str, fast_words: int) -> None:
+    shape = Workload(n=2**30, d=2**10, heads=2**10, kv_heads=2**5, batch=2**10, mask=mask)
+    workload = shape.towards(direction)
     plan = best_plan_for(workload, fast_words)
     assert type(plan.moved_words) is int
     assert plan.moved_words >= workload.compulsory_words
     assert plan.peak_words <= fast_words
-    if fast_words == 2**59:
+    if fast_words == 2**59 and direction == "forward":
         assert plan.moved_words == workload.compulsory_words
 
 
@@ -205,9 +231,9 @@ def test_doubling_the_memory_halves_the_leading_term() -> None:
 
 
 @MANY
-@given(workload=workloads(longest=30, widest=6), fast_words=st.integers(3, 600))
+@given(workload=directed(longest=30, widest=6), fast_words=st.integers(3, 600))
 def test_a_search_finds_the_words_that_its_tiles_cost(workload: Workload, fast_words: int) -> None:
-    for dataflow in Dataflow:
+    for dataflow in Dataflow.towards(workload.direction):
         found = best_tiles(problems_of(workload, dataflow), dataflow, fast_words)
         if found is not None:
             assert found.moved_words == cost(workload, dataflow, found.tiles).moved_words

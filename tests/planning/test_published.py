@@ -27,6 +27,7 @@ def test_published_tiles_are_those_of_the_papers(n: int, d: int, fast_words: int
         Dataflow.FLASH_ATTENTION_1: Tiles.of(query_tile=rows, key_tile=min(quarter, n)),
         Dataflow.FLASH_ATTENTION_2: Tiles.of(query_tile=rows, key_tile=min(quarter, n)),
         Dataflow.SQUARE_TILING: Tiles.of(query_tile=min(side, n), key_tile=min(side, n), depth_tile=side),
+        Dataflow.KEY_STATIONARY: Tiles.of(query_tile=rows, key_tile=min(quarter, n)),
     }
     for dataflow, tiles in expected.items():
         assert published_tiles(problems, dataflow, fast_words) == tiles
@@ -59,7 +60,8 @@ def test_published_tiles_that_do_not_fit_are_reported_not_shrunk() -> None:
 
 @pytest.mark.parametrize("dataflow", Dataflow, ids=lambda dataflow: dataflow.value)
 def test_derived_dataflows_have_no_published_plan(dataflow: Dataflow) -> None:
-    plan = published_plan_for(Workload(n=256, d=16, heads=4, kv_heads=2), 2**16, dataflow)
+    workload = Workload(n=256, d=16, heads=4, kv_heads=2, direction=dataflow.direction)
+    plan = published_plan_for(workload, 2**16, dataflow)
     assert (plan is not None) == has_published_rule(dataflow)
     assert plan is None or plan.rule is TileRule.PUBLISHED
 

@@ -99,7 +99,7 @@ def test_every_question_gives_a_sound_page_whose_figures_plotly_accepts(
 ) -> None:
     page = Page(write_report(tmp_path / "r.html", workload, machine).read_text(encoding="utf-8"))
     has_rates = bool(machine.flops_per_s.get(workload.dtype)) and machine.levels[-1].bandwidth_bytes_per_s is not None
-    assert set(page.figures) == {"memory", "length", *(["roofline"] if has_rates else [])}
+    assert set(page.figures) == {"memory", "length", "directions", *(["roofline"] if has_rates else [])}
     for figure in page.figures.values():
         graphs.Figure(figure)
         assert figure["layout"]["xaxis"]["title"]["text"].endswith(")")

@@ -10,6 +10,7 @@ from attenio.cli.machines import machines
 from attenio.cli.models import models
 from attenio.cli.pebble import pebble
 from attenio.cli.plan import plan
+from attenio.cli.reorder import reorder
 from attenio.cli.report import report
 from attenio.cli.reproduce import reproduce
 from attenio.cli.run import run
@@ -53,6 +54,6 @@ def attenio(
         typer.echo(context.get_help())
 
 
-for command in (bounds, plan, run, sweep, machines, models, report, reproduce):
+for command in (bounds, plan, run, sweep, reorder, machines, models, report, reproduce):
     app.command()(command)
 app.add_typer(pebble)

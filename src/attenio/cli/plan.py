@@ -1,7 +1,20 @@
 """``attenio plan``: the best dataflow and tiles, and how far they are from what must be moved."""
 
+from typing import TYPE_CHECKING
+
 from attenio.cli.output import print_json, print_tables
-from attenio.cli.question import DEFAULT_N, AsJson, DataflowName, Question, asking, dataflow_named
+from attenio.cli.question import (
+    DEFAULT_N,
+    AsJson,
+    DataflowName,
+    Question,
+    asking,
+    dataflow_named,
+    refuse_dataflow_of_step,
+)
+
+if TYPE_CHECKING:
+    from attenio.workload import Workload
 
 __all__ = ["plan"]
 
@@ -17,10 +30,14 @@ def plan(question: Question, dataflow: DataflowName = None, as_json: AsJson = Fa
       attenio plan --model llama-3-70b --n 32K --machine h100 --json
       attenio plan --model deepseek-v3 --decode --keys 64K --batch 16
       attenio plan --n 8K --mask window:1024 --dtype bf16 --accumulator fp32
+      attenio plan --n 32K --d 128 --direction training
     """
+    workload = question.workload(DEFAULT_N)
+    if question.is_training(workload):
+        _plan_step(question, workload, dataflow, as_json=as_json)
+        return
     from attenio.report import answer
 
-    workload = question.workload(DEFAULT_N)
     found = answer(workload, question.chosen_machine(), dataflow=dataflow_named(dataflow))
     notes = question.notes(workload)
     if as_json:
@@ -29,3 +46,16 @@ def plan(question: Question, dataflow: DataflowName = None, as_json: AsJson = Fa
     from attenio.report.tables import plan_tables
 
     print_tables(plan_tables(found), *notes)
+
+
+def _plan_step(question: Question, workload: "Workload", dataflow: str | None, *, as_json: bool) -> None:
+    from attenio.report import training_answer
+
+    refuse_dataflow_of_step(dataflow)
+    found, notes = training_answer(workload, question.chosen_machine()), question.notes(workload)
+    if as_json:
+        print_json({**found.to_json(), "notes": list(notes)})
+        return
+    from attenio.report.tables import training_tables
+
+    print_tables(training_tables(found), *notes)

@@ -27,6 +27,7 @@ __all__ = [
     "dataflow_named",
     "direction_named",
     "mask_named",
+    "refuse_dataflow_of_step",
 ]
 
 DEFAULT_MACHINE = "attenio-512k"
@@ -144,6 +145,12 @@ class Question:
 
         return () if self.model is None else model_named(self.model).notes(workload)
 
+    def is_training(self, workload: "Workload") -> bool:
+        """Whether a whole training step is asked about."""
+        from attenio.workload import Direction
+
+        return workload.direction is Direction.TRAINING
+
     def check_lengths(self) -> None:
         """Refuse a length that nothing is left to take from."""
         if self.n is not None and self.keys is not None and (self.decode or self.queries is not None):
@@ -243,6 +250,15 @@ def direction_named(name: str | None) -> "Direction":
     if name is None or name.strip().lower() in known:
         return Direction.FORWARD if name is None else Direction(name.strip().lower())
     raise InvalidInput(f"unknown direction {name!r}; {did_you_mean(name, known)}choose one of {', '.join(known)}")
+
+
+def refuse_dataflow_of_step(name: str | None) -> None:
+    """A training step has a dataflow for each of its passes, so one name is not enough."""
+    if name is not None:
+        raise InvalidInput(
+            f"--dataflow {name} is one of two that a training step needs; leave it out, or ask about one pass with"
+            " --direction forward or --direction backward"
+        )
 
 
 def dataflow_named(name: str | None) -> "Dataflow | None":

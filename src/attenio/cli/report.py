@@ -27,19 +27,30 @@ def report(
       attenio report
       attenio report --n 32K --d 128 --machine h100 --out h100.html
       attenio report --model mistral-7b --n 32K --machine a100 --json
+      attenio report --n 32K --d 128 --direction training --out step.html
     """
-    from attenio.report import answer, write_report
-
     check_place(out)
     if out.suffix.lower() not in (".html", ".htm"):
         raise InvalidInput(f"report writes HTML, and {out} does not say so; use a name ending in .html")
     workload, machine = question.workload(DEFAULT_N), question.chosen_machine()
-    found, notes = answer(workload, machine), question.notes(workload)
-    with progress_bar("drawing the report") as progress:
-        written = write_report(out, workload, machine, progress=progress)
-    if as_json:
-        print_json({**found.to_json(), "notes": list(notes), "report": str(written)})
-        return
-    from attenio.report.tables import plan_tables
+    notes = question.notes(workload)
+    if question.is_training(workload):
+        from attenio.report import training_answer, write_training_report
+        from attenio.report.tables import training_tables
 
-    print_tables(plan_tables(found), *notes, f"\nThe plots are in {written}")
+        step = training_answer(workload, machine)
+        with progress_bar("drawing the report") as progress:
+            written = write_training_report(out, workload, machine, progress=progress)
+        value, tables = step.to_json(), training_tables(step)
+    else:
+        from attenio.report import answer, write_report
+        from attenio.report.tables import plan_tables
+
+        found = answer(workload, machine)
+        with progress_bar("drawing the report") as progress:
+            written = write_report(out, workload, machine, progress=progress)
+        value, tables = found.to_json(), plan_tables(found)
+    if as_json:
+        print_json({**value, "notes": list(notes), "report": str(written)})
+        return
+    print_tables(tables, *notes, f"\nThe plots are in {written}")

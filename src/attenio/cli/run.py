@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attenio.cli.output import check_place, plain_table, print_aside, print_json, print_tables, progress_bar
-from attenio.cli.question import AsJson, DataflowName, Question, asking, dataflow_named
+from attenio.cli.question import AsJson, DataflowName, Question, asking, dataflow_named, refuse_dataflow_of_step
 from attenio.errors import InvalidInput
 from attenio.quantities import parse_count
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from attenio.dataflows import NestedRun, Run
     from attenio.planning.plan import Plan, Tiles
     from attenio.report import Answer
+    from attenio.workload import Workload
 
 __all__ = ["run"]
 
@@ -53,13 +54,23 @@ def run(
       attenio run --n 1000 --mask causal --dataflow flash-attention-2 --json
       attenio run --n 512 --dataflow attenio --tiles query_tile=100,key_tile=1
       attenio run --n 64 --d 8 --machine toy-1k-words --trace trace.jsonl
+      attenio run --n 256 --d 32 --fast-bytes 16KB --direction training
     """
     from attenio.dataflows import execute
 
     if trace is not None:
         check_place(trace)
     sown = _seed(seed)
-    found = _planned(question, dataflow, tiles)
+    workload = question.workload(EXECUTED_N, executed=True)
+    if question.is_training(workload):
+        from attenio.cli.training_run import run_step
+
+        refuse_dataflow_of_step(dataflow)
+        if tiles is not None:
+            raise InvalidInput("--tiles are those of one dataflow, and a training step has two; ask about one pass")
+        run_step(question, workload, seed=sown, trace=trace, as_json=as_json)
+        return
+    found = _planned(question, workload, dataflow, tiles)
     notes = question.notes(found.workload)
     _warn_of_long_run(found.plan)
     begin = time.perf_counter()
@@ -117,11 +128,11 @@ def _warn_of_long_run(plan: "Plan") -> None:
         print_aside(f"this takes about {minutes:,.0f} minutes at 10 GFLOP/s; Ctrl-C stops it; a smaller --n is faster")
 
 
-def _planned(question: Question, dataflow: str | None, tiles: str | None) -> "Answer":
+def _planned(question: Question, workload: "Workload", dataflow: str | None, tiles: str | None) -> "Answer":
     from attenio.planning import plan_with
     from attenio.report import answer
 
-    workload, machine = question.workload(EXECUTED_N, executed=True), question.chosen_machine()
+    machine = question.chosen_machine()
     if tiles is not None and dataflow is None:
         raise InvalidInput("--tiles are those of one dataflow; name it with --dataflow")
     chosen = dataflow_named(dataflow)

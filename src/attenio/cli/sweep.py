@@ -96,7 +96,7 @@ def grid_of(question: Question) -> "SweepGrid":
     )
 
 
-def _lengths(question: Question) -> dict[str, tuple[int, ...]]:
+def _lengths(question: Question) -> dict[str, Any]:
     question.check_lengths()
     n = numbers(question.n if question.n is not None else DEFAULT_LENGTHS, "n")
     queries, keys = _numbers(question, "queries", ()), _numbers(question, "keys", ())

@@ -44,5 +44,6 @@ def attenio(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
                         P = softmax.absorb(S, hidden)
                         with KV_buffer.holding(V, keys) as V_j:
                             softmax.accumulate(O_i, P, V_j)
+            softmax.save(problem)
             softmax.normalise(O_i)
             fast.store(O_i, problem.O)

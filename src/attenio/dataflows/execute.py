@@ -8,38 +8,30 @@
 (96, 34, True)
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import assert_never, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from attenio.dataflows.arithmetic import Arithmetic
-from attenio.dataflows.attenio import attenio
-from attenio.dataflows.flash_attention_1 import flash_attention_1
-from attenio.dataflows.flash_attention_2 import flash_attention_2
-from attenio.dataflows.flat import flat
+from attenio.dataflows.backward.execute import backward_units, run_backward, saved_by_definition
+from attenio.dataflows.forward import prepared, run_forward
 from attenio.dataflows.host import check_host_memory
-from attenio.dataflows.inputs import checked_inputs, random_inputs
+from attenio.dataflows.inputs import Given, Inputs, checked_inputs, given_or_random, random_inputs
 from attenio.dataflows.nested import attend_nested, nested_memories
-from attenio.dataflows.problem import Advance, Problem, Sharing, separate_problems, stacked_problems
-from attenio.dataflows.rank_one_tiling import rank_one_tiling
-from attenio.dataflows.run import NestedRun, Run, max_abs_error
-from attenio.dataflows.score_stationary import score_stationary
-from attenio.dataflows.split_keys import split_keys
-from attenio.dataflows.square_tiling import square_tiling
-from attenio.dataflows.stacked_groups import stacked_groups
-from attenio.dataflows.standard import standard
+from attenio.dataflows.problem import Advance, stacked_problems
+from attenio.dataflows.run import NestedRun, Run, TrainingRun, max_abs_error
+from attenio.dataflows.training import run_training
 from attenio.errors import InvalidInput
-from attenio.memory import FastMemory, Trace
+from attenio.memory import Trace
+from attenio.planning.costs.cost import checked_dataflow
 from attenio.planning.nested_plan import NestedPlan
-from attenio.planning.plan import Dataflow, Plan
+from attenio.planning.plan import Dataflow, GradientDataflow, Plan
+from attenio.planning.training import Saved, TrainingPlan
 from attenio.quantities import checked_count
-from attenio.workload import Workload
+from attenio.workload import Direction, Workload
 
 __all__ = ["execute", "execute_nested"]
 
-Given = tuple[ArrayLike, ArrayLike, ArrayLike] | None
 Progress = Callable[[int, int], None] | None
 
 
@@ -51,33 +43,49 @@ def execute(
 def execute(
     plan: NestedPlan, *, inputs: Given = None, seed: int = 0, record: bool = False, progress: Progress = None
 ) -> NestedRun: ...
+@overload
 def execute(
-    plan: Plan | NestedPlan, *, inputs: Given = None, seed: int = 0, record: bool = False, progress: Progress = None
-) -> Run | NestedRun:
+    plan: TrainingPlan, *, inputs: Given = None, seed: int = 0, record: bool = False, progress: Progress = None
+) -> TrainingRun: ...
+def execute(
+    plan: Plan | NestedPlan | TrainingPlan,
+    *,
+    inputs: Given = None,
+    seed: int = 0,
+    record: bool = False,
+    progress: Progress = None,
+) -> Run | NestedRun | TrainingRun:
     """Execute a plan on its fast memory, over all batch elements, heads and documents.
 
-    ``inputs`` are q, k and v as (batch, heads, rows, width) arrays, random from ``seed`` when left out. ``record``
-    keeps every event in the trace. ``progress`` is called with (done, total) after every tile of queries. The run
-    stops with MemoryOverflow when the plan does not fit, and with DoesNotFit when this computer cannot hold it.
+    ``inputs`` are q, k and v as (batch, heads, rows, width) arrays, and do for the gradient; random from ``seed`` when
+    left out. What a backward plan finds saved comes from the definition; a training plan runs both passes. ``record``
+    keeps every event in the trace. ``progress`` is called with (done, total) after every tile of queries, or of keys.
+    The run stops with MemoryOverflow when the plan does not fit, and with DoesNotFit when this computer cannot hold it.
     """
     if isinstance(plan, NestedPlan):
         return execute_nested(plan, inputs=inputs, seed=seed, record=record, progress=progress)
+    if isinstance(plan, TrainingPlan):
+        return _execute_training(plan, inputs=inputs, seed=seed, record=record, progress=progress)
     _check_tiles(plan)
-    shared = _prepared(plan, inputs, seed, _advance(progress, _units(plan)))
-    trace = Trace(record=record)
-    fast = FastMemory(plan.fast_words, intermediate_words=plan.workload.accumulator_words, trace=trace)
-    with np.errstate(over="ignore", under="ignore"):
-        for problem in _problems(plan.dataflow, shared):
-            trace.problem = problem.label
-            _attend(plan, problem, fast)
-    return Run(
-        plan=plan,
-        output=shared.output,
-        trace=trace,
-        moved_words=trace.moved_words,
-        peak_words=fast.peak_words,
-        max_abs_error=max_abs_error(shared.output, shared.inputs, plan.workload),
-    )
+    check_host_memory(plan)
+    advance, trace = _advance(progress, _units(plan)), Trace(record=record)
+    if plan.workload.direction is Direction.BACKWARD:
+        given = given_or_random(plan.workload, inputs, seed)
+        return run_backward(plan, given, saved_by_definition(plan, given), trace=trace, advance=advance)
+    return run_forward(plan, _inputs(plan.workload, inputs, seed), trace=trace, advance=advance)
+
+
+def _execute_training(plan: TrainingPlan, *, inputs: Given, seed: int, record: bool, progress: Progress) -> TrainingRun:
+    for one in (plan.forward, plan.backward):
+        _check_tiles(one)
+    check_host_memory(plan)
+    units = _units(plan.forward) * (2 if plan.saved is Saved.NOTHING else 1) + _units(plan.backward)
+    given = given_or_random(plan.workload, inputs, seed)
+    return run_training(plan, given, record=record, advance=_advance(progress, units))
+
+
+def _inputs(workload: Workload, given: Given, seed: int) -> Inputs:
+    return random_inputs(workload, seed) if given is None else checked_inputs(workload, given)
 
 
 def execute_nested(
@@ -87,7 +95,8 @@ def execute_nested(
     workload = plan.workload
     passes = -(-workload.group // plan.head_tile)
     units = passes * workload.kv_heads * workload.batch * workload.queries
-    shared = _prepared(plan, inputs, seed, _advance(progress, units))
+    check_host_memory(plan)
+    shared = prepared(plan, _inputs(workload, inputs, seed), _advance(progress, units))
     memories = nested_memories(plan, record=record)
     with np.errstate(over="ignore", under="ignore"):
         for problem in stacked_problems(shared):
@@ -102,53 +111,6 @@ def execute_nested(
         peak_words=tuple(fast.peak_words for fast in memories),
         max_abs_error=max_abs_error(shared.output, shared.inputs, workload),
     )
-
-
-def _prepared(plan: Plan | NestedPlan, given: Given, seed: int, advance: Advance) -> Sharing:
-    workload = plan.workload
-    check_host_memory(plan)
-    inputs = random_inputs(workload, seed) if given is None else checked_inputs(workload, given)
-    shape = (workload.batch, workload.heads, workload.queries, workload.value_dim)
-    return Sharing(
-        workload=workload,
-        inputs=inputs,
-        output=np.full(shape, np.nan, dtype=np.float32),
-        arithmetic=Arithmetic.of(workload, *inputs),
-        advance=advance,
-    )
-
-
-def _problems(dataflow: Dataflow, shared: Sharing) -> Iterator[Problem]:
-    if dataflow in (Dataflow.STACKED_GROUPS, Dataflow.SPLIT_KEYS):
-        return stacked_problems(shared)
-    return separate_problems(shared, by_group=dataflow is Dataflow.FLASH_ATTENTION_1)
-
-
-def _attend(plan: Plan, problem: Problem, fast: FastMemory) -> None:
-    """Run the plan's loop nest on one problem."""
-    match plan.dataflow:
-        case Dataflow.STANDARD:
-            standard(problem, plan.tiles, fast)
-        case Dataflow.FLAT:
-            flat(problem, plan.tiles, fast)
-        case Dataflow.FLASH_ATTENTION_1:
-            flash_attention_1(problem, plan.tiles, fast)
-        case Dataflow.FLASH_ATTENTION_2:
-            flash_attention_2(problem, plan.tiles, fast)
-        case Dataflow.ATTENIO:
-            attenio(problem, plan.tiles, fast)
-        case Dataflow.SQUARE_TILING:
-            square_tiling(problem, plan.tiles, fast)
-        case Dataflow.RANK_ONE_TILING:
-            rank_one_tiling(problem, plan.tiles, fast)
-        case Dataflow.SCORE_STATIONARY:
-            score_stationary(problem, plan.tiles, fast)
-        case Dataflow.SPLIT_KEYS:
-            split_keys(problem, plan.tiles, fast)
-        case Dataflow.STACKED_GROUPS:
-            stacked_groups(problem, plan.tiles, fast)
-        case _:
-            assert_never(plan.dataflow)
 
 
 def _tile_names(dataflow: Dataflow) -> tuple[str, ...]:
@@ -167,12 +129,42 @@ def _tile_names(dataflow: Dataflow) -> tuple[str, ...]:
             return ("query_tile", "head_tile", "keys_per_split", "key_tile")
         case Dataflow.STACKED_GROUPS:
             return ("query_tile", "head_tile", "key_tile")
+        case (
+            Dataflow.KEY_STATIONARY
+            | Dataflow.QUERY_STATIONARY
+            | Dataflow.TWO_PASS
+            | Dataflow.TILED_PRODUCTS
+            | Dataflow.FUSED_VALUES
+            | Dataflow.SPILLED_GRADIENTS
+        ):
+            return _gradient_tile_names(dataflow)
+        case _:
+            assert_never(dataflow)
+
+
+def _gradient_tile_names(dataflow: GradientDataflow) -> tuple[str, ...]:
+    key_and_query = ("key_keys", "key_columns", "query_rows", "query_columns")
+    match dataflow:
+        case Dataflow.KEY_STATIONARY | Dataflow.QUERY_STATIONARY:
+            return ("query_tile", "key_tile")
+        case Dataflow.TWO_PASS:
+            return ("query_tile", "head_tile", "key_tile", "stationary_keys", "passing_queries")
+        case Dataflow.TILED_PRODUCTS:
+            return ("score_rows", "score_keys", "value_keys", "value_columns", *key_and_query)
+        case Dataflow.FUSED_VALUES:
+            return ("score_rows", "score_keys", *key_and_query)
+        case Dataflow.SPILLED_GRADIENTS:
+            return ("query_tile", "key_tile", "query_rows", "query_columns")
         case _:
             assert_never(dataflow)
 
 
 def _check_tiles(plan: Plan) -> None:
-    for name in _tile_names(plan.dataflow):
+    checked_dataflow(plan.workload, plan.dataflow)
+    names = _tile_names(plan.dataflow)
+    if plan.dataflow is Dataflow.TILED_PRODUCTS and "gradient_rows" in plan.tiles:
+        names = ("gradient_rows", "gradient_keys", *names[2:])  # saved probabilities are read
+    for name in names:
         if name not in plan.tiles:
             raise InvalidInput(
                 f"{plan.dataflow.value} needs a size for {name}; the plan has {plan.tiles or 'no tiles'}"
@@ -198,6 +190,15 @@ def _units(plan: Plan) -> int:
             passes = -(-workload.group // plan.tiles["head_tile"])
             sweeps = 2 if plan.dataflow is Dataflow.SPLIT_KEYS else 1
             return sweeps * passes * workload.kv_heads * workload.batch * workload.queries
+        case (
+            Dataflow.KEY_STATIONARY
+            | Dataflow.QUERY_STATIONARY
+            | Dataflow.TWO_PASS
+            | Dataflow.TILED_PRODUCTS
+            | Dataflow.FUSED_VALUES
+            | Dataflow.SPILLED_GRADIENTS
+        ):
+            return backward_units(workload, plan.dataflow, plan.tiles)
         case _:
             assert_never(plan.dataflow)
 

@@ -86,6 +86,7 @@ class _State:
                 fast.store(tile, target, _rows(tile)[again], at=again)
         finished = np.flatnonzero(done)
         if len(finished):
+            softmax.save(self._problem, finished)
             softmax.normalise(O_i)
             fast.store(O_i, self._problem.O, _rows(O_i)[finished], at=finished)
 

@@ -44,5 +44,6 @@ def flash_attention_2(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
                             add_scores(fast, problem.arithmetic, S, Q_i, K_j)
                             P = softmax.absorb(S, hidden)
                             softmax.accumulate(O_i, P, V_j)
+            softmax.save(problem)
             softmax.normalise(O_i)
             fast.store(O_i, problem.O)

@@ -59,6 +59,7 @@ def _resident(problem: Problem, query_tile: int, fast: FastMemory) -> None:
                 for index in range(rows.stop - rows.start if len(needed) else 0):
                     statistics.begin()
                     statistics.take(S.row(index))
+                    statistics.save(problem, S.row(index).rows)
                     statistics.probabilities(S.row(index))
             with fast.buffer("KV", 1, width) as row_buffer:
                 if len(needed):
@@ -98,6 +99,7 @@ def _spilling(problem: Problem, resident_keys: int, fast: FastMemory) -> None:
                             add_scores(fast, arithmetic, s, Q_i, K_rows)
                             statistics.take(s)
                             fast.store(s, spilled, ONE)
+            statistics.save(problem, row)
             if size(first):
                 with row_buffer.streaming(V, first, along="rows") as V_rows:
                     add_output(fast, arithmetic, O_i, statistics.probabilities(S), V_rows)

@@ -4,9 +4,10 @@ from typing import assert_never
 
 from attenio.errors import DoesNotFit
 from attenio.planning.nested_plan import NestedPlan
-from attenio.planning.plan import Dataflow, Plan
+from attenio.planning.plan import Dataflow, GradientDataflow, Plan, Tiles
+from attenio.planning.training import TrainingPlan
 from attenio.quantities import show_bytes
-from attenio.workload import Workload
+from attenio.workload import Direction, Workload
 
 __all__ = ["HOST_LIMIT_BYTES", "check_host_memory"]
 
@@ -15,8 +16,12 @@ HOST_LIMIT_BYTES = 4 * 2**30
 _BYTES_PER_VALUE = 4  # every value is kept as float32, whatever its counted width
 
 
-def check_host_memory(plan: Plan | NestedPlan) -> None:
+def check_host_memory(plan: Plan | NestedPlan | TrainingPlan) -> None:
     """Refuse a run whose inputs, tiles and spilled intermediates would not fit into the limit."""
+    if isinstance(plan, TrainingPlan):
+        for one in (plan.forward, plan.backward):
+            check_host_memory(one)
+        return
     workload = plan.workload
     fast = sum(plan.peak_words) if isinstance(plan, NestedPlan) else plan.peak_words
     held = _BYTES_PER_VALUE * (_inputs_and_outputs(workload) + fast)
@@ -32,15 +37,20 @@ def check_host_memory(plan: Plan | NestedPlan) -> None:
     raise DoesNotFit(
         f"running {plan.dataflow.value} would take {show_bytes(held + spilled)} of this computer's memory,"
         f" {show_bytes(spilled)} of it for intermediates in slow memory, over the limit of"
-        f" {show_bytes(HOST_LIMIT_BYTES)}; use a smaller n, or a dataflow that does not spill such as attenio"
+        f" {show_bytes(HOST_LIMIT_BYTES)}; use a smaller n, or a dataflow that does not spill such as"
+        f" {'two-pass' if workload.direction is Direction.BACKWARD else 'attenio'}"
     )
 
 
 def _inputs_and_outputs(workload: Workload) -> int:
-    """Values of q, k, v and the output, and of the copies that one problem makes."""
+    """Values of q, k, v and the output, and of the copies that one problem makes.
+
+    For the gradient, twice as many and those of the definition, which are twice as wide.
+    """
     rows = workload.heads * workload.queries * (workload.d + workload.value_dim)
     keys = workload.kv_heads * workload.keys * (workload.d + workload.value_dim)
-    return 2 * workload.batch * (rows + keys)
+    copies = 6 if workload.direction is Direction.BACKWARD else 2
+    return copies * workload.batch * (rows + keys)
 
 
 def _spilled_values(plan: Plan) -> int:
@@ -61,11 +71,48 @@ def _spilled_values(plan: Plan) -> int:
         case Dataflow.SCORE_STATIONARY:
             return longest * width
         case Dataflow.FLASH_ATTENTION_1:
-            visits = max(rows * -(-keys // tiles["key_tile"]) for rows, keys in shapes)  # a byte each
-            return workload.group * longest * (width + 2) + visits // _BYTES_PER_VALUE
+            return workload.group * longest * (width + 2) + _visits(shapes, tiles["key_tile"])
         case Dataflow.SPLIT_KEYS:
             stacked = [(int(pattern.rows), int(pattern.keys)) for pattern, _ in workload.stacked_patterns]
             splits = max(rows * -(-keys // tiles["keys_per_split"]) for rows, keys in stacked)
             return workload.group * splits * (width + 2)
+        case (
+            Dataflow.KEY_STATIONARY
+            | Dataflow.QUERY_STATIONARY
+            | Dataflow.TWO_PASS
+            | Dataflow.TILED_PRODUCTS
+            | Dataflow.FUSED_VALUES
+            | Dataflow.SPILLED_GRADIENTS
+        ):
+            return _spilled_gradients(workload, plan.dataflow, tiles)
         case _:
             assert_never(plan.dataflow)
+
+
+def _spilled_gradients(workload: Workload, dataflow: GradientDataflow, tiles: Tiles) -> int:
+    """The same for the gradient, whose problems are the heads of a group together."""
+    shapes = [(int(pattern.rows), int(pattern.keys)) for pattern, _ in workload.separate_patterns]
+    rows, keys = workload.group * max(n for n, _ in shapes), max(m for _, m in shapes)
+    scores = workload.group * max(n * m for n, m in shapes)
+    match dataflow:
+        case Dataflow.KEY_STATIONARY:
+            return rows * (workload.d + 1) + _visits(shapes, tiles["key_tile"])
+        case Dataflow.QUERY_STATIONARY:
+            return keys * (workload.d + workload.value_dim)
+        case Dataflow.TWO_PASS:
+            return rows + _visits(shapes, tiles["stationary_keys"])
+        case Dataflow.TILED_PRODUCTS:
+            area = sum(int(p.rows) * int(p.keys) * count for p, count in workload.separate_patterns)
+            saved = workload.batch * workload.heads * area if "gradient_rows" in tiles else 0
+            return rows + 2 * scores + saved
+        case Dataflow.FUSED_VALUES:
+            return rows + scores + keys * workload.value_dim
+        case Dataflow.SPILLED_GRADIENTS:
+            return rows + scores + _visits(shapes, tiles["key_tile"])
+        case _:
+            assert_never(dataflow)
+
+
+def _visits(shapes: list[tuple[int, int]], key_tile: int) -> int:
+    """Which key tiles visit which rows, a byte each."""
+    return max(rows * -(-keys // key_tile) for rows, keys in shapes) // _BYTES_PER_VALUE

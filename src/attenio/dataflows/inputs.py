@@ -1,5 +1,6 @@
 """Inputs of a run: random ones, or the caller's, checked and rounded to the element type."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,17 @@ from attenio.errors import InvalidInput
 from attenio.masks import SharedPrefix
 from attenio.workload import Workload
 
-__all__ = ["Inputs", "checked_inputs", "random_inputs"]
+__all__ = [
+    "Given",
+    "Inputs",
+    "checked_gradient",
+    "checked_inputs",
+    "given_or_random",
+    "random_gradient",
+    "random_inputs",
+]
+
+Given = Sequence[ArrayLike] | None
 
 
 class Inputs(NamedTuple):
@@ -44,7 +55,31 @@ def random_inputs(workload: Workload, seed: int = 0) -> Inputs:
     return Inputs(*(workload.dtype.rounded(array) for array in arrays))
 
 
-def checked_inputs(workload: Workload, given: tuple[ArrayLike, ArrayLike, ArrayLike]) -> Inputs:
+def random_gradient(workload: Workload, seed: int = 0) -> NDArray[np.float32]:
+    """A normal random gradient of the output, rounded to the element type; independent of the inputs of that seed."""
+    draw = np.random.default_rng((seed, 1))
+    return workload.dtype.rounded(draw.standard_normal(_output_shape(workload), dtype=np.float32))
+
+
+def _output_shape(workload: Workload) -> tuple[int, int, int, int]:
+    return (workload.batch, workload.heads, workload.queries, workload.value_dim)
+
+
+def given_or_random(workload: Workload, given: Given, seed: int) -> tuple[Inputs, NDArray[np.float32]]:
+    """Inputs and the gradient of the output: the caller's q, k, v and do, or random ones from the seed."""
+    if given is None:
+        return random_inputs(workload, seed), random_gradient(workload, seed)
+    if len(given) != 4:
+        raise InvalidInput(f"inputs are {len(given)} arrays; the gradient needs four: q, k, v and do")
+    return checked_inputs(workload, given[:3]), checked_gradient(workload, given[3])
+
+
+def checked_gradient(workload: Workload, given: ArrayLike) -> NDArray[np.float32]:
+    """The caller's gradient of the output rounded to the element type, or an error that says how it is wrong."""
+    return _rounded("do", given, _output_shape(workload), workload.dtype)
+
+
+def checked_inputs(workload: Workload, given: Sequence[ArrayLike]) -> Inputs:
     """The caller's q, k and v rounded to the element type, or an error that says which is wrong and how."""
     if len(given) != 3:
         raise InvalidInput(f"inputs are {len(given)} arrays; give three: q, k and v")

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.dataflows.arithmetic import Arithmetic
+from attenio.dataflows.problem import Problem
 from attenio.memory import FastMemory, Step, Tile
-from attenio.memory.indices import Indices
+from attenio.memory.indices import Indices, as_array
 from attenio.memory.matrix import Values
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "hide",
     "normalise",
     "raise_maximum",
+    "save_log_sum_exp",
 ]
 
 ONE = slice(0, 1)
@@ -75,6 +77,27 @@ def normalise(fast: FastMemory, arithmetic: Arithmetic, O_i: Tile, total: Tile) 
     fast.computed(Step.NORMALISE, O_i.rows, O_i.columns)
 
 
+def save_log_sum_exp(
+    fast: FastMemory, problem: Problem, largest: Tile, total: Tile, at: NDArray[np.intp] | None = None
+) -> None:
+    """Store L = max + log(sum) of the rows ``at`` (all by default) that a key is required for, if L is to be kept.
+
+    It takes the place of the maximum, which nothing needs any more.
+    """
+    if problem.L is None:
+        return
+    seen = ~np.isneginf(largest.values[:, 0])
+    rows = np.flatnonzero(seen) if at is None else at[seen[at]]
+    if len(rows) == 0:
+        return
+    values = np.full_like(largest.values, -np.inf)
+    values[rows] = largest.values[rows] + np.log(total.values[rows])
+    problem.arithmetic.keep(values)
+    fast.computed(Step.LOG_SUM_EXP, as_array(largest.rows)[rows], ONE)
+    held = Tile("L", values, largest.rows, ONE, largest.words_each)
+    fast.store(held, problem.L, as_array(largest.rows)[rows], at=rows)
+
+
 class OnlineSoftmax:
     """Maximum, sum and rescaling factor of a tile of rows, resident for the length of a ``with`` block."""
 
@@ -123,6 +146,10 @@ class OnlineSoftmax:
         self._arithmetic.add_product(O_i.values, P.values, V.values)
         self._fast.computed(Step.RESCALED_OUTPUT, O_i.rows, O_i.columns, P.columns)
 
+    def save(self, problem: Problem, at: NDArray[np.intp] | None = None) -> None:
+        """Store the log-sum-exp of rows that are done, if it is to be kept."""
+        save_log_sum_exp(self._fast, problem, self.max, self.sum, at)
+
     def normalise(self, O_i: Tile) -> None:
         """O becomes O / sum."""
         normalise(self._fast, self._arithmetic, O_i, self.sum)
@@ -160,6 +187,12 @@ class RowStatistics:
         self._arithmetic.keep(total)
         largest[...] = raised
         self._fast.computed(Step.STATISTICS, S.rows, S.columns)
+
+    def save(self, problem: Problem, row: Indices) -> None:
+        """Store the log-sum-exp of the row, if it is to be kept."""
+        words = self._fast.intermediate_words
+        largest, total = (Tile(name, x, row, ONE, words) for name, x in zip(("max", "sum"), self._values, strict=True))
+        save_log_sum_exp(self._fast, problem, largest, total)
 
     def probabilities(self, S: Tile) -> Tile:
         """Scores of the row become exp(S - max) / sum in place."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,17 @@ from attenio.patterns import Pattern
 from attenio.reference import parts
 from attenio.workload import Workload
 
-__all__ = ["Advance", "Problem", "Sharing", "for_heads", "key_runs", "separate_problems", "stacked_problems", "visible"]
+__all__ = [
+    "Advance",
+    "Kept",
+    "Problem",
+    "Sharing",
+    "for_heads",
+    "key_runs",
+    "separate_problems",
+    "stacked_problems",
+    "visible",
+]
 
 Advance = Callable[[int], None]
 Hidden = NDArray[np.bool_] | None
@@ -26,7 +37,10 @@ _MASK_AT_ONCE = 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Queries of ``group`` heads against the keys they share: row ``head * pattern.rows + position`` of Q and O."""
+    """Queries of ``group`` heads against the keys they share: row ``head * pattern.rows + position`` of Q and O.
+
+    ``L`` and ``P`` are there if the log-sum-exp of rows, or their probabilities, are to outlast the run.
+    """
 
     label: str
     pattern: Pattern
@@ -38,6 +52,8 @@ class Problem:
     arithmetic: Arithmetic
     intermediate_words: int
     advance: Advance = field(default=lambda units: None)
+    L: SlowArray | None = None
+    P: SlowArray | None = None
 
     @property
     def depth(self) -> int:
@@ -102,20 +118,32 @@ def for_heads(hidden: Hidden, heads: range) -> Hidden:
     return hidden if hidden is None or len(heads) == 1 else np.tile(hidden, (len(heads), 1))
 
 
+class Kept(NamedTuple):
+    """What a forward pass keeps beside its output, for the backward one.
+
+    The log-sum-exp of rows is (batch, heads, queries, 1); probabilities are (rows, keys) of each batch, head and part.
+    """
+
+    log_sum_exp: NDArray[np.float32] | None = None
+    probabilities: dict[tuple[int, int, int], NDArray[np.float32]] | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sharing:
-    """What problems are cut from: a workload, its inputs, and the output they fill."""
+    """What problems are cut from: a workload, its inputs, and the output (and what else is kept) that they fill."""
 
     workload: Workload
     inputs: Inputs
     output: NDArray[np.float32]
     arithmetic: Arithmetic
     advance: Advance
+    kept: Kept = Kept()
 
     def problem(self, label: str, pattern: Pattern, arrays: Inputs) -> Problem:
         """A problem over (heads, positions, width) queries and (keys, width) keys and values."""
         group, rows, depth = arrays.q.shape
-        dtype = self.workload.dtype
+        dtype, words = self.workload.dtype, self.workload.accumulator_words
+        keeps_L, keeps_P = (kept is not None for kept in self.kept)
         return Problem(
             label=label,
             pattern=pattern,
@@ -125,8 +153,10 @@ class Sharing:
             V=SlowArray.elements("V", arrays.v, dtype),
             O=SlowArray.unwritten("O", (group * rows, self.workload.value_dim), dtype),
             arithmetic=self.arithmetic,
-            intermediate_words=self.workload.accumulator_words,
+            intermediate_words=words,
             advance=self.advance,
+            L=SlowArray.intermediate("L", (group * rows, 1), words) if keeps_L else None,
+            P=SlowArray.intermediate("P", (group * rows, pattern.keys), words) if keeps_P else None,
         )
 
 
@@ -151,8 +181,13 @@ def separate_problems(shared: Sharing, *, by_group: bool) -> Iterator[Problem]:
                     ),
                 )
                 yield problem
-                values = problem.O.values.reshape(heads, -1, workload.value_dim)
-                shared.output[batch, first : first + heads, part.rows] = values
+                filled = batch, slice(first, first + heads), part.rows
+                shared.output[filled] = problem.O.values.reshape(heads, -1, workload.value_dim)
+                if shared.kept.log_sum_exp is not None and problem.L is not None:
+                    shared.kept.log_sum_exp[filled] = problem.L.values.reshape(heads, -1, 1)
+                if shared.kept.probabilities is not None and problem.P is not None:
+                    each = problem.P.values.reshape(heads, -1, part.pattern.keys)
+                    shared.kept.probabilities.update({(batch, first + i, number): each[i] for i in range(heads)})
 
 
 def stacked_problems(shared: Sharing) -> Iterator[Problem]:
@@ -173,5 +208,7 @@ def stacked_problems(shared: Sharing) -> Iterator[Problem]:
         rows = Inputs(queries.reshape(group, -1, workload.d), *stacked)
         problem = shared.problem(f"KV head {kv_head}", pattern, rows)
         yield problem
-        values = problem.O.values.reshape(group, workload.batch, workload.queries, workload.value_dim)
-        shared.output[:, heads] = np.moveaxis(values, 1, 0)
+        shape = (group, workload.batch, workload.queries, -1)
+        shared.output[:, heads] = np.moveaxis(problem.O.values.reshape(shape), 1, 0)
+        if shared.kept.log_sum_exp is not None and problem.L is not None:
+            shared.kept.log_sum_exp[:, heads] = np.moveaxis(problem.L.values.reshape(shape), 1, 0)

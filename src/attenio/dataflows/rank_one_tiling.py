@@ -15,7 +15,16 @@
 A tile of results as large as the memory halves the traffic of square tiling's three tiles of equal size.
 """
 
-from attenio.dataflows.online_softmax import ONE, add_output, add_scores, exponentiate, hide, normalise, raise_maximum
+from attenio.dataflows.online_softmax import (
+    ONE,
+    add_output,
+    add_scores,
+    exponentiate,
+    hide,
+    normalise,
+    raise_maximum,
+    save_log_sum_exp,
+)
 from attenio.dataflows.problem import Problem, key_runs, visible
 from attenio.memory import FastMemory, SlowArray
 from attenio.memory.indices import cuts, singles
@@ -75,5 +84,7 @@ def _outputs(problem: Problem, spilled: tuple[SlowArray, SlowArray], tile: tuple
                         P_j = exponentiate(fast, problem.arithmetic, S_j, largest, total)
                         with V_element.streaming(problem.V, key, columns, along="columns") as V_j:
                             add_output(fast, problem.arithmetic, O_ic, P_j, V_j)
+                    if columns.start == 0:
+                        save_log_sum_exp(fast, problem, largest, total)
                     normalise(fast, problem.arithmetic, O_ic, total)
                     fast.store(O_ic, problem.O)

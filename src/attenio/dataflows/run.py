@@ -1,4 +1,4 @@
-"""What a run returns: the output, what was counted, and how far the output is from the definition."""
+"""What a run returns: the output or gradients, what was counted, and how far they are from the definition."""
 
 from dataclasses import dataclass
 
@@ -9,15 +9,19 @@ from attenio.dataflows.inputs import Inputs
 from attenio.memory import Trace
 from attenio.planning.nested_plan import NestedPlan
 from attenio.planning.plan import Plan
-from attenio.reference import attention_blocks
+from attenio.planning.training import TrainingPlan
+from attenio.reference import Gradients, attention_blocks, attention_gradients
 from attenio.workload import Workload
 
-__all__ = ["NestedRun", "Run", "max_abs_error"]
+__all__ = ["NestedRun", "Run", "TrainingRun", "gradient_error", "max_abs_error"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
-    """One execution of a plan on the counted memory; ``output`` is (batch, heads, queries, value_dim)."""
+    """One execution of a plan on the counted memory; ``output`` is (batch, heads, queries, value_dim).
+
+    A backward run has ``gradients``, which its error is about; its ``output`` is the one that it was given.
+    """
 
     plan: Plan
     output: NDArray[np.float32]
@@ -25,6 +29,7 @@ class Run:
     moved_words: int
     peak_words: int
     max_abs_error: float
+    gradients: Gradients | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,6 +42,53 @@ class NestedRun:
     moved_words: tuple[int, ...]
     peak_words: tuple[int, ...]
     max_abs_error: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrainingRun:
+    """One execution of a training step; ``recomputed`` is the second forward run of a step that saves nothing."""
+
+    plan: TrainingPlan
+    forward: Run
+    recomputed: Run | None
+    backward: Run
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs that it is made of, in order."""
+        return (self.forward, *(() if self.recomputed is None else (self.recomputed,)), self.backward)
+
+    @property
+    def output(self) -> NDArray[np.float32]:
+        """The output of the forward pass."""
+        return self.forward.output
+
+    @property
+    def gradients(self) -> Gradients:
+        """The gradients of the backward pass."""
+        assert self.backward.gradients is not None
+        return self.backward.gradients
+
+    @property
+    def moved_words(self) -> int:
+        """Words moved by all runs together."""
+        return sum(run.moved_words for run in self.runs)
+
+    @property
+    def peak_words(self) -> int:
+        """The most words held at once in any of the runs."""
+        return max(run.peak_words for run in self.runs)
+
+    @property
+    def max_abs_error(self) -> float:
+        """The larger error of output and gradients."""
+        return float(np.max([run.max_abs_error for run in self.runs]))  # keeps NaN
+
+
+def gradient_error(gradients: Gradients, inputs: Inputs, d_output: NDArray[np.float32], workload: Workload) -> float:
+    """The largest distance of any gradient from the float64 definition on the same, already rounded, inputs."""
+    exact = attention_gradients(*inputs, d_output, workload)
+    return float(np.max([np.abs(found - right).max() for found, right in zip(gradients, exact, strict=True)]))
 
 
 def max_abs_error(output: NDArray[np.float32], inputs: Inputs, workload: Workload) -> float:

@@ -42,6 +42,8 @@ def score_stationary(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
                         ):
                             add_scores(fast, problem.arithmetic, S, Q_t, K_t)
                 P = softmax.absorb(S, hidden)
+                if run == last:
+                    softmax.save(problem)
                 with fast.scratch("O", a, 1) as O_column, fast.buffer("V", 1, 1) as V_element:
                     for column in singles(problem.width):
                         O_c = O_column.zeros(rows, column)

@@ -21,7 +21,7 @@ from contextlib import ExitStack
 import numpy as np
 
 from attenio.dataflows.arithmetic import Arithmetic
-from attenio.dataflows.online_softmax import ONE, OnlineSoftmax, add_scores, normalise
+from attenio.dataflows.online_softmax import ONE, OnlineSoftmax, add_scores, normalise, save_log_sum_exp
 from attenio.dataflows.problem import Problem, for_heads, key_runs
 from attenio.memory import FastMemory, SlowArray, Step, Tile
 from attenio.memory.indices import as_array, cuts
@@ -103,6 +103,7 @@ def _merge(problem: Problem, partial: Slow, tile: tuple[int, int, int], fast: Fa
                             buffers[5].holding(partial[2], there) as sum_s,
                         ):
                             _join(total, (O_s, max_s, sum_s), problem.arithmetic, fast)
+                    save_log_sum_exp(fast, problem, total[1], total[2])
                     normalise(fast, problem.arithmetic, total[0], total[2])
                     fast.store(total[0], problem.O)
 

@@ -17,7 +17,16 @@ anew in phase 2 instead of being carried as a log-sum-exp: next to scores beyond
 cannot tell one such score from a thousand.
 """
 
-from attenio.dataflows.online_softmax import ONE, add_output, add_scores, exponentiate, hide, normalise, raise_maximum
+from attenio.dataflows.online_softmax import (
+    ONE,
+    add_output,
+    add_scores,
+    exponentiate,
+    hide,
+    normalise,
+    raise_maximum,
+    save_log_sum_exp,
+)
 from attenio.dataflows.problem import Problem, key_runs, visible
 from attenio.memory import FastMemory, SlowArray
 from attenio.memory.indices import cuts
@@ -82,5 +91,7 @@ def _outputs(
                         P_ij = exponentiate(fast, problem.arithmetic, S_ij, largest, total)
                         with V_buffer.holding(problem.V, keys, columns) as V_jc:
                             add_output(fast, problem.arithmetic, O_ic, P_ij, V_jc)
+                    if columns.start == 0:
+                        save_log_sum_exp(fast, problem, largest, total)
                     normalise(fast, problem.arithmetic, O_ic, total)
                     fast.store(O_ic, problem.O)

@@ -46,5 +46,6 @@ def stacked_groups(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
                             P = softmax.absorb(S, for_heads(hidden, heads))
                             with KV_buffer.holding(V, keys) as V_j:
                                 softmax.accumulate(O_i, P, V_j)
+                softmax.save(problem)
                 softmax.normalise(O_i)
                 fast.store(O_i, problem.O)

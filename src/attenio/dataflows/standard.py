@@ -25,7 +25,8 @@ __all__ = ["standard"]
 def standard(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     """Run one head of one sequence."""
     rows, keys = problem.pattern.rows, problem.pattern.keys
-    S, P = problem.spilled("S", rows, keys), problem.spilled("P", rows, keys)
+    S = problem.spilled("S", rows, keys)
+    P = problem.spilled("P", rows, keys) if problem.P is None else problem.P
     _scores(problem, S, (min(tiles["score_rows"], rows), min(tiles["score_keys"], keys)), fast)
     _softmax(problem, S, P, min(tiles["resident_keys"], keys), fast)
     _outputs(problem, P, (min(tiles["output_rows"], rows), min(tiles["output_columns"], problem.width)), fast)
@@ -70,6 +71,7 @@ def _softmax(problem: Problem, S: SlowArray, P: SlowArray, resident: int, fast: 
                 with in_hand.streaming(S, row, rest, along="columns") as s:
                     hide(s, hidden[:, rest])
                     statistics.take(s)
+            statistics.save(problem, row)
             if size(first):
                 fast.store(statistics.probabilities(kept), P)
             if size(rest):

@@ -36,6 +36,7 @@ class Step(Enum):
     RESCALED_OUTPUT = "O[i,c] = rescale[i] O[i,c] + P[i,j] V[j,c]"
     MERGE = "O[i,c], max[i], sum[i] join those of another split"
     NORMALISE = "O[i,c] /= sum[i]"
+    LOG_SUM_EXP = "L[i] = max[i] + log(sum[i])"
     DELTA = "D[i] += dO[i,t] O[i,t]"
     SAVED_PROBABILITIES = "P[i,j] = exp(S[i,j] - L[i])"
     VALUE_SCORES = "dP[i,j] += dO[i,t] V[j,t]"
@@ -55,6 +56,7 @@ _RESULTS = {
     Step.RESCALED_OUTPUT: "O",
     Step.MERGE: "O",
     Step.NORMALISE: "O",
+    Step.LOG_SUM_EXP: "L",
     Step.SCORES: "S",
     Step.MAXIMUM: "max",
     Step.STATISTICS: "max",

@@ -15,6 +15,15 @@ from attenio.planning.nested import nested_plan, nested_plan_with
 from attenio.planning.nested_plan import LevelTiles, NestedPlan
 from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.planning.sweeping import SweepGrid, SweepResult, sweep
+from attenio.planning.training import (
+    Saved,
+    TrainingCandidate,
+    TrainingPlan,
+    training_candidates,
+    training_candidates_for,
+    training_plan,
+    training_plan_for,
+)
 
 __all__ = [
     "Candidate",
@@ -23,10 +32,13 @@ __all__ = [
     "LevelTiles",
     "NestedPlan",
     "Plan",
+    "Saved",
     "SweepGrid",
     "SweepResult",
     "TileRule",
     "Tiles",
+    "TrainingCandidate",
+    "TrainingPlan",
     "best_plan",
     "best_plan_for",
     "candidates",
@@ -38,4 +50,8 @@ __all__ = [
     "published_plan",
     "published_plan_for",
     "sweep",
+    "training_candidates",
+    "training_candidates_for",
+    "training_plan",
+    "training_plan_for",
 ]

@@ -1,20 +1,17 @@
 """The front of the planner: best plans, published ones, plans with given tiles, and all of them side by side."""
 
 from dataclasses import dataclass
-from math import inf
-from typing import NamedTuple
 
-from attenio.errors import DoesNotFit
+from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine
-from attenio.masks import SharedPrefix
-from attenio.planning.costs.cost import closed_form, cost, problems_of, tile_names
-from attenio.planning.plan import Dataflow, MovingTiles, Plan, TileRule, Tiles
+from attenio.planning.contest import applies, best_of_all
+from attenio.planning.costs.cost import checked_dataflow, closed_form, cost, problems_of, tile_names
+from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.published import has_published_rule, published_tiles
-from attenio.planning.search import attenio, stacked_groups
-from attenio.planning.search.dataflow import CONTENDERS, best_tiles, contender
+from attenio.planning.search.dataflow import best_tiles, contenders
 from attenio.quantities import show_words
-from attenio.workload import Workload
+from attenio.workload import Direction, Workload
 
 __all__ = [
     "Candidate",
@@ -26,9 +23,6 @@ __all__ = [
     "published_plan",
     "published_plan_for",
 ]
-
-# Floors in floating point are off by less than this factor.
-_ROUNDING = 1 - 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +42,7 @@ class Candidate:
 def best_plan(workload: Workload, machine: Machine, *, dataflow: Dataflow | str | None = None) -> Plan:
     """The plan that moves the fewest words across the machine's slowest boundary, over all tiles that fit.
 
-    Over all dataflows, or the one named. Exact: no other feasible integer tiles move less.
+    Over all dataflows of the workload's direction, or the one named. Exact: no other feasible integer tiles move less.
 
     >>> plan = best_plan(Workload(n=4096, d=64), Machine.with_fast_bytes(64 * 1024))
     >>> plan.dataflow.value, str(plan.tiles), plan.moved_words
@@ -59,9 +53,13 @@ def best_plan(workload: Workload, machine: Machine, *, dataflow: Dataflow | str 
 
 def best_plan_for(workload: Workload, fast_words: int, *, dataflow: Dataflow | str | None = None) -> Plan:
     """The best plan for a fast memory of ``fast_words`` words."""
+    _check_one_way(workload)
     if dataflow is None:
-        return _best_of_all(workload, fast_words)
-    chosen = Dataflow.named(dataflow)
+        best = best_of_all(workload, fast_words)
+        if best is None:
+            raise DoesNotFit(_why_nothing(workload, fast_words))
+        return best
+    chosen = checked_dataflow(workload, dataflow)
     problems = problems_of(workload, chosen)
     found = best_tiles(problems, chosen, fast_words)
     if found is None:
@@ -71,7 +69,7 @@ def best_plan_for(workload: Workload, fast_words: int, *, dataflow: Dataflow | s
 
 def plan_with(workload: Workload, machine: Machine, dataflow: Dataflow | str, tiles: Tiles) -> Plan:
     """The plan with the caller's own tiles; DoesNotFit says how many words they would need."""
-    fast_words, chosen = _fast_words(workload, machine), Dataflow.named(dataflow)
+    fast_words, chosen = _fast_words(workload, machine), checked_dataflow(workload, dataflow)
     plan = _plan(workload, fast_words, chosen, tiles, rule=TileRule.GIVEN)
     if plan.peak_words > fast_words:
         raise DoesNotFit(_too_large(plan))
@@ -86,7 +84,7 @@ def published_plan(workload: Workload, machine: Machine, dataflow: Dataflow | st
 
 def published_plan_for(workload: Workload, fast_words: int, dataflow: Dataflow | str, *, units: int = 1) -> Plan | None:
     """The same for a fast memory of ``fast_words`` words in each of ``units`` parallel units."""
-    return _published(workload, fast_words, Dataflow.named(dataflow), units).plan
+    return _published(workload, fast_words, checked_dataflow(workload, dataflow), units).plan
 
 
 def candidates(workload: Workload, machine: Machine) -> tuple[Candidate, ...]:
@@ -97,9 +95,10 @@ def candidates(workload: Workload, machine: Machine) -> tuple[Candidate, ...]:
 
 def candidates_for(workload: Workload, fast_words: int, *, units: int = 1) -> tuple[Candidate, ...]:
     """The same for a fast memory of ``fast_words`` words in each of ``units`` parallel units."""
+    _check_one_way(workload)
     found = []
-    for dataflow in Dataflow:
-        if not _applies(workload, dataflow):
+    for dataflow in Dataflow.towards(workload.direction):
+        if not applies(workload, dataflow):
             continue
         try:
             plan = best_plan_for(workload, fast_words, dataflow=dataflow)
@@ -110,82 +109,6 @@ def candidates_for(workload: Workload, fast_words: int, *, units: int = 1) -> tu
         if has_published_rule(dataflow):
             found.append(_published(workload, fast_words, dataflow, units))
     return tuple(found)
-
-
-def _best_of_all(workload: Workload, fast_words: int) -> Plan:
-    """The dataflow with the least floor first: what it finds rules out most of the others before they are searched."""
-    entrants = _entrants(workload)
-    # Words that the dataflow of this rank is known to reach, though its tiles are not yet known.
-    known = _known_words(entrants, fast_words)
-    waiting = []
-    for entrant in entrants:
-        if known is None or known.allows(entrant, workload.compulsory_words):
-            floor = contender(entrant.dataflow).floor_words(entrant.problems, fast_words)
-            if floor < inf and (known is None or known.allows(entrant, floor)):
-                waiting.append((floor, entrant.rank, entrant))
-    best: tuple[MovingTiles, _Entrant] | None = None
-    for floor, rank, entrant in sorted(waiting, key=lambda each: each[:2]):
-        if known is not None and not known.allows(entrant, max(floor, workload.compulsory_words)):
-            continue
-        limit = None if known is None else known.limit(entrant)
-        found = contender(entrant.dataflow).best_tiles(entrant.problems, fast_words, limit)
-        if found is not None and (limit is None or found.moved_words <= limit):
-            best, known = (found, entrant), _Known(found.moved_words, rank)
-    if best is None:
-        raise DoesNotFit(_why_nothing(workload, fast_words))
-    found, entrant = best
-    return Plan(
-        workload=workload,
-        fast_words=fast_words,
-        dataflow=entrant.dataflow,
-        tiles=found.tiles,
-        rule=TileRule.BEST,
-        moved_words=found.moved_words,
-        peak_words=closed_form(entrant.dataflow).peak_words(entrant.problems, found.tiles),
-    )
-
-
-class _Entrant(NamedTuple):
-    """A dataflow, its place in the order of preference, and what it would work on."""
-
-    rank: int
-    dataflow: Dataflow
-    problems: Problems
-
-
-class _Known(NamedTuple):
-    """The fewest words known to be reached, and the rank of the dataflow that reaches them."""
-
-    words: int
-    rank: int
-
-    def limit(self, entrant: _Entrant) -> int:
-        """The words that an entrant may have at most: of two that move the same the one that is preferred wins."""
-        return self.words if entrant.rank <= self.rank else self.words - 1
-
-    def allows(self, entrant: _Entrant, floor: float) -> bool:
-        """Whether an entrant that has no fewer words than ``floor`` may be the best."""
-        return (floor if isinstance(floor, int) else floor * _ROUNDING) <= self.limit(entrant)
-
-
-def _entrants(workload: Workload) -> list[_Entrant]:
-    separate = Problems.separate(workload)
-    entrants = []
-    for rank, dataflow in enumerate(CONTENDERS):
-        if _applies(workload, dataflow):
-            together = dataflow is Dataflow.STACKED_GROUPS and isinstance(workload.mask, SharedPrefix)
-            entrants.append(_Entrant(rank, dataflow, Problems.stacked(workload) if together else separate))
-    return entrants
-
-
-def _known_words(entrants: list[_Entrant], fast_words: int) -> _Known | None:
-    """What a promising tile with scores in fast memory moves, if one fits."""
-    for entrant in entrants:
-        if entrant.dataflow is Dataflow.STACKED_GROUPS or len(entrants) < len(CONTENDERS):
-            search = stacked_groups if entrant.dataflow is Dataflow.STACKED_GROUPS else attenio
-            words = search.some_words(entrant.problems, fast_words)
-            return None if words is None else _Known(words, entrant.rank)
-    return None
 
 
 def _published(workload: Workload, fast_words: int, dataflow: Dataflow, units: int) -> Candidate:
@@ -239,13 +162,12 @@ def _fast_words(workload: Workload, machine: Machine) -> int:
     return machine.slowest_boundary.fast_words(workload.dtype)
 
 
-def _applies(workload: Workload, dataflow: Dataflow) -> bool:
-    """Whether a dataflow differs from the simpler one it extends."""
-    if dataflow is Dataflow.STACKED_GROUPS:
-        return workload.group > 1 or isinstance(workload.mask, SharedPrefix)
-    if dataflow is Dataflow.SPLIT_KEYS:
-        return problems_of(workload, dataflow).most_keys > 1
-    return True
+def _check_one_way(workload: Workload) -> None:
+    if workload.direction is Direction.TRAINING:
+        raise InvalidInput(
+            "a training step has two plans, a forward and a backward one; use training_plan,"
+            " or ask about the workload towards 'forward' or 'backward'"
+        )
 
 
 def _smallest(workload: Workload, dataflow: Dataflow) -> tuple[int, Tiles]:
@@ -256,7 +178,7 @@ def _smallest(workload: Workload, dataflow: Dataflow) -> tuple[int, Tiles]:
 
 
 def _why_not(workload: Workload, dataflow: Dataflow, fast_words: int) -> str:
-    if dataflow is Dataflow.SPLIT_KEYS and not _applies(workload, dataflow):
+    if dataflow is Dataflow.SPLIT_KEYS and not applies(workload, dataflow):
         return f"{dataflow.value} has nothing to split with one key; use attenio"
     words, tiles = _smallest(workload, dataflow)
     return (
@@ -266,7 +188,9 @@ def _why_not(workload: Workload, dataflow: Dataflow, fast_words: int) -> str:
 
 
 def _why_nothing(workload: Workload, fast_words: int) -> str:
-    words, dataflow = min((_smallest(workload, dataflow)[0], dataflow.value) for dataflow in CONTENDERS)
+    words, dataflow = min(
+        (_smallest(workload, dataflow)[0], dataflow.value) for dataflow in contenders(workload.direction)
+    )
     return (
         f"no dataflow fits: the least demanding, {dataflow}, needs at least {show_words(words)} of fast memory;"
         f" the machine has {fast_words:,}: use a larger fast memory"

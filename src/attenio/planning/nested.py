@@ -10,12 +10,12 @@ the sequence.
 from fractions import Fraction
 from itertools import product
 
-from attenio.errors import DoesNotFit
+from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine
 from attenio.planning.nested_plan import LevelTiles, NestedPlan
 from attenio.planning.nested_words import nested_moved_words, nested_peak_words
 from attenio.quantities import bytes_of, show_words
-from attenio.workload import Workload
+from attenio.workload import Direction, Workload
 
 __all__ = ["nested_plan", "nested_plan_with"]
 
@@ -36,6 +36,11 @@ def nested_plan(workload: Workload, machine: Machine) -> NestedPlan:
     >>> [tile.query_tile for tile in plan.tiles], plan.moved_words
     ([29, 464], (188170240, 5242880))
     """
+    if workload.direction is not Direction.FORWARD:
+        raise InvalidInput(
+            f"nested plans are of the forward pass, and the workload asks about {workload.direction.value};"
+            " use best_plan_for at each boundary"
+        )
     fast_words = tuple(boundary.fast_words(workload.dtype) for boundary in machine.boundaries)
     found: dict[tuple[int, tuple[LevelTiles, ...]], NestedPlan] = {}
     for head_tile in _head_tiles(workload.group):

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Literal, get_args
 
 from attenio.errors import InvalidInput
-from attenio.workload import Workload
+from attenio.workload import Direction, Workload
 
-__all__ = ["Dataflow", "MovingTiles", "Plan", "TileRule", "Tiles"]
+__all__ = ["Dataflow", "GradientDataflow", "MovingTiles", "Plan", "TileRule", "Tiles"]
 
 
 class Dataflow(Enum):
@@ -23,6 +24,27 @@ class Dataflow(Enum):
     SCORE_STATIONARY = "score-stationary"
     SPLIT_KEYS = "split-keys"
     STACKED_GROUPS = "stacked-groups"
+    KEY_STATIONARY = "key-stationary"
+    QUERY_STATIONARY = "query-stationary"
+    TWO_PASS = "two-pass"
+    TILED_PRODUCTS = "tiled-products"
+    FUSED_VALUES = "fused-values"
+    SPILLED_GRADIENTS = "spilled-gradients"
+
+    @property
+    def direction(self) -> Direction:
+        """Whether it computes attention or its gradient."""
+        return Direction.BACKWARD if self in _OF_THE_GRADIENT else Direction.FORWARD
+
+    @classmethod
+    def towards(cls, direction: Direction | str) -> "tuple[Dataflow, ...]":
+        """The dataflows of one direction, in order; a training step is made of one of each.
+
+        >>> [dataflow.value for dataflow in Dataflow.towards("backward")]
+        ['key-stationary', 'query-stationary', 'two-pass', 'tiled-products', 'fused-values', 'spilled-gradients']
+        """
+        wanted = Direction.named(direction)
+        return tuple(member for member in cls if wanted in (member.direction, Direction.TRAINING))
 
     @classmethod
     def named(cls, name: "str | Dataflow") -> "Dataflow":
@@ -34,6 +56,17 @@ class Dataflow(Enum):
         except ValueError:
             known = ", ".join(member.value for member in cls)
             raise InvalidInput(f"unknown dataflow {name!r}; choose one of {known}") from None
+
+
+GradientDataflow = Literal[
+    Dataflow.KEY_STATIONARY,
+    Dataflow.QUERY_STATIONARY,
+    Dataflow.TWO_PASS,
+    Dataflow.TILED_PRODUCTS,
+    Dataflow.FUSED_VALUES,
+    Dataflow.SPILLED_GRADIENTS,
+]
+_OF_THE_GRADIENT: frozenset[Dataflow] = frozenset(get_args(GradientDataflow))
 
 
 class TileRule(Enum):

@@ -82,6 +82,11 @@ class Problems:
         return sum(pattern.rows * times for pattern, times in self.patterns)
 
     @lazy
+    def keys(self) -> int:
+        """Keys (m)."""
+        return sum(pattern.keys * times for pattern, times in self.patterns)
+
+    @lazy
     def sequences(self) -> int:
         """How many problems there are."""
         return sum(times for _, times in self.patterns)

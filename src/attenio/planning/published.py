@@ -14,9 +14,24 @@ from attenio.planning.search.standard import resident_keys
 __all__ = ["has_published_rule", "published_tiles"]
 
 
+# Dataflows that no paper gives tiles for.
+_DERIVED = frozenset(
+    (
+        Dataflow.RANK_ONE_TILING,
+        Dataflow.SCORE_STATIONARY,
+        Dataflow.STACKED_GROUPS,
+        Dataflow.QUERY_STATIONARY,
+        Dataflow.TWO_PASS,
+        Dataflow.TILED_PRODUCTS,
+        Dataflow.FUSED_VALUES,
+        Dataflow.SPILLED_GRADIENTS,
+    )
+)
+
+
 def has_published_rule(dataflow: Dataflow) -> bool:
     """Whether a paper says how to choose the tiles; the other dataflows are derived here."""
-    return dataflow not in (Dataflow.RANK_ONE_TILING, Dataflow.SCORE_STATIONARY, Dataflow.STACKED_GROUPS)
+    return dataflow not in _DERIVED
 
 
 def published_tiles(problems: Problems, dataflow: Dataflow, fast_words: int, *, units: int = 1) -> Tiles | None:
@@ -28,7 +43,7 @@ def published_tiles(problems: Problems, dataflow: Dataflow, fast_words: int, *, 
     match dataflow:
         case Dataflow.ATTENIO:  # [AttenIO eq. 15]; floor((M-d)/(2d+4)) where all words are alike
             return Tiles.of(query_tile=min(max(1, tile_room(problems, fast_words).most_rows()), rows), key_tile=1)
-        case Dataflow.FLASH_ATTENTION_2 | Dataflow.FLASH_ATTENTION_1:  # [FA alg. 1]
+        case Dataflow.FLASH_ATTENTION_2 | Dataflow.FLASH_ATTENTION_1 | Dataflow.KEY_STATIONARY:  # [FA alg. 1, 4]
             quarter = int(ceil_div(fast_words, 4 * problems.d))
             return Tiles.of(query_tile=min(quarter, problems.d, rows), key_tile=min(quarter, keys))
         case Dataflow.FLAT:  # [FLAT]; the largest that fits
@@ -44,6 +59,10 @@ def published_tiles(problems: Problems, dataflow: Dataflow, fast_words: int, *, 
         case Dataflow.SPLIT_KEYS:
             return _flash_decoding(problems, fast_words, units)
         case Dataflow.RANK_ONE_TILING | Dataflow.SCORE_STATIONARY | Dataflow.STACKED_GROUPS:
+            return None
+        case Dataflow.QUERY_STATIONARY | Dataflow.TWO_PASS | Dataflow.TILED_PRODUCTS:
+            return None
+        case Dataflow.FUSED_VALUES | Dataflow.SPILLED_GRADIENTS:
             return None
         case _:
             assert_never(dataflow)

@@ -11,7 +11,7 @@ over the required scores; query heads that share a KV head add to the same dK an
 [2.083, 1.083, 0.583, 0.25]
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +23,16 @@ from attenio.workload import Workload
 __all__ = ["Gradients", "attention_gradients"]
 
 Float64 = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
 Numbers = NDArray[np.generic]
 
 
 class Gradients(NamedTuple):
     """Gradients with respect to queries, keys and values, shaped as they are."""
 
-    dq: Float64
-    dk: Float64
-    dv: Float64
+    dq: Floats
+    dk: Floats
+    dv: Floats
 
 
 def attention_gradients(q: Numbers, k: Numbers, v: Numbers, do: Numbers, workload: Workload) -> Gradients:

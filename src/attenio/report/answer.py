@@ -179,7 +179,7 @@ def _nested(workload: Workload, machine: Machine) -> tuple[NestedPlan | None, st
     if len(machine.boundaries) < 2:
         return None, ""
     if workload.direction is not Direction.FORWARD:
-        return None, "plans over all levels at once are of the forward pass"
+        return None, f"Plans are nested over all levels for the forward pass only; this is {workload.direction.value}."
     try:
         return nested_plan(workload, machine), ""
     except DoesNotFit as error:

@@ -26,6 +26,9 @@ _SMALL_CACHE = (
     Dataflow.SQUARE_TILING,
     Dataflow.RANK_ONE_TILING,
     Dataflow.SCORE_STATIONARY,
+    Dataflow.TILED_PRODUCTS,
+    Dataflow.FUSED_VALUES,
+    Dataflow.SPILLED_GRADIENTS,
 )
 
 

@@ -12,7 +12,7 @@ from attenio.report.answer import Answer
 from attenio.report.curves import Curves
 from attenio.report.notation import short_count, show_ratio
 
-__all__ = ["length_figure", "memory_figure"]
+__all__ = ["axes", "hover", "length_figure", "mark", "memory_figure"]
 
 Figure = dict[str, Any]
 Trace = dict[str, Any]
@@ -27,7 +27,7 @@ _BOUND_STYLES = {
 def memory_figure(curves: Curves, answer: Answer) -> Figure:
     """Words moved against words of fast memory, with the regimes shaded and the machine marked."""
     low, high = _words_range(curves)
-    layout = _layout("fast memory (words)", "words moved", curves.values, (low, high))
+    layout = axes("fast memory (words)", "words moved", curves.values, (low, high))
     layout["shapes"] = [
         _band(regime.start_words, regime.stop_words, f"var(--regime-{_REGIME_TINTS[regime.name]})")
         for regime in curves.regimes
@@ -45,15 +45,15 @@ def memory_figure(curves: Curves, answer: Answer) -> Figure:
         }
         for regime in curves.regimes
     ]
-    _mark(layout, answer.fast_words, answer.machine.name)
+    mark(layout, answer.fast_words, answer.machine.name)
     return {"data": _traces(curves, low, answer, answer.fast_words), "layout": layout}
 
 
 def length_figure(curves: Curves, answer: Answer) -> Figure:
     """Words moved against the number of keys, at the machine's own fast memory."""
     low, high = _words_range(curves)
-    layout = _layout("sequence length (keys)", "words moved", curves.values, (low, high))
-    _mark(layout, answer.workload.keys, "this workload")
+    layout = axes("sequence length (keys)", "words moved", curves.values, (low, high))
+    mark(layout, answer.workload.keys, "this workload")
     return {"data": _traces(curves, low, answer, answer.workload.keys), "layout": layout}
 
 
@@ -90,7 +90,7 @@ def _floor_traces(curves: Curves, low: float, element_bytes: int) -> list[Trace]
         "line": {"width": 3, "color": "var(--bound)"},
         "fill": "tonexty",
         "fillcolor": "var(--forbidden)",
-        **_hover([_bound_text(bound, element_bytes) for bound in curves.floors]),
+        **hover([_bound_text(bound, element_bytes) for bound in curves.floors]),
     }
     name = {"legend": "largest absolute bound"}
     return [{**bottom, "hoverinfo": "skip", "meta": name}, {**floor, "meta": name}]
@@ -112,7 +112,7 @@ def _bound_traces(curves: Curves, strength: Strength, element_bytes: int) -> lis
                 "legendgroup": strength.value,
                 "meta": {"legend": legend},
                 "visible": "legendonly" if strength is Strength.ASYMPTOTIC else True,
-                **_hover(["" if bound is None else _bound_text(bound, element_bytes) for bound in along]),
+                **hover(["" if bound is None else _bound_text(bound, element_bytes) for bound in along]),
             }
         )
     return traces
@@ -127,7 +127,7 @@ def _best_trace(curves: Curves, dataflow: Dataflow, plans: Sequence[Plan | None]
         "line": {"width": 2.2, "color": palette.color(dataflow)},
         "legendgroup": dataflow.value,
         "meta": {"legend": dataflow.value},
-        **_hover(_plan_texts(curves, plans, element_bytes)),
+        **hover(_plan_texts(curves, plans, element_bytes)),
     }
 
 
@@ -148,7 +148,7 @@ def _published_trace(curves: Curves, dataflow: Dataflow, plans: Sequence[Plan | 
         "legendgroup": "published",
         "zorder": 50,
         "meta": {"legend": "published tiles (markers)"},
-        **_hover([text for i, text in enumerate(_plan_texts(curves, plans, element_bytes)) if i in shown]),
+        **hover([text for i, text in enumerate(_plan_texts(curves, plans, element_bytes)) if i in shown]),
     }
 
 
@@ -168,11 +168,12 @@ def _chosen_trace(answer: Answer, own_value: int) -> Trace:
         },
         "meta": {"legend": "the plan"},
         "zorder": 60,
-        **_hover([f"{text}<br>{show_ratio(answer.gap)} the bound"]),
+        **hover([f"{text}<br>{show_ratio(answer.gap)} the bound"]),
     }
 
 
-def _hover(texts: list[str]) -> Trace:
+def hover(texts: list[str]) -> Trace:
+    """What a trace says under the pointer."""
     return {"text": texts, "hovertemplate": "%{text}<extra></extra>"}
 
 
@@ -203,7 +204,8 @@ def _words_range(curves: Curves) -> tuple[float, float]:
     return min(floors) / 2.5, max(*floors, *moved) * 8
 
 
-def _layout(x_title: str, y_title: str, values: Sequence[int], words: tuple[float, float]) -> Figure:
+def axes(x_title: str, y_title: str, values: Sequence[int], words: tuple[float, float]) -> Figure:
+    """The layout of a figure with two logarithmic axes."""
     low, high = math.log10(values[0]), math.log10(values[-1])
     octaves = range(math.ceil(math.log2(values[0])), math.floor(math.log2(values[-1])) + 1)
     # Seven labels still stand side by side on a phone.
@@ -245,7 +247,7 @@ def _band(start: float, stop: float, tint: str) -> Figure:
     }
 
 
-def _mark(layout: Figure, value: float, text: str) -> None:
+def mark(layout: Figure, value: float, text: str) -> None:
     """A vertical line with its text beside it, on the side that has more room and below the names of regimes."""
     layout["shapes"].append(
         {

@@ -15,13 +15,16 @@ from attenio.quantities import bytes_of, show_bytes, show_seconds
 from attenio.report import html_tables, palette
 from attenio.report.answer import Answer, answer
 from attenio.report.curves import Curves, Progress, along_length, along_memory
+from attenio.report.directions import along_directions
+from attenio.report.directions_figure import directions_figure
 from attenio.report.figures import length_figure, memory_figure
 from attenio.report.notation import show_ratio
 from attenio.report.reproduce import reproduce
 from attenio.report.roofline_figure import roofline_figure
-from attenio.workload import Workload
+from attenio.report.training import TrainingAnswer, training_answer
+from attenio.workload import Direction, Workload
 
-__all__ = ["write_report"]
+__all__ = ["write_report", "write_training_report"]
 
 _MEMORY_CAPTION = (
     "Each line is a dataflow with its best tiles, by exact count; open markers are the tiles its paper prescribes."
@@ -30,6 +33,10 @@ _MEMORY_CAPTION = (
     " and more memory no longer helps (all fits)."
 )
 _LENGTH_CAPTION = "The same at the machine's own fast memory, as the sequence grows."
+_DIRECTIONS_CAPTION = (
+    "Solid: words of the best plan for each direction. Dashed: what no algorithm goes below. A training step runs both"
+    " passes and saves what its table says in between."
+)
 _ROOFLINE_CAPTION = (
     "A point's height is the rate its traffic allows. Filled circles: {plan} at each boundary. Upright strokes: no"
     " schedule stands further right. Other markers: every dataflow's best plan at the slowest boundary."
@@ -53,6 +60,18 @@ def write_report(path: Path | str, workload: Workload, machine: Machine, *, prog
     return write_atomically(path, page)
 
 
+def write_training_report(
+    path: Path | str, workload: Workload, machine: Machine, *, progress: Progress | None = None
+) -> Path:
+    """Write the report of a training step: its backward pass in full, and both passes side by side."""
+    plotly = _plotly_script()
+    step, found = training_answer(workload, machine), answer(workload.towards(Direction.BACKWARD), machine)
+    first, second = _halves(progress)
+    memory = along_memory(found.workload, machine, progress=first)
+    length = along_length(found.workload, machine, progress=second)
+    return write_atomically(path, _page(found, memory, length, plotly, step))
+
+
 def _plotly_script() -> str:
     try:
         from plotly.offline import get_plotlyjs
@@ -72,20 +91,22 @@ def _halves(progress: Progress | None) -> tuple[Progress | None, Progress | None
     )
 
 
-def _page(found: Answer, memory: Curves, length: Curves, plotly: str) -> str:
+def _page(found: Answer, memory: Curves, length: Curves, plotly: str, step: TrainingAnswer | None = None) -> str:
     made = provenance()
     figures: dict[str, Any] = {"memory": memory_figure(memory, found), "length": length_figure(length, found)}
+    directions = along_directions(found.workload, found.machine, memory.values)
+    figures["directions"] = directions_figure(directions, found.fast_words, found.machine.name)
     roofline = roofline_figure(found)
     if roofline is not None:
         figures["roofline"] = roofline
     template = string.Template(_resource("page.html"))
     return template.substitute(
-        title=html.escape(f"{found.workload} on {found.machine.name}"),
+        title=html.escape(f"{found.workload if step is None else step.workload} on {found.machine.name}"),
         version=html.escape(made.version),
         style=_resource("page.css") + palette.stylesheet(),
-        answer=_sentence(found),
+        answer=_sentence(found) if step is None else _step_sentence(step),
         facts=_facts(found),
-        sections=_sections(found, has_roofline=roofline is not None),
+        sections=_sections(found, step, has_roofline=roofline is not None),
         footer=_footer(found, made),
         # "</" would end the script element early.
         figures=json.dumps(figures, separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
@@ -105,6 +126,17 @@ def _sentence(found: Answer) -> str:
         f" {html.escape(found.machine.slowest_boundary.name)}."
         f" The best plan, <b>{plan.dataflow.value}</b> with <code>{html.escape(str(plan.tiles))}</code>,"
         f" moves <b>{plan.moved_words:,}</b> words: <b>{show_ratio(found.gap)}</b> that bound."
+    )
+
+
+def _step_sentence(step: TrainingAnswer) -> str:
+    plan, bound = step.plan, step.bound
+    return (
+        f"Every training step moves at least <b>{bound.words:,}</b> words across"
+        f" {html.escape(step.machine.slowest_boundary.name)}."
+        f" The best, <b>{plan.forward.dataflow.value}</b> forward, <b>{plan.backward.dataflow.value}</b> backward and"
+        f" {plan.saved.value} saved between them, moves"
+        f" <b>{plan.moved_words:,}</b> words: <b>{show_ratio(step.gap)}</b> that bound. Below: its backward pass."
     )
 
 
@@ -131,13 +163,17 @@ def _facts(found: Answer) -> str:
     )
 
 
-def _sections(found: Answer, *, has_roofline: bool) -> str:
+def _sections(found: Answer, step: TrainingAnswer | None, *, has_roofline: bool) -> str:
     published = reproduce("fig11")
     caption = _ROOFLINE_CAPTION.format(plan=_TIMED_PLANS[found.timed_plan])
     roofline = _figure("roofline", caption) if has_roofline else f'<p class="note">{_NO_ROOFLINE}</p>'
     sections = [
         ("Words against fast memory", _figure("memory", _MEMORY_CAPTION)),
         ("Every dataflow on this machine", html_tables.candidates_table(found)),
+        (
+            "Forward, backward, and a training step",
+            _figure("directions", _DIRECTIONS_CAPTION) + ("" if step is None else html_tables.training_table(step)),
+        ),
         ("Words against sequence length", _figure("length", _LENGTH_CAPTION)),
         ("Roofline", roofline + html_tables.boundaries_table(found) + html_tables.times_table(found)),
         ("Lower bounds", html_tables.bounds_table(found)),

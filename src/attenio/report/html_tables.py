@@ -17,8 +17,16 @@ from attenio.report.notation import (
     show_ratio,
 )
 from attenio.report.reproduce import Reproduction
+from attenio.report.training import TrainingAnswer
 
-__all__ = ["boundaries_table", "bounds_table", "candidates_table", "reproduction_table", "times_table"]
+__all__ = [
+    "boundaries_table",
+    "bounds_table",
+    "candidates_table",
+    "reproduction_table",
+    "times_table",
+    "training_table",
+]
 
 Cell = tuple[str, str]  # class, markup
 
@@ -46,6 +54,28 @@ def candidates_table(answer: Answer) -> str:
         rows.append(("chosen" if plan == answer.plan else "", cells))
     heads = [_text("dataflow"), _number("moved (words)"), _number("over the bound")]
     heads += [_text("tile rule"), _text("tiles"), _number("moved (bytes)"), _number("peak (words)")]
+    return _table(heads, rows)
+
+
+def training_table(step: TrainingAnswer) -> str:
+    """What may be saved between the passes of a training step, each choice with its best plan."""
+    heads = [_text("saved"), _number("moved (words)"), _number("over the bound"), _text("forward"), _text("backward")]
+    rows = []
+    for candidate in step.candidates:
+        plan = candidate.plan
+        if plan is None:
+            rows.append(
+                ("absent", [_name(candidate.saved.value), _NONE, _NONE, _reason(candidate.reason or ""), _NONE])
+            )
+            continue
+        cells = [
+            _name(candidate.saved.value),
+            _number(f"{plan.moved_words:,}"),
+            _number(show_ratio(plan.moved_words / step.bound.words)),
+            _text(plan.forward.dataflow.value),
+            _text(plan.backward.dataflow.value),
+        ]
+        rows.append(("chosen" if plan == step.plan else "", cells))
     return _table(heads, rows)
 
 

@@ -20,6 +20,12 @@ _STYLES: dict[Dataflow, tuple[str, str, str]] = {
     Dataflow.SCORE_STATIONARY: ("#2f93b8", "#9addf2", "pentagon"),
     Dataflow.SPLIT_KEYS: ("#7a7a1f", "#cdcd63", "hexagon"),
     Dataflow.STACKED_GROUPS: ("#4b3ca8", "#a99cff", "star"),
+    Dataflow.TWO_PASS: ("#1f5f8b", "#6cc3ff", "hourglass"),
+    Dataflow.KEY_STATIONARY: ("#a63603", "#ff9f6b", "triangle-left"),
+    Dataflow.QUERY_STATIONARY: ("#006d2c", "#74d69a", "triangle-right"),
+    Dataflow.TILED_PRODUCTS: ("#7a0177", "#f083dc", "square-x"),
+    Dataflow.FUSED_VALUES: ("#5c5c8a", "#b9b9e6", "diamond-cross"),
+    Dataflow.SPILLED_GRADIENTS: ("#8c510a", "#e0b070", "bowtie"),
 }
 
 

@@ -23,8 +23,9 @@ from attenio.report.notation import (
     show_ratio,
 )
 from attenio.report.reproduce import Reproduction
+from attenio.report.training import TrainingAnswer
 
-__all__ = ["bounds_table", "plan_tables", "reproduction_table", "run_table"]
+__all__ = ["bounds_table", "plan_tables", "question_line", "reproduction_table", "run_table", "training_tables"]
 
 NUMBER, NAME, TEXT = "number", "name", "text"
 _NOTHING = "–"
@@ -46,13 +47,13 @@ def bounds_table(answer: Answer | Floor) -> RenderableType:
         f" ({_size(answer, bound.words)}) across {answer.machine.slowest_boundary.name}.",
     )
     return Group(
-        _question(answer), line, Text(), table, Text("\nAssumptions, and where the proof is", style="bold"), notes
+        question_line(answer), line, Text(), table, Text("\nAssumptions, and where the proof is", style="bold"), notes
     )
 
 
 def plan_tables(answer: Answer) -> RenderableType:
     """The answer in a line, every candidate against the bound, and what each part of the machine needs in time."""
-    parts = [_question(answer), _summary(answer), _Candidates(answer)]
+    parts = [question_line(answer), _summary(answer), _Candidates(answer)]
     if len(answer.boundaries) > 1:
         parts += [Text(), *_every_boundary(answer)]
         if answer.times:
@@ -62,6 +63,37 @@ def plan_tables(answer: Answer) -> RenderableType:
     if answer.binding is not None:
         parts.append(_binding(answer, answer.binding))
     return Group(*parts)
+
+
+def training_tables(found: TrainingAnswer) -> RenderableType:
+    """The step in a line, what may be saved between its passes, and every dataflow of either pass."""
+    plan, bound = found.plan, found.bound
+    summary = Table.grid(padding=(0, 2))
+    for justify in ("left", "right", "right", "left"):
+        summary.add_column(justify=justify, no_wrap=justify == "right")
+    summary.add_row("must move", f"{bound.words:,} words", _size(found, bound.words), f"{bound.theorem} (absolute)")
+    how = f"{plan.forward.dataflow.value}, then {plan.backward.dataflow.value}; {plan.saved.value} saved"
+    summary.add_row("step moves", f"{plan.moved_words:,} words", _size(found, plan.moved_words), how)
+    summary.add_row("gap", show_ratio(found.gap), "", "step over bound")
+    choices = plain_table(
+        ("saved", NAME), ("moved (words)", NUMBER), ("÷ bound", NUMBER), ("forward", TEXT), ("backward", TEXT)
+    )
+    for candidate in found.candidates:
+        if candidate.plan is None:
+            reason = Text(short_reason(candidate.reason or ""), style="dim")
+            choices.add_row(candidate.saved.value, _NOTHING, _NOTHING, reason, "")
+            continue
+        choices.add_row(
+            candidate.saved.value,
+            f"{candidate.plan.moved_words:,}",
+            show_ratio(candidate.plan.moved_words / bound.words),
+            candidate.plan.forward.dataflow.value,
+            candidate.plan.backward.dataflow.value,
+            style="bold" if candidate.plan == plan else "",
+        )
+    forward, backward = Text("\nforward pass", style="bold"), Text("\nbackward pass", style="bold")
+    passes: list[RenderableType] = [forward, _Candidates(found.forward), backward, _Candidates(found.backward)]
+    return Group(question_line(found), Text(), summary, Text(), choices, *passes)
 
 
 def run_table(run: Run, answer: Answer) -> RenderableType:
@@ -77,7 +109,7 @@ def run_table(run: Run, answer: Answer) -> RenderableType:
     check.add_row("moved over the bound", _ratio(plan.moved_words, answer), _ratio(run.moved_words, answer))
     check.add_row("largest error against float64", "", f"{run.max_abs_error:.3g}")
     name = Text.assemble((plan.dataflow.value, "bold"), f" with {plan.tiles} ({plan.rule.value} tiles)")
-    return Group(_question(answer), name, check, table)
+    return Group(question_line(answer), name, check, table)
 
 
 def reproduction_table(reproduction: Reproduction) -> RenderableType:
@@ -117,7 +149,8 @@ def plain_table(*columns: tuple[str, str]) -> Table:
     return table
 
 
-def _question(answer: Answer | Floor) -> Text:
+def question_line(answer: Answer | Floor | TrainingAnswer) -> Text:
+    """What was asked about."""
     size = _size(answer, answer.fast_words)
     name = f"{answer.machine.name}, {answer.fast_words:,} words ({size}) of fast memory"
     return Text.assemble((str(answer.workload), "bold"), f" on {name}")
@@ -262,5 +295,5 @@ def _ratio(words: int, answer: Answer) -> str:
     return show_ratio(words / answer.bound.words)
 
 
-def _size(answer: Answer | Floor, words: int) -> str:
+def _size(answer: Answer | Floor | TrainingAnswer, words: int) -> str:
     return show_bytes(bytes_of(words, element_bytes=answer.workload.dtype.bytes))

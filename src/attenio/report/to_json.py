@@ -4,12 +4,13 @@ from typing import Any
 
 from attenio.bounds import LowerBound
 from attenio.machine import Machine
-from attenio.planning import Candidate
+from attenio.planning import Candidate, TrainingPlan
 from attenio.planning.plan import Plan
 from attenio.report.answer import Answer, BoundaryAnswer, Floor, TimeFloor
+from attenio.report.training import TrainingAnswer
 from attenio.workload import Workload
 
-__all__ = ["answer_to_json", "floor_to_json"]
+__all__ = ["answer_to_json", "floor_to_json", "training_plan_to_json", "training_to_json"]
 
 
 def answer_to_json(answer: Answer) -> dict[str, Any]:
@@ -43,6 +44,42 @@ def floor_to_json(found: Floor) -> dict[str, Any]:
             }
             for part in found.boundaries
         ],
+    }
+
+
+def training_to_json(found: TrainingAnswer) -> dict[str, Any]:
+    """A training step, every choice of what to save, and the answers about its two passes."""
+    return {
+        "workload": _workload(found.workload),
+        "machine": _machine(found.machine),
+        "fast_words": found.fast_words,
+        "plan": training_plan_to_json(found.plan),
+        "lower_bounds": [_bound(bound) for bound in found.lower_bounds],
+        "gap": found.gap,
+        "candidates": [
+            {
+                "saved": candidate.saved.value,
+                "moved_words": None if candidate.plan is None else candidate.plan.moved_words,
+                "plan": None if candidate.plan is None else training_plan_to_json(candidate.plan),
+                "fits": candidate.plan is not None,
+                "reason": candidate.reason,
+            }
+            for candidate in found.candidates
+        ],
+        "forward": answer_to_json(found.forward),
+        "backward": answer_to_json(found.backward),
+    }
+
+
+def training_plan_to_json(plan: TrainingPlan) -> dict[str, Any]:
+    """A plan of a training step."""
+    return {
+        "saved": plan.saved.value,
+        "forward": _plan(plan.forward),
+        "backward": _plan(plan.backward),
+        "extra_words": plan.extra_words,
+        "moved_words": plan.moved_words,
+        "peak_words": plan.peak_words,
     }
 
 

@@ -65,6 +65,7 @@ def pair_epochs(workload: WeightGradient, fast_words: int) -> LowerBound:
         citation="derived here, docs/guide/weight_gradient.md",
         assumptions=(
             "every required product f_ij q_ij is computed, and each score and q_ij is a sum of d² products of its own",
+            "A1, A2 and A3 are separate arrays",
             "recomputation allowed",
         ),
         page=_PAGE,

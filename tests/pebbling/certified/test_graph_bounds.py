@@ -47,6 +47,17 @@ def test_no_bound_exceeds_the_optimum_of_a_game_with_many_uses_of_few_inputs(see
         assert all(bound.words <= least for bound in graph_bounds(game))
 
 
+@pytest.mark.parametrize("variant", list(Variant))
+@pytest.mark.parametrize("red", [2**29, 2**32, 2**40])
+def test_memory_that_holds_everything_leaves_the_compulsory_words(red, variant):
+    """Squares of such memories overflow 64 bits."""
+    game = Game(graph=product(3, 3, 3), red=red, variant=variant)
+    for theorem in (Theorem.COUNTING, Theorem.PAIRS):
+        bound = found(game, theorem)
+        verify(game, bound)
+        assert bound.words <= game.graph.compulsory_words
+
+
 def found(game: Game, theorem: Theorem) -> GraphBound:
     deadline = time.monotonic() + 20
     match theorem:

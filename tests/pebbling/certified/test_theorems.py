@@ -64,7 +64,7 @@ def test_few_inputs_and_chains_make_no_more_products_than_counted():
     game = Game(graph=product(2, 2, 3), red=4)
     graph = game.graph
     rows = pairs.pair_bound(game).witness.pairs
-    shape = pairs._shape(game, rows)
+    shape = pairs._shape(rows)
     assert (shape.vertices, shape.starts, shape.per_pair, shape.per_piece, shape.two_sided) == (12, 4, 1, 1, True)
     chain = {vertex: graph.names[vertex].split(";")[0].rstrip("]") for vertex in rows[:, 0].tolist()}
     chains = sorted(set(chain.values()))

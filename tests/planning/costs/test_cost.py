@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ def tiles_of(dataflow: Dataflow, sizes: list[int]) -> Tiles:
     return Tiles(tuple(zip(names, sizes, strict=False)))
 
 
-sizes = st.lists(st.integers(1, 12), min_size=5, max_size=5)
+sizes = st.lists(st.integers(1, 12), min_size=8, max_size=8)
 
 
 @dataflows
@@ -27,9 +29,9 @@ def test_sequences_and_kv_heads_multiply_words_and_not_the_peak(
     dataflow: Dataflow, sizes: list[int], n: int, batch: int, kv_heads: int
 ) -> None:
     tiles = tiles_of(dataflow, sizes)
-    one = cost(Workload(n=n, d=3, value_dim=2, heads=2, kv_heads=1, mask="causal"), dataflow, tiles)
-    heads = 2 * kv_heads
-    many = Workload(n=n, d=3, value_dim=2, heads=heads, kv_heads=kv_heads, batch=batch, mask="causal")
+    single = Workload(n=n, d=3, value_dim=2, heads=2, kv_heads=1, mask="causal", direction=dataflow.direction)
+    one = cost(single, dataflow, tiles)
+    many = replace(single, heads=2 * kv_heads, kv_heads=kv_heads, batch=batch)
     assert cost(many, dataflow, tiles).moved_words == batch * kv_heads * one.moved_words
     assert cost(many, dataflow, tiles).peak_words == one.peak_words
 
@@ -41,8 +43,9 @@ def test_documents_cost_what_their_sequences_cost(
     dataflow: Dataflow, sizes: list[int], lengths: list[int], causal: bool
 ) -> None:
     tiles = tiles_of(dataflow, sizes)
-    packed = Workload(n=sum(lengths), d=3, mask=Documents(lengths=tuple(lengths), causal=causal))
-    each = [cost(Workload(n=n, d=3, mask=Causal() if causal else Dense()), dataflow, tiles) for n in lengths]
+    way, mask = dataflow.direction, Causal() if causal else Dense()
+    packed = Workload(n=sum(lengths), d=3, mask=Documents(lengths=tuple(lengths), causal=causal), direction=way)
+    each = [cost(Workload(n=n, d=3, mask=mask, direction=way), dataflow, tiles) for n in lengths]
     found = cost(packed, dataflow, tiles)
     assert found.moved_words == sum(one.moved_words for one in each)
     assert found.peak_words == max(one.peak_words for one in each)
@@ -51,7 +54,8 @@ def test_documents_cost_what_their_sequences_cost(
 @dataflows
 def test_every_dataflow_has_the_leading_term_of_its_order(dataflow: Dataflow) -> None:
     n, d = 2**14, 64
-    words = cost(Workload(n=n, d=d), dataflow, tiles_of(dataflow, [32, 32, 32, 32, 32])).moved_words
+    workload = Workload(n=n, d=d, direction=dataflow.direction)
+    words = cost(workload, dataflow, tiles_of(dataflow, [32] * 8)).moved_words
     leading = {
         Dataflow.STANDARD: 3 * n * n * d // 32 + 6 * n * n,
         Dataflow.FLAT: 2 * n * n * d // 32,
@@ -63,8 +67,25 @@ def test_every_dataflow_has_the_leading_term_of_its_order(dataflow: Dataflow) ->
         Dataflow.SCORE_STATIONARY: 5 * n * n * d // 32,
         Dataflow.SPLIT_KEYS: 2 * n * n * d // 32 + n * n * (3 * d + 4) // 32,
         Dataflow.STACKED_GROUPS: 2 * n * n * d // 32,
+        Dataflow.KEY_STATIONARY: n * n * (4 * d + 2) // 32,
+        Dataflow.QUERY_STATIONARY: 6 * n * n * d // 32,
+        Dataflow.TWO_PASS: 2 * n * n * d // 32 + n * n * (2 * d + 2) // 32,
+        # ten halves of products, and scores written twice, read once more and in tiles of columns
+        Dataflow.TILED_PRODUCTS: 4 * n * n * d // 32 + 3 * (n * n * d // 32 + n * n * d // 32) + 3 * n * n,
+        Dataflow.SPILLED_GRADIENTS: n * n * (2 * d + 2) // 32 + n * n + 2 * n * n * d // 32,
+        Dataflow.FUSED_VALUES: 6 * n * n * d // 32 + 2 * (n * n * d // 32 + n * n * d // 32) + n * n,
     }
     assert words == pytest.approx(leading[dataflow], rel=0.02)
+
+
+def test_saved_probabilities_spare_their_recomputation() -> None:
+    n, d = 2**10, 64
+    workload = Workload(n=n, d=d, heads=2, kv_heads=1, direction="backward")
+    sizes = dict.fromkeys(tile_names(Dataflow.TILED_PRODUCTS)[0], 8) | {"score_rows": 32, "score_keys": 16}
+    saved = {name.replace("score", "gradient"): size for name, size in sizes.items()}
+    made, read = (cost(workload, Dataflow.TILED_PRODUCTS, Tiles.of(**each)) for each in (sizes, saved))
+    assert made.moved_words - read.moved_words == 2 * (n * n * d // 16 + n * n * d // 32 + n + n * n)
+    assert made.peak_words == read.peak_words
 
 
 def test_words_beyond_64_bits_are_exact() -> None:

@@ -19,10 +19,15 @@ def test_column_tiles_are_every_count_with_its_narrowest_tile(width: int) -> Non
 
 
 @LAWS
-@given(workload=workloads(longest=30, widest=12), words=st.integers(1, 500), extra=st.integers(1, 3))
-def test_no_output_tile_beats_the_best(workload: Workload, words: int, extra: int) -> None:
-    problems, room = Problems.separate(workload), OutputRoom(words=words, extra=extra)
-    w, dv = problems.intermediate_words, problems.value_dim
+@given(
+    workload=workloads(longest=30, widest=12),
+    words=st.integers(1, 500),
+    extra=st.integers(1, 3),
+    width=st.none() | st.integers(1, 12),
+)
+def test_no_output_tile_beats_the_best(workload: Workload, words: int, extra: int, width: int | None) -> None:
+    problems, room = Problems.separate(workload), OutputRoom(words=words, extra=extra, width=width)
+    w, dv = problems.intermediate_words, problems.value_dim if width is None else width
     every = {
         (p, c): -(-dv // c) * problems.scores * w + problems.key_loads(p) * dv
         for c in range(1, dv + 1)

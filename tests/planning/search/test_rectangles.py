@@ -28,7 +28,7 @@ def rooms(draw: st.DrawFn) -> tuple[Room, ...]:
 
 def forms(problems: Problems, data: st.DataObject) -> RectangleWords:
     met, loads = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 9))
-    return RectangleWords(problems=problems, met=met, loads=loads, kept=data.draw(st.integers(0, met)))
+    return RectangleWords(problems=problems, met=met, loads=loads, kept=data.draw(st.integers(-6, met)))
 
 
 def exhaustive(form: RectangleWords, fits: tuple[Room, ...]) -> dict[int, tuple[int, int]]:
@@ -102,9 +102,10 @@ def test_key_room_is_the_largest_key_tile_that_fits_every_problem(
 
 @pytest.mark.parametrize("mask", ["dense", "causal", "window:1000", "window:999:both"])
 @pytest.mark.parametrize("words", [100, 5_000, 300_000])
-def test_the_best_tile_of_a_long_sequence_is_the_best_of_a_full_enumeration(mask: str, words: int) -> None:
+@pytest.mark.parametrize("kept", [2, -3])
+def test_the_best_tile_of_a_long_sequence_is_the_best_of_a_full_enumeration(mask: str, words: int, kept: int) -> None:
     problems = Problems.separate(Workload(queries=4_099, keys=5_003, d=1, mask=mask))
-    form = RectangleWords(problems=problems, met=3, loads=2, kept=2)
+    form = RectangleWords(problems=problems, met=3, loads=2, kept=kept)
     fits = (Room(words=words, per_score=1, per_row=4),)
     every = exhaustive(form, fits)
     best = best_rectangle(form, fits)

@@ -5,11 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.bounds import largest_absolute, lower_bounds
-from attenio.errors import AttenioError
+from attenio.errors import AttenioError, InvalidInput
 from attenio.machine import Machine, MemoryLevel
 from attenio.masks import BlockSparse, Causal, Dense, Documents, SharedPrefix, SlidingWindow
 from attenio.planning import SweepGrid, SweepResult, best_plan, sweep
-from attenio.planning.sweeping.solve import ABSENT, TILE_NAMES
+from attenio.planning.sweeping.solve import ABSENT, GRADIENT_TILE_NAMES, TILE_NAMES
+from attenio.workload import Direction
 
 LAWS = settings(max_examples=30, deadline=None, derandomize=True)
 MASKS = [
@@ -48,6 +49,7 @@ def grids(draw: st.DrawFn) -> SweepGrid:
         accumulators=draw(some([None, "fp32", "fp16"])),
         fast_bytes=draw(st.lists(st.integers(1, 3000), min_size=1, max_size=3)),
         machines=draw(st.lists(machines(), max_size=1)),
+        direction=draw(st.sampled_from(["forward", "forward", "backward"])),
     )
 
 
@@ -67,7 +69,8 @@ def test_every_point_has_the_plan_and_the_bound_it_has_alone(grid: SweepGrid) ->
             assert isnan(found["gap"])
             assert found["reason"] == str(problem)
             continue
-        tiles = {name: found[name] for name in TILE_NAMES if found[name] != ABSENT}
+        names = TILE_NAMES if workload.direction is Direction.FORWARD else GRADIENT_TILE_NAMES
+        tiles = {name: found[name] for name in names if found[name] != ABSENT}
         assert (found["dataflow"], tiles) == (plan.dataflow.value, dict(plan.tiles))
         assert (found["moved_words"], found["peak_words"]) == (plan.moved_words, plan.peak_words)
         floor = largest_absolute(lower_bounds(workload, machine)).words
@@ -96,6 +99,14 @@ def test_words_beyond_64_bits_have_a_reason_and_no_plan() -> None:
     assert columns["reason"][-1].startswith("moves more words than a column of 64-bit integers holds")
     assert columns["moved_words"][-1] == ABSENT
     assert columns["dataflow"][-1] is None
+
+
+def test_a_sweep_is_of_one_pass_and_its_direction_tells_grids_apart() -> None:
+    forward, backward = (SweepGrid(n=[8], d=[4], fast_bytes=[512], direction=way) for way in ("forward", "backward"))
+    assert forward.fingerprint != backward.fingerprint
+    assert sweep(backward).columns["dataflow"].tolist() == ["query-stationary"]
+    with pytest.raises(InvalidInput, match="a sweep plans one pass; make its direction forward or backward"):
+        SweepGrid(n=[8], d=[4], fast_bytes=[512], direction="training")
 
 
 def test_progress_counts_points_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

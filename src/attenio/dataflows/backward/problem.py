@@ -1,7 +1,7 @@
 """A backward problem: what the forward one has, the gradient of its output, and what the forward pass saved."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from attenio.reference import attention_blocks, parts
 from attenio.reference.backward import Gradients
 from attenio.workload import Workload
 
-__all__ = ["BackwardProblem", "BackwardSharing", "Saved", "backward_problems", "saved_by_forward"]
+__all__ = ["BackwardProblem", "BackwardSharing", "SavedValues", "backward_problems", "saved_by_forward"]
 
 Float32 = NDArray[np.float32]
 
@@ -24,21 +24,25 @@ class BackwardProblem(Problem):
     """The query heads of one KV head: their dO, saved O and log-sum-exp L come in, dQ, dK and dV go out."""
 
     dO: SlowArray
-    L: SlowArray
+    L: SlowArray = field()
     dQ: SlowArray
     dK: SlowArray
     dV: SlowArray
 
 
 @dataclass(frozen=True)
-class Saved:
-    """What a forward pass leaves for the backward one: outputs, and the log-sum-exp of every row of scores."""
+class SavedValues:
+    """What a forward pass leaves for the backward one: outputs, and the log-sum-exp of every row of scores.
+
+    Also its probabilities by batch, head and part, if it saved them.
+    """
 
     output: Float32
     log_sum_exp: Float32
+    probabilities: Mapping[tuple[int, int, int], Float32] | None = None
 
 
-def saved_by_forward(workload: Workload, inputs: Inputs, arithmetic: Arithmetic) -> Saved:
+def saved_by_forward(workload: Workload, inputs: Inputs, arithmetic: Arithmetic) -> SavedValues:
     """The output rounded to its element type and the log-sum-exp in the accumulator's, from the definition."""
     shape = (workload.batch, workload.heads, workload.queries, workload.value_dim)
     output, lse = np.zeros(shape, dtype=np.float32), np.zeros((*shape[:3], 1), dtype=np.float32)
@@ -46,7 +50,7 @@ def saved_by_forward(workload: Workload, inputs: Inputs, arithmetic: Arithmetic)
         output[block.batch, block.head, block.rows] = block.values
         lse[block.batch, block.head, block.rows, 0] = block.log_sum_exp
     arithmetic.keep(lse)
-    return Saved(workload.dtype.rounded(output), lse)
+    return SavedValues(workload.dtype.rounded(output), lse)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +60,7 @@ class BackwardSharing:
     workload: Workload
     inputs: Inputs
     d_output: Float32
-    saved: Saved
+    saved: SavedValues
     gradients: Gradients
     arithmetic: Arithmetic
     advance: Advance
@@ -89,6 +93,7 @@ def backward_problems(shared: BackwardSharing) -> Iterator[BackwardProblem]:
                     O=SlowArray.elements("O", flat["O"], dtype),
                     dO=SlowArray.elements("dO", flat["dO"], dtype),
                     L=SlowArray("L", flat["L"], slice(0, height), slice(0, 1), words),
+                    P=_probabilities(shared, (batch, heads, number)),
                     dQ=SlowArray.unwritten("dQ", (height, workload.d), dtype),
                     dK=SlowArray.unwritten("dK", (tall, workload.d), dtype),
                     dV=SlowArray.unwritten("dV", (tall, workload.value_dim), dtype),
@@ -100,3 +105,14 @@ def backward_problems(shared: BackwardSharing) -> Iterator[BackwardProblem]:
                 shared.gradients.dq[rows] = problem.dQ.values.reshape(stacked["Q"].shape)
                 shared.gradients.dk[keys] = problem.dK.values
                 shared.gradients.dv[keys] = problem.dV.values
+
+
+def _probabilities(shared: BackwardSharing, where: tuple[int, slice, int]) -> SlowArray | None:
+    """The saved probabilities of the heads of a group, one under the other."""
+    if shared.saved.probabilities is None:
+        return None
+    batch, heads, part = where
+    each = [shared.saved.probabilities[batch, head, part] for head in range(heads.start, heads.stop)]
+    values = np.concatenate(each)
+    rows, keys = values.shape
+    return SlowArray("P", values, slice(0, rows), slice(0, keys), shared.workload.accumulator_words)

@@ -15,7 +15,12 @@ the same with dS, Q and key_keys x key_columns of dK
 for each tile of query_rows x query_columns of dQ:
     for each key that the rows need:  load its required dS;  for each column load one element of K
     store the tile
+
+With gradient_rows and gradient_keys in place of score_rows and score_keys, P is what the forward pass saved: the second
+step falls away.
 """
+
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,11 +50,15 @@ Cells = NDArray[np.bool_] | None
 def tiled_products(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the heads of one group of one sequence."""
     rows, keys = problem.group * problem.pattern.rows, problem.pattern.keys
-    D, P, dS = problem.spilled("D", rows, 1), problem.spilled("P", rows, keys), problem.spilled("dS", rows, keys)
-    score_tile = min(tiles["score_rows"], problem.pattern.rows), min(tiles["score_keys"], keys)
+    D, dS = problem.spilled("D", rows, 1), problem.spilled("dS", rows, keys)
     deltas(problem, D, fast)
-    _probabilities(problem, P, score_tile, fast)
-    _score_gradients(problem, (D, P, dS), score_tile, fast)
+    if "gradient_rows" in tiles:
+        assert problem.P is not None, "the forward pass has saved no probabilities"
+        P, tile = problem.P, (tiles["gradient_rows"], tiles["gradient_keys"])
+    else:
+        P, tile = problem.spilled("P", rows, keys), (tiles["score_rows"], tiles["score_keys"])
+        _probabilities(problem, P, tile, fast)
+    _score_gradients(problem, (D, P, dS), tile, fast)
     _value_gradients(problem, P, (tiles["value_keys"], tiles["value_columns"]), fast)
     key_gradients(problem, dS, (tiles["key_keys"], tiles["key_columns"]), fast)
     query_gradients(problem, dS, (tiles["query_rows"], tiles["query_columns"]), fast)
@@ -73,7 +82,7 @@ def deltas(problem: BackwardProblem, D: SlowArray, fast: FastMemory) -> None:
 
 
 def _probabilities(problem: BackwardProblem, P: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
-    a, b = tile
+    a, b = min(tile[0], problem.pattern.rows), min(tile[1], problem.pattern.keys)
     with (
         fast.scratch("L", a, 1) as L_buffer,
         fast.scratch("S", a, b) as S_buffer,
@@ -98,7 +107,7 @@ def _score_gradients(
     problem: BackwardProblem, spilled: tuple[SlowArray, SlowArray, SlowArray], tile: tuple[int, int], fast: FastMemory
 ) -> None:
     D, P, dS = spilled
-    a, b = tile
+    a, b = min(tile[0], problem.pattern.rows), min(tile[1], problem.pattern.keys)
     with (
         fast.scratch("D", a, 1) as D_buffer,
         fast.scratch("dP", a, b) as dP_buffer,
@@ -132,6 +141,7 @@ def _value_gradients(problem: BackwardProblem, P: SlowArray, tile: tuple[int, in
                     with dO_element.streaming(problem.dO, rows, columns, along="elements") as dO:
                         add_value_gradient(fast, problem.arithmetic, dV, P_j, dO)
                 fast.store(dV, problem.dV)
+            problem.advance(size(keys))
 
 
 def key_gradients(problem: BackwardProblem, dS: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
@@ -146,6 +156,7 @@ def key_gradients(problem: BackwardProblem, dS: SlowArray, tile: tuple[int, int]
                     with Q_element.streaming(problem.Q, rows, columns, along="elements") as Q:
                         add_key_gradient(fast, problem.arithmetic, dK, dS_j, Q)
                 fast.store(dK, problem.dK)
+            problem.advance(size(keys))
 
 
 def query_gradients(problem: BackwardProblem, dS: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
@@ -167,11 +178,12 @@ def query_gradients(problem: BackwardProblem, dS: SlowArray, tile: tuple[int, in
                     fast.store(dQ, problem.dQ)
 
 
-def _live_tiles(problem: BackwardProblem, tile: int) -> list[tuple[Indices, slice]]:
+def _live_tiles(problem: BackwardProblem, tile: int) -> Iterator[tuple[Indices, slice]]:
     """Tiles of positions that need any key, head after head: their rows and positions."""
-    pattern = problem.pattern
-    live = [t for t in cuts(pattern.rows, tile) if len(pattern.needed_keys(t.start, t.stop))]
-    return [(problem.rows_of(heads, t), t) for heads in problem.head_tiles(1) for t in live]
+    for heads in problem.head_tiles(1):
+        for positions in problem.query_tiles(tile):
+            if len(problem.pattern.needed_keys(positions.start, positions.stop)):
+                yield problem.rows_of(heads, positions), positions
 
 
 def _rows_that_need(problem: BackwardProblem, keys: slice) -> list[tuple[Indices, NDArray[np.bool_]]]:

@@ -25,7 +25,7 @@ from attenio.pebbling.certified.bound import GraphBound, PairWitness, Theorem
 from attenio.pebbling.certified.hong_kung import epoch_floor
 from attenio.pebbling.game import Game, Variant
 
-__all__ = ["floor_words", "pair_bound"]
+__all__ = ["pair_bound"]
 
 CITATION = "Hong and Kung 1981; Smith, Lowery, Langou, van de Geijn 2019"
 # Every division of an epoch's words between inputs and accumulators is tried up to so many words.
@@ -51,7 +51,7 @@ def pair_bound(game: Game) -> GraphBound:
     pairs = _pairs(game)
     best_words, best = 0, PairWitness(pairs=pairs, epoch_words=game.red, loads_only=True)
     if len(pairs):
-        shape = _shape(game, pairs)
+        shape = _shape(pairs)
         heaviest = int(game.graph.weights[game.graph.useful].max())
         for length in sorted({heaviest - 1 + max(1, round(game.red * 2 ** (i / 8))) for i in range(-16, 25)}):
             for loads_only in (True, False):
@@ -67,13 +67,6 @@ def pair_bound(game: Game) -> GraphBound:
         witness=best,
         seconds=time.monotonic() - began,
     )
-
-
-def floor_words(game: Game, witness: PairWitness) -> int:
-    """Words moved according to the pairs of a witness."""
-    if not len(witness.pairs):
-        return 0
-    return _words(game, _shape(game, witness.pairs), witness.epoch_words, loads_only=witness.loads_only)
 
 
 def _pairs(game: Game) -> Numbers:
@@ -92,7 +85,7 @@ def _pairs(game: Game) -> Numbers:
     return np.array(rows, dtype=np.int64).reshape(-1, 4)
 
 
-def _shape(game: Game, pairs: Numbers) -> _Shape:
+def _shape(pairs: Numbers) -> _Shape:
     rows = pairs.tolist()
     classes = _Joined((one, other) for _, one, other, _ in rows)
     trees = _Joined((vertex, follower) for vertex, _, _, follower in rows if follower >= 0)
@@ -158,11 +151,13 @@ def _words(game: Game, shape: _Shape, length: int, *, loads_only: bool) -> int:
 def _from_inputs(shape: _Shape, words: int, *, partial: bool) -> int:
     """Vertices that an epoch finishes when so many words flow in; in the partial game some may be half done before."""
 
-    half_done = np.arange(words + 1 if partial and words <= _MOST_DIVISIONS else 1)
+    # Divisions are few enough for 64 bits; without them Python's integers, as the square of a large memory is not.
+    divided = partial and words <= _MOST_DIVISIONS
+    half_done = np.arange(words + 1) if divided else np.zeros(1, dtype=object)
     inputs = words - half_done
     most = inputs * inputs // 4 if shape.two_sided else inputs * (inputs - 1) // 2
     finished = half_done + shape.per_pair * np.minimum(most, inputs * shape.degree // 2)
-    return int(finished.max()) + (words if partial and words > _MOST_DIVISIONS else 0)
+    return int(finished.max()) + (words if partial and not divided else 0)
 
 
 def _from_inputs_and_accumulators(shape: _Shape, words: int, *, partial: bool) -> int:

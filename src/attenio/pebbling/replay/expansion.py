@@ -89,6 +89,17 @@ class Expansion:
                 return chain.from_iterable(self._merge(i, columns) for i in rows)
             case Step.NORMALISE:
                 return self._normalise(rows, columns)
+            case (
+                Step.LOG_SUM_EXP
+                | Step.DELTA
+                | Step.SAVED_PROBABILITIES
+                | Step.VALUE_SCORES
+                | Step.SCORE_GRADIENT
+                | Step.VALUE_GRADIENT
+                | Step.KEY_GRADIENT
+                | Step.QUERY_GRADIENT
+            ):
+                raise AssertionError("only runs of the forward pass alone are replayed")
             case None:
                 raise AssertionError("a computation says what it computes")
             case _:

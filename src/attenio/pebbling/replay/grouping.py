@@ -14,6 +14,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.errors import InvalidInput
 from attenio.pebbling.graphs.attention import PerRow, Runs, Softmax
 from attenio.planning.plan import Dataflow, Tiles
 
@@ -60,6 +61,15 @@ def grouping(dataflow: Dataflow, tiles: Tiles, required: Required) -> Grouping:
             return _score_stationary(tiles, required)
         case Dataflow.SPLIT_KEYS:
             return _split_keys(tiles, required)
+        case (
+            Dataflow.KEY_STATIONARY
+            | Dataflow.QUERY_STATIONARY
+            | Dataflow.TWO_PASS
+            | Dataflow.TILED_PRODUCTS
+            | Dataflow.FUSED_VALUES
+            | Dataflow.SPILLED_GRADIENTS
+        ):
+            raise InvalidInput(f"{dataflow.value} computes gradients; replay runs of the forward pass")
         case _:
             assert_never(dataflow)
 

@@ -16,11 +16,19 @@ from attenio.planning.costs import (
     stacked_groups,
     standard,
 )
-from attenio.planning.plan import Dataflow, Tiles
+from attenio.planning.costs.backward import (
+    fused_values,
+    key_stationary,
+    query_stationary,
+    spilled_gradients,
+    tiled_products,
+    two_pass,
+)
+from attenio.planning.plan import Dataflow, GradientDataflow, Tiles
 from attenio.planning.problems import Problems
-from attenio.workload import Workload
+from attenio.workload import Direction, Workload
 
-__all__ = ["Cost", "cost", "problems_of", "tile_names"]
+__all__ = ["Cost", "checked_dataflow", "closed_form", "cost", "problems_of", "tile_names"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,10 +60,27 @@ def cost(workload: Workload, dataflow: Dataflow | str, tiles: Tiles) -> Cost:
     >>> cost(Workload(n=4096, d=64), "attenio", Tiles.of(query_tile=512, key_tile=1))
     Cost(moved_words=4718592, peak_words=67648)
     """
-    chosen = Dataflow.named(dataflow)
+    chosen = checked_dataflow(workload, dataflow)
     _check(chosen, tiles)
     form, problems = closed_form(chosen), problems_of(workload, chosen)
     return Cost(moved_words=form.moved_words(problems, tiles), peak_words=form.peak_words(problems, tiles))
+
+
+def checked_dataflow(workload: Workload, dataflow: Dataflow | str) -> Dataflow:
+    """The dataflow named, if it goes the workload's way."""
+    chosen = Dataflow.named(dataflow)
+    if workload.direction is Direction.TRAINING:
+        raise InvalidInput(
+            f"a training step runs a forward and a backward dataflow; {chosen.value} is one of them: use training_plan,"
+            f" or the workload towards {chosen.direction.value!r}"
+        )
+    if chosen.direction is not workload.direction:
+        others = ", ".join(dataflow.value for dataflow in Dataflow.towards(workload.direction))
+        raise InvalidInput(
+            f"{chosen.value} is for the {chosen.direction.value} pass and the workload asks about the"
+            f" {workload.direction.value} one; use one of {others}, or the workload towards {chosen.direction.value!r}"
+        )
+    return chosen
 
 
 def problems_of(workload: Workload, dataflow: Dataflow) -> Problems:
@@ -66,9 +91,17 @@ def problems_of(workload: Workload, dataflow: Dataflow) -> Problems:
 
 
 def tile_names(dataflow: Dataflow) -> tuple[tuple[str, ...], ...]:
-    """The tiles a dataflow takes, in order; FLAT has a second form for rows that do not fit."""
+    """The tiles a dataflow takes, in order.
+
+    FLAT has a second form for rows that do not fit, tiled products one that reads saved probabilities, and spilled
+    gradients one that makes dK as it makes dQ.
+    """
     if dataflow is Dataflow.FLAT:
         return (flat.TILES, flat.SPILLING_TILES)
+    if dataflow is Dataflow.TILED_PRODUCTS:
+        return (tiled_products.TILES, tiled_products.READING_TILES)
+    if dataflow is Dataflow.SPILLED_GRADIENTS:
+        return (spilled_gradients.TILES, spilled_gradients.LEAN_TILES)
     return (closed_form(dataflow).TILES,)
 
 
@@ -108,5 +141,32 @@ def closed_form(dataflow: Dataflow) -> ClosedForm:
             return split_keys
         case Dataflow.STACKED_GROUPS:
             return stacked_groups
+        case (
+            Dataflow.KEY_STATIONARY
+            | Dataflow.QUERY_STATIONARY
+            | Dataflow.TWO_PASS
+            | Dataflow.TILED_PRODUCTS
+            | Dataflow.FUSED_VALUES
+            | Dataflow.SPILLED_GRADIENTS
+        ):
+            return _gradient_form(dataflow)
+        case _:
+            assert_never(dataflow)
+
+
+def _gradient_form(dataflow: GradientDataflow) -> ClosedForm:
+    match dataflow:
+        case Dataflow.KEY_STATIONARY:
+            return key_stationary
+        case Dataflow.QUERY_STATIONARY:
+            return query_stationary
+        case Dataflow.TWO_PASS:
+            return two_pass
+        case Dataflow.TILED_PRODUCTS:
+            return tiled_products
+        case Dataflow.FUSED_VALUES:
+            return fused_values
+        case Dataflow.SPILLED_GRADIENTS:
+            return spilled_gradients
         case _:
             assert_never(dataflow)

@@ -1,6 +1,7 @@
 """The best tile of p rows by c columns of outputs, when scores are read once for every tile of columns.
 
-Words are reads*Z*w + U(p)*dv with reads = ceil(dv/c): for each number of reads the narrowest tile leaves the most rows.
+Words are reads*Z*w + U(p)*e with reads = ceil(e/c) for outputs of width e: for each number of reads the narrowest tile
+leaves the most rows.
 """
 
 from bisect import bisect_left
@@ -15,14 +16,22 @@ __all__ = ["OutputRoom", "OutputTile", "best_output_tile", "column_tiles", "outp
 
 
 class OutputRoom(NamedTuple):
-    """Fast memory for p rows of c outputs and ``extra`` more intermediates a row."""
+    """Fast memory for p rows of c outputs and ``extra`` more intermediates a row.
+
+    Outputs are ``width`` wide; None is the width of values.
+    """
 
     words: int
     extra: int
+    width: int | None = None
 
     def most_rows(self, columns: int, intermediate_words: int) -> int:
         """Rows that fit; less than one if none does."""
         return self.words // ((columns + self.extra) * intermediate_words)
+
+    def full_width(self, problems: Problems) -> int:
+        """The width in numbers."""
+        return problems.value_dim if self.width is None else self.width
 
 
 class OutputTile(NamedTuple):
@@ -48,7 +57,8 @@ def column_tiles(width: int) -> tuple[tuple[int, int], ...]:
 
 def best_output_tile(problems: Problems, room: OutputRoom) -> OutputTile | None:
     """Fewest words, the fewest rows among equals, then the most columns; None if none fits."""
-    w, tiles = problems.intermediate_words, column_tiles(problems.value_dim)
+    w, width = problems.intermediate_words, room.full_width(problems)
+    tiles = column_tiles(width)
     if room.most_rows(1, w) < 1:
         return None
     start = bisect_left(tiles, (round(_balanced_reads(problems, room)),))
@@ -61,7 +71,7 @@ def best_output_tile(problems: Problems, room: OutputRoom) -> OutputTile | None:
             best = _with_reads(problems, room, (reads, columns), best)
     assert best is not None
     words, rows = best
-    return OutputTile(words, rows, min(problems.value_dim, room.words // (rows * w) - room.extra))
+    return OutputTile(words, rows, min(width, room.words // (rows * w) - room.extra))
 
 
 def _with_reads(
@@ -72,7 +82,7 @@ def _with_reads(
     most = min(room.most_rows(columns, problems.intermediate_words), problems.most_rows)
     if most < 1:
         return best
-    form = RowWords(problems=problems, live=0, loads=problems.value_dim)
+    form = RowWords(problems=problems, live=0, loads=room.full_width(problems))
     fixed = reads * problems.scores * problems.intermediate_words
     if best is not None and fixed + form.floor(most) > best[0]:
         return best
@@ -84,15 +94,15 @@ def output_floor(problems: Problems, room: OutputRoom) -> float:
     """Words that no tile which fits goes below; infinite if none fits."""
     if room.most_rows(1, problems.intermediate_words) < 1:
         return inf
-    once = problems.scores * problems.intermediate_words + problems.value_dim * problems.touched_keys
+    once = problems.scores * problems.intermediate_words + room.full_width(problems) * problems.touched_keys
     return max(once, _floor(problems, room, max(1.0, _balanced_reads(problems, room))))
 
 
 def _balanced_reads(problems: Problems, room: OutputRoom) -> float:
-    """The real number of reads at which reads*w + dv/p is least, with p = words / ((dv/reads + extra) w)."""
-    return problems.value_dim / sqrt(room.words)
+    """The real number of reads at which reads*w + width/p is least, with p = words / ((width/reads + extra) w)."""
+    return room.full_width(problems) / sqrt(room.words)
 
 
 def _floor(problems: Problems, room: OutputRoom, reads: float) -> float:
-    w, dv = problems.intermediate_words, problems.value_dim
-    return problems.scores * w * (reads + dv * (dv / reads + room.extra) / room.words)
+    w, width = problems.intermediate_words, room.full_width(problems)
+    return problems.scores * w * (reads + width * (width / reads + room.extra) / room.words)

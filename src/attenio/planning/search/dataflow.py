@@ -2,7 +2,7 @@
 
 from typing import Protocol, assert_never
 
-from attenio.planning.plan import Dataflow, MovingTiles
+from attenio.planning.plan import Dataflow, GradientDataflow, MovingTiles
 from attenio.planning.problems import Problems
 from attenio.planning.search import (
     attenio,
@@ -16,8 +16,17 @@ from attenio.planning.search import (
     stacked_groups,
     standard,
 )
+from attenio.planning.search.backward import (
+    fused_values,
+    key_stationary,
+    query_stationary,
+    spilled_gradients,
+    tiled_products,
+    two_pass,
+)
+from attenio.workload import Direction
 
-__all__ = ["CONTENDERS", "Contender", "best_tiles", "contender"]
+__all__ = ["BACKWARD_CONTENDERS", "CONTENDERS", "Contender", "best_tiles", "contender", "contenders"]
 
 # In the order in which equals are preferred. The dataflows that are missing never move less than one that is here:
 # flash-attention-2 needs more room than attenio for the same words; split-keys adds partial results to what
@@ -31,16 +40,29 @@ CONTENDERS = (
     Dataflow.SCORE_STATIONARY,
     Dataflow.STANDARD,
 )
+BACKWARD_CONTENDERS = (
+    Dataflow.TWO_PASS,
+    Dataflow.KEY_STATIONARY,
+    Dataflow.QUERY_STATIONARY,
+    Dataflow.SPILLED_GRADIENTS,
+    Dataflow.TILED_PRODUCTS,
+    Dataflow.FUSED_VALUES,
+)
 
 
 class Contender(Protocol):
-    """What the module of a dataflow in CONTENDERS offers."""
+    """What the module of a contender offers."""
 
     def best_tiles(self, problems: Problems, fast_words: int, limit: int | None = None) -> MovingTiles | None:
         """Tiles that move the fewest words; None if none fits, and perhaps if none stays within ``limit``."""
 
     def floor_words(self, problems: Problems, fast_words: int) -> float:
         """Words that no tile which fits goes below; infinite if none fits."""
+
+
+def contenders(direction: Direction) -> tuple[Dataflow, ...]:
+    """The dataflows of a direction that can move the least, in the order in which equals are preferred."""
+    return BACKWARD_CONTENDERS if direction is Direction.BACKWARD else CONTENDERS
 
 
 def contender(dataflow: Dataflow) -> Contender:
@@ -60,8 +82,35 @@ def contender(dataflow: Dataflow) -> Contender:
             return score_stationary
         case Dataflow.STANDARD:
             return standard
+        case (
+            Dataflow.KEY_STATIONARY
+            | Dataflow.QUERY_STATIONARY
+            | Dataflow.TWO_PASS
+            | Dataflow.TILED_PRODUCTS
+            | Dataflow.FUSED_VALUES
+            | Dataflow.SPILLED_GRADIENTS
+        ):
+            return _gradient_contender(dataflow)
         case Dataflow.FLASH_ATTENTION_2 | Dataflow.SPLIT_KEYS | Dataflow.SQUARE_TILING:
             raise ValueError(f"{dataflow.value} never moves the least")
+        case _:
+            assert_never(dataflow)
+
+
+def _gradient_contender(dataflow: GradientDataflow) -> Contender:
+    match dataflow:
+        case Dataflow.KEY_STATIONARY:
+            return key_stationary
+        case Dataflow.QUERY_STATIONARY:
+            return query_stationary
+        case Dataflow.TWO_PASS:
+            return two_pass
+        case Dataflow.TILED_PRODUCTS:
+            return tiled_products
+        case Dataflow.FUSED_VALUES:
+            return fused_values
+        case Dataflow.SPILLED_GRADIENTS:
+            return spilled_gradients
         case _:
             assert_never(dataflow)
 

@@ -34,7 +34,7 @@ _ROUNDS = 2
 class RectangleWords(NamedTuple):
     """Words as a function of the tile: ``met`` for each row and key tile it meets, ``loads`` for each key read.
 
-    ``kept`` is saved for each row of a live tile, once; it is never more than ``met``.
+    ``kept`` is saved for each row of a live tile, once; it is never more than ``met``. Below zero, it costs that much.
     """
 
     problems: Problems
@@ -51,7 +51,13 @@ class RectangleWords(NamedTuple):
     @property
     def most_words(self) -> int:
         """A number that no count of words exceeds."""
-        return (self.met + self.loads) * self.problems.area
+        return (self.met + self.loads + max(0, -self.kept)) * self.problems.area
+
+    def most_kept(self, rows: int) -> int:
+        """A number that the words kept do not exceed for tiles up to this many rows."""
+        if self.kept <= 0:
+            return self.kept and self.kept * self.problems.touched_rows
+        return self.kept * self.problems.most_live_rows(rows)
 
     @property
     def exact(self) -> type:
@@ -62,7 +68,7 @@ class RectangleWords(NamedTuple):
         """A number that no tile in these rooms goes below."""
         problems = self.problems
         once = (self.met - self.kept) * problems.touched_rows + self.loads * problems.touched_keys
-        kept = self.kept and self.kept * problems.most_live_rows(min(room.most_rows() for room in rooms))
+        kept = self.most_kept(min(room.most_rows() for room in rooms))
         return max(once, *(float(problems.scores) * self._per_score(room) - kept for room in rooms))
 
     def _per_score(self, room: Room) -> float:
@@ -100,7 +106,7 @@ def range_worth_trying(
 def _roots(form: RectangleWords, room: Room, known: tuple[int, float], limits: tuple[int, int]) -> tuple[int, int]:
     """Limits narrowed to where loads*(constant + area/a) + met*covered/b(a) - kept*L stays within the words."""
     (words, covered), (least, most) = known, limits
-    kept = form.kept and form.kept * form.problems.most_live_rows(most)
+    kept = form.most_kept(most)
     for constant, area, lost in form.problems.key_load_floors:
         spare = float(words + kept - form.loads * (constant - lost * most))
         squared = form.met * covered * room.per_score + spare * room.per_row
@@ -148,7 +154,7 @@ def _floor(form: RectangleWords, rooms: tuple[Room, ...], least: int, most: int)
     level_rows, more_keys = problems.level
     alike = max(0, level_rows - 2 * most * problems.patterns[0][1]) * -(-(least + more_keys) // keys)
     met = max(_least_covered(problems, least, most) / keys, problems.touched_rows, alike)
-    kept = form.kept and form.kept * problems.most_live_rows(most)
+    kept = form.most_kept(most)
     carried = max(form.met * met - kept, (form.met - form.kept) * problems.touched_rows)
     return float(form.loads * loads + carried)
 

@@ -23,7 +23,7 @@ def best_tiles(problems: Problems, fast_words: int) -> MovingTiles | None:
         rows = problems.group * partial_words(problems)
         return RowWords(problems=problems, live=0, loads=keys, met=rows, split=split)
 
-    best = best_head_tile(problems, fast_words, words_with)
+    best = best_head_tile(problems, lambda heads: tile_room(problems, fast_words, heads=heads), words_with)
     if best is None:
         return None
     words, heads, query_tile = best

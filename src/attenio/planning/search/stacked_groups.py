@@ -7,7 +7,7 @@ from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.attenio import row_words, tile_room
 from attenio.planning.search.columns import column_tiles
-from attenio.planning.search.room import key_room
+from attenio.planning.search.room import Room, key_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile
 
 __all__ = ["HeadTile", "best_head_tile", "best_tiles", "floor_words", "some_words"]
@@ -18,7 +18,7 @@ HeadTile = tuple[int, int, int]
 
 def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> MovingTiles | None:
     """Tiles that move the fewest words, or None if none fits."""
-    best = best_head_tile(problems, fast_words, lambda tiles: _words(problems, tiles))
+    best = best_head_tile(problems, _rooms(problems, fast_words), lambda tiles: _words(problems, tiles))
     if best is None:
         return None
     words, heads, query_tile = best
@@ -27,15 +27,18 @@ def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) ->
     return MovingTiles(moved, Tiles.of(query_tile=query_tile, head_tile=heads, key_tile=keys))
 
 
-def best_head_tile(problems: Problems, fast_words: int, words_with: Callable[[int], RowWords]) -> HeadTile | None:
-    """The heads and positions with the fewest words, given the words for each number of head tiles.
+def best_head_tile(
+    problems: Problems, room_for: Callable[[int], Room], words_with: Callable[[int], RowWords]
+) -> HeadTile | None:
+    """The heads and positions with the fewest words, given the room for tiles of so many heads and the words for so
+    many tiles of heads.
 
     Among equals the tile with the fewest rows, then the fewest heads. For each number of head tiles the least heads
     leave the most positions.
     """
     choices = []
     for count, heads in column_tiles(problems.group):
-        most = min(tile_room(problems, fast_words, heads=heads).most_rows(), problems.most_rows)
+        most = min(room_for(heads).most_rows(), problems.most_rows)
         if most >= 1:
             form = words_with(count)
             choices.append((form.floor(most), heads, most, form))
@@ -76,6 +79,10 @@ def _options(problems: Problems, fast_words: int) -> list[tuple[int, int, int]]:
             loads = count * (problems.d + problems.value_dim) * problems.least_key_loads(most)
             options.append((live + loads, count, most))
     return options
+
+
+def _rooms(problems: Problems, fast_words: int) -> Callable[[int], Room]:
+    return lambda heads: tile_room(problems, fast_words, heads=heads)
 
 
 def _words(problems: Problems, head_tiles: int) -> RowWords:

@@ -18,7 +18,7 @@ import numpy as np
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.files import write_atomically
 from attenio.planning.sweeping.grid import SweepGrid
-from attenio.planning.sweeping.result import PLAN_COLUMNS, PlannedPoints, SweepResult
+from attenio.planning.sweeping.result import PlannedPoints, SweepResult, plan_columns
 from attenio.planning.sweeping.solve import ABSENT
 
 __all__ = ["Parts", "export", "format_of"]
@@ -46,13 +46,14 @@ class Parts:
     """The folder with finished chunks of a sweep; without a path nothing is kept."""
 
     folder: Path | None
+    columns: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
     @classmethod
     def beside(cls, path: Path | None, grid: SweepGrid, chunk: int) -> "Parts":
         """The chunks beside an output: those of the same grid are kept, others are cleared away."""
         if path is None:
-            return cls(None)
+            return cls(None, plan_columns(grid))
         folder = path.with_name(f"{path.name}.parts")
         about = {"version": _PARTS_VERSION, "grid": grid.fingerprint, "chunk": chunk, "points": len(grid)}
         notes: tuple[str, ...] = ()
@@ -67,7 +68,7 @@ class Parts:
             raise InvalidInput(f"cannot write {path}: folder {path.parent} does not exist; create it first")
         folder.mkdir(exist_ok=True)
         write_atomically(folder / "grid.json", json.dumps(about))
-        return cls(folder, notes)
+        return cls(folder, plan_columns(grid), notes)
 
     def load(self, number: int) -> PlannedPoints | None:
         """A finished chunk, or None if it is not there or damaged."""
@@ -76,7 +77,7 @@ class Parts:
             return None
         try:
             with np.load(path, allow_pickle=False) as stored:
-                numbers = {name: stored[name] for name in PLAN_COLUMNS}
+                numbers = {name: stored[name] for name in self.columns}
                 return PlannedPoints(numbers, stored["reason"], tuple(stored["reasons"].tolist()))
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             return None

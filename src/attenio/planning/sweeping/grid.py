@@ -15,7 +15,7 @@ from attenio.machine import LARGEST_MEMORY_BYTES, Boundary, Machine
 from attenio.masks import Mask, mask_from_text
 from attenio.planning.sweeping.cases import Ints
 from attenio.quantities import checked_count
-from attenio.workload import Workload
+from attenio.workload import Direction, Workload
 
 __all__ = ["SweepGrid"]
 
@@ -28,7 +28,8 @@ class SweepGrid:
 
     ``n`` gives queries and keys the same length, ``queries`` and ``keys`` combine different ones. A ``value_dim`` of
     None is d, a ``kv_heads`` of None is heads. Machines are asked about their slowest boundary; ``fast_bytes`` adds
-    machines with nothing but a fast memory of that size. Masks and element types may be given by name.
+    machines with nothing but a fast memory of that size. Masks and element types may be given by name. All points have
+    the same ``direction``, forward or backward; backward ones are planned one by one, about a millisecond each.
 
     >>> grid = SweepGrid(n=[1024, 2048], d=[64, 128], masks=["dense", "causal"], fast_bytes=[65536])
     >>> len(grid), grid.workload(5).mask, grid.workload(5).d
@@ -48,6 +49,7 @@ class SweepGrid:
     accumulators: Sequence[ElementType | str | None] = (None,)
     fast_bytes: Sequence[int] = ()
     machines: Sequence[Machine] = field(default=())
+    direction: Direction | str = Direction.FORWARD
 
     def __post_init__(self) -> None:
         if bool(self.n) == bool(self.queries or self.keys):
@@ -64,6 +66,9 @@ class SweepGrid:
         sizes = [checked_count("fast-bytes", size, most=LARGEST_MEMORY_BYTES) for size in self.fast_bytes]
         self._keep("fast_bytes", sizes)
         self._keep("machines", list(self.machines))
+        object.__setattr__(self, "direction", Direction.named(self.direction))
+        if self.direction is Direction.TRAINING:
+            raise InvalidInput("a sweep plans one pass; make its direction forward or backward, and add the words up")
         for name, values in self.axes.items():
             if not values:
                 raise InvalidInput(f"a sweep has no {name}; give at least one")
@@ -103,7 +108,8 @@ class SweepGrid:
     @cached_property
     def fingerprint(self) -> str:
         """A digest that differs between grids that differ."""
-        return hashlib.sha256(repr(self.axes).encode()).hexdigest()
+        asked = repr(self.axes) if self.direction is Direction.FORWARD else repr((self.axes, self.direction))
+        return hashlib.sha256(asked.encode()).hexdigest()
 
     def positions(self, start: int, stop: int) -> dict[str, Ints]:
         """For the points from ``start`` to ``stop`` the position in each list."""
@@ -125,6 +131,7 @@ class SweepGrid:
             mask=value["masks"],
             dtype=value["dtypes"],
             accumulator=value["accumulators"],
+            direction=self.direction,
         )
 
     def boundary(self, point: int) -> Boundary:

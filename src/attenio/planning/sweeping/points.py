@@ -10,6 +10,7 @@ from attenio.elements import ElementType
 from attenio.masks import Causal, Dense, SharedPrefix, SlidingWindow
 from attenio.planning.sweeping.cases import Cases, Ints
 from attenio.planning.sweeping.grid import SweepGrid
+from attenio.workload import Direction
 
 __all__ = ["Points"]
 
@@ -90,7 +91,9 @@ class Points:
 
     @cached_property
     def in_arrays(self) -> NDArray[np.bool_]:
-        """Points that are sound and whose mask is a band; the others are looked at one by one."""
+        """Forward points that are sound and whose mask is a band; the others are looked at one by one."""
+        if self.grid.direction is not Direction.FORWARD:
+            return np.zeros(len(self), dtype=np.bool_)
         columns, masks = self.columns, self.positions["masks"]
         bands = np.array([isinstance(mask, _BAND_MASKS) for mask in self.grid.masks])[masks]
         widths = np.array([mask.width if isinstance(mask, SlidingWindow) else 0 for mask in self.grid.masks])[masks]

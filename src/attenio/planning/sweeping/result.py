@@ -12,11 +12,16 @@ from attenio.planning.plan import Dataflow
 from attenio.planning.sweeping.cases import Ints
 from attenio.planning.sweeping.grid import SweepGrid
 from attenio.planning.sweeping.points import Points
-from attenio.planning.sweeping.solve import ABSENT, DATAFLOWS, TILE_NAMES
+from attenio.planning.sweeping.solve import ABSENT, DATAFLOWS, GRADIENT_TILE_NAMES, TILE_NAMES
+from attenio.workload import Direction
 
-__all__ = ["PLAN_COLUMNS", "PlannedPoints", "SweepResult"]
+__all__ = ["PlannedPoints", "SweepResult", "plan_columns"]
 
-PLAN_COLUMNS = ("dataflow", *TILE_NAMES, "moved_words", "peak_words", "lower_bound_words")
+
+def plan_columns(grid: SweepGrid) -> tuple[str, ...]:
+    """The columns that planning a grid fills: the tiles of the dataflows of its direction among them."""
+    tiles = GRADIENT_TILE_NAMES if grid.direction is Direction.BACKWARD else TILE_NAMES
+    return ("dataflow", *tiles, "moved_words", "peak_words", "lower_bound_words")
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class SweepResult:
         Numbers that a point does not have are -1, texts are None, and gaps are NaN.
         """
         points = Points(self.grid, 0, len(self.grid))
-        found = {name: np.concatenate([part.numbers[name] for part in self.parts]) for name in PLAN_COLUMNS}
+        found = {name: np.concatenate([part.numbers[name] for part in self.parts]) for name in plan_columns(self.grid)}
         # Two more names at the end, so that ABSENT finds None there.
         names = np.array([*(dataflow.value for dataflow in DATAFLOWS), None], dtype=object)
         columns: dict[str, NDArray[Any]] = dict(points.columns)

@@ -15,9 +15,9 @@ from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
 from attenio.planning.sweeping.files import Parts, export, format_of
 from attenio.planning.sweeping.grid import SweepGrid
 from attenio.planning.sweeping.points import Points
-from attenio.planning.sweeping.result import PLAN_COLUMNS, PlannedPoints, SweepResult
+from attenio.planning.sweeping.result import PlannedPoints, SweepResult, plan_columns
 from attenio.planning.sweeping.solve import ABSENT, DATAFLOWS, TILE_NAMES, Solution, solve
-from attenio.workload import Workload
+from attenio.workload import Direction, Workload
 
 __all__ = ["sweep"]
 
@@ -48,13 +48,15 @@ def sweep(
     path = None if out is None else Path(out)
     if path is not None:
         format_of(path)  # a wrong ending is said before the work, not after
-    parts = Parts.beside(path, grid, _CHUNK)
+    # Points that are planned one by one take longer, and chunks are what progress and resuming go by.
+    chunk = _CHUNK if grid.direction is Direction.FORWARD else max(1, _CHUNK // 64)
+    parts = Parts.beside(path, grid, chunk)
     if tell is not None:
         for note in parts.notes:
             tell(note)
     found = []
-    for number, start in enumerate(range(0, len(grid), _CHUNK)):
-        stop = min(start + _CHUNK, len(grid))
+    for number, start in enumerate(range(0, len(grid), chunk)):
+        stop = min(start + chunk, len(grid))
         planned = parts.load(number)
         if planned is None:
             planned = plan_points(Points(grid, start, stop))
@@ -85,7 +87,7 @@ class _Planned:
 
     def __init__(self, points: Points) -> None:
         self.points = points
-        self.numbers = {name: np.full(len(points), ABSENT) for name in PLAN_COLUMNS}
+        self.numbers = {name: np.full(len(points), ABSENT) for name in plan_columns(points.grid)}
         self.reason = np.full(len(points), ABSENT)
         self.reasons: dict[str, int] = {}
         self.unsound: dict[tuple[int, ...], str] = {}
@@ -155,6 +157,7 @@ class _Planned:
             mask=workload.mask,
             dtype=workload.dtype,
             accumulator=workload.accumulator,
+            direction=workload.direction,
         )
         fast_words = int(self.points.columns["fast_words"][index])
         known = self.known.get((unit, fast_words))

@@ -18,7 +18,7 @@ from attenio.planning.sweeping.floors import RectangleForms
 from attenio.planning.sweeping.rectangles import best_rectangles
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
 
-__all__ = ["ABSENT", "DATAFLOWS", "TILE_NAMES", "Solution", "solve"]
+__all__ = ["ABSENT", "DATAFLOWS", "GRADIENT_TILE_NAMES", "TILE_NAMES", "Solution", "solve"]
 
 DATAFLOWS = tuple(Dataflow)
 TILE_NAMES = (
@@ -30,6 +30,21 @@ TILE_NAMES = (
     "resident_keys",
     "output_rows",
     "output_columns",
+)
+GRADIENT_TILE_NAMES = (
+    "query_tile",
+    "key_tile",
+    "head_tile",
+    "stationary_keys",
+    "passing_queries",
+    "score_rows",
+    "score_keys",
+    "value_keys",
+    "value_columns",
+    "key_keys",
+    "key_columns",
+    "query_rows",
+    "query_columns",
 )
 Floats = NDArray[np.float64]
 # A tile that a dataflow does not have; zero is a size that some may have.

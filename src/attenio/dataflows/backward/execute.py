@@ -1,0 +1,112 @@
+"""Run a backward plan: what the forward pass saved comes from the definition, or from a forward run."""
+
+from typing import assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.dataflows.arithmetic import Arithmetic
+from attenio.dataflows.backward.fused_values import fused_values
+from attenio.dataflows.backward.key_stationary import key_stationary
+from attenio.dataflows.backward.probabilities import probabilities_of
+from attenio.dataflows.backward.problem import (
+    BackwardProblem,
+    BackwardSharing,
+    SavedValues,
+    backward_problems,
+    saved_by_forward,
+)
+from attenio.dataflows.backward.query_stationary import query_stationary
+from attenio.dataflows.backward.spilled_gradients import spilled_gradients
+from attenio.dataflows.backward.tiled_products import tiled_products
+from attenio.dataflows.backward.two_pass import two_pass
+from attenio.dataflows.inputs import Inputs
+from attenio.dataflows.problem import Advance
+from attenio.dataflows.run import Run, gradient_error
+from attenio.memory import FastMemory, Trace
+from attenio.planning.plan import Dataflow, GradientDataflow, Plan, Tiles
+from attenio.reference import Gradients
+from attenio.workload import Workload
+
+__all__ = ["backward_units", "run_backward", "saved_by_definition"]
+
+
+def run_backward(
+    plan: Plan, given: tuple[Inputs, NDArray[np.float32]], saved: SavedValues, *, trace: Trace, advance: Advance
+) -> Run:
+    """Execute a backward plan on inputs, the gradient of the output, and what the forward pass saved."""
+    workload, (inputs, d_output) = plan.workload, given
+    shared = BackwardSharing(
+        workload=workload,
+        inputs=inputs,
+        d_output=d_output,
+        saved=saved,
+        gradients=Gradients(*(np.full(x.shape, np.nan, dtype=np.float32) for x in inputs)),
+        arithmetic=Arithmetic.of(workload, *inputs, d_output),
+        advance=advance,
+    )
+    fast = FastMemory(plan.fast_words, intermediate_words=workload.accumulator_words, trace=trace)
+    with np.errstate(over="ignore", under="ignore"):
+        for problem in backward_problems(shared):
+            trace.problem = problem.label
+            _differentiate(plan, problem, fast)
+    return Run(
+        plan=plan,
+        output=saved.output,
+        trace=trace,
+        moved_words=trace.moved_words,
+        peak_words=fast.peak_words,
+        max_abs_error=gradient_error(shared.gradients, inputs, d_output, workload),
+        gradients=shared.gradients,
+    )
+
+
+def saved_by_definition(plan: Plan, given: tuple[Inputs, NDArray[np.float32]]) -> SavedValues:
+    """What a forward pass would have saved for this plan."""
+    workload, (inputs, d_output) = plan.workload, given
+    arithmetic = Arithmetic.of(workload, *inputs, d_output)
+    saved = saved_by_forward(workload, inputs, arithmetic)
+    if "gradient_rows" not in plan.tiles:
+        return saved
+    return SavedValues(saved.output, saved.log_sum_exp, probabilities_of(workload, inputs, arithmetic))
+
+
+def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> None:
+    """Run the plan's loop nest on one problem."""
+    match plan.dataflow:
+        case Dataflow.KEY_STATIONARY:
+            key_stationary(problem, plan.tiles, fast)
+        case Dataflow.QUERY_STATIONARY:
+            query_stationary(problem, plan.tiles, fast)
+        case Dataflow.TWO_PASS:
+            two_pass(problem, plan.tiles, fast)
+        case Dataflow.TILED_PRODUCTS:
+            tiled_products(problem, plan.tiles, fast)
+        case Dataflow.FUSED_VALUES:
+            fused_values(problem, plan.tiles, fast)
+        case Dataflow.SPILLED_GRADIENTS:
+            spilled_gradients(problem, plan.tiles, fast)
+        case _:
+            raise AssertionError(f"{plan.dataflow.value} does not compute gradients")
+
+
+def backward_units(workload: Workload, dataflow: GradientDataflow, tiles: Tiles) -> int:
+    """Rows and keys that a run passes over: what progress counts."""
+    rows = workload.batch * workload.heads * workload.queries
+    keys = workload.batch * workload.kv_heads * workload.keys
+    match dataflow:
+        case Dataflow.KEY_STATIONARY:
+            return keys
+        case Dataflow.QUERY_STATIONARY:
+            return rows
+        case Dataflow.TWO_PASS:
+            passes = -(-workload.group // tiles["head_tile"])
+            return passes * workload.batch * workload.kv_heads * workload.queries + keys
+        case Dataflow.TILED_PRODUCTS:
+            return (2 if "gradient_rows" in tiles else 3) * rows + 2 * keys
+        case Dataflow.FUSED_VALUES:
+            return 2 * rows + keys
+        case Dataflow.SPILLED_GRADIENTS:
+            return rows + (2 if "key_keys" in tiles else 1) * keys
+        case _:
+            assert_never(dataflow)

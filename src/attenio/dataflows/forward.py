@@ -1,0 +1,90 @@
+"""Run a forward plan, problem by problem; what is to outlast the run is kept."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from attenio.dataflows.arithmetic import Arithmetic
+from attenio.dataflows.attenio import attenio
+from attenio.dataflows.flash_attention_1 import flash_attention_1
+from attenio.dataflows.flash_attention_2 import flash_attention_2
+from attenio.dataflows.flat import flat
+from attenio.dataflows.inputs import Inputs
+from attenio.dataflows.problem import Advance, Kept, Problem, Sharing, separate_problems, stacked_problems
+from attenio.dataflows.rank_one_tiling import rank_one_tiling
+from attenio.dataflows.run import Run, max_abs_error
+from attenio.dataflows.score_stationary import score_stationary
+from attenio.dataflows.split_keys import split_keys
+from attenio.dataflows.square_tiling import square_tiling
+from attenio.dataflows.stacked_groups import stacked_groups
+from attenio.dataflows.standard import standard
+from attenio.memory import FastMemory, Trace
+from attenio.planning.nested_plan import NestedPlan
+from attenio.planning.plan import Dataflow, Plan
+
+__all__ = ["prepared", "run_forward"]
+
+
+def run_forward(plan: Plan, inputs: Inputs, *, trace: Trace, advance: Advance, kept: Kept = Kept()) -> Run:  # noqa: B008 - frozen
+    """Execute a forward plan on inputs, and fill what is to be kept."""
+    shared = prepared(plan, inputs, advance, kept)
+    fast = FastMemory(plan.fast_words, intermediate_words=plan.workload.accumulator_words, trace=trace)
+    with np.errstate(over="ignore", under="ignore"):
+        for problem in _problems(plan.dataflow, shared):
+            trace.problem = problem.label
+            _attend(plan, problem, fast)
+    return Run(
+        plan=plan,
+        output=shared.output,
+        trace=trace,
+        moved_words=trace.moved_words,
+        peak_words=fast.peak_words,
+        max_abs_error=max_abs_error(shared.output, shared.inputs, plan.workload),
+    )
+
+
+def prepared(plan: Plan | NestedPlan, inputs: Inputs, advance: Advance, kept: Kept = Kept()) -> Sharing:  # noqa: B008 - frozen
+    """What the problems of a plan are cut from, with room for the output."""
+    workload = plan.workload
+    shape = (workload.batch, workload.heads, workload.queries, workload.value_dim)
+    return Sharing(
+        workload=workload,
+        inputs=inputs,
+        output=np.full(shape, np.nan, dtype=np.float32),
+        arithmetic=Arithmetic.of(workload, *inputs),
+        advance=advance,
+        kept=kept,
+    )
+
+
+def _problems(dataflow: Dataflow, shared: Sharing) -> Iterator[Problem]:
+    if dataflow in (Dataflow.STACKED_GROUPS, Dataflow.SPLIT_KEYS):
+        return stacked_problems(shared)
+    return separate_problems(shared, by_group=dataflow is Dataflow.FLASH_ATTENTION_1)
+
+
+def _attend(plan: Plan, problem: Problem, fast: FastMemory) -> None:
+    """Run the plan's loop nest on one problem."""
+    match plan.dataflow:
+        case Dataflow.STANDARD:
+            standard(problem, plan.tiles, fast)
+        case Dataflow.FLAT:
+            flat(problem, plan.tiles, fast)
+        case Dataflow.FLASH_ATTENTION_1:
+            flash_attention_1(problem, plan.tiles, fast)
+        case Dataflow.FLASH_ATTENTION_2:
+            flash_attention_2(problem, plan.tiles, fast)
+        case Dataflow.ATTENIO:
+            attenio(problem, plan.tiles, fast)
+        case Dataflow.SQUARE_TILING:
+            square_tiling(problem, plan.tiles, fast)
+        case Dataflow.RANK_ONE_TILING:
+            rank_one_tiling(problem, plan.tiles, fast)
+        case Dataflow.SCORE_STATIONARY:
+            score_stationary(problem, plan.tiles, fast)
+        case Dataflow.SPLIT_KEYS:
+            split_keys(problem, plan.tiles, fast)
+        case Dataflow.STACKED_GROUPS:
+            stacked_groups(problem, plan.tiles, fast)
+        case _:
+            raise AssertionError(f"{plan.dataflow.value} does not compute outputs")

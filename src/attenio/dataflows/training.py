@@ -1,0 +1,44 @@
+"""Run a training step: the forward pass leaves what the plan says, and the backward pass works on just that."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.dataflows.backward.execute import run_backward
+from attenio.dataflows.backward.problem import SavedValues
+from attenio.dataflows.forward import run_forward
+from attenio.dataflows.inputs import Inputs
+from attenio.dataflows.problem import Advance, Kept
+from attenio.dataflows.run import Run, TrainingRun
+from attenio.memory import Trace
+from attenio.planning.training import Saved, TrainingPlan
+
+__all__ = ["run_training"]
+
+
+def run_training(
+    plan: TrainingPlan, given: tuple[Inputs, NDArray[np.float32]], *, record: bool, advance: Advance
+) -> TrainingRun:
+    """Execute a training step on inputs and the gradient of the output; ``record`` keeps the events of every run."""
+    inputs, _ = given
+
+    def forward(kept: Kept) -> Run:
+        return run_forward(plan.forward, inputs, trace=Trace(record=record), advance=advance, kept=kept)
+
+    kept = _room(plan)
+    first = forward(Kept() if plan.saved is Saved.NOTHING else kept)
+    again = forward(kept) if plan.saved is Saved.NOTHING else None
+    output = first.output if again is None else again.output
+    # Tiled products that read probabilities never ask for the log-sum-exp.
+    lse = np.full((*output.shape[:3], 1), np.nan, dtype=np.float32) if kept.log_sum_exp is None else kept.log_sum_exp
+    saved = SavedValues(output, lse, kept.probabilities)
+    backward = run_backward(plan.backward, given, saved, trace=Trace(record=record), advance=advance)
+    return TrainingRun(plan=plan, forward=first, recomputed=again, backward=backward)
+
+
+def _room(plan: TrainingPlan) -> Kept:
+    """Room in slow memory for what is saved."""
+    if plan.saved is Saved.PROBABILITIES:
+        return Kept(probabilities={})
+    workload = plan.workload
+    shape = (workload.batch, workload.heads, workload.queries, 1)
+    return Kept(log_sum_exp=np.full(shape, np.nan, dtype=np.float32))

@@ -1,0 +1,106 @@
+"""The contest of all dataflows: the one with the least floor is searched first, and rules out most of the others."""
+
+from math import inf
+from typing import NamedTuple
+
+from attenio.masks import SharedPrefix
+from attenio.planning.costs.cost import closed_form, problems_of
+from attenio.planning.plan import Dataflow, MovingTiles, Plan, TileRule
+from attenio.planning.problems import Problems
+from attenio.planning.search import attenio, stacked_groups
+from attenio.planning.search.backward import two_pass
+from attenio.planning.search.dataflow import CONTENDERS, contender, contenders
+from attenio.workload import Direction, Workload
+
+__all__ = ["applies", "best_of_all"]
+
+# Floors in floating point are off by less than this factor.
+_ROUNDING = 1 - 1e-12
+
+
+def best_of_all(workload: Workload, fast_words: int) -> Plan | None:
+    """The best plan of any dataflow of the workload's direction, or None if none fits."""
+    entrants = _entrants(workload)
+    # Words that the dataflow of this rank is known to reach, though its tiles are not yet known.
+    known = _known_words(workload, entrants, fast_words)
+    waiting = []
+    for entrant in entrants:
+        if known is None or known.allows(entrant, workload.compulsory_words):
+            floor = contender(entrant.dataflow).floor_words(entrant.problems, fast_words)
+            if floor < inf and (known is None or known.allows(entrant, floor)):
+                waiting.append((floor, entrant.rank, entrant))
+    best: tuple[MovingTiles, _Entrant] | None = None
+    for floor, rank, entrant in sorted(waiting, key=lambda each: each[:2]):
+        if known is not None and not known.allows(entrant, max(floor, workload.compulsory_words)):
+            continue
+        limit = None if known is None else known.limit(entrant)
+        found = contender(entrant.dataflow).best_tiles(entrant.problems, fast_words, limit)
+        if found is not None and (limit is None or found.moved_words <= limit):
+            best, known = (found, entrant), _Known(found.moved_words, rank)
+    if best is None:
+        return None
+    found, entrant = best
+    return Plan(
+        workload=workload,
+        fast_words=fast_words,
+        dataflow=entrant.dataflow,
+        tiles=found.tiles,
+        rule=TileRule.BEST,
+        moved_words=found.moved_words,
+        peak_words=closed_form(entrant.dataflow).peak_words(entrant.problems, found.tiles),
+    )
+
+
+class _Entrant(NamedTuple):
+    """A dataflow, its place in the order of preference, and what it would work on."""
+
+    rank: int
+    dataflow: Dataflow
+    problems: Problems
+
+
+class _Known(NamedTuple):
+    """The fewest words known to be reached, and the rank of the dataflow that reaches them."""
+
+    words: int
+    rank: int
+
+    def limit(self, entrant: _Entrant) -> int:
+        """The words that an entrant may have at most: of two that move the same the one that is preferred wins."""
+        return self.words if entrant.rank <= self.rank else self.words - 1
+
+    def allows(self, entrant: _Entrant, floor: float) -> bool:
+        """Whether an entrant that has no fewer words than ``floor`` may be the best."""
+        return (floor if isinstance(floor, int) else floor * _ROUNDING) <= self.limit(entrant)
+
+
+def _entrants(workload: Workload) -> list[_Entrant]:
+    separate = Problems.separate(workload)
+    entrants = []
+    for rank, dataflow in enumerate(contenders(workload.direction)):
+        if applies(workload, dataflow):
+            together = dataflow is Dataflow.STACKED_GROUPS and isinstance(workload.mask, SharedPrefix)
+            entrants.append(_Entrant(rank, dataflow, Problems.stacked(workload) if together else separate))
+    return entrants
+
+
+def _known_words(workload: Workload, entrants: list[_Entrant], fast_words: int) -> _Known | None:
+    """What a promising tile with scores in fast memory moves, if one fits."""
+    if workload.direction is Direction.BACKWARD:
+        words = two_pass.some_words(entrants[0].problems, fast_words)
+        return None if words is None else _Known(words, entrants[0].rank)
+    for entrant in entrants:
+        if entrant.dataflow is Dataflow.STACKED_GROUPS or len(entrants) < len(CONTENDERS):
+            search = stacked_groups if entrant.dataflow is Dataflow.STACKED_GROUPS else attenio
+            words = search.some_words(entrant.problems, fast_words)
+            return None if words is None else _Known(words, entrant.rank)
+    return None
+
+
+def applies(workload: Workload, dataflow: Dataflow) -> bool:
+    """Whether a dataflow differs from the simpler one it extends."""
+    if dataflow is Dataflow.STACKED_GROUPS:
+        return workload.group > 1 or isinstance(workload.mask, SharedPrefix)
+    if dataflow is Dataflow.SPLIT_KEYS:
+        return problems_of(workload, dataflow).most_keys > 1
+    return True

@@ -1,0 +1,1 @@
+"""Best tiles of the gradient, one dataflow a file: the same searches, over rows, keys, rectangles and columns."""

@@ -1,0 +1,177 @@
+"""Plans of a training step: a forward and a backward pass, and what the first saves for the second.
+
+    statistics       the forward pass also stores the log-sum-exp of every row that needs a key
+    probabilities    standard attention leaves the probabilities that it writes anyway, and tiled products read them
+    nothing          the backward pass begins by running the forward pass again, which then stores the log-sum-exp
+
+Both passes have all of the fast memory, so the best step is made of the best passes.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import assert_never
+
+from attenio.errors import DoesNotFit, InvalidInput
+from attenio.machine import Machine
+from attenio.planning.best import best_plan_for
+from attenio.planning.costs.cost import closed_form
+from attenio.planning.plan import Dataflow, Plan, TileRule
+from attenio.planning.problems import Problems
+from attenio.planning.search import standard
+from attenio.planning.search.backward import tiled_products
+from attenio.quantities import show_words
+from attenio.workload import Direction, Workload
+
+__all__ = [
+    "Saved",
+    "TrainingCandidate",
+    "TrainingPlan",
+    "training_candidates",
+    "training_candidates_for",
+    "training_plan",
+    "training_plan_for",
+]
+
+# Floors in floating point are off by less than this factor.
+_ROUNDING = 1 - 1e-12
+
+
+class Saved(Enum):
+    """What a forward pass leaves in slow memory for the backward one, beside its output; preferred in this order."""
+
+    STATISTICS = "statistics"
+    PROBABILITIES = "probabilities"
+    NOTHING = "nothing"
+
+    @classmethod
+    def named(cls, name: "str | Saved") -> "Saved":
+        """The choice with this name; unknown names list the known ones."""
+        if isinstance(name, cls):
+            return name
+        try:
+            return cls(str(name).lower())
+        except ValueError:
+            known = ", ".join(member.value for member in cls)
+            raise InvalidInput(f"unknown choice of what to save {name!r}; choose one of {known}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingPlan:
+    """A forward and a backward plan, and the words that they move together.
+
+    ``extra_words`` are those that neither plan counts by itself: what is stored for the backward pass, and a forward
+    pass that runs again. ``moved_words`` has them in it.
+    """
+
+    workload: Workload
+    fast_words: int
+    forward: Plan
+    backward: Plan
+    saved: Saved
+    extra_words: int
+    moved_words: int
+    peak_words: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingCandidate:
+    """A choice of what to save: its best plan, or the reason why there is none."""
+
+    saved: Saved
+    plan: TrainingPlan | None
+    reason: str | None = None
+
+
+def training_plan(workload: Workload, machine: Machine, *, saved: Saved | str | None = None) -> TrainingPlan:
+    """The training step that moves the fewest words across the machine's slowest boundary.
+
+    Over everything that may be saved, or what is named. The workload's own direction does not matter.
+
+    >>> plan = training_plan(Workload(n=4096, d=64), Machine.with_fast_bytes(64 * 1024))
+    >>> plan.saved.value, plan.forward.dataflow.value, plan.backward.dataflow.value, plan.moved_words
+    ('statistics', 'attenio', 'two-pass', 42225664)
+    """
+    return training_plan_for(workload, machine.slowest_boundary.fast_words(workload.dtype), saved=saved)
+
+
+def training_plan_for(workload: Workload, fast_words: int, *, saved: Saved | str | None = None) -> TrainingPlan:
+    """The best training step for a fast memory of ``fast_words`` words."""
+    if saved is not None:
+        return _plan(workload, fast_words, Saved.named(saved))
+    # Saving nothing moves as much as saving statistics, and a forward pass more.
+    best = _plan(workload, fast_words, Saved.STATISTICS)
+    if _least_with_probabilities(workload, fast_words) >= best.moved_words:
+        return best
+    return min(best, _plan(workload, fast_words, Saved.PROBABILITIES), key=lambda plan: plan.moved_words)
+
+
+def _least_with_probabilities(workload: Workload, fast_words: int) -> float:
+    """Words that no step which saves probabilities goes below; infinite if none fits."""
+    problems = Problems.separate(workload)
+    forward = standard.floor_words(problems, fast_words)
+    return (forward + tiled_products.floor_words(problems, fast_words, reading=True)) * _ROUNDING
+
+
+def training_candidates(workload: Workload, machine: Machine) -> tuple[TrainingCandidate, ...]:
+    """Everything that may be saved, with the best plan for each."""
+    return training_candidates_for(workload, machine.slowest_boundary.fast_words(workload.dtype))
+
+
+def training_candidates_for(workload: Workload, fast_words: int) -> tuple[TrainingCandidate, ...]:
+    """The same for a fast memory of ``fast_words`` words."""
+    found = []
+    for saved in Saved:
+        try:
+            found.append(TrainingCandidate(saved=saved, plan=_plan(workload, fast_words, saved)))
+        except DoesNotFit as problem:
+            found.append(TrainingCandidate(saved=saved, plan=None, reason=str(problem)))
+    return tuple(found)
+
+
+def _plan(workload: Workload, fast_words: int, saved: Saved) -> TrainingPlan:
+    forwards, backwards = workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD)
+    problems = Problems.separate(workload)
+    statistics = problems.runs * problems.group * problems.touched_rows * problems.intermediate_words
+    match saved:
+        case Saved.STATISTICS:
+            forward, backward = best_plan_for(forwards, fast_words), best_plan_for(backwards, fast_words)
+            extra = statistics
+        case Saved.PROBABILITIES:
+            forward = best_plan_for(forwards, fast_words, dataflow=Dataflow.STANDARD)
+            backward = _reading_plan(backwards, problems, fast_words)
+            extra = 0
+        case Saved.NOTHING:
+            forward, backward = best_plan_for(forwards, fast_words), best_plan_for(backwards, fast_words)
+            extra = forward.moved_words + statistics
+        case _:
+            assert_never(saved)
+    return TrainingPlan(
+        workload=workload.towards(Direction.TRAINING),
+        fast_words=fast_words,
+        forward=forward,
+        backward=backward,
+        saved=saved,
+        extra_words=extra,
+        moved_words=forward.moved_words + backward.moved_words + extra,
+        peak_words=max(forward.peak_words, backward.peak_words),
+    )
+
+
+def _reading_plan(workload: Workload, problems: Problems, fast_words: int) -> Plan:
+    """The best tiled products that read saved probabilities."""
+    found = tiled_products.best_reading_tiles(problems, fast_words)
+    if found is None:
+        needed = 3 * problems.intermediate_words + 2
+        raise DoesNotFit(
+            f"tiled-products needs at least {show_words(needed)} of fast memory to read probabilities; the machine has"
+            f" {fast_words:,}: use a larger fast memory"
+        )
+    return Plan(
+        workload=workload,
+        fast_words=fast_words,
+        dataflow=Dataflow.TILED_PRODUCTS,
+        tiles=found.tiles,
+        rule=TileRule.BEST,
+        moved_words=found.moved_words,
+        peak_words=closed_form(Dataflow.TILED_PRODUCTS).peak_words(problems, found.tiles),
+    )

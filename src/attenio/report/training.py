@@ -1,0 +1,58 @@
+"""The answer about a training step: what must move, what the best step moves, and what it saves between its passes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from attenio.bounds import LowerBound, largest_absolute, lower_bounds
+from attenio.machine import Machine
+from attenio.planning import TrainingCandidate, TrainingPlan, training_candidates, training_plan
+from attenio.report.answer import Answer, answer
+from attenio.workload import Direction, Workload
+
+__all__ = ["TrainingAnswer", "training_answer"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingAnswer:
+    """A training step as a whole, and each of its passes by itself."""
+
+    workload: Workload
+    machine: Machine
+    fast_words: int
+    plan: TrainingPlan
+    candidates: tuple[TrainingCandidate, ...]
+    lower_bounds: tuple[LowerBound, ...]
+    forward: Answer
+    backward: Answer
+
+    @property
+    def bound(self) -> LowerBound:
+        """The largest absolute bound on the step."""
+        return largest_absolute(self.lower_bounds)
+
+    @property
+    def gap(self) -> float:
+        """Words of the step over the largest absolute bound."""
+        return self.plan.moved_words / self.bound.words
+
+    def to_json(self) -> dict[str, Any]:
+        """The answer as plain values."""
+        from attenio.report.to_json import training_to_json
+
+        return training_to_json(self)
+
+
+def training_answer(workload: Workload, machine: Machine) -> TrainingAnswer:
+    """The best training step, every choice of what to save, and the answers about its two passes."""
+    step = workload.towards(Direction.TRAINING)
+    plan = training_plan(step, machine)
+    return TrainingAnswer(
+        workload=step,
+        machine=machine,
+        fast_words=plan.fast_words,
+        plan=plan,
+        candidates=training_candidates(step, machine),
+        lower_bounds=lower_bounds(step, machine),
+        forward=answer(step.towards(Direction.FORWARD), machine),
+        backward=answer(step.towards(Direction.BACKWARD), machine),
+    )

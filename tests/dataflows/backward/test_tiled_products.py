@@ -1,0 +1,40 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attenio.planning.plan import Dataflow, Tiles
+
+from ..laws import QUICK, counted, obeys_its_closed_form, some_tiles, workloads
+
+
+def products(problem, tiles, names):
+    """Words and peak of the gradients named, each from stored scores."""
+    n, m, d, dv, w, g = problem.n, problem.m, problem.dk, problem.dv, problem.w, problem.g
+    moved, peak = 0, w + 2
+    for name, width in zip(names, (dv, d, d)[-len(names) :], strict=True):
+        rows, most = (tiles["query_rows"], n) if name == "query" else (tiles[f"{name}_keys"], m)
+        p, c = min(rows, most), min(tiles[f"{name}_columns"], width)
+        met = problem.key_loads(p) if name == "query" else problem.row_visits(p)
+        moved += g * (problem.scores * -(-width // c) * w + met * width) + (g * n if name == "query" else m) * width
+        peak = max(peak, p * c * w + p * w + 1)
+    return moved + g * problem.touched_rows * (2 * dv + w), peak
+
+
+def closed_form(problem, tiles):
+    d, dv, w, scores = problem.dk, problem.dv, problem.w, problem.scores
+    kind = "gradient" if "gradient_rows" in tiles else "score"
+    a, b = min(tiles[f"{kind}_rows"], problem.n), min(tiles[f"{kind}_keys"], problem.m)
+    met, live = problem.tile_rows(a, b) + problem.key_loads(a), problem.live_rows(a)
+    made = 0 if kind == "gradient" else met * d + live * w + scores * w
+    moved, peak = products(problem, tiles, ("value", "key", "query"))
+    moved += problem.g * (made + met * dv + live * w + 2 * scores * w)
+    return moved, max(peak, a * b * w + a + 1 + a * w + w)
+
+
+@QUICK
+@given(workloads(), st.data())
+def test_tiled_products_move_and_hold_what_their_closed_form_says_and_compute_the_gradient(workload, data):
+    tiles = some_tiles(data.draw, workload, Dataflow.TILED_PRODUCTS)
+    if data.draw(st.booleans()):
+        tiles = Tiles.of(**{name.replace("score", "gradient"): size for name, size in tiles.items()})
+    problems = counted(workload, by_group=True)
+    obeys_its_closed_form(workload.towards("backward"), Dataflow.TILED_PRODUCTS, tiles, problems, closed_form)

@@ -1,0 +1,37 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attenio.dataflows import execute
+from attenio.planning.plan import Dataflow
+
+from ..laws import GRADIENT_TILES, QUICK, counted, obeys_its_closed_form, planned, sizes, workloads
+
+
+def closed_form(problem, tiles):
+    n, m, d, dv, w, g = problem.n, problem.m, problem.dk, problem.dv, problem.w, problem.g
+    p, h, b = min(tiles["query_tile"], n), min(tiles["head_tile"], g), min(tiles["key_tile"], m)
+    c, r = min(tiles["stationary_keys"], m), min(tiles["passing_queries"], n)
+    queries = g * (problem.live_rows(p) * (d + 2 * dv + 2 * w) + n * d) + -(-g // h) * problem.key_loads(p) * (d + dv)
+    keys = problem.touched_keys * (d + dv) + g * problem.row_visits(c) * (d + dv + 2 * w) + m * (d + dv)
+    first = h * p * (d + dv + d * w + 3 * w + b * w) + b * (d + dv) + 1
+    second = c * (d + dv) * (1 + w) + r * (d + dv) + 3 * r * w + r * c * w
+    return queries + keys, max(first, second)
+
+
+@QUICK
+@given(workloads(), st.data())
+def test_two_passes_move_and_hold_what_their_closed_form_says_and_compute_the_gradient(workload, data):
+    rows, keys = workload.queries + 1, workload.keys + 1
+    limits = {"query_tile": rows, "head_tile": workload.group + 1, "key_tile": keys}
+    tiles = sizes(data.draw, **limits, stationary_keys=keys, passing_queries=rows)
+    problems = counted(workload, by_group=True)
+    obeys_its_closed_form(workload.towards("backward"), Dataflow.TWO_PASS, tiles, problems, closed_form)
+
+
+@QUICK
+@given(workloads())
+def test_nothing_partial_travels(workload):
+    plan = planned(workload.towards("backward"), Dataflow.TWO_PASS, GRADIENT_TILES[Dataflow.TWO_PASS], 10**6)
+    trace = execute(plan).trace
+    assert set(trace.stores) <= {"D", "dQ", "dK", "dV"}
+    assert set(trace.loads) <= {"Q", "K", "V", "O", "dO", "L", "D"}

@@ -1,0 +1,118 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attenio.errors import DoesNotFit, InvalidInput
+from attenio.machine import Machine
+from attenio.planning import (
+    Dataflow,
+    Saved,
+    best_plan_for,
+    cost,
+    nested_plan,
+    training_candidates,
+    training_candidates_for,
+    training_plan,
+    training_plan_for,
+)
+from attenio.planning.costs.backward import tiled_products
+from attenio.workload import Direction, Workload
+
+from .strategies import all_tiles, workloads
+
+QUICK = settings(max_examples=20, deadline=None, derandomize=True)
+MANY = settings(max_examples=100, deadline=None, derandomize=True)
+
+
+def touched_rows(workload: Workload) -> int:
+    return workload.batch * workload.heads * sum(p.touched_rows * count for p, count in workload.separate_patterns)
+
+
+@MANY
+@given(workload=workloads(longest=20, widest=6), fast_words=st.integers(1, 400))
+def test_a_step_is_made_of_the_best_passes_and_what_is_saved_between_them(workload: Workload, fast_words: int) -> None:
+    for candidate in training_candidates_for(workload, fast_words):
+        plan = candidate.plan
+        if plan is None:
+            assert candidate.reason
+            continue
+        statistics = touched_rows(workload) * workload.accumulator_words
+        extra = {Saved.STATISTICS: statistics, Saved.PROBABILITIES: 0, Saved.NOTHING: statistics}[plan.saved]
+        if plan.saved is Saved.NOTHING:
+            extra += plan.forward.moved_words
+        assert plan.extra_words == extra
+        assert plan.moved_words == plan.forward.moved_words + plan.backward.moved_words + extra
+        assert plan.peak_words == max(plan.forward.peak_words, plan.backward.peak_words) <= fast_words
+        assert plan.moved_words >= plan.workload.compulsory_words
+        assert plan.workload.direction is Direction.TRAINING
+        for one in (plan.forward, plan.backward):
+            found = cost(one.workload, one.dataflow, one.tiles)
+            assert (found.moved_words, found.peak_words) == (one.moved_words, one.peak_words)
+        if plan.saved is not Saved.PROBABILITIES:
+            assert plan.forward == best_plan_for(workload, fast_words)
+            assert plan.backward == best_plan_for(workload.towards("backward"), fast_words)
+
+
+@QUICK
+@given(workload=workloads(longest=4, widest=2), data=st.data())
+def test_no_tiles_that_read_saved_probabilities_move_less_than_the_best(
+    workload: Workload, data: st.DataObject
+) -> None:
+    backward, dataflow = workload.towards("backward"), Dataflow.TILED_PRODUCTS
+    every = [tiles for tiles in all_tiles(backward, dataflow, reading=True) if "gradient_rows" in tiles]
+    assert all(tuple(tiles) == tiled_products.READING_TILES for tiles in every)
+    counted = [cost(backward, dataflow, tiles) for tiles in every]
+    for fast_words in data.draw(st.lists(st.integers(3, 80), min_size=1, max_size=4)):
+        fits = [found.moved_words for found in counted if found.peak_words <= fast_words]
+        try:
+            plan = training_plan_for(workload, fast_words, saved="probabilities").backward
+        except DoesNotFit:
+            assert not fits
+            continue
+        assert plan.moved_words == min(fits)
+
+
+@MANY
+@given(workload=workloads(longest=30, widest=6), fast_words=st.integers(6, 400), more=st.integers(1, 100))
+def test_the_best_step_moves_least_of_all_choices_and_no_more_with_more_memory(
+    workload: Workload, fast_words: int, more: int
+) -> None:
+    found = [candidate.plan for candidate in training_candidates_for(workload, fast_words)]
+    words = [plan.moved_words for plan in found if plan is not None]
+    if not words:
+        with pytest.raises(DoesNotFit):
+            training_plan_for(workload, fast_words)
+        return
+    best = training_plan_for(workload, fast_words)
+    assert best.moved_words == min(words)
+    assert best in found
+    assert training_plan_for(workload, fast_words + more).moved_words <= best.moved_words
+
+
+def test_running_the_forward_pass_again_never_pays() -> None:
+    for fast_bytes in (64, 1024, 65536, 2**24):
+        workload, machine = Workload(n=512, d=32, mask="causal"), Machine.with_fast_bytes(fast_bytes)
+        found = {candidate.saved: candidate.plan for candidate in training_candidates(workload, machine)}
+        again, statistics = found[Saved.NOTHING], found[Saved.STATISTICS]
+        assert again is not None
+        assert statistics is not None
+        assert again.moved_words - statistics.moved_words == statistics.forward.moved_words
+        assert training_plan(workload, machine).saved is not Saved.NOTHING
+
+
+def test_saving_probabilities_pays_in_the_smallest_memories() -> None:
+    assert training_plan_for(Workload(n=64, d=16), 12).saved is Saved.PROBABILITIES
+    assert training_plan_for(Workload(n=64, d=16), 2000).saved is Saved.STATISTICS
+
+
+def test_a_step_that_does_not_fit_says_what_would() -> None:
+    for saved in (None, *Saved):
+        with pytest.raises(DoesNotFit, match=r"needs at least \d+ words of fast memory"):
+            training_plan_for(Workload(n=64, d=16), 2, saved=saved)
+    with pytest.raises(InvalidInput, match="unknown choice of what to save 'all'; choose one of statistics, prob"):
+        training_plan_for(Workload(n=64, d=16), 1000, saved="all")
+
+
+def test_nested_plans_are_of_the_forward_pass() -> None:
+    with pytest.raises(InvalidInput, match="nested plans are of the forward pass, and the workload asks about back"):
+        nested_plan(Workload(n=64, d=16, direction="backward"), Machine.with_fast_bytes(65536))
