@@ -244,3 +244,13 @@ def test_what_one_shot_allows_the_standard_game_allows(game: Game) -> None:
     schedule = spilling_schedule(game)
     for variant in WHOLE:
         assert check(Game(graph=game.graph, red=game.red, variant=variant, sliding=game.sliding), schedule).legal
+
+
+def test_a_value_that_no_output_depends_on_keeps_nothing_from_being_deleted():
+    parents = {"b": ["a"], "c": ["b"], "e": ["c"], "u": ["b"]}
+    graph = ComputationGraph.from_parents(parents, outputs=["e"], weights={"u": 3})
+    moves = [("load", "a"), ("accumulate", "b", "a"), ("delete", "a"), ("accumulate", "c", "b"), ("delete", "b")]
+    moves += [("accumulate", "e", "c"), ("store", "e")]
+    number = graph.number
+    played = [Move(MoveKind(kind), number(v), *(number(u) for u in parent)) for kind, v, *parent in moves]
+    assert check(Game(graph=graph, red=2, variant=Variant.PARTIAL), Schedule.of(played)).legal

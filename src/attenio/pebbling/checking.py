@@ -76,7 +76,10 @@ class Board:
         if game.variant is Variant.PARTIAL:
             self._marked: set[tuple[int, int]] = set()
             self._unmarked_in = [len(needs) for needs in graph.parents]
-            self._unmarked_out = [len(users) for users in graph.children]
+            # What no output depends on need not be computed, so nothing has to wait for it.
+            useful = graph.useful.tolist()
+            self._unmarked_out = [sum(useful[user] for user in users) for users in graph.children]
+            self._useful = useful
 
     def play(self, move: Move) -> str | None:
         """Make the move; the reason if it is illegal."""
@@ -176,7 +179,7 @@ class Board:
                 return reason
         self._marked.add((parent, vertex))
         self._unmarked_in[vertex] -= 1
-        self._unmarked_out[parent] -= 1
+        self._unmarked_out[parent] -= self._useful[vertex]
         self.blue[vertex], self.dirty[vertex] = 0, 1
         self.computations += 1
         return None

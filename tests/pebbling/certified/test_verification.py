@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from attenio.errors import InvalidInput
-from attenio.pebbling import Game, Variant
-from attenio.pebbling.certified import counting, hong_kung, pairs, spectral, verify, wavefront
+from attenio.pebbling import ComputationGraph, Game, Variant
+from attenio.pebbling.certified import counting, graph_bounds, hong_kung, pairs, spectral, verify, wavefront
 from attenio.pebbling.certified.bound import GraphBound
 from attenio.pebbling.certified.compulsory import compulsory_bound
 from attenio.pebbling.graphs.fft import fft
@@ -125,3 +125,10 @@ def test_blocks_of_a_large_graph_can_be_checked(monkeypatch):
     bound = spectral.spectral_bound(game, deadline=soon())
     verify(game, bound)
     assert bound.words >= game.graph.compulsory_words
+
+
+def test_a_value_heavier_than_the_memory_that_is_never_loaded_does_not_spoil_a_witness():
+    graph = ComputationGraph.from_parents({"x": ["a"], "i": []}, outputs=["x", "i"], weights={"i": 4})
+    game = Game(graph=graph, red=2)
+    for bound in graph_bounds(game):
+        verify(game, bound)

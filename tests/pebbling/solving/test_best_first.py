@@ -3,6 +3,7 @@
 import heapq
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -107,7 +108,7 @@ def games(draw: st.DrawFn, *, most: int = 7, variant: Variant | None = None) -> 
     count = draw(st.integers(3, most))
     inputs = draw(st.integers(1, max(1, count // 2)))
     chosen = draw(st.sampled_from(Variant)) if variant is None else variant
-    parents = {f"v{v}": () for v in range(inputs)}
+    parents: dict[str, tuple[str, ...]] = {f"v{v}": () for v in range(inputs)}
     for v in range(inputs, count):
         above = draw(st.lists(st.integers(0, v - 1), min_size=1, max_size=3, unique=True))
         parents[f"v{v}"] = tuple(f"v{u}" for u in above)
@@ -127,6 +128,35 @@ def games(draw: st.DrawFn, *, most: int = 7, variant: Variant | None = None) -> 
 def test_it_finds_the_least_cost_that_the_bare_rules_allow(game: Game) -> None:
     solution = best_first(game)
     assert solution.cost_words == solution.lower_bound_words == BareRules(game).least_cost()
+
+
+@settings(max_examples=80, deadline=None)
+@given(games(most=8, variant=Variant.STANDARD))
+def test_computing_again_costs_the_least_that_the_bare_rules_allow(game: Game) -> None:
+    tight = Game(graph=game.graph, red=game.fewest_red, sliding=game.sliding)
+    solution = best_first(tight)
+    assert solution.cost_words == solution.lower_bound_words == BareRules(tight).least_cost()
+
+
+def test_a_value_may_be_stored_before_another_takes_its_place() -> None:
+    edges = ["0 3", "1 3", "2 3", "1 4", "3 4", "1 5", "0 5", "4 5", "3 6", "5 6", "0 7"]
+    pairs = [(before, after) for before, after in map(str.split, edges)]
+    game = Game(graph=ComputationGraph.from_edges(pairs, outputs=["4", "6", "7"]), red=3, sliding=True)
+    solution = best_first(game)
+    assert solution.cost_words == solution.lower_bound_words == BareRules(game).least_cost() == 8
+
+
+def test_chains_before_the_inputs_change_nothing_where_they_can_be_computed_in_place() -> None:
+    short = pyramid(4)
+    parents = {name: tuple(short.names[u] for u in short.parents[v]) for v, name in enumerate(short.names)}
+    for name in [name for name, needs in parents.items() if not needs]:
+        chain = [f"{name} before {step}" for step in range(12)]
+        parents.update({chain[0]: (), **{after: (before,) for before, after in pairwise(chain)}, name: (chain[-1],)})
+    long = ComputationGraph.from_parents(parents)
+    assert len(long) > 64
+    for red in (3, 4):
+        costs = {best_first(Game(graph=graph, red=red, sliding=True)).cost_words for graph in (short, long)}
+        assert len(costs) == 1
 
 
 @settings(max_examples=60, deadline=None)

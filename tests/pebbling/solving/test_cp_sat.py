@@ -14,6 +14,7 @@ from attenio.pebbling.graphs.attention import Head, Softmax, attention
 
 pytest.importorskip("ortools")
 
+from attenio.pebbling.solving.best_first import best_first
 from attenio.pebbling.solving.cp_sat import cp_sat
 from attenio.pebbling.solving.cp_sat_bursts import Burst, order_once, why_not_once
 from attenio.pebbling.solving.cp_sat_greedy import greedy
@@ -80,7 +81,7 @@ def _partial_steps(game, red, blue, done):
     for v in red - blue:
         yield int(graph.weights[v]), (red, blue | {v}, done)
     for v in red:
-        if v in blue or (v not in graph.outputs and all((v, w) in done for w in graph.children[v])):
+        if v in blue or (v not in graph.outputs and all((v, w) in done for w in graph.children[v] if graph.useful[w])):
             yield 0, (red - {v}, blue, done)
     for v in range(len(graph)):
         begun = any((u, v) in done for u in graph.parents[v])
@@ -313,3 +314,12 @@ def test_a_task_of_the_partial_game_has_an_item_for_every_edge():
     graph = ComputationGraph.from_edges([("a", "x"), ("b", "x"), ("x", "y")])
     items = Task.of(Game(graph=graph, red=3, variant=Variant.PARTIAL)).items
     assert items == (Item(2, (0,)), Item(2, (1,)), Item(3, (2,)))
+
+
+def test_both_engines_agree_where_a_value_is_of_no_use():
+    parents = {"b": ["a"], "c": ["b"], "e": ["c"], "u": ["b"]}
+    graph = ComputationGraph.from_parents(parents, outputs=["e"], weights={"u": 3})
+    game = Game(graph=graph, red=2, variant=Variant.PARTIAL)
+    for solution in (best_first(game), cp_sat(game)):
+        assert (solution.cost_words, solution.optimal) == (2, True)
+        assert check(game, solution.schedule).legal

@@ -49,10 +49,11 @@ def pair_bound(game: Game) -> GraphBound:
     """The best epoch length, for epochs of loads and for epochs of loads and new accumulators."""
     began = time.monotonic()
     pairs = _pairs(game)
-    best_words, best = 0, PairWitness(pairs=pairs, epoch_words=game.red, loads_only=True)
+    heaviest = int(game.graph.weights[game.graph.useful].max())
+    # an epoch moves every value that it begins to move
+    best_words, best = 0, PairWitness(pairs=pairs, epoch_words=max(game.red, heaviest), loads_only=True)
     if len(pairs):
         shape = _shape(pairs)
-        heaviest = int(game.graph.weights[game.graph.useful].max())
         for length in sorted({heaviest - 1 + max(1, round(game.red * 2 ** (i / 8))) for i in range(-16, 25)}):
             for loads_only in (True, False):
                 words = _words(game, shape, length, loads_only=loads_only)

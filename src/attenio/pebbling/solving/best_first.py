@@ -3,7 +3,7 @@
 The search takes up positions in the order of what a game through them must cost at least, so the first end it meets is
 the cheapest there is, and at any moment the lowest total still waiting is a proven lower bound. Why nothing is lost by
 the positions it leaves out is argued where they are left out: ``search_one_shot``, ``search_standard``,
-``search_partial`` and ``search_evictions``.
+``search_standard_steps``, ``search_partial`` and ``search_evictions``.
 
 >>> from attenio.pebbling.graph import ComputationGraph
 >>> graph = ComputationGraph.from_edges([("a", "s"), ("b", "s"), ("s", "t"), ("c", "t"), ("a", "t")])
@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from attenio.errors import InvalidInput, MissingExtra
-from attenio.pebbling.game import Game
+from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.schedule import Schedule
 from attenio.pebbling.solution import Ending, Solution
-from attenio.pebbling.solving.encoding import POSITION_WORDS, Encoded, encode
+from attenio.pebbling.solving.encoding import HEADER, POSITION_WORDS, VARIANT, VARIANTS, Encoded, encode
 from attenio.pebbling.solving.first_schedule import first_schedule
 
 __all__ = ["best_first"]
@@ -48,7 +48,7 @@ def best_first(
     """The least cost of a game with a schedule of that cost; at a limit, the best known and a proven lower bound.
 
     ``progress`` is called several times a second with the lower bound so far and the cost of the best schedule so far.
-    The first search on a computer compiles the code, half a minute or so, which the time limit does not count.
+    The first search on a computer compiles the code, a minute or so, which the time limit does not count.
     """
     try:
         from attenio.pebbling.solving import replaying, search_table
@@ -115,8 +115,31 @@ class _Search:
         self.kept = tables.store(positions, encoded, known_cost)
         self.room = scratch(1024, encoded.vertices, encoded.edges)
         self.began, self.seconds = began, 0.0
+        self.stride = self.last_round = self.before_round = 0
+        if encoded.table[HEADER, VARIANT] == VARIANTS[Variant.STANDARD]:
+            self._begin_again(encoded.compulsory)
+        else:
+            tables.begin(encoded.table, self.room, self.kept, np.zeros(POSITION_WORDS, dtype=np.uint64))
+
+    def _begin_again(self, ceiling: int) -> None:
         start = np.zeros(POSITION_WORDS, dtype=np.uint64)
-        tables.begin(encoded.table, self.room, self.kept, start)
+        self.tables.begin_again(self.encoded.table, self.room, self.kept, start, ceiling)
+
+    def _raise_ceiling(self) -> bool:
+        """Search again with the lowest ceiling that helps; False if there is none.
+
+        Where that does not double the positions taken up, ceilings rise in larger and larger strides: many totals are
+        possible then, and searching again for each would take longer than keeping some positions too many.
+        """
+        state, tables = self.kept.state, self.tables
+        beyond = int(state[tables.BEYOND])
+        if beyond >= self.best_cost:
+            return False
+        this_round = self.explored - self.before_round
+        self.stride = 0 if this_round >= 2 * self.last_round else max(1, 2 * self.stride)
+        self.last_round, self.before_round = this_round, self.explored
+        self._begin_again(max(beyond, int(state[tables.CEILING]) + self.stride))
+        return True
 
     @property
     def best_cost(self) -> int:
@@ -131,7 +154,9 @@ class _Search:
     @property
     def lower_bound(self) -> int:
         """What every schedule costs at least."""
-        return min(self.best_cost, int(self.kept.state[self.tables.LEVEL]) + self.encoded.compulsory)
+        state = self.kept.state
+        level = int(state[self.tables.LEVEL]) + self.encoded.compulsory
+        return min(self.best_cost, max(level, int(state[self.tables.PROVEN])))
 
     @property
     def explored(self) -> int:
@@ -155,7 +180,7 @@ class _Search:
             now = perf_counter()
             if progress is not None:
                 progress(self.lower_bound, self.best_cost)
-            if answer == tables.EXHAUSTED:
+            if answer == tables.EXHAUSTED or (answer == tables.CEILING_MET and not self._raise_ceiling()):
                 return Ending.PROVEN
             if answer == tables.MEMORY_FULL:
                 return Ending.MEMORY

@@ -37,7 +37,7 @@ def greedy(task: Task, *, seed: int, deadline: float = math.inf) -> Schedule:
 
 
 def _numbered(task: Task) -> list[Item]:
-    return [item for item in task.items if item not in task.optional]
+    return list(task.items)
 
 
 def _depth_first(task: Task, random: Random) -> list[Item]:
@@ -82,13 +82,6 @@ class _FurthestLast:
         for at in range(len(order) - 1, -1, -1):
             for v in order[at].reads if not self.partial else (*order[at].reads, order[at].vertex):
                 self.uses[v].append(at)
-        # children that the order never computes keep an unsaved value of the partial game from being deleted
-        read = {(u, item.vertex) for item in order for u in item.reads}
-        self.stuck = {
-            v
-            for v in task.vertices
-            if self.partial and any((v, child) not in read for child in task.game.graph.children[v])
-        }
 
     def schedule(self) -> Schedule:
         """All moves."""
@@ -120,7 +113,7 @@ class _FurthestLast:
         if vertex in self.task.outputs and (not self.partial or not self.unmarked[vertex]):
             self._store(vertex)
         for touched in sorted(pinned & self.red):
-            if not self.uses[touched] and (touched in self.blue or touched not in self.stuck):
+            if not self.uses[touched]:
                 self._delete(touched)
 
     def _place(self, item: Item, pinned: set[int]) -> int | None:
@@ -153,7 +146,7 @@ class _FurthestLast:
             if not others:
                 return
             out = max(others, key=lambda v: (self._next_use(v), v in self.blue, v))
-            if out not in self.blue and (self.uses[out] or out in self.stuck):
+            if out not in self.blue and self.uses[out]:
                 self._store(out)
             self._delete(out)
 

@@ -229,10 +229,7 @@ class PhaseProgram:
         """In the partial game: every edge once, and only out of what is finished."""
         for item in self.task.items:
             acts = [row[item] for row in self.act]
-            if item in self.task.optional:
-                self.model.add_at_most_one(acts)
-            else:
-                self.model.add_exactly_one(acts)
+            self.model.add_exactly_one(acts)
             for t, act in enumerate(acts):
                 for earlier in self.writers[item.reads[0]]:
                     self._if(act, then=[row[earlier] for row in self.act[: t + 1]])

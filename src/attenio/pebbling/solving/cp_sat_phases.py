@@ -50,41 +50,32 @@ class Phase:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What a game asks for. ``optional`` items may be left out; ``needed`` inputs and ``outputs`` must be moved."""
+    """What a game asks for: all items, and that ``needed`` inputs and ``outputs`` are moved."""
 
     game: Game
     weights: tuple[int, ...]
     vertices: tuple[int, ...]
     items: tuple[Item, ...]
-    optional: frozenset[Item]
     needed: tuple[int, ...]
     outputs: tuple[int, ...]
 
     @classmethod
     def of(cls, game: Game) -> "Task":
-        """The task of a game, without whatever can only be in the way.
-
-        Vertices that no output depends on are left out, except in the partial game when they have a useful computed
-        parent: there, taking that parent in is what makes it deletable without a store.
-        """
+        """The task of a game, without whatever can only be in the way: vertices that no output depends on."""
         graph, parents = game.graph, game.graph.parents
         useful: list[bool] = graph.useful.tolist()
         computed = [v for v in range(len(graph)) if parents[v]]
         wanted = [v for v in computed if useful[v]]
-        targets = wanted
         if game.variant is Variant.PARTIAL:
-            binding = any(not useful[v] and any(useful[u] and parents[u] for u in parents[v]) for v in computed)
-            targets = computed if binding else wanted
-            items = tuple(Item(v, (u,)) for v in targets for u in parents[v])
+            items = tuple(Item(v, (u,)) for v in wanted for u in parents[v])
         else:
-            items = tuple(Item(v, parents[v]) for v in targets)
+            items = tuple(Item(v, parents[v]) for v in wanted)
         touched = {v for item in items for v in (item.vertex, *item.reads)}
         return cls(
             game=game,
             weights=tuple(graph.weights.tolist()),
             vertices=tuple(sorted(touched)),
             items=items,
-            optional=frozenset(item for item in items if not useful[item.vertex]),
             needed=tuple(sorted({u for v in wanted for u in parents[v] if not parents[u]})),
             outputs=tuple(v for v in np.unique(graph.outputs).tolist() if parents[v]),
         )

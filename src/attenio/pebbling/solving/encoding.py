@@ -1,8 +1,8 @@
 """A game as bit sets in arrays, which the compiled search reads.
 
 Only what an output depends on is encoded, with numbers of its own. A position of the game is eight 64-bit words:
-red pebbles in words 0 and 1, a second set of vertices in 2 and 3, and what has been done in 4 to 7. Words that are
-always zero are not stored.
+red pebbles in words 0 and 1, a second set of vertices in 2 and 3, and what has been done (in the standard game: what is
+promised) in 4 to 7. Words that are always zero are not stored.
 """
 
 from typing import NamedTuple
@@ -132,9 +132,9 @@ def _check_size(game: Game, graph: ComputationGraph, *, partial: bool) -> None:
 def _stored_words(variant: Variant, count: int, edges: int) -> Numbers:
     sets = [0, 1] if count > 64 else [0]
     words = sets + [2 + each for each in sets]
-    if variant is Variant.ONE_SHOT:
+    if variant is not Variant.PARTIAL:
         words += [4 + each for each in sets]
-    if variant is Variant.PARTIAL:
+    else:
         words += list(range(4, 4 + max(1, (edges + 63) // 64)))
     return np.array(words, dtype=np.int64)
 

@@ -112,6 +112,7 @@ class _Writer:
     def _whole_step(self, then: Position, vertex: int, place: int, deleted: Any) -> None:
         if self.variant is Variant.STANDARD:
             then[2:4] |= deleted[2:]
+            then[4:6] |= deleted[2:]
             do_standard(self.table, then, vertex)
         else:
             then[2:4] &= ~deleted[:2]

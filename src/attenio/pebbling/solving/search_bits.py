@@ -23,6 +23,7 @@ __all__ = [
     "edge_to",
     "fact",
     "has",
+    "highest",
     "inlined",
     "is_input",
     "is_output",
@@ -50,6 +51,16 @@ def lowest(_context: Any, _word: Any) -> Any:
 
     def generate(_codegen: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.uint64), generate
+
+
+@_builtin
+def highest(_context: Any, _word: Any) -> Any:
+    """The number of the highest bit that is set; of nothing but words that have one."""
+
+    def generate(_codegen: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.sub(ir.Constant(ir.IntType(64), 63), builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0)))
 
     return types.int64(types.uint64), generate
 

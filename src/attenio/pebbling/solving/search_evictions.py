@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attenio.pebbling.solving.encoding import POSITION_WORDS
 from attenio.pebbling.solving.search_bits import ONE, compiled, lowest, words_of
 
 __all__ = ["Scratch", "choose", "limit", "list_evictable", "scratch"]
@@ -17,8 +18,8 @@ __all__ = ["Scratch", "choose", "limit", "list_evictable", "scratch"]
 # Rows of Scratch.numbers; prices and extras are indexed by vertex, the others by place.
 ITEM, PRICE, EXTRA, AT, OPTION, FRESH, REST, LIMIT = range(8)
 # Places in the last row: prices wanted from, to; what is paid already; the least price met above those wanted;
-# successors listed
-FROM, TO, PAID, NEXT, MADE = range(5)
+# successors listed; the vertex of a step and the parent whose place it takes, or -1
+FROM, TO, PAID, NEXT, MADE, DOING, INTO = range(7)
 NO_PRICE = 2**60
 # Columns of Scratch.evictions: what is deleted (two words), what of it is stored before (two words), the price
 EVICTION_COLUMNS = 5
@@ -34,15 +35,17 @@ class Scratch(NamedTuple):
     numbers: Any
     evictions: Any
     successors: Any
+    positions: Any  # on the way from a position to its successors
     log: Any  # rows: what was forced (vertex and parent whose place it took or -1; or edge ends), then what is red
 
 
 def scratch(rows: int, vertices: int, edges: int) -> Scratch:
     """Room for this many sets and successors of one position."""
     return Scratch(
-        np.zeros((8, vertices + 5), dtype=np.int64),
+        np.zeros((8, vertices + 7), dtype=np.int64),
         np.zeros((rows, EVICTION_COLUMNS), dtype=np.uint64),
         np.zeros((rows, SUCCESSOR_COLUMNS), dtype=np.uint64),
+        np.zeros((2, POSITION_WORDS), dtype=np.uint64),
         np.zeros((4 * vertices + edges + 2, 4), dtype=np.int64),
     )
 

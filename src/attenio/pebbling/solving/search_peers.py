@@ -1,12 +1,13 @@
 """Positions that another one makes pointless.
 
 Let positions A and B have done the same: computed the same vertices, marked the same edges, or, in the standard game,
-stored the same values. From A, delete what B does not have red and load what only B has red: that is B, but for values
-that B has in slow memory too and A has not. In the one-shot and the partial game a deletion costs its price (the load
-to come is in it), a load then costs nothing more, and a value not in slow memory may cost one store more than in B. In
-the standard game deletions are free, loads cost their weight, and only inputs and stored values can be loaded. If A's
-cost with that on top is no more than B's, no end is cheaper through B than through A, and B need not be kept. No circle
-arises: what A does in B's stead comes nearer to the end with every step.
+stored and promised the same values. From A, delete what B does not have red and load what only B has red: that is B,
+but for values that B has in slow memory too and A has not. In the one-shot and the partial game a deletion costs its
+price (the load to come is in it), a load then costs nothing more, and a value not in slow memory may cost one store
+more than in B. In the standard game deletions are free, loads cost their weight (what is red in B is promised in
+neither), and only inputs and stored values can be loaded. If A's cost with that on top is no more than B's, no end is
+cheaper through B than through A, and B need not be kept. No circle arises: what A does in B's stead comes nearer to the
+end with every step.
 """
 
 from typing import Any
@@ -27,7 +28,7 @@ def _group(game: Any, s: Any) -> Any:
     """A number that positions share which have done the same."""
     first = 2 if fact(game, VARIANT) == 0 else 4
     mixed = np.uint64(0x2545F4914F6CDD1D)
-    for word in range(first, 4 if first == 2 else 8):
+    for word in range(first, 6 if first == 2 else 8):
         mixed = (mixed ^ s[word]) * np.uint64(0xBF58476D1CE4E5B9)
         mixed ^= mixed >> np.uint64(31)
     mixed *= np.uint64(0x94D049BB133111EB)
@@ -37,7 +38,7 @@ def _group(game: Any, s: Any) -> Any:
 @compiled
 def _same_group(game: Any, kept: Any, peer: Any, s: Any) -> Any:
     first = 2 if fact(game, VARIANT) == 0 else 4
-    last = 4 if first == 2 else 8
+    last = 6 if first == 2 else 8
     for column in range(len(kept.stored)):
         word = kept.stored[column]
         if first <= word < last and kept.keys[peer, column] != s[word]:

@@ -1,18 +1,27 @@
-"""Positions of the standard game, in which values may be computed again, and what can follow them.
+"""Positions of the standard game, in which values may be computed again, and what is forced in them.
 
-A position is what is red and what has been stored (inputs always are). As in the one-shot game a step deletes what has
-to go, loads the missing parents of one vertex and computes it; a value that was never stored may be stored as it is
-deleted, or not. Storing earlier than that gains nothing: until then the red pebble serves wherever the blue one would.
-Computed outputs are stored at once, since they have to be some time.
+A position is what is red, what has been stored (inputs always are), and what of that is *promised*, as explained below.
+``search_standard_steps`` lists what can follow it. Computed outputs are stored at once, since they have to be some
+time. Anything else is stored only as it is deleted: until then the red pebble serves wherever the blue one would.
+
+**Promises.** A value that is stored as it is deleted is paid for twice, the store and one load: it is promised. That
+load is then free and ends the promise, and until then the value is not computed. Proof: take a cheapest game and a
+store of u in it. If u is never loaded after it, the game without the store is cheaper. If u is computed again before it
+is loaded, put the store off until u is deleted next; that costs the same, the blue pebble was not used in between, and
+u is deleted before it is loaded. A store can be put off only finitely often. So some cheapest game loads every stored
+value before it computes it again, and charging the load with the store changes no game's cost.
 
 **What is dropped.** A value is *useful* while a path leads from it to an output not yet stored. Pebbles on useless
 values are dropped. So is a red pebble on d if all that usefully needs d is one vertex v, v is red and not heavier; and
-a blue one if v is blue and not heavier; and so along a chain of such vertices. Proof: d serves only to compute v. Play
-any continuation with v's pebble in the place of d's: store v when d is stored, delete it when d is deleted, load it
-when d is loaded and v is not red. When the continuation computes v from d, v is there. A pebble that d gets later by
-being computed again is played as it is. The room and the price of v are never more than those of d.
+a blue one, if not promised, if v is blue and not heavier; and so along a chain of such vertices. Proof: d serves only
+to compute v. Play any continuation with v's pebble in the place of d's: store v when d is stored, delete it when d is
+deleted, load it when d is loaded and v is not red. When the continuation computes v from d, v is there. A pebble that d
+gets later by being computed again is played as it is. The room and the price of v are never more than those of d. (If v
+is promised its load is free at the time when that of d is paid for, and paid for, if ever, when the continuation's is
+free.)
 
-**Forced steps.** A vertex v is computed at once when its parents are red and there is room, and either
+**Forced steps.** A vertex v that is not promised is computed at once when its parents are red and there is room, and
+either
 
 (a) v is an output that nothing else useful needs: it is stored and gone;
 (b) some parent d, not lighter than v, is usefully needed by v alone: v takes its part, as in the proof above. (Should
@@ -24,9 +33,7 @@ Inputs that v alone usefully needs may be loaded for it if v must be computed in
 
 from typing import Any
 
-import numpy as np
-
-from attenio.pebbling.solving.encoding import COUNT, HEADER, RED, SLIDING
+from attenio.pebbling.solving.encoding import HEADER, RED, SLIDING
 from attenio.pebbling.solving.search_bits import (
     NONE,
     ONE,
@@ -41,20 +48,9 @@ from attenio.pebbling.solving.search_bits import (
     weigh,
     words_of,
 )
-from attenio.pebbling.solving.search_certain import analyse, certain_words
-from attenio.pebbling.solving.search_evictions import (
-    DELETED,
-    EXTRA,
-    LIMIT,
-    MADE,
-    PAID,
-    PRICE,
-    TO,
-    choose,
-    list_evictable,
-)
+from attenio.pebbling.solving.search_certain import analyse
 
-__all__ = ["do_standard", "drop_standard", "expand_standard", "settle_standard"]
+__all__ = ["covered", "do_standard", "drop_standard", "settle_standard"]
 
 
 @compiled
@@ -70,7 +66,7 @@ def _only_use(game: Any, low: Any, high: Any, vertex: Any) -> Any:
 
 
 @compiled
-def _covered(game: Any, s: Any, low: Any, high: Any, vertex: Any) -> Any:
+def covered(game: Any, s: Any, low: Any, high: Any, vertex: Any) -> Any:
     """Whether all that usefully needs a vertex is one not heavier, and that is red or covered itself."""
     while True:
         child = _only_use(game, low, high, vertex)
@@ -96,7 +92,7 @@ def settle_standard(game: Any, s: Any, log: Any) -> Any:
         if steps == len(log):
             break
         for half in range(2):
-            word = (low if half == 0 else high) & ~s[half] & ~game[HEADER, half]
+            word = (low if half == 0 else high) & ~s[half] & ~s[4 + half] & ~game[HEADER, half]
             must = (must_low if half == 0 else must_high) & ~s[2 + half]
             while word and not found:
                 bit = word & (~word + ONE)
@@ -126,23 +122,25 @@ def _drop_useless(game: Any, s: Any, low: Any, high: Any) -> Any:
     s[1] &= high
     s[2] &= low | game[HEADER, 2]
     s[3] &= high | game[HEADER, 3]
+    s[4] &= low
+    s[5] &= high
     for half in range(2):
         word = s[half] | (s[2 + half] & ~game[HEADER, 2 + half])
         while word:
             vertex = 64 * half + lowest(word)
             word &= word - ONE
-            if _covered(game, s, low, high, vertex):
+            if covered(game, s, low, high, vertex):
                 remove(s, 0, vertex)
             child = _only_use(game, low, high, vertex)
             lighter = child >= 0 and words_of(game, child) <= words_of(game, vertex)
-            if lighter and has(s, 2, child) and not is_output(game, vertex):
+            if lighter and has(s, 2, child) and not (is_output(game, vertex) or has(s, 4, vertex)):
                 remove(s, 2, vertex)
 
 
 @compiled
 def _forced(game: Any, s: Any, vertex: Any, must: Any, low: Any, high: Any) -> Any:
     """The parent whose place a forced vertex takes, -1 if it has its own, -2 if it is not forced."""
-    if _covered(game, s, low, high, vertex):
+    if covered(game, s, low, high, vertex):
         return -2
     own = words_of(game, vertex)
     sink = (game[vertex, 2] & low) | (game[vertex, 3] & high) == NONE
@@ -174,91 +172,15 @@ def _forced(game: Any, s: Any, vertex: Any, must: Any, low: Any, high: Any) -> A
 @compiled
 def do_standard(game: Any, s: Any, vertex: Any) -> Any:
     """Load the missing parents, compute the vertex, store it if it is an output never stored; what that costs."""
-    low, high = game[vertex, 0], game[vertex, 1]
-    cost = weigh(game, low & ~s[0], high & ~s[1])
+    low, high = game[vertex, 0] & ~s[0], game[vertex, 1] & ~s[1]
+    cost = weigh(game, low & ~s[4], high & ~s[5])
     s[0] |= low
     s[1] |= high
+    # Loads end promises; a red parent may be promised, if the vertex is about to take its place.
+    s[4] &= ~low
+    s[5] &= ~high
     add(s, 0, vertex)
     if is_output(game, vertex) and not has(s, 2, vertex):
         add(s, 2, vertex)
         cost += words_of(game, vertex)
     return cost
-
-
-@compiled
-def expand_standard(game: Any, room: Any, s: Any) -> Any:
-    """List the positions one step away at the prices asked for; how many, or -1 for lack of room."""
-    low, high, _, _ = analyse(game, s)
-    for half in range(2):
-        word = s[half]
-        while word:
-            vertex = 64 * half + lowest(word)
-            word &= word - ONE
-            saved = is_input(game, vertex) or has(s, 2, vertex)
-            room.numbers[PRICE, vertex] = 0
-            room.numbers[EXTRA, vertex] = 0 if saved else words_of(game, vertex)
-    made = 0
-    red = weigh(game, s[0], s[1])
-    for vertex in range(fact(game, COUNT)):
-        held = is_input(game, vertex) or has(s, 0, vertex)
-        if held or not ((low if vertex < 64 else high) >> np.uint64(vertex & 63)) & ONE:
-            continue
-        up, down = game[vertex, 0], game[vertex, 1]
-        if (up & ~(s[0] | s[2] | game[HEADER, 0])) | (down & ~(s[1] | s[3] | game[HEADER, 1])) != NONE:
-            continue
-        if _covered(game, s, low, high, vertex):
-            continue
-        own, loads = words_of(game, vertex), weigh(game, up & ~s[0], down & ~s[1])
-        before = red + loads - fact(game, RED)
-        need, place = before + own, -1
-        room.numbers[LIMIT, PAID] = loads
-        items = list_evictable(game, room, s[0] & ~up, s[1] & ~down)
-        sets = choose(game, room, items, need)
-        made = _emit(game, room, s, vertex, place, sets)
-        if made < 0:
-            return -1
-        for parent in range(vertex if fact(game, SLIDING) else 0):
-            less = max(before, before + own - words_of(game, parent))
-            if less < need and has(game[vertex], 0, parent):
-                sets = choose(game, room, items, less)
-                made = _emit(game, room, s, vertex, parent, sets)
-                if made < 0:
-                    return -1
-    return made
-
-
-@compiled
-def _emit(game: Any, room: Any, s: Any, vertex: Any, parent: Any, sets: Any) -> Any:
-    if sets < 0:
-        return -1
-    made = room.numbers[LIMIT, MADE]
-    # The parent whose place is taken may be stored first, like anything that is deleted.
-    choices = 2 if parent >= 0 and has(s, 0, parent) and room.numbers[EXTRA, parent] > 0 else 1
-    for row in range(sets):
-        for store in range(choices):
-            if made == len(room.successors):
-                return -1
-            then = room.successors[made]
-            then[:8] = s
-            cost = np.int64(room.evictions[row, 4])
-            then[11:15] = room.evictions[row, :4]
-            for half in range(2):
-                then[half] &= ~room.evictions[row, half]
-                then[2 + half] |= room.evictions[row, 2 + half]
-            if store:
-                add(then, 2, parent)
-                add(then, DELETED + 2, parent)
-                cost += words_of(game, parent)
-            do_standard(game, then, vertex)
-            cost += words_of(game, vertex) * (is_output(game, vertex) and not has(s, 2, vertex))
-            if parent >= 0:
-                remove(then, 0, parent)
-            # Before the forced steps, which take longer: what is certain now is certain with them.
-            if cost + certain_words(game, then) > room.numbers[LIMIT, TO]:
-                continue
-            _, more = settle_standard(game, then, room.log)
-            then[8] = cost + more
-            then[9], then[10] = vertex, 1 + parent
-            made += 1
-    room.numbers[LIMIT, MADE] = made
-    return made

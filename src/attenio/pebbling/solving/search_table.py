@@ -3,6 +3,11 @@
 Positions lie in one array in the order in which they were met, with the cost so far and the position they came from; an
 open-addressing table finds them. Those not yet taken up wait in one list per total cost (a bucket queue): the next one
 is the last of the lowest list, so that of equal totals the search goes deep first and meets an end early.
+
+In the standard game a position has so many successors that most of the work would go into those that cost too much.
+There the search has a *ceiling*: what must cost more in all is not kept, only the least such total is noted. When
+everything up to the ceiling has been taken up without meeting an end, no game costs less than that total, and the
+search begins again with a higher ceiling. The other games instead list the successors of a position price by price.
 """
 
 from typing import Any, NamedTuple
@@ -12,19 +17,20 @@ import numpy as np
 from attenio.pebbling.solving.encoding import COMPULSORY, COUNT, HEADER, IN_EDGES, VARIANT, Encoded
 from attenio.pebbling.solving.search_bits import NONE, ONE, compiled, fact
 from attenio.pebbling.solving.search_certain import certain_words
-from attenio.pebbling.solving.search_evictions import COST, LIMIT, NEXT, limit
+from attenio.pebbling.solving.search_evictions import COST, LIMIT, NEXT, NO_PRICE, limit
 from attenio.pebbling.solving.search_one_shot import expand_one_shot, settle_one_shot
 from attenio.pebbling.solving.search_partial import expand_partial, settle_partial
 from attenio.pebbling.solving.search_peers import enter_group, group_place, pointless
-from attenio.pebbling.solving.search_standard import expand_standard, settle_standard
+from attenio.pebbling.solving.search_standard import settle_standard
+from attenio.pebbling.solving.search_standard_steps import expand_standard
 from attenio.pebbling.solving.search_symmetry import canonical
 
-__all__ = ["Store", "advance", "begin", "enlarge", "expand", "settle", "store"]
+__all__ = ["Store", "advance", "begin", "begin_again", "enlarge", "expand", "settle", "store"]
 
 # Places in Store.state
-POSITIONS, WAITING, FREED, LEVEL, BEST, BEST_POSITION, EXPLORED = range(7)
+POSITIONS, WAITING, FREED, LEVEL, BEST, BEST_POSITION, EXPLORED, CEILING, BEYOND, PROVEN = range(10)
 # What advance() answers
-PAUSED, EXHAUSTED, TABLE_FULL, ROOM_FULL, MEMORY_FULL = range(5)
+PAUSED, EXHAUSTED, TABLE_FULL, ROOM_FULL, MEMORY_FULL, CEILING_MET = range(6)
 
 _END = -1
 _FIRST_TABLE = 2**16
@@ -57,8 +63,9 @@ class Store(NamedTuple):
 
 def store(positions: int, encoded: Encoded, best: int) -> Store:
     """Room for this many positions and totals from the compulsory words to below ``best``; taken as it is written."""
-    state = np.zeros(7, dtype=np.int64)
+    state = np.zeros(10, dtype=np.int64)
     state[FREED], state[BEST], state[BEST_POSITION] = _END, best, _END
+    state[CEILING] = state[BEYOND] = NO_PRICE
     return Store(
         keys=np.empty((positions, len(encoded.stored)), dtype=np.uint64),
         costs=np.empty(positions, dtype=np.int32),
@@ -163,6 +170,9 @@ def offer(game: Any, kept: Any, s: Any, cost: Any, origin: Any, least: Any) -> A
     total = max(cost + ahead, least)
     if total >= kept.state[BEST]:
         return True
+    if total > kept.state[CEILING]:
+        kept.state[BEYOND] = min(kept.state[BEYOND], total)
+        return True
     place = _find(kept, s)
     number = kept.table[place] - 1
     if number >= 0:
@@ -199,6 +209,17 @@ def begin(game: Any, room: Any, kept: Any, s: Any) -> Any:
     offer(game, kept, best, cost, _END, kept.base)
 
 
+def begin_again(game: Any, room: Any, kept: Store, start: Any, ceiling: int) -> None:
+    """Forget every position and keep the first one, with another ceiling."""
+    state = kept.state
+    state[PROVEN] = max(state[PROVEN], state[BEYOND] if state[BEYOND] < NO_PRICE else 0)
+    state[POSITIONS] = state[WAITING] = state[LEVEL] = 0
+    state[FREED], state[CEILING], state[BEYOND] = _END, ceiling, NO_PRICE
+    kept.table[:] = kept.groups[:] = 0
+    kept.heads[:] = _END
+    begin(game, room, kept, start)
+
+
 def enlarge(game: Any, kept: Store) -> Store:
     """The same positions with tables of twice the size."""
     larger = kept._replace(table=np.zeros(2 * len(kept.table), dtype=np.int32))
@@ -224,10 +245,12 @@ def advance(game: Any, room: Any, kept: Any, steps: Any) -> Any:
     state = kept.state
     standard = fact(game, VARIANT) == 0
     for _ in range(steps):
-        while state[LEVEL] + kept.base < state[BEST] and kept.heads[state[LEVEL]] == _END:
+        while state[LEVEL] + kept.base < min(state[BEST], 1 + state[CEILING]) and kept.heads[state[LEVEL]] == _END:
             state[LEVEL] += 1
         if state[LEVEL] + kept.base >= state[BEST]:
             return EXHAUSTED
+        if state[LEVEL] + kept.base > state[CEILING]:
+            return CEILING_MET
         if 3 * (state[POSITIONS] + len(room.successors)) > 2 * len(kept.table):
             return TABLE_FULL
         level = state[LEVEL]
@@ -239,7 +262,7 @@ def advance(game: Any, room: Any, kept: Any, steps: Any) -> Any:
             total = level + kept.base
             cost = kept.costs[number]
             if standard:
-                limit(room, 0, state[BEST] - 1 - cost)
+                limit(room, 0, min(state[BEST] - 1, state[CEILING]) - cost)
             else:
                 limit(room, total - cost, total - cost)
             count = expand(game, room, s)
@@ -251,7 +274,9 @@ def advance(game: Any, room: Any, kept: Any, steps: Any) -> Any:
             kept.following[entry] = state[FREED]
             state[FREED] = entry
             again = cost + room.numbers[LIMIT, NEXT]
-            if not standard and again < state[BEST]:
+            if standard:
+                state[BEYOND] = min(state[BEYOND], again)
+            elif again < state[BEST]:
                 _push(kept, number, again)
             for row in range(count):
                 canonical(kept, room.successors[row], best, trial)
