@@ -48,8 +48,19 @@ def outcome_of(arguments: Sequence[str] | None) -> int:
             return _stopped()
         if hasattr(problem, "format_message"):
             return _say(_usage_message(problem), MISTAKE)
+        if _interrupted(problem):
+            return _stopped()
         raise
     return _stopped() if status == STOPPED else status if isinstance(status, int) else DONE
+
+
+def _interrupted(problem: BaseException | None) -> bool:
+    """Whether Ctrl-C is at the bottom of it: a compiler that is interrupted fails in its own way."""
+    while problem is not None:
+        if isinstance(problem, KeyboardInterrupt):
+            return True
+        problem = problem.__cause__ or problem.__context__
+    return False
 
 
 def _say(message: str, status: int) -> int:

@@ -12,7 +12,7 @@ from attenio.planning import SweepGrid, SweepResult, best_plan, sweep
 from attenio.planning.sweeping.solve import ABSENT, GRADIENT_TILE_NAMES, TILE_NAMES
 from attenio.workload import Direction
 
-LAWS = settings(max_examples=30, deadline=None, derandomize=True)
+LAWS = settings(max_examples=15, deadline=None, derandomize=True)
 MASKS = [
     Dense(),
     Causal(),

@@ -7,6 +7,7 @@ import typer
 
 from attenio.cli.options import AsJson, taking
 from attenio.cli.output import Progress, check_place, print_json, print_tables, progress_bar
+from attenio.cli.pebble.compiling import tell_of_compiling
 from attenio.cli.pebble.position import GameChoice, time_limit_seconds
 from attenio.cli.pebble.rendering import game_line, solution_table, solution_to_json
 from attenio.errors import InvalidInput
@@ -46,6 +47,8 @@ def solve(
 
         hint = did_you_mean(engine, ENGINES)
         raise InvalidInput(f"unknown engine {engine!r}; {hint}choose one of {', '.join(ENGINES)}")
+    from attenio.pebbling import Ending
+
     if out is not None:
         check_place(out)
     game, seconds = choice.chosen_game(), time_limit_seconds(time_limit)
@@ -53,6 +56,8 @@ def solve(
     for name in ENGINES[:2] if engine == "both" else (engine,):
         with progress_bar(f"{name}: words proven of the best known") as progress:
             solutions.append(_solved(game, name, seconds, progress))
+        if solutions[-1].ending is Ending.INTERRUPTED:
+            break
     best = min(solutions, key=lambda solution: (solution.cost_words, -solution.lower_bound_words))
     if out is not None:
         from attenio.pebbling.schedule_files import write_schedule
@@ -72,6 +77,7 @@ def _solved(game: "Game", engine: str, seconds: float, progress: Progress | None
     if engine == "best-first":
         from attenio.pebbling.solving.best_first import best_first
 
+        tell_of_compiling("solving", "search_")
         return best_first(game, time_limit_s=seconds, progress=progress)
     from attenio.pebbling.solving.cp_sat import cp_sat
 
