@@ -183,14 +183,22 @@ def _solve(search: _Search, program: Any) -> _Found | None:
     # The solver's own handler would swallow Ctrl-C; ours stops it and keeps what is known.
     solver.parameters.catch_sigint_signal = False
     status: list[Any] = []
-    worker = threading.Thread(target=lambda: status.append(solver.solve(program.model)), daemon=True)
-    worker.start()
+    done = threading.Event()
+
+    def solve() -> None:
+        try:
+            status.append(solver.solve(program.model))
+        finally:
+            done.set()
+
+    threading.Thread(target=solve, daemon=True).start()
     try:
-        while worker.is_alive():
-            worker.join(0.2)
+        # Waiting for the thread itself would not do: a join that is interrupted takes it for ended when it is not.
+        while not done.wait(0.2):
+            pass
     except KeyboardInterrupt:
         solver.stop_search()
-        worker.join()
+        done.wait()
         raise
     search.solved += 1
     if status[0] == cp_model.INFEASIBLE:
