@@ -175,6 +175,7 @@ def answer_text(games: list[dict[str, Any]]) -> str:
         tight=tight,
         table="\n".join(lines),
         passes="\n".join(_one_pass(games)),
+        **_standard_against_partial(solved),
         counted=len(above),
         least=min(beaten, default=1.0),
         most=max(beaten, default=1.0),
@@ -187,6 +188,25 @@ def answer_text(games: list[dict[str, Any]]) -> str:
         game=hardest["game"],
         seconds=hardest["engines"][0]["seconds"],
     )
+
+
+def _standard_against_partial(solved: list[dict[str, Any]]) -> dict[str, int]:
+    """How often the two games cost the same, where both are solved."""
+    standard, partial = (
+        {
+            (g["rows"], g["keys"], g["d"], g["red"]): g["cost_words"]
+            for g in solved
+            if (g["softmax"], g["accumulation"], g["game"], g["sliding"]) == form
+        }
+        for form in (FORMS[0], FORMS[3])
+    )
+    both = [(standard[size], partial[size]) for size in standard if size in partial]
+    return {
+        "pairs": len(both),
+        "equal": sum(one == other for one, other in both),
+        "cheaper": sum(other < one for one, other in both),
+        "dearer": sum(other > one for one, other in both),
+    }
 
 
 def _form(game: dict[str, Any]) -> tuple[Any, ...]:
@@ -253,8 +273,9 @@ pebbles; `a..b` is proven and best known.
 |---|---|---:|---:|---|
 {table}
 
-**Recomputation and partial sums.** Where both are solved, the standard game with sliding and the partial game
-cost the same with the same pebbles from 3 red on: nothing was gained by computing a value twice.
+**Standard against partial.** Of {pairs} sizes and memories at which both the standard game with sliding and the
+partial game are solved (unshifted softmax), the costs are equal in {equal}; the partial game is cheaper in
+{cheaper} and dearer in {dearer}: its graph has vertices for the products, and may add in any order.
 
 **Serving rows in one pass.** The least memory with which only compulsory words move, proven:
 
@@ -268,11 +289,11 @@ times the optimum: buffers of whole tiles are dear when memory is a handful of w
 **The largest game solved** in that time: {rows} rows x {keys} keys, d = {d}, {vertices} vertices, {red} red
 pebbles, {game} game, {seconds:.1f} s of search.
 
-**What it says about the 4.** Each further row costs 2d + 1 words of memory in the unshifted form wherever the
-table has two numbers of rows for the same width (its query, its output and its sum), not less; AttenIO spends
-2d + 4. So the leading constant is 4 + 2/d for this graph by these optima, tending to 4 with the width, and
-nothing solved here undercuts it. That is evidence at toy sizes and no proof; the proof is in
-`docs/theory/output_epochs.md`.
+**What it says about the 4.** Little yet. No optimum contradicts 4n²d²/M or any other absolute bound, but where
+rows are as many as keys it is as cheap to keep keys and let rows pass, so the words a row needs cannot be read
+off this table. A series with few rows and many keys would show them, and its games are the ones still open. The
+proof that 4 is right to leading order is in `docs/theory/output_epochs.md`; these optima are a check of it at
+toy sizes, no more.
 """
 
 

@@ -208,6 +208,15 @@ def test_the_same_seed_gives_the_same_schedule():
     assert solved(game, seed=3).schedule == solved(game, seed=3).schedule
 
 
+@pytest.fixture
+def heeded_interrupts():
+    """A program that was started in the background may have been told to ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded_interrupts")
 def test_interrupting_returns_what_is_known():
     graph = attention(Head(rows=2, keys=2, d=2), softmax=Softmax.UNSHIFTED)
     begun = []
