@@ -1,7 +1,6 @@
 """Laws of ``attenio run``."""
 
 import json
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +101,11 @@ def test_stopping_leaves_no_file_and_keeps_the_old_one(
 ) -> None:
     file = tmp_path / "trace.jsonl"
     file.write_text("old")
-    monkeypatch.setattr(Path, "replace", lambda *_: signal.raise_signal(signal.SIGINT))
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", stopped)
     said = attenio("run", *SMALL, "--trace", file)
     assert (said.status, said.out) == (130, "")
     assert said.err == "attenio: stopped; no file was left half-written\n"
