@@ -167,7 +167,8 @@ def answer_text(games: list[dict[str, Any]]) -> str:
     beaten = [min(g["dataflows"].values()) / g["cost_words"] for g in above]
     tight = sum(max(g["absolute_bounds"].values()) == g["cost_words"] for g in solved)
     agree = sum(all(e["cost_words"] == e["proven_words"] for e in g["engines"]) for g in solved)
-    hardest = max((g for g in solved), key=lambda g: (g["vertices"], g["engines"][0]["explored"]))
+    searched = [g for g in solved if g["engines"][0]["explored"]]
+    hardest = max(searched, key=lambda g: (g["vertices"], g["engines"][0]["explored"]))
     return _ANSWER.format(
         games=len(games),
         solved=len(solved),
