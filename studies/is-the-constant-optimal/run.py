@@ -167,7 +167,7 @@ def answer_text(games: list[dict[str, Any]]) -> str:
     beaten = [min(g["dataflows"].values()) / g["cost_words"] for g in above]
     tight = sum(max(g["absolute_bounds"].values()) == g["cost_words"] for g in solved)
     agree = sum(all(e["cost_words"] == e["proven_words"] for e in g["engines"]) for g in solved)
-    searched = [g for g in solved if g["engines"][0]["explored"]]
+    searched = [g for g in solved if g["cost_words"] > g["compulsory_words"]]
     hardest = max(searched, key=lambda g: (g["vertices"], g["engines"][0]["explored"]))
     return _ANSWER.format(
         games=len(games),
@@ -287,7 +287,7 @@ partial game are solved (unshifted softmax), the costs are equal in {equal}; the
 In the {counted} solved games in which some dataflow fits, the best dataflow moves {least:.2f} to {most:.2f}
 times the optimum: buffers of whole tiles are dear when memory is a handful of words.
 
-**The largest game solved** in that time: {rows} rows x {keys} keys, d = {d}, {vertices} vertices, {red} red
+**The largest game solved** in that time in which something has to move twice: {rows} rows x {keys} keys, d = {d}, {vertices} vertices, {red} red
 pebbles, {game} game, {seconds:.1f} s of search.
 
 **What it says about the 4.** Little yet. No optimum contradicts 4n²d²/M or any other absolute bound, but where
