@@ -287,7 +287,8 @@ partial game are solved (unshifted softmax), the costs are equal in {equal}; the
 In the {counted} solved games in which some dataflow fits, the best dataflow moves {least:.2f} to {most:.2f}
 times the optimum: buffers of whole tiles are dear when memory is a handful of words.
 
-**The largest game solved** in that time in which something has to move twice: {rows} rows x {keys} keys, d = {d}, {vertices} vertices, {red} red
+**The largest game solved** in that time in which something has to move twice:
+{rows} rows x {keys} keys, d = {d}, {vertices} vertices, {red} red
 pebbles, {game} game, {seconds:.1f} s of search.
 
 **What it says about the 4.** Little yet. No optimum contradicts 4n²d²/M or any other absolute bound, but where
