@@ -46,5 +46,5 @@ def test_a_stream_inside_another_belongs_to_it():
 
 def test_every_step_says_what_it_computes():
     for step in Step:
-        assert step.operand in {"S", "P", "O", "max", "sum"}
+        assert step.operand in {"S", "P", "O", "max", "sum", "L", "D", "dP", "dS", "dQ", "dK", "dV"}
         assert f"{step.operand}[" in step.value
