@@ -15,11 +15,8 @@ from attenio.pebbling.graphs.accumulation import Accumulation
 from attenio.pebbling.graphs.attention import Head, Softmax, attention
 from attenio.pebbling.graphs.product import product
 from attenio.pebbling.graphs.pyramid import pyramid
-from attenio.pebbling.solving.encoding import encode
-
-pytest.importorskip("numba")
-
 from attenio.pebbling.solving.best_first import best_first
+from attenio.pebbling.solving.encoding import encode
 
 State = tuple[int, int, int]  # red, blue, computed vertices or marked edges; all as bits
 

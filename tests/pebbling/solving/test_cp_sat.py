@@ -11,9 +11,6 @@ from attenio.errors import InvalidInput
 from attenio.pebbling import ComputationGraph, Ending, Game, Move, MoveKind, Schedule, Variant, check
 from attenio.pebbling.graphs.accumulation import Accumulation, Parents, accumulate
 from attenio.pebbling.graphs.attention import Head, Softmax, attention
-
-pytest.importorskip("ortools")
-
 from attenio.pebbling.solving.best_first import best_first
 from attenio.pebbling.solving.cp_sat import cp_sat
 from attenio.pebbling.solving.cp_sat_bursts import Burst, order_once, why_not_once
