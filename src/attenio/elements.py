@@ -5,7 +5,8 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.errors import AttenioError, InvalidInput
+from attenio.errors import AttenioError
+from attenio.names import member_named
 
 __all__ = ["ElementType"]
 
@@ -28,14 +29,8 @@ class ElementType(Enum):
 
     @classmethod
     def named(cls, name: "str | ElementType") -> "ElementType":
-        """The element type with this name; unknown names list the known ones."""
-        if isinstance(name, cls):
-            return name
-        try:
-            return cls(str(name).lower())
-        except ValueError:
-            known = ", ".join(member.value for member in cls)
-            raise InvalidInput(f"unknown element type {name!r}; choose one of {known}") from None
+        """The element type with this name; of an unknown one, what is known and closest."""
+        return member_named(cls, name, "element type")
 
     def rounded(self, values: NDArray[np.floating]) -> NDArray[np.float32]:
         """``values`` rounded to this type, returned as float32 (which holds every one of these types exactly)."""

@@ -11,6 +11,7 @@ from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.layouts import Layout
 from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow, mask_from_text
+from attenio.names import member_named
 from attenio.patterns import Band, BlockPattern, Pattern, PrefixedRequests
 from attenio.quantities import checked_count
 
@@ -26,14 +27,8 @@ class Direction(Enum):
 
     @classmethod
     def named(cls, name: "str | Direction") -> "Direction":
-        """The direction with this name; unknown names list the known ones."""
-        if isinstance(name, cls):
-            return name
-        try:
-            return cls(str(name).lower())
-        except ValueError:
-            known = ", ".join(member.value for member in cls)
-            raise InvalidInput(f"unknown direction {name!r}; choose one of {known}") from None
+        """The direction with this name; of an unknown one, what is known and closest."""
+        return member_named(cls, name, "direction")
 
 
 @dataclass(frozen=True, init=False)

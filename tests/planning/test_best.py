@@ -167,7 +167,9 @@ def test_given_tiles_are_planned_or_refused_with_their_need() -> None:
 
 
 def test_unknown_dataflows_list_the_known_ones() -> None:
-    with pytest.raises(InvalidInput, match=r"unknown dataflow 'flash'; choose one of standard, flat"):
+    with pytest.raises(
+        InvalidInput, match=r"unknown dataflow 'flash'; did you mean flash-attention-2\? choose one of standard, flat"
+    ):
         best_plan(Workload(n=64, d=8), Machine.with_fast_bytes(4096), dataflow="flash")
 
 

@@ -123,7 +123,9 @@ def test_a_last_block_that_is_short_stays_the_last() -> None:
 def test_only_blocks_can_be_reordered_and_only_by_a_known_method() -> None:
     with pytest.raises(InvalidInput, match="mask causal cannot be reordered by blocks; use a block-sparse mask"):
         reorder(Workload(n=8, d=1, mask="causal"), "greedy", rows_per_tile=2)
-    with pytest.raises(InvalidInput, match="unknown method of reordering 'grady'; choose one of natural"):
+    with pytest.raises(
+        InvalidInput, match=r"unknown method of reordering 'grady'; did you mean greedy\? choose one of natural"
+    ):
         reorder(Workload(n=256, d=1, mask="strided:64"), "grady", rows_per_tile=2)
     with pytest.raises(InvalidInput, match="rows per tile is 0"):
         reorder(Workload(n=256, d=1, mask="strided:64"), "greedy", rows_per_tile=0)

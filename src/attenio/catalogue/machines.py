@@ -8,11 +8,11 @@ from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 
-from attenio.catalogue.suggestions import did_you_mean
 from attenio.catalogue.yaml_fields import Section, sections_in
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.machine import Machine, MemoryLevel
+from attenio.names import did_you_mean
 
 __all__ = ["machine_named", "machines", "machines_in_file"]
 

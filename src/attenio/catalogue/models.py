@@ -11,11 +11,11 @@ from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 
-from attenio.catalogue.suggestions import did_you_mean
 from attenio.catalogue.yaml_fields import Section, sections_in
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.masks import Causal, Dense, Mask, SlidingWindow, mask_from_text
+from attenio.names import did_you_mean
 from attenio.quantities import checked_count
 from attenio.workload import Workload
 

@@ -16,8 +16,8 @@ from typing import TypeVar
 
 import yaml
 
-from attenio.catalogue.suggestions import did_you_mean
 from attenio.errors import InvalidInput
+from attenio.names import did_you_mean
 from attenio.quantities import checked_count, parse_bytes, parse_count
 
 __all__ = ["Section", "parse_rate", "sections_in"]

@@ -80,7 +80,7 @@ def _abandon_stdout() -> None:
 
 
 def _usage_message(problem: Any) -> str:
-    from attenio.catalogue.suggestions import did_you_mean
+    from attenio.names import did_you_mean
 
     context = getattr(problem, "ctx", None)
     help_line = f"'{context.command_path} --help' explains" if context is not None else "'attenio --help' explains"

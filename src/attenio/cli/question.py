@@ -47,11 +47,6 @@ _MASKS = {
     "fixed": "fixed:2048:128",
     "dilated": "dilated:512:4",
 }
-# What people call the two in conversation; the letters alone are nearer to other names.
-_NICKNAMES = {
-    **dict.fromkeys(("flash", "fa", "fa2", "fa-2", "flash2", "flashattention", "flash-attention"), "flash-attention-2"),
-    **dict.fromkeys(("fa1", "fa-1", "flash1", "flash-1"), "flash-attention-1"),
-}
 
 
 DataflowName = Annotated[
@@ -227,8 +222,8 @@ class Question:
 
 def mask_named(text: str) -> "Mask":
     """The mask with this name; one that is nearly known is suggested."""
-    from attenio.catalogue.suggestions import closest
     from attenio.masks import mask_from_text
+    from attenio.names import closest
 
     try:
         return mask_from_text(text)
@@ -242,14 +237,10 @@ def mask_named(text: str) -> "Mask":
 
 
 def direction_named(name: str | None) -> "Direction":
-    """The direction with this name, forward if none is given; one that is nearly known is suggested."""
-    from attenio.catalogue.suggestions import did_you_mean
+    """The direction with this name, forward if none is given."""
     from attenio.workload import Direction
 
-    known = [direction.value for direction in Direction]
-    if name is None or name.strip().lower() in known:
-        return Direction.FORWARD if name is None else Direction(name.strip().lower())
-    raise InvalidInput(f"unknown direction {name!r}; {did_you_mean(name, known)}choose one of {', '.join(known)}")
+    return Direction.FORWARD if name is None else Direction.named(name)
 
 
 def refuse_dataflow_of_step(name: str | None) -> None:
@@ -262,18 +253,10 @@ def refuse_dataflow_of_step(name: str | None) -> None:
 
 
 def dataflow_named(name: str | None) -> "Dataflow | None":
-    """The dataflow with this name, if one is given; one that is nearly known is suggested."""
-    from attenio.catalogue.suggestions import closest
+    """The dataflow with this name, if one is given."""
     from attenio.planning import Dataflow
 
-    if name is None:
-        return None
-    known = [dataflow.value for dataflow in Dataflow]
-    if name.lower() in known:
-        return Dataflow.named(name)
-    near = _NICKNAMES.get(name.lower().replace("_", "-")) or closest(name, known)
-    hint = f"did you mean {near}? " if near else ""
-    raise InvalidInput(f"unknown dataflow {name!r}; {hint}choose one of {', '.join(known)}")
+    return None if name is None else Dataflow.named(name)
 
 
 asking = taking(Question)

@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from attenio.catalogue.suggestions import did_you_mean
 from attenio.errors import InvalidInput
 from attenio.files import write_atomically
+from attenio.names import did_you_mean
 from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.schedule import CODES, MoveKind, Schedule

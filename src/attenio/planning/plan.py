@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, get_args
 
-from attenio.errors import InvalidInput
+from attenio.names import member_named
 from attenio.workload import Direction, Workload
 
 __all__ = ["Dataflow", "GradientDataflow", "MovingTiles", "Plan", "TileRule", "Tiles"]
@@ -48,14 +48,8 @@ class Dataflow(Enum):
 
     @classmethod
     def named(cls, name: "str | Dataflow") -> "Dataflow":
-        """The dataflow with this name; unknown names list the known ones."""
-        if isinstance(name, cls):
-            return name
-        try:
-            return cls(str(name).lower())
-        except ValueError:
-            known = ", ".join(member.value for member in cls)
-            raise InvalidInput(f"unknown dataflow {name!r}; choose one of {known}") from None
+        """The dataflow with this name; of an unknown one, what is known and closest."""
+        return member_named(cls, name, "dataflow", _NICKNAMES)
 
 
 GradientDataflow = Literal[
@@ -66,6 +60,11 @@ GradientDataflow = Literal[
     Dataflow.FUSED_VALUES,
     Dataflow.SPILLED_GRADIENTS,
 ]
+# What people call the two in conversation; the letters alone are nearer to other names.
+_NICKNAMES = {
+    **dict.fromkeys(("flash", "fa", "fa2", "fa-2", "flash2", "flashattention", "flash-attention"), "flash-attention-2"),
+    **dict.fromkeys(("fa1", "fa-1", "flash1", "flash-1"), "flash-attention-1"),
+}
 _OF_THE_GRADIENT: frozenset[Dataflow] = frozenset(get_args(GradientDataflow))
 
 

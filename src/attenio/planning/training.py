@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
 
-from attenio.errors import DoesNotFit, InvalidInput
+from attenio.errors import DoesNotFit
 from attenio.machine import Machine
+from attenio.names import member_named
 from attenio.planning.best import best_plan_for
 from attenio.planning.costs.cost import closed_form
 from attenio.planning.plan import Dataflow, Plan, TileRule
@@ -45,14 +46,8 @@ class Saved(Enum):
 
     @classmethod
     def named(cls, name: "str | Saved") -> "Saved":
-        """The choice with this name; unknown names list the known ones."""
-        if isinstance(name, cls):
-            return name
-        try:
-            return cls(str(name).lower())
-        except ValueError:
-            known = ", ".join(member.value for member in cls)
-            raise InvalidInput(f"unknown choice of what to save {name!r}; choose one of {known}") from None
+        """The choice with this name; of an unknown one, what is known and closest."""
+        return member_named(cls, name, "choice of what to save")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from attenio.errors import InvalidInput
 from attenio.layouts import Layout
 from attenio.masks import BlockSparse
+from attenio.names import member_named
 from attenio.quantities import checked_count
 from attenio.reordering.cuthill_mckee import cuthill_mckee_orders
 from attenio.reordering.greedy import greedy_order
@@ -44,15 +45,9 @@ class Method(Enum):
     CHAINED = "chained"
 
     @classmethod
-    def named(cls, name: "Method | str") -> "Method":
-        """The method with this name."""
-        if isinstance(name, Method):
-            return name
-        try:
-            return cls(str(name).lower())
-        except ValueError:
-            known = ", ".join(method.value for method in cls)
-            raise InvalidInput(f"unknown method of reordering {name!r}; choose one of {known}") from None
+    def named(cls, name: "str | Method") -> "Method":
+        """The method with this name; of an unknown one, what is known and closest."""
+        return member_named(cls, name, "method of reordering")
 
 
 @dataclass(frozen=True, kw_only=True)

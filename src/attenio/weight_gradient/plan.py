@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from attenio.errors import InvalidInput
+from attenio.names import member_named
 from attenio.planning.plan import Tiles
 from attenio.weight_gradient.workload import WeightGradient
 
@@ -23,14 +23,8 @@ class WeightDataflow(Enum):
 
     @classmethod
     def named(cls, name: "str | WeightDataflow") -> "WeightDataflow":
-        """The dataflow with this name; unknown names list the known ones."""
-        if isinstance(name, cls):
-            return name
-        try:
-            return cls(str(name).lower())
-        except ValueError:
-            known = ", ".join(member.value for member in cls)
-            raise InvalidInput(f"unknown dataflow {name!r}; choose one of {known}") from None
+        """The dataflow with this name; of an unknown one, what is known and closest."""
+        return member_named(cls, name, "dataflow")
 
 
 @dataclass(frozen=True, kw_only=True)

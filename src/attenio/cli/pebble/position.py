@@ -117,7 +117,7 @@ class GameChoice(GraphChoice):
 
 def variant_named(name: str) -> "Variant":
     """The rules with this name."""
-    from attenio.catalogue.suggestions import did_you_mean
+    from attenio.names import did_you_mean
     from attenio.pebbling import Variant
 
     known = [variant.value for variant in Variant]

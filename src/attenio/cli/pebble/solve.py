@@ -43,7 +43,7 @@ def solve(
       attenio pebble solve --graph my.edges --red 6 --time-limit 5m --out best.jsonl
     """
     if engine not in ENGINES:
-        from attenio.catalogue.suggestions import did_you_mean
+        from attenio.names import did_you_mean
 
         hint = did_you_mean(engine, ENGINES)
         raise InvalidInput(f"unknown engine {engine!r}; {hint}choose one of {', '.join(ENGINES)}")

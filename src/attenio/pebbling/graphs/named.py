@@ -18,9 +18,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.catalogue.suggestions import did_you_mean
 from attenio.errors import InvalidInput
 from attenio.masks import Dense
+from attenio.names import did_you_mean
 from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.graphs.accumulation import Accumulation
 from attenio.pebbling.graphs.attention import Head, Softmax, attention

@@ -1,0 +1,52 @@
+"""Members of enums by their names, and what someone probably meant by a name that is not known."""
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import TypeVar
+
+from attenio.errors import InvalidInput
+
+__all__ = ["closest", "did_you_mean", "member_named"]
+
+_Member = TypeVar("_Member", bound=Enum)
+_NO_NICKNAMES: Mapping[str, str] = {}
+
+
+def member_named(
+    members: type[_Member], name: str | _Member, what: str, nicknames: Mapping[str, str] = _NO_NICKNAMES
+) -> _Member:
+    """The member whose value is ``name``, in upper or lower case; a member is returned as it is.
+
+    An unknown name is refused as an unknown ``what``, with the closest known one or the one it is a nickname of.
+    """
+    if isinstance(name, members):
+        return name
+    wanted = str(name).strip().lower()
+    known = {str(member.value): member for member in members}
+    if wanted in known:
+        return known[wanted]
+    meant = nicknames.get(wanted.replace("_", "-"), wanted)
+    raise InvalidInput(f"unknown {what} {name!r}; {did_you_mean(meant, known)}choose one of {', '.join(known)}")
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The known name most like ``name``, or none when nothing is close.
+
+    >>> closest("h10", ["a100", "h100"])
+    'h100'
+    """
+    import difflib  # slow to import, and names are seldom wrong
+
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
+    if found:
+        return by_lower[found[0]]
+    # difflib compares whole names: a short beginning such as "llama" of a long name scores low, yet is what people type
+    beginnings = [candidate for candidate in by_lower if name and candidate.startswith(name.lower())]
+    return by_lower[beginnings[0]] if beginnings else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``did you mean h100?`` and a space, or nothing when no known name is close."""
+    near = closest(name, known)
+    return f"did you mean {near}? " if near else ""
