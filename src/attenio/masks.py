@@ -16,10 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.errors import InvalidInput
-from attenio.layouts import EXAMPLES, Layout, layout_from_text
+from attenio.layouts import EXAMPLES as LAYOUT_EXAMPLES
+from attenio.layouts import Layout, layout_from_text
+from attenio.names import closest
 from attenio.quantities import checked_count, parse_count
 
 __all__ = [
+    "EXAMPLES",
     "BlockSparse",
     "Causal",
     "Dense",
@@ -29,6 +32,17 @@ __all__ = [
     "SlidingWindow",
     "mask_from_text",
 ]
+
+# One of each kind as people write it.
+EXAMPLES = {
+    "dense": "dense",
+    "causal": "causal",
+    "window": "window:4096",
+    "documents": "documents:1024,512",
+    "prefix": "prefix:8K",
+    "block-sparse": "block-sparse:layout.npy:64",
+    **LAYOUT_EXAMPLES,
+}
 
 
 @dataclass(frozen=True)
@@ -201,10 +215,9 @@ def mask_from_text(text: str) -> Mask:
         case "block-sparse", [path, *option] if len(option) <= 1:
             block = parse_count(option[0], "block") if option else 64
             return BlockSparse.from_array(_layout_file(path), query_block=block)
-    raise InvalidInput(
-        f"mask {text!r} is not known; use dense, causal, window:4096, documents:1024,512, prefix:8K,"
-        f" block-sparse:layout.npy:64, {', '.join(list(EXAMPLES.values())[:-1])} or {list(EXAMPLES.values())[-1]}"
-    )
+    near, (*examples, last) = closest(kind, EXAMPLES), EXAMPLES.values()
+    hint = f"did you mean {EXAMPLES[near]}? " if near else ""
+    raise InvalidInput(f"mask {text!r} is not known; {hint}use {', '.join(examples)} or {last}")
 
 
 def _layout_file(path: str) -> NDArray[Any]:

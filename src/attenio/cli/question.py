@@ -12,7 +12,6 @@ from attenio.quantities import parse_bytes, parse_count
 # NumPy and YAML load when a question is answered, so that --help and --version need not wait for them.
 if TYPE_CHECKING:
     from attenio.machine import Machine
-    from attenio.masks import Mask
     from attenio.planning import Dataflow
     from attenio.workload import Direction, Workload
 
@@ -26,27 +25,12 @@ __all__ = [
     "asking",
     "dataflow_named",
     "direction_named",
-    "mask_named",
     "refuse_dataflow_of_step",
 ]
 
 DEFAULT_MACHINE = "attenio-512k"
 DEFAULT_D = 64
 DEFAULT_N = 131072
-# What each kind of mask looks like, for those who nearly wrote one.
-_MASKS = {
-    "dense": "dense",
-    "causal": "causal",
-    "window": "window:4096",
-    "documents": "documents:1024,512",
-    "prefix": "prefix:8K",
-    "block-sparse": "block-sparse:layout.npy:64",
-    "longformer": "longformer:512:64",
-    "bigbird": "bigbird:192:128:3",
-    "strided": "strided:2048",
-    "fixed": "fixed:2048:128",
-    "dilated": "dilated:512:4",
-}
 
 
 DataflowName = Annotated[
@@ -177,7 +161,7 @@ class Question:
             known["n"] = known["keys"] if "keys" in known else self._documents_length() or default_n
         return Workload(
             queries=self._queries(),
-            mask=mask_named("dense" if self.mask is None else self.mask),
+            mask="dense" if self.mask is None else self.mask,
             dtype="fp16" if self.dtype is None else self.dtype,
             accumulator=self.accumulator,
             scale=self._scale(),
@@ -192,8 +176,7 @@ class Question:
             given["value_dim"] = given["d"]
         if base.kv_heads == base.heads and given["kv_heads"] is None:
             given["kv_heads"] = given["heads"]
-        given["mask"] = None if self.mask is None else mask_named(self.mask)
-        given |= {"dtype": self.dtype, "accumulator": self.accumulator, "scale": self._scale()}
+        given |= {"mask": self.mask, "dtype": self.dtype, "accumulator": self.accumulator, "scale": self._scale()}
         given["direction"] = direction_named(self.direction)
         return {name: value for name, value in given.items() if value is not None}
 
@@ -204,9 +187,9 @@ class Question:
         return 1 if self.decode else queries
 
     def _documents_length(self) -> int | None:
-        from attenio.masks import Documents
+        from attenio.masks import Documents, mask_from_text
 
-        mask = None if self.mask is None else mask_named(self.mask)
+        mask = None if self.mask is None else mask_from_text(self.mask)
         return sum(mask.lengths) if isinstance(mask, Documents) else None
 
     def _scale(self) -> float | None:
@@ -218,22 +201,6 @@ class Question:
     def _count(self, name: str) -> int | None:
         text = getattr(self, name)
         return None if text is None else parse_count(text, name)
-
-
-def mask_named(text: str) -> "Mask":
-    """The mask with this name; one that is nearly known is suggested."""
-    from attenio.masks import mask_from_text
-    from attenio.names import closest
-
-    try:
-        return mask_from_text(text)
-    except InvalidInput as problem:
-        near = closest(text.strip().partition(":")[0], _MASKS)
-        refusal = f"mask {text!r} is not known; "
-        if near is None or not str(problem).startswith(refusal):
-            raise
-        rest = str(problem).removeprefix(refusal)
-        raise InvalidInput(f"{refusal}did you mean {_MASKS[near]}? {rest}") from None
 
 
 def direction_named(name: str | None) -> "Direction":

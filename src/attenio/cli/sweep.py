@@ -10,7 +10,7 @@ import typer
 from attenio.cli.grid import numbers, sizes
 from attenio.cli.outcome import Stopped
 from attenio.cli.output import check_place, plain_table, print_aside, print_json, print_tables, progress_bar
-from attenio.cli.question import DEFAULT_D, DEFAULT_MACHINE, AsJson, Question, asking, mask_named
+from attenio.cli.question import DEFAULT_D, DEFAULT_MACHINE, AsJson, Question, asking
 from attenio.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def grid_of(question: Question) -> "SweepGrid":
         **_lengths(question),
         **_heads(question, model),
         batch=_numbers(question, "batch", (1,)),
-        masks=[mask_named(name) for name in _texts(question.mask, "dense" if model is None else str(model.mask))],
+        masks=_texts(question.mask, "dense" if model is None else str(model.mask)),
         dtypes=_texts(question.dtype, "fp16" if model is None else model.dtype.value),
         accumulators=_texts(question.accumulator, None),
         fast_bytes=() if question.fast_bytes is None else sizes(question.fast_bytes, "fast-bytes"),
