@@ -129,6 +129,11 @@ class Workload:
         return self.queries == 1
 
     @property
+    def is_training(self) -> bool:
+        """Whether a whole training step is asked about."""
+        return self.direction is Direction.TRAINING
+
+    @property
     def softmax_scale(self) -> float:
         """The factor on scores: the one given, or 1/sqrt(d)."""
         return self.scale if self.scale is not None else float(self.d) ** -0.5

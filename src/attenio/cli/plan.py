@@ -33,7 +33,7 @@ def plan(question: Question, dataflow: DataflowName = None, as_json: AsJson = Fa
       attenio plan --n 32K --d 128 --direction training
     """
     workload = question.workload(DEFAULT_N)
-    if question.is_training(workload):
+    if workload.is_training:
         _plan_step(question, workload, dataflow, as_json=as_json)
         return
     from attenio.report import answer

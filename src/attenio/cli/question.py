@@ -124,12 +124,6 @@ class Question:
 
         return () if self.model is None else model_named(self.model).notes(workload)
 
-    def is_training(self, workload: "Workload") -> bool:
-        """Whether a whole training step is asked about."""
-        from attenio.workload import Direction
-
-        return workload.direction is Direction.TRAINING
-
     def check_lengths(self) -> None:
         """Refuse a length that nothing is left to take from."""
         if self.n is not None and self.keys is not None and (self.decode or self.queries is not None):

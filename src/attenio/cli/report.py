@@ -34,7 +34,7 @@ def report(
         raise InvalidInput(f"report writes HTML, and {out} does not say so; use a name ending in .html")
     workload, machine = question.workload(DEFAULT_N), question.chosen_machine()
     notes = question.notes(workload)
-    if question.is_training(workload):
+    if workload.is_training:
         from attenio.report import training_answer, write_training_report
         from attenio.report.tables import training_tables
 

@@ -62,12 +62,10 @@ def run(
         check_place(trace)
     sown = _seed(seed)
     workload = question.workload(EXECUTED_N, executed=True)
-    if question.is_training(workload):
+    if workload.is_training:
         from attenio.cli.training_run import run_step
 
-        refuse_dataflow_of_step(dataflow)
-        if tiles is not None:
-            raise InvalidInput("--tiles are those of one dataflow, and a training step has two; ask about one pass")
+        _refuse_choices_of_step(dataflow, tiles)
         run_step(question, workload, seed=sown, trace=trace, as_json=as_json)
         return
     found = _planned(question, workload, dataflow, tiles)
@@ -117,6 +115,12 @@ def _seed(text: str) -> int:
     if seed < 0:
         raise InvalidInput(f"seed is {seed:,}; it must be at least 0")
     return seed
+
+
+def _refuse_choices_of_step(dataflow: str | None, tiles: str | None) -> None:
+    refuse_dataflow_of_step(dataflow)
+    if tiles is not None:
+        raise InvalidInput("--tiles are those of one dataflow, and a training step has two; ask about one pass")
 
 
 def _warn_of_long_run(plan: "Plan") -> None:
