@@ -20,11 +20,12 @@ With gradient_rows and gradient_keys in place of score_rows and score_keys, P is
 step falls away.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.dataflows.arithmetic import Arithmetic
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import (
     add_key_gradient,
@@ -131,31 +132,37 @@ def _score_gradients(
 
 
 def _value_gradients(problem: BackwardProblem, P: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
-    p, c = min(tile[0], problem.pattern.keys), min(tile[1], problem.width)
-    with fast.scratch("dV", p, c) as dV_buffer, fast.scratch("P", 1, p), fast.buffer("dO", 1, 1) as dO_element:
-        for keys in cuts(problem.pattern.keys, p):
-            for columns in cuts(problem.width, c):
-                dV = dV_buffer.zeros(keys, columns)
-                for rows, cells in _rows_that_need(problem, keys):
-                    P_j = _loaded(fast, P, rows, keys, cells)
-                    with dO_element.streaming(problem.dO, rows, columns, along="elements") as dO:
-                        add_value_gradient(fast, problem.arithmetic, dV, P_j, dO)
-                fast.store(dV, problem.dV)
-            problem.advance(size(keys))
+    _sums_over_rows(problem, (P, problem.dO, problem.dV), add_value_gradient, tile, fast)
 
 
 def key_gradients(problem: BackwardProblem, dS: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
     """dK from stored dS, tile by tile."""
-    p, c = min(tile[0], problem.pattern.keys), min(tile[1], problem.depth)
-    with fast.scratch("dK", p, c) as dK_buffer, fast.scratch("dS", 1, p), fast.buffer("Q", 1, 1) as Q_element:
+    _sums_over_rows(problem, (dS, problem.Q, problem.dK), add_key_gradient, tile, fast)
+
+
+def _sums_over_rows(
+    problem: BackwardProblem,
+    arrays: tuple[SlowArray, SlowArray, SlowArray],
+    add: Callable[[FastMemory, Arithmetic, Tile, Tile, Tile], None],
+    tile: tuple[int, int],
+    fast: FastMemory,
+) -> None:
+    """A gradient with a row for each key from spilled scores and what passes by: dV from P and dO, dK from dS and Q."""
+    scores, passing, gradient = arrays
+    p, c = min(tile[0], problem.pattern.keys), min(tile[1], size(gradient.columns))
+    with (
+        fast.scratch(gradient.name, p, c) as buffer,
+        fast.scratch(scores.name, 1, p),
+        fast.buffer(passing.name, 1, 1) as element,
+    ):
         for keys in cuts(problem.pattern.keys, p):
-            for columns in cuts(problem.depth, c):
-                dK = dK_buffer.zeros(keys, columns)
+            for columns in cuts(size(gradient.columns), c):
+                total = buffer.zeros(keys, columns)
                 for rows, cells in _rows_that_need(problem, keys):
-                    dS_j = _loaded(fast, dS, rows, keys, cells)
-                    with Q_element.streaming(problem.Q, rows, columns, along="elements") as Q:
-                        add_key_gradient(fast, problem.arithmetic, dK, dS_j, Q)
-                fast.store(dK, problem.dK)
+                    scores_j = _loaded(fast, scores, rows, keys, cells)
+                    with element.streaming(passing, rows, columns, along="elements") as passed:
+                        add(fast, problem.arithmetic, total, scores_j, passed)
+                fast.store(total, gradient)
             problem.advance(size(keys))
 
 
