@@ -15,7 +15,7 @@ Keys and values are read once for all heads that share them. Key tiles lie on th
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.dataflows.key_tiles import required_scores, row_tiles, touched_keys, visits_of
+from attenio.dataflows.key_tiles import KeyTiles, required_scores, row_tiles
 from attenio.dataflows.online_softmax import OnlineSoftmax, add_scores
 from attenio.dataflows.problem import Problem
 from attenio.memory import FastMemory, SlowArray, Tile
@@ -31,8 +31,7 @@ def flash_attention_1(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the heads of one group of one sequence."""
     pattern, depth, width = problem.pattern, problem.depth, problem.width
     a, b = min(tiles["query_tile"], pattern.rows), min(tiles["key_tile"], pattern.keys)
-    visits = visits_of(pattern, b)
-    first, last = visits.argmax(axis=1), visits.shape[1] - 1 - visits[:, ::-1].argmax(axis=1)
+    key_tiles = KeyTiles(problem, b)
     state = _State(problem)
     with (
         fast.buffer("K", b, depth) as K_buffer,
@@ -42,25 +41,21 @@ def flash_attention_1(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
         OnlineSoftmax(fast, problem.arithmetic, a) as softmax,
         fast.scratch("S", a, b) as S_buffer,
     ):
-        for j in range(visits.shape[1]):
-            needing = np.flatnonzero(visits[:, j])
-            if len(needing):
-                touched = compact(touched_keys(pattern, needing, np.arange(j * b, min((j + 1) * b, pattern.keys))))
-                with K_buffer.holding(problem.K, touched) as K_j, V_buffer.holding(problem.V, touched) as V_j:
-                    for head, positions in row_tiles(problem.group, needing, a):
-                        rows = compact(head * pattern.rows + positions)
-                        with Q_buffer.holding(problem.Q, rows) as Q_i:
-                            softmax.begin(rows)
-                            O_i = O_buffer.zeros(rows, problem.V.columns)
-                            state.resume(fast, softmax, O_i, np.flatnonzero(first[positions] < j))
-                            S = S_buffer.zeros(rows, touched)
-                            add_scores(fast, problem.arithmetic, S, Q_i, K_j)
-                            P = softmax.absorb(S, ~required_scores(pattern, positions, as_array(touched)))
-                            softmax.accumulate(O_i, P, V_j)
-                            state.leave(fast, softmax, O_i, last[positions] == j)
-            problem.advance(min(b, pattern.keys - j * b))
-        for head, positions in row_tiles(problem.group, np.flatnonzero(~visits.any(axis=1)), a):
-            fast.store(O_buffer.zeros(compact(head * pattern.rows + positions), problem.V.columns), problem.O)
+        for j in key_tiles:
+            touched = compact(j.keys)
+            with K_buffer.holding(problem.K, touched) as K_j, V_buffer.holding(problem.V, touched) as V_j:
+                for rows, positions in row_tiles(problem, j.positions, a):
+                    with Q_buffer.holding(problem.Q, rows) as Q_i:
+                        softmax.begin(rows)
+                        O_i = O_buffer.zeros(rows, problem.V.columns)
+                        state.resume(fast, softmax, O_i, np.flatnonzero(j.visited(positions)))
+                        S = S_buffer.zeros(rows, touched)
+                        add_scores(fast, problem.arithmetic, S, Q_i, K_j)
+                        P = softmax.absorb(S, ~required_scores(pattern, positions, j.keys))
+                        softmax.accumulate(O_i, P, V_j)
+                        state.leave(fast, softmax, O_i, j.last(positions))
+        for rows, _ in row_tiles(problem, np.flatnonzero(~key_tiles.needing), a):
+            fast.store(O_buffer.zeros(rows, problem.V.columns), problem.O)
 
 
 class _State:

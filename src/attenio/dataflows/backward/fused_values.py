@@ -21,7 +21,7 @@ from attenio.dataflows.backward.key_visits import KeyVisits, load_partial, store
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import add_value_gradient, add_value_scores, exponentiate_with, score_gradient
 from attenio.dataflows.backward.tiled_products import deltas, key_gradients, query_gradients
-from attenio.dataflows.backward.zeros import store_zeros
+from attenio.dataflows.backward.zeros import store_key_zeros
 from attenio.dataflows.online_softmax import add_scores
 from attenio.dataflows.problem import key_runs, visible
 from attenio.memory import FastMemory, SlowArray, Tile
@@ -86,7 +86,7 @@ def _value_and_score_gradients(
                                 store_gradient(fast, dV_c, (partial, problem.dV), done)
                         dS = score_gradient(fast, arithmetic, P, dP, D_i)
                         fast.store(dS, spilled[1], cells=visible(hidden))
-    store_zeros(fast, problem.dV, visits.needed)
+    store_key_zeros(fast, pattern, problem.dV)
 
 
 def _zeros(partial: SlowArray, keys: Indices, column: slice) -> Tile:

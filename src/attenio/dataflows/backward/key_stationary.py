@@ -17,8 +17,8 @@ One pass, but partial dQ crosses the boundary twice a visit. Key tiles lie on th
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from attenio.dataflows.backward.delta import StoredDelta
 from attenio.dataflows.backward.key_visits import load_partial, store_gradient
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import (
@@ -26,15 +26,13 @@ from attenio.dataflows.backward.steps import (
     add_query_gradient,
     add_value_gradient,
     exponentiate_with,
-    stream_delta,
     turn_into_score_gradient,
 )
-from attenio.dataflows.backward.zeros import store_zeros
-from attenio.dataflows.key_tiles import required_scores, row_tiles, touched_keys, visits_of
+from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
+from attenio.dataflows.key_tiles import KeyTiles, required_scores, row_tiles
 from attenio.dataflows.online_softmax import ONE, add_scores
-from attenio.memory import FastMemory, Tile
-from attenio.memory.fast_memory import Buffer
-from attenio.memory.indices import as_array, compact
+from attenio.memory import FastMemory
+from attenio.memory.indices import compact
 from attenio.planning.plan import Tiles
 
 __all__ = ["key_stationary"]
@@ -44,9 +42,8 @@ def key_stationary(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> 
     """Run the heads of one group of one sequence."""
     pattern, depth, width, arithmetic = problem.pattern, problem.depth, problem.width, problem.arithmetic
     a, b = min(tiles["query_tile"], pattern.rows), min(tiles["key_tile"], pattern.keys)
-    visits = visits_of(pattern, b)
-    first, last = visits.argmax(axis=1), visits.shape[1] - 1 - visits[:, ::-1].argmax(axis=1)
-    between = _Between(problem)
+    key_tiles, delta = KeyTiles(problem, b), StoredDelta(problem)
+    partial_dQ = problem.spilled("partial dQ", problem.group * pattern.rows, depth)
     with (
         fast.buffer("K", b, depth) as K_buffer,
         fast.buffer("V", b, width) as V_buffer,
@@ -61,67 +58,30 @@ def key_stationary(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> 
         fast.scratch("dP", a, 1),
         fast.buffer("O", 1, 1) as O_element,
     ):
-        for j in range(visits.shape[1]):
-            needing = np.flatnonzero(visits[:, j])
-            if len(needing):
-                touched = compact(touched_keys(pattern, needing, np.arange(j * b, min((j + 1) * b, pattern.keys))))
-                dK_j, dV_j = dK_buffer.zeros(touched, problem.K.columns), dV_buffer.zeros(touched, problem.V.columns)
-                with K_buffer.holding(problem.K, touched) as K_j, V_buffer.holding(problem.V, touched) as V_j:
-                    for head, positions in row_tiles(problem.group, needing, a):
-                        rows = compact(head * pattern.rows + positions)
-                        with (
-                            Q_buffer.holding(problem.Q, rows) as Q_i,
-                            dO_buffer.holding(problem.dO, rows) as dO_i,
-                            L_buffer.holding(problem.L, rows) as L_i,
-                        ):
-                            D_i, dQ_i = D_buffer.zeros(rows, ONE), dQ_buffer.zeros(rows, problem.K.columns)
-                            between.resume(fast, (D_i, dQ_i, dO_i), O_element, first[positions] < j)
-                            S = S_buffer.zeros(rows, touched)
-                            add_scores(fast, arithmetic, S, Q_i, K_j)
-                            hidden = ~required_scores(pattern, positions, as_array(touched))
-                            P = exponentiate_with(fast, arithmetic, S, L_i, hidden)
-                            add_value_gradient(fast, arithmetic, dV_j, P, dO_i)
-                            dS = turn_into_score_gradient(fast, arithmetic, P, D_i, (dO_i, V_j))
-                            add_key_gradient(fast, arithmetic, dK_j, dS, Q_i)
-                            add_query_gradient(fast, arithmetic, dQ_i, dS, K_j)
-                            between.leave(fast, dQ_i, last[positions] == j)
-                fast.store(dK_j, problem.dK)
-                fast.store(dV_j, problem.dV)
-            problem.advance(min(b, pattern.keys - j * b))
-    _store_the_rest(problem, fast, visits)
-
-
-class _Between:
-    """D and partial dQ of rows between two visits, in slow memory."""
-
-    def __init__(self, problem: BackwardProblem) -> None:
-        rows = problem.group * problem.pattern.rows
-        self._problem = problem
-        self._delta = problem.spilled("D", rows, 1)
-        self._partial = problem.spilled("partial dQ", rows, problem.depth)
-
-    def resume(
-        self, fast: FastMemory, tiles: tuple[Tile, Tile, Tile], O_element: Buffer, visited: NDArray[np.bool_]
-    ) -> None:
-        """Load what rows that were visited before left behind, and make D of the others, which store it."""
-        D_i, dQ_i, dO_i = tiles
-        rows, again, fresh = as_array(D_i.rows), np.flatnonzero(visited), np.flatnonzero(~visited)
-        load_partial(fast, self._delta, D_i, again)
-        load_partial(fast, self._partial, dQ_i, again)
-        if len(fresh):
-            stream_delta(fast, self._problem, D_i, dO_i, O_element, fresh)
-            fast.store(D_i, self._delta, rows[fresh], at=fresh)
-
-    def leave(self, fast: FastMemory, dQ_i: Tile, done: NDArray[np.bool_]) -> None:
-        """Store the gradient of the rows that are done, the partial one of the others."""
-        store_gradient(fast, dQ_i, (self._partial, self._problem.dQ), done)
-
-
-def _store_the_rest(problem: BackwardProblem, fast: FastMemory, visits: NDArray[np.bool_]) -> None:
-    """Zeros for the rows and keys that nothing needs."""
-    pattern = problem.pattern
-    store_zeros(fast, problem.dQ, np.tile(visits.any(axis=1), problem.group))
-    needed = np.zeros(pattern.keys, dtype=np.bool_)
-    needed[pattern.needed_keys(0, pattern.rows)] = True
-    store_zeros(fast, problem.dK, needed)
-    store_zeros(fast, problem.dV, needed)
+        for j in key_tiles:
+            touched = compact(j.keys)
+            dK_j, dV_j = dK_buffer.zeros(touched, problem.K.columns), dV_buffer.zeros(touched, problem.V.columns)
+            with K_buffer.holding(problem.K, touched) as K_j, V_buffer.holding(problem.V, touched) as V_j:
+                for rows, positions in row_tiles(problem, j.positions, a):
+                    with (
+                        Q_buffer.holding(problem.Q, rows) as Q_i,
+                        dO_buffer.holding(problem.dO, rows) as dO_i,
+                        L_buffer.holding(problem.L, rows) as L_i,
+                    ):
+                        D_i, dQ_i = D_buffer.zeros(rows, ONE), dQ_buffer.zeros(rows, problem.K.columns)
+                        visited = j.visited(positions)
+                        load_partial(fast, partial_dQ, dQ_i, np.flatnonzero(visited))
+                        delta.resume(fast, D_i, dO_i, O_element, visited)
+                        S = S_buffer.zeros(rows, touched)
+                        add_scores(fast, arithmetic, S, Q_i, K_j)
+                        hidden = ~required_scores(pattern, positions, j.keys)
+                        P = exponentiate_with(fast, arithmetic, S, L_i, hidden)
+                        add_value_gradient(fast, arithmetic, dV_j, P, dO_i)
+                        dS = turn_into_score_gradient(fast, arithmetic, P, D_i, (dO_i, V_j))
+                        add_key_gradient(fast, arithmetic, dK_j, dS, Q_i)
+                        add_query_gradient(fast, arithmetic, dQ_i, dS, K_j)
+                        store_gradient(fast, dQ_i, (partial_dQ, problem.dQ), j.last(positions))
+            fast.store(dK_j, problem.dK)
+            fast.store(dV_j, problem.dV)
+    store_zeros(fast, problem.dQ, np.tile(key_tiles.needing, problem.group))
+    store_key_zeros(fast, pattern, problem.dK, problem.dV)

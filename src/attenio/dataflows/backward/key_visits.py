@@ -19,7 +19,6 @@ class KeyVisits:
             stop = min(start + query_tile, problem.pattern.rows)
             self._left[problem.pattern.needed_keys(start, stop)] += problem.group
         self._before = np.zeros(problem.pattern.keys, dtype=np.bool_)
-        self.needed: NDArray[np.bool_] = self._left > 0
 
     def turn(self, keys: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Visit these keys: which of them were visited before, and which will not be visited again."""

@@ -24,7 +24,7 @@ from attenio.dataflows.backward.steps import (
     stream_delta,
     turn_into_score_gradient,
 )
-from attenio.dataflows.backward.zeros import store_zeros
+from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
 from attenio.dataflows.online_softmax import ONE, add_scores
 from attenio.dataflows.problem import key_runs
 from attenio.memory import FastMemory
@@ -89,5 +89,4 @@ def query_stationary(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -
                     fast.store(dQ_i, problem.dQ)
                     written[as_array(rows)] = True
     store_zeros(fast, problem.dQ, written)
-    store_zeros(fast, problem.dK, visits.needed)
-    store_zeros(fast, problem.dV, visits.needed)
+    store_key_zeros(fast, pattern, problem.dK, problem.dV)

@@ -19,21 +19,19 @@ the dataflows that keep scores and those that tile every product, in memories of
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.dataflows.backward.key_visits import load_partial
+from attenio.dataflows.backward.delta import StoredDelta
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import (
     add_key_gradient,
     add_value_gradient,
     exponentiate_with,
-    stream_delta,
     turn_into_score_gradient,
 )
 from attenio.dataflows.backward.tiled_products import key_gradients, query_gradients
-from attenio.dataflows.backward.zeros import store_zeros
-from attenio.dataflows.key_tiles import required_scores, row_tiles, touched_keys, visits_of
+from attenio.dataflows.backward.zeros import store_key_zeros
+from attenio.dataflows.key_tiles import KeyTiles, required_scores, row_tiles
 from attenio.dataflows.online_softmax import ONE, add_scores
 from attenio.memory import FastMemory, SlowArray, Tile
-from attenio.memory.fast_memory import Buffer
 from attenio.memory.indices import as_array, compact
 from attenio.planning.plan import Tiles
 
@@ -43,26 +41,19 @@ __all__ = ["spilled_gradients"]
 def spilled_gradients(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the heads of one group of one sequence."""
     rows, keys = problem.group * problem.pattern.rows, problem.pattern.keys
-    D, dS = problem.spilled("D", rows, 1), problem.spilled("dS", rows, keys)
+    dS = problem.spilled("dS", rows, keys)
     tile = min(tiles["query_tile"], problem.pattern.rows), min(tiles["key_tile"], keys)
-    _key_pass(problem, (D, dS), tile, fast, keeps_dK="key_keys" not in tiles)
+    _key_pass(problem, dS, tile, fast, keeps_dK="key_keys" not in tiles)
     if "key_keys" in tiles:
         key_gradients(problem, dS, (tiles["key_keys"], tiles["key_columns"]), fast)
     query_gradients(problem, dS, (tiles["query_rows"], tiles["query_columns"]), fast)
 
 
 def _key_pass(
-    problem: BackwardProblem,
-    spilled: tuple[SlowArray, SlowArray],
-    tile: tuple[int, int],
-    fast: FastMemory,
-    *,
-    keeps_dK: bool,
+    problem: BackwardProblem, gradients: SlowArray, tile: tuple[int, int], fast: FastMemory, *, keeps_dK: bool
 ) -> None:
-    (delta, gradients), (a, b) = spilled, tile
+    (a, b), delta = tile, StoredDelta(problem)
     pattern, depth, width, arithmetic = problem.pattern, problem.depth, problem.width, problem.arithmetic
-    visits, written = visits_of(pattern, b), np.zeros(pattern.keys, dtype=np.bool_)
-    first = visits.argmax(axis=1)
     with (
         fast.buffer("K", b, depth) as K_buffer,
         fast.buffer("V", b, width) as V_buffer,
@@ -76,56 +67,32 @@ def _key_pass(
         fast.scratch("dP", a, 1),
         fast.buffer("O", 1, 1) as O_element,
     ):
-        for j in range(visits.shape[1]):
-            needing, here = np.flatnonzero(visits[:, j]), slice(j * b, min((j + 1) * b, pattern.keys))
-            if len(needing):
-                keys = touched_keys(pattern, needing, as_array(here))
-                touched = compact(keys)
-                dV_j = dV_buffer.zeros(touched, problem.V.columns)
-                dK_j = dK_buffer.zeros(touched, problem.K.columns) if keeps_dK else None
-                with K_buffer.holding(problem.K, touched) as K_j, V_buffer.holding(problem.V, touched) as V_j:
-                    for head, positions in row_tiles(problem.group, needing, a):
-                        rows = compact(head * pattern.rows + positions)
-                        with (
-                            Q_buffer.holding(problem.Q, rows) as Q_i,
-                            dO_buffer.holding(problem.dO, rows) as dO_i,
-                            L_buffer.holding(problem.L, rows) as L_i,
-                        ):
-                            D_i = D_buffer.zeros(rows, ONE)
-                            _delta(fast, problem, (D_i, dO_i, delta), O_element, first[positions] < j)
-                            S = S_buffer.zeros(rows, touched)
-                            add_scores(fast, arithmetic, S, Q_i, K_j)
-                            required = required_scores(pattern, positions, keys)
-                            P = exponentiate_with(fast, arithmetic, S, L_i, ~required)
-                            add_value_gradient(fast, arithmetic, dV_j, P, dO_i)
-                            dS = turn_into_score_gradient(fast, arithmetic, P, D_i, (dO_i, V_j))
-                            if dK_j is not None:
-                                add_key_gradient(fast, arithmetic, dK_j, dS, Q_i)
-                            _store_required(fast, dS, gradients, here, required)
-                if dK_j is not None:
-                    fast.store(dK_j, problem.dK)
-                fast.store(dV_j, problem.dV)
-                written[keys] = True
-            problem.advance(here.stop - here.start)
-    store_zeros(fast, problem.dV, written)
-    if keeps_dK:
-        store_zeros(fast, problem.dK, written)
-
-
-def _delta(
-    fast: FastMemory,
-    problem: BackwardProblem,
-    tiles: tuple[Tile, Tile, SlowArray],
-    O_element: Buffer,
-    visited: NDArray[np.bool_],
-) -> None:
-    """Load D of rows that were visited before, and make and store it for the others."""
-    D_i, dO_i, delta = tiles
-    load_partial(fast, delta, D_i, np.flatnonzero(visited))
-    fresh = np.flatnonzero(~visited)
-    if len(fresh):
-        stream_delta(fast, problem, D_i, dO_i, O_element, fresh)
-        fast.store(D_i, delta, as_array(D_i.rows)[fresh], at=fresh)
+        for j in KeyTiles(problem, b):
+            touched = compact(j.keys)
+            dV_j = dV_buffer.zeros(touched, problem.V.columns)
+            dK_j = dK_buffer.zeros(touched, problem.K.columns) if keeps_dK else None
+            with K_buffer.holding(problem.K, touched) as K_j, V_buffer.holding(problem.V, touched) as V_j:
+                for rows, positions in row_tiles(problem, j.positions, a):
+                    with (
+                        Q_buffer.holding(problem.Q, rows) as Q_i,
+                        dO_buffer.holding(problem.dO, rows) as dO_i,
+                        L_buffer.holding(problem.L, rows) as L_i,
+                    ):
+                        D_i = D_buffer.zeros(rows, ONE)
+                        delta.resume(fast, D_i, dO_i, O_element, j.visited(positions))
+                        S = S_buffer.zeros(rows, touched)
+                        add_scores(fast, arithmetic, S, Q_i, K_j)
+                        required = required_scores(pattern, positions, j.keys)
+                        P = exponentiate_with(fast, arithmetic, S, L_i, ~required)
+                        add_value_gradient(fast, arithmetic, dV_j, P, dO_i)
+                        dS = turn_into_score_gradient(fast, arithmetic, P, D_i, (dO_i, V_j))
+                        if dK_j is not None:
+                            add_key_gradient(fast, arithmetic, dK_j, dS, Q_i)
+                        _store_required(fast, dS, gradients, j.span, required)
+            if dK_j is not None:
+                fast.store(dK_j, problem.dK)
+            fast.store(dV_j, problem.dV)
+    store_key_zeros(fast, pattern, problem.dV, *([problem.dK] if keeps_dK else []))
 
 
 def _store_required(fast: FastMemory, dS: Tile, target: SlowArray, keys: slice, required: NDArray[np.bool_]) -> None:

@@ -28,8 +28,8 @@ from attenio.dataflows.backward.steps import (
     stream_delta,
     turn_into_score_gradient,
 )
-from attenio.dataflows.backward.zeros import store_zeros
-from attenio.dataflows.key_tiles import required_scores, row_tiles, touched_keys, visits_of
+from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
+from attenio.dataflows.key_tiles import KeyTiles, required_scores, row_tiles
 from attenio.dataflows.online_softmax import ONE, add_scores
 from attenio.dataflows.problem import for_heads, key_runs
 from attenio.memory import FastMemory, SlowArray
@@ -94,8 +94,6 @@ def _query_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int
 def _key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
     c, r = tile
     pattern, depth, width, arithmetic = problem.pattern, problem.depth, problem.width, problem.arithmetic
-    written = np.zeros(pattern.keys, dtype=np.bool_)
-    visits = visits_of(pattern, c)
     with (
         fast.buffer("K", c, depth) as K_buffer,
         fast.buffer("V", c, width) as V_buffer,
@@ -108,31 +106,24 @@ def _key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, 
         fast.scratch("S", r, c) as S_buffer,
         fast.scratch("dP", r, 1),
     ):
-        for j in range(visits.shape[1]):
-            needing = np.flatnonzero(visits[:, j])
-            if len(needing):
-                keys = touched_keys(pattern, needing, np.arange(j * c, min((j + 1) * c, pattern.keys)))
-                touched = compact(keys)
-                dK_j, dV_j = dK_buffer.zeros(touched, problem.K.columns), dV_buffer.zeros(touched, problem.V.columns)
-                with K_buffer.holding(problem.K, touched) as K_j, V_buffer.holding(problem.V, touched) as V_j:
-                    for head, positions in row_tiles(problem.group, needing, r):
-                        rows = compact(head * pattern.rows + positions)
-                        with (
-                            Q_buffer.holding(problem.Q, rows) as Q_i,
-                            dO_buffer.holding(problem.dO, rows) as dO_i,
-                            L_buffer.holding(problem.L, rows) as L_i,
-                            D_buffer.holding(delta, rows) as D_i,
-                        ):
-                            S = S_buffer.zeros(rows, touched)
-                            add_scores(fast, arithmetic, S, Q_i, K_j)
-                            hidden = ~required_scores(pattern, positions, keys)
-                            P = exponentiate_with(fast, arithmetic, S, L_i, hidden)
-                            add_value_gradient(fast, arithmetic, dV_j, P, dO_i)
-                            dS = turn_into_score_gradient(fast, arithmetic, P, D_i, (dO_i, V_j))
-                            add_key_gradient(fast, arithmetic, dK_j, dS, Q_i)
-                fast.store(dK_j, problem.dK)
-                fast.store(dV_j, problem.dV)
-                written[keys] = True
-            problem.advance(min(c, pattern.keys - j * c))
-    store_zeros(fast, problem.dK, written)
-    store_zeros(fast, problem.dV, written)
+        for j in KeyTiles(problem, c):
+            touched = compact(j.keys)
+            dK_j, dV_j = dK_buffer.zeros(touched, problem.K.columns), dV_buffer.zeros(touched, problem.V.columns)
+            with K_buffer.holding(problem.K, touched) as K_j, V_buffer.holding(problem.V, touched) as V_j:
+                for rows, positions in row_tiles(problem, j.positions, r):
+                    with (
+                        Q_buffer.holding(problem.Q, rows) as Q_i,
+                        dO_buffer.holding(problem.dO, rows) as dO_i,
+                        L_buffer.holding(problem.L, rows) as L_i,
+                        D_buffer.holding(delta, rows) as D_i,
+                    ):
+                        S = S_buffer.zeros(rows, touched)
+                        add_scores(fast, arithmetic, S, Q_i, K_j)
+                        hidden = ~required_scores(pattern, positions, j.keys)
+                        P = exponentiate_with(fast, arithmetic, S, L_i, hidden)
+                        add_value_gradient(fast, arithmetic, dV_j, P, dO_i)
+                        dS = turn_into_score_gradient(fast, arithmetic, P, D_i, (dO_i, V_j))
+                        add_key_gradient(fast, arithmetic, dK_j, dS, Q_i)
+            fast.store(dK_j, problem.dK)
+            fast.store(dV_j, problem.dV)
+    store_key_zeros(fast, pattern, problem.dK, problem.dV)

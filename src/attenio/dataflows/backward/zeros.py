@@ -5,8 +5,9 @@ from numpy.typing import NDArray
 
 from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import compact, size
+from attenio.patterns import Pattern
 
-__all__ = ["store_zeros"]
+__all__ = ["store_key_zeros", "store_zeros"]
 
 
 def store_zeros(fast: FastMemory, target: SlowArray, written: NDArray[np.bool_]) -> None:
@@ -17,3 +18,11 @@ def store_zeros(fast: FastMemory, target: SlowArray, written: NDArray[np.bool_])
     with fast.buffer("zero", 1, 1):
         values = np.zeros((len(rows), size(target.columns)), dtype=np.float32)
         fast.store(Tile(target.name, values, compact(rows), target.columns), target)
+
+
+def store_key_zeros(fast: FastMemory, pattern: Pattern, *targets: SlowArray) -> None:
+    """Store zeros to these gradients of the keys that no row needs."""
+    needed = np.zeros(pattern.keys, dtype=np.bool_)
+    needed[pattern.needed_keys(0, pattern.rows)] = True
+    for target in targets:
+        store_zeros(fast, target, needed)
