@@ -192,9 +192,13 @@ in bold. The greedy orders fill tiles of as many rows as fit the memory.
 
 {table(rows)}
 
+<!-- The guide to sparse attention shows what stands between these two comments. -->
+
 {chr(10).join(findings(rows))}
 
 {times(rows)} Times are of a shared computer.
+
+<!-- So far the guide. -->
 
 The bound knows how many scores are required and not where: it is what a tile would need if all its rows shared all
 their keys. That is why random blocks stay far from it in any order, and what remains of the gap elsewhere is not proof
