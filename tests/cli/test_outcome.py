@@ -11,13 +11,20 @@ import pytest
 from attenio.cli import machines as machines_command
 from attenio.cli import main
 
-COMMANDS = ("bounds", "plan", "run", "sweep", "machines", "models", "report", "reproduce")
+COMMANDS = ("bounds", "plan", "run", "sweep", "reorder", "machines", "models", "report", "reproduce")
 
 
 def test_without_a_command_there_is_help(attenio: Any) -> None:
     said = attenio()
     assert said.status == 0
     assert all(command in said.out for command in COMMANDS)
+    assert said.err == ""
+
+
+def test_without_a_command_of_the_game_there_is_help(attenio: Any) -> None:
+    said = attenio("pebble")
+    assert said.status == 0
+    assert all(command in said.out for command in ("graph", "check", "solve", "bound", "schedule", "play"))
     assert said.err == ""
 
 

@@ -46,6 +46,8 @@ def outcome_of(arguments: Sequence[str] | None) -> int:
         # Typer raises its own copies of Click's exceptions in some versions and Click's in others; they agree on names.
         if type(problem).__name__ == "Abort":
             return _stopped()
+        if type(problem).__name__ == "NoArgsIsHelpError":
+            return DONE  # the help has been printed by then, as it is for attenio alone
         if hasattr(problem, "format_message"):
             return _say(_usage_message(problem), MISTAKE)
         if _interrupted(problem):
