@@ -23,9 +23,9 @@ from attenio.dataflows.run import NestedRun, Run, TrainingRun, max_abs_error
 from attenio.dataflows.training import run_training
 from attenio.errors import InvalidInput
 from attenio.memory import Trace
-from attenio.planning.costs.cost import checked_dataflow
+from attenio.planning.costs.cost import checked_dataflow, tile_names
 from attenio.planning.nested_plan import NestedPlan
-from attenio.planning.plan import Dataflow, GradientDataflow, Plan
+from attenio.planning.plan import Dataflow, Plan
 from attenio.planning.training import Saved, TrainingPlan
 from attenio.quantities import checked_count
 from attenio.workload import Direction, Workload
@@ -113,62 +113,14 @@ def execute_nested(
     )
 
 
-def _tile_names(dataflow: Dataflow) -> tuple[str, ...]:
-    match dataflow:
-        case Dataflow.STANDARD:
-            return ("score_rows", "score_keys", "resident_keys", "output_rows", "output_columns")
-        case Dataflow.FLAT:
-            return ("query_tile",)
-        case Dataflow.FLASH_ATTENTION_1 | Dataflow.FLASH_ATTENTION_2 | Dataflow.ATTENIO | Dataflow.SCORE_STATIONARY:
-            return ("query_tile", "key_tile")
-        case Dataflow.SQUARE_TILING:
-            return ("query_tile", "key_tile", "depth_tile")
-        case Dataflow.RANK_ONE_TILING:
-            return ("score_rows", "score_keys", "output_rows", "output_columns")
-        case Dataflow.SPLIT_KEYS:
-            return ("query_tile", "head_tile", "keys_per_split", "key_tile")
-        case Dataflow.STACKED_GROUPS:
-            return ("query_tile", "head_tile", "key_tile")
-        case (
-            Dataflow.KEY_STATIONARY
-            | Dataflow.QUERY_STATIONARY
-            | Dataflow.TWO_PASS
-            | Dataflow.TILED_PRODUCTS
-            | Dataflow.FUSED_VALUES
-            | Dataflow.SPILLED_GRADIENTS
-        ):
-            return _gradient_tile_names(dataflow)
-        case _:
-            assert_never(dataflow)
-
-
-def _gradient_tile_names(dataflow: GradientDataflow) -> tuple[str, ...]:
-    key_and_query = ("key_keys", "key_columns", "query_rows", "query_columns")
-    match dataflow:
-        case Dataflow.KEY_STATIONARY | Dataflow.QUERY_STATIONARY:
-            return ("query_tile", "key_tile")
-        case Dataflow.TWO_PASS:
-            return ("query_tile", "head_tile", "key_tile", "stationary_keys", "passing_queries")
-        case Dataflow.TILED_PRODUCTS:
-            return ("score_rows", "score_keys", "value_keys", "value_columns", *key_and_query)
-        case Dataflow.FUSED_VALUES:
-            return ("score_rows", "score_keys", *key_and_query)
-        case Dataflow.SPILLED_GRADIENTS:
-            return ("query_tile", "key_tile", "query_rows", "query_columns")
-        case _:
-            assert_never(dataflow)
-
-
 def _check_tiles(plan: Plan) -> None:
     checked_dataflow(plan.workload, plan.dataflow)
-    names = _tile_names(plan.dataflow)
-    if plan.dataflow is Dataflow.TILED_PRODUCTS and "gradient_rows" in plan.tiles:
-        names = ("gradient_rows", "gradient_keys", *names[2:])  # saved probabilities are read
-    for name in names:
-        if name not in plan.tiles:
-            raise InvalidInput(
-                f"{plan.dataflow.value} needs a size for {name}; the plan has {plan.tiles or 'no tiles'}"
-            )
+    forms = ([name for name in names if name not in plan.tiles] for names in tile_names(plan.dataflow))
+    missing = min(forms, key=len)
+    if missing:
+        raise InvalidInput(
+            f"{plan.dataflow.value} needs a size for {missing[0]}; the plan has {plan.tiles or 'no tiles'}"
+        )
     for name, tile in plan.tiles.items():
         checked_count(name, tile, least=0 if name == "resident_keys" else 1)
 

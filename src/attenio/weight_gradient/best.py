@@ -5,6 +5,7 @@
 ['tiled-products', 'fused-projections', 'resident-keys']
 """
 
+from collections.abc import Callable
 from typing import assert_never
 
 from attenio.errors import DoesNotFit
@@ -48,7 +49,7 @@ def weight_candidates(workload: WeightGradient, fast_words: int) -> tuple[Weight
     checked_count("fast memory (words)", fast_words, most=2**60)
     problems, plans = problems_of(workload), []
     for dataflow in WeightDataflow:
-        best = _best_tiles(problems, dataflow, fast_words)
+        best = _search(dataflow)(problems, fast_words)
         if best is not None:
             plans.append(
                 WeightPlan(
@@ -63,21 +64,22 @@ def weight_candidates(workload: WeightGradient, fast_words: int) -> tuple[Weight
     return tuple(plans)
 
 
-def _best_tiles(problems: Problems, dataflow: WeightDataflow, fast_words: int) -> MovingTiles | None:
+def _search(dataflow: WeightDataflow) -> Callable[[Problems, int], MovingTiles | None]:
+    """What finds the best tiles of a dataflow, or that none fits."""
     match dataflow:
         case WeightDataflow.RESIDENT_KEYS:
-            return resident_keys.best_tiles(problems, fast_words)
+            return resident_keys.best_tiles
         case WeightDataflow.RESIDENT_ROWS:
-            return resident_rows.best_tiles(problems, fast_words)
+            return resident_rows.best_tiles
         case WeightDataflow.FUSED:
-            return fused.best_tiles(problems, fast_words)
+            return fused.best_tiles
         case WeightDataflow.FUSED_PROJECTIONS:
-            return fused_projections.best_tiles(problems, fast_words)
+            return fused_projections.best_tiles
         case WeightDataflow.ONE_PASS:
-            return one_pass.best_tiles(problems, fast_words)
+            return one_pass.best_tiles
         case WeightDataflow.TWO_PASS:
-            return two_pass.best_tiles(problems, fast_words)
+            return two_pass.best_tiles
         case WeightDataflow.TILED_PRODUCTS:
-            return tiled_products.best_tiles(problems, fast_words)
+            return tiled_products.best_tiles
         case _:
             assert_never(dataflow)

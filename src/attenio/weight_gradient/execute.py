@@ -17,6 +17,7 @@ from attenio.dataflows.host import HOST_LIMIT_BYTES
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.memory import FastMemory, Trace
 from attenio.quantities import checked_count, show_bytes
+from attenio.weight_gradient.costs.cost import tile_names
 from attenio.weight_gradient.dataflows.fused import fused
 from attenio.weight_gradient.dataflows.fused_projections import fused_projections
 from attenio.weight_gradient.dataflows.one_pass import one_pass
@@ -97,27 +98,8 @@ def _run(plan: WeightPlan, problem: WeightProblem, fast: FastMemory) -> None:
             assert_never(plan.dataflow)
 
 
-def _tile_names(dataflow: WeightDataflow) -> tuple[str, ...]:
-    match dataflow:
-        case WeightDataflow.RESIDENT_KEYS | WeightDataflow.RESIDENT_ROWS | WeightDataflow.FUSED:
-            return ("query_tile", "key_tile")
-        case WeightDataflow.FUSED_PROJECTIONS:
-            return ("query_tile", "key_tile", "weight_rows", "weight_columns")
-        case WeightDataflow.ONE_PASS:
-            return ("projection_columns", "query_tile", "key_tile", "weight_rows", "weight_columns")
-        case WeightDataflow.TWO_PASS:
-            passes = ("query_tile", "key_tile", "gradient_rows", "gradient_keys")
-            return ("projection_columns", *passes, "weight_rows", "weight_columns")
-        case WeightDataflow.TILED_PRODUCTS:
-            phases = ("score_rows", "score_keys", "output_rows", "output_columns", "gradient_rows", "gradient_keys")
-            ends = ("query_rows", "query_columns", "weight_rows", "weight_columns")
-            return ("projection_rows", "projection_columns", *phases, *ends)
-        case _:
-            assert_never(dataflow)
-
-
 def _check(plan: WeightPlan) -> None:
-    for name in _tile_names(plan.dataflow):
+    for name in tile_names(plan.dataflow):
         if name not in plan.tiles:
             raise InvalidInput(
                 f"{plan.dataflow.value} needs a size for {name}; the plan has {plan.tiles or 'no tiles'}"

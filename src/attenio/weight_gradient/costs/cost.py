@@ -18,7 +18,7 @@ from attenio.weight_gradient.costs import (
 from attenio.weight_gradient.plan import WeightDataflow
 from attenio.weight_gradient.workload import WeightGradient
 
-__all__ = ["problems_of", "tile_names", "weight_cost"]
+__all__ = ["ClosedForm", "closed_form", "problems_of", "tile_names", "weight_cost"]
 
 
 class ClosedForm(Protocol):

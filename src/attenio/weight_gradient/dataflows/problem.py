@@ -12,9 +12,7 @@ from attenio.patterns import Band
 from attenio.weight_gradient.inputs import WeightInputs
 from attenio.weight_gradient.workload import WeightGradient
 
-__all__ = ["ONE", "Side", "WeightProblem", "passing", "weight_problem"]
-
-ONE = slice(0, 1)
+__all__ = ["Side", "WeightProblem", "passing", "weight_problem"]
 
 # Below this, products and sums of a run stay finite in float32 whatever their order.
 _SAFE = 1e37

@@ -24,11 +24,12 @@ dX = scale A1^T G, dY = E^T dO with resident tiles of them
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.dataflows.online_softmax import ONE
 from attenio.dataflows.problem import key_runs, visible
 from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import Indices, compact, cuts, singles, size
 from attenio.planning.plan import Tiles
-from attenio.weight_gradient.dataflows.problem import ONE, WeightProblem, passing
+from attenio.weight_gradient.dataflows.problem import WeightProblem, passing
 from attenio.weight_gradient.dataflows.products import project_in_tiles, update_weights
 from attenio.weight_gradient.dataflows.scores import probabilities, stream_delta, turn_into_gradient
 

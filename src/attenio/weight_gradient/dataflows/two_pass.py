@@ -19,12 +19,12 @@ dX = scale A1^T G, dY = E^T dO with resident tiles of them
 
 import numpy as np
 
-from attenio.dataflows.online_softmax import OnlineSoftmax, add_scores, normalise
+from attenio.dataflows.online_softmax import ONE, OnlineSoftmax, add_scores, normalise
 from attenio.dataflows.problem import key_runs
 from attenio.memory import FastMemory, SlowArray
 from attenio.memory.indices import cuts
 from attenio.planning.plan import Tiles
-from attenio.weight_gradient.dataflows.problem import ONE, WeightProblem
+from attenio.weight_gradient.dataflows.problem import WeightProblem
 from attenio.weight_gradient.dataflows.products import project, update_weights
 from attenio.weight_gradient.dataflows.scores import probabilities, stream_delta, turn_into_gradient
 
