@@ -3,7 +3,8 @@
     .venv/bin/python studies/fast-products/run.py
 
 counts the words of QKᵀ by ordinary products and by Strassen's method, runs some of them on the counted memory, sends
-epochs of recorded schedules as messages over six prime fields, and writes results.json beside this file. A few minutes.
+epochs of recorded schedules as messages over six prime fields, and writes results.json and answer.md beside this file.
+A few minutes.
 """
 
 import json
@@ -14,6 +15,7 @@ from math import sqrt
 from pathlib import Path
 
 import numpy as np
+from answer import write_answer
 
 from attenio.bounds.fast_products import explicit_scores_per_epoch, fast_product_words
 from attenio.bounds.product import product_words
@@ -274,6 +276,7 @@ def main() -> None:
             found.append(row)
         results[name] = found
     write_atomically(HERE / "results.json", json.dumps(results, indent=1) + "\n")
+    write_answer()
 
 
 if __name__ == "__main__":
