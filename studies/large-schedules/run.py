@@ -2,8 +2,8 @@
 
     .venv/bin/python studies/large-schedules/run.py [folder]
 
-writes results.json beside this file, or into the folder. Graphs of a million vertices run one after the other, each in
-a process of its own so that its peak memory is its own.
+writes results.json and answer.md beside this file, or into the folder. Graphs of a million vertices run one
+after the other, each in a process of its own so that its peak memory is its own.
 """
 
 import json
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numba
 import numpy as np
+from answer import write_answer
 
 from attenio.files import write_atomically
 from attenio.measurement.provenance import provenance
@@ -187,6 +188,7 @@ def main(folder: Path) -> None:
     smalls = list(shown(small()))
     larges = list(shown(in_own_process(name) for name in LARGE))
     write_atomically(folder / "results.json", one_row_a_line(provenance=[made_by], small=smalls, large=larges))
+    write_answer(folder)
 
 
 if __name__ == "__main__":
