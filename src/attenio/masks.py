@@ -182,7 +182,9 @@ def _required_of_additive(values: NDArray[Any]) -> NDArray[np.bool_]:
         )
     if np.isneginf(values).any():
         if not np.isin(values, (0.0, -np.inf)).all():
-            raise InvalidInput("an additive layout may hold only 0 and -inf: a finite bias is data, not a mask")
+            raise InvalidInput(
+                "a finite bias in a block-sparse layout is data, not a mask; use 0 to keep and -inf to drop"
+            )
         return np.asarray(values == 0.0)
     if not np.isin(values, (0.0, 1.0)).all():
         raise InvalidInput("a block-sparse layout has values other than 0 and 1; give booleans, or 0 and -inf")

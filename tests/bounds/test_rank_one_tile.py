@@ -28,5 +28,5 @@ def test_tiles_that_divide_the_result_come_close_to_the_bound(side: int, rows: i
 
 
 def test_a_memory_of_two_words_is_refused() -> None:
-    with pytest.raises(DoesNotFit, match="3 words of fast memory, not 2"):
+    with pytest.raises(DoesNotFit, match="need 3 words and there are 2; use more"):
         rank_one_tile(2)

@@ -16,7 +16,7 @@ def rank_one_tile(fast_words: int) -> int:
     """
     checked_count("fast memory (words)", fast_words, most=2**60)
     if fast_words < 3:
-        raise DoesNotFit(f"a 1 x 1 tile, its column and its row need 3 words of fast memory, not {fast_words:,}")
+        raise DoesNotFit(f"a 1 x 1 tile, its column and its row need 3 words and there are {fast_words:,}; use more")
     return isqrt(fast_words + 1) - 1
 
 

@@ -103,10 +103,7 @@ def tiles_from_text(text: str) -> "Tiles":
             raise InvalidInput(f"tiles are {text!r}; write name=size pairs such as query_tile=64,key_tile=1")
         if name in dict(sizes):
             raise InvalidInput(f"{name} is given twice in tiles {text!r}; keep one")
-        count = parse_count(size, name)
-        if name.endswith("_tile") and count < 1:
-            raise InvalidInput(f"{name} is {count:,}; it must be at least 1")
-        sizes.append((name, count))
+        sizes.append((name, parse_count(size, name)))
     return Tiles(tuple(sizes))
 
 
