@@ -78,7 +78,7 @@ def test_inputs_of_the_wrong_kind_are_refused():
     for wrong, what in (
         (good[:5], "give six"),
         ((*good[:5], np.zeros((4, 3))), "do has shape"),
-        ((good[0] * np.nan, *good[1:]), "a1 has values that are not finite"),
+        ((good[0] * np.nan, *good[1:]), "a1 has 8 NaN in it; replace them with numbers"),
         ((*good[:3], [["x"]], *good[4:]), "x is not an array"),
     ):
         with pytest.raises(InvalidInput, match=what):

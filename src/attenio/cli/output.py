@@ -1,6 +1,7 @@
 """Where output goes: answers to stdout, and progress to stderr while someone is watching."""
 
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +15,16 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-__all__ = ["Progress", "check_place", "plain_table", "print_aside", "print_json", "print_tables", "progress_bar"]
+__all__ = [
+    "Progress",
+    "check_place",
+    "finite",
+    "plain_table",
+    "print_aside",
+    "print_json",
+    "print_tables",
+    "progress_bar",
+]
 
 Progress = Callable[[int, int], None]
 # Where the reader is a file or another program, unless COLUMNS says otherwise.
@@ -24,6 +34,11 @@ _UNWATCHED_WIDTH = 100
 def print_json(value: Any) -> None:
     """Write one JSON value to stdout, and nothing else."""
     sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def finite(value: float) -> float | None:
+    """The number, or None where JSON has none for it."""
+    return value if math.isfinite(value) else None
 
 
 def print_tables(*tables: "RenderableType") -> None:

@@ -1,6 +1,5 @@
 """``attenio run``: a plan executed on a memory that counts every word."""
 
-import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attenio.cli.output import check_place, plain_table, print_aside, print_json, print_tables, progress_bar
+from attenio.cli.output import check_place, finite, plain_table, print_aside, print_json, print_tables, progress_bar
 from attenio.cli.question import AsJson, DataflowName, Question, asking, dataflow_named, refuse_dataflow_of_step
 from attenio.errors import InvalidInput
 from attenio.quantities import parse_count
@@ -146,7 +145,7 @@ def _as_json(found: "Answer", done: "Run", nested: "NestedRun | None", *, seed: 
     counted = {
         "moved_words": done.moved_words,
         "peak_words": done.peak_words,
-        "max_abs_error": _finite(done.max_abs_error),
+        "max_abs_error": finite(done.max_abs_error),
     }
     value = {**found.to_json(), **counted, "run": {**counted, "seed": seed, "seconds": seconds}}
     if nested is not None:
@@ -161,13 +160,9 @@ def _as_json(found: "Answer", done: "Run", nested: "NestedRun | None", *, seed: 
                     strict=True,
                 )
             ],
-            "max_abs_error": _finite(nested.max_abs_error),
+            "max_abs_error": finite(nested.max_abs_error),
         }
     return value
-
-
-def _finite(error: float) -> float | None:
-    return error if math.isfinite(error) else None
 
 
 def _nested_table(found: "Answer", nested: "NestedRun") -> "RenderableType":

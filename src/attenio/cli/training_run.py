@@ -1,11 +1,10 @@
 """``attenio run --direction training``: both passes executed, on what the first one really saved."""
 
-import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attenio.cli.output import plain_table, print_json, print_tables, progress_bar
+from attenio.cli.output import finite, plain_table, print_json, print_tables, progress_bar
 from attenio.cli.question import Question
 
 if TYPE_CHECKING:
@@ -46,14 +45,14 @@ def _counted(done: "TrainingRun") -> dict[str, Any]:
     return {
         "moved_words": done.moved_words,
         "peak_words": done.peak_words,
-        "max_abs_error": done.max_abs_error if math.isfinite(done.max_abs_error) else None,
+        "max_abs_error": finite(done.max_abs_error),
         "passes": [
             {
                 "dataflow": run.plan.dataflow.value,
                 "direction": run.plan.dataflow.direction.value,
                 "moved_words": run.moved_words,
                 "peak_words": run.peak_words,
-                "max_abs_error": run.max_abs_error if math.isfinite(run.max_abs_error) else None,
+                "max_abs_error": finite(run.max_abs_error),
             }
             for run in done.runs
         ],

@@ -14,6 +14,7 @@ from attenio.workload import Workload
 __all__ = [
     "Given",
     "Inputs",
+    "checked_array",
     "checked_gradient",
     "checked_inputs",
     "given_or_random",
@@ -76,7 +77,7 @@ def given_or_random(workload: Workload, given: Given, seed: int) -> tuple[Inputs
 
 def checked_gradient(workload: Workload, given: ArrayLike) -> NDArray[np.float32]:
     """The caller's gradient of the output rounded to the element type, or an error that says how it is wrong."""
-    return _rounded("do", given, _output_shape(workload), workload.dtype)
+    return checked_array("do", given, _output_shape(workload), workload.dtype)
 
 
 def checked_inputs(workload: Workload, given: Sequence[ArrayLike]) -> Inputs:
@@ -86,7 +87,7 @@ def checked_inputs(workload: Workload, given: Sequence[ArrayLike]) -> Inputs:
     shapes = _shapes(workload)
     rounded = Inputs(
         *(
-            _rounded(name, array, shape, workload.dtype)
+            checked_array(name, array, shape, workload.dtype)
             for (name, shape), array in zip(shapes.items(), given, strict=True)
         )
     )
@@ -101,13 +102,15 @@ def checked_inputs(workload: Workload, given: Sequence[ArrayLike]) -> Inputs:
     return rounded
 
 
-def _rounded(name: str, given: ArrayLike, shape: tuple[int, int, int, int], dtype: ElementType) -> NDArray[np.float32]:
+def checked_array(name: str, given: ArrayLike, shape: tuple[int, ...], dtype: ElementType) -> NDArray[np.float32]:
+    """The caller's array rounded to the element type, or an error that says how it is wrong."""
     try:
         array: NDArray[Any] = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput(f"{name} is not an array of numbers; give one of shape {shape}") from None
     if array.shape != shape:
-        raise InvalidInput(f"{name} has shape {array.shape}; this workload needs (batch, heads, rows, width) = {shape}")
+        axes = "(batch, heads, rows, width) = " if len(shape) == 4 else ""
+        raise InvalidInput(f"{name} has shape {array.shape}; this workload needs {axes}{shape}")
     if np.isnan(array).any():
         raise InvalidInput(f"{name} has {int(np.isnan(array).sum()):,} NaN in it; replace them with numbers")
     if np.isinf(array).any():

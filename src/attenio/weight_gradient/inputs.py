@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from attenio.dataflows.inputs import checked_array
 from attenio.errors import InvalidInput
 from attenio.weight_gradient.workload import WeightGradient
 
@@ -47,17 +48,5 @@ def checked_weight_inputs(workload: WeightGradient, given: tuple[ArrayLike, ...]
     names = WeightInputs._fields
     if len(given) != len(names):
         raise InvalidInput(f"inputs are {len(given)} arrays; give six: {', '.join(names)}")
-    found = []
-    for name, shape, value in zip(names, _shapes(workload), given, strict=True):
-        try:
-            array = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidInput(f"{name} is not an array of numbers; give one of shape {shape}") from None
-        if array.shape != shape:
-            raise InvalidInput(f"{name} has shape {array.shape}; this workload needs {shape}")
-        with np.errstate(over="ignore"):
-            rounded = workload.dtype.rounded(array)
-        if not (np.isfinite(array).all() and np.isfinite(rounded).all()):
-            raise InvalidInput(f"{name} has values that are not finite in {workload.dtype.value}; replace them")
-        found.append(rounded)
-    return WeightInputs(*found)
+    arrays = zip(names, given, _shapes(workload), strict=True)
+    return WeightInputs(*(checked_array(name, array, shape, workload.dtype) for name, array, shape in arrays))
