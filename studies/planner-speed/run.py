@@ -2,7 +2,8 @@
 
     .venv/bin/python studies/planner-speed/run.py
 
-writes results.json beside this file, or the file that is named: every sample, and what made it.
+writes results.json beside this file, or the file that is named: every sample, and what made it; and answer.md beside
+the results.
 """
 
 import json
@@ -17,6 +18,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+from answer import write_answer
 
 from attenio.files import write_atomically
 from attenio.masks import BlockSparse, Documents, SharedPrefix
@@ -160,6 +162,7 @@ def main() -> None:
     }
     tables = {"plans": plans, "irregular": irregulars, "growing": growing, "sweeps": sweeps}
     write_atomically(target, one_row_a_line(provenance=[made_by], **tables))
+    write_answer(target)
     print_medians(plans, growing)
     for row in irregulars:
         print(f"{row['workload']}, {row['fast_bytes'] // 1024} KB: {median(row['samples_us']) / 1e3:.1f} ms")
