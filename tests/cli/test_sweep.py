@@ -26,6 +26,13 @@ def test_every_combination_is_planned_as_it_would_be_alone(attenio: Any) -> None
         assert (row["dataflow"], row["moved_words"]) == (plan.dataflow.value, plan.moved_words)
 
 
+def test_a_sweep_of_gradients_plans_gradients(attenio: Any) -> None:
+    options = ("--n", "64", "--d", "8", "--fast-bytes", "2KB", "--direction", "backward")
+    (row,) = attenio("sweep", *options, "--json").json["rows"]
+    plan = best_plan(Workload(n=64, d=8, direction="backward"), Machine.with_fast_bytes(2048))
+    assert (row["dataflow"], row["moved_words"]) == (plan.dataflow.value, plan.moved_words)
+
+
 def test_a_sweep_and_a_plan_say_the_same_of_a_model(attenio: Any) -> None:
     options = ("--model", "llama-3-70b", "--decode", "--machine", "a100")
     [row] = attenio("sweep", *options, "--n", "4K", "--json").json["rows"]
@@ -140,6 +147,7 @@ def test_points_that_make_no_sense_have_a_reason(attenio: Any) -> None:
         (["--machine", "h10"], "did you mean h100?"),
         (["--machine", "h100,"], "unknown machine ''"),
         (["--mask", "dense,casual"], "mask 'casual' is not known"),
+        (["--direction", "sideways"], "unknown direction 'sideways'"),
         (["--dtype", "fp16,fp7"], "unknown element type 'fp7'"),
         (["--model", "lama-3-8b"], "did you mean llama-3-8b?"),
         (["--scale", "2"], "leave it out of a sweep"),

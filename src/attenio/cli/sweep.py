@@ -10,7 +10,7 @@ import typer
 from attenio.cli.grid import numbers, sizes
 from attenio.cli.outcome import Stopped
 from attenio.cli.output import check_place, plain_table, print_aside, print_json, print_tables, progress_bar
-from attenio.cli.question import DEFAULT_D, DEFAULT_MACHINE, AsJson, Question, asking
+from attenio.cli.question import DEFAULT_D, DEFAULT_MACHINE, AsJson, Question, asking, direction_named
 from attenio.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def grid_of(question: Question) -> "SweepGrid":
         accumulators=_texts(question.accumulator, None),
         fast_bytes=() if question.fast_bytes is None else sizes(question.fast_bytes, "fast-bytes"),
         machines=[machine_named(name.strip()) for name in names],
+        direction=direction_named(question.direction),
     )
 
 
