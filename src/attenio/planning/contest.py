@@ -8,7 +8,6 @@ from attenio.planning.costs.cost import closed_form, problems_of
 from attenio.planning.plan import Dataflow, MovingTiles, Plan, TileRule
 from attenio.planning.problems import Problems
 from attenio.planning.search import attenio, stacked_groups
-from attenio.planning.search.backward import two_pass
 from attenio.planning.search.dataflow import CONTENDERS, contender, contenders
 from attenio.workload import Direction, Workload
 
@@ -18,9 +17,12 @@ __all__ = ["applies", "best_of_all"]
 _ROUNDING = 1 - 1e-12
 
 
-def best_of_all(workload: Workload, fast_words: int) -> Plan | None:
-    """The best plan of any dataflow of the workload's direction, or None if none fits."""
-    entrants = _entrants(workload)
+def best_of_all(workload: Workload, fast_words: int, separate: Problems | None = None) -> Plan | None:
+    """The best plan of any dataflow of the workload's direction, or None if none fits.
+
+    Whoever has made the ``separate`` problems of the workload may hand them in, with all that is known about them.
+    """
+    entrants = _entrants(workload, Problems.separate(workload) if separate is None else separate)
     # Words that the dataflow of this rank is known to reach, though its tiles are not yet known.
     known = _known_words(workload, entrants, fast_words)
     waiting = []
@@ -74,8 +76,7 @@ class _Known(NamedTuple):
         return (floor if isinstance(floor, int) else floor * _ROUNDING) <= self.limit(entrant)
 
 
-def _entrants(workload: Workload) -> list[_Entrant]:
-    separate = Problems.separate(workload)
+def _entrants(workload: Workload, separate: Problems) -> list[_Entrant]:
     entrants = []
     for rank, dataflow in enumerate(contenders(workload.direction)):
         if applies(workload, dataflow):
@@ -87,8 +88,7 @@ def _entrants(workload: Workload) -> list[_Entrant]:
 def _known_words(workload: Workload, entrants: list[_Entrant], fast_words: int) -> _Known | None:
     """What a promising tile with scores in fast memory moves, if one fits."""
     if workload.direction is Direction.BACKWARD:
-        words = two_pass.some_words(entrants[0].problems, fast_words)
-        return None if words is None else _Known(words, entrants[0].rank)
+        return None  # floors of gradients differ enough to begin with the least
     for entrant in entrants:
         if entrant.dataflow is Dataflow.STACKED_GROUPS or len(entrants) < len(CONTENDERS):
             search = stacked_groups if entrant.dataflow is Dataflow.STACKED_GROUPS else attenio

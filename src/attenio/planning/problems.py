@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +60,14 @@ class Problems:
     @lazy
     def transposed(self) -> "Problems":
         """Rows and keys exchanged, for dataflows that keep keys."""
-        return self._with(tuple((pattern.transposed, times) for pattern, times in self.patterns))
+        across = tuple((pattern.transposed, times) for pattern, times in self.patterns)
+        # Of dense and symmetric windows one answer does for both ways; larger patterns take long to compare.
+        return self if self.only_band is not None and across == self.patterns else self._with(across)
+
+    @lazy
+    def answers(self) -> dict[object, Any]:
+        """What several searches ask about these problems, by question, so that it is looked for once."""
+        return {}
 
     @lazy
     def unmasked(self) -> "Problems":

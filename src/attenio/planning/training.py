@@ -15,6 +15,7 @@ from attenio.errors import DoesNotFit
 from attenio.machine import Machine
 from attenio.names import member_named
 from attenio.planning.best import best_plan_for
+from attenio.planning.contest import best_of_all
 from attenio.planning.costs.cost import closed_form
 from attenio.planning.plan import Dataflow, Plan, TileRule
 from attenio.planning.problems import Problems
@@ -91,19 +92,19 @@ def training_plan(workload: Workload, machine: Machine, *, saved: Saved | str | 
 
 def training_plan_for(workload: Workload, fast_words: int, *, saved: Saved | str | None = None) -> TrainingPlan:
     """The best training step for a fast memory of ``fast_words`` words."""
-    if saved is not None:
-        return _plan(workload, fast_words, Saved.named(saved))
-    # Saving nothing moves as much as saving statistics, and a forward pass more.
-    best = _plan(workload, fast_words, Saved.STATISTICS)
-    if _least_with_probabilities(workload, fast_words) >= best.moved_words:
-        return best
-    return min(best, _plan(workload, fast_words, Saved.PROBABILITIES), key=lambda plan: plan.moved_words)
-
-
-def _least_with_probabilities(workload: Workload, fast_words: int) -> float:
-    """Words that no step which saves probabilities goes below; infinite if none fits."""
     problems = Problems.separate(workload)
-    forward = standard.floor_words(problems, fast_words)
+    if saved is not None:
+        return _plan(workload, fast_words, Saved.named(saved), problems)
+    # Saving nothing moves as much as saving statistics, and a forward pass more.
+    best = _plan(workload, fast_words, Saved.STATISTICS, problems)
+    if _least_with_probabilities(problems, fast_words) >= best.moved_words:
+        return best
+    return min(best, _plan(workload, fast_words, Saved.PROBABILITIES, problems), key=lambda plan: plan.moved_words)
+
+
+def _least_with_probabilities(problems: Problems, fast_words: int) -> float:
+    """Words that no step which saves probabilities goes below; infinite if none fits."""
+    forward = standard.floor_words(problems.unmasked, fast_words)  # it is blind to the mask
     return (forward + tiled_products.floor_words(problems, fast_words, reading=True)) * _ROUNDING
 
 
@@ -114,29 +115,28 @@ def training_candidates(workload: Workload, machine: Machine) -> tuple[TrainingC
 
 def training_candidates_for(workload: Workload, fast_words: int) -> tuple[TrainingCandidate, ...]:
     """The same for a fast memory of ``fast_words`` words."""
-    found = []
+    found, problems = [], Problems.separate(workload)
     for saved in Saved:
         try:
-            found.append(TrainingCandidate(saved=saved, plan=_plan(workload, fast_words, saved)))
+            found.append(TrainingCandidate(saved=saved, plan=_plan(workload, fast_words, saved, problems)))
         except DoesNotFit as problem:
             found.append(TrainingCandidate(saved=saved, plan=None, reason=str(problem)))
     return tuple(found)
 
 
-def _plan(workload: Workload, fast_words: int, saved: Saved) -> TrainingPlan:
+def _plan(workload: Workload, fast_words: int, saved: Saved, problems: Problems) -> TrainingPlan:
     forwards, backwards = workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD)
-    problems = Problems.separate(workload)
     statistics = problems.runs * problems.group * problems.touched_rows * problems.intermediate_words
     match saved:
         case Saved.STATISTICS:
-            forward, backward = best_plan_for(forwards, fast_words), best_plan_for(backwards, fast_words)
+            forward, backward = (_best(way, fast_words, problems) for way in (forwards, backwards))
             extra = statistics
         case Saved.PROBABILITIES:
             forward = best_plan_for(forwards, fast_words, dataflow=Dataflow.STANDARD)
             backward = _reading_plan(backwards, problems, fast_words)
             extra = 0
         case Saved.NOTHING:
-            forward, backward = best_plan_for(forwards, fast_words), best_plan_for(backwards, fast_words)
+            forward, backward = (_best(way, fast_words, problems) for way in (forwards, backwards))
             extra = forward.moved_words + statistics
         case _:
             assert_never(saved)
@@ -150,6 +150,11 @@ def _plan(workload: Workload, fast_words: int, saved: Saved) -> TrainingPlan:
         moved_words=forward.moved_words + backward.moved_words + extra,
         peak_words=max(forward.peak_words, backward.peak_words),
     )
+
+
+def _best(workload: Workload, fast_words: int, problems: Problems) -> Plan:
+    """The best plan of one pass; both passes are over the same problems."""
+    return best_of_all(workload, fast_words, problems) or best_plan_for(workload, fast_words)  # which says why not
 
 
 def _reading_plan(workload: Workload, problems: Problems, fast_words: int) -> Plan:

@@ -1,5 +1,6 @@
 """Best tiles of any dataflow, and which dataflows can move the least at all."""
 
+from functools import cache
 from typing import Protocol, assert_never
 
 from attenio.planning.plan import Dataflow, GradientDataflow, MovingTiles
@@ -65,6 +66,7 @@ def contenders(direction: Direction) -> tuple[Dataflow, ...]:
     return BACKWARD_CONTENDERS if direction is Direction.BACKWARD else CONTENDERS
 
 
+@cache  # a match compares one member after the other, and every plan asks about each of them
 def contender(dataflow: Dataflow) -> Contender:
     """The search of a dataflow that may move the least."""
     match dataflow:

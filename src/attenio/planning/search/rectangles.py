@@ -29,6 +29,8 @@ _WALK = 6144
 _LARGEST_FLOAT = 2**52
 # A limit that is this near to the floor leaves a short range; others are worth a good guess first.
 _NEAR = 1.05
+# Floors in floating point are off by less than this factor.
+_ROUNDING = 1 - 1e-12
 
 
 class Rectangle(NamedTuple):
@@ -48,9 +50,12 @@ def best_rectangle(form: RectangleWords, rooms: tuple[Room, ...], limit: int | N
     most = min(problems.most_rows, *(room.most_rows() for room in rooms))
     if most < 1:
         return None
+    floor = form.floor(rooms)
+    if limit is not None and limit < floor * _ROUNDING:
+        return None
     single = min(_single_run_rows(problems, rooms), most)
     found = _Found(limit)
-    if single < most and limit is None:
+    if single < most and (limit is None or limit > _NEAR * floor):
         _guess(form, rooms, (single + 1, most), found)
     if single >= 1:
         # Where all keys that a tile needs fit at once, every live row meets one key tile, and rows alone matter.
@@ -83,8 +88,6 @@ class _Found:
 def _search(form: RectangleWords, rooms: tuple[Room, ...], limits: tuple[int, int], found: _Found) -> None:
     """All rows from the first limit to the second that floors do not rule out."""
     assert found.ceiling is not None
-    if found.best is None and found.ceiling > _NEAR * form.floor(rooms):
-        _guess(form, rooms, limits, found)
     least, most = range_worth_trying(form, rooms, found.ceiling, limits)
     for first, last in ranges_worth_trying(form, rooms, found.ceiling, (least, most)):
         for tiles in _candidates(form.problems, first, last):

@@ -5,7 +5,7 @@ from math import inf
 from attenio.planning.costs.backward.tiled_products import delta_words
 from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
-from attenio.planning.search.backward.products import Product, least_product_words, product_tiles
+from attenio.planning.search.backward.products import Product, least_product_words, product_sizes, product_tiles
 from attenio.planning.search.floors import RectangleWords
 from attenio.planning.search.rectangles import best_rectangle
 from attenio.planning.search.room import Room
@@ -18,13 +18,13 @@ def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) ->
     products = product_tiles(problems, fast_words, _products(problems))
     if products is None:
         return None
-    words, product_sizes = products
+    words = sum(product.words for product in products)
     fixed = _fixed(problems)
     spare = None if limit is None else (limit // problems.runs - fixed) // problems.group - words
     scores = best_rectangle(_words(problems), (_room(problems, fast_words),), spare)
     if scores is None:
         return None
-    tiles = Tiles.of(score_rows=scores.rows, score_keys=scores.keys, **product_sizes)
+    tiles = Tiles.of(score_rows=scores.rows, score_keys=scores.keys, **product_sizes(_products(problems), products))
     return MovingTiles(problems.runs * (fixed + problems.group * (words + scores.words)), tiles)
 
 

@@ -38,7 +38,7 @@ def floor_words(problems: Problems, fast_words: int) -> float:
 
 def least_visits(problems: Problems, key_tile: int) -> int:
     """A number that row_visits does not go below: a tile visits a row for at most as many scores as it has keys."""
-    return max(problems.touched_rows, -(-problems.scores // key_tile))
+    return max(-(-problems.scores // key_tile), problems.transposed.least_key_loads(key_tile))
 
 
 def _room(problems: Problems, fast_words: int) -> Room:

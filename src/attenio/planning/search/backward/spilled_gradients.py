@@ -7,7 +7,7 @@ from attenio.planning.costs.backward.two_pass import visit_words, visiting_words
 from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.backward.key_stationary import least_visits
-from attenio.planning.search.backward.products import Product, least_product_words, product_tiles
+from attenio.planning.search.backward.products import Product, least_product_words, product_sizes, product_tiles
 from attenio.planning.search.room import Room, key_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
 
@@ -15,21 +15,31 @@ __all__ = ["best_tiles", "floor_words"]
 
 
 def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> MovingTiles | None:
-    """The form with the fewest words, with the fewest resident keys, then the most rows that fit beside them."""
-    found = [_best_tiles(problems, fast_words, lean=lean) for lean in (False, True)]
-    return min((tiles for tiles in found if tiles is not None), key=lambda tiles: tiles.moved_words, default=None)
+    """The form with the fewest words, with the fewest resident keys, then the most rows that fit beside them.
+
+    None if none fits, and perhaps if none stays within ``limit``.
+    """
+    best = _best_tiles(problems, fast_words, limit, lean=False)
+    lean = _best_tiles(problems, fast_words, limit if best is None else best.moved_words - 1, lean=True)
+    return lean if lean is not None and (best is None or lean.moved_words < best.moved_words) else best
 
 
-def _best_tiles(problems: Problems, fast_words: int, *, lean: bool) -> MovingTiles | None:
+def _best_tiles(problems: Problems, fast_words: int, limit: int | None, *, lean: bool) -> MovingTiles | None:
     room, across = _room(problems, fast_words, lean=lean), problems.transposed
-    products = product_tiles(problems, fast_words, _products(problems, lean=lean))
-    if room.most_rows() < 1 or products is None:
+    most = min(room.most_rows(), across.most_rows)
+    products = _products(problems, lean=lean)
+    found = product_tiles(problems, fast_words, products)
+    if most < 1 or found is None:
         return None
+    own = fixed_words(problems) + problems.group * sum(product.words for product in found)
     visits = RowWords(problems=across, live=0, loads=problems.group * visit_words(problems))
-    words, key_tile = best_row_tile(visits, room.most_rows())
-    product_words, sizes = products
-    tiles = Tiles.of(query_tile=key_room(across, (room,), key_tile), key_tile=key_tile, **sizes)
-    return MovingTiles(problems.runs * (fixed_words(problems) + words + problems.group * product_words), tiles)
+    if limit is not None and problems.runs * (own + visits.floor(most)) > limit:
+        return None
+    words, key_tile = best_row_tile(visits, most)
+    tiles = Tiles.of(
+        query_tile=key_room(across, (room,), key_tile), key_tile=key_tile, **product_sizes(products, found)
+    )
+    return MovingTiles(problems.runs * (own + words), tiles)
 
 
 def floor_words(problems: Problems, fast_words: int) -> float:

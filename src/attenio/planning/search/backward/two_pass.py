@@ -10,10 +10,10 @@ from attenio.planning.problems import Problems
 from attenio.planning.search.backward.key_stationary import least_visits
 from attenio.planning.search.columns import column_tiles
 from attenio.planning.search.room import Room, key_room
-from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile
+from attenio.planning.search.row_tiles import RowWords, best_row_tile
 from attenio.planning.search.stacked_groups import best_head_tile
 
-__all__ = ["best_tiles", "floor_words", "some_words"]
+__all__ = ["best_tiles", "floor_words"]
 
 
 def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> MovingTiles | None:
@@ -48,18 +48,6 @@ def floor_words(problems: Problems, fast_words: int) -> float:
         return inf
     visits = problems.group * visit_words(problems) * least_visits(problems, most)
     return problems.runs * (fixed_words(problems) + min(floors) + visits)
-
-
-def some_words(problems: Problems, fast_words: int) -> int | None:
-    """Words of good tiles, quickly; None if none fits."""
-    most = _key_room(problems, fast_words).most_rows()
-    options = [(_rows(problems, count).floor(rows), count, rows) for count, rows in _options(problems, fast_words)]
-    if most < 1 or not options:
-        return None
-    _, count, rows = min(options)
-    words = _rows(problems, count).words(even_tile(problems.most_rows, rows))
-    visits = _visits(problems).words(even_tile(problems.most_keys, most))
-    return problems.runs * (fixed_words(problems) + words + visits)
 
 
 def _options(problems: Problems, fast_words: int) -> list[tuple[int, int]]:
