@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.bounds import largest_absolute, lower_bounds
-from attenio.errors import AttenioError, InvalidInput
+from attenio.errors import AttenioError
 from attenio.machine import Machine, MemoryLevel
 from attenio.masks import BlockSparse, Causal, Dense, Documents, SharedPrefix, SlidingWindow
-from attenio.planning import SweepGrid, SweepResult, best_plan, sweep
-from attenio.planning.sweeping.solve import ABSENT, GRADIENT_TILE_NAMES, TILE_NAMES
+from attenio.planning import SweepGrid, SweepResult, best_plan, sweep, training_plan
+from attenio.planning.sweeping.columns import ABSENT, CHOICES, numbers_of, plan_columns
 from attenio.workload import Direction
 
 LAWS = settings(max_examples=15, deadline=None, derandomize=True)
@@ -49,7 +49,7 @@ def grids(draw: st.DrawFn) -> SweepGrid:
         accumulators=draw(some([None, "fp32", "fp16"])),
         fast_bytes=draw(st.lists(st.integers(1, 3000), min_size=1, max_size=3)),
         machines=draw(st.lists(machines(), max_size=1)),
-        direction=draw(st.sampled_from(["forward", "forward", "backward"])),
+        direction=draw(st.sampled_from(list(Direction))),
     )
 
 
@@ -62,17 +62,18 @@ def test_every_point_has_the_plan_and_the_bound_it_has_alone(grid: SweepGrid) ->
         found = {name: values[point] for name, values in columns.items()}
         try:
             workload = grid.workload(point)
-            plan = best_plan(workload, machine)
+            plan_on = training_plan if grid.direction is Direction.TRAINING else best_plan
+            plan = plan_on(workload, machine)
         except AttenioError as problem:
-            assert found["dataflow"] is None
-            assert found["moved_words"] == ABSENT
+            assert all(found[name] == (None if name in CHOICES else ABSENT) for name in plan_columns(grid.direction))
             assert isnan(found["gap"])
             assert found["reason"] == str(problem)
             continue
-        names = TILE_NAMES if workload.direction is Direction.FORWARD else GRADIENT_TILE_NAMES
-        tiles = {name: found[name] for name in names if found[name] != ABSENT}
-        assert (found["dataflow"], tiles) == (plan.dataflow.value, dict(plan.tiles))
-        assert (found["moved_words"], found["peak_words"]) == (plan.moved_words, plan.peak_words)
+        planned = {name: found[name] for name in plan_columns(grid.direction)}
+        expected = {
+            name: CHOICES[name][number] if name in CHOICES else number for name, number in numbers_of(plan).items()
+        }
+        assert {name: value for name, value in planned.items() if value not in (None, ABSENT)} == expected
         floor = largest_absolute(lower_bounds(workload, machine)).words
         assert found["lower_bound_words"] == floor
         assert found["gap"] == plan.moved_words / max(floor, 1)
@@ -101,12 +102,22 @@ def test_words_beyond_64_bits_have_a_reason_and_no_plan() -> None:
     assert columns["dataflow"][-1] is None
 
 
-def test_a_sweep_is_of_one_pass_and_its_direction_tells_grids_apart() -> None:
-    forward, backward = (SweepGrid(n=[8], d=[4], fast_bytes=[512], direction=way) for way in ("forward", "backward"))
-    assert forward.fingerprint != backward.fingerprint
-    assert sweep(backward).columns["dataflow"].tolist() == ["query-stationary"]
-    with pytest.raises(InvalidInput, match="a sweep plans one pass; make its direction forward or backward"):
-        SweepGrid(n=[8], d=[4], fast_bytes=[512], direction="training")
+def test_the_direction_of_a_sweep_tells_grids_apart() -> None:
+    grids = [SweepGrid(n=[8], d=[4], fast_bytes=[512], direction=way) for way in Direction]
+    assert len({grid.fingerprint for grid in grids}) == len(grids)
+    assert sweep(grids[1]).columns["dataflow"].tolist() == ["query-stationary"]
+
+
+def test_a_training_step_has_columns_for_both_passes_and_for_what_is_saved() -> None:
+    grid = SweepGrid(n=[64], d=[16], heads=[6], kv_heads=[2], batch=[3], fast_bytes=[24, 4000], direction="training")
+    columns = sweep(grid).columns
+    assert columns["saved"].tolist() == ["probabilities", "statistics"]
+    assert columns["forward_dataflow"].tolist() == ["standard", "stacked-groups"]
+    assert columns["backward_dataflow"][0] == "tiled-products"
+    assert columns["backward_gradient_rows"][0] >= 1
+    assert columns["backward_gradient_rows"][1] == ABSENT
+    extra = columns["moved_words"] - columns["forward_moved_words"] - columns["backward_moved_words"]
+    assert extra.tolist() == [0, 64 * 6 * 3]
 
 
 def test_progress_counts_points_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

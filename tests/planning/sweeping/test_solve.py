@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 
 from attenio.errors import DoesNotFit
 from attenio.masks import Causal, Dense, Mask, SlidingWindow
-from attenio.planning import Plan, best_plan_for
+from attenio.planning import Plan, TrainingPlan, best_plan_for, training_plan_for
 from attenio.planning.sweeping.cases import NOTHING, Cases, batches, spread
-from attenio.planning.sweeping.solve import ABSENT, DATAFLOWS, TILE_NAMES, Solution, solve
-from attenio.workload import Workload
+from attenio.planning.sweeping.columns import ABSENT, numbers_of, plan_columns
+from attenio.planning.sweeping.solve import solve
+from attenio.workload import Direction, Workload
 
 LAWS = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -53,53 +54,70 @@ def cases_of(asked: list[tuple[Workload, int]]) -> Cases:
     )
 
 
-def plan_of(solution: Solution, case: int) -> tuple[object, ...]:
-    tiles = {name: int(sizes[case]) for name, sizes in solution.tiles.items() if sizes[case] != ABSENT}
-    return DATAFLOWS[solution.dataflow[case]], tiles, int(solution.words[case]), int(solution.peak[case])
-
-
-def best_or_none(workload: Workload, fast_words: int) -> Plan | None:
+def best_or_none(workload: Workload, fast_words: int) -> Plan | TrainingPlan | None:
+    plan_for = training_plan_for if workload.direction is Direction.TRAINING else best_plan_for
     try:
-        return best_plan_for(workload, fast_words)
+        return plan_for(workload, fast_words)
     except DoesNotFit:
         return None
 
 
-def check(asked: list[tuple[Workload, int]]) -> None:
-    handed_back = []
-    solution = solve(cases_of(asked), lambda case, best: handed_back.append(case))
+def check(asked: list[tuple[Workload, int]], direction: Direction) -> None:
+    numbers, left = solve(cases_of(asked), direction)
     for case, (workload, fast_words) in enumerate(asked):
-        plan = best_or_none(workload, fast_words)
-        if case in handed_back:
+        if left[case]:
             continue
+        plan = best_or_none(workload.towards(direction), fast_words)
         assert plan is not None
-        assert plan_of(solution, case) == (plan.dataflow, dict(plan.tiles), plan.moved_words, plan.peak_words)
+        found = {name: int(values[case]) for name, values in numbers.items() if values[case] != ABSENT}
+        assert found == numbers_of(plan)
+
+
+DIRECTIONS = st.sampled_from(list(Direction))
 
 
 @LAWS
-@given(asked=st.lists(questions(longest=30, widest=9, most_words=700), min_size=1, max_size=12))
-def test_small_cases_in_arrays_have_the_plan_they_have_alone(asked: list[tuple[Workload, int]]) -> None:
-    check(asked)
+@given(asked=st.lists(questions(longest=30, widest=9, most_words=700), min_size=1, max_size=12), direction=DIRECTIONS)
+def test_small_cases_in_arrays_have_the_plan_they_have_alone(
+    asked: list[tuple[Workload, int]], direction: Direction
+) -> None:
+    check(asked, direction)
 
 
 @LAWS
-@given(asked=st.lists(questions(longest=3000, widest=96, most_words=60_000), min_size=1, max_size=12))
-def test_large_cases_in_arrays_have_the_plan_they_have_alone(asked: list[tuple[Workload, int]]) -> None:
-    check(asked)
+@given(asked=st.lists(questions(longest=60, widest=40, most_words=90), min_size=1, max_size=12), direction=DIRECTIONS)
+def test_cases_in_the_smallest_memories_have_the_plan_they_have_alone(
+    asked: list[tuple[Workload, int]], direction: Direction
+) -> None:
+    check(asked, direction)
 
 
-def test_cases_too_large_for_64_bits_and_cases_that_do_not_fit_are_handed_back() -> None:
+@LAWS
+@given(
+    asked=st.lists(questions(longest=3000, widest=96, most_words=60_000), min_size=1, max_size=12),
+    direction=DIRECTIONS,
+)
+def test_large_cases_in_arrays_have_the_plan_they_have_alone(
+    asked: list[tuple[Workload, int]], direction: Direction
+) -> None:
+    check(asked, direction)
+
+
+def test_cases_too_large_for_64_bits_and_cases_that_do_not_fit_are_left() -> None:
     asked = [
         (Workload(n=2**30, d=1024, heads=64, kv_heads=1), 10**6),
         (Workload(n=1024, d=64), 2),
         (Workload(n=1024, d=64), 10**4),
     ]
-    handed_back = []
-    solution = solve(cases_of(asked), lambda case, best: handed_back.append(case))
-    assert handed_back == [0, 1]
-    assert solution.words[0] == solution.words[1] == NOTHING
-    assert solution.words[2] == best_plan_for(*asked[2]).moved_words
-    assert set(solution.tiles) == set(TILE_NAMES)
+    for direction in Direction:
+        numbers, left = solve(cases_of(asked), direction)
+        assert left.tolist() == [True, True, False]
+        assert numbers["moved_words"][:2].tolist() == [NOTHING, NOTHING]
+        workload, fast_words = asked[2]
+        plan = best_or_none(workload.towards(direction), fast_words)
+        assert plan is not None
+        assert numbers["moved_words"][2] == plan.moved_words
+        assert set(numbers) == set(plan_columns(direction))
 
 
 @LAWS

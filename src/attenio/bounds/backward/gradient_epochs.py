@@ -12,7 +12,8 @@ __all__ = ["gradient_epoch_words", "gradient_epochs", "gradient_products_per_epo
 def _largest_cubic(first: Floats, second: Floats) -> Floats:
     """The largest a k (first k + second a) with a + k = 1 and both not negative."""
     slope = first - second
-    k = second / ((second - slope) + np.sqrt((second - slope) ** 2 + 3.0 * slope * second))
+    less = second - slope
+    k = second / (less + np.sqrt(less * less + 3.0 * slope * second))
     return k * (1.0 - k) * (second + slope * k)
 
 
@@ -20,8 +21,9 @@ def reuse_of_fresh_pairs(d: Floats, value_dim: Floats, *, step: bool = False) ->
     """tau: y input words make pairs afresh that meet at most tau y³ triples of a pair and an input."""
     width, narrow = d + value_dim, np.minimum(d, value_dim)
     one = np.where(value_dim <= d, d, width * width / (4.0 * value_dim))
-    both = np.minimum(one + width**3 / (4.0 * d * d), width**3 / (4.0 * narrow * narrow))
-    return _largest_cubic(both if step else one, both) / width**3
+    cube = width * width * width
+    both = np.minimum(one + cube / (4.0 * d * d), cube / (4.0 * narrow * narrow))
+    return _largest_cubic(both if step else one, both) / cube
 
 
 def gradient_products_per_epoch(budget: Floats, tau: Floats) -> Floats:

@@ -5,7 +5,7 @@ words might not fit are told apart beforehand.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -48,6 +48,20 @@ class Cases:
         """The patterns of all cases as one band of arrays."""
         shift = self.keys - self.rows
         return Band(rows=self.rows, keys=self.keys, left=self.left, right=self.right, shift=shift)
+
+    @cached_property
+    def transposed(self) -> "Cases":
+        """Rows and keys exchanged, for dataflows that keep keys."""
+        return replace(self, rows=self.keys, keys=self.rows, left=self.right, right=self.left)
+
+    @cached_property
+    def unmasked(self) -> "Cases":
+        """The same shapes with every score required, for operators that are blind to the mask."""
+        return replace(self, left=self.rows + self.keys, right=self.rows + self.keys)
+
+    def with_values(self, width: Ints) -> "Cases":
+        """The same cases with values of this width."""
+        return replace(self, value_dim=width)
 
     @cached_property
     def fits_int64(self) -> NDArray[np.bool_]:

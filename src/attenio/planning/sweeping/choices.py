@@ -1,15 +1,17 @@
 """Cases with a few options each, of which the one with the least floor is searched first and rules out most others."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attenio.planning.search.columns import column_tiles
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
+from attenio.planning.sweeping.rooms import Rooms
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
 
-__all__ = ["best_head_tiles", "best_output_tiles"]
+__all__ = ["HeadForms", "best_head_tiles", "best_output_tiles"]
 
 # The words of an option, and what equals are ordered by, for some of the cases.
 Evaluate = Callable[[int, Ints], tuple[Ints, ...]]
@@ -37,35 +39,55 @@ def _take_least(best: list[Ints], cases: Ints, found: tuple[Ints, ...]) -> None:
         known[cases[better]] = new[better]
 
 
-def best_head_tiles(cases: Cases) -> tuple[Ints, Ints, Ints]:
-    """Words that tiles decide, head tile and query tile of stacked groups; no words where nothing fits."""
-    words, heads, tiles = (np.full(len(cases), NOTHING) for _ in range(3))
-    for group in np.unique(cases.group).tolist():
-        chosen = np.flatnonzero(cases.group == group)
-        best = _best_of_group(cases.take(chosen), group)
+@dataclass(frozen=True, kw_only=True)
+class HeadForms:
+    """Words and room of tiles that some heads of a group share, with the room as it is for one head.
+
+    ``live`` for each row of a live tile, all heads of the group together; ``loads`` for each key that a tile reads.
+    """
+
+    cases: Cases
+    live: Ints
+    loads: Ints
+    room: Rooms
+
+    def take(self, index: Ints) -> "HeadForms":
+        """Some of the cases."""
+        live, loads = self.live[index], self.loads[index]
+        return HeadForms(cases=self.cases.take(index), live=live, loads=loads, room=self.room.take(index))
+
+    def rows_only(self, head_tiles: int) -> RowForms:
+        """Words that the query tile decides, with so many tiles of heads."""
+        return RowForms(band=self.cases.band, live=self.live, loads=head_tiles * self.loads)
+
+    def most_positions(self, heads: int) -> Ints:
+        """Positions that fit when tiles have so many heads; less than one if none does."""
+        room = self.room
+        most = (room.words - room.per_key) // (heads * (room.per_row + room.per_score))
+        return np.asarray(np.minimum(most, self.cases.rows))
+
+
+def best_head_tiles(forms: HeadForms) -> tuple[Ints, Ints, Ints]:
+    """Words that tiles decide, head tile and query tile; no words where nothing fits."""
+    group = forms.cases.group
+    words, heads, tiles = (np.full(len(group), NOTHING) for _ in range(3))
+    for size in np.unique(group).tolist():
+        chosen = np.flatnonzero(group == size)
+        best = _best_of_group(forms.take(chosen), size)
         words[chosen], heads[chosen], tiles[chosen] = best[0], best[2], best[3]
     return words, heads, tiles
 
 
-def _best_of_group(cases: Cases, group: int) -> list[Ints]:
+def _best_of_group(forms: HeadForms, group: int) -> list[Ints]:
     options = column_tiles(group)
-    d, dv, w = cases.d, cases.value_dim, cases.intermediate_words
-
-    def most_positions(heads: int) -> Ints:
-        rows = (cases.fast_words - np.maximum(d, dv)) // (heads * (d + (dv + 4) * w))
-        return np.asarray(np.minimum(rows, cases.rows))
-
-    def forms(count: int, index: Ints) -> RowForms:
-        few = cases.take(index)
-        return RowForms(band=few.band, live=group * few.d, loads=count * (few.d + few.value_dim))
 
     def evaluate(option: int, index: Ints) -> tuple[Ints, ...]:
         count, heads = options[option]
-        words, tiles = best_row_tiles(forms(count, index), most_positions(heads)[index])
+        few = forms.take(index)
+        words, tiles = best_row_tiles(few.rows_only(count), few.most_positions(heads))
         return words, heads * tiles, np.full(len(index), heads), tiles
 
-    everything = np.arange(len(cases))
-    floors = [_floor(forms(count, everything), most_positions(heads)) for count, heads in options]
+    floors = [_floor(forms.rows_only(count), forms.most_positions(heads)) for count, heads in options]
     return best_of_options(np.stack(floors), evaluate, 4)
 
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.files import write_atomically
+from attenio.planning.sweeping.columns import ABSENT
 from attenio.planning.sweeping.grid import SweepGrid
-from attenio.planning.sweeping.result import PlannedPoints, SweepResult, plan_columns
-from attenio.planning.sweeping.solve import ABSENT
+from attenio.planning.sweeping.result import PlannedPoints, SweepResult, found_columns
 
 __all__ = ["Parts", "export", "format_of"]
 
@@ -53,7 +53,7 @@ class Parts:
     def beside(cls, path: Path | None, grid: SweepGrid, chunk: int) -> "Parts":
         """The chunks beside an output: those of the same grid are kept, others are cleared away."""
         if path is None:
-            return cls(None, plan_columns(grid))
+            return cls(None, found_columns(grid))
         folder = path.with_name(f"{path.name}.parts")
         about = {"version": _PARTS_VERSION, "grid": grid.fingerprint, "chunk": chunk, "points": len(grid)}
         notes: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Parts:
             raise InvalidInput(f"cannot write {path}: folder {path.parent} does not exist; create it first")
         folder.mkdir(exist_ok=True)
         write_atomically(folder / "grid.json", json.dumps(about))
-        return cls(folder, plan_columns(grid), notes)
+        return cls(folder, found_columns(grid), notes)
 
     def load(self, number: int) -> PlannedPoints | None:
         """A finished chunk, or None if it is not there or damaged."""

@@ -79,9 +79,7 @@ def range_worth_trying(forms: RectangleForms, words: Ints, least: Ints, most: In
     for _ in range(_ROUNDS):
         covered = _least_covered(band, least, most)
         for constant, area, lost in band.key_load_floors:
-            spare = (
-                words + forms.kept * 1.0 * _most_live_rows(band, most) - forms.loads * 1.0 * (constant - lost * most)
-            )
+            spare = words + _most_kept(forms, most) * 1.0 - forms.loads * 1.0 * (constant - lost * most)
             squared = forms.met * covered * forms.per_score + spare * forms.per_row
             linear = -forms.loads * 1.0 * area * forms.per_row - spare * forms.words
             fixed = forms.loads * 1.0 * area * forms.words
@@ -129,14 +127,16 @@ def _interval_floors(forms: RectangleForms, least: Ints, most: Ints) -> Floats:
         loads = np.maximum(loads, constant + area / most - lost * most)
     alike = np.maximum(band.level_rows - 2 * most, 0) * ceil_div(least + band.left + band.right, keys)
     met = np.maximum(np.maximum(_least_covered(band, least, most) / keys, band.touched_rows), alike)
-    kept = forms.kept * _most_live_rows(band, most)
+    kept = _most_kept(forms, most)
     carried = np.maximum(forms.met * met - kept, (forms.met - forms.kept) * band.touched_rows)
     return np.asarray(forms.loads * loads + carried)
 
 
-def _most_live_rows(band: Band, most: Ints) -> Ints:
-    """As ``Problems.most_live_rows``: two tiles at most have rows that need no key beside others that do."""
-    return np.asarray(np.minimum(band.rows, band.touched_rows + 2 * (most - 1)))
+def _most_kept(forms: RectangleForms, most: Ints) -> Ints:
+    """As ``RectangleWords.most_kept``: two tiles at most have rows that need no key beside others that do."""
+    band = forms.band
+    live = np.minimum(band.rows, band.touched_rows + 2 * (most - 1))
+    return np.asarray(forms.kept * np.where(forms.kept > 0, live, band.touched_rows))
 
 
 def _least_covered(band: Band, least: Ints, most: Ints) -> Floats:

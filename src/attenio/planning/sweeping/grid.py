@@ -29,7 +29,7 @@ class SweepGrid:
     ``n`` gives queries and keys the same length, ``queries`` and ``keys`` combine different ones. A ``value_dim`` of
     None is d, a ``kv_heads`` of None is heads. Machines are asked about their slowest boundary; ``fast_bytes`` adds
     machines with nothing but a fast memory of that size. Masks and element types may be given by name. All points have
-    the same ``direction``, forward or backward; backward ones are planned one by one, about a millisecond each.
+    the same ``direction``: forward, backward or training.
 
     >>> grid = SweepGrid(n=[1024, 2048], d=[64, 128], masks=["dense", "causal"], fast_bytes=[65536])
     >>> len(grid), grid.workload(5).mask, grid.workload(5).d
@@ -67,8 +67,6 @@ class SweepGrid:
         self._keep("fast_bytes", sizes)
         self._keep("machines", list(self.machines))
         object.__setattr__(self, "direction", Direction.named(self.direction))
-        if self.direction is Direction.TRAINING:
-            raise InvalidInput("a sweep plans one pass; make its direction forward or backward, and add the words up")
         for name, values in self.axes.items():
             if not values:
                 raise InvalidInput(f"a sweep has no {name}; give at least one")

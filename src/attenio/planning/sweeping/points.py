@@ -10,11 +10,10 @@ from attenio.elements import ElementType
 from attenio.masks import Causal, Dense, SharedPrefix, SlidingWindow
 from attenio.planning.sweeping.cases import Cases, Ints
 from attenio.planning.sweeping.grid import SweepGrid
-from attenio.workload import Direction
 
-__all__ = ["Points"]
+__all__ = ["BAND_MASKS", "Points"]
 
-_BAND_MASKS = (Dense, Causal, SlidingWindow)
+BAND_MASKS = (Dense, Causal, SlidingWindow)
 
 
 @dataclass(frozen=True)
@@ -91,11 +90,9 @@ class Points:
 
     @cached_property
     def in_arrays(self) -> NDArray[np.bool_]:
-        """Forward points that are sound and whose mask is a band; the others are looked at one by one."""
-        if self.grid.direction is not Direction.FORWARD:
-            return np.zeros(len(self), dtype=np.bool_)
+        """Points that are sound and whose mask is a band; the others are looked at one by one."""
         columns, masks = self.columns, self.positions["masks"]
-        bands = np.array([isinstance(mask, _BAND_MASKS) for mask in self.grid.masks])[masks]
+        bands = np.array([isinstance(mask, BAND_MASKS) for mask in self.grid.masks])[masks]
         widths = np.array([mask.width if isinstance(mask, SlidingWindow) else 0 for mask in self.grid.masks])[masks]
         sound = (columns["heads"] % columns["kv_heads"] == 0) & (widths <= columns["keys"])
         return np.asarray(bands & sound & (self.intermediate_words >= 1) & (columns["fast_words"] >= 1))

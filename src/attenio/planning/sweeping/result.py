@@ -10,18 +10,17 @@ from numpy.typing import NDArray
 
 from attenio.planning.plan import Dataflow
 from attenio.planning.sweeping.cases import Ints
+from attenio.planning.sweeping.columns import ABSENT, CHOICES, plan_columns
 from attenio.planning.sweeping.grid import SweepGrid
 from attenio.planning.sweeping.points import Points
-from attenio.planning.sweeping.solve import ABSENT, DATAFLOWS, GRADIENT_TILE_NAMES, TILE_NAMES
 from attenio.workload import Direction
 
-__all__ = ["PlannedPoints", "SweepResult", "plan_columns"]
+__all__ = ["PlannedPoints", "SweepResult", "found_columns"]
 
 
-def plan_columns(grid: SweepGrid) -> tuple[str, ...]:
-    """The columns that planning a grid fills: the tiles of the dataflows of its direction among them."""
-    tiles = GRADIENT_TILE_NAMES if grid.direction is Direction.BACKWARD else TILE_NAMES
-    return ("dataflow", *tiles, "moved_words", "peak_words", "lower_bound_words")
+def found_columns(grid: SweepGrid) -> tuple[str, ...]:
+    """The columns that planning a grid fills: those of the plans of its direction, and the bound."""
+    return (*plan_columns(Direction.named(grid.direction)), "lower_bound_words")
 
 
 @dataclass(frozen=True)
@@ -51,17 +50,17 @@ class SweepResult:
         Numbers that a point does not have are -1, texts are None, and gaps are NaN.
         """
         points = Points(self.grid, 0, len(self.grid))
-        found = {name: np.concatenate([part.numbers[name] for part in self.parts]) for name in plan_columns(self.grid)}
-        # Two more names at the end, so that ABSENT finds None there.
-        names = np.array([*(dataflow.value for dataflow in DATAFLOWS), None], dtype=object)
+        found = {name: np.concatenate([part.numbers[name] for part in self.parts]) for name in found_columns(self.grid)}
         columns: dict[str, NDArray[Any]] = dict(points.columns)
         memory = columns.pop("fast_words")
         for axis, name in (("masks", "mask"), ("dtypes", "dtype"), ("accumulators", "accumulator")):
             columns[name] = self._texts(axis, points.positions[axis])
         columns["machine"] = self._texts("machines", points.positions["machines"])
         columns["fast_words"] = memory
-        columns["dataflow"] = names[found.pop("dataflow")]
-        columns |= found
+        for name, values in found.items():
+            # One more name at the end, so that ABSENT finds None there.
+            names = CHOICES.get(name)
+            columns[name] = values if names is None else np.array([*names, None], dtype=object)[values]
         moved, floor = found["moved_words"], found["lower_bound_words"]
         columns["gap"] = np.where(moved < 0, np.nan, moved / np.maximum(floor, 1))
         columns["reason"] = np.concatenate([np.array([*p.reasons, None], dtype=object)[p.reason] for p in self.parts])
@@ -82,7 +81,7 @@ class SweepResult:
                 yield dict(zip(names, values, strict=True))
 
     def dataflow(self, point: int) -> Dataflow | None:
-        """The dataflow that is best at a point, or None."""
+        """The dataflow that is best at a point, or None; a training step has one for each pass, in columns."""
         name = self.columns["dataflow"][point]
         return None if name is None else Dataflow(name)
 

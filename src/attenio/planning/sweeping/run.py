@@ -12,18 +12,22 @@ from attenio.masks import SharedPrefix
 from attenio.planning.best import best_plan_for
 from attenio.planning.plan import Plan
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
+from attenio.planning.sweeping.columns import ABSENT, numbers_of
 from attenio.planning.sweeping.files import Parts, export, format_of
 from attenio.planning.sweeping.grid import SweepGrid
-from attenio.planning.sweeping.points import Points
-from attenio.planning.sweeping.result import PlannedPoints, SweepResult, plan_columns
-from attenio.planning.sweeping.solve import ABSENT, DATAFLOWS, TILE_NAMES, Solution, solve
+from attenio.planning.sweeping.points import BAND_MASKS, Points
+from attenio.planning.sweeping.result import PlannedPoints, SweepResult, found_columns
+from attenio.planning.sweeping.solve import solve
+from attenio.planning.training import TrainingPlan, training_plan_for
 from attenio.workload import Direction, Workload
 
 __all__ = ["sweep"]
 
-_CHUNK = 2**16
+_CHUNK, _ALONE_CHUNK = 2**16, 2**10
 _MOST_WORDS = 2**63 - 1
 _WHAT_MAKES_A_WORKLOAD_SOUND = ("lengths", "heads", "kv_heads", "masks", "dtypes", "accumulators")
+# Columns of words that occur in every run of a case.
+_OF_ALL_RUNS = "moved_words"
 _TOO_MANY_WORDS = "moves more words than a column of 64-bit integers holds; ask for a plan of this point alone"
 
 
@@ -49,7 +53,8 @@ def sweep(
     if path is not None:
         format_of(path)  # a wrong ending is said before the work, not after
     # Points that are planned one by one take longer, and chunks are what progress and resuming go by.
-    chunk = _CHUNK if grid.direction is Direction.FORWARD else max(1, _CHUNK // 64)
+    in_arrays = all(isinstance(mask, BAND_MASKS) for mask in grid.masks)
+    chunk = _CHUNK if in_arrays else min(_CHUNK, _ALONE_CHUNK)
     parts = Parts.beside(path, grid, chunk)
     if tell is not None:
         for note in parts.notes:
@@ -87,31 +92,31 @@ class _Planned:
 
     def __init__(self, points: Points) -> None:
         self.points = points
-        self.numbers = {name: np.full(len(points), ABSENT) for name in plan_columns(points.grid)}
+        self.direction = Direction.named(points.grid.direction)
+        self.numbers = {name: np.full(len(points), ABSENT) for name in found_columns(points.grid)}
         self.reason = np.full(len(points), ABSENT)
         self.reasons: dict[str, int] = {}
         self.unsound: dict[tuple[int, ...], str] = {}
-        self.known: dict[tuple[Workload, int], Plan] = {}
+        self.known: dict[tuple[Workload, int], Plan | TrainingPlan] = {}
 
     def plan_in_arrays(self, index: Ints) -> None:
         """Plan points with dense, causal and window masks together."""
         cases, place = self.points.cases(index)
         some_point = np.zeros(len(cases), dtype=np.int64)
         some_point[place] = index
-        solution = solve(cases, lambda case, best: self._solve_alone(int(some_point[case]), case, best))
+        numbers, left = solve(cases, self.direction)
+        for case in np.flatnonzero(left).tolist():
+            reason = self._solve_alone(int(some_point[case]), case, numbers)
+            if reason is not None:
+                self._refuse(index[place == case], reason)
         self._bounds(index, cases, place)
-        words, runs = solution.words[place], self.points.runs[index]
-        for case, reason in solution.reasons.items():
-            self._refuse(index[place == case], reason)
+        words, runs = numbers["moved_words"][place], self.points.runs[index]
         countable = words * 1.0 * runs < _MOST_WORDS * (1 - 1e-12)
         self._refuse(index[(words < NOTHING) & ~countable], _TOO_MANY_WORDS)
         planned = (words < NOTHING) & countable
         chosen, place = index[planned], place[planned]
-        self.numbers["moved_words"][chosen] = words[planned] * runs[planned]
-        self.numbers["peak_words"][chosen] = solution.peak[place]
-        self.numbers["dataflow"][chosen] = solution.dataflow[place]
-        for name in TILE_NAMES:
-            self.numbers[name][chosen] = solution.tiles[name][place]
+        for name, values in numbers.items():
+            self.numbers[name][chosen] = values[place] * (runs[planned] if name.endswith(_OF_ALL_RUNS) else 1)
 
     def plan_alone(self, index: int) -> None:
         """Plan one point as ``best_plan`` does."""
@@ -135,16 +140,14 @@ class _Planned:
         except AttenioError as problem:
             self._refuse(np.array([index]), str(problem))
             return
-        moved = plan.moved_words * int(points.runs[index])
-        if moved > _MOST_WORDS:
+        runs = int(points.runs[index])
+        if plan.moved_words * runs > _MOST_WORDS:
             self._refuse(np.array([index]), _TOO_MANY_WORDS)
             return
-        self.numbers["moved_words"][index], self.numbers["peak_words"][index] = moved, plan.peak_words
-        self.numbers["dataflow"][index] = DATAFLOWS.index(plan.dataflow)
-        for name, size in plan.tiles.items():
-            self.numbers[name][index] = size
+        for name, number in numbers_of(plan).items():
+            self.numbers[name][index] = number * (runs if name.endswith(_OF_ALL_RUNS) else 1)
 
-    def _unit_plan(self, workload: Workload, index: int) -> Plan:
+    def _unit_plan(self, workload: Workload, index: int) -> Plan | TrainingPlan:
         """The best plan of one KV head of one sequence (or of one prefix); points that differ in no more share it."""
         unit = Workload(
             queries=workload.queries,
@@ -162,28 +165,29 @@ class _Planned:
         fast_words = int(self.points.columns["fast_words"][index])
         known = self.known.get((unit, fast_words))
         if known is None:
-            known = self.known[unit, fast_words] = best_plan_for(unit, fast_words)
+            plan_for = training_plan_for if self.direction is Direction.TRAINING else best_plan_for
+            known = self.known[unit, fast_words] = plan_for(unit, fast_words)
         return known
 
-    def _solve_alone(self, index: int, case: int, best: Solution) -> None:
+    def _solve_alone(self, index: int, case: int, numbers: dict[str, Ints]) -> str | None:
+        """Put the plan of a case among the others, or say why there is none."""
+        for values in numbers.values():
+            values[case] = ABSENT
+        numbers["moved_words"][case] = NOTHING
         try:
             plan = self._unit_plan(self.points.grid.workload(self.points.start + index), index)
         except AttenioError as problem:
-            best.words[case], best.reasons[case] = NOTHING, str(problem)
-            return
+            return str(problem)
         if plan.moved_words >= NOTHING:
-            best.words[case], best.reasons[case] = NOTHING, _TOO_MANY_WORDS
-            return
-        best.words[case], best.peak[case] = plan.moved_words, plan.peak_words
-        best.dataflow[case] = DATAFLOWS.index(plan.dataflow)
-        for name in TILE_NAMES:
-            best.tiles[name][case] = plan.tiles.get(name, ABSENT)
+            return _TOO_MANY_WORDS
+        for name, number in numbers_of(plan).items():
+            numbers[name][case] = number
+        return None
 
     def _bounds(self, index: Ints, cases: Cases, place: Ints) -> None:
         """The largest absolute bound of every point, as ``largest_absolute(lower_bounds(...))`` has it."""
         runs, band = self.points.runs[index], cases.band
-        own = band.touched_rows * cases.d + cases.rows * cases.value_dim
-        shared = band.touched_keys * (cases.d + cases.value_dim)
+        own, shared = _compulsory(cases, self.direction)
         compulsory, exact = _product_sum((cases.group[place], own[place], shared[place]), runs)
         scores, _ = _product_sum((cases.group[place], band.scores[place], 0 * runs), runs)
         floor = absolute_words(
@@ -193,6 +197,7 @@ class _Planned:
             cases.value_dim[place] * 1.0,
             self.points.inside_words[index] * 1.0,
             self.points.units[index] * 1.0,
+            direction=self.direction,
         )
         countable = np.maximum(floor, compulsory) < _MOST_WORDS * (1 - 1e-12)
         rounded = np.where(countable, floor, ABSENT).astype(np.int64)
@@ -200,6 +205,17 @@ class _Planned:
 
     def _refuse(self, index: Ints, reason: str) -> None:
         self.reason[index] = self.reasons.setdefault(reason, len(self.reasons))
+
+
+def _compulsory(cases: Cases, direction: Direction) -> tuple[Ints, Ints]:
+    """Words of a query head and of a KV head that any run moves, as ``Workload.compulsory_words`` has them."""
+    d, dv, band = cases.d, cases.value_dim, cases.band
+    own, shared = band.touched_rows * d, band.touched_keys * (d + dv)
+    if direction is not Direction.BACKWARD:
+        own = own + cases.rows * dv
+    if direction is not Direction.FORWARD:
+        own, shared = own + band.touched_rows * dv + cases.rows * d, shared + cases.keys * (d + dv)
+    return own, shared
 
 
 def _product_sum(parts: tuple[Ints, Ints, Ints], runs: Ints) -> tuple[NDArray[np.float64], Ints]:

@@ -1,0 +1,81 @@
+"""The columns in which a sweep keeps plans, as numbers: names are positions in lists, and -1 stands for none."""
+
+from typing import assert_never
+
+from attenio.planning.plan import Dataflow, Plan
+from attenio.planning.training import Saved, TrainingPlan
+from attenio.workload import Direction
+
+__all__ = ["ABSENT", "CHOICES", "DATAFLOWS", "numbers_of", "plan_columns", "tile_columns"]
+
+DATAFLOWS = tuple(Dataflow)
+TILE_NAMES = (
+    "query_tile",
+    "key_tile",
+    "head_tile",
+    "score_rows",
+    "score_keys",
+    "resident_keys",
+    "output_rows",
+    "output_columns",
+)
+GRADIENT_TILE_NAMES = (
+    "query_tile",
+    "key_tile",
+    "head_tile",
+    "stationary_keys",
+    "passing_queries",
+    "score_rows",
+    "score_keys",
+    "value_keys",
+    "value_columns",
+    "key_keys",
+    "key_columns",
+    "query_rows",
+    "query_columns",
+)
+# Of tiled products that read probabilities which the forward pass has saved, in a training step.
+READING_TILE_NAMES = ("gradient_rows", "gradient_keys")
+# What a plan does not have; zero is a size that some tiles may have.
+ABSENT = -1
+# Columns that are positions in lists of names.
+CHOICES: dict[str, tuple[str, ...]] = {
+    **{name: tuple(d.value for d in DATAFLOWS) for name in ("dataflow", "forward_dataflow", "backward_dataflow")},
+    "saved": tuple(saved.value for saved in Saved),
+}
+_PASSES = (Direction.FORWARD, Direction.BACKWARD)
+
+
+def tile_columns(direction: Direction, *, in_step: bool = False) -> tuple[str, ...]:
+    """The tiles of all dataflows of one pass, by itself or in a training step."""
+    if direction is Direction.FORWARD:
+        return TILE_NAMES
+    return (*GRADIENT_TILE_NAMES, *READING_TILE_NAMES) if in_step else GRADIENT_TILE_NAMES
+
+
+def plan_columns(direction: Direction) -> tuple[str, ...]:
+    """The columns of a plan; those of a training step have the columns of both passes, with their names before them."""
+    match direction:
+        case Direction.FORWARD | Direction.BACKWARD:
+            return ("dataflow", *tile_columns(direction), "moved_words", "peak_words")
+        case Direction.TRAINING:
+            passes = [
+                f"{way.value}_{name}"
+                for way in _PASSES
+                for name in ("dataflow", *tile_columns(way, in_step=True), "moved_words")
+            ]
+            return ("saved", *passes, "moved_words", "peak_words")
+        case _:
+            assert_never(direction)
+
+
+def numbers_of(plan: Plan | TrainingPlan) -> dict[str, int]:
+    """What a plan has in the columns."""
+    if isinstance(plan, Plan):
+        dataflow = DATAFLOWS.index(plan.dataflow)
+        return {"dataflow": dataflow, **plan.tiles, "moved_words": plan.moved_words, "peak_words": plan.peak_words}
+    numbers = {"saved": list(Saved).index(plan.saved)}
+    for way, one in zip(_PASSES, (plan.forward, plan.backward), strict=True):
+        own = {name: number for name, number in numbers_of(one).items() if name != "peak_words"}
+        numbers |= {f"{way.value}_{name}": number for name, number in own.items()}
+    return {**numbers, "moved_words": plan.moved_words, "peak_words": plan.peak_words}

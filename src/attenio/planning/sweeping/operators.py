@@ -1,0 +1,91 @@
+"""Tiles of single operators for many cases at once: products of scores, and outputs made from stored scores."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
+from attenio.planning.sweeping.floors import RectangleForms
+from attenio.planning.sweeping.rectangles import best_rectangles
+
+__all__ = ["Floats", "ScoreTiles", "output_floor", "score_floor", "score_tiles"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreTiles:
+    """What a tile of scores costs and takes in every case, as ``RectangleWords`` and ``Room`` have it."""
+
+    met: Ints
+    loads: Ints
+    kept: Ints
+    words: Ints
+    per_score: Ints
+    per_row: Ints
+
+    def take(self, index: Ints) -> "ScoreTiles":
+        """Those of some cases."""
+        return ScoreTiles(**{name: values[index] for name, values in vars(self).items()})
+
+    @property
+    def fits(self) -> NDArray[np.bool_]:
+        """Where there is room for one score."""
+        return np.asarray(self.words >= self.per_row + self.per_score)
+
+    def keys_beside(self, rows: Ints, cases: Cases) -> Ints:
+        """The largest key tile that fits beside these rows."""
+        return np.asarray(np.minimum((self.words - rows * self.per_row) // (rows * self.per_score), cases.keys))
+
+
+def score_tiles(cases: Cases, tiles: ScoreTiles, limit: Ints) -> tuple[Ints, Ints, Ints]:
+    """Words, rows and keys of the best tiles within the limit; no words where there is none.
+
+    Cases that differ in nothing that matters here are searched once.
+    """
+    if not len(cases):
+        return cases.rows, cases.rows, cases.rows
+    common = np.gcd(np.gcd(tiles.met, tiles.loads), tiles.kept)
+    costs = tiles.met // common, tiles.loads // common, tiles.kept // common
+    sizes = (cases.rows, cases.keys, cases.left, cases.right, tiles.words, tiles.per_score, tiles.per_row)
+    different, place = _different(np.stack((*sizes, *costs)))
+    rows, keys, left, right, room, per_score, per_row, met, loads, kept = different
+    most = np.full(different.shape[1], -NOTHING)
+    np.maximum.at(most, place, limit // common)
+    one = np.ones_like(rows)
+    band = Cases(
+        rows=rows, keys=keys, left=left, right=right, d=one, value_dim=one, group=one, intermediate_words=one,
+        fast_words=one,
+    ).band  # fmt: skip
+    forms = RectangleForms(
+        band=band, met=met, loads=loads, kept=kept, words=room, per_score=per_score, per_row=per_row, limit=most
+    )
+    words, found = (values[place] for values in best_rectangles(forms))
+    some = found < NOTHING
+    rows = np.minimum(found, cases.rows)
+    return np.where(some, common * np.where(some, words, 0), NOTHING), rows, tiles.keys_beside(rows, cases)
+
+
+def _different(table: Ints) -> tuple[Ints, Ints]:
+    """The different columns of a table, and for every column which one it is."""
+    different, place = np.unique(table, axis=1, return_inverse=True)
+    return different, place.ravel()
+
+
+def score_floor(cases: Cases, tiles: ScoreTiles) -> Floats:
+    """As ``RectangleWords.floor``."""
+    band, room = cases.band, np.maximum(tiles.words, 1) * 1.0
+    balanced = np.sqrt(tiles.loads * 1.0 * tiles.met * tiles.per_score / room)
+    most_kept = tiles.kept * np.where(tiles.kept > 0, cases.rows, band.touched_rows)
+    spread = band.scores * (tiles.loads * tiles.per_row / room + 2 * balanced) - most_kept
+    once = (tiles.met - tiles.kept) * band.touched_rows + tiles.loads * band.touched_keys
+    return np.asarray(np.maximum(once, spread))
+
+
+def output_floor(cases: Cases, extra: int) -> Floats:
+    """As ``search.columns.output_floor``."""
+    room, dv, w = np.maximum(cases.fast_words - 1, 1) * 1.0, cases.value_dim, cases.intermediate_words
+    reads, scores = np.maximum(1.0, dv / np.sqrt(room)), cases.band.scores
+    spread = scores * w * (reads + dv * (dv / reads + extra) / room)
+    return np.asarray(np.maximum(scores * w + dv * cases.band.touched_keys, spread))

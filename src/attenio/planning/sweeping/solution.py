@@ -1,0 +1,58 @@
+"""Plans of many cases of one pass, one array a quantity."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attenio.planning.plan import Dataflow
+from attenio.planning.sweeping.cases import NOTHING, Ints
+from attenio.planning.sweeping.columns import ABSENT, DATAFLOWS
+
+__all__ = ["Solution"]
+
+
+@dataclass
+class Solution:
+    """The best plan of every case so far; ``dataflow`` is a position in DATAFLOWS, ABSENT where there is no plan.
+
+    ``words`` are those of one KV head of one sequence, NOTHING where there is no plan.
+    """
+
+    words: Ints
+    peak: Ints
+    dataflow: Ints
+    tiles: dict[str, Ints]
+
+    @classmethod
+    def empty(cls, count: int, tile_names: tuple[str, ...]) -> "Solution":
+        """No plan yet for any case."""
+        return cls(
+            words=np.full(count, NOTHING),
+            peak=np.zeros(count, dtype=np.int64),
+            dataflow=np.full(count, ABSENT),
+            tiles={name: np.full(count, ABSENT) for name in tile_names},
+        )
+
+    def offer(self, index: Ints, dataflow: Dataflow, words: Ints, peak: Ints, **tiles: Ints) -> None:
+        """Take the plans that move fewer words than the best so far."""
+        better = words < self.words[index]
+        chosen = index[better]
+        self.words[chosen], self.peak[chosen] = words[better], peak[better]
+        self.dataflow[chosen] = DATAFLOWS.index(dataflow)
+        for name, values in self.tiles.items():
+            values[chosen] = tiles[name][better] if name in tiles else ABSENT
+
+    def take(self, index: Ints) -> "Solution":
+        """The plans of some cases."""
+        tiles = {name: sizes[index] for name, sizes in self.tiles.items()}
+        return Solution(self.words[index], self.peak[index], self.dataflow[index], tiles)
+
+    def put(self, index: Ints, part: "Solution") -> None:
+        """Take the plans of some cases from a solution of just these."""
+        self.words[index], self.peak[index], self.dataflow[index] = part.words, part.peak, part.dataflow
+        for name, sizes in part.tiles.items():
+            self.tiles[name][index] = sizes
+
+    def numbers(self) -> dict[str, Ints]:
+        """The plans column by column."""
+        return {"dataflow": self.dataflow, **self.tiles, "moved_words": self.words, "peak_words": self.peak}

@@ -1,0 +1,50 @@
+"""Best training steps of many cases: the best passes, and what to save between them (see ``planning.training``)."""
+
+import numpy as np
+
+from attenio.planning.plan import Dataflow
+from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
+from attenio.planning.sweeping.forward import standard_floor, standard_plans
+from attenio.planning.sweeping.gradient_products import reading_floor, reading_plans
+from attenio.planning.sweeping.solution import Solution
+from attenio.planning.training import Saved
+
+__all__ = ["best_steps"]
+
+_ROUNDING = 1 - 1e-12
+
+
+def best_steps(cases: Cases, forward: Solution, backward: Solution) -> dict[str, Ints]:
+    """Steps made of the best passes, column by column; where saving probabilities pays, the passes are exchanged."""
+    planned = (forward.words < NOTHING) & (backward.words < NOTHING)
+    statistics = cases.group * cases.band.touched_rows * cases.intermediate_words
+    words = np.where(planned, np.where(planned, forward.words + backward.words, 0) + statistics, NOTHING)
+    saved = np.where(planned, list(Saved).index(Saved.STATISTICS), -1)
+    least = (standard_floor(cases) + reading_floor(cases)) * _ROUNDING
+    index = np.flatnonzero(planned & (least < words))
+    if index.size:
+        few = cases.take(index)
+        passes = _with_probabilities(few, forward, backward)
+        moved = passes[0].words + passes[1].words
+        better = np.flatnonzero(moved < words[index])
+        chosen = index[better]
+        for whole, part in zip((forward, backward), passes, strict=True):
+            whole.put(chosen, part.take(better))
+        words[chosen], saved[chosen] = moved[better], list(Saved).index(Saved.PROBABILITIES)
+    numbers = {"saved": saved, "moved_words": words, "peak_words": np.maximum(forward.peak, backward.peak)}
+    for way, one in (("forward", forward), ("backward", backward)):
+        own = one.numbers()
+        del own["peak_words"]
+        numbers |= {f"{way}_{name}": values for name, values in own.items()}
+    return numbers
+
+
+def _with_probabilities(cases: Cases, forward: Solution, backward: Solution) -> tuple[Solution, Solution]:
+    """Standard attention, and tiled products that read its probabilities, in cases in which both fit."""
+    every = np.arange(len(cases))
+    first, second = (Solution.empty(len(cases), tuple(each.tiles)) for each in (forward, backward))
+    words, peak, sizes = standard_plans(cases)
+    first.offer(every, Dataflow.STANDARD, words, peak, **sizes)
+    words, peak, sizes = reading_plans(cases)
+    second.offer(every, Dataflow.TILED_PRODUCTS, words, peak, **sizes)
+    return first, second
