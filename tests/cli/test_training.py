@@ -56,7 +56,7 @@ def test_a_trace_of_a_step_has_both_passes(attenio: Any, tmp_path: Path) -> None
         (("run", "--direction", "training", "--tiles", "query_tile=1"), "two"),
         (("plan", "--direction", "sideways"), "choose one of forward, backward, training"),
         (("plan", "--direction", "backward", "--dataflow", "attenio"), "attenio"),
-        (("reorder", "--direction", "backward", "--mask", "strided:16"), "forward"),
+        (("sweep", "--direction", "sideways"), "choose one of forward, backward, training"),
         (("reorder", "--mask", "causal"), "block"),
         (("reorder", "--mask", "strided:16", "--out", "order.txt"), ".npz"),
     ],
@@ -65,13 +65,42 @@ def test_a_mistake_gets_one_line(attenio: Any, options: tuple[str, ...], words: 
     assert words in attenio(options[0], *SMALL, *options[1:]).mistake
 
 
-def test_an_order_is_written_and_counts_no_more_than_the_natural_one(attenio: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("direction", ["forward", "backward", "training"])
+def test_an_order_is_written_and_counts_no_more_than_the_natural_one(
+    attenio: Any, tmp_path: Path, direction: str
+) -> None:
     import numpy as np
 
     out = tmp_path / "order.npz"
-    sizes = ("--n", "1024", "--d", "16", "--fast-bytes", "8KB", "--mask", "strided:128")
+    sizes = ("--n", "1024", "--d", "16", "--fast-bytes", "8KB", "--mask", "strided:128", "--direction", direction)
     found = attenio("reorder", *sizes, "--out", out, "--json").json
     moved = {order["method"]: order["moved_words"] for order in found["orders"]}
+    planned = attenio("plan", *sizes, "--json").json["plan"]
+    assert moved["natural"] == planned["moved_words"]
     assert moved[found["best"]] == min(moved.values()) <= moved["natural"]
     assert sorted(np.load(out)["queries"]) == list(range(1024))
     assert attenio("reorder", *sizes).status == 0
+
+
+@pytest.mark.parametrize("direction", ["backward", "training"])
+@pytest.mark.parametrize("ending", ["json", "csv", "parquet"])
+def test_a_sweep_and_a_plan_say_the_same(attenio: Any, tmp_path: Path, direction: str, ending: str) -> None:
+    out = tmp_path / f"points.{ending}"
+    options = ("--n", "96", "--d", "8,16", "--mask", "causal", "--direction", direction)
+    found = attenio("sweep", *options, "--fast-bytes", "2KB,64", "--out", out, "--json").json
+    assert (found["direction"], found["points"], found["planned"]) == (direction, 4, 4)
+    assert out.exists()
+    assert not out.with_name(f"{out.name}.parts").exists()
+    rows = attenio("sweep", *options, "--fast-bytes", "2KB,64", "--json").json["rows"]
+    for row in rows:
+        asked = ("--n", "96", "--d", row["d"], "--mask", "causal", "--fast-bytes", 2 * row["fast_words"])
+        plan = attenio("plan", *asked, "--direction", direction, "--json").json["plan"]
+        assert (row["moved_words"], row["peak_words"]) == (plan["moved_words"], plan["peak_words"])
+        if direction == "training":
+            assert (row["saved"], row["forward_dataflow"]) == (plan["saved"], plan["forward"]["dataflow"])
+            assert row["backward_dataflow"] == plan["backward"]["dataflow"]
+        else:
+            assert row["dataflow"] == plan["dataflow"]
+    said = attenio("sweep", *options, "--fast-bytes", "2KB,64")
+    assert said.status == 0
+    assert "best" in said.out

@@ -32,6 +32,19 @@ def test_the_best_order_moves_no_more_than_any_other(seed: int, group: int, fast
         assert found.plan.moved_words <= best_plan_for(other.workload, fast_words).moved_words
 
 
+@settings(laws, max_examples=10)
+@given(seed=st.integers(0, 999), fast_words=st.integers(20, 500), direction=st.sampled_from(["backward", "training"]))
+def test_the_best_order_of_gradients_moves_no_more_than_any_other(seed: int, fast_words: int, direction: str) -> None:
+    workload = workload_of(seed, 2).towards(direction)
+    found = best_reordering(workload, fast_words)
+    assert found.plan == best.best_in_order(found.reordering.workload, fast_words)
+    assert found.plan.workload.direction.value == direction
+    for method in Method:
+        for rows, keys in best.tiles_to_pack(workload, fast_words):
+            other = reorder(workload, method, rows_per_tile=rows, keys_per_tile=keys)
+            assert found.plan.moved_words <= best.best_in_order(other.workload, fast_words).moved_words
+
+
 @laws
 @given(seed=st.integers(0, 999))
 def test_the_natural_order_is_kept_where_nothing_moves_less(seed: int) -> None:

@@ -1,15 +1,19 @@
 """``attenio reorder``: an order of queries and keys in which a sparse layout moves less."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attenio.cli.output import check_place, plain_table, print_aside, print_json, print_tables
+from attenio.cli.output import check_place, plain_table, print_aside, print_json, print_tables, progress_bar
 from attenio.cli.question import DEFAULT_N, AsJson, Question, asking
 from attenio.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from attenio.planning import Plan, TrainingPlan
+    from attenio.reordering import Method, Reordered
     from attenio.workload import Workload
 
 __all__ = ["reorder"]
@@ -26,16 +30,17 @@ def reorder(
     """Try orders of the blocks of a sparse mask: natural, Cuthill-McKee, greedy, chained; count each one exactly.
 
     Rows of softmax do not depend on each other, nor a row on the order of its keys, so any order gives the same
-    numbers in another place.
+    numbers in another place. With --direction backward or training, the gradient or the whole step is counted in each
+    order.
 
     \b
     Examples:
       attenio reorder --n 64K --mask strided:2048
       attenio reorder --n 64K --mask bigbird:192:128:3 --fast-bytes 64KB --json
       attenio reorder --n 8K --mask block-sparse:layout.npy:64 --out order.npz
+      attenio reorder --n 8K --mask strided:1024 --direction training
     """
     from attenio.bounds import largest_absolute, lower_bounds
-    from attenio.reordering.best import available_methods, best_reordering
     from attenio.reordering.reorder import Method
 
     if out is not None:
@@ -43,10 +48,9 @@ def reorder(
         if out.suffix != ".npz":
             raise InvalidInput(f"orders are written as .npz, and {out} does not say so; use a name ending in .npz")
     workload, machine = question.workload(DEFAULT_N), question.chosen_machine()
-    _refuse_other_directions(workload)
     fast_words = machine.slowest_boundary.fast_words(workload.dtype)
     bound = largest_absolute(lower_bounds(workload, machine)).words
-    found = {method: best_reordering(workload, fast_words, methods=(method,)) for method in available_methods()}
+    found = _counted(workload, fast_words)
     best = min(found, key=lambda method: found[method].plan.moved_words)
     if Method.CUTHILL_MCKEE not in found:
         print_aside("Cuthill-McKee needs the 'pebble' extra (SciPy) and is left out: pip install 'attenio[pebble]'")
@@ -58,35 +62,56 @@ def reorder(
                 "method": method.value,
                 "moved_words": each.plan.moved_words,
                 "gap": each.plan.moved_words / bound,
-                "dataflow": each.plan.dataflow.value,
-                "tiles": dict(each.plan.tiles),
+                **_how(each.plan),
             }
             for method, each in found.items()
         ]
-        value = {"fast_words": fast_words, "bound_words": bound, "best": best.value, "orders": rows}
+        asked = {"direction": workload.direction.value, "fast_words": fast_words, "bound_words": bound}
+        value = {**asked, "best": best.value, "orders": rows}
         print_json(value if out is None else {**value, "out": str(out)})
         return
-    table = plain_table("order", ("moved (words)", "right"), ("÷ bound", "right"), "dataflow", "tiles")
-    for method, each in found.items():
-        ratio = f"{each.plan.moved_words / bound:.4f}×"
-        style = "bold" if method is best else ""
-        table.add_row(
-            method.value,
-            f"{each.plan.moved_words:,}",
-            ratio,
-            each.plan.dataflow.value,
-            str(each.plan.tiles),
-            style=style,
-        )
     written = [] if out is None else [f"order written to {out}"]
-    print_tables(f"{workload} on {machine.name}, {fast_words:,} words of fast memory", "", table, *written)
+    about = f"{workload} on {machine.name}, {fast_words:,} words of fast memory"
+    print_tables(about, "", _table(found, best, bound), *written)
 
 
-def _refuse_other_directions(workload: "Workload") -> None:
-    from attenio.workload import Direction
+def _counted(workload: "Workload", fast_words: int) -> "dict[Method, Reordered]":
+    """Every order that can be found here, with the best plan in it."""
+    from attenio.reordering.best import available_methods, best_reordering
 
-    if workload.direction is not Direction.FORWARD:
-        raise InvalidInput(f"orders are counted for the forward pass, not {workload.direction.value}; leave it out")
+    methods, found = available_methods(), {}
+    with progress_bar(f"planning in {len(methods)} orders") as progress:
+        for number, method in enumerate(methods):
+            found[method] = best_reordering(workload, fast_words, methods=(method,))
+            if progress is not None:
+                progress(number + 1, len(methods))
+    return found
+
+
+def _how(plan: "Plan | TrainingPlan") -> dict[str, Any]:
+    """The dataflows and tiles of a plan, or of both passes of a step."""
+    from attenio.planning import TrainingPlan
+
+    if isinstance(plan, TrainingPlan):
+        return {"saved": plan.saved.value, "forward": _how(plan.forward), "backward": _how(plan.backward)}
+    return {"dataflow": plan.dataflow.value, "tiles": dict(plan.tiles)}
+
+
+def _table(found: "dict[Method, Reordered]", best: "Method", bound: int) -> "Table":
+    from attenio.planning import TrainingPlan
+
+    step = any(isinstance(each.plan, TrainingPlan) for each in found.values())
+    chosen = ("saved", "forward", "backward") if step else ("dataflow", "tiles")
+    table = plain_table("order", ("moved (words)", "right"), ("÷ bound", "right"), *chosen)
+    for method, each in found.items():
+        plan = each.plan
+        if isinstance(plan, TrainingPlan):
+            how: tuple[str, ...] = (plan.saved.value, plan.forward.dataflow.value, plan.backward.dataflow.value)
+        else:
+            how = (plan.dataflow.value, str(plan.tiles))
+        moved = (f"{plan.moved_words:,}", f"{plan.moved_words / bound:.4f}×")
+        table.add_row(method.value, *moved, *how, style="bold" if method is best else "")
+    return table
 
 
 def _write(path: Path, queries: object, keys: object) -> None:

@@ -25,6 +25,13 @@ DEFAULT_LENGTHS = "1K:1M:x2"
 # As many points as a screen shows; more are in the file.
 _SHOWN = 40
 _LENGTHS, _SHAPES = ("queries", "keys"), ("d", "value_dim", "heads", "kv_heads", "batch")
+# The columns whose values are counted, and what the counts are called.
+_CHOSEN = {
+    "dataflow": ("best_dataflow", "best dataflow"),
+    "saved": ("saved", "saved between the passes"),
+    "forward_dataflow": ("best_forward_dataflow", "best forward dataflow"),
+    "backward_dataflow": ("best_backward_dataflow", "best backward dataflow"),
+}
 _SHOWN_COLUMNS = (*_LENGTHS, *_SHAPES, "mask", "dtype", "accumulator", "machine", "fast_words")
 
 
@@ -40,6 +47,7 @@ def sweep(
     """Plan every combination of lists: 1K,2K,4K or first:last:x2 or first:last:+64.
 
     Counts, sizes, types, masks and machines may all be lists; machines and fast memories are swept one after the other.
+    With --direction training a point has the plans of both passes, and what is saved between them.
     A sweep with --out that was stopped goes on where it was when the same command is given again.
 
     \b
@@ -48,6 +56,7 @@ def sweep(
       attenio sweep --n 4K --fast-bytes 16KB:4MB:x2 --mask dense,causal,window:1K
       attenio sweep --n 1K:1M:x1.01 --d 32:256:+32 --fast-bytes 32KB:2MB:+16KB --out results.parquet
       attenio sweep --model llama-3-70b --decode --n 1K:128K:x2 --machine a100,h100,h200 --json
+      attenio sweep --n 4K --d 64,128 --fast-bytes 8KB:4MB:x2 --direction training --out step.csv
     """
     if out is not None:
         check_place(out)
@@ -144,16 +153,22 @@ def _texts(text: str | None, default: str | None) -> tuple[Any, ...]:
 def _summary(result: "SweepResult") -> dict[str, Any]:
     import numpy as np
 
+    from attenio.workload import Direction
+
     columns = result.columns
     planned = columns["moved_words"] >= 0
     gaps = columns["gap"][planned & (columns["lower_bound_words"] > 0)]
-    names, counts = np.unique(columns["dataflow"][planned].astype(str), return_counts=True)
-    wins = sorted(zip(names.tolist(), counts.tolist(), strict=True), key=lambda win: -win[1])
+    chosen = {}
+    for column, (key, _) in _CHOSEN.items():
+        if column in columns:
+            names, counts = np.unique(columns[column][planned].astype(str), return_counts=True)
+            chosen[key] = dict(sorted(zip(names.tolist(), counts.tolist(), strict=True), key=lambda win: -win[1]))
     middle = np.quantile(gaps, (0.0, 0.5, 1.0)).tolist() if gaps.size else (None, None, None)
     return {
+        "direction": Direction.named(result.grid.direction).value,
         "points": len(result),
         "planned": int(planned.sum()),
-        "best_dataflow": dict(wins),
+        **chosen,
         "gap": dict(zip(("least", "median", "largest"), middle, strict=True)),
         "reasons": dict(Counter(reason for reason in columns["reason"] if reason is not None).most_common()),
         "notes": list(result.notes),
@@ -164,16 +179,20 @@ def _tables(result: "SweepResult") -> "list[Table | str]":
     from attenio.report.notation import show_ratio
 
     summary = _summary(result)
-    wins = plain_table("best dataflow", ("points", "right"))
-    for name, count in summary["best_dataflow"].items():
-        wins.add_row(name, f"{count:,}")
+    tables: list[Table | str] = []
+    for key, title in _CHOSEN.values():
+        if summary["planned"] and key in summary:
+            wins = plain_table(title, ("points", "right"))
+            for name, count in summary[key].items():
+                wins.add_row(name, f"{count:,}")
+            tables.append(wins)
     lines = [f"{summary['planned']:,} of {summary['points']:,} points have a plan"]
     gap = summary["gap"]
     if gap["least"] is not None:
         span = f"{show_ratio(gap['least'])} to {show_ratio(gap['largest'])}, median {show_ratio(gap['median'])}"
         lines.append(f"words moved over the largest absolute bound: {span}")
     reasons = [f"{count:,} without: {reason}" for reason, count in list(summary["reasons"].items())[:5]]
-    return [*([wins] if summary["planned"] else []), *lines, *reasons]
+    return [*tables, *lines, *reasons]
 
 
 def _points(result: "SweepResult") -> "Table":
@@ -187,10 +206,12 @@ def _points(result: "SweepResult") -> "Table":
         shown.remove("queries")
         headers["keys"] = "n"
     results = (("moved (words)", "right"), ("÷ bound", "right"))
-    table = plain_table(*((headers[name], "right") for name in shown), "dataflow", *results)
+    chosen = [name for name in _CHOSEN if name in result.columns]
+    titles = [name.replace("_dataflow", "") for name in chosen]
+    table = plain_table(*((headers[name], "right") for name in shown), *titles, *results)
     for row in rows:
         moved = "-" if row["moved_words"] is None else f"{row['moved_words']:,}"
         gap = "-" if row["gap"] is None else show_ratio(row["gap"])
         values = [f"{row[name]:,}" if isinstance(row[name], int) else str(row[name]) for name in shown]
-        table.add_row(*values, row["dataflow"] or "-", moved, gap)
+        table.add_row(*values, *(row[name] or "-" for name in chosen), moved, gap)
     return table

@@ -4,24 +4,28 @@ from importlib.util import find_spec
 from math import isqrt
 from typing import NamedTuple
 
-from attenio.planning import Dataflow, Plan, best_plan_for, published_plan_for
+from attenio.planning import Dataflow, Plan, TrainingPlan, best_plan_for, published_plan_for, training_plan_for
+from attenio.planning.costs.backward.key_stationary import passing_words, stationary_words
+from attenio.planning.costs.backward.two_pass import visiting_words
+from attenio.planning.problems import Problems
 from attenio.reordering.reorder import Method, Reordering, reorder
-from attenio.workload import Workload
+from attenio.workload import Direction, Workload
 
-__all__ = ["Reordered", "best_reordering", "rows_that_fit"]
+__all__ = ["Reordered", "best_in_order", "best_reordering", "rows_that_fit", "tiles_to_pack"]
 
 
 class Reordered(NamedTuple):
-    """An order and the best plan in it."""
+    """An order and the best plan in it, which for a training step is one of two passes."""
 
     reordering: Reordering
-    plan: Plan
+    plan: Plan | TrainingPlan
 
 
 def best_reordering(workload: Workload, fast_words: int, *, methods: tuple[Method, ...] | None = None) -> Reordered:
     """The method and plan that move the fewest words; of equals the first method, and natural is the first of all.
 
-    Without ``methods`` all are tried; Cuthill-McKee where SciPy is installed.
+    Without ``methods`` all are tried; Cuthill-McKee where SciPy is installed. The workload's direction says what is
+    counted: attention, its gradient, or a training step, both passes of which have the same order.
 
     >>> import numpy as np
     >>> from attenio.masks import BlockSparse
@@ -35,12 +39,11 @@ def best_reordering(workload: Workload, fast_words: int, *, methods: tuple[Metho
     >>> found.reordering.method.value, found.plan.moved_words
     ('greedy', 8192)
     """
-    rows = rows_that_fit(workload, fast_words)
     best: Reordered | None = None
     for method in methods or available_methods():
-        for tile in dict.fromkeys((rows, max(1, rows // workload.group))):
-            found = reorder(workload, method, rows_per_tile=tile, keys_per_tile=rows)
-            plan = best_plan_for(found.workload, fast_words)
+        for rows, keys in tiles_to_pack(workload, fast_words):
+            found = reorder(workload, method, rows_per_tile=rows, keys_per_tile=keys)
+            plan = best_in_order(found.workload, fast_words)
             if best is None or plan.moved_words < best.plan.moved_words:
                 best = Reordered(found, plan)
             if method in (Method.NATURAL, Method.CUTHILL_MCKEE):
@@ -49,10 +52,43 @@ def best_reordering(workload: Workload, fast_words: int, *, methods: tuple[Metho
     return best
 
 
+def best_in_order(workload: Workload, fast_words: int) -> Plan | TrainingPlan:
+    """The best plan of what the workload's direction asks about."""
+    if workload.direction is Direction.TRAINING:
+        return training_plan_for(workload, fast_words)
+    return best_plan_for(workload, fast_words)
+
+
+def tiles_to_pack(workload: Workload, fast_words: int) -> tuple[tuple[int, int], ...]:
+    """Rows and keys of the tiles that orders are made for: those that fit, of one head and of a group together."""
+    ways = [workload.direction]
+    if workload.direction is Direction.TRAINING:
+        ways = [Direction.FORWARD, Direction.BACKWARD]
+    fits = [
+        (rows_that_fit(workload.towards(way), fast_words), _keys_that_fit(workload, fast_words, way)) for way in ways
+    ]
+    pairs = [(max(1, rows // heads), keys) for rows, keys in fits for heads in (1, workload.group)]
+    return tuple(dict.fromkeys(pairs))
+
+
 def rows_that_fit(workload: Workload, fast_words: int) -> int:
     """The most rows that a tile of queries can have, or of scores where not one query fits with its output."""
-    plan = published_plan_for(workload, fast_words, Dataflow.ATTENIO)
+    if workload.direction is Direction.BACKWARD:
+        problems = Problems.separate(workload)
+        row = passing_words(problems) + problems.intermediate_words
+        rows = (fast_words - 1 - problems.d - problems.value_dim) // row
+        return rows if rows >= 1 else isqrt(fast_words)
+    plan = published_plan_for(workload.towards(Direction.FORWARD), fast_words, Dataflow.ATTENIO)
     return isqrt(fast_words) if plan is None else plan.tiles["query_tile"]
+
+
+def _keys_that_fit(workload: Workload, fast_words: int, way: Direction) -> int:
+    """The most keys that stay while rows pass; the forward pass keeps rows, and keys are packed as these are."""
+    if way is Direction.FORWARD:
+        return rows_that_fit(workload.towards(way), fast_words)
+    problems = Problems.separate(workload)
+    keys = (fast_words - visiting_words(problems)) // (stationary_words(problems) + problems.intermediate_words)
+    return keys if keys >= 1 else isqrt(fast_words)
 
 
 def available_methods() -> tuple[Method, ...]:

@@ -12,7 +12,7 @@ from attenio.planning.sweeping.columns import ABSENT, numbers_of, plan_columns
 from attenio.planning.sweeping.solve import solve
 from attenio.workload import Direction, Workload
 
-LAWS = settings(max_examples=60, deadline=None, derandomize=True)
+LAWS = settings(max_examples=40, deadline=None, derandomize=True)
 
 
 @st.composite

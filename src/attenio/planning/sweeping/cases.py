@@ -52,7 +52,9 @@ class Cases:
     @cached_property
     def transposed(self) -> "Cases":
         """Rows and keys exchanged, for dataflows that keep keys."""
-        return replace(self, rows=self.keys, keys=self.rows, left=self.right, right=self.left)
+        return replace(self, rows=self.keys, keys=self.rows, left=self.right, right=self.left)._over(
+            self.band.transposed
+        )
 
     @cached_property
     def unmasked(self) -> "Cases":
@@ -61,7 +63,12 @@ class Cases:
 
     def with_values(self, width: Ints) -> "Cases":
         """The same cases with values of this width."""
-        return replace(self, value_dim=width)
+        return replace(self, value_dim=width)._over(self.band)
+
+    def _over(self, band: Band) -> "Cases":
+        """These cases with their band as it is known already, and what has been counted of it."""
+        self.__dict__["band"] = band
+        return self
 
     @cached_property
     def fits_int64(self) -> NDArray[np.bool_]:

@@ -55,6 +55,7 @@ class SweepResult:
         memory = columns.pop("fast_words")
         for axis, name in (("masks", "mask"), ("dtypes", "dtype"), ("accumulators", "accumulator")):
             columns[name] = self._texts(axis, points.positions[axis])
+        columns["direction"] = np.full(len(self), Direction.named(self.grid.direction).value, dtype=object)
         columns["machine"] = self._texts("machines", points.positions["machines"])
         columns["fast_words"] = memory
         for name, values in found.items():
