@@ -2,8 +2,8 @@
 
     .venv/bin/python studies/gradient-planner-speed/run.py
 
-asks the questions of studies/planner-speed in the other directions, and writes results.json and answer.md beside this file.
-A run that was stopped goes on where it was, as long as the code is the same: unfinished.json holds what is done.
+asks the questions of studies/planner-speed in the other directions, and writes results.json and answer.md beside this
+file. A run that was stopped goes on where it was, as long as the code is the same: unfinished.json holds what is done.
 """
 
 import importlib.util
@@ -168,14 +168,15 @@ def answer(done: dict[str, list[Row]]) -> str:
     backward, training = (done[f"{direction} plans"] for direction in DIRECTIONS)
     return f"""# How fast is the planner of gradients and of training steps?
 
-**Prediction.** A gradient has six dataflows that may move the least, and three of them end in products with tiles of their
-own. Floors rule out most of them, so that a plan should take two or three times as long as a forward one, and as little
-depend on n; longest where a fast memory of about d²/2 words lets the dataflows for small memories tie. A training step is a
-forward and a backward plan, and where its floor does not rule that out, the two passes that save probabilities as well.
+**Prediction.** A gradient has six dataflows that may move the least, and three of them end in products with tiles of
+their own. Floors rule out most of them, so that a plan should take two or three times as long as a forward one, and
+depend on n as little; longest where a fast memory of about d²/2 words lets the dataflows for small memories tie. A
+training step is a forward and a backward plan, and where its floor does not rule that out, the two passes that save
+probabilities as well.
 
-**Measured** (`results.json`, made by `run.py`, attenio {maker["version"]}, {maker["date"]}: the workloads, memories and lengths
-of [planner-speed](../planner-speed/answer.md), {REPEATS} plans of each, every plan for a new workload object). Microseconds a
-plan: the median over d and fast memories, and after the stroke the slowest of them.
+**Measured** (`results.json`, made by `run.py`, attenio {maker["version"]}, {maker["date"]}): the workloads, memories
+and lengths of [planner-speed](../planner-speed/answer.md), {REPEATS} plans of each, every plan for a new workload
+object. Microseconds a plan: the median over d and fast memories, and after the stroke the slowest of them.
 
 ## Backward
 
@@ -193,8 +194,8 @@ plan: the median over d and fast memories, and after the stroke the slowest of t
 
 {sweep_table(done)}
 
-Seconds of each of {SWEEPS} runs. The same plans, tiles and ties as one plan at a time: `tests/planning/sweeping` holds them against
-each other.
+Seconds of each of {SWEEPS} runs. The same plans, tiles and ties as one plan at a time: `tests/planning/sweeping`
+holds them against each other.
 """
 
 
