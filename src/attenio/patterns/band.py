@@ -151,7 +151,9 @@ class Band:
         count = -(-self.rows // int(query_tiles.min()))
         edges = np.minimum(np.arange(count + 1.0)[:, None] * query_tiles, self.rows)
         heights = edges[1:] - edges[:-1]
-        widths = self.end_key(edges[1:] - 1) - self.first_key(edges[:-1])
+        widths = clip(edges[1:] + (self.shift + self.right), self.keys)
+        if self.rows + self.shift - self.left > 0:  # otherwise every row begins with the first key
+            widths -= clip(edges[:-1] + (self.shift - self.left), self.keys)
         return heights, widths * (heights > 0)
 
     def live_rows(self, query_tile: Counts) -> Counts:

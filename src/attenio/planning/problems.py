@@ -72,7 +72,8 @@ class Problems:
     @lazy
     def unmasked(self) -> "Problems":
         """The same shapes with every score required, for operators that are blind to the mask."""
-        return self._with(tuple((Band.dense(p.rows, p.keys), times) for p, times in self.patterns))
+        every = tuple((Band.dense(p.rows, p.keys), times) for p, times in self.patterns)
+        return self if self.only_band is not None and every == self.patterns else self._with(every)
 
     def _with(self, patterns: tuple[tuple[Pattern, int], ...]) -> "Problems":
         return Problems(
@@ -87,12 +88,12 @@ class Problems:
     @lazy
     def rows(self) -> int:
         """Query rows (n)."""
-        return sum(pattern.rows * times for pattern, times in self.patterns)
+        return self._total("rows")
 
     @lazy
     def keys(self) -> int:
         """Keys (m)."""
-        return sum(pattern.keys * times for pattern, times in self.patterns)
+        return self._total("keys")
 
     @lazy
     def sequences(self) -> int:
@@ -107,12 +108,12 @@ class Problems:
     @lazy
     def scores(self) -> int:
         """Required scores (Z)."""
-        return sum(pattern.scores * times for pattern, times in self.patterns)
+        return self._total("scores")
 
     @lazy
     def touched_rows(self) -> int:
         """Rows that need at least one key."""
-        return sum(pattern.touched_rows * times for pattern, times in self.patterns)
+        return self._total("touched_rows")
 
     def most_live_rows(self, query_tile: int) -> int:
         """A number that live_rows does not exceed for tiles up to this one.
@@ -126,7 +127,7 @@ class Problems:
     @lazy
     def touched_keys(self) -> int:
         """Keys that at least one row needs."""
-        return sum(pattern.touched_keys * times for pattern, times in self.patterns)
+        return self._total("touched_keys")
 
     @lazy
     def shapes(self) -> tuple[tuple[int, int], ...]:
@@ -262,6 +263,12 @@ class Problems:
     def arrays_at_once(self) -> int:
         """How many tiles to ask about in one call, so that arrays stay in cache."""
         return max(1, 2**16 // len(self.patterns))
+
+    def _total(self, name: str) -> int:
+        """A count of every pattern, added up."""
+        if self._only is not None:
+            return int(getattr(self._only, name))
+        return sum(int(getattr(pattern, name)) * times for pattern, times in self.patterns)
 
     @lazy
     def _only(self) -> Pattern | None:

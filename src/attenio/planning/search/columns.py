@@ -56,7 +56,18 @@ def column_tiles(width: int) -> tuple[tuple[int, int], ...]:
 
 
 def best_output_tile(problems: Problems, room: OutputRoom) -> OutputTile | None:
-    """Fewest words, the fewest rows among equals, then the most columns; None if none fits."""
+    """Fewest words, the fewest rows among equals, then the most columns; None if none fits.
+
+    Several dataflows make the same outputs from the same scores, so that an answer is kept with the problems.
+    """
+    question = "output tile", room.words, room.extra, room.full_width(problems)
+    if question not in problems.answers:
+        problems.answers[question] = _best_output_tile(problems, room)
+    tile: OutputTile | None = problems.answers[question]
+    return tile
+
+
+def _best_output_tile(problems: Problems, room: OutputRoom) -> OutputTile | None:
     w, width = problems.intermediate_words, room.full_width(problems)
     tiles = column_tiles(width)
     if room.most_rows(1, w) < 1:

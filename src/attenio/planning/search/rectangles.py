@@ -172,9 +172,10 @@ def _take_best_of(form: RectangleWords, rooms: tuple[Room, ...], tiles: NDArray[
 def _walked(form: RectangleWords, band: Band, tiles: NDArray[np.int64], keys: NDArray[np.int64]) -> Counts:
     """The words of pairs of tiles, looking at every query tile."""
     heights, widths = band.walk(tiles)
-    words = heights * np.ceil(widths / keys)
+    words = np.ceil(widths / keys)
     words *= form.met
-    words += widths * float(form.loads)
     if form.kept:
-        words -= heights * (widths > 0) * float(form.kept)
+        words -= (widths > 0) * float(form.kept)
+    words *= heights
+    words += widths * float(form.loads)
     return words.sum(axis=0)

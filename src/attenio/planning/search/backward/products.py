@@ -15,7 +15,7 @@ def product_tiles(problems: Problems, fast_words: int, products: tuple[Product, 
     """The tiles of these products with the fewest words of one head; None if one of them does not fit."""
     found = []
     for name, width in products:
-        tile = _best_tile(_across(problems, name), OutputRoom(words=fast_words - 1, extra=1, width=width))
+        tile = best_output_tile(_across(problems, name), OutputRoom(words=fast_words - 1, extra=1, width=width))
         if tile is None:
             return None
         found.append(tile)
@@ -29,14 +29,6 @@ def product_sizes(products: tuple[Product, ...], tiles: tuple[OutputTile, ...]) 
         sizes[f"{name}_rows" if name == "query" else f"{name}_keys"] = tile.rows
         sizes[f"{name}_columns"] = tile.columns
     return sizes
-
-
-def _best_tile(across: Problems, room: OutputRoom) -> OutputTile | None:
-    """The best output tile; three dataflows have the same products."""
-    if room not in across.answers:
-        across.answers[room] = best_output_tile(across, room)
-    tile: OutputTile | None = across.answers[room]
-    return tile
 
 
 def least_product_words(problems: Problems, fast_words: int, products: tuple[Product, ...]) -> float:
