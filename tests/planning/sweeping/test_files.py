@@ -1,6 +1,7 @@
 import csv
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as parquet
@@ -9,6 +10,7 @@ import pytest
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.planning import SweepGrid, sweep
 from attenio.planning.sweeping import run
+from attenio.workload import Direction
 
 GRID = SweepGrid(n=[8, 64, 200], d=[4, 16], masks=["dense", "causal"], heads=[4], kv_heads=[1, 3], fast_bytes=[4, 600])
 OTHER = SweepGrid(n=[8, 64, 200], d=[4, 16], masks=["dense", "causal"], heads=[4], kv_heads=[1, 3], fast_bytes=[4, 700])
@@ -31,9 +33,10 @@ def stop_after(points: int):
     return progress
 
 
+@pytest.mark.parametrize("direction", ["forward", "training"])
 @pytest.mark.parametrize("name", ["out.json", "out.jsonl", "out.csv", "out.parquet"])
-def test_files_hold_every_row_and_leave_nothing_else_behind(tmp_path: Path, name: str) -> None:
-    rows = list(sweep(GRID, out=tmp_path / name).rows())
+def test_files_hold_every_row_and_leave_nothing_else_behind(tmp_path: Path, name: str, direction: str) -> None:
+    rows = list(sweep(replace(GRID, direction=direction), out=tmp_path / name).rows())
     assert [path.name for path in tmp_path.iterdir()] == [name]
     text = "" if name.endswith("parquet") else (tmp_path / name).read_text(encoding="utf-8")
     match name.partition(".")[2]:
@@ -49,18 +52,21 @@ def test_files_hold_every_row_and_leave_nothing_else_behind(tmp_path: Path, name
     assert found == rows
 
 
-def test_a_stopped_sweep_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    out = tmp_path / "out.csv"
+@pytest.mark.parametrize("direction", list(Direction))
+def test_a_stopped_sweep_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, direction: Direction
+) -> None:
+    out, grid = tmp_path / "out.csv", replace(GRID, direction=direction)
     with pytest.raises(Stopped):
-        sweep(GRID, out=out, progress=stop_after(14))
+        sweep(grid, out=out, progress=stop_after(14))
     assert not out.exists()
     planned: list[int] = []
     plan_points = run.plan_points
     monkeypatch.setattr(run, "plan_points", lambda points: planned.append(points.start) or plan_points(points))
-    result = sweep(GRID, out=out)
-    assert planned == list(range(15, len(GRID), 5))
+    result = sweep(grid, out=out)
+    assert planned == list(range(15, len(grid), 5))
     assert result.notes == (f"{tmp_path / 'out.csv.parts'} has 3 finished chunks of this sweep; going on from there",)
-    assert list(result.rows()) == list(sweep(GRID).rows())
+    assert list(result.rows()) == list(sweep(grid).rows())
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
 
 

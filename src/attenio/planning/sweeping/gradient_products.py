@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attenio.planning.plan import Dataflow
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
@@ -77,7 +78,7 @@ def _product(cases: Cases) -> _Product:
     return _Product(words=words, rows=rows, columns=columns)
 
 
-def _products_fit(cases: Cases) -> np.ndarray:
+def _products_fit(cases: Cases) -> NDArray[np.bool_]:
     return np.asarray(cases.fast_words - 1 >= 2 * cases.intermediate_words)
 
 

@@ -68,9 +68,17 @@ def score_tiles(cases: Cases, tiles: ScoreTiles, limit: Ints) -> tuple[Ints, Int
 
 
 def _different(table: Ints) -> tuple[Ints, Ints]:
-    """The different columns of a table, and for every column which one it is."""
-    different, place = np.unique(table, axis=1, return_inverse=True)
-    return different, place.ravel()
+    """The different columns of a table, and for every column which one it is.
+
+    Columns are told apart by one number each, which is sorted far more quickly than they are.
+    """
+    multipliers = np.random.default_rng(0).integers(2**63, size=len(table), dtype=np.uint64)
+    mixed = (table.astype(np.uint64) * multipliers[:, None]).sum(axis=0)
+    _, first, place = np.unique(mixed, return_index=True, return_inverse=True)
+    if not np.array_equal(table[:, first[place]], table):  # two columns with the same number
+        different, place = np.unique(table, axis=1, return_inverse=True)
+        return different, place.ravel()
+    return table[:, first], place
 
 
 def score_floor(cases: Cases, tiles: ScoreTiles) -> Floats:
