@@ -10,9 +10,11 @@ import importlib.util
 import json
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -37,17 +39,20 @@ MILLISECOND_US = 1000.0
 Row = dict[str, Any]
 
 
+@cache
 def forward_study() -> ModuleType:
     """The study of the forward planner: the same workloads, memories and grids are asked about here."""
-    spec = importlib.util.spec_from_file_location("planner_speed", HERE.parent / "planner-speed" / "run.py")
+    folder = HERE.parent / "planner-speed"
+    spec = importlib.util.spec_from_file_location("planner_speed", folder / "run.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(folder))  # it imports the file beside it
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(folder))
     return module
-
-
-FORWARD = forward_study()
 
 
 def samples_us(direction: str, fast_bytes: int, **shape: Any) -> list[float]:
@@ -63,8 +68,8 @@ def samples_us(direction: str, fast_bytes: int, **shape: Any) -> list[float]:
 
 
 def plan_times(direction: str) -> list[Row]:
-    rows = []
-    cases = product(FORWARD.WORKLOADS.items(), FORWARD.WIDTHS, FORWARD.FAST_BYTES, FORWARD.LENGTHS)
+    rows, asked = [], forward_study()
+    cases = product(asked.WORKLOADS.items(), asked.WIDTHS, asked.FAST_BYTES, asked.LENGTHS)
     for (name, kind), d, fast_bytes, n in cases:
         samples = samples_us(direction, fast_bytes, n=n, d=d, **kind)
         rows.append({"workload": name, "n": n, "d": d, "fast_bytes": fast_bytes, "samples_us": samples})
@@ -87,7 +92,7 @@ def tasks() -> dict[str, Callable[[], list[Row]]]:
     found: dict[str, Callable[[], list[Row]]] = {}
     for direction in DIRECTIONS:
         found[f"{direction} plans"] = lambda direction=direction: plan_times(direction)
-        for name, grid in FORWARD.grids().items():
+        for name, grid in forward_study().grids().items():
             found[f"{direction} sweep: {name}"] = lambda direction=direction, grid=grid: sweep_time(direction, grid)
     return found
 
@@ -122,17 +127,21 @@ def show_n(n: int) -> str:
     return f"2^{n.bit_length() - 1}"
 
 
+def distinct(rows: list[Row], key: str) -> list[Any]:
+    return list(dict.fromkeys(row[key] for row in rows))
+
+
 def medians(rows: list[Row]) -> list[tuple[float, Row]]:
     return [(median(row["samples_us"]), row) for row in rows]
 
 
 def plan_table(rows: list[Row]) -> str:
-    lengths = FORWARD.LENGTHS[::2]
+    lengths = distinct(rows, "n")[::2]
     lines = [
         "| workload | " + " | ".join(f"n = {show_n(n)}" for n in lengths) + " |",
         "|---" + "|---:" * len(lengths) + "|",
     ]
-    for name in FORWARD.WORKLOADS:
+    for name in distinct(rows, "workload"):
         cells = []
         for n in lengths:
             found = [value for value, row in medians(rows) if (row["workload"], row["n"]) == (name, n)]
@@ -156,7 +165,8 @@ def in_words(rows: list[Row]) -> str:
 
 def sweep_table(done: dict[str, list[Row]]) -> str:
     lines = ["| sweep, one core | points | backward (s) | training (s) |", "|---|---:|---|---|"]
-    for name in FORWARD.grids():
+    sweeps = [name.partition(" sweep: ")[2] for name in done if name.startswith("backward sweep: ")]
+    for name in sweeps:
         found = [done[f"{direction} sweep: {name}"][0] for direction in DIRECTIONS]
         times = [", ".join(f"{value:.1f}" for value in row["seconds"]) for row in found]
         lines.append(f"| {name} | {found[0]['points']:,} | {times[0]} | {times[1]} |")
@@ -164,8 +174,10 @@ def sweep_table(done: dict[str, list[Row]]) -> str:
 
 
 def answer(done: dict[str, list[Row]]) -> str:
-    maker = made_by()
+    """The answer as text: every number in it is formatted from the results."""
+    (maker,) = done["provenance"]
     backward, training = (done[f"{direction} plans"] for direction in DIRECTIONS)
+    plans_each = len(backward[0]["samples_us"])
     return f"""# How fast is the planner of gradients and of training steps?
 
 **Prediction.** A gradient has six dataflows that may move the least, and three of them end in products with tiles of
@@ -175,7 +187,7 @@ training step is a forward and a backward plan, and where its floor does not rul
 probabilities as well.
 
 **Measured** (`results.json`, made by `run.py`, attenio {maker["version"]}, {maker["date"]}): the workloads, memories
-and lengths of [planner-speed](../planner-speed/answer.md), {REPEATS} plans of each, every plan for a new workload
+and lengths of [planner-speed](../planner-speed/answer.md), {plans_each} plans of each, every plan for a new workload
 object. Microseconds a plan: the median over d and fast memories, and after the stroke the slowest of them.
 
 ## Backward
@@ -194,7 +206,7 @@ object. Microseconds a plan: the median over d and fast memories, and after the 
 
 {sweep_table(done)}
 
-Seconds of each of {SWEEPS} runs. The same plans, tiles and ties as one plan at a time: `tests/planning/sweeping`
+Seconds of every run. The same plans, tiles and ties as one plan at a time: `tests/planning/sweeping`
 holds them against each other.
 """
 
@@ -208,8 +220,9 @@ def one_row_a_line(tables: dict[str, list[Row]]) -> str:
 
 def main() -> None:
     done = measured()
-    write_atomically(HERE / "results.json", one_row_a_line({"provenance": [made_by()], **done}))
-    write_atomically(HERE / "answer.md", answer(done))
+    results = {"provenance": [made_by()], **done}
+    write_atomically(HERE / "results.json", one_row_a_line(results))
+    write_atomically(HERE / "answer.md", answer(results))
     UNFINISHED.unlink()
     print(in_words(done["backward plans"]))
     print(in_words(done["training plans"]))
