@@ -1,0 +1,224 @@
+"""A certificate: how far approximate attention can be from exact attention, proven before anything is run.
+
+>>> from attenio.approximation.certificate import Scores, Terms, certificate_for
+>>> found = certificate_for(Scores(d=64, keys=65536, radius=0.5), Terms(tolerance=1e-2))
+>>> found.degree, found.features, found.guaranteed_error < 1.1e-2
+(2, 2145, True)
+>>> certificate_for(Scores(d=64, keys=65536, radius=8.0), Terms(tolerance=1e-2)).reason
+'degree 12 would do, but it takes 31,022,118,677,225 features, over the most of 16,777,216'
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from attenio.approximation.enclosure import MOST_RADIUS
+from attenio.approximation.entries import EntryBounds, checked_positive
+from attenio.approximation.features import feature_count
+from attenio.approximation.polynomials import MOST_DEGREE, Kind, Polynomial, polynomial, taylor_degree
+from attenio.approximation.rounding import Summation, rounding_error, storage_error, worst_amplification
+from attenio.elements import ElementType
+from attenio.errors import InvalidInput
+from attenio.quantities import checked_count
+
+__all__ = ["Certificate", "Evidence", "Scores", "Terms", "Verdict", "certificate_for"]
+
+Amplification = Callable[[Polynomial], float]
+
+
+class Evidence(Enum):
+    """How it is known how far scores reach."""
+
+    STATED = "stated"  # someone says so
+    ENTRIES = "entries"  # from bounds on the entries
+    ROW_NORMS = "row-norms"  # from the norms of all rows, by Cauchy and Schwarz
+    BOX = "box"  # from the range of every coordinate
+    EVERY_SCORE = "every-score"  # every required score was computed
+
+
+class Verdict(Enum):
+    """What to do."""
+
+    APPROXIMATE = "approximate"
+    EXACT = "exact"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """What is known of one head: its scores lie in centre ± radius after the keys are centred, and so on.
+
+    ``product`` is at least every scale * sum of |q_t k_t|, which is what rounding errors grow with; the radius unless
+    given. ``value_bound`` is the largest size of an entry of V, ``value_radius`` half the largest range of a column of
+    V.
+    """
+
+    d: int
+    keys: int
+    radius: float
+    centre: float = 0.0
+    product: float | None = None
+    value_bound: float = 1.0
+    value_radius: float | None = None
+    evidence: Evidence = Evidence.STATED
+
+    def __post_init__(self) -> None:
+        checked_count("d", self.d, most=2**16)
+        checked_count("keys", self.keys)
+        if not 0 <= self.radius < math.inf:
+            raise InvalidInput(f"radius of the scores is {self.radius}; give a finite number of at least 0")
+
+    @classmethod
+    def from_entries(cls, bounds: EntryBounds, *, d: int, keys: int, scale: float | None = None) -> "Scores":
+        """Scores of queries and keys whose entries are bounded."""
+        radius = bounds.radius(d=d, scale=d**-0.5 if scale is None else scale)
+        return cls(d=d, keys=keys, radius=radius, value_bound=bounds.value, evidence=Evidence.ENTRIES)
+
+    @property
+    def largest_product(self) -> float:
+        """At least every scale * sum of |q_t k_t|."""
+        return max(self.product or 0.0, abs(self.centre) + self.radius) if self.product is None else self.product
+
+    @property
+    def value_unit(self) -> float:
+        """What errors are measured in: half the largest range of a column of V; its size where the range is 0."""
+        radius = self.value_bound if self.value_radius is None else self.value_radius
+        return radius or self.value_bound or 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What is asked of an approximation: how far outputs may move, how, and at what cost at most.
+
+    The tolerance is in units of half the range of a column of V. It is about what approximating adds, truncation and
+    the rounding of its sums; rounding the output to its type comes on top, as it does for exact attention.
+    """
+
+    tolerance: float
+    kind: Kind = Kind.MINIMAX
+    dtype: ElementType = ElementType.FP16
+    accumulator: ElementType = ElementType.FP32
+    summation: Summation = field(default_factory=Summation)
+    most_degree: int = MOST_DEGREE
+    most_features: int = 2**24
+    fast_words: int | None = None  # with it, what exact attention would move is taken into account
+
+    def __post_init__(self) -> None:
+        checked_positive("tolerance", self.tolerance)
+        checked_count("most degree", self.most_degree, least=0, most=MOST_DEGREE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """The least degree that meets the terms and what it guarantees, or why exact attention is the answer.
+
+    Errors are the largest change of any output, in units of ``scores.value_unit``. With the verdict ``exact`` there is
+    no polynomial, and ``needed_degree`` is the degree that the tolerance would take, where one was found.
+    """
+
+    scores: Scores
+    terms: Terms
+    polynomial: Polynomial | None
+    needed_degree: int | None
+    truncation_error: float = 0.0
+    rounding_error: float = 0.0
+    storage_error: float = 0.0
+    reason: str | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether to approximate."""
+        return Verdict.EXACT if self.polynomial is None else Verdict.APPROXIMATE
+
+    @property
+    def degree(self) -> int | None:
+        """The degree of the polynomial to use."""
+        return None if self.polynomial is None else self.polynomial.degree
+
+    @property
+    def features(self) -> int | None:
+        """Monomials per row, C(d+g, g)."""
+        return None if self.polynomial is None else feature_count(self.scores.d, self.polynomial.degree)
+
+    @property
+    def guaranteed_error(self) -> float:
+        """No output is further from exact attention than this, in units of ``scores.value_unit``."""
+        return self.truncation_error + self.rounding_error + self.storage_error
+
+    @property
+    def guaranteed_change(self) -> float:
+        """The same as a number to compare outputs with."""
+        return self.guaranteed_error * self.scores.value_unit
+
+
+def certificate_for(scores: Scores, terms: Terms, amplification: Amplification | None = None) -> Certificate:
+    """The certificate of the least degree that meets the terms, or of exact attention with the reason.
+
+    ``amplification`` finds, for a polynomial, the largest sum of sizes of terms over a denominator, where the data are
+    at hand; without it the worst case is taken.
+    """
+    if abs(scores.centre) + scores.radius > MOST_RADIUS:
+        needed = taylor_degree(scores.radius, terms.tolerance)
+        reach = f"scores reach {abs(scores.centre) + scores.radius:.4g}, over the most of {MOST_RADIUS:g}"
+        return _exact(scores, terms, None, f"{reach}; a Taylor polynomial would take degree {needed:,}")
+    for degree in range(terms.most_degree + 1):
+        candidate = polynomial(terms.kind, scores.radius, degree, centre=scores.centre)
+        truncation = 2 * candidate.total_variation
+        if truncation > terms.tolerance:
+            continue
+        reason = _too_many_features(scores, terms, degree)
+        if reason is not None:
+            return _exact(scores, terms, degree, reason)
+        rounding = _rounding(scores, terms, candidate, amplification)
+        if truncation + rounding <= terms.tolerance:
+            return _approximate(scores, terms, candidate, rounding)
+        if rounding > terms.tolerance:
+            reason = (
+                f"degree {degree} would do, but rounding sums in {terms.accumulator.value} may cost {rounding:.2g},"
+                f" over the tolerance of {terms.tolerance:g}"
+            )
+            return _exact(scores, terms, degree, reason)
+    reason = f"scores within ±{scores.radius:.4g} need a degree over {terms.most_degree}"
+    return _exact(scores, terms, None, reason)
+
+
+def _too_many_features(scores: Scores, terms: Terms, degree: int) -> str | None:
+    features = feature_count(scores.d, degree)
+    would = f"degree {degree} would do, but it takes {features:,} features"
+    if features > terms.most_features:
+        return f"{would}, over the most of {terms.most_features:,}"
+    if terms.fast_words is None:
+        return None
+    # exact attention moves about 4 n d (n d/M), an approximation about 2 r d (d/M) n in passes over feature blocks
+    even = features / 2 + terms.fast_words / (2 * scores.d)
+    if scores.keys <= even:
+        return f"{would} and pays off from {math.ceil(even):,} keys on; there are {scores.keys:,}"
+    return None
+
+
+def _rounding(scores: Scores, terms: Terms, candidate: Polynomial, amplification: Amplification | None) -> float:
+    features = feature_count(scores.d, candidate.degree)
+    roundings = terms.summation.roundings(d=scores.d, degree=candidate.degree, features=features, keys=scores.keys)
+    grown = worst_amplification(candidate, scores.largest_product)
+    if amplification is not None:
+        grown = min(grown, amplification(candidate))
+    return rounding_error(roundings, grown, terms.accumulator) * (scores.value_bound / scores.value_unit)
+
+
+def _approximate(scores: Scores, terms: Terms, chosen: Polynomial, rounding: float) -> Certificate:
+    truncation = 2 * chosen.total_variation
+    per_unit = scores.value_bound / scores.value_unit
+    stored = storage_error(terms.dtype, value_bound=scores.value_bound or 1.0, before=truncation + rounding)
+    return Certificate(
+        scores=scores,
+        terms=terms,
+        polynomial=chosen,
+        needed_degree=chosen.degree,
+        truncation_error=truncation,
+        rounding_error=rounding,
+        storage_error=stored * per_unit,
+    )
+
+
+def _exact(scores: Scores, terms: Terms, needed: int | None, reason: str) -> Certificate:
+    return Certificate(scores=scores, terms=terms, polynomial=None, needed_degree=needed, reason=reason)

@@ -1,0 +1,203 @@
+"""Polynomials in place of the exponential, with a proven relative error on an interval.
+
+Softmax does not change when all its weights are scaled, so what counts is how far p(x) is from *some* multiple s of
+e^x: p(x) = s e^x (1 + delta) with |delta| <= eps. Then no weight of a row can hide how far the row may move: see
+``total_variation``.
+
+>>> quadratic = taylor(1.0, 2)
+>>> quadratic.coefficients
+(1.0, 1.0, 0.5)
+>>> minimax(1.0, 2).relative_error < quadratic.relative_error / 4
+True
+>>> least_degree(1.0, 1e-2), least_degree(1.0, 1e-2, kind=Kind.TAYLOR)
+(3, 5)
+"""
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.approximation.enclosure import MOST_RADIUS, enclosure
+from attenio.approximation.exchange import exchanged
+from attenio.errors import InvalidInput
+from attenio.quantities import checked_count
+
+__all__ = ["MOST_DEGREE", "Kind", "Polynomial", "least_degree", "minimax", "polynomial", "taylor", "taylor_degree"]
+
+MOST_DEGREE = 32
+
+
+class Kind(Enum):
+    """How a polynomial was chosen."""
+
+    TAYLOR = "taylor"  # the series of the exponential, cut off
+    MINIMAX = "minimax"  # least relative error on the interval
+
+    @classmethod
+    def named(cls, name: "str | Kind") -> "Kind":
+        """The kind with this name; unknown names list the known ones."""
+        if isinstance(name, cls):
+            return name
+        try:
+            return cls(str(name).lower())
+        except ValueError:
+            known = ", ".join(member.value for member in cls)
+            raise InvalidInput(f"unknown kind of polynomial {name!r}; choose one of {known}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Polynomial:
+    """c_0 + c_1 x + ... + c_g x^g, and how close it is to scale * e^x on [centre - radius, centre + radius]."""
+
+    kind: Kind
+    radius: float
+    coefficients: tuple[float, ...]
+    relative_error: float  # proven; below 1 the polynomial is positive on the interval
+    scale: float = 1.0
+    centre: float = 0.0
+
+    @property
+    def degree(self) -> int:
+        """The power of the last coefficient."""
+        return len(self.coefficients) - 1
+
+    @property
+    def total_variation(self) -> float:
+        """The most that the weights of any row can move: half the sum of their absolute changes; about eps/2.
+
+        >>> round(minimax(1.0, 4).total_variation / minimax(1.0, 4).relative_error, 3)
+        0.5
+        """
+        eps = self.relative_error
+        if eps >= 1:
+            return 1.0
+        # (sqrt(1+eps) - sqrt(1-eps)) / (sqrt(1+eps) + sqrt(1-eps)), written so that nothing cancels
+        return eps / (1 + math.sqrt((1 - eps) * (1 + eps))) * (1 + 1e-15)
+
+    def __call__(self, x: NDArray[np.floating]) -> NDArray[np.float64]:
+        """The polynomial at every x, in float64 by Horner's rule."""
+        at = np.asarray(x, dtype=np.float64)
+        value = np.full_like(at, self.coefficients[-1])
+        for coefficient in reversed(self.coefficients[:-1]):
+            value = value * at + coefficient
+        return value
+
+    def of_sizes(self, x: NDArray[np.floating] | float) -> NDArray[np.float64]:
+        """The sum of |c_k| x^k: how large the terms are that cancel in the polynomial."""
+        sizes = tuple(abs(coefficient) for coefficient in self.coefficients)
+        return np.asarray(np.polynomial.polynomial.polyval(np.asarray(x, dtype=np.float64), sizes))
+
+
+def polynomial(kind: Kind, radius: float, degree: int, *, centre: float = 0.0) -> Polynomial:
+    """The polynomial of this kind and degree for [centre - radius, centre + radius]."""
+    match kind:
+        case Kind.TAYLOR:
+            return taylor(radius, degree, centre=centre)
+        case Kind.MINIMAX:
+            return minimax(radius, degree, centre=centre)
+        case _:
+            assert_never(kind)
+
+
+def taylor(radius: float, degree: int, *, centre: float = 0.0) -> Polynomial:
+    """The series of e^(x - centre) up to ``degree``."""
+    _check(radius, degree, centre)
+    return _taylor(float(radius), int(degree), float(centre))
+
+
+def minimax(radius: float, degree: int, *, centre: float = 0.0) -> Polynomial:
+    """The polynomial of least relative error, as far as double precision finds it; never worse than Taylor's.
+
+    >>> minimax(0.5, 3).relative_error < taylor(0.5, 3).relative_error
+    True
+    """
+    _check(radius, degree, centre)
+    return _minimax(float(radius), int(degree), float(centre))
+
+
+@lru_cache(maxsize=4096)
+def _taylor(radius: float, degree: int, centre: float) -> Polynomial:
+    series = np.array([1 / math.factorial(k) for k in range(degree + 1)])
+    return _proven(Kind.TAYLOR, series, radius, centre)
+
+
+@lru_cache(maxsize=4096)
+def _minimax(radius: float, degree: int, centre: float) -> Polynomial:
+    series = _taylor(radius, degree, centre)
+    best = series
+    if radius > 0:
+        found = _proven(Kind.MINIMAX, exchanged(radius, degree), radius, centre)
+        # where the error is near that of double precision itself, the exchange can lose
+        best = found if found.relative_error < series.relative_error else series
+    return Polynomial(
+        kind=Kind.MINIMAX,
+        radius=radius,
+        coefficients=best.coefficients,
+        relative_error=best.relative_error,
+        scale=best.scale,
+        centre=centre,
+    )
+
+
+def _proven(kind: Kind, around_centre: NDArray[np.float64], radius: float, centre: float) -> Polynomial:
+    """The polynomial in x with these coefficients in x - centre; proven for the coefficients as they are rounded."""
+    moved = np.polynomial.Polynomial(around_centre)(np.polynomial.Polynomial([-centre, 1.0])) if centre else None
+    coefficients = tuple(float(c) for c in (around_centre if moved is None else moved.coef))
+    # one ulp outwards: centre ± radius is rounded too
+    low, high = math.nextafter(centre - radius, -math.inf), math.nextafter(centre + radius, math.inf)
+    least, largest = enclosure(coefficients, low, high)
+    scale = (least + largest) / 2
+    # at most 1: a polynomial that reaches zero or below is of no use, and says so by eps = 1
+    error = 1.0 if least <= 0 else min(1.0, (largest - least) / (largest + least) * (1 + 1e-15))
+    return Polynomial(
+        kind=kind, radius=radius, coefficients=coefficients, relative_error=error, scale=scale, centre=centre
+    )
+
+
+def _check(radius: float, degree: int, centre: float) -> None:
+    checked_count("degree", degree, least=0, most=MOST_DEGREE)
+    if not 0 <= radius < math.inf or not math.isfinite(centre):
+        raise InvalidInput(f"scores within {centre} ± {radius} are no interval; give a finite radius of at least 0")
+    if radius + abs(centre) > MOST_RADIUS:
+        raise InvalidInput(
+            f"scores reach {radius + abs(centre):.4g}, and polynomials are proven up to {MOST_RADIUS:g};"
+            f" a Taylor polynomial would need degree {taylor_degree(radius, 0.1):,} for an error of 0.1: use exact"
+        )
+
+
+def least_degree(
+    radius: float, relative_error: float, kind: Kind = Kind.MINIMAX, most: int = MOST_DEGREE, *, centre: float = 0.0
+) -> int | None:
+    """The least degree with a proven relative error of at most ``relative_error``; None if it is above ``most``.
+
+    >>> [least_degree(radius, 1e-3) for radius in (0.25, 0.5, 1.0, 2.0, 4.0)]
+    [2, 3, 4, 6, 9]
+    >>> least_degree(8.0, 1e-3, most=4) is None
+    True
+    """
+    if not 0 < relative_error < math.inf:
+        raise InvalidInput(f"a relative error of {relative_error} cannot be asked for; give a number above 0")
+    # errors fall with the degree for the best polynomial, and from degree R on for Taylor's
+    for degree in range(min(most, MOST_DEGREE) + 1):
+        if polynomial(kind, radius, degree, centre=centre).relative_error <= relative_error:
+            return degree
+    return None
+
+
+def taylor_degree(radius: float, relative_error: float) -> int:
+    """A degree that is enough for Taylor's polynomial at any radius, by the remainder of the series.
+
+    The remainder relative to e^x is at most e^R R^(g+1)/(g+1)!; no enclosure is needed.
+
+    >>> taylor_degree(50.0, 0.1)
+    178
+    """
+    degree = 0
+    while radius + (degree + 1) * math.log(radius) - math.lgamma(degree + 2) > math.log(relative_error):
+        degree += 1 if degree < 1024 else degree // 64
+    return degree

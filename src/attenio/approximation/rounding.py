@@ -1,0 +1,109 @@
+"""What rounding adds to the error of approximate attention, from the number of roundings a product goes through.
+
+Inputs and outputs have the element type; features, state and sums are kept in the accumulator's type, fp32 unless
+another is named. Every product w q^alpha k^alpha v goes through at most N roundings on its way into the output, so the
+numerator and the denominator are off by at most gamma_N = N u/(1 - N u) times the sum of the sizes of their terms.
+Proof: docs/theory/approximate_certificate.md.
+"""
+
+import math
+from dataclasses import dataclass
+
+from attenio.approximation.polynomials import Polynomial
+from attenio.elements import ElementType
+
+__all__ = [
+    "Summation",
+    "half_spacing_at_zero",
+    "rounding_error",
+    "storage_error",
+    "unit_roundoff",
+    "worst_amplification",
+]
+
+_SIGNIFICAND_BITS = {ElementType.FP32: 24, ElementType.FP16: 11, ElementType.BF16: 8, ElementType.FP8: 4}
+_LEAST_EXPONENT = {ElementType.FP32: -149, ElementType.FP16: -24, ElementType.BF16: -133, ElementType.FP8: -9}
+# Products that underflow are lost whole; entries are scaled to at most 1, so all of them together weigh less than this.
+_UNDERFLOW = 1e-20
+
+
+def unit_roundoff(dtype: ElementType) -> float:
+    """The largest relative change of a normal number that is rounded to this type.
+
+    >>> unit_roundoff(ElementType.FP16) == 2**-11
+    True
+    """
+    return 2.0 ** -_SIGNIFICAND_BITS[dtype]
+
+
+def half_spacing_at_zero(dtype: ElementType) -> float:
+    """The largest absolute change of a number too small to be normal."""
+    return 2.0 ** (_LEAST_EXPONENT[dtype] - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summation:
+    """How a run adds up: in tiles, whose sums are then added one after the other.
+
+    Sums over n keys or r features then take tile + n/tile additions one after the other, not n. Without a tile it is
+    the square root. ``direct`` says that some weights are found as p(q.k) without features, as inside a causal chunk.
+
+    >>> Summation().key_additions(10_000), Summation(key_tile=1).key_additions(10_000)
+    (200, 10001)
+    """
+
+    key_tile: int | None = None
+    feature_tile: int | None = None
+    direct: bool = False
+
+    def key_additions(self, keys: int) -> int:
+        """Additions one after the other on the way of a key's contribution into the state."""
+        return _chain(keys, self.key_tile)
+
+    def feature_additions(self, features: int) -> int:
+        """Additions one after the other on the way of a feature's contribution into the output."""
+        return _chain(features, self.feature_tile)
+
+    def roundings(self, *, d: int, degree: int, features: int, keys: int) -> int:
+        """The most roundings between the entries and a term of the output."""
+        # a key's factor is centred and scaled, a query's scaled; then the products, the weight, v, and both sums
+        by_features = 5 * degree + 4 + self.key_additions(keys) + self.feature_additions(features)
+        # p(q.k): each power takes a sum of d products and their errors, then Horner's rule
+        directly = degree * (d + 6) + 4 + self.key_additions(keys)
+        return max(by_features, directly) + 2 if self.direct else by_features
+
+
+def _chain(terms: int, tile: int | None) -> int:
+    chosen = min(terms, math.isqrt(max(terms - 1, 0)) + 1 if tile is None else tile)
+    return chosen + -(-terms // chosen)
+
+
+def worst_amplification(polynomial: Polynomial, product: float) -> float:
+    """The sum of sizes of terms over the denominator, when all that is known is how far scores reach.
+
+    ``product`` is at least every sum of |q_t k_t|, times the scale: terms are at most the sum of |c_k| product^k, and
+    the denominator is at least (1 - eps) scale e^x at the lowest score.
+    """
+    if polynomial.relative_error >= 1:
+        return math.inf
+    least = (1 - polynomial.relative_error) * polynomial.scale * math.exp(polynomial.centre - polynomial.radius)
+    return float(polynomial.of_sizes(product)) / least * (1 + 1e-12)
+
+
+def rounding_error(roundings: int, amplification: float, accumulator: ElementType = ElementType.FP32) -> float:
+    """How far rounding moves an output before it is stored, in units of the largest size of a value; inf if unbounded.
+
+    >>> f"{rounding_error(600, 10.0):.1e}"
+    '7.2e-04'
+    """
+    unit = unit_roundoff(accumulator)
+    share = roundings * unit
+    if share >= 0.5:
+        return math.inf
+    moved = share / (1 - share) * amplification
+    return 2 * moved / (1 - moved) + 3 * unit + _UNDERFLOW if moved < 1 else math.inf
+
+
+def storage_error(dtype: ElementType, *, value_bound: float, before: float) -> float:
+    """What rounding the output to its type adds, in units of the largest size of a value."""
+    return unit_roundoff(dtype) * (1 + before) + half_spacing_at_zero(dtype) / value_bound
