@@ -22,9 +22,10 @@ from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.quantities import checked_count
 
-__all__ = ["Certificate", "Evidence", "Scores", "Terms", "Verdict", "certificate_for"]
+__all__ = ["Audit", "Certificate", "Evidence", "Scores", "Terms", "Verdict", "certificate_for"]
 
-Amplification = Callable[[Polynomial], float]
+# Every row is looked at only if the worst possible one misses the tolerance by less than this factor.
+_HOPE = 64.0
 
 
 class Evidence(Enum):
@@ -35,6 +36,18 @@ class Evidence(Enum):
     ROW_NORMS = "row-norms"  # from the norms of all rows, by Cauchy and Schwarz
     BOX = "box"  # from the range of every coordinate
     EVERY_SCORE = "every-score"  # every required score was computed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """What every row of a head says of one polynomial."""
+
+    total_variation: float  # the most that the weights of a row move
+    amplification: float  # the largest sum of sizes of terms over a denominator
+    output_bound: float  # the largest size of an output
+
+
+Auditor = Callable[[Polynomial], Audit]
 
 
 class Verdict(Enum):
@@ -151,11 +164,11 @@ class Certificate:
         return self.guaranteed_error * self.scores.value_unit
 
 
-def certificate_for(scores: Scores, terms: Terms, amplification: Amplification | None = None) -> Certificate:
+def certificate_for(scores: Scores, terms: Terms, auditor: Auditor | None = None) -> Certificate:
     """The certificate of the least degree that meets the terms, or of exact attention with the reason.
 
-    ``amplification`` finds, for a polynomial, the largest sum of sizes of terms over a denominator, where the data are
-    at hand; without it the worst case is taken.
+    ``auditor`` looks at every row under a polynomial, where the data are at hand; without it the worst row that scores
+    within these bounds could have is taken.
     """
     if abs(scores.centre) + scores.radius > MOST_RADIUS:
         needed = taylor_degree(scores.radius, terms.tolerance)
@@ -163,18 +176,19 @@ def certificate_for(scores: Scores, terms: Terms, amplification: Amplification |
         return _exact(scores, terms, None, f"{reach}; a Taylor polynomial would take degree {needed:,}")
     for degree in range(terms.most_degree + 1):
         candidate = polynomial(terms.kind, scores.radius, degree, centre=scores.centre)
-        truncation = 2 * candidate.total_variation
-        if truncation > terms.tolerance:
+        audit = None if auditor is None or _hopeless(candidate, terms) else auditor(candidate)
+        errors = _errors(scores, terms, candidate, audit)
+        if errors.truncation > terms.tolerance:
             continue
         reason = _too_many_features(scores, terms, degree)
         if reason is not None:
             return _exact(scores, terms, degree, reason)
-        rounding = _rounding(scores, terms, candidate, amplification)
-        if truncation + rounding <= terms.tolerance:
-            return _approximate(scores, terms, candidate, rounding)
-        if rounding > terms.tolerance:
+        if errors.truncation + errors.rounding <= terms.tolerance:
+            return _approximate(scores, terms, candidate, errors)
+        if errors.rounding > terms.tolerance:
+            cost = f"{errors.rounding:.2g}"
             reason = (
-                f"degree {degree} would do, but rounding sums in {terms.accumulator.value} may cost {rounding:.2g},"
+                f"degree {degree} would do, but rounding sums in {terms.accumulator.value} may cost {cost},"
                 f" over the tolerance of {terms.tolerance:g}"
             )
             return _exact(scores, terms, degree, reason)
@@ -196,27 +210,45 @@ def _too_many_features(scores: Scores, terms: Terms, degree: int) -> str | None:
     return None
 
 
-def _rounding(scores: Scores, terms: Terms, candidate: Polynomial, amplification: Amplification | None) -> float:
+def _hopeless(candidate: Polynomial, terms: Terms) -> bool:
+    """Whether looking at every row is a waste: no row of a thousand keys is that much better than the worst one."""
+    return candidate.relative_error >= 1 or candidate.relative_error > _HOPE * terms.tolerance
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Errors:
+    truncation: float
+    rounding: float
+    storage: float
+
+
+def _errors(scores: Scores, terms: Terms, candidate: Polynomial, audit: Audit | None) -> _Errors:
     features = feature_count(scores.d, candidate.degree)
     roundings = terms.summation.roundings(d=scores.d, degree=candidate.degree, features=features, keys=scores.keys)
     grown = worst_amplification(candidate, scores.largest_product)
-    if amplification is not None:
-        grown = min(grown, amplification(candidate))
-    return rounding_error(roundings, grown, terms.accumulator) * (scores.value_bound / scores.value_unit)
+    variation, output = candidate.total_variation, scores.value_bound
+    if audit is not None:
+        grown, variation = min(grown, audit.amplification), min(variation, audit.total_variation)
+        output = min(output, audit.output_bound)
+    truncation = 2 * variation
+    rounding = rounding_error(roundings, grown, terms.accumulator) * (scores.value_bound / scores.value_unit)
+    largest = output / scores.value_unit + truncation + rounding
+    return _Errors(
+        truncation=truncation,
+        rounding=rounding,
+        storage=storage_error(terms.dtype, largest=largest, unit=scores.value_unit),
+    )
 
 
-def _approximate(scores: Scores, terms: Terms, chosen: Polynomial, rounding: float) -> Certificate:
-    truncation = 2 * chosen.total_variation
-    per_unit = scores.value_bound / scores.value_unit
-    stored = storage_error(terms.dtype, value_bound=scores.value_bound or 1.0, before=truncation + rounding)
+def _approximate(scores: Scores, terms: Terms, chosen: Polynomial, errors: _Errors) -> Certificate:
     return Certificate(
         scores=scores,
         terms=terms,
         polynomial=chosen,
         needed_degree=chosen.degree,
-        truncation_error=truncation,
-        rounding_error=rounding,
-        storage_error=stored * per_unit,
+        truncation_error=errors.truncation,
+        rounding_error=errors.rounding,
+        storage_error=errors.storage,
     )
 
 

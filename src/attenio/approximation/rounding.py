@@ -56,26 +56,34 @@ class Summation:
     feature_tile: int | None = None
     direct: bool = False
 
+    def key_tile_for(self, keys: int) -> int:
+        """Keys that are added up before their sum joins the state."""
+        return _tile(keys, self.key_tile)
+
+    def feature_tile_for(self, features: int) -> int:
+        """Features that are added up before their sum joins the output."""
+        return _tile(features, self.feature_tile)
+
     def key_additions(self, keys: int) -> int:
         """Additions one after the other on the way of a key's contribution into the state."""
-        return _chain(keys, self.key_tile)
+        return self.key_tile_for(keys) + -(-keys // self.key_tile_for(keys))
 
     def feature_additions(self, features: int) -> int:
         """Additions one after the other on the way of a feature's contribution into the output."""
-        return _chain(features, self.feature_tile)
+        return self.feature_tile_for(features) + -(-features // self.feature_tile_for(features))
 
     def roundings(self, *, d: int, degree: int, features: int, keys: int) -> int:
         """The most roundings between the entries and a term of the output."""
-        # a key's factor is centred and scaled, a query's scaled; then the products, the weight, v, and both sums
-        by_features = 5 * degree + 4 + self.key_additions(keys) + self.feature_additions(features)
+        # a key's factor is centred and scaled, a query's scaled; then the products, the weight, v, and both sums,
+        # where tiles hold features of one degree, so that each degree may end with a tile that is not full
+        by_features = 6 * degree + 4 + self.key_additions(keys) + self.feature_additions(features)
         # p(q.k): each power takes a sum of d products and their errors, then Horner's rule
         directly = degree * (d + 6) + 4 + self.key_additions(keys)
-        return max(by_features, directly) + 2 if self.direct else by_features
+        return max(by_features, directly) + 4 if self.direct else by_features
 
 
-def _chain(terms: int, tile: int | None) -> int:
-    chosen = min(terms, math.isqrt(max(terms - 1, 0)) + 1 if tile is None else tile)
-    return chosen + -(-terms // chosen)
+def _tile(terms: int, tile: int | None) -> int:
+    return min(terms, math.isqrt(terms - 1) + 1 if tile is None else tile)
 
 
 def worst_amplification(polynomial: Polynomial, product: float) -> float:
@@ -104,6 +112,6 @@ def rounding_error(roundings: int, amplification: float, accumulator: ElementTyp
     return 2 * moved / (1 - moved) + 3 * unit + _UNDERFLOW if moved < 1 else math.inf
 
 
-def storage_error(dtype: ElementType, *, value_bound: float, before: float) -> float:
-    """What rounding the output to its type adds, in units of the largest size of a value."""
-    return unit_roundoff(dtype) * (1 + before) + half_spacing_at_zero(dtype) / value_bound
+def storage_error(dtype: ElementType, *, largest: float, unit: float) -> float:
+    """What rounding outputs of at most ``largest`` units to their type adds, in the same units."""
+    return unit_roundoff(dtype) * largest + half_spacing_at_zero(dtype) / unit
