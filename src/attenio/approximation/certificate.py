@@ -16,7 +16,7 @@ from enum import Enum
 from attenio.approximation.enclosure import MOST_RADIUS
 from attenio.approximation.entries import EntryBounds, checked_positive
 from attenio.approximation.features import feature_count
-from attenio.approximation.polynomials import MOST_DEGREE, Kind, Polynomial, polynomial, taylor_degree
+from attenio.approximation.polynomials import MOST_DEGREE, Kind, Polynomial, polynomial_within, taylor_degree
 from attenio.approximation.rounding import Summation, rounding_error, storage_error, worst_amplification
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
@@ -174,9 +174,13 @@ def certificate_for(scores: Scores, terms: Terms, auditor: Auditor | None = None
         needed = taylor_degree(scores.radius, terms.tolerance)
         reach = f"scores reach {abs(scores.centre) + scores.radius:.4g}, over the most of {MOST_RADIUS:g}"
         return _exact(scores, terms, None, f"{reach}; a Taylor polynomial would take degree {needed:,}")
+    # the truncation of the worst row possible is at least eps; rows that are looked at may be better, not without end
+    most_error = min(terms.tolerance if auditor is None else _HOPE * terms.tolerance, 1 - 1e-9)
     for degree in range(terms.most_degree + 1):
-        candidate = polynomial(terms.kind, scores.radius, degree, centre=scores.centre)
-        audit = None if auditor is None or _hopeless(candidate, terms) else auditor(candidate)
+        candidate = polynomial_within(terms.kind, scores.radius, degree, most_error, centre=scores.centre)
+        if candidate is None:
+            continue
+        audit = None if auditor is None else auditor(candidate)
         errors = _errors(scores, terms, candidate, audit)
         if errors.truncation > terms.tolerance:
             continue
@@ -208,11 +212,6 @@ def _too_many_features(scores: Scores, terms: Terms, degree: int) -> str | None:
     if scores.keys <= even:
         return f"{would} and pays off from {math.ceil(even):,} keys on; there are {scores.keys:,}"
     return None
-
-
-def _hopeless(candidate: Polynomial, terms: Terms) -> bool:
-    """Whether looking at every row is a waste: no row of a thousand keys is that much better than the worst one."""
-    return candidate.relative_error >= 1 or candidate.relative_error > _HOPE * terms.tolerance
 
 
 @dataclass(frozen=True, kw_only=True)

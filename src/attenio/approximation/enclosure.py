@@ -46,7 +46,7 @@ def _edges(low: float, high: float, *, degree: int) -> list[Decimal]:
 
 
 def _on_cell(coefficients: list[Decimal], a: Decimal, b: Decimal) -> tuple[Decimal, Decimal]:
-    middle, width = (a + b) / 2, (b - a) / 2 * (1 + _MARGIN)
+    middle, width = (a + b) / 2, max((b - a) / 2 * (1 + _MARGIN), _MARGIN)
     shifted = _shifted(coefficients, middle)
     decay = (-middle).exp()
     series = [

@@ -89,12 +89,12 @@ def observe_rows(head: Head, centring: Centring = Centring.BEST, *, rescale: boo
     )
 
 
-def audit_of(head: Head, centre: Float32, polynomial: Polynomial) -> Audit:
+def audit_of(head: Head, centre: Float32, polynomial: Polynomial, progress: Progress | None = None) -> Audit:
     """Every row looked at: how far its weights move, how much its terms cancel, how large its outputs are."""
     variation = amplification = output = 0.0
     keys = np.abs(head.keys - centre.astype(np.float64))
     values = head.values.astype(np.float64)
-    for rows, scores in _score_blocks(head, centre, None):
+    for rows, scores in _score_blocks(head, centre, progress):
         required = ~np.isnan(scores)
         seen = required.any(axis=1)
         if not seen.any():

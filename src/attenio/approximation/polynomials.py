@@ -14,7 +14,7 @@ True
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 from typing import assert_never
@@ -27,9 +27,21 @@ from attenio.approximation.exchange import exchanged
 from attenio.errors import InvalidInput
 from attenio.quantities import checked_count
 
-__all__ = ["MOST_DEGREE", "Kind", "Polynomial", "least_degree", "minimax", "polynomial", "taylor", "taylor_degree"]
+__all__ = [
+    "MOST_DEGREE",
+    "Kind",
+    "Polynomial",
+    "least_degree",
+    "minimax",
+    "polynomial",
+    "polynomial_within",
+    "taylor",
+    "taylor_degree",
+]
 
 MOST_DEGREE = 32
+# Errors this close to that of double precision are where the exchange can lose to the series.
+_UNSURE = 1e-9
 
 
 class Kind(Enum):
@@ -122,26 +134,42 @@ def minimax(radius: float, degree: int, *, centre: float = 0.0) -> Polynomial:
 
 @lru_cache(maxsize=4096)
 def _taylor(radius: float, degree: int, centre: float) -> Polynomial:
-    series = np.array([1 / math.factorial(k) for k in range(degree + 1)])
-    return _proven(Kind.TAYLOR, series, radius, centre)
+    return _proven(Kind.TAYLOR, _candidate(Kind.TAYLOR, radius, degree), radius, centre)
 
 
 @lru_cache(maxsize=4096)
 def _minimax(radius: float, degree: int, centre: float) -> Polynomial:
+    found = _proven(Kind.MINIMAX, _candidate(Kind.MINIMAX, radius, degree), radius, centre)
+    if _UNSURE < found.relative_error < 1:
+        return found
     series = _taylor(radius, degree, centre)
-    best = series
-    if radius > 0:
-        found = _proven(Kind.MINIMAX, exchanged(radius, degree), radius, centre)
-        # where the error is near that of double precision itself, the exchange can lose
-        best = found if found.relative_error < series.relative_error else series
-    return Polynomial(
-        kind=Kind.MINIMAX,
-        radius=radius,
-        coefficients=best.coefficients,
-        relative_error=best.relative_error,
-        scale=best.scale,
-        centre=centre,
-    )
+    return found if found.relative_error <= series.relative_error else replace(series, kind=Kind.MINIMAX)
+
+
+@lru_cache(maxsize=4096)
+def _candidate(kind: Kind, radius: float, degree: int) -> NDArray[np.float64]:
+    """Coefficients in x - centre that nothing is proven of yet."""
+    if kind is Kind.MINIMAX and radius > 0 and degree > 0:  # constants differ by a factor only
+        return exchanged(radius, degree)
+    return np.array([1 / math.factorial(k) for k in range(degree + 1)])
+
+
+def polynomial_within(
+    kind: Kind, radius: float, degree: int, relative_error: float, *, centre: float = 0.0
+) -> Polynomial | None:
+    """The polynomial if its proven error is at most ``relative_error``; where a few points say no, nothing is proven.
+
+    >>> polynomial_within(Kind.MINIMAX, 1.0, 2, 1e-2) is None
+    True
+    """
+    _check(radius, degree, centre)
+    x = radius * np.cos(np.pi * np.arange(4 * degree + 9) / (4 * degree + 8))
+    ratios = np.polynomial.polynomial.polyval(x, _candidate(kind, float(radius), int(degree))) * np.exp(-x)
+    least, largest = float(ratios.min()), float(ratios.max())
+    if least <= 0 or (largest - least) / (largest + least) > relative_error * (1 + 1e-9) + 1e-12:
+        return None
+    found = polynomial(kind, radius, degree, centre=centre)
+    return found if found.relative_error <= relative_error else None
 
 
 def _proven(kind: Kind, around_centre: NDArray[np.float64], radius: float, centre: float) -> Polynomial:
@@ -184,7 +212,7 @@ def least_degree(
         raise InvalidInput(f"a relative error of {relative_error} cannot be asked for; give a number above 0")
     # errors fall with the degree for the best polynomial, and from degree R on for Taylor's
     for degree in range(min(most, MOST_DEGREE) + 1):
-        if polynomial(kind, radius, degree, centre=centre).relative_error <= relative_error:
+        if polynomial_within(kind, radius, degree, relative_error, centre=centre) is not None:
             return degree
     return None
 

@@ -6,6 +6,7 @@ import typer
 
 from attenio import __version__
 from attenio.cli.bounds import bounds
+from attenio.cli.certify import certify
 from attenio.cli.machines import machines
 from attenio.cli.models import models
 from attenio.cli.pebble import pebble
@@ -48,12 +49,13 @@ def attenio(
       attenio bounds --model llama-3-70b --machine h100
       attenio run --n 1024 --mask causal --dataflow flash-attention-2
       attenio report --out report.html
+      attenio certify q.npy k.npy v.npy --tolerance 1e-2
       attenio pebble solve --graph attention --n 2 --d 1 --red 5
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
-for command in (bounds, plan, run, sweep, reorder, machines, models, report, reproduce):
+for command in (bounds, plan, run, sweep, reorder, certify, machines, models, report, reproduce):
     app.command()(command)
 app.add_typer(pebble)

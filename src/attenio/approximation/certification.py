@@ -66,17 +66,18 @@ def certify(
     heads = list(data.heads())
     found = []
     for number, head in enumerate(heads):
-        found.append(_certify(head, asked, chosen))
+        # a single head tells how far it is in each pass over its rows; several are counted
+        found.append(_certify(head, asked, chosen, progress if len(heads) == 1 else None))
         if progress is not None:
             progress(number + 1, len(heads))
     return tuple(found)
 
 
-def _certify(head: Head, terms: Terms, diligence: Diligence) -> HeadCertificate:
+def _certify(head: Head, terms: Terms, diligence: Diligence, progress: Progress | None) -> HeadCertificate:
     affordable = len(head.queries) * len(head.keys) * head.d <= diligence.most_products
     if affordable:
-        seen = observe(head, diligence.centring)
-        found = certificate_for(seen.scores, terms, lambda p: audit_of(head, seen.centre, p))
+        seen = observe(head, diligence.centring, progress)
+        found = certificate_for(seen.scores, terms, lambda p: audit_of(head, seen.centre, p, progress))
     else:
         seen = observe_rows(head, diligence.centring, rescale=diligence.rescale)
         found = certificate_for(seen.scores, terms)

@@ -1,0 +1,150 @@
+"""``attenio certify``: whether the heads in these arrays may be approximated, and how far outputs could move."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attenio.cli.output import plain_table, print_json, print_tables, progress_bar
+from attenio.cli.question import AsJson
+from attenio.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from attenio.approximation.certification import HeadCertificate
+    from attenio.approximation.data import AttentionData
+
+__all__ = ["certify"]
+
+
+def certify(
+    files: Annotated[
+        list[Path], typer.Argument(help="q.npy k.npy v.npy, or one .npz or .safetensors file with q, k and v.")
+    ],
+    tolerance: Annotated[
+        str, typer.Option(help="How far an output may move, in units of half the range of a column of V.")
+    ] = "1e-2",
+    causal: Annotated[bool, typer.Option("--causal", help="Keys after a query are not seen.")] = False,
+    scale: Annotated[float | None, typer.Option(help="Factor on the scores; 1/sqrt(d) unless given.")] = None,
+    kind: Annotated[str, typer.Option(help="Polynomial: minimax or taylor.")] = "minimax",
+    centring: Annotated[
+        str, typer.Option(help="What to subtract from every key: best, none, mean, middle or fitted.")
+    ] = "best",
+    most_features: Annotated[str, typer.Option(help="Monomials per row that are still worth it.")] = "16M",
+    fast_bytes: Annotated[
+        str, typer.Option(help="Fast memory that exact attention could use, such as 512KB: is it worth it there?")
+    ] = "0",
+    measure: Annotated[bool, typer.Option(help="Run the approximation and measure its error.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Say for every KV head what degree a polynomial needs in place of the exponential, and what that guarantees.
+
+    Arrays are (rows, width), (heads, rows, width) or (batch, heads, rows, width); keys and values may have fewer heads
+    than queries. The guarantee counts truncation, the rounding of sums in fp32, and storing the output. Where more than
+    two features come to a key, exact attention is the answer.
+
+    \b
+    Examples:
+      attenio certify q.npy k.npy v.npy
+      attenio certify heads.npz --tolerance 1e-3 --causal --json
+      attenio certify layer.safetensors --centring none --kind taylor
+    """
+    from attenio.approximation.certificate import Terms
+    from attenio.approximation.certification import Diligence
+    from attenio.approximation.certification import certify as certify_data
+    from attenio.approximation.data import AttentionData
+    from attenio.approximation.data_files import read_arrays
+    from attenio.approximation.entries import checked_positive
+    from attenio.approximation.polynomials import Kind
+    from attenio.quantities import parse_bytes, parse_count, words_in
+
+    terms = Terms(
+        tolerance=checked_positive("tolerance", tolerance),
+        kind=Kind.named(kind),
+        most_features=parse_count(most_features, "most features"),
+    )
+    diligence = Diligence(centring=_centring(centring), measure=measure)
+    fast = parse_bytes(fast_bytes, "fast memory")
+    data = AttentionData.of(*read_arrays(files), scale=scale, causal=causal)
+    terms = replace(terms, fast_words=words_in(fast, element_bytes=data.dtype.bytes))
+    with progress_bar("certifying heads") as progress:
+        found = certify_data(data, terms, diligence, progress)
+    if as_json:
+        print_json({"tolerance": terms.tolerance, "kind": terms.kind.value, **_described(data), "heads": _rows(found)})
+        return
+    shape = ", ".join(f"{name} {tuple(getattr(data, name).shape)}" for name in ("query", "key", "value"))
+    mask = "causal" if causal else "dense"
+    headline = f"{shape} {data.dtype.value} {mask}, tolerance {terms.tolerance:g} of half the range of V"
+    print_tables(headline, "", _table(found), "", _summary(found))
+
+
+def _centring(name: str) -> Any:
+    from attenio.approximation.observation import Centring
+
+    try:
+        return Centring(name.lower())
+    except ValueError:
+        known = ", ".join(member.value for member in Centring)
+        raise InvalidInput(f"unknown centring {name!r}; choose one of {known}") from None
+
+
+def _described(data: "AttentionData") -> dict[str, Any]:
+    return {
+        "query_shape": list(data.query.shape),
+        "key_shape": list(data.key.shape),
+        "value_shape": list(data.value.shape),
+        "element_type": data.dtype.value,
+        "scale": data.scale,
+        "causal": data.causal,
+    }
+
+
+def _rows(found: "tuple[HeadCertificate, ...]") -> list[dict[str, Any]]:
+    return [
+        {
+            "batch": each.batch,
+            "kv_head": each.kv_head,
+            "verdict": each.certificate.verdict.value,
+            "reason": each.certificate.reason,
+            "evidence": each.certificate.scores.evidence.value,
+            "centring": each.centring.value,
+            "radius_without_centring": each.radius_without_centring,
+            "radius": each.certificate.scores.radius,
+            "needed_degree": each.certificate.needed_degree,
+            "degree": each.certificate.degree,
+            "features": each.certificate.features,
+            "truncation_error": each.certificate.truncation_error,
+            "rounding_error": each.certificate.rounding_error,
+            "storage_error": each.certificate.storage_error,
+            "guaranteed_error": each.certificate.guaranteed_error,
+            "measured_error": each.measured_error,
+            "value_unit": each.certificate.scores.value_unit,
+        }
+        for each in found
+    ]
+
+
+def _table(found: "tuple[HeadCertificate, ...]") -> Any:
+    numbers = ("R before", "R", "degree", "features", "guaranteed", "measured")
+    table = plain_table("batch.head", *((name, "right") for name in numbers), "verdict")
+    for each in found:
+        certificate = each.certificate
+        chosen = certificate.features is not None
+        table.add_row(
+            f"{each.batch}.{each.kv_head}",
+            f"{each.radius_without_centring:.4g}",
+            f"{certificate.scores.radius:.4g}",
+            str(certificate.degree) if chosen else "-",
+            f"{certificate.features:,}" if chosen else "-",
+            f"{certificate.guaranteed_error:.2e}" if chosen else "-",
+            "-" if each.measured_error is None else f"{each.measured_error:.2e}",
+            certificate.verdict.value if certificate.reason is None else f"use exact: {certificate.reason}",
+        )
+    return table
+
+
+def _summary(found: "tuple[HeadCertificate, ...]") -> str:
+    from attenio.approximation.certificate import Verdict
+
+    certified = sum(each.certificate.verdict is Verdict.APPROXIMATE for each in found)
+    return f"{certified:,} of {len(found):,} heads may be approximated; errors in units of half the range of V"

@@ -1,0 +1,66 @@
+"""Reading arrays: the same ones come back, and a file that cannot be used says why in one line."""
+
+import importlib.util
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from attenio.approximation.data_files import read_arrays
+from attenio.errors import InvalidInput, MissingExtra
+
+ARRAYS = {name: np.random.default_rng(i).standard_normal((2, 3)).astype(np.float16) for i, name in enumerate("qkv")}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_three_files_come_back(tmp_path: Path, dtype: type) -> None:
+    paths = [tmp_path / f"{name}.npy" for name in ARRAYS]
+    for path, array in zip(paths, ARRAYS.values(), strict=True):
+        np.save(path, array.astype(dtype))
+    for found, array in zip(read_arrays(paths), ARRAYS.values(), strict=True):
+        assert found.dtype == dtype
+        assert (found == array.astype(dtype)).all()
+
+
+@pytest.mark.parametrize("names", ["qkv", ("query", "key", "value")])
+def test_one_npz_comes_back(tmp_path: Path, names: tuple[str, str, str]) -> None:
+    np.savez(tmp_path / "a.npz", **dict(zip(names, ARRAYS.values(), strict=True)))
+    for found, array in zip(read_arrays([tmp_path / "a.npz"]), ARRAYS.values(), strict=True):
+        assert (found == array).all()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("safetensors") is None, reason="needs the approximation extra")
+def test_one_safetensors_file_comes_back(tmp_path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    save_file(ARRAYS, tmp_path / "a.safetensors")
+    for found, array in zip(read_arrays([tmp_path / "a.safetensors"]), ARRAYS.values(), strict=True):
+        assert (found == array).all()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("safetensors") is not None, reason="the extra is installed")
+def test_safetensors_without_the_extra_names_it(tmp_path: Path) -> None:
+    (tmp_path / "a.safetensors").write_bytes(b"")
+    with pytest.raises(MissingExtra, match=r"attenio\[approximation\]"):
+        read_arrays([tmp_path / "a.safetensors"])
+
+
+def test_files_that_cannot_be_used_say_why(tmp_path: Path) -> None:
+    np.savez(tmp_path / "few.npz", q=ARRAYS["q"], k=ARRAYS["k"])
+    (tmp_path / "torn.npz").write_bytes(b"PK\x03\x04 torn")
+    (tmp_path / "text.npy").write_text("not an array")
+    np.save(tmp_path / "objects.npy", np.array([object()]), allow_pickle=True)
+    text = tmp_path / "text.npy"
+    for paths, said in (
+        ([tmp_path / "none.npz"], "does not exist"),
+        ([tmp_path], "is a folder"),
+        ([tmp_path / "few.npz"], "has no array v; it has k, q"),
+        ([tmp_path / "torn.npz"], "cannot be read as npz"),
+        ([text, text, text], "cannot be read as npy"),
+        ([tmp_path / "objects.npy"] * 3, "cannot be read as npy"),
+        ([text], "cannot hold q, k and v"),
+        ([text, text], "2 files given"),
+    ):
+        with pytest.raises(InvalidInput, match=said):
+            read_arrays(paths)

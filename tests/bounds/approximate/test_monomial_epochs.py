@@ -1,0 +1,53 @@
+"""Monomial epochs: the constants, the special case of a matrix product, and where there is nothing to say."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attenio.bounds.approximate import monomial_constant, monomial_epoch_words, monomial_epochs
+from attenio.bounds.approximate.monomial_epochs import terms_per_epoch
+from attenio.bounds.lower_bound import Strength
+from attenio.workload import Workload
+
+
+def test_degree_one_is_a_matrix_product() -> None:
+    assert monomial_constant(1) == pytest.approx(2.0)
+    fast = 10_000
+    found = monomial_epoch_words(1e12, 0.0, 1, float(fast))
+    assert found == pytest.approx(2e12 / math.sqrt(fast) - fast, rel=1e-9)
+
+
+@pytest.mark.parametrize(("degree", "recalled"), [(1, 0.544), (2, 0.424), (3, 0.371), (4, 0.342)])
+def test_the_constants_are_those_of_the_proof_and_above_weaker_ones(degree: int, recalled: float) -> None:
+    exact = (degree + 1) * (math.factorial(degree) / degree**degree) ** (1 / (degree + 1))
+    assert monomial_constant(degree) == pytest.approx(exact)
+    assert 2 * monomial_constant(degree) > recalled
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 5), st.lists(st.tuples(st.integers(0, 8), st.integers(0, 6)), max_size=12), st.integers(1, 400))
+def test_no_epoch_of_whole_entries_does_more_terms(degree: int, rows: list[tuple[int, int]], sums: int) -> None:
+    terms = sum(min(sums, math.comb(entries, degree) * columns) for entries, columns in rows)
+    budget = sums + sum(entries + columns for entries, columns in rows)
+    assert terms <= terms_per_epoch(float(budget), degree) * (1 + 1e-12)
+
+
+def test_it_says_what_it_is() -> None:
+    found = monomial_epochs(Workload(n=2**20, d=64), 3, 65_536)
+    assert found is not None
+    assert found.strength is Strength.SCHEDULE
+
+
+def test_it_counts_rows_of_all_heads_and_sums_of_shared_ones() -> None:
+    shared = monomial_epochs(Workload(n=2**16, d=32, heads=8, kv_heads=2), 2, 4096)
+    single = monomial_epochs(Workload(n=2**16, d=32), 2, 4096)
+    assert shared is not None
+    assert single is not None
+    assert shared.words / single.words == pytest.approx(10 / 2, rel=0.01)
+
+
+def test_it_is_silent_about_masks_and_constants() -> None:
+    assert monomial_epochs(Workload(n=1024, d=64, mask="causal"), 2, 4096) is None
+    assert monomial_epochs(Workload(n=1024, d=64), 0, 4096) is None

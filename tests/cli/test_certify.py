@@ -1,0 +1,65 @@
+"""Laws of ``attenio certify``."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    draw = np.random.default_rng(0)
+    paths = [tmp_path / f"{name}.npy" for name in "qkv"]
+    for path, heads in zip(paths, (4, 2, 2), strict=True):
+        np.save(path, draw.uniform(-0.5, 0.5, (heads, 128, 8)).astype(np.float16))
+    return paths
+
+
+def test_the_table_has_a_row_for_every_head(attenio: Any, files: list[Path]) -> None:
+    said = attenio("certify", *files)
+    assert said.status == 0
+    assert "2 of 2 heads may be approximated" in said.out
+    assert said.out.count("approximate\n") == 2
+
+
+def test_what_is_measured_is_at_most_what_is_guaranteed(attenio: Any, files: list[Path]) -> None:
+    answer = attenio("certify", *files, "--json", "--causal", "--tolerance", "5e-3").json
+    assert answer["causal"] is True
+    for head in answer["heads"]:
+        assert 0 < head["measured_error"] <= head["guaranteed_error"]
+        assert head["degree"] == head["needed_degree"]
+
+
+def test_heads_that_need_too_much_say_which_degree(attenio: Any, files: list[Path]) -> None:
+    for head in attenio("certify", *files, "--scale", "2", "--json").json["heads"]:
+        assert head["verdict"] == "exact"
+        assert f"degree {head['needed_degree']} would do, but it takes" in head["reason"]
+
+
+def test_nothing_is_measured_where_nobody_asks(attenio: Any, files: list[Path]) -> None:
+    for head in attenio("certify", *files, "--no-measure", "--json").json["heads"]:
+        assert head["measured_error"] is None
+
+
+@pytest.mark.parametrize("tolerance", ["0", "-1", "nan", "inf", "much"])
+def test_a_tolerance_that_is_none_is_one_line(attenio: Any, files: list[Path], tolerance: str) -> None:
+    assert "tolerance is" in attenio("certify", *files, f"--tolerance={tolerance}").mistake
+
+
+def test_data_that_are_not_finite_are_one_line(attenio: Any, files: list[Path]) -> None:
+    broken = np.load(files[1])
+    broken[0, 5, 3] = np.nan
+    np.save(files[1], broken)
+    assert "key has 1 entries that are not finite, the first at (0, 0, 5, 3)" in attenio("certify", *files).mistake
+
+
+def test_other_mistakes_are_one_line(attenio: Any, files: list[Path]) -> None:
+    for arguments, said in (
+        (["none.npz"], "does not exist"),
+        ([*files, "--kind", "spline"], "taylor, minimax"),
+        ([*files, "--centring", "median"], "best"),
+        ([*files, "--most-features", "few"], "most features is"),
+        (files[:2], "2 files given"),
+    ):
+        assert said in attenio("certify", *arguments).mistake
