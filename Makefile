@@ -45,9 +45,9 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(PIP) --editable '.[report,parquet,pebble]'
+	$(PIP) --editable '.[report,parquet,pebble,approximation]'
 	@touch $@
 
 $(VENV)/.developing: $(VENV)/.installed
-	$(PIP) --editable '.[report,parquet,pebble,docs,dev]'
+	$(PIP) --editable '.[report,parquet,pebble,approximation,docs,dev]'
 	@touch $@

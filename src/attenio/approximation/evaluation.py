@@ -39,7 +39,8 @@ def approximate_attention(
     True
     """
     queries, keys, unit = _scaled(head, centre)
-    extended = np.column_stack([head.values, np.ones(len(keys), dtype=np.float32)])
+    value_unit = _power_of_two(head.values)
+    extended = np.column_stack([head.values * np.float32(1 / value_unit), np.ones(len(keys), dtype=np.float32)])
     features = feature_count(head.d, polynomial.degree)
     sums = np.zeros((len(queries), extended.shape[1]), dtype=np.float32)
     for tile in feature_tiles(head.d, polynomial.degree, most=summation.feature_tile_for(features)):
@@ -54,17 +55,21 @@ def approximate_attention(
                 inside = _horner(coefficients, queries[rows] @ keys[first:stop].T)
                 sums[rows] += np.where(seen, inside, np.float32(0)) @ extended[first:stop]
     divisor = sums[:, -1:]
-    return np.divide(sums[:, :-1], divisor, out=np.zeros_like(sums[:, :-1]), where=divisor != 0)
+    output = np.divide(sums[:, :-1], divisor, out=np.zeros_like(sums[:, :-1]), where=divisor != 0)
+    return output * np.float32(value_unit)
 
 
 def _scaled(head: Head, centre: NDArray[np.float32]) -> tuple[Float32, Float32, float]:
     """Queries and centred keys with entries of at most 1, so that no power overflows, and what was divided by."""
     keys = head.keys - centre
-    sizes = [float(np.abs(array).max()) or 1.0 for array in (head.queries, keys)]
-    # powers of two: dividing by them rounds nothing
-    query_unit, key_unit = (float(2.0 ** np.ceil(np.log2(size))) for size in sizes)
+    query_unit, key_unit = _power_of_two(head.queries), _power_of_two(keys)
     unit = query_unit * key_unit * head.scale
     return head.queries * np.float32(1 / query_unit), keys * np.float32(1 / key_unit), unit
+
+
+def _power_of_two(array: Float32) -> float:
+    """At least every size in the array, and dividing by it rounds nothing."""
+    return float(2.0 ** np.ceil(np.log2(float(np.abs(array).max()) or 1.0)))
 
 
 def _states(

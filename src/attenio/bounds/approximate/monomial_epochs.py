@@ -58,9 +58,9 @@ def monomial_epochs(workload: Workload, degree: int, fast_words: int, *, units: 
     Theorem: with C = C(d, g), N = C dv (rows of queries + rows of keys) and S = C dv sums for each KV head,
     words >= (g+1) (g!/g^g)^(1/(g+1)) N / M^(g/(g+1)) - S - M/g.
     Assumes: every score is required; a term needs the entries of its monomial, its value or output, and its sum in fast
-    memory together; sums are over all keys. Nothing to say (None) for other masks or for degree 0.
-    Regime: strongest when the sums do not fit, S > M, and there are many more rows than M^(g/(g+1)).
-    Proof: docs/theory/approximate_monomials.md
+    memory together; sums are over all keys and none is made twice. Nothing to say (None) for other masks or for degree
+    0. Regime: strongest when the sums do not fit, S > M, and there are many more rows than M^(g/(g+1)). Proof:
+    docs/theory/approximate_monomials.md
 
     >>> monomial_epochs(Workload(n=2**20, d=64), 3, 65_536).words
     3746763332
@@ -85,7 +85,7 @@ def monomial_epochs(workload: Workload, degree: int, fast_words: int, *, units: 
         assumptions=(
             f"features are the monomials of degree up to {degree}, made on the fly",
             "a term is added while its entries, its value and its sum are in fast memory",
-            "sums are over all keys of a head",
+            "sums are over all keys of a head, and none is made twice",
             *between_units(units),
         ),
         page="docs/theory/approximate_monomials.md",
