@@ -16,7 +16,7 @@ from enum import Enum
 from attenio.approximation.enclosure import MOST_RADIUS
 from attenio.approximation.entries import EntryBounds, checked_positive
 from attenio.approximation.features import feature_count
-from attenio.approximation.polynomials import MOST_DEGREE, Kind, Polynomial, polynomial_within, taylor_degree
+from attenio.approximation.polynomials import MOST_DEGREE, Kind, Polynomial, focused, polynomial_within, taylor_degree
 from attenio.approximation.rounding import Summation, rounding_error, storage_error, worst_amplification
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
@@ -26,6 +26,8 @@ __all__ = ["Audit", "Certificate", "Evidence", "Scores", "Terms", "Verdict", "ce
 
 # Every row is looked at only if the worst possible one misses the tolerance by less than this factor.
 _HOPE = 64.0
+# Shares of the interval that a polynomial may be best on, tried where rows are looked at and the plain one misses.
+_FOCUS = (0.6, 0.2)
 
 
 class Evidence(Enum):
@@ -174,16 +176,11 @@ def certificate_for(scores: Scores, terms: Terms, auditor: Auditor | None = None
         needed = taylor_degree(scores.radius, terms.tolerance)
         reach = f"scores reach {abs(scores.centre) + scores.radius:.4g}, over the most of {MOST_RADIUS:g}"
         return _exact(scores, terms, None, f"{reach}; a Taylor polynomial would take degree {needed:,}")
-    # the truncation of the worst row possible is at least eps; rows that are looked at may be better, not without end
-    most_error = min(terms.tolerance if auditor is None else _HOPE * terms.tolerance, 1 - 1e-9)
     for degree in range(terms.most_degree + 1):
-        candidate = polynomial_within(terms.kind, scores.radius, degree, most_error, centre=scores.centre)
-        if candidate is None:
+        found = _candidate(scores, terms, degree, auditor)
+        if found is None:
             continue
-        audit = None if auditor is None else auditor(candidate)
-        errors = _errors(scores, terms, candidate, audit)
-        if errors.truncation > terms.tolerance:
-            continue
+        candidate, errors = found
         reason = _too_many_features(scores, terms, degree)
         if reason is not None:
             return _exact(scores, terms, degree, reason)
@@ -198,6 +195,29 @@ def certificate_for(scores: Scores, terms: Terms, auditor: Auditor | None = None
             return _exact(scores, terms, degree, reason)
     reason = f"scores within ±{scores.radius:.4g} need a degree over {terms.most_degree}"
     return _exact(scores, terms, None, reason)
+
+
+def _candidate(
+    scores: Scores, terms: Terms, degree: int, auditor: Auditor | None
+) -> "tuple[Polynomial, _Errors] | None":
+    """A polynomial of this degree whose truncation meets the tolerance, and its errors."""
+    # the truncation of the worst row possible is at least eps; rows that are looked at may be better, not without end
+    most_error = min(terms.tolerance if auditor is None else _HOPE * terms.tolerance, 1 - 1e-9)
+    plain = polynomial_within(terms.kind, scores.radius, degree, most_error, centre=scores.centre)
+    if plain is None:
+        return None
+    errors = _errors(scores, terms, plain, None if auditor is None else auditor(plain))
+    if errors.truncation <= terms.tolerance:
+        return plain, errors
+    if auditor is None or terms.kind is not Kind.MINIMAX or degree == 0:
+        return None
+    for share in _FOCUS:
+        narrow = focused(scores.radius, degree, share, centre=scores.centre)
+        if narrow.relative_error <= most_error:
+            errors = _errors(scores, terms, narrow, auditor(narrow))
+            if errors.truncation <= terms.tolerance:
+                return narrow, errors
+    return None
 
 
 def _too_many_features(scores: Scores, terms: Terms, degree: int) -> str | None:

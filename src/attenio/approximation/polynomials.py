@@ -31,6 +31,7 @@ __all__ = [
     "MOST_DEGREE",
     "Kind",
     "Polynomial",
+    "focused",
     "least_degree",
     "minimax",
     "polynomial",
@@ -152,6 +153,19 @@ def _candidate(kind: Kind, radius: float, degree: int) -> NDArray[np.float64]:
     if kind is Kind.MINIMAX and radius > 0 and degree > 0:  # constants differ by a factor only
         return exchanged(radius, degree)
     return np.array([1 / math.factorial(k) for k in range(degree + 1)])
+
+
+@lru_cache(maxsize=4096)
+def focused(radius: float, degree: int, share: float, *, centre: float = 0.0) -> Polynomial:
+    """The best polynomial of the middle ``share`` of the interval, proven on all of it.
+
+    Scores crowd in the middle of their range; there it is closer than the one that is best everywhere.
+
+    >>> focused(1.0, 2, 0.5).relative_error > minimax(1.0, 2).relative_error
+    True
+    """
+    _check(radius, degree, centre)
+    return _proven(Kind.MINIMAX, _candidate(Kind.MINIMAX, float(radius * share), int(degree)), radius, centre)
 
 
 def polynomial_within(
