@@ -31,7 +31,13 @@ def test_an_answer_is_what_its_script_makes_of_the_results(script: Path) -> None
 
 @pytest.mark.parametrize(
     ("study", "given"),
-    [("backward-crossover", None), ("crossover", "rows"), ("gradient-planner-speed", None), ("sparse-layouts", "rows")],
+    [
+        ("backward-crossover", None),
+        ("crossover", "rows"),
+        ("gradient-planner-speed", None),
+        ("sparse-layouts", "rows"),
+        ("certificate-tightness", "rows"),
+    ],
 )
 def test_an_answer_is_what_its_run_makes_of_the_results(study: str, given: str | None) -> None:
     results = results_of(study)
