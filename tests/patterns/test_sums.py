@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attenio.patterns.sums import floor_sum, sum_clipped, sum_linear
+from attenio.patterns.sums import floor_sum, sum_clipped, sum_linear, sum_of_residues
 
 small = st.integers(-12, 12)
 laws = settings(max_examples=120, deadline=None, derandomize=True)
@@ -30,6 +30,24 @@ def test_floor_sum_adds_up_the_quotients(count: int, modulus: int, slope: int, o
     expected = sum((slope * i + offset) // modulus for i in range(count))
     assert floor_sum(count, modulus, slope, offset) == expected
     assert floor_sum(np.array([count, 3]), modulus, slope, offset)[0] == expected
+
+
+@laws
+@given(count=st.integers(0, 40), modulus=st.integers(1, 30), data=st.data())
+def test_sum_of_residues_adds_up_the_residues(count: int, modulus: int, data: st.DataObject) -> None:
+    step = data.draw(st.integers(0, modulus - 1))
+    expected = sum(step * i % modulus for i in range(1, count + 1))
+    assert sum_of_residues(count, step, modulus) == expected
+    assert sum_of_residues(np.array([count, 3]), np.array([step, 0]), modulus).tolist() == [expected, 0]
+
+
+@laws
+@given(modulus=st.integers(2**29, 2**31 - 1), data=st.data())
+def test_residues_of_arrays_add_up_as_those_of_integers_do(modulus: int, data: st.DataObject) -> None:
+    pairs = st.tuples(st.integers(0, 2**31), st.integers(0, modulus - 1))
+    counts, steps = zip(*data.draw(st.lists(pairs, min_size=1, max_size=9)), strict=True)
+    expected = [sum_of_residues(count, step, modulus) for count, step in zip(counts, steps, strict=True)]
+    assert sum_of_residues(np.array(counts), np.array(steps), modulus).tolist() == expected
 
 
 def test_sums_of_python_integers_do_not_overflow() -> None:

@@ -193,15 +193,21 @@ class Band:
     @lazy
     def key_load_floors(self) -> tuple[tuple[Counts, Counts, int], ...]:
         """Triples (constant, area, lost): key_loads(a) is at least constant + area/a - lost*a for every a."""
-        corners = (self.left - self.shift, self.keys - self.shift - self.right)
         at_ends = self._alive(0 * self.rows), self._alive(self.rows)
-        peak = larger(*at_ends)
-        for corner in corners:
-            peak = larger(peak, self._alive(clip(corner, self.rows)))
+        peak = self.most_alive[0]
         # At distance one the trapezoid rule is exact, as the corners are integers; inside, alive sums to Z - touched.
         area = self.scores - self.touched_keys + (at_ends[0] + at_ends[1]) // 2
         middle = ceil_div(peak + at_ends[0], 2)
         return ((self.touched_keys - peak, area, 0), (self.touched_keys - middle, area, 1))
+
+    @lazy
+    def most_alive(self) -> tuple[Counts, Counts]:
+        """The most keys alive at any boundary, and those alive behind the last row."""
+        end = self._alive(self.rows)
+        peak = larger(self._alive(0 * self.rows), end)
+        for corner in (self.left - self.shift, self.keys - self.shift - self.right):
+            peak = larger(peak, self._alive(clip(corner, self.rows)))
+        return peak, end
 
     @property
     def moving_ends(self) -> tuple[Counts, Counts]:

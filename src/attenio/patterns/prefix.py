@@ -7,9 +7,9 @@ them where every row needs them all, r + k - h for causal requests of h rows. Wi
 
     key_loads(a) = prefix * tiles + requests * k + sum over i of alive(i*a mod h),
 
-where boundaries on a request's first row count nothing: a floor sum, which takes logarithmic time whatever the number
-of requests. Wherever tiles begin, a request's own boundaries cost (h/a - 1) * mean or more, with mean = k for dense
-requests and k - h/2 for causal ones, and there are rows/a tiles or more:
+where boundaries on a request's first row count nothing: a sum of residues, which takes logarithmic time whatever the
+number of requests. Wherever tiles begin, a request's own boundaries cost (h/a - 1) * mean or more, with mean = k for
+dense requests and k - h/2 for causal ones, and there are rows/a tiles or more:
 
     key_loads(a) >= requests * (k - mean) + rows * (prefix + mean) / a.
 """
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from attenio.patterns.band import Band
 from attenio.patterns.lazy import lazy
 from attenio.patterns.pattern import Counts
-from attenio.patterns.sums import ceil_div, floor_sum, smaller, where
+from attenio.patterns.sums import ceil_div, floor_sum, smaller, sum_of_residues, where
 
 __all__ = ["PrefixedRequests"]
 
@@ -107,27 +107,23 @@ class PrefixedRequests:
 
     def key_loads(self, query_tile: Counts) -> Counts:
         """Keys read when every tile of queries reads the keys it needs; tiles may span requests."""
-        if np.ndim(query_tile) and not self._fits_int64(int(np.min(query_tile))):
-            return np.array([self.key_loads(tile) for tile in query_tile.tolist()], dtype=object)
-        height, tile = int(self.own.rows), query_tile if np.ndim(query_tile) else int(query_tile)
-        boundaries = ceil_div(self.rows, tile) - 1
-        step = tile % height
-        inner = boundaries - boundaries * _gcd(step, height) // height
+        if type(query_tile) is not int:
+            if not np.ndim(query_tile):
+                return self.key_loads(int(query_tile))
+            if not self._fits_int64(int(np.min(query_tile))):
+                return np.array([self.key_loads(tile) for tile in query_tile.tolist()], dtype=object)
+        height = int(self.own.rows)
+        boundaries = ceil_div(self.rows, query_tile) - 1
+        step = query_tile % height
+        inner = boundaries - boundaries * _gcd(step, height) // height if self.fewest_alive else 0
         loads = self.prefix * (boundaries + 1) + self.requests * int(self.own.keys) + self.fewest_alive * inner
-        if not self.slope:
-            return loads
-        starts = step * (boundaries * (boundaries + 1) // 2)
-        return loads + starts - height * floor_sum(boundaries + 1, height, step, 0)
+        return loads + sum_of_residues(boundaries, step, height) if self.slope else loads
 
     def _fits_int64(self, tile: int) -> bool:
-        """Whether key_loads is exact in 64 bits, for tiles from this size on.
-
-        The two products that are subtracted from each other in the end may overflow: their difference, which is less
-        than a request for every boundary, is right all the same.
-        """
+        """Whether key_loads is exact in 64 bits, for tiles from this size on."""
         tiles = self.rows // tile + 2
         each = self.prefix + int(self.own.keys + self.own.rows)
-        return tiles < 2**31 and each * (self.requests + tiles) < 2**62
+        return self.own.rows < 2**31 and each * (self.requests + tiles) < 2**62
 
     def row_visits(self, key_tile: Counts) -> Counts:
         """Not asked of stacked requests: they are only run with queries stationary."""

@@ -73,6 +73,33 @@ def test_the_best_tile_of_a_shape_that_is_almost_all_masked_is_the_best_of_a_ful
         assert best_row_tile(form, most) == (int(words[first]), int(tiles[first]))
 
 
+@pytest.mark.parametrize("queries", [118_000_000, 10**6 + 3])
+@pytest.mark.parametrize("mask", ["causal", "window:5", "window:30:both"])
+@pytest.mark.parametrize("most", [44, 100, 3000, 70_000])
+def test_the_best_tile_among_very_many_rows_that_need_no_key_is_the_best_of_a_full_enumeration(
+    queries: int, mask: str, most: int
+) -> None:
+    for live, loads in ((64, 32), (1, 9), (500, 1)):
+        problems = Problems.separate(Workload(queries=queries, keys=41, d=1, mask=mask))
+        form = RowWords(problems=problems, live=live, loads=loads)
+        tiles = np.arange(1, most + 1)
+        words = form.words_of(tiles)
+        first = int(np.argmin(words))
+        assert best_row_tile(form, most) == (int(words[first]), int(tiles[first]))
+
+
+@settings(LAWS, max_examples=50)
+@given(workload=workloads(longest=70), most=st.integers(1, 80), data=st.data())
+def test_a_limit_leaves_out_only_tiles_that_exceed_it(workload: Workload, most: int, data: st.DataObject) -> None:
+    form = RowWords(problems=Problems.stacked(workload), live=2, loads=3)
+    words, tile = best_row_tile(form, most)
+    limit = words + data.draw(st.integers(-3, 3))
+    found, any_tile = best_row_tile(form, most, limit)
+    assert found == form.words(any_tile)
+    assert any_tile <= most
+    assert (found, any_tile) == (words, tile) if limit >= words else found > limit
+
+
 @pytest.mark.parametrize("exponent", [12, 16, 20, 24, 28, 30])
 def test_no_more_tiles_are_candidates_than_a_few_roots_of_the_rows(exponent: int) -> None:
     kinks = (2**exponent - 1, 2**exponent - 43)

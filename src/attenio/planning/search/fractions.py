@@ -1,4 +1,4 @@
-"""Tiles sorted by the simple fraction of a height that they are near to, in shells of halving distance.
+"""Tiles sorted by the simple fraction of a height that they are near to, in shells of ever smaller distance.
 
 The fractions p/q with q up to some order, in a row, are such that neighbours p/q < p'/q' differ by 1/(q*q'), and the
 simplest fraction between them is (p+p')/(q+q'), the mediant. The tiles up to the mediant are counted to p/q, others to
@@ -6,8 +6,9 @@ p'/q'. A number x at distance e from p/q lies between two further fractions whos
 b <= 1/(q*e) < b', and is within 1/(b*b') of the first of them. The lemma in ``stacked_requests`` holds for b too.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +18,13 @@ __all__ = ["Shells", "shells_between"]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-# Denominators go up to the least of these powers of two with which so many fractions lie among the tiles in question.
-_LEAST_ORDER, _MOST_ORDER = 16, 256
-_FRACTIONS = 100
+# About so many fractions are told apart in each part of a range, with denominators as large as that takes.
+_FRACTIONS = 40
+_LEAST_ORDER = 16
+# A range is cut into parts where so many times less is left of it.
+_SHRINK = 6
+# Shells reach so many times as far as they are near.
+_THINNER = 4.0
 # Edges of shells are rounded outwards by this part of a tile.
 _ROUNDING = 1e-3
 
@@ -33,10 +38,10 @@ class Shells:
 
     first: Ints
     last: Ints
-    q: Floats
+    q: Ints
     near: Floats
     far: Floats
-    between: Floats
+    between: Ints
 
     @property
     def counts(self) -> Ints:
@@ -44,10 +49,10 @@ class Shells:
         return self.last - self.first + 1
 
     def tiles(self, chosen: Ints) -> Ints:
-        """All tiles of the chosen shells, each once."""
+        """All tiles of the chosen shells; a few of them twice, as edges are rounded outwards."""
         counts = self.counts[chosen]
         starts = np.repeat(self.first[chosen] - np.cumsum(counts) + counts, counts)
-        return np.unique(starts + np.arange(len(starts)))
+        return np.asarray(starts + np.arange(len(starts)))
 
     def fractions(self, terms: Floats) -> Floats:
         """A number that the sum of {i*x} for i from 1 to ``terms`` does not go below, x being any tile over the height.
@@ -55,9 +60,10 @@ class Shells:
         Terms are taken in blocks of q, or of the denominator b of the nearest fraction other than p/q, where the terms
         that remain are taken in blocks of q.
         """
-        drift = (1 - self.q * self.far) / 2
+        far = np.maximum(self.far, 1e-300)
+        drift = (1 - self.q * far) / 2
         simple = (1 - 1 / self.q) * drift
-        least = np.maximum(1 / (self.q * self.far) - self.q, self.between)
+        least = np.maximum(1 / (self.q * far) - self.q, self.between)
         finer = (1 - 1 / least) * drift
         remaining = np.minimum(1 / (self.q * np.maximum(self.near, 1e-300)), terms)
         mixed = (terms - remaining) * finer + np.maximum(remaining - self.q, 0.0) * np.minimum(simple, finer)
@@ -68,45 +74,76 @@ class Shells:
         return np.asarray(terms - np.floor(terms / np.where(self.near > 0, self.between, self.q)))
 
 
-@lru_cache(maxsize=8)
-def _neighbours(order: int) -> tuple[Ints, Ints]:
-    """Numerators and denominators of all fractions from 0 to 1 with denominators up to ``order``, ascending."""
-    q, p = np.tril_indices(order + 1)
-    simple = np.gcd(p, q) == 1
-    p, q = p[simple], q[simple]
-    ascending = np.argsort(p / q)
-    return p[ascending], q[ascending]
-
-
 def _order(part: float) -> int:
     """The largest denominator, for this part of a unit: up to there a unit has 0.3 order^2 fractions."""
-    order = _LEAST_ORDER
-    while order < _MOST_ORDER and 0.3 * order * order * part < _FRACTIONS:
-        order *= 2
-    return order
+    return max(_LEAST_ORDER, isqrt(int(_FRACTIONS / (0.3 * max(part, 1e-15)))))
 
 
-def shells_between(least: int, most: int, height: int) -> Shells:
-    """Shells that hold every tile from ``least`` to ``most``, which lie between two multiples of the height."""
+def fractions_around(first: int, last: int, height: int, order: int) -> list[tuple[int, int]]:
+    """Numerators and denominators of the fractions with denominators up to ``order``, ascending, from the one at or
+    below first/height to the one at or above last/height and at least two; 0 <= first <= last <= height.
+    """
+    p, q, after_p, after_q = _neighbours(first, height, order)
+    fractions = [(p, q)]
+    while len(fractions) < 2 or p * height < last * q:
+        # The next one follows from two neighbours alone.
+        times = (order + q) // after_q
+        p, q, after_p, after_q = after_p, after_q, times * after_p - p, times * after_q - q
+        fractions.append((p, q))
+    return fractions
+
+
+def _neighbours(tile: int, height: int, order: int) -> tuple[int, int, int, int]:
+    """The last fraction up to tile/height and the first one above it, by Euclid's descent through the mediants."""
+    p, q, after_p, after_q = tile // height, 1, tile // height + 1, 1
+    while q + after_q <= order:
+        below, above = tile * q - p * height, after_p * height - tile * after_q
+        times = min(below // above, (order - q) // after_q)
+        p, q = p + times * after_p, q + times * after_q
+        below -= times * above
+        if q + after_q > order:
+            break
+        if not below:  # the tile is the fraction: its next neighbour has the largest denominator
+            times = (order - after_q) // q
+            return p, q, after_p + times * p, after_q + times * q
+        times = min((above - 1) // below, (order - after_q) // q)
+        after_p, after_q = after_p + times * p, after_q + times * q
+    return p, q, after_p, after_q
+
+
+def shells_between(least: int, most: int, height: int, end: int | None = None) -> Shells:
+    """Shells that hold every tile from ``least`` to ``most``, which lie between two multiples of the height.
+
+    The nearer a tile is to ``end``, the finer are the fractions.
+    """
     whole = least // height * height
-    p, q = _neighbours(_order((most - least) / height))
-    between = np.tile(q[:-1] + q[1:], 2)
-    centre, over = np.concatenate((p[:-1] / q[:-1], p[1:] / q[1:])), np.concatenate((q[:-1], q[1:]))
-    side = np.repeat((1.0, -1.0), len(q) - 1)
-    width = 1 / (over * between)
-    inner, outer = centre * height, (centre + side * width) * height
-    met = np.flatnonzero(
-        (np.minimum(inner, outer) <= most - whole + 1) & (np.maximum(inner, outer) >= least - whole - 1)
-    )
-    levels = np.arange(1 + max(0, int(np.log2(height))))
-    far = width[met, None] / 2.0**levels
+    lower: list[tuple[int, int]] = []
+    upper: list[tuple[int, int]] = []
+    for first, last in _parts(least, most, most if end is None else end):
+        fractions = fractions_around(first - whole, last - whole, height, _order((last - first) / height))
+        lower += fractions[:-1]
+        upper += fractions[1:]
+    p, q = np.array(lower + upper).T
+    beside = np.roll(q, len(lower))
+    side = np.repeat((1, -1), len(lower))
+    centre, width = p / q, 1 / (q * (q + beside))
+    levels = np.arange(1 + max(0, int(np.log2(width.max() * height) / np.log2(_THINNER))))
+    far = width[:, None] / _THINNER**levels
     # A shell within one tile of the fraction goes all the way.
-    near = np.where(far * height < 2, 0.0, far / 2)
+    near = np.where(far * height < _THINNER, 0.0, far / _THINNER)
     place, level = np.nonzero((levels == 0) | (far * height >= 1))
-    far, near, chosen = far[place, level], near[place, level], met[place]
-    edges = [(centre[chosen] + side[chosen] * distance) * height for distance in (near, far)]
+    far, near = far[place, level], near[place, level]
+    edges = [(centre[place] + side[place] * distance) * height for distance in (near, far)]
     first = np.maximum(np.floor(np.minimum(*edges) - _ROUNDING).astype(np.int64) + whole, least)
     last = np.minimum(np.ceil(np.maximum(*edges) + _ROUNDING).astype(np.int64) + whole, most)
     kept = first <= last
-    parts = (first, last, over[chosen] * 1.0, near, far, between[chosen] * 1.0)
+    parts = (first, last, q[place], near, far, (q + beside)[place])
     return Shells(*(values[kept] for values in parts))
+
+
+def _parts(least: int, most: int, end: int) -> Iterator[tuple[int, int]]:
+    """The range in parts, each as long as a few times what is left between it and the end."""
+    while least <= most:
+        last = most if most == end else min(most, end - (end - least) // _SHRINK)
+        yield least, last
+        least = last + 1

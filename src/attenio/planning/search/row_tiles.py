@@ -13,8 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.patterns import Band, PrefixedRequests
 from attenio.patterns.pattern import Counts
 from attenio.planning.problems import Problems
+from attenio.planning.search.divisors import least_remainder
 from attenio.planning.search.stacked_requests import best_request_tile
 
 __all__ = ["RowWords", "best_row_tile", "even_tile", "piece_ends"]
@@ -82,26 +84,73 @@ class RowWords(NamedTuple):
         return self.problems.run_kinks(self.split)
 
 
-def best_row_tile(form: RowWords, most: int) -> tuple[int, int]:
+def best_row_tile(form: RowWords, most: int, limit: int | None = None) -> tuple[int, int]:
     """Fewest words over all tiles from 1 to ``most``, and the smallest tile that has them.
 
-    Without known kinks, any tile that has them: looking for a smaller one would mean trying them all.
+    Without known kinks, any tile that has them: looking for a smaller one would mean trying them all. If every tile
+    has more words than ``limit``, any tile.
     """
     problems = form.problems
     most = min(most, problems.most_rows)
+    if problems.stacked_requests is not None and form.kinks is None:
+        found = _best_for_requests(form, problems.stacked_requests, most, limit)
+        if found is not None:
+            return found
     even = even_tile(problems.most_rows, most)
     best = (form.words(even), even)
     if problems.is_dense and len(problems.patterns) == 1:
         return best  # every tile needs every key, so only how many tiles there are matters
     best = min(best, (form.words(most), most))
     if form.kinks is None:
-        return _best_for_requests(form, most) or _best_of_all(form, most, best)
+        return _best_of_all(form, most, best)
+    ranges = [(1, most)]
     if 2 * problems.touched_rows < problems.rows:
         # Among many rows that need no key, tiles that begin near the first one that does are good.
         even_ones = {x // i for x in form.kinks for i in range(x // (most + 1) + 1, x // (most + 1) + 4)}
         best = min(best, *((form.words(tile), tile) for tile in even_ones if tile))
+        band = problems.only_band
+        if band is not None and form.live and not form.met and band.live_range[1] == band.rows:
+            best = _best_with_all_live_rows(form, band, most, best)
+            ranges = _ranges_without(form, band, most, best[0])
     floor = form.floor(most)
-    for last, tiles in _candidates(form.kinks, form.least_tile(best[0]), most):
+    for limits in ranges:
+        best = _best_between(form, limits, best, floor)
+    return best
+
+
+def _best_with_all_live_rows(form: RowWords, band: Band, most: int, best: tuple[int, int]) -> tuple[int, int]:
+    """The best of the tiles without a boundary among the rows that need a key, if it beats the one known.
+
+    All keys are read once, and before the last tiles' live rows lie as many others as the tile leaves of those before.
+    """
+    idle, spare = band.rows - band.touched_rows, best[0] - _least_words(form)
+    found = least_remainder(idle, (band.touched_rows, most), spare // form.live)
+    return best if found is None else min(best, (_least_words(form) + form.live * found[0], found[1]))
+
+
+def _ranges_without(form: RowWords, band: Band, most: int, words: int) -> list[tuple[int, int]]:
+    """Where tiles with a boundary among the rows that need a key may have as few words.
+
+    With the first boundary j rows behind the first of these, and r before, such a tile of j + r rows costs r live rows
+    and min(j, peak, end + height - j) keys read again, or more, the peak and the end being those of ``alive``.
+    """
+    height, (peak, end) = band.touched_rows, band.most_alive
+    spare = words - _least_words(form)
+    rows, keys = spare // form.live, spare // form.loads
+    if keys >= peak:
+        return [(1, min(most, height + rows - 1))]
+    return [(1, min(most, max(rows, keys))), (height + end - keys, min(most, height + rows - 1))]
+
+
+def _least_words(form: RowWords) -> int:
+    return form.live * form.problems.touched_rows + form.loads * form.problems.touched_keys
+
+
+def _best_between(form: RowWords, limits: tuple[int, int], best: tuple[int, int], floor: int) -> tuple[int, int]:
+    """The better of the best tile known and the best one of a range, no words going below the floor."""
+    problems, kinks = form.problems, form.kinks
+    assert kinks is not None
+    for last, tiles in _candidates(kinks, max(limits[0], form.least_tile(best[0])), limits[1]):
         for start in range(0, len(tiles), problems.arrays_at_once):
             best = min(best, _best_of(form, tiles[start : start + problems.arrays_at_once], best[0]))
         if best[0] == floor and best[1] <= last:
@@ -174,13 +223,15 @@ def _best_of(form: RowWords, tiles: Tiles, known: int | None = None) -> tuple[in
     return int(fewest), int(array[words == fewest].min())
 
 
-def _best_for_requests(form: RowWords, most: int) -> tuple[int, int] | None:
-    """The best tile of stacked requests; None for other patterns, or if the one that reads least meets more runs."""
-    requests = form.problems.stacked_requests
-    if requests is None:
-        return None
-    _, tile = best_request_tile(requests, most)
-    if form.met and requests.tile_rows(tile, form.split) > requests.tile_rows(1, form.split):
+def _best_for_requests(
+    form: RowWords, requests: PrefixedRequests, most: int, limit: int | None
+) -> tuple[int, int] | None:
+    """The best tile of stacked requests; None if the one that reads least meets more runs than it must."""
+    fixed = (form.live + form.met) * requests.rows
+    keys, tile = best_request_tile(requests, most, None if limit is None else (limit - fixed) // form.loads)
+    if not form.met:
+        return fixed + form.loads * keys, tile
+    if requests.tile_rows(tile, form.split) > requests.tile_rows(1, form.split):
         return None
     return form.words(tile), tile
 

@@ -46,7 +46,7 @@ def best_head_tile(
     for floor, heads, most, form in sorted(choices, key=lambda choice: choice[:2]):
         if best is not None and floor > best[0]:
             break
-        words, tile = best_row_tile(form, most)
+        words, tile = best_row_tile(form, most, None if best is None else best[0])
         found = (words, heads * tile, heads, tile)
         best = found if best is None else min(best, found)
     return None if best is None else (best[0], best[2], best[3])

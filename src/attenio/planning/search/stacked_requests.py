@@ -15,14 +15,12 @@ to lose against a larger tile without being counted. Between two neighbouring fr
 nothing passes a whole number, and the keys read grow with the tile: its first tile is the best.
 """
 
-from functools import lru_cache
-from math import isqrt
-
 import numpy as np
 from numpy.typing import NDArray
 
 from attenio.patterns import PrefixedRequests
 from attenio.patterns.sums import ceil_div
+from attenio.planning.search.divisors import divisors
 from attenio.planning.search.fractions import Shells, shells_between
 
 __all__ = ["best_request_tile"]
@@ -31,26 +29,39 @@ Ints = NDArray[np.int64]
 # A tile and the keys it reads; fewest keys first, then the smallest tile.
 Found = tuple[int, int]
 
+# As many promising tiles are counted first, as what they find rules out others.
+_FEW = 3
+# Up to this many tiles, Python integers are faster than arrays.
+_ONE_BY_ONE = 16
 # Up to this many tiles are counted without further thought.
-_SHORT = 192
+_SHORT = 800
+# So many of the largest are counted in any case.
+_TOP = 256
 # As many are counted before floors are looked at again.
 _AT_ONCE = 768
 # Floors in floating point are off by less than this factor.
 _SLACK = 1e-9
 
 
-def best_request_tile(pattern: PrefixedRequests, most: int) -> Found:
-    """The fewest keys read by any tile from 1 to ``most``, and the smallest tile that reads them."""
+def best_request_tile(pattern: PrefixedRequests, most: int, limit: int | None = None) -> Found:
+    """The fewest keys read by any tile from 1 to ``most``, and the smallest tile that reads them.
+
+    If every tile reads more keys than ``limit``, any tile.
+    """
     most = min(most, pattern.rows)
     if most >= pattern.own.rows:
         found, least = _whole_requests(pattern, most)
     else:
-        tiles = (most, ceil_div(pattern.rows, ceil_div(pattern.rows, most)))
-        found = min(_read(pattern, tile) for tile in tiles)
-        least = 1
+        tiles = {most, ceil_div(pattern.rows, ceil_div(pattern.rows, most))}
+        found, least = min(_read(pattern, tile) for tile in tiles), 1
     if not pattern.slope:
-        return min([found, *(_dense_tile(pattern, most, divisor) for divisor in _divisors(int(pattern.own.rows)))])
-    return _best_causal(pattern, (least, most), found)
+        return _best_of(pattern, _dense_tiles(pattern, most), found)
+    found = min(found, *_periodic(pattern, most))
+    if limit is None or found[0] <= limit:
+        return _best_causal(pattern, (least, most), found)
+    no_tile = pattern.rows + 1
+    better = _best_causal(pattern, (least, most), (limit, no_tile))
+    return found if better[1] == no_tile else better
 
 
 def _read(pattern: PrefixedRequests, tile: int) -> Found:
@@ -65,62 +76,44 @@ def _whole_requests(pattern: PrefixedRequests, most: int) -> tuple[Found, int]:
     return found, most + 1 if tiles == 1 else ceil_div(pattern.rows, tiles - 1)
 
 
-@lru_cache(maxsize=64)
-def _divisors(number: int) -> tuple[int, ...]:
-    small = np.arange(1, isqrt(number) + 1)
-    small = small[number % small == 0]
-    return tuple(np.unique(np.concatenate((small, number // small))).tolist())
+def _dense_tiles(pattern: PrefixedRequests, most: int) -> Ints:
+    """For every divisor of a request the best tile that shares it: it makes the fewest tiles that such a tile can."""
+    shared = divisors(int(pattern.own.rows), most)
+    tiles = ceil_div(pattern.rows, most // shared * shared)
+    return np.asarray(ceil_div(ceil_div(pattern.rows, tiles), shared) * shared)
 
 
-def _dense_tile(pattern: PrefixedRequests, most: int, divisor: int) -> Found:
-    """The best tile that shares this divisor with a request: it makes the fewest tiles that such a tile can."""
-    if divisor > most:
-        return _read(pattern, most)
-    tiles = ceil_div(pattern.rows, most // divisor * divisor)
-    return _read(pattern, ceil_div(ceil_div(pattern.rows, tiles), divisor) * divisor)
+def _periodic(pattern: PrefixedRequests, most: int) -> list[Found]:
+    """A few promising tiles: over many boundaries, what counts is the common divisor of tile and request."""
+    height = int(pattern.own.rows)
+    shared = divisors(height, most)
+    tiles = most // shared * shared
+    costs = (pattern.prefix + pattern.fewest_alive + (height - shared) / 2) / tiles
+    return [_read(pattern, tile) for tile in tiles[np.argsort(costs)[:_FEW]].tolist()]
 
 
 def _best_causal(pattern: PrefixedRequests, limits: tuple[int, int], found: Found) -> Found:
     least, most = limits
+    least = max(least, _least_tile(pattern, found[0]))
+    if most - least < _SHORT:
+        return _best_of(pattern, np.arange(least, most + 1), found)
+    if _pieces(pattern, least, most) <= min(_AT_ONCE, (most - least) // 4):
+        return _best_of(pattern, _piece_starts(pattern, least, most), found)
+    # Floors do not tell the largest tiles apart.
+    top = max(least, most - _TOP)
+    shells = shells_between(least, top, int(pattern.own.rows), most)
+    floors = _floors(pattern, shells)
+    order = np.argsort(floors, kind="stable")
+    tiles = np.arange(top + 1, most + 1)
     while True:
-        least = max(least, _least_tile(pattern, found[0]))
-        if most - least < _SHORT:
-            return _best_of(pattern, np.arange(least, most + 1), found)
-        if _pieces(pattern, least, most) <= min(_AT_ONCE, (most - least) // 4):
-            return _best_of(pattern, _piece_starts(pattern, least, most), found)
-        shells = shells_between(least, most, int(pattern.own.rows))
-        floors = _floors(pattern, shells)
-        # The most promising shells first: what they find rules out most of the others.
-        order = np.argsort(floors, kind="stable")
-        first = order[: _fitting(shells.counts[order])]
-        found = _best_of(pattern, shells.tiles(first), found)
-        rest = order[len(first) :]
-        rest = rest[floors[rest] * (1 - _SLACK) <= found[0]]
-        # The others are few small ones, and the largest tiles, among which finer fractions are told apart.
-        rest = rest[np.argsort(shells.first[rest], kind="stable")]
-        small = _fitting(shells.counts[rest])
-        found = _best_of(pattern, shells.tiles(rest[:small]), found)
-        if small == len(rest):
+        order = order[: np.searchsorted(floors[order] * (1 - _SLACK), found[0], side="right")]
+        if not (order.size or tiles.size):
             return found
-        before, least = most - least, int(shells.first[rest[small]])
-        if 2 * (most - least) > before:
-            return _best_of_rest(pattern, (least, most), shells.tiles(rest[small:]), found)
-
-
-def _best_of_rest(pattern: PrefixedRequests, limits: tuple[int, int], tiles: Ints, found: Found) -> Found:
-    """The tiles that floors do not tell apart, downwards, as every good one raises the smallest worth trying."""
-    if _pieces(pattern, *limits) < len(tiles) // 4:
-        tiles = _piece_starts(pattern, *limits)
-    while tiles.size:
-        found = _best_of(pattern, tiles[-_AT_ONCE:], found)
-        tiles = tiles[:-_AT_ONCE]
-        tiles = tiles[tiles >= _least_tile(pattern, found[0])]
-    return found
-
-
-def _fitting(counts: Ints) -> int:
-    """How many of the shells, in this order, have no more tiles together than are counted at once."""
-    return int(np.searchsorted(np.cumsum(counts), _AT_ONCE, side="right"))
+        # The most promising shells first: what they find rules out most of the others.
+        together = np.searchsorted(np.cumsum(shells.counts[order]), _AT_ONCE - tiles.size, side="right")
+        chosen = order[: max(1, int(together))]
+        found = _best_of(pattern, np.concatenate((tiles, shells.tiles(chosen))), found)
+        order, tiles = order[len(chosen) :], tiles[:0]
 
 
 def _least_tile(pattern: PrefixedRequests, keys: int) -> int:
@@ -130,8 +123,8 @@ def _least_tile(pattern: PrefixedRequests, keys: int) -> int:
 
 
 def _best_of(pattern: PrefixedRequests, tiles: Ints, found: Found) -> Found:
-    if not tiles.size:
-        return found
+    if tiles.size <= _ONE_BY_ONE:
+        return min([found, *(_read(pattern, tile) for tile in tiles.tolist())])
     keys = pattern.key_loads(tiles)
     fewest = keys.min()
     return min(found, (int(fewest), int(tiles[keys == fewest].min())))
