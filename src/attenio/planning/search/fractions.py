@@ -21,8 +21,9 @@ Floats = NDArray[np.float64]
 # About so many fractions are told apart in each part of a range, with denominators as large as that takes.
 _FRACTIONS = 40
 _LEAST_ORDER = 16
-# A range is cut into parts where so many times less is left of it.
-_SHRINK = 6
+# A range is cut into parts where so many times less is left of it; short ones are not.
+_SHRINK = 7
+_SHORT = 768
 # Shells reach so many times as far as they are near.
 _THINNER = 4.0
 # Edges of shells are rounded outwards by this part of a tile.
@@ -111,15 +112,15 @@ def _neighbours(tile: int, height: int, order: int) -> tuple[int, int, int, int]
     return p, q, after_p, after_q
 
 
-def shells_between(least: int, most: int, height: int, end: int | None = None) -> Shells:
+def shells_between(least: int, most: int, height: int) -> Shells:
     """Shells that hold every tile from ``least`` to ``most``, which lie between two multiples of the height.
 
-    The nearer a tile is to ``end``, the finer are the fractions.
+    The nearer a tile is to the largest, the finer are the fractions: it loses less by its size.
     """
     whole = least // height * height
     lower: list[tuple[int, int]] = []
     upper: list[tuple[int, int]] = []
-    for first, last in _parts(least, most, most if end is None else end):
+    for first, last in _parts(least, most):
         fractions = fractions_around(first - whole, last - whole, height, _order((last - first) / height))
         lower += fractions[:-1]
         upper += fractions[1:]
@@ -141,9 +142,9 @@ def shells_between(least: int, most: int, height: int, end: int | None = None) -
     return Shells(*(values[kept] for values in parts))
 
 
-def _parts(least: int, most: int, end: int) -> Iterator[tuple[int, int]]:
-    """The range in parts, each as long as a few times what is left between it and the end."""
+def _parts(least: int, most: int) -> Iterator[tuple[int, int]]:
+    """The range in parts, each a few times as long as all that follow."""
     while least <= most:
-        last = most if most == end else min(most, end - (end - least) // _SHRINK)
+        last = most if most - least < _SHORT else most - (most - least) // _SHRINK
         yield least, last
         least = last + 1

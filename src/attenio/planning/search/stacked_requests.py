@@ -35,8 +35,6 @@ _FEW = 3
 _ONE_BY_ONE = 16
 # Up to this many tiles are counted without further thought.
 _SHORT = 800
-# So many of the largest are counted in any case.
-_TOP = 256
 # As many are counted before floors are looked at again.
 _AT_ONCE = 768
 # Floors in floating point are off by less than this factor.
@@ -99,21 +97,15 @@ def _best_causal(pattern: PrefixedRequests, limits: tuple[int, int], found: Foun
         return _best_of(pattern, np.arange(least, most + 1), found)
     if _pieces(pattern, least, most) <= min(_AT_ONCE, (most - least) // 4):
         return _best_of(pattern, _piece_starts(pattern, least, most), found)
-    # Floors do not tell the largest tiles apart.
-    top = max(least, most - _TOP)
-    shells = shells_between(least, top, int(pattern.own.rows), most)
+    shells = shells_between(least, most, int(pattern.own.rows))
     floors = _floors(pattern, shells)
     order = np.argsort(floors, kind="stable")
-    tiles = np.arange(top + 1, most + 1)
-    while True:
-        order = order[: np.searchsorted(floors[order] * (1 - _SLACK), found[0], side="right")]
-        if not (order.size or tiles.size):
-            return found
+    while (order := order[: np.searchsorted(floors[order] * (1 - _SLACK), found[0], side="right")]).size:
         # The most promising shells first: what they find rules out most of the others.
-        together = np.searchsorted(np.cumsum(shells.counts[order]), _AT_ONCE - tiles.size, side="right")
-        chosen = order[: max(1, int(together))]
-        found = _best_of(pattern, np.concatenate((tiles, shells.tiles(chosen))), found)
-        order, tiles = order[len(chosen) :], tiles[:0]
+        together = np.searchsorted(np.cumsum(shells.counts[order]), _AT_ONCE, side="right")
+        chosen, order = np.split(order, [max(1, int(together))])
+        found = _best_of(pattern, shells.tiles(chosen), found)
+    return found
 
 
 def _least_tile(pattern: PrefixedRequests, keys: int) -> int:
