@@ -8,7 +8,7 @@ from attenio.planning.costs.cost import closed_form, problems_of
 from attenio.planning.plan import Dataflow, MovingTiles, Plan, TileRule
 from attenio.planning.problems import Problems
 from attenio.planning.search import attenio, stacked_groups
-from attenio.planning.search.dataflow import CONTENDERS, contender, contenders
+from attenio.planning.search.dataflow import contender, contenders
 from attenio.workload import Direction, Workload
 
 __all__ = ["applies", "best_of_all"]
@@ -89,12 +89,14 @@ def _known_words(workload: Workload, entrants: list[_Entrant], fast_words: int) 
     """What a promising tile with scores in fast memory moves, if one fits."""
     if workload.direction is Direction.BACKWARD:
         return None  # floors of gradients differ enough to begin with the least
-    for entrant in entrants:
-        if entrant.dataflow is Dataflow.STACKED_GROUPS or len(entrants) < len(CONTENDERS):
-            search = stacked_groups if entrant.dataflow is Dataflow.STACKED_GROUPS else attenio
-            words = search.some_words(entrant.problems, fast_words)
-            return None if words is None else _Known(words, entrant.rank)
-    return None
+    single, second = entrants[:2]
+    reached = []
+    if second.dataflow is Dataflow.STACKED_GROUPS:
+        reached.append((stacked_groups.some_words(second.problems, fast_words), second.rank))
+    if second.dataflow is not Dataflow.STACKED_GROUPS or second.problems is not single.problems:
+        # Stacked heads never move more than single ones; stacked requests may.
+        reached.append((attenio.some_words(single.problems, fast_words), single.rank))
+    return min((_Known(words, rank) for words, rank in reached if words is not None), default=None)
 
 
 def applies(workload: Workload, dataflow: Dataflow) -> bool:

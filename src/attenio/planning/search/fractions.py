@@ -55,6 +55,11 @@ class Shells:
         starts = np.repeat(self.first[chosen] - np.cumsum(counts) + counts, counts)
         return np.asarray(starts + np.arange(len(starts)))
 
+    def hold(self, chosen: Ints, tiles: Ints) -> NDArray[np.bool_]:
+        """Which of these tiles lie in one of the chosen shells."""
+        begun = np.searchsorted(np.sort(self.first[chosen]), tiles, side="right")
+        return np.asarray(begun > np.searchsorted(np.sort(self.last[chosen]), tiles, side="left"))
+
     def fractions(self, terms: Floats) -> Floats:
         """A number that the sum of {i*x} for i from 1 to ``terms`` does not go below, x being any tile over the height.
 

@@ -17,21 +17,25 @@ HeadTile = tuple[int, int, int]
 
 
 def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> MovingTiles | None:
-    """Tiles that move the fewest words, or None if none fits."""
-    best = best_head_tile(problems, _rooms(problems, fast_words), lambda tiles: _words(problems, tiles))
+    """Tiles that move the fewest words; None if none fits, any tiles if all move more than ``limit``."""
+    own = problems.group * problems.rows * problems.value_dim
+    spare = None if limit is None else limit // problems.runs - own
+    best = best_head_tile(problems, _rooms(problems, fast_words), lambda tiles: _words(problems, tiles), spare)
     if best is None:
         return None
     words, heads, query_tile = best
     keys = key_room(problems, (tile_room(problems, fast_words, heads=heads),), query_tile)
-    moved = problems.runs * (words + problems.group * problems.rows * problems.value_dim)
-    return MovingTiles(moved, Tiles.of(query_tile=query_tile, head_tile=heads, key_tile=keys))
+    return MovingTiles(problems.runs * (words + own), Tiles.of(query_tile=query_tile, head_tile=heads, key_tile=keys))
 
 
 def best_head_tile(
-    problems: Problems, room_for: Callable[[int], Room], words_with: Callable[[int], RowWords]
+    problems: Problems,
+    room_for: Callable[[int], Room],
+    words_with: Callable[[int], RowWords],
+    limit: int | None = None,
 ) -> HeadTile | None:
     """The heads and positions with the fewest words, given the room for tiles of so many heads and the words for so
-    many tiles of heads.
+    many tiles of heads; if all have more than ``limit``, any that fit.
 
     Among equals the tile with the fewest rows, then the fewest heads. For each number of head tiles the least heads
     leave the most positions.
@@ -46,9 +50,10 @@ def best_head_tile(
     for floor, heads, most, form in sorted(choices, key=lambda choice: choice[:2]):
         if best is not None and floor > best[0]:
             break
-        words, tile = best_row_tile(form, most, None if best is None else best[0])
+        words, tile = best_row_tile(form, most, limit)
         found = (words, heads * tile, heads, tile)
         best = found if best is None else min(best, found)
+        limit = best[0] if limit is None else min(limit, best[0])
     return None if best is None else (best[0], best[2], best[3])
 
 

@@ -101,10 +101,23 @@ def _best_causal(pattern: PrefixedRequests, limits: tuple[int, int], found: Foun
     floors = _floors(pattern, shells)
     order = np.argsort(floors, kind="stable")
     while (order := order[: np.searchsorted(floors[order] * (1 - _SLACK), found[0], side="right")]).size:
+        counts = np.cumsum(shells.counts[order])
+        if counts[-1] > _AT_ONCE and _pieces(pattern, least, most) < counts[-1]:
+            starts = _piece_starts(pattern, least, most)
+            return _best_downwards(pattern, starts[shells.hold(order, starts)], found)
         # The most promising shells first: what they find rules out most of the others.
-        together = np.searchsorted(np.cumsum(shells.counts[order]), _AT_ONCE, side="right")
-        chosen, order = np.split(order, [max(1, int(together))])
+        chosen, order = np.split(order, [max(1, int(np.searchsorted(counts, _AT_ONCE, side="right")))])
         found = _best_of(pattern, shells.tiles(chosen), found)
+        least = max(least, _least_tile(pattern, found[0]))
+    return found
+
+
+def _best_downwards(pattern: PrefixedRequests, tiles: Ints, found: Found) -> Found:
+    """The best of these tiles, ascending: from the last on, as every good one raises the smallest worth trying."""
+    while tiles.size:
+        found = _best_of(pattern, tiles[-_AT_ONCE:], found)
+        tiles = tiles[:-_AT_ONCE]
+        tiles = tiles[tiles >= _least_tile(pattern, found[0])]
     return found
 
 
@@ -131,12 +144,14 @@ def _pieces(pattern: PrefixedRequests, least: int, most: int) -> int:
 def _piece_starts(pattern: PrefixedRequests, least: int, most: int) -> Ints:
     """Tiles at which a boundary enters another request or leaves the rows, and those right behind."""
     height, boundaries = int(pattern.own.rows), ceil_div(pattern.rows, least) - 1
-    ends = [np.array([least]), ceil_div(pattern.rows, np.arange(ceil_div(pattern.rows, most), boundaries + 2))]
-    for i in range(1, boundaries + 1):
-        edges = np.arange(least * i // height, most * i // height + 1) * height // i
-        ends += [edges, edges + 1]
-    tiles = np.unique(np.concatenate(ends))
-    return tiles[(tiles >= least) & (tiles <= most)]
+    i = np.arange(1, boundaries + 1)
+    first = least * i // height
+    counts = most * i // height + 1 - first
+    i, first, before = (np.repeat(values, counts) for values in (i, first, np.cumsum(counts) - counts))
+    edges = (first + np.arange(len(i)) - before) * height // i
+    leaving = ceil_div(pattern.rows, np.arange(ceil_div(pattern.rows, most), boundaries + 2))
+    tiles = np.unique(np.concatenate(([least], leaving, edges, edges + 1)))
+    return np.asarray(tiles[(tiles >= least) & (tiles <= most)])
 
 
 def _floors(pattern: PrefixedRequests, shells: Shells) -> NDArray[np.float64]:
