@@ -61,14 +61,17 @@ def test_the_attenio_machine_comes_in_every_published_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "units", "clock_hz"), [("a100", 108, 1.41e9), ("h100", 132, 1.83e9), ("h200", 132, 1.83e9)]
+    ("name", "units", "tensor_hz", "other_hz"),
+    [("a100", 108, 1.41e9, 1.41e9), ("h100", 132, 1.83e9, 1.98e9), ("h200", 132, 1.83e9, 1.98e9)],
 )
-def test_gpu_rates_follow_from_units_and_clock(name: str, units: int, clock_hz: float) -> None:
+def test_gpu_rates_follow_from_units_and_clock(name: str, units: int, tensor_hz: float, other_hz: float) -> None:
     machine = machine_named(name)
     assert machine.levels[0].units == units
-    assert machine.exponentials_per_s == pytest.approx(16 * units * clock_hz, rel=1e-3)
-    products_per_clock = 1024 if name == "a100" else 2048
-    assert machine.flops_per_s[ElementType.BF16] == pytest.approx(2 * products_per_clock * units * clock_hz, rel=1e-3)
+    assert machine.exponentials_per_s == pytest.approx(16 * units * other_hz, rel=1e-3)
+    products_per_clock, fp32_per_clock = (1024, 64) if name == "a100" else (2048, 128)
+    # datasheets round to the TFLOP
+    assert machine.flops_per_s[ElementType.FP32] == pytest.approx(2 * fp32_per_clock * units * other_hz, rel=2e-3)
+    assert machine.flops_per_s[ElementType.BF16] == pytest.approx(2 * products_per_clock * units * tensor_hz, rel=1e-3)
     assert len(machine.levels) == 3
 
 
