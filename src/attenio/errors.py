@@ -12,7 +12,14 @@ class InvalidInput(AttenioError, ValueError):
 
 
 class DoesNotFit(AttenioError):
-    """No tile of the requested dataflow fits the fast memory, or the run would not fit this computer."""
+    """No tile of the requested dataflow fits the fast memory, or the run would not fit this computer.
+
+    ``needed_words`` are the words of fast memory that would do; None where that is not what is missing.
+    """
+
+    def __init__(self, message: str, *, needed_words: int | None = None) -> None:
+        super().__init__(message)
+        self.needed_words = needed_words
 
 
 class MemoryOverflow(AttenioError):

@@ -98,6 +98,7 @@ def test_a_plan_states_its_exact_cost_and_beats_no_bound(workload: Workload, fas
         plan = candidate.plan
         if plan is None:
             assert candidate.reason
+            assert candidate.needed_words is None or candidate.needed_words > fast_words
             continue
         found = cost(workload, plan.dataflow, plan.tiles)
         assert (plan.moved_words, plan.peak_words) == (found.moved_words, found.peak_words)

@@ -78,7 +78,16 @@ def test_as_plain_values_it_has_the_documented_names_and_survives_json(workload:
     for bound in plain["lower_bounds"]:
         assert set(bound) == {"theorem", "words", "strength", "regime", "citation", "assumptions", "page"}
     for candidate in plain["candidates"]:
-        assert set(candidate) == {"dataflow", "tiles", "moved_words", "peak_words", "rule", "fits", "reason"}
+        assert set(candidate) == {
+            "dataflow",
+            "tiles",
+            "moved_words",
+            "peak_words",
+            "rule",
+            "fits",
+            "reason",
+            "needed_words",
+        }
         assert candidate["fits"] == (candidate["moved_words"] is not None) == (candidate["reason"] is None)
 
 

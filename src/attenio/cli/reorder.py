@@ -70,9 +70,12 @@ def reorder(
         value = {**asked, "best": best.value, "orders": rows}
         print_json(value if out is None else {**value, "out": str(out)})
         return
+    from rich.text import Text
+
     written = [] if out is None else [f"order written to {out}"]
-    about = f"{workload} on {machine.name}, {fast_words:,} words of fast memory"
-    print_tables(about, "", _table(found, best, bound), *written)
+    # as text it is folded at the width of the table, which a line is not
+    about = Text(f"{workload} on {machine.name}, {fast_words:,} words of fast memory\n")
+    print_tables(about, _table(found, best, bound), *written)
 
 
 def _counted(workload: "Workload", fast_words: int) -> "dict[Method, Reordered]":

@@ -29,7 +29,8 @@ __all__ = [
 class Candidate:
     """A dataflow with tiles by some rule: its plan, or the reason why there is none.
 
-    ``tiles`` are those of the plan; a published rule may also prescribe tiles that do not fit.
+    ``tiles`` are those of the plan; a published rule may also prescribe tiles that do not fit. ``needed_words`` are the
+    words of fast memory that these tiles need, or else any; None where there is a plan, or no memory would help.
     """
 
     dataflow: Dataflow
@@ -37,6 +38,7 @@ class Candidate:
     plan: Plan | None
     tiles: Tiles | None
     reason: str | None = None
+    needed_words: int | None = None
 
 
 def best_plan(workload: Workload, machine: Machine, *, dataflow: Dataflow | str | None = None) -> Plan:
@@ -57,13 +59,13 @@ def best_plan_for(workload: Workload, fast_words: int, *, dataflow: Dataflow | s
     if dataflow is None:
         best = best_of_all(workload, fast_words)
         if best is None:
-            raise DoesNotFit(_why_nothing(workload, fast_words))
+            raise _nothing_fits(workload, fast_words)
         return best
     chosen = checked_dataflow(workload, dataflow)
     problems = problems_of(workload, chosen)
     found = best_tiles(problems, chosen, fast_words)
     if found is None:
-        raise DoesNotFit(_why_not(workload, chosen, fast_words))
+        raise _does_not_fit(workload, chosen, fast_words)
     return _plan(workload, fast_words, chosen, found.tiles, problems=problems)
 
 
@@ -72,7 +74,7 @@ def plan_with(workload: Workload, machine: Machine, dataflow: Dataflow | str, ti
     fast_words, chosen = _fast_words(workload, machine), checked_dataflow(workload, dataflow)
     plan = _plan(workload, fast_words, chosen, tiles, rule=TileRule.GIVEN)
     if plan.peak_words > fast_words:
-        raise DoesNotFit(_too_large(plan))
+        raise _too_large(plan)
     return plan
 
 
@@ -104,27 +106,29 @@ def candidates_for(workload: Workload, fast_words: int, *, units: int = 1) -> tu
             plan = best_plan_for(workload, fast_words, dataflow=dataflow)
             found.append(Candidate(dataflow=dataflow, rule=TileRule.BEST, plan=plan, tiles=plan.tiles))
         except DoesNotFit as problem:
-            reason = str(problem)
-            found.append(Candidate(dataflow=dataflow, rule=TileRule.BEST, plan=None, tiles=None, reason=reason))
+            found.append(_absent(dataflow, TileRule.BEST, None, problem))
         if has_published_rule(dataflow):
             found.append(_published(workload, fast_words, dataflow, units))
     return tuple(found)
 
 
 def _published(workload: Workload, fast_words: int, dataflow: Dataflow, units: int) -> Candidate:
-    tiles = reason = None
+    rule = TileRule.PUBLISHED
     if not has_published_rule(dataflow):
-        reason = f"{dataflow.value} has no published tiles"
-    else:
-        tiles = published_tiles(problems_of(workload, dataflow), dataflow, fast_words, units=units)
+        return _absent(dataflow, rule, None, DoesNotFit(f"{dataflow.value} has no published tiles"))
+    tiles = published_tiles(problems_of(workload, dataflow), dataflow, fast_words, units=units)
     if tiles is None:
-        reason = reason or _why_not(workload, dataflow, fast_words)
-        return Candidate(dataflow=dataflow, rule=TileRule.PUBLISHED, plan=None, tiles=None, reason=reason)
-    plan = _plan(workload, fast_words, dataflow, tiles, rule=TileRule.PUBLISHED)
+        return _absent(dataflow, rule, None, _does_not_fit(workload, dataflow, fast_words))
+    plan = _plan(workload, fast_words, dataflow, tiles, rule=rule)
     if plan.peak_words > fast_words:
-        reason = _too_large(plan)
-        return Candidate(dataflow=dataflow, rule=TileRule.PUBLISHED, plan=None, tiles=tiles, reason=reason)
-    return Candidate(dataflow=dataflow, rule=TileRule.PUBLISHED, plan=plan, tiles=tiles)
+        return _absent(dataflow, rule, tiles, _too_large(plan))
+    return Candidate(dataflow=dataflow, rule=rule, plan=plan, tiles=tiles)
+
+
+def _absent(dataflow: Dataflow, rule: TileRule, tiles: Tiles | None, problem: DoesNotFit) -> Candidate:
+    return Candidate(
+        dataflow=dataflow, rule=rule, plan=None, tiles=tiles, reason=str(problem), needed_words=problem.needed_words
+    )
 
 
 def _plan(
@@ -177,28 +181,31 @@ def _smallest(workload: Workload, dataflow: Dataflow) -> tuple[int, Tiles]:
     return min(((cost(workload, dataflow, tiles).peak_words, tiles) for tiles in options), key=lambda pair: pair[0])
 
 
-def _why_not(workload: Workload, dataflow: Dataflow, fast_words: int) -> str:
+def _does_not_fit(workload: Workload, dataflow: Dataflow, fast_words: int) -> DoesNotFit:
     if dataflow is Dataflow.SPLIT_KEYS and not applies(workload, dataflow):
-        return f"{dataflow.value} has nothing to split with one key; use attenio"
+        return DoesNotFit(f"{dataflow.value} has nothing to split with one key; use attenio")
     words, tiles = _smallest(workload, dataflow)
-    return (
+    return DoesNotFit(
         f"{dataflow.value} needs at least {show_words(words)} of fast memory ({tiles}); the machine has"
-        f" {fast_words:,}: use a larger fast memory, a narrower head or another dataflow"
+        f" {fast_words:,}: use a larger fast memory, a narrower head or another dataflow",
+        needed_words=words,
     )
 
 
-def _why_nothing(workload: Workload, fast_words: int) -> str:
+def _nothing_fits(workload: Workload, fast_words: int) -> DoesNotFit:
     words, dataflow = min(
         (_smallest(workload, dataflow)[0], dataflow.value) for dataflow in contenders(workload.direction)
     )
-    return (
+    return DoesNotFit(
         f"no dataflow fits: the least demanding, {dataflow}, needs at least {show_words(words)} of fast memory;"
-        f" the machine has {fast_words:,}: use a larger fast memory"
+        f" the machine has {fast_words:,}: use a larger fast memory",
+        needed_words=words,
     )
 
 
-def _too_large(plan: Plan) -> str:
-    return (
+def _too_large(plan: Plan) -> DoesNotFit:
+    return DoesNotFit(
         f"{plan.dataflow.value} with {plan.tiles} needs {show_words(plan.peak_words)} of fast memory; the machine has"
-        f" {plan.fast_words:,}: use smaller tiles or a larger fast memory"
+        f" {plan.fast_words:,}: use smaller tiles or a larger fast memory",
+        needed_words=plan.peak_words,
     )

@@ -71,11 +71,12 @@ class TrainingPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingCandidate:
-    """A choice of what to save: its best plan, or the reason why there is none."""
+    """A choice of what to save: its best plan, or the reason why there is none and the words it would need."""
 
     saved: Saved
     plan: TrainingPlan | None
     reason: str | None = None
+    needed_words: int | None = None
 
 
 def training_plan(workload: Workload, machine: Machine, *, saved: Saved | str | None = None) -> TrainingPlan:
@@ -120,7 +121,8 @@ def training_candidates_for(workload: Workload, fast_words: int) -> tuple[Traini
         try:
             found.append(TrainingCandidate(saved=saved, plan=_plan(workload, fast_words, saved, problems)))
         except DoesNotFit as problem:
-            found.append(TrainingCandidate(saved=saved, plan=None, reason=str(problem)))
+            needed = problem.needed_words
+            found.append(TrainingCandidate(saved=saved, plan=None, reason=str(problem), needed_words=needed))
     return tuple(found)
 
 
@@ -164,7 +166,8 @@ def _reading_plan(workload: Workload, problems: Problems, fast_words: int) -> Pl
         needed = 3 * problems.intermediate_words + 2
         raise DoesNotFit(
             f"tiled-products needs at least {show_words(needed)} of fast memory to read probabilities; the machine has"
-            f" {fast_words:,}: use a larger fast memory"
+            f" {fast_words:,}: use a larger fast memory",
+            needed_words=needed,
         )
     return Plan(
         workload=workload,

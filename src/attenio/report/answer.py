@@ -18,7 +18,8 @@ __all__ = ["Answer", "BoundaryAnswer", "BoundaryFloor", "Floor", "TimeFloor", "a
 class BoundaryAnswer:
     """What crosses one boundary: at least, with a plan made for it alone, and with one plan nested over all levels.
 
-    ``plan`` is None where nothing fits that level, and ``reason`` says so; ``nested_words`` is None on two levels.
+    ``plan`` is None where nothing fits that level, which would have to hold ``needed_words``, and ``reason`` says so;
+    ``nested_words`` is None on two levels.
     """
 
     boundary: Boundary
@@ -26,6 +27,7 @@ class BoundaryAnswer:
     bound: LowerBound
     plan: Plan | None
     reason: str
+    needed_words: int | None
     nested_words: int | None
 
     @property
@@ -191,17 +193,18 @@ def _boundary(
 ) -> BoundaryAnswer:
     boundary = machine.boundaries[k]
     fast_words = boundary.fast_words(workload.dtype)
-    plan, reason = None, ""
+    plan, reason, needed = None, "", None
     try:
         plan = best_plan_for(workload, fast_words, dataflow=dataflow)
     except DoesNotFit as error:
-        reason = str(error)
+        reason, needed = str(error), error.needed_words
     return BoundaryAnswer(
         boundary=boundary,
         fast_words=fast_words,
         bound=largest_absolute(lower_bounds(workload, machine, boundary=boundary)),
         plan=plan,
         reason=reason,
+        needed_words=needed,
         nested_words=None if nested is None else nested.moved_words[k],
     )
 

@@ -3,9 +3,9 @@
 import html
 from collections.abc import Iterable, Sequence
 
-from attenio.planning import NestedPlan
+from attenio.planning import Candidate, NestedPlan, TrainingCandidate
 from attenio.quantities import bytes_of, show_bytes, show_seconds
-from attenio.report.answer import Answer
+from attenio.report.answer import Answer, BoundaryAnswer
 from attenio.report.notation import (
     alone_title,
     candidate_rows,
@@ -40,7 +40,7 @@ def candidates_table(answer: Answer) -> str:
         name = _name(candidate.dataflow.value, swatch=True)
         rule = _text(rule_name)
         if plan is None:
-            rows.append(("absent", [name, _NONE, _NONE, rule, _reason(candidate.reason or ""), _NONE, _NONE]))
+            rows.append(("absent", [name, _NONE, _NONE, rule, _reason(candidate), _NONE, _NONE]))
             continue
         cells = [
             name,
@@ -64,9 +64,7 @@ def training_table(step: TrainingAnswer) -> str:
     for candidate in step.candidates:
         plan = candidate.plan
         if plan is None:
-            rows.append(
-                ("absent", [_name(candidate.saved.value), _NONE, _NONE, _reason(candidate.reason or ""), _NONE])
-            )
+            rows.append(("absent", [_name(candidate.saved.value), _NONE, _NONE, _reason(candidate), _NONE]))
             continue
         cells = [
             _name(candidate.saved.value),
@@ -128,9 +126,7 @@ def _alone_table(answer: Answer) -> str:
         sizes = [_number(f"{part.fast_words:,}"), _number(f"{part.bound.words:,}")]
         plan = part.plan
         if plan is None:
-            rows.append(
-                ("absent", [_name(part.boundary.name), *sizes, _NONE, _NONE, _text("none"), _reason(part.reason)])
-            )
+            rows.append(("absent", [_name(part.boundary.name), *sizes, _NONE, _NONE, _text("none"), _reason(part)]))
             continue
         moved = [_number(f"{plan.moved_words:,}"), _number(show_ratio(plan.moved_words / part.bound.words))]
         made = [_name(plan.dataflow.value, swatch=True), ("brief", f"<code>{html.escape(str(plan.tiles))}</code>")]
@@ -193,8 +189,8 @@ def _name(text: str, *, swatch: bool = False) -> Cell:
     return "name", mark + html.escape(text)
 
 
-def _reason(text: str) -> Cell:
-    return "wide", f'<span title="{html.escape(text)}">{html.escape(short_reason(text))}</span>'
+def _reason(absent: Candidate | TrainingCandidate | BoundaryAnswer) -> Cell:
+    return "wide", f'<span title="{html.escape(absent.reason or "")}">{html.escape(short_reason(absent))}</span>'
 
 
 _NONE = _number("–")

@@ -1,11 +1,11 @@
 """How numbers and candidates are written, the same in terminals, tables and figures."""
 
 import math
-import re
 from collections.abc import Iterator
 
-from attenio.planning import Candidate, NestedPlan
+from attenio.planning import Candidate, NestedPlan, TrainingCandidate
 from attenio.planning.plan import TileRule
+from attenio.quantities import show_words
 from attenio.report.answer import Answer, BoundaryAnswer, TimeFloor
 
 __all__ = [
@@ -77,16 +77,12 @@ def nested_beats_alone(answer: Answer) -> str:
     return "A nested plan can move less than these: it cuts its tiles anew within every outer tile."
 
 
-def short_reason(reason: str) -> str:
-    """Why something does not fit, without what to do about it: a table has many such rows.
-
-    >>> short_reason("flat with query_tile=2 needs 1,034 words of fast memory; the machine has 1,024: use smaller")
-    'does not fit: needs 1,034 words'
-    >>> short_reason("split-keys has nothing to split with one key; use attenio")
-    'split-keys has nothing to split with one key'
-    """
-    needs = re.search(r"needs (at least )?[\d,]+ words?", reason)
-    return reason.split(";")[0] if needs is None else f"does not fit: {needs[0]}"
+def short_reason(absent: Candidate | TrainingCandidate | BoundaryAnswer) -> str:
+    """Why something does not fit, without what to do about it: a table has many such rows."""
+    if absent.needed_words is None:
+        return (absent.reason or "").split(";")[0]
+    given_tiles = isinstance(absent, Candidate) and absent.tiles is not None
+    return f"does not fit: needs {'' if given_tiles else 'at least '}{show_words(absent.needed_words)}"
 
 
 def show_ratio(ratio: float) -> str:

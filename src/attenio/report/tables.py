@@ -80,7 +80,7 @@ def training_tables(found: TrainingAnswer) -> RenderableType:
     )
     for candidate in found.candidates:
         if candidate.plan is None:
-            reason = Text(short_reason(candidate.reason or ""), style="dim")
+            reason = Text(short_reason(candidate), style="dim")
             choices.add_row(candidate.saved.value, _NOTHING, _NOTHING, reason, "")
             continue
         choices.add_row(
@@ -191,7 +191,7 @@ def _candidates(answer: Answer, *, rule_width: int | None) -> Table:
     for candidate, rule in candidate_rows(answer):
         plan = candidate.plan
         if plan is None:
-            reason = Text(short_reason(candidate.reason or ""), style="dim")
+            reason = Text(short_reason(candidate), style="dim")
             table.add_row(candidate.dataflow.value, _NOTHING, _NOTHING, rule, reason)
             continue
         table.add_row(
@@ -229,7 +229,7 @@ def _every_boundary(answer: Answer) -> Iterator[RenderableType]:
     for part in answer.boundaries:
         plan = part.plan
         if plan is None:
-            table.add_row(part.boundary.name, _NOTHING, _NOTHING, Text(short_reason(part.reason), style="dim"))
+            table.add_row(part.boundary.name, _NOTHING, _NOTHING, Text(short_reason(part), style="dim"))
             continue
         ratio = show_ratio(plan.moved_words / part.bound.words)
         table.add_row(part.boundary.name, f"{plan.moved_words:,}", ratio, f"{plan.dataflow.value}, {plan.tiles}")

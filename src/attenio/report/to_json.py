@@ -63,6 +63,7 @@ def training_to_json(found: TrainingAnswer) -> dict[str, Any]:
                 "plan": None if candidate.plan is None else training_plan_to_json(candidate.plan),
                 "fits": candidate.plan is not None,
                 "reason": candidate.reason,
+                "needed_words": candidate.needed_words,
             }
             for candidate in found.candidates
         ],
@@ -151,6 +152,7 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
         "rule": candidate.rule.value,
         "fits": plan is not None,
         "reason": candidate.reason,
+        "needed_words": candidate.needed_words,
     }
 
 
@@ -162,6 +164,7 @@ def _boundary(part: BoundaryAnswer) -> dict[str, Any]:
         "bound_theorem": part.bound.theorem,
         "plan": None if part.plan is None else _plan(part.plan),
         "reason": part.reason or None,
+        "needed_words": part.needed_words,
         "nested_words": part.nested_words,
     }
 
