@@ -25,7 +25,6 @@ NAMES = {
     ),
     "models: heads and batches": "models: heads, KV heads and batches",
     "n queries on 41 keys, causal": "n queries on 41 keys, causal, 4 heads a KV head",
-    "one query on n keys, window of 4096": "one query on n keys, window of 4096, d = 128",
 }
 
 
@@ -52,10 +51,6 @@ def power(n: int) -> str:
     return f"2^{n.bit_length() - 1}"
 
 
-def count(n: int) -> str:
-    return f"{n >> 20}M" if n >= 2**20 else f"{n >> 10}K" if n >= 2**10 else str(n)
-
-
 def table(heads: list[str], rows: Iterator[list[str]], *, last: str = "---:") -> str:
     rule = ["---", *["---:"] * (len(heads) - 2), last]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, *rows)).replace(
@@ -77,16 +72,15 @@ def plans_table(rows: list[Row]) -> str:
     return table(["workload", f"n = {power(lengths[0])}", *(power(n) for n in lengths[1:])], lines())
 
 
-def growing_table(title: str, rows: list[Row], show: Any) -> str:
-    lengths = distinct(rows, "n")
+def growing_table(title: str, rows: list[Row]) -> str:
+    lengths = sorted(distinct(rows, "n"))
 
     def lines() -> Iterator[list[str]]:
         for name in distinct(rows, "workload"):
-            worst = [max(middle(row) for row in rows if (row["workload"], row["n"]) == (name, n)) for n in lengths]
-            shown = NAMES.get(name, name).replace("16,384", "16K")
-            yield [shown, *(f"{value / 1e3:.1f}" for value in worst)]
+            worst = [[middle(row) for row in rows if (row["workload"], row["n"]) == (name, n)] for n in lengths]
+            yield [NAMES.get(name, name), *(f"{max(times) / 1e3:.1f}" if times else "" for times in worst)]
 
-    return table([title, f"n = {show(lengths[0])}", *(show(n) for n in lengths[1:])], lines())
+    return table([title, f"n = {power(lengths[0])}", *(power(n) for n in lengths[1:])], lines())
 
 
 def irregular_table(rows: list[Row]) -> str:
@@ -115,11 +109,17 @@ PREDICTION = (
     " sweep does the same arithmetic on arrays: we expected 5 to 20 µs a point, and less where heads and batches"
     " repeat a case."
 )
-WHAT_IS_LEFT = (
-    "What is left depends on the memory and on arithmetic, not on n as such. A tile of stacked requests is compared"
-    " with simple fractions of a request, and how many of these have to be told apart grows with the rows that fit."
-    " Among many rows that need no key the best tile leaves the least remainder; if it is not found at once, up to 2√n"
-    " remainders are looked at, so that the time grows with √n where that happens."
+WHY = (
+    "A tile has no more rows than fit, so what can be tried is bounded by the memory, whatever n is. The time may still"
+    " rise until the sequence no longer fits, and where rows of the tables rise that is why.",
+    "Among f rows that need no key the best tile is the one that leaves the least remainder r of them. Not every tile"
+    " is tried but every r: f - r is taken apart into primes up to its root or the rows that fit, whichever is less,"
+    " and about every second number has a divisor in a range from x to 2x, so that few numbers are taken apart.",
+    "A tile of stacked requests competes with simple fractions of a request. These are walked through with denominators"
+    " that grow only as far as tiles near the largest have to be told apart, and few tiles remain to be counted: what"
+    " is left grows with the logarithm of the rows that fit.",
+    "The window on 892 keys is searched over rows and keys at once. Its time rises until as many rows without a key as"
+    " fit can share a tile with the others, and stays there.",
 )
 
 
@@ -152,7 +152,14 @@ def answer(results: dict[str, list[Row]]) -> str:
         "**Shared prefixes and shapes that are almost all masked.** For these the time once grew with n. Milliseconds a"
         f" plan now, the slowest of {len(distinct(growing, 'fast_bytes'))} memories"
         f" ({', '.join(size(value) for value in distinct(growing, 'fast_bytes'))}; median of"
-        f" {len(growing[0]['samples_us'])} plans each):"
+        f" {len(growing[0]['samples_us'])} plans each; empty where a workload may not be that large: lengths end at"
+        " 2^30 and batches at 2^20, so that n requests of n queries end at 2^40 rows):"
+    )
+    slow_requests, slow_others = (max(map(middle, rows)) / 1e3 for rows in (requests, others))
+    left = (
+        f"The slowest takes {slow_requests:.1f} ms in the first table and {slow_others:.1f} ms in the second;"
+        f" {sum(middle(row) >= 1000 for row in growing)} of {len(growing)} medians are a millisecond or more. Why there"
+        " is no term in n:"
     )
     slower = (
         f"**Where it is slower.** Milliseconds a plan (median of {len(irregular[0]['samples_us'])}) where the"
@@ -172,9 +179,10 @@ def answer(results: dict[str, list[Row]]) -> str:
             " other."
         ),
         paragraph(grown),
-        growing_table("requests behind a shared prefix, 4 heads a KV head, d = 128", requests, count),
-        growing_table("few keys or one query, d = 16", others, power),
-        paragraph(WHAT_IS_LEFT),
+        growing_table("requests behind a shared prefix, 4 heads a KV head, d = 128", requests),
+        growing_table("few keys or one query", others),
+        paragraph(left),
+        "\n".join(paragraph(text, "- ") for text in WHY),
         paragraph(slower),
         irregular_table(irregular),
     ]

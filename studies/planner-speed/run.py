@@ -3,7 +3,7 @@
     .venv/bin/python studies/planner-speed/run.py
 
 writes results.json beside this file, or the file that is named: every sample, and what made it; and answer.md beside
-the results.
+the results. What has been measured is kept in partial.json until the end: a run that was stopped goes on from there.
 """
 
 import json
@@ -13,18 +13,23 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import partial as partial_call
 from itertools import product
 from pathlib import Path
-from statistics import median
+from typing import Any
 
 import numpy as np
 from answer import write_answer
 
+from attenio.errors import InvalidInput
 from attenio.files import write_atomically
 from attenio.masks import BlockSparse, Documents, SharedPrefix
 from attenio.measurement.provenance import provenance
 from attenio.planning import SweepGrid, best_plan_for, sweep
 from attenio.workload import Workload
+
+Row = dict[str, Any]
+Tables = dict[str, list[Row]]
 
 HERE = Path(__file__).parent
 SEED = 0  # nothing is drawn at random; said so that nobody has to wonder
@@ -52,7 +57,7 @@ def samples_us(fast_bytes: int, *, repeats: int = REPEATS, **shape: object) -> l
     return times[2:]
 
 
-def plan_times() -> Iterator[dict[str, object]]:
+def plan_times() -> Iterator[Row]:
     for (name, kind), d, fast_bytes, n in product(WORKLOADS.items(), WIDTHS, FAST_BYTES, LENGTHS):
         samples = samples_us(fast_bytes, n=n, d=d, **kind)
         yield {"workload": name, "n": n, "d": d, "fast_bytes": fast_bytes, "samples_us": samples}
@@ -69,7 +74,7 @@ def irregular() -> dict[str, dict[str, object]]:
     }
 
 
-def irregular_times() -> Iterator[dict[str, object]]:
+def irregular_times() -> Iterator[Row]:
     for (name, shape), fast_bytes in product(irregular().items(), FAST_BYTES):
         samples = samples_us(fast_bytes, repeats=3, **shape)
         yield {"workload": name, "fast_bytes": fast_bytes, "samples_us": samples}
@@ -86,24 +91,29 @@ GROWING: dict[str, Callable[[int], dict[str, object]]] = {
     "n requests of n queries behind n shared keys": lambda n: prefixed(n, n, n),
     "16,384 requests of n queries behind 16,384 shared keys": lambda n: prefixed(n, 2**14, 2**14),
     "n requests of 1,009 queries behind 16,384 shared keys": lambda n: prefixed(1009, n, 2**14),
-    "n queries on 41 keys, causal": lambda n: {
-        "queries": n, "keys": 41, "d": 16, "mask": "causal", "heads": 8, "kv_heads": 2
-    },
-    "n queries on 43 keys, window of 30 on both sides": lambda n: {
-        "queries": n, "keys": 43, "d": 16, "mask": "window:30:both"
-    },
-    "n queries on one key": lambda n: {"queries": n, "keys": 1, "d": 16, "mask": "window:1:both"},
-    "one query on n keys, window of 4096": lambda n: {"queries": 1, "keys": n, "d": 128, "mask": "window:4096"},
-}  # fmt: skip
-GROWING_LENGTHS = {"requests": [2**k for k in range(4, 21, 4)], "other": [2**k for k in range(14, 31, 4)]}
-GROWING_FAST_BYTES = [512 * 2**10, 50 * 2**20, 1485 * 10**6]
+    "29 requests of n queries behind 16,384 shared keys": lambda n: prefixed(n, 29, 2**14),
+    "n queries on 41 keys, causal": lambda n: masked(n, 41, "causal", d=16, heads=8, kv_heads=2),
+    "n queries on 4,001 keys, causal": lambda n: masked(n, 4001, "causal", d=128),
+    "n queries on 43 keys, window of 30 on both sides": lambda n: masked(n, 43, "window:30:both", d=16),
+    "n queries on 892 keys, window of 55": lambda n: masked(n, 892, "window:55", d=256),
+    "n queries on one key": lambda n: masked(n, 1, "window:1:both", d=16),
+    "one query on n keys, window of 4,096": lambda n: masked(1, n, "window:4096", d=128),
+}
+GROWING_LENGTHS = [2**k for k in (4, 8, 12, 16, 20, 24, 28, 30)]
+GROWING_FAST_BYTES = [64 * 2**10, 414 * 2**10, 50 * 2**20, 1485 * 10**6]
 
 
-def growing_times() -> Iterator[dict[str, object]]:
-    for (name, shape), fast_bytes in product(GROWING.items(), GROWING_FAST_BYTES):
-        for n in GROWING_LENGTHS["requests" if "requests" in name else "other"]:
+def masked(queries: int, keys: int, mask: str, **shape: int) -> dict[str, object]:
+    return {"queries": queries, "keys": keys, "mask": mask, **shape}
+
+
+def growing_times() -> Iterator[Row]:
+    for (name, shape), fast_bytes, n in product(GROWING.items(), GROWING_FAST_BYTES, GROWING_LENGTHS):
+        try:
             samples = samples_us(fast_bytes, repeats=5, **shape(n))
-            yield {"workload": name, "n": n, "fast_bytes": fast_bytes, "samples_us": samples}
+        except InvalidInput:
+            continue  # lengths end at 2^30, batches at 2^20, and a window is no wider than the keys
+        yield {"workload": name, "n": n, "fast_bytes": fast_bytes, "samples_us": samples}
 
 
 def steps(first: int, last: int, count: int) -> list[int]:
@@ -131,17 +141,39 @@ def grids() -> dict[str, SweepGrid]:
     }
 
 
-def sweep_times() -> Iterator[dict[str, object]]:
+def sweep_times(name: str, grid: SweepGrid) -> Iterator[Row]:
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        sweep(grid)
+        seconds.append(round(time.perf_counter() - start, 3))
+    yield {"grid": name, "points": len(grid), "seconds": seconds}
+
+
+def measured(partial: Path, made_by: Row) -> Tables:
+    """Every table: those kept from a run of the same code that was stopped, and the others measured now."""
+    parts: dict[str, tuple[str, Callable[[], Iterator[Row]]]] = {
+        "plans": ("plans", plan_times),
+        "irregular": ("irregular", irregular_times),
+        "growing": ("growing", growing_times),
+    }
     for name, grid in grids().items():
-        seconds = []
-        for _ in range(3):
-            start = time.perf_counter()
-            sweep(grid)
-            seconds.append(round(time.perf_counter() - start, 3))
-        yield {"grid": name, "points": len(grid), "seconds": seconds}
+        parts[name] = ("sweeps", partial_call(sweep_times, name, grid))
+    done: Tables = {"provenance": [made_by]}
+    if partial.exists() and (kept := json.loads(partial.read_text()))["provenance"] == [made_by]:
+        done = kept
+    for part, (_, rows) in parts.items():
+        if part not in done:
+            print(f"measuring {part}", flush=True)
+            done[part] = list(rows())
+            write_atomically(partial, one_row_a_line(**done))
+    tables: Tables = {"provenance": [made_by]}
+    for part, (table, _) in parts.items():
+        tables.setdefault(table, []).extend(done[part])
+    return tables
 
 
-def one_row_a_line(**tables: list[dict[str, object]]) -> str:
+def one_row_a_line(**tables: list[Row]) -> str:
     parts = []
     for name, rows in tables.items():
         parts.append(f'"{name}": [\n' + ",\n".join(json.dumps(row) for row in rows) + "\n]")
@@ -150,8 +182,6 @@ def one_row_a_line(**tables: list[dict[str, object]]) -> str:
 
 def main() -> None:
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "results.json"
-    plans, irregulars, growing = list(plan_times()), list(irregular_times()), list(growing_times())
-    sweeps = list(sweep_times())
     made_by = {
         **asdict(provenance()),
         "seed": SEED,
@@ -160,34 +190,11 @@ def main() -> None:
         "numpy": np.__version__,
         "cpus": os.cpu_count(),
     }
-    tables = {"plans": plans, "irregular": irregulars, "growing": growing, "sweeps": sweeps}
-    write_atomically(target, one_row_a_line(provenance=[made_by], **tables))
+    partial = target.with_name("partial.json")
+    write_atomically(target, one_row_a_line(**measured(partial, made_by)))
     write_answer(target)
-    print_medians(plans, growing)
-    for row in irregulars:
-        print(f"{row['workload']}, {row['fast_bytes'] // 1024} KB: {median(row['samples_us']) / 1e3:.1f} ms")
-    for row in sweeps:
-        print(f"{row['grid']}: {row['points']:,} points in {row['seconds']} s")
-
-
-def print_medians(plans: list[dict[str, object]], growing: list[dict[str, object]]) -> None:
-    every = [median(row["samples_us"]) for row in plans]
-    slow = sum(value >= 1000 for value in every)
-    print(
-        f"{len(every)} medians: {median(every):.0f} µs in the middle, {max(every):.0f} the largest, {slow} from 1 ms on"
-    )
-    for name in WORKLOADS:
-        print(f"{name}: median and worst median over d and memory, in µs")
-        for n in LENGTHS:
-            medians = [median(row["samples_us"]) for row in plans if (row["workload"], row["n"]) == (name, n)]
-            print(f"  n=2^{n.bit_length() - 1:<3} {median(medians):8.0f} {max(medians):8.0f}")
-    for name in GROWING:
-        print(f"{name}: worst median over memories, in ms, as n grows")
-        worst: dict[object, float] = {}
-        for row in growing:
-            if row["workload"] == name:
-                worst[row["n"]] = max(worst.get(row["n"], 0.0), median(row["samples_us"]) / 1e3)
-        print("  " + ", ".join(f"n={n:,}: {value:.2f}" for n, value in worst.items()))
+    partial.unlink()
+    print(target.with_name("answer.md").read_text())
 
 
 if __name__ == "__main__":
