@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.errors import InvalidInput
-from attenio.pebbling import ComputationGraph, Ending, Game, Variant, check
+from attenio.pebbling import ComputationGraph, Ending, Game, Schedule, Variant, check
 from attenio.pebbling.graphs.accumulation import Accumulation
 from attenio.pebbling.graphs.attention import Head, Softmax, attention
 from attenio.pebbling.graphs.product import product
@@ -225,3 +225,17 @@ def test_larger_graphs_are_refused_in_one_line() -> None:
     with pytest.raises(InvalidInput, match=r"has 2\d\d vertices .* takes up to 128") as refusal:
         best_first(Game(graph=graph, red=30))
     assert "\n" not in str(refusal.value)
+
+
+def test_a_schedule_to_beat_is_returned_when_time_is_up_and_changes_no_optimum() -> None:
+    game = Game(graph=attention(Head(rows=2, keys=2, d=1), softmax=Softmax.UNSHIFTED), red=5, sliding=True)
+    alone = best_first(game)
+    assert best_first(game, upper=alone.schedule).cost_words == alone.cost_words
+    hurried = best_first(game, upper=alone.schedule, time_limit_s=1e-9)
+    assert hurried.lower_bound_words <= hurried.cost_words == alone.cost_words
+
+
+def test_an_illegal_schedule_to_beat_is_refused() -> None:
+    game = Game(graph=pyramid(2), red=3)
+    with pytest.raises(InvalidInput, match="the schedule to beat is illegal"):
+        best_first(game, upper=Schedule.of([]))

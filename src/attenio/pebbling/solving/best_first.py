@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from attenio.errors import InvalidInput, MissingExtra
+from attenio.pebbling.checking import check
 from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.schedule import Schedule
@@ -44,9 +45,11 @@ def best_first(
     time_limit_s: float = 60.0,
     memory_limit_bytes: int = 2 * 2**30,
     progress: Progress | None = None,
+    upper: Schedule | None = None,
 ) -> Solution:
     """The least cost of a game with a schedule of that cost; at a limit, the best known and a proven lower bound.
 
+    ``upper`` is a schedule to beat: positions that cannot lead to a cheaper one are not kept.
     ``progress`` is called several times a second with the lower bound so far and the cost of the best schedule so far.
     The first search on a computer compiles the code, a minute or so, which the time limit does not count.
     """
@@ -55,7 +58,7 @@ def best_first(
     except ImportError as missing:
         raise MissingExtra("best-first search", "pebble") from missing
     encoded, originals = encode(game)
-    known = first_schedule(game)
+    known = _known(game, upper)
     known_cost = known.cost_words(game.graph)
     if known_cost - encoded.compulsory > _MOST_LEVELS:
         raise InvalidInput(
@@ -72,6 +75,17 @@ def best_first(
         known = replaying.replay(game, encoded, originals, way)
     bound = known.cost_words(game.graph) if ending is Ending.PROVEN else search.lower_bound
     return _solution(game, known, bound, ending, _Outcome(seconds=search.seconds, explored=search.explored))
+
+
+def _known(game: Game, upper: Schedule | None) -> Schedule:
+    """The cheaper of the schedule to beat and one made at once."""
+    first = first_schedule(game)
+    if upper is None:
+        return first
+    verdict = check(game, upper)
+    if not verdict.legal:
+        raise InvalidInput(f"the schedule to beat is illegal: {verdict.complaint}; give a legal one")
+    return min(upper, first, key=lambda schedule: schedule.cost_words(game.graph))
 
 
 @dataclass(frozen=True, kw_only=True)
