@@ -55,7 +55,7 @@ def checked_count(name: str, value: object, *, least: int = 1, most: int = 2**30
     if value < least:
         raise InvalidInput(f"{name} is {value:,}; it must be at least {least:,}")
     if value > most:
-        raise InvalidInput(f"{name} is {value:,}; attenio counts exactly up to {most:,}: use a smaller {name}")
+        raise InvalidInput(f"{name} is {value:,}; attenio counts exactly up to {most:,}: use a smaller number")
     return value
 
 

@@ -72,8 +72,8 @@ def test_an_empty_file_is_a_schedule_without_moves_and_blank_lines_are_none(tmp_
         (LOAD + "{broken\n", "line 2: '{broken' is not JSON; write one object a line"),
         (LOAD + "[1, 2]\n", "line 2: a move is an object such as"),
         (LOAD + '"load"\n', "line 2: a move is an object such as"),
-        (LOAD + '{"red": 3}\n', "line 2: move is None; Moves are load, store, compute, accumulate, delete"),
-        ('{"move": "laod", "vertex": "A[0,0]"}\n', "line 1: move is 'laod'; did you mean load? Moves are"),
+        (LOAD + '{"red": 3}\n', "line 2: move is None; moves are load, store, compute, accumulate, delete"),
+        ('{"move": "laod", "vertex": "A[0,0]"}\n', "line 1: move is 'laod'; did you mean load? moves are"),
         ('{"move": ["load"], "vertex": "A[0,0]"}\n', "line 1: move is ['load']"),
         ('{"move": "load", "vertex": "A[0;0]"}\n', "line 1: product has no vertex 'A[0;0]'; did you mean A[0,0]?"),
         (
@@ -94,6 +94,7 @@ def test_an_empty_file_is_a_schedule_without_moves_and_blank_lines_are_none(tmp_
         ('{"red": "three"}\n', "line 1: red is 'three'; give a whole number"),
         ('{"red": true}\n', "line 1: red is True; give a whole number"),
         ('{"sliding": 1}\n', "line 1: sliding is 1; give true or false"),
+        ('{"game": "one-shoot"}\n', "line 1: game is 'one-shoot'; did you mean one-shot? use standard"),
         ('{"game": "chess"}\n', "line 1: game is 'chess'; use standard, one-shot, partial"),
         ('{"vertex": "A[0,0]"}\n', "line 1: the first line has 'vertex'; it says 'move', or graph, red, game, sliding"),
         ("[" * 100_000, "line 1: '[[[["),

@@ -137,7 +137,7 @@ def _header(fields: Mapping[str, Any], path: Path) -> ScheduleHeader:
     variants = {variant.value: variant for variant in Variant}
     game = fields.get("game")
     if game is not None and game not in variants:
-        raise _complaint(path, 1, f"game is {game!r}; use {', '.join(variants)}")
+        raise _complaint(path, 1, f"game is {game!r}; {did_you_mean(game, variants)}use {', '.join(variants)}")
     return ScheduleHeader(
         graph=fields.get("graph"),
         red=fields.get("red"),
@@ -154,7 +154,7 @@ def _kind(fields: Mapping[str, Any], path: Path, number: int) -> MoveKind:
     move = fields.get("move")
     if not isinstance(move, str) or move not in _KINDS:
         suggestion = did_you_mean(move, _KINDS) if isinstance(move, str) else ""
-        raise _complaint(path, number, f"move is {move!r}; {suggestion}Moves are {', '.join(_KINDS)}")
+        raise _complaint(path, number, f"move is {move!r}; {suggestion}moves are {', '.join(_KINDS)}")
     return _KINDS[move]
 
 

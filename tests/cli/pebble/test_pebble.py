@@ -57,6 +57,14 @@ def test_an_illegal_schedule_is_an_answer_with_status_one(attenio, tmp_path):
     assert "its parent K[0,0] is not red" in attenio("pebble", "check", path, *SMALL, "--red", 5).out
 
 
+def test_a_schedule_without_moves_is_said_to_have_none(attenio, tmp_path):
+    path = tmp_path / "empty.jsonl"
+    path.write_text("")
+    said = attenio("pebble", "check", path, *SMALL)
+    assert said.status == 1
+    assert "the file has no moves: output O[0,0] and 1 more not in slow memory; check" in said.out
+
+
 def test_bounds_come_with_witnesses_and_do_not_exceed_the_optimum(attenio):
     pyramid = ("--graph", "pyramid", "--height", 3, "--red", 3, "--game", "one-shot")
     bounds = attenio("pebble", "bound", *pyramid, "--json").json
@@ -101,6 +109,7 @@ def test_moves_are_listed_where_nobody_watches(attenio):
     [
         (("solve", *SMALL, "--red", 3), "attention needs at least 4 red pebbles"),
         (("solve", *SMALL, "--red", 0), "red pebbles is 0"),
+        (("solve", *SMALL, "--red", 10**14), "counts exactly up to 1,099,511,627,776: use a smaller number"),
         (("solve", *SMALL, "--red", "many"), "red pebbles is 'many'"),
         (("solve", "--graph", "atention", "--red", 5), "attention"),
         (("solve", *SMALL, "--red", 5, "--game", "standart"), "did you mean standard?"),

@@ -12,7 +12,7 @@ from attenio.cli.pebble.position import GameChoice
 from attenio.cli.pebble.rendering import game_line, game_to_json
 
 if TYPE_CHECKING:
-    from attenio.pebbling import Game
+    from attenio.pebbling import Game, Verdict
 
 __all__ = ["ILLEGAL", "check", "game_of_schedule"]
 
@@ -65,9 +65,18 @@ def check(
         table.add_row("stored (words)", f"{verdict.stored_words:,}")
         table.add_row("computations", f"{verdict.computations:,}")
         table.add_row("most red at once (words)", f"{verdict.peak_red:,}")
-        print_tables(game_line(game), "", table, *([] if complaint is None else ["", str(complaint)]))
+        print_tables(game_line(game), "", table, *_told(verdict))
     if not verdict.legal:
         raise typer.Exit(ILLEGAL)
+
+
+def _told(verdict: "Verdict") -> list[str]:
+    """What is wrong with the schedule, if anything."""
+    if verdict.complaint is None:
+        return []
+    if verdict.moves == 0 and not verdict.complaint.move:
+        return ["", f"the file has no moves: {verdict.complaint.reason}; check that it was written completely"]
+    return ["", str(verdict.complaint)]
 
 
 def game_of_schedule(choice: GameChoice, schedule: Path) -> "Game":

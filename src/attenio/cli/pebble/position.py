@@ -29,7 +29,7 @@ class GraphChoice:
         str,
         option(
             "product, tall-skinny, attention, attention-backward, strassen, fft, pyramid, binary-tree or stencil; or a"
-            " .graphml, .dot or .edges file (default attention).",
+            " file: .graphml, .dot, .gv, or a list of edges, .edges or .txt (default attention).",
             "NAME|PATH",
             panel=_GRAPH,
         ),

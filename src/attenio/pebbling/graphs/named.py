@@ -6,7 +6,7 @@
 10
 >>> named_graph("pyramyd", {})
 Traceback (most recent call last):
-attenio.errors.InvalidInput: graph 'pyramyd' is not known; did you mean pyramid? There are product, tall-skinny, \
+attenio.errors.InvalidInput: graph 'pyramyd' is not known; did you mean pyramid? there are product, tall-skinny, \
 attention, attention-backward, strassen, fft, pyramid, binary-tree, stencil
 """
 
@@ -76,7 +76,7 @@ class _Given:
             return value
         by_text = {str(member.value): member for member in kind}
         if str(value).strip().lower() not in by_text:
-            raise InvalidInput(f"{name} is {value!r}; use {', '.join(by_text)}")
+            raise InvalidInput(f"{name} is {value!r}; {did_you_mean(str(value), by_text)}use {', '.join(by_text)}")
         return by_text[str(value).strip().lower()]
 
 
@@ -191,11 +191,11 @@ def named_graph(name: str, parameters: Mapping[str, Value | None]) -> Computatio
     """
     named = GRAPHS.get(name.strip().lower())
     if named is None:
-        raise InvalidInput(f"graph {name!r} is not known; {did_you_mean(name, GRAPHS)}There are {', '.join(GRAPHS)}")
+        raise InvalidInput(f"graph {name!r} is not known; {did_you_mean(name, GRAPHS)}there are {', '.join(GRAPHS)}")
     takes = {parameter.name: parameter.default for parameter in named.parameters}
     for given in parameters:
         if given not in takes:
-            raise InvalidInput(f"{name} takes no {given!r}; {did_you_mean(given, takes)}It takes {', '.join(takes)}")
+            raise InvalidInput(f"{name} takes no {given!r}; {did_you_mean(given, takes)}it takes {', '.join(takes)}")
     return named.build(_Given(takes | {given: value for given, value in parameters.items() if value is not None}))
 
 
