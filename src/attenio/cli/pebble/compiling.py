@@ -8,8 +8,10 @@ from attenio.cli.output import print_aside
 __all__ = ["tell_of_compiling"]
 
 
-def tell_of_compiling(package: str, prefix: str) -> None:
-    """Say that compiling takes a while, unless what was compiled before lies beside the package's modules.
+def tell_of_compiling(*modules: str) -> None:
+    """Say that compiling takes a while, unless what was compiled before lies beside modules with these names.
+
+    A name is a package of ``attenio.pebbling``, a slash, and how its compiled modules begin.
 
     Without a compiler nothing is said: the engine is about to say which extra has it.
     """
@@ -17,6 +19,7 @@ def tell_of_compiling(package: str, prefix: str) -> None:
         return
     import attenio.pebbling
 
-    folder = Path(attenio.pebbling.__file__).parent / package / "__pycache__"
-    if not any(folder.glob(f"{prefix}*.nbi")):
+    place = Path(attenio.pebbling.__file__).parent
+    names = [name.split("/") for name in modules]
+    if not all(any((place / package / "__pycache__").glob(f"{prefix}*.nbi")) for package, prefix in names):
         print_aside("compiling the search, once, in a minute or so; the time limit begins after that")

@@ -76,12 +76,12 @@ def _game_and_moves(choice: GameChoice, path: Path | None, time_limit: str) -> t
 
         game = game_of_schedule(choice, path)
         return game, read_schedule(path, game.graph)
-    from attenio.pebbling.solving.best_first import best_first
+    from attenio.pebbling.solving.in_stages import search_in_stages
 
     game, seconds = choice.chosen_game(), time_limit_seconds(time_limit)
     if len(game.graph) <= _SOLVED:
         with progress_bar("best-first: words proven of the best known") as progress:
-            return game, best_first(game, time_limit_s=seconds, progress=progress).schedule
+            return game, search_in_stages(game, time_limit_s=seconds, progress=progress).schedule
     from attenio.pebbling.scheduling import find_schedule
 
     with progress_bar("searching for an order") as progress:

@@ -44,7 +44,7 @@ def schedule(
     if sown < 0:
         raise InvalidInput(f"seed is {sown:,}; it must be at least 0")
     game = choice.chosen_game()
-    tell_of_compiling("scheduling", "")
+    tell_of_compiling("scheduling/")
     with progress_bar("searching for an order") as progress:
         found = find_schedule(game, time_limit_s=time_limit_seconds(time_limit), seed=sown, progress=progress)
     if out is not None:

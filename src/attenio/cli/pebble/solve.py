@@ -75,10 +75,10 @@ def solve(
 
 def _solved(game: "Game", engine: str, seconds: float, progress: Progress | None) -> "Solution":
     if engine == "best-first":
-        from attenio.pebbling.solving.best_first import best_first
+        from attenio.pebbling.solving.in_stages import search_in_stages
 
-        tell_of_compiling("solving", "search_")
-        return best_first(game, time_limit_s=seconds, progress=progress)
+        tell_of_compiling("solving/search_", "scheduling/")
+        return search_in_stages(game, time_limit_s=seconds, progress=progress)
     from attenio.pebbling.solving.cp_sat import cp_sat
 
     return cp_sat(game, time_limit_s=seconds, progress=progress)
