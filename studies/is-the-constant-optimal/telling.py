@@ -1,0 +1,255 @@
+"""What the solved games say: tables, a figure and the text of answer.md, every number from the results."""
+
+from collections.abc import Iterable, Sequence
+
+from solved import (
+    FORMS,
+    PARTIAL,
+    STANDARD,
+    Form,
+    Row,
+    Shape,
+    Solved,
+    against_each_other,
+    attenio_one_pass,
+    constants,
+    form_of,
+    keeping_rows,
+    least_words,
+)
+
+from attenio.errors import DoesNotFit
+from attenio.planning import best_plan_for
+from attenio.planning.plan import Dataflow
+from attenio.report.line_chart import LineChart, Series
+from attenio.workload import Workload
+
+
+def whole_table(solved: Solved) -> list[str]:
+    """Every shape and memory: optima in the four forms, AttenIO, the best dataflow and every absolute bound."""
+    theorems = list(next(iter(solved.games.values()))["absolute_bounds"])
+    titles = ["rows x keys", "d", "M", *FORMS, "AttenIO", "best dataflow", *theorems]
+    lines = [_line(titles), _line(["---", *("---:" for _ in titles[1:])])]
+    for shape in solved.shapes:
+        rows, keys, d = shape
+        tops = [solved.one_pass(form, shape) or 0 for form in FORMS.values()]
+        reds = sorted({red for (_, other, red) in solved.games if other == shape and red <= max(tops, default=0)})
+        for red in reds:
+            facts = next(g for (_, other, each), g in solved.games.items() if (other, each) == (shape, red))
+            flows = facts["dataflows"]
+            best = min(flows, key=flows.get) if flows else ""
+            cells = [_cell(solved, form, shape, red) for form in FORMS.values()]
+            counted = [flows.get("attenio", "-"), f"{flows[best]} ({best})" if best else "-"]
+            bounds = [facts["absolute_bounds"][theorem] for theorem in theorems]
+            lines.append(_line([f"{rows} x {keys}", d, red, *cells, *counted, *bounds]))
+    return lines
+
+
+def _cell(solved: Solved, form: Form, shape: Shape, red: int) -> str:
+    game = solved.games.get((form, shape, red))
+    if game is not None and not game["optimal"]:
+        return f"{game['proven_words']}..{game['cost_words']}"
+    cost = solved.cost(form, shape, red)
+    return "" if cost is None else str(cost)
+
+
+def _line(cells: Iterable[object]) -> str:
+    return f"| {' | '.join(str(cell) for cell in cells)} |"
+
+
+def one_pass_table(solved: Solved) -> list[str]:
+    """The least memory for one pass, as keys grow."""
+    titles = ["rows", "d", "game", "keys: words for one pass", "too few, proven", "keeping rows", "AttenIO"]
+    lines = [_line(titles), _line(["---:", "---:", "---", "---", "---", "---:", "---:"])]
+    for rows, d in sorted({(shape[0], shape[2]) for shape in solved.shapes}, key=lambda size: size[::-1]):
+        for name, form in (("standard", STANDARD), ("partial", PARTIAL)):
+            shapes = [shape for shape in solved.shapes if (shape[0], shape[2]) == (rows, d)]
+            found = [(shape[1], least_words(solved, form, shape)) for shape in shapes]
+            proof = solved.too_few(form, shapes[-1])
+            few = "" if proof is None else f"{proof[0]}, from {proof[1]} keys on"
+            listed = ", ".join(f"{keys}: {least}" for keys, least in found if least)
+            if listed:
+                lines.append(_line([rows, d, name, listed, few, keeping_rows(rows, d), attenio_one_pass(rows, d)]))
+    return lines
+
+
+def verdict(solved: Solved) -> str:
+    """How the least memory for one pass, at the most keys tried, compares with that of keeping rows."""
+    met, fewer, unknown = [], [], []
+    for rows, d in sorted({(shape[0], shape[2]) for shape in solved.shapes}, key=lambda size: size[::-1]):
+        for name, form in (("standard", STANDARD), ("partial", PARTIAL)):
+            shapes = [s for s in solved.shapes if (s[0], s[2]) == (rows, d) and solved.one_pass(form, s) is not None]
+            if not shapes:
+                continue
+            most, proof = solved.one_pass(form, shapes[-1]), solved.too_few(form, shapes[-1])
+            keeping = keeping_rows(rows, d)
+            here = f"{name} {rows} row{'s' * (rows > 1)}, d = {d}"
+            if proof is not None and most == keeping == proof[0] + 1:
+                met.append(f"{here}: {keeping} words, from {proof[1]} keys on")
+            elif most is not None and most < keeping:
+                fewer.append(
+                    f"{here}: {least_words(solved, form, shapes[-1])} words of {keeping} at {shapes[-1][1]} keys"
+                )
+            else:
+                unknown.append(f"{here}: {least_words(solved, form, shapes[-1])} words, keeping rows {keeping}")
+    parts = [
+        ("Exactly the words of keeping rows are needed, and one fewer is proven too few", met),
+        ("Fewer do at the keys tried, where holding scores or keys instead still pays", fewer),
+        ("Open", unknown),
+    ]
+    return "\n".join(f"- {title}: {'; '.join(listed)}." for title, listed in parts if listed)
+
+
+def constants_table(found: Sequence[Row]) -> list[str]:
+    titles = ["game", "rows", "d", "M", "keys", "words a further key", "settled", "c"]
+    lines = [_line(titles), _line(["---", "---:", "---:", "---:", "---", "---:", "---", "---:"])]
+    for row in found:
+        keys = ", ".join(str(count) for count in row["keys"])
+        settled = "yes" if row["settled"] else "no"
+        sizes = [row["game"], row["rows"], row["d"], row["red"], keys]
+        lines.append(_line([*sizes, f"{row['each']:g}", settled, f"{row['constant']:.1f}"]))
+    return lines
+
+
+def largest(games: Sequence[Row], form: Form) -> str:
+    """The solved game with most vertices in which something moves twice."""
+    hard = [g for g in games if g["optimal"] and form_of(g) == form and g["cost_words"] > g["compulsory_words"]]
+    most = max(hard, key=lambda g: (g["vertices"], g["cost_words"] - g["compulsory_words"]))
+    shape = f"{most['rows']} row{'s' * (most['rows'] > 1)} x {most['keys']} keys, d = {most['d']}"
+    search = most["engines"][0]
+    return (
+        f"{shape}: {most['vertices']} vertices, {most['red']} red pebbles, {most['cost_words']} words"
+        f" ({most['compulsory_words']} of them compulsory), {search['explored']:,} positions,"
+        f" {search['seconds']:.1f} s of search"
+    )
+
+
+def figure(games: Sequence[Row]) -> str:
+    """Words against memory for the shape with most solved memories."""
+    solved = Solved(games)
+
+    def solved_memories(shape: Shape) -> int:
+        return sum(bool(g["optimal"]) for form in (STANDARD, PARTIAL) for g in solved.of(form, shape).values())
+
+    shape = max(solved.shapes, key=lambda each: (each[0] > 1, solved_memories(each)))
+    rows, keys, d = shape
+    workload = Workload(queries=rows, keys=keys, d=d, dtype="fp32")
+    memories = list(range(2, attenio_one_pass(rows, d) + 3))
+    facts = {red: g for (_, each, red), g in solved.games.items() if each == shape}
+    lines = [
+        Series(name, memories, [solved.cost(form, shape, red) for red in memories], colour, dashed=name == "partial")
+        for name, form, colour in (("standard", STANDARD, "#0072b2"), ("partial", PARTIAL, "#d55e00"))
+    ]
+    for name, flow, colour in (("AttenIO", Dataflow.ATTENIO, "#009e73"), ("FLAT", Dataflow.FLAT, "#cc79a7")):
+        lines.append(Series(name, memories, [_counted(workload, red, flow) for red in memories], colour))
+    floor = [max(facts[red]["absolute_bounds"].values()) if red in facts else None for red in memories]
+    lines.append(Series("largest absolute bound", memories, floor, "#444", dashed=True))
+    title = f"{rows} rows x {keys} keys, d = {d}: optima, closed forms and bound"
+    return LineChart(title=title, x_title="fast memory (words)", y_title="moved (words)").svg(lines)
+
+
+def _counted(workload: Workload, fast_words: int, dataflow: Dataflow) -> int | None:
+    try:
+        return best_plan_for(workload, fast_words, dataflow=dataflow).moved_words
+    except DoesNotFit:
+        return None
+
+
+def answer_text(games: Sequence[Row]) -> str:
+    """The text beside the numbers."""
+    solved = Solved(games)
+    proven = [game for game in games if game["optimal"]]
+    moving = [game for game in proven if game["cost_words"] > game["compulsory_words"]]
+    above = [g["dataflows"] for g in proven if g["dataflows"]]
+    beaten = [min(g["dataflows"].values()) / g["cost_words"] for g in proven if g["dataflows"]]
+    fits = [g["dataflows"]["attenio"] / g["cost_words"] for g in proven if "attenio" in g["dataflows"]]
+    found = constants(solved)
+    lowest = min(found, key=lambda row: row["constant"])
+    return _ANSWER.format(
+        games=len(games),
+        solved=len(proven),
+        moving=len(moving),
+        agree=sum(all(e["cost_words"] == e["proven_words"] for e in g["engines"]) for g in proven),
+        tight=sum(max(g["absolute_bounds"].values()) == g["cost_words"] for g in proven),
+        ordered=sum(g["order_search_words"] == g["cost_words"] for g in proven),
+        limit=f"{max(g['limit_seconds'] for g in games):g}",
+        table="\n".join(whole_table(solved)),
+        one_pass="\n".join(one_pass_table(solved)),
+        constants="\n".join(constants_table(found)),
+        lowest=f"{lowest['constant']:.1f}",
+        lowest_at=f"{lowest['rows']} rows, d = {lowest['d']}, M = {lowest['red']}",
+        verdict=verdict(solved),
+        counted=len(above),
+        least=f"{min(beaten):.2f}",
+        most=f"{max(beaten):.2f}",
+        fits=len(fits),
+        attenio_least=f"{min(fits):.2f}",
+        attenio_most=f"{max(fits):.2f}",
+        standard=largest(games, STANDARD),
+        partial=largest(games, PARTIAL),
+        **against_each_other(solved, STANDARD, PARTIAL),
+    )
+
+
+_ANSWER = """# Is 4 the right constant in 4n²d²/M?
+
+**What could be found.** An optimum below a dataflow's count shows room in the dataflow; an optimum equal to an
+absolute bound shows that the bound cannot be raised. At sizes that can be solved the compulsory words dominate
+every bound, so the constant shows in two other places: in the least memory with which a number of rows is served
+in one pass over the keys, and in what a further key costs at a fixed memory. If each row needs 2d words and little
+more, n rows take about 2dn/M passes of 2nd words: 4n²d²/M.
+
+**Solved** (`results.json`, made by `run.py`): {solved} of {games} games, {moving} of which move something twice.
+Two games ran at a time on 2 cores, other work beside them; the search had at most {limit} s for each, CP-SAT a third
+of that at most. Both engines proved {agree} of them; where only one did, the other never contradicted it. The
+order search for large graphs, which proves nothing, had found a schedule as cheap as the optimum in {ordered}.
+
+**What it says about the 4.** No optimum contradicts 4n²d²/M or another absolute bound; all of them support
+2d words a row as what grows with d, and show what comes on top at small d.
+
+*Words a row.* A schedule that keeps rows holds for each of them d words of Q, d of O and one of the softmax's sum,
+and, while a key passes, either one score of every row and a word of the key or value, or the whole key and value and
+one score: r(2d+1) + min(r, 2d) + 1 words for r rows and any number of keys. The optima say whether fewer do:
+
+{verdict}
+
+{one_pass}
+
+("keys: words" are optima, `a..b` where only an interval is known. A memory too few for some keys is too few for more:
+leaving keys out of a schedule leaves a schedule. AttenIO's tiles also hold a maximum, a rescaling factor and the
+score of every row: 2d+4 words a row, and d for the key.)
+
+*Words a key.* The last difference between solved numbers of keys at a fixed memory, up to that of one pass, and the
+constant c for which it is c·rows·d²/M. For many keys the theorem asks for c of at least 4 from M = 4d² on; "settled"
+are differences that the one before equals. Compulsory words, 2d a key, are in them.
+
+{constants}
+
+The least is c = {lowest} ({lowest_at}). One pass has c = 2M/rd, and with the words of keeping rows that is
+4 + 2/d + 2(min(r, 2d) + 1)/rd: it falls to 4 as d and r grow, and at d = 1 and many rows to 6. What separates these
+games from 4 is the row's sum and the word or two in passing, both of lower order. So the optima agree with the
+constant 4 and with the way AttenIO earns it; they are too small to show it to leading order by themselves. The proof
+is in `docs/theory/output_epochs.md`.
+
+**Optimum, closed form and bounds.** Words moved, by shape and memory of M words. "standard" has the unshifted softmax,
+chains of sums and sliding; "partial" is the partial game (PRBP) with wide sums; "online" the standard game with
+the online softmax; "no sliding" the first without sliding. `a..b` is proven and best known, nothing stands where the
+game was beyond the engines or not tried, `-` where a dataflow does not fit. More memory than in the last line of
+a shape changes nothing for the optima.
+
+{table}
+
+No absolute bound is above an optimum; {tight} optima equal the largest bound. Of {pairs} shapes and memories at which
+standard and partial are both solved and one of them moves something twice, the costs are equal in {equal}; the
+partial game is cheaper in {cheaper} and dearer in {dearer}: its graph has vertices for the products, and it may add
+in any order. In the {counted} solved games in which some dataflow fits, the best one moves {least} to {most} times the
+optimum; in the {fits} in which AttenIO fits, it moves {attenio_least} to {attenio_most} times: buffers of whole
+tiles are dear when memory is a handful of words.
+
+![words against memory](figure.svg)
+
+**The largest games solved** in {limit} s, of those in which something has to move twice:
+
+- standard: {standard};
+- partial: {partial}.
+"""
