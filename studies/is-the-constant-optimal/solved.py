@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from keeping import keeping_rows, keeps_rows
+
 from attenio.errors import DoesNotFit
 from attenio.planning import best_plan_for
 from attenio.planning.plan import Dataflow
@@ -73,18 +75,13 @@ def shape_of(game: Row) -> Shape:
     return (game["rows"], game["keys"], game["d"])
 
 
-def keeping_rows(rows: int, d: int) -> int:
-    """Words of the schedule that keeps rows and lets keys pass; ``_ANSWER`` accounts for them."""
-    return rows * (2 * d + 1) + min(rows, 2 * d) + 1
-
-
-def least_words(solved: Solved, form: Form, shape: Shape) -> str:
-    """The least memory, or between which two it lies."""
-    most, proof = solved.one_pass(form, shape), solved.too_few(form, shape)
-    if most is None:
-        return ""
-    least = proof[0] + 1 if proof else None
-    return str(most) if least == most else f"{least or ''}..{most}"
+def least_words(solved: Solved, form: Form, shape: Shape) -> tuple[int, int]:
+    """Between which two numbers of words the least memory for one pass lies; 0 where none is proven too few."""
+    found, proof = solved.one_pass(form, shape), solved.too_few(form, shape)
+    most = keeping_rows(shape[0], shape[2]) if found is None else found
+    if form == STANDARD and keeps_rows(*shape):
+        most = min(most, keeping_rows(shape[0], shape[2]))
+    return (proof[0] + 1 if proof else 0), most
 
 
 def attenio_one_pass(rows: int, d: int) -> int:
@@ -114,7 +111,7 @@ def constants(solved: Solved) -> list[Row]:
                 steps = [(after[1] - before[1]) / (after[0] - before[0]) for before, after in pairwise(known)]
                 found.append(
                     {"game": name, "rows": rows, "d": d, "red": red, "keys": [keys for keys, _ in known]}
-                    | {"each": steps[-1], "settled": steps[-1] == steps[-2], "constant": steps[-1] * red / rows / d**2}
+                    | {"steps": steps, "constant": steps[-1] * red / rows / d**2}
                 )
     return found
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from keeping import keeping_rows
 from solved import (
     FORMS,
     PARTIAL,
@@ -14,7 +15,6 @@ from solved import (
     attenio_one_pass,
     constants,
     form_of,
-    keeping_rows,
     least_words,
 )
 
@@ -61,53 +61,88 @@ def one_pass_table(solved: Solved) -> list[str]:
     """The least memory for one pass, as keys grow."""
     titles = ["rows", "d", "game", "keys: words for one pass", "too few, proven", "keeping rows", "AttenIO"]
     lines = [_line(titles), _line(["---:", "---:", "---", "---", "---", "---:", "---:"])]
-    for rows, d in sorted({(shape[0], shape[2]) for shape in solved.shapes}, key=lambda size: size[::-1]):
+    for rows, d in _sizes(solved):
         for name, form in (("standard", STANDARD), ("partial", PARTIAL)):
-            shapes = [shape for shape in solved.shapes if (shape[0], shape[2]) == (rows, d)]
-            found = [(shape[1], least_words(solved, form, shape)) for shape in shapes]
-            proof = solved.too_few(form, shapes[-1])
+            shapes = _tried(solved, form, rows, d)
+            listed = ", ".join(f"{shape[1]}: {_between(*least_words(solved, form, shape))}" for shape in shapes)
+            proof = solved.too_few(form, shapes[-1]) if shapes else None
             few = "" if proof is None else f"{proof[0]}, from {proof[1]} keys on"
-            listed = ", ".join(f"{keys}: {least}" for keys, least in found if least)
-            if listed:
-                lines.append(_line([rows, d, name, listed, few, keeping_rows(rows, d), attenio_one_pass(rows, d)]))
+            keeping = keeping_rows(rows, d) if form == STANDARD else ""
+            lines.append(_line([rows, d, name, listed, few, keeping, attenio_one_pass(rows, d)]))
     return lines
+
+
+def _sizes(solved: Solved) -> list[tuple[int, int]]:
+    return sorted({(rows, d) for rows, _, d in solved.shapes}, key=lambda size: size[::-1])
+
+
+def _tried(solved: Solved, form: Form, rows: int, d: int) -> list[Shape]:
+    """Shapes with so many rows of that width for which one pass was found, fewest keys first."""
+    return [s for s in solved.shapes if (s[0], s[2]) == (rows, d) and solved.one_pass(form, s) is not None]
+
+
+def _between(least: int, most: int) -> str:
+    return str(most) if least == most else f"{least or ''}..{most}"
 
 
 def verdict(solved: Solved) -> str:
     """How the least memory for one pass, at the most keys tried, compares with that of keeping rows."""
-    met, fewer, unknown = [], [], []
-    for rows, d in sorted({(shape[0], shape[2]) for shape in solved.shapes}, key=lambda size: size[::-1]):
-        for name, form in (("standard", STANDARD), ("partial", PARTIAL)):
-            shapes = [s for s in solved.shapes if (s[0], s[2]) == (rows, d) and solved.one_pass(form, s) is not None]
-            if not shapes:
-                continue
-            most, proof = solved.one_pass(form, shapes[-1]), solved.too_few(form, shapes[-1])
-            keeping = keeping_rows(rows, d)
-            here = f"{name} {rows} row{'s' * (rows > 1)}, d = {d}"
-            if proof is not None and most == keeping == proof[0] + 1:
-                met.append(f"{here}: {keeping} words, from {proof[1]} keys on")
-            elif most is not None and most < keeping:
-                fewer.append(
-                    f"{here}: {least_words(solved, form, shapes[-1])} words of {keeping} at {shapes[-1][1]} keys"
-                )
-            else:
-                unknown.append(f"{here}: {least_words(solved, form, shapes[-1])} words, keeping rows {keeping}")
+    met, unsettled = [], []
+    for rows, d in _sizes(solved):
+        shape = _tried(solved, STANDARD, rows, d)[-1]
+        proof = solved.too_few(STANDARD, shape)
+        least, most = least_words(solved, STANDARD, shape)
+        keeping, here = keeping_rows(rows, d), f"{rows} row{'s' * (rows > 1)}, d = {d}"
+        if proof is not None and least == most == keeping:
+            met.append(f"{here}: {keeping} words, from {proof[1]} keys on")
+        else:
+            unsettled.append(f"{here}: {_between(least, most)} words at {shape[1]} keys, {keeping} by keeping rows")
     parts = [
-        ("Exactly the words of keeping rows are needed, and one fewer is proven too few", met),
-        ("Fewer do at the keys tried, where holding scores or keys instead still pays", fewer),
-        ("Open", unknown),
+        ("Fewer never do, however many the keys", met),
+        ("Not settled: so few keys can be served by keeping them, or their scores, instead", unsettled),
     ]
-    return "\n".join(f"- {title}: {'; '.join(listed)}." for title, listed in parts if listed)
+    between = ";\n  "
+    return "\n".join(f"- {title}:\n  {between.join(listed)}." for title, listed in parts if listed)
+
+
+def grown(solved: Solved) -> str:
+    """What one row needs as it widens, and what more rows need at width one, where the standard game has settled it."""
+    needed = {}
+    for rows, d in _sizes(solved):
+        least, most = least_words(solved, STANDARD, _tried(solved, STANDARD, rows, d)[-1])
+        if least == most == keeping_rows(rows, d):
+            needed[rows, d] = most
+    widths = sorted(d for rows, d in needed if rows == 1)
+    heights = sorted(rows for rows, d in needed if d == 1)
+    return (
+        f"One row needs {_listed(needed[1, d] for d in widths)} words at d = {_listed(widths)};"
+        f" {_listed(heights)} rows need\n{_listed(needed[rows, 1] for rows in heights)} words at d = 1."
+    )
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(str(number) for number in numbers)
+
+
+def partial_one_pass(solved: Solved) -> dict[str, int]:
+    """How often the partial game serves a shape in one pass with the memory that the standard game takes."""
+    differences = []
+    for shape in solved.shapes:
+        if solved.one_pass(PARTIAL, shape) is None:
+            continue
+        standard, partial = (least_words(solved, form, shape) for form in (STANDARD, PARTIAL))
+        if standard[0] == standard[1] and partial[0] == partial[1]:
+            differences.append(partial[1] - standard[1])
+    return {"both": len(differences), "same": differences.count(0), "most_more": max(differences)}
 
 
 def constants_table(found: Sequence[Row]) -> list[str]:
-    titles = ["game", "rows", "d", "M", "keys", "words a further key", "settled", "c"]
-    lines = [_line(titles), _line(["---", "---:", "---:", "---:", "---", "---:", "---", "---:"])]
+    titles = ["game", "rows", "d", "M", "keys", "words a further key", "c"]
+    lines = [_line(titles), _line(["---", "---:", "---:", "---:", "---", "---", "---:"])]
     for row in found:
         keys = ", ".join(str(count) for count in row["keys"])
-        settled = "yes" if row["settled"] else "no"
-        sizes = [row["game"], row["rows"], row["d"], row["red"], keys]
-        lines.append(_line([*sizes, f"{row['each']:g}", settled, f"{row['constant']:.1f}"]))
+        steps = ", ".join(f"{step:g}" for step in row["steps"])
+        lines.append(_line([row["game"], row["rows"], row["d"], row["red"], keys, steps, f"{row['constant']:.1f}"]))
     return lines
 
 
@@ -164,7 +199,7 @@ def answer_text(games: Sequence[Row]) -> str:
     beaten = [min(g["dataflows"].values()) / g["cost_words"] for g in proven if g["dataflows"]]
     fits = [g["dataflows"]["attenio"] / g["cost_words"] for g in proven if "attenio" in g["dataflows"]]
     found = constants(solved)
-    lowest = min(found, key=lambda row: row["constant"])
+    lowest = min((row for row in found if row["red"] >= 4 * row["d"] ** 2), key=lambda row: row["constant"])
     return _ANSWER.format(
         games=len(games),
         solved=len(proven),
@@ -179,6 +214,8 @@ def answer_text(games: Sequence[Row]) -> str:
         lowest=f"{lowest['constant']:.1f}",
         lowest_at=f"{lowest['rows']} rows, d = {lowest['d']}, M = {lowest['red']}",
         verdict=verdict(solved),
+        grown=grown(solved),
+        **partial_one_pass(solved),
         counted=len(above),
         least=f"{min(beaten):.2f}",
         most=f"{max(beaten):.2f}",
@@ -204,32 +241,35 @@ Two games ran at a time on 2 cores, other work beside them; the search had at mo
 of that at most. Both engines proved {agree} of them; where only one did, the other never contradicted it. The
 order search for large graphs, which proves nothing, had found a schedule as cheap as the optimum in {ordered}.
 
-**What it says about the 4.** No optimum contradicts 4n²d²/M or another absolute bound; all of them support
-2d words a row as what grows with d, and show what comes on top at small d.
+**What it says about the 4.** No optimum contradicts 4n²d²/M or another absolute bound. With many keys, serving rows in
+one pass takes what keeping their Q and O takes, and little more. {grown}
 
 *Words a row.* A schedule that keeps rows holds for each of them d words of Q, d of O and one of the softmax's sum,
 and, while a key passes, either one score of every row and a word of the key or value, or the whole key and value and
-one score: r(2d+1) + min(r, 2d) + 1 words for r rows and any number of keys. The optima say whether fewer do:
+one score: r(2d+1) + min(r, 2d) + 1 words for r rows and any number of keys, played and refereed for every shape here.
+The optima of the standard game say whether fewer do:
 
 {verdict}
 
 {one_pass}
 
-("keys: words" are optima, `a..b` where only an interval is known. A memory too few for some keys is too few for more:
-leaving keys out of a schedule leaves a schedule. AttenIO's tiles also hold a maximum, a rescaling factor and the
-score of every row: 2d+4 words a row, and d for the key.)
+("keys: words" are optima, `a..b` where only an interval is known. Where both are settled, the partial game takes the
+memory of the standard one in {same} of {both} shapes and at most {most_more} more in the others. A memory too
+few for some keys is too few for more: leaving keys out of a schedule leaves a schedule. AttenIO's tiles also hold a
+maximum, a rescaling factor and the score of every row: 2d+4 words a row, and d for the key.)
 
-*Words a key.* The last difference between solved numbers of keys at a fixed memory, up to that of one pass, and the
-constant c for which it is c·rows·d²/M. For many keys the theorem asks for c of at least 4 from M = 4d² on; "settled"
-are differences that the one before equals. Compulsory words, 2d a key, are in them.
+*Words a key.* Differences between solved numbers of keys at a fixed memory, up to that of keeping rows, and the c for
+which the last of them is c·rows·d²/M. Compulsory words, 2d a key, are in them. For many keys the theorem asks for c of
+at least 4 where M is at least 4d². With the words of keeping rows the last difference is final, with fewer it may
+still change.
 
 {constants}
 
-The least is c = {lowest} ({lowest_at}). One pass has c = 2M/rd, and with the words of keeping rows that is
-4 + 2/d + 2(min(r, 2d) + 1)/rd: it falls to 4 as d and r grow, and at d = 1 and many rows to 6. What separates these
-games from 4 is the row's sum and the word or two in passing, both of lower order. So the optima agree with the
-constant 4 and with the way AttenIO earns it; they are too small to show it to leading order by themselves. The proof
-is in `docs/theory/output_epochs.md`.
+The least at M of at least 4d² is c = {lowest} ({lowest_at}). One pass has c = 2M/rd, and with the words of
+keeping rows that is 4 + 2/d + 2(min(r, 2d) + 1)/rd: it falls to 4 as d and r grow, and at d = 1 and many rows to 6.
+What separates these games from 4 is the row's sum and the few words in passing, both of lower order. So the optima
+agree with the constant 4 and with the way AttenIO earns it; they are too small to show it to leading order by
+themselves. The proof is in `docs/theory/output_epochs.md`.
 
 **Optimum, closed form and bounds.** Words moved, by shape and memory of M words. "standard" has the unshifted softmax,
 chains of sums and sliding; "partial" is the partial game (PRBP) with wide sums; "online" the standard game with
