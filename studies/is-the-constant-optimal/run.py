@@ -52,8 +52,8 @@ SHAPES = [
     *((2, keys, 1) for keys in (2, 3, 4, 5, 6)),
     *((3, keys, 1) for keys in (2, 3, 4, 5)),
     *((1, keys, 2) for keys in (2, 3, 4, 6)),
-    *((2, keys, 2) for keys in (2, 3, 4)),
     *((1, keys, 3) for keys in (2, 3, 4, 6)),
+    *((2, keys, 2) for keys in (2, 3, 4)),
 ]
 # The other forms are for comparison, at the smaller shapes.
 COMPARED = [(1, 2, 1), (1, 3, 1), (1, 4, 1), (2, 2, 1), (2, 3, 1), (2, 4, 1), (3, 2, 1), (1, 2, 2)]
@@ -216,12 +216,8 @@ def solve_all(results: Results) -> None:
 
 def forms() -> Iterator[Question]:
     """Every shape in its forms, without red pebbles yet."""
-    for shape in SHAPES:
-        for form in (STANDARD, PARTIAL):
-            yield Question(*shape, *form, 0)
-    for shape in COMPARED:
-        for form in (ONLINE, STRICT):
-            yield Question(*shape, *form, 0)
+    yield from (Question(*shape, *form, 0) for shape in SHAPES for form in (STANDARD, PARTIAL))
+    yield from (Question(*shape, *form, 0) for shape in COMPARED for form in (ONLINE, STRICT))
 
 
 def main() -> None:
