@@ -24,7 +24,8 @@ def results_of(study: str) -> Any:
 
 
 @pytest.mark.parametrize("script", sorted(STUDIES.glob("*/answer.py")), ids=lambda path: path.parent.name)
-def test_an_answer_is_what_its_script_makes_of_the_results(script: Path) -> None:
+def test_an_answer_is_what_its_script_makes_of_the_results(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(script.parent)
     text = module_of(script).answer(results_of(script.parent.name))
     assert text == script.with_suffix(".md").read_text(encoding="utf-8")
 

@@ -20,8 +20,8 @@ from threading import Lock
 from time import process_time
 from typing import Any
 
+from answer import answer, figure
 from solved import ONLINE, PARTIAL, STANDARD, STRICT
-from telling import answer_text, figure
 
 from attenio.bounds import Strength, bounds_for
 from attenio.errors import DoesNotFit
@@ -96,7 +96,7 @@ def counted(workload: Workload, fast_words: int) -> dict[str, int]:
     return found
 
 
-def answer(question: Question, limit: float) -> dict[str, Any]:
+def solution(question: Question, limit: float) -> dict[str, Any]:
     """The optimum by both engines, every absolute bound, every dataflow."""
     game = question.position
     ordered = find_schedule(game, time_limit_s=limit * ORDER_SHARE)
@@ -205,7 +205,7 @@ def solve_all(results: Results) -> None:
 
     def solve(form: Question) -> None:
         for question in series(form, results):
-            row = processes.submit(answer, question, results.limit).result()
+            row = processes.submit(solution, question, results.limit).result()
             results.add(row)
             print(*(row[name] for name in shown), *(round(e["seconds"], 1) for e in row["engines"]), flush=True)
 
@@ -229,7 +229,7 @@ def main() -> None:
     if not arguments.only_text:
         solve_all(results)
     games = list(results.games.values())
-    write_atomically(RESULTS.with_name("answer.md"), answer_text(games))
+    write_atomically(RESULTS.with_name("answer.md"), answer({"games": games}))
     write_atomically(RESULTS.with_name("figure.svg"), figure(games))
 
 

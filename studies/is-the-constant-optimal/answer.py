@@ -195,8 +195,9 @@ def _counted(workload: Workload, fast_words: int, dataflow: Dataflow) -> int | N
         return None
 
 
-def answer_text(games: Sequence[Row]) -> str:
-    """The text beside the numbers."""
+def answer(results: Row) -> str:
+    """The text of answer.md."""
+    games = results["games"]
     solved = Solved(games)
     proven = [game for game in games if game["optimal"]]
     moving = [game for game in proven if game["cost_words"] > game["compulsory_words"]]
