@@ -155,7 +155,9 @@ def _floor(form: RectangleWords, rooms: tuple[Room, ...], least: int, most: int)
     alike = max(0, level_rows - 2 * most * problems.patterns[0][1]) * -(-(least + more_keys) // keys)
     met = max(_least_covered(problems, least, most) / keys, problems.touched_rows, alike)
     kept = form.most_kept(most)
-    carried = max(form.met * met - kept, (form.met - form.kept) * problems.touched_rows)
+    # A row meets at least one key tile where it is kept: T rows met and L kept cost met*T - kept*L >= (met - kept)*T.
+    meeting = met if form.kept > 0 else problems.touched_rows
+    carried = max(form.met * met - kept, (form.met - form.kept) * meeting)
     return float(form.loads * loads + carried)
 
 
@@ -165,7 +167,8 @@ def _least_covered(problems: Problems, least: int, most: int) -> float:
     # Concave in the rows, so least at an end.
     extra = min((rows - 1) * (lengths - 2 * rows * stretches) for rows in (least, most))
     # Few large tiles: each needs a key for every row at which an end moves inside it, and squares add up to no less
-    # than if all were equal.
-    tiles = -(-problems.rows // least) + problems.sequences
+    # than if all were equal. Rows that need a key follow each other: other tiles have no moving end.
+    rows, sequences = problems.rows, problems.sequences
+    tiles = min(-(-rows // least), -(-problems.touched_rows // least) + sequences) + sequences
     moves = max(0, lengths // 2 - tiles)
     return max(problems.scores + extra / 2, float(problems.scores), moves * moves / tiles)
