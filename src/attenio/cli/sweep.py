@@ -61,6 +61,7 @@ def sweep(
     if out is not None:
         check_place(out)
     grid = grid_of(question)
+    _refuse_nonsense(grid)
     result = _planned(grid, out)
     if as_json:
         summary = _summary(result)
@@ -68,6 +69,20 @@ def sweep(
         return
     parts: list[Table | str] = [*([_points(result)] if len(grid) <= _SHOWN else []), *_tables(result)]
     print_tables(*parts, *([f"every point is in {out}"] if out is not None else []))
+
+
+def _refuse_nonsense(grid: "SweepGrid") -> None:
+    """A few combinations of which none is a workload are a slip of the pen; among others, such points carry a reason."""
+    refusal = None
+    for point in range(len(grid)) if len(grid) <= _SHOWN else ():
+        try:
+            grid.workload(point)
+        except InvalidInput as invalid:
+            refusal = refusal or invalid
+        else:
+            return
+    if refusal is not None:
+        raise refusal
 
 
 def _planned(grid: "SweepGrid", out: Path | None) -> "SweepResult":
