@@ -45,6 +45,10 @@ class Workload:
 
     ``direction`` asks about the gradient instead, or about both. The gradient of keys and values is that of each
     sequence of the batch, also where a prefix of them is shared.
+
+    ``tolerance`` admits approximate attention: outputs may be off by that share of half the spread of their column of
+    values. ``entry_bound`` states that no entry of queries and keys is larger, which is what makes it provable. With a
+    tolerance, the gradient is that of the function computed. Without one, attention is exact.
     """
 
     queries: int
@@ -59,6 +63,8 @@ class Workload:
     accumulator: ElementType | None = field(default=None)
     scale: float | None = field(default=None)
     direction: Direction = field(default=Direction.FORWARD)
+    tolerance: float | None = field(default=None)
+    entry_bound: float | None = field(default=None)
 
     def __init__(  # noqa: PLR0913 - the one place where a workload is spelled out
         self,
@@ -76,6 +82,8 @@ class Workload:
         accumulator: ElementType | str | None = None,
         scale: float | None = None,
         direction: Direction | str = Direction.FORWARD,
+        tolerance: float | None = None,
+        entry_bound: float | None = None,
     ) -> None:
         if n is not None:
             checked_count("n", n)
@@ -99,6 +107,8 @@ class Workload:
         object.__setattr__(self, "accumulator", chosen)
         object.__setattr__(self, "scale", scale)
         object.__setattr__(self, "direction", Direction.named(direction))
+        for name, share in (("tolerance", tolerance), ("entry_bound", entry_bound)):
+            object.__setattr__(self, name, None if share is None else _checked_positive(name, share))
         self._check()
 
     def _check(self) -> None:
@@ -228,7 +238,22 @@ class Workload:
         width = f"d={self.d}" if self.d == self.value_dim else f"d={self.d} value_dim={self.value_dim}"
         kv = "" if self.kv_heads == self.heads else f"/{self.kv_heads} KV"
         way = "" if self.direction is Direction.FORWARD else f" {self.direction.value}"
-        return f"{length} {width} heads={self.heads}{kv} batch={self.batch} {self.mask} {self.dtype.value}{way}"
+        near = "" if self.tolerance is None else f" tolerance={self.tolerance:g}"
+        near += "" if self.entry_bound is None else f" entries<={self.entry_bound:g}"
+        return f"{length} {width} heads={self.heads}{kv} batch={self.batch} {self.mask} {self.dtype.value}{way}{near}"
+
+
+_EXAMPLES = {
+    "tolerance": "0.01, or leave it out for exact attention",
+    "entry_bound": "0.5: no entry of queries and keys is larger",
+}
+
+
+def _checked_positive(name: str, value: float) -> float:
+    known = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not known or not (0 < value < float("inf")):
+        raise InvalidInput(f"{name} is {value!r}; give a finite number above 0, such as {_EXAMPLES[name]}")
+    return float(value)
 
 
 def _check_mask(workload: Workload) -> None:

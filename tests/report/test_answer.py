@@ -45,7 +45,7 @@ def test_no_boundary_is_crossed_by_fewer_words_than_its_bound(workload: Workload
 
 
 @LAW
-@given(workload=workloads(), machine=machines(), dataflow=st.sampled_from(Dataflow))
+@given(workload=workloads(), machine=machines(), dataflow=st.sampled_from(Dataflow.towards("training")))
 def test_naming_a_dataflow_never_lowers_the_gap(workload: Workload, machine: Machine, dataflow: Dataflow) -> None:
     try:
         named = answer(workload, machine, dataflow=dataflow.value)

@@ -9,6 +9,7 @@
 """
 
 from collections.abc import Callable
+from math import comb
 from typing import assert_never, overload
 
 import numpy as np
@@ -24,6 +25,7 @@ from attenio.dataflows.training import run_training
 from attenio.errors import InvalidInput
 from attenio.memory import Trace
 from attenio.planning.costs.cost import checked_dataflow, tile_names
+from attenio.planning.costs.features_apply import refused_tiles
 from attenio.planning.nested_plan import NestedPlan
 from attenio.planning.plan import Dataflow, Plan
 from attenio.planning.training import Saved, TrainingPlan
@@ -122,7 +124,10 @@ def _check_tiles(plan: Plan) -> None:
             f"{plan.dataflow.value} needs a size for {missing[0]}; the plan has {plan.tiles or 'no tiles'}"
         )
     for name, tile in plan.tiles.items():
-        checked_count(name, tile, least=0 if name == "resident_keys" else 1)
+        checked_count(name, tile, least=0 if name in ("resident_keys", "saved_state") else 1)
+    reason = refused_tiles(plan.workload, plan.dataflow, plan.tiles) if plan.dataflow.is_approximate else None
+    if reason is not None:
+        raise InvalidInput(reason)
 
 
 def _units(plan: Plan) -> int:
@@ -151,8 +156,27 @@ def _units(plan: Plan) -> int:
             | Dataflow.SPILLED_GRADIENTS
         ):
             return backward_units(workload, plan.dataflow, plan.tiles)
+        case (
+            Dataflow.FEATURE_STATE
+            | Dataflow.VALUE_COLUMNS
+            | Dataflow.FEATURE_BLOCKS
+            | Dataflow.WINDOW_AND_FEATURES
+            | Dataflow.FEATURE_GRADIENT
+        ):
+            return _feature_units(plan)
         case _:
             assert_never(plan.dataflow)
+
+
+def _feature_units(plan: Plan) -> int:
+    """Positions that sweeps pass over; the gradient counts rows and keys."""
+    workload, tiles = plan.workload, plan.tiles
+    positions = workload.batch * workload.kv_heads * workload.queries
+    if plan.dataflow is Dataflow.FEATURE_GRADIENT:
+        return positions * workload.group + workload.batch * workload.kv_heads * workload.keys
+    sweeps = -(-(workload.value_dim + 1) // tiles.get("value_columns", workload.value_dim + 1))
+    groups = -(-(workload.d + 1) // tiles.get("coordinate_group", workload.d + 1))
+    return sweeps * comb(groups + tiles["degree"] - 1, tiles["degree"]) * positions
 
 
 def _advance(progress: Progress, total: int) -> Advance:

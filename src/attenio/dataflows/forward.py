@@ -6,9 +6,12 @@ import numpy as np
 
 from attenio.dataflows.arithmetic import Arithmetic
 from attenio.dataflows.attenio import attenio
+from attenio.dataflows.feature_blocks import feature_blocks
+from attenio.dataflows.feature_state import feature_state
 from attenio.dataflows.flash_attention_1 import flash_attention_1
 from attenio.dataflows.flash_attention_2 import flash_attention_2
 from attenio.dataflows.flat import flat
+from attenio.dataflows.guarantee import guaranteed_error, polynomial_of
 from attenio.dataflows.inputs import Inputs
 from attenio.dataflows.problem import Advance, Kept, Problem, Sharing, separate_problems, stacked_problems
 from attenio.dataflows.rank_one_tiling import rank_one_tiling
@@ -18,6 +21,8 @@ from attenio.dataflows.split_keys import split_keys
 from attenio.dataflows.square_tiling import square_tiling
 from attenio.dataflows.stacked_groups import stacked_groups
 from attenio.dataflows.standard import standard
+from attenio.dataflows.value_columns import value_columns
+from attenio.dataflows.window_and_features import window_and_features
 from attenio.memory import FastMemory, Trace
 from attenio.planning.nested_plan import NestedPlan
 from attenio.planning.plan import Dataflow, Plan
@@ -40,6 +45,7 @@ def run_forward(plan: Plan, inputs: Inputs, *, trace: Trace, advance: Advance, k
         moved_words=trace.moved_words,
         peak_words=fast.peak_words,
         max_abs_error=max_abs_error(shared.output, shared.inputs, plan.workload),
+        guaranteed_error=guaranteed_error(plan, inputs),
     )
 
 
@@ -60,7 +66,8 @@ def prepared(plan: Plan | NestedPlan, inputs: Inputs, advance: Advance, kept: Ke
 def _problems(dataflow: Dataflow, shared: Sharing) -> Iterator[Problem]:
     if dataflow in (Dataflow.STACKED_GROUPS, Dataflow.SPLIT_KEYS):
         return stacked_problems(shared)
-    return separate_problems(shared, by_group=dataflow is Dataflow.FLASH_ATTENTION_1)
+    by_group = dataflow is Dataflow.FLASH_ATTENTION_1 or dataflow.is_approximate
+    return separate_problems(shared, by_group=by_group)
 
 
 def _attend(plan: Plan, problem: Problem, fast: FastMemory) -> None:
@@ -86,5 +93,20 @@ def _attend(plan: Plan, problem: Problem, fast: FastMemory) -> None:
             split_keys(problem, plan.tiles, fast)
         case Dataflow.STACKED_GROUPS:
             stacked_groups(problem, plan.tiles, fast)
+        case _:
+            _approximate(plan, problem, fast)
+
+
+def _approximate(plan: Plan, problem: Problem, fast: FastMemory) -> None:
+    """The same where a polynomial takes the place of the exponential."""
+    match plan.dataflow:
+        case Dataflow.FEATURE_STATE:
+            feature_state(problem, plan.tiles, fast, polynomial_of(plan))
+        case Dataflow.VALUE_COLUMNS:
+            value_columns(problem, plan.tiles, fast, polynomial_of(plan))
+        case Dataflow.FEATURE_BLOCKS:
+            feature_blocks(problem, plan.tiles, fast, polynomial_of(plan))
+        case Dataflow.WINDOW_AND_FEATURES:
+            window_and_features(problem, plan.tiles, fast, polynomial_of(plan))
         case _:
             raise AssertionError(f"{plan.dataflow.value} does not compute outputs")

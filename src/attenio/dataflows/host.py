@@ -85,6 +85,12 @@ def _spilled_values(plan: Plan) -> int:
             | Dataflow.SPILLED_GRADIENTS
         ):
             return _spilled_gradients(workload, plan.dataflow, tiles)
+        case Dataflow.FEATURE_STATE | Dataflow.WINDOW_AND_FEATURES:
+            return 0
+        case Dataflow.VALUE_COLUMNS | Dataflow.FEATURE_BLOCKS:
+            return workload.group * longest * (width + 2)
+        case Dataflow.FEATURE_GRADIENT:
+            return 2 * workload.group * longest
         case _:
             assert_never(plan.dataflow)
 

@@ -44,11 +44,17 @@ def _shapes(workload: Workload) -> dict[str, tuple[int, int, int, int]]:
 def random_inputs(workload: Workload, seed: int = 0) -> Inputs:
     """Normal random inputs, rounded to the element type; a shared prefix is the same in every request.
 
+    Queries and keys whose entries are bounded are uniform between the bounds instead.
+
     >>> random_inputs(Workload(n=8, d=2, heads=4, kv_heads=2)).k.shape
     (1, 2, 8, 2)
     """
     draw = np.random.default_rng(seed)
     arrays = Inputs(*(draw.standard_normal(shape, dtype=np.float32) for shape in _shapes(workload).values()))
+    if workload.entry_bound is not None:
+        most = _largest_within(workload.entry_bound, workload.dtype)
+        q, k = (draw.uniform(-most, most, size=x.shape).astype(np.float32) for x in (arrays.q, arrays.k))
+        arrays = Inputs(q, k, arrays.v)
     if isinstance(workload.mask, SharedPrefix):
         shared = slice(0, workload.mask.length)
         arrays.k[:, :, shared] = arrays.k[:1, :, shared]
@@ -91,6 +97,7 @@ def checked_inputs(workload: Workload, given: Sequence[ArrayLike]) -> Inputs:
             for (name, shape), array in zip(shapes.items(), given, strict=True)
         )
     )
+    _check_entries(workload, rounded)
     if isinstance(workload.mask, SharedPrefix):
         length = workload.mask.length
         for name, array in (("k", rounded.k), ("v", rounded.v)):
@@ -100,6 +107,25 @@ def checked_inputs(workload: Workload, given: Sequence[ArrayLike]) -> Inputs:
                     f" in all {workload.batch:,} requests, or use a mask without a shared prefix"
                 )
     return rounded
+
+
+def _largest_within(bound: float, dtype: ElementType) -> float:
+    """A number that the element type has, at most the bound; no uniform number below it is rounded beyond it."""
+    near = float(dtype.rounded(np.array([bound]))[0])
+    return near if near <= bound else float(dtype.rounded(np.array([2 * bound - near]))[0])
+
+
+def _check_entries(workload: Workload, inputs: Inputs) -> None:
+    """Refuse queries and keys with entries beyond the workload's bound: what is guaranteed rests on it."""
+    if workload.entry_bound is None:
+        return
+    for name, array in (("q", inputs.q), ("k", inputs.k)):
+        largest = float(np.abs(array).max())
+        if largest > workload.entry_bound:
+            raise InvalidInput(
+                f"{name} has entries up to {largest:.4g} and the workload says {workload.entry_bound:g}; state a larger"
+                " entry_bound, or scale the inputs down"
+            )
 
 
 def checked_array(name: str, given: ArrayLike, shape: tuple[int, ...], dtype: ElementType) -> NDArray[np.float32]:

@@ -20,7 +20,8 @@ __all__ = ["NestedRun", "Run", "TrainingRun", "gradient_error", "max_abs_error"]
 class Run:
     """One execution of a plan on the counted memory; ``output`` is (batch, heads, queries, value_dim).
 
-    A backward run has ``gradients``, which its error is about; its ``output`` is the one that it was given.
+    A backward run has ``gradients``, which its error is about; its ``output`` is the one that it was given. A forward
+    run that approximates has a ``guaranteed_error``, which its error does not exceed.
     """
 
     plan: Plan
@@ -30,6 +31,7 @@ class Run:
     peak_words: int
     max_abs_error: float
     gradients: Gradients | None = None
+    guaranteed_error: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

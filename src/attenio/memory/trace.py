@@ -44,6 +44,10 @@ class Step(Enum):
     VALUE_GRADIENT = "dV[i,c] += P[t,i] dO[t,c]"
     KEY_GRADIENT = "dK[i,c] += scale dS[t,i] Q[t,c]"
     QUERY_GRADIENT = "dQ[i,c] += scale dS[i,t] K[t,c]"
+    FEATURE_STATE = "Z[i,c] += features(K[t])[i] [1, V[t]][c]"
+    FEATURE_OUTPUT = "Y[i,c] += features(Q[i]) Z[:,c]"
+    FEATURE_STATE_GRADIENT = "dZ[i,c] += features(Q[t])[i] dY[t,c]"
+    FEATURE_GRADIENT = "gradients of row i from its features and a state"
 
     @property
     def operand(self) -> str:
@@ -71,6 +75,10 @@ _RESULTS = {
     Step.VALUE_GRADIENT: "dV",
     Step.KEY_GRADIENT: "dK",
     Step.QUERY_GRADIENT: "dQ",
+    Step.FEATURE_STATE: "Z",
+    Step.FEATURE_OUTPUT: "Y",
+    Step.FEATURE_STATE_GRADIENT: "dZ",
+    Step.FEATURE_GRADIENT: "d",
 }
 
 Numbers = NDArray[np.intp]

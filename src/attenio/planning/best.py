@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine
+from attenio.planning.approximating import approximate_plan, best_approximate, certificate_at
 from attenio.planning.contest import applies, best_of_all
 from attenio.planning.costs.cost import checked_dataflow, closed_form, cost, problems_of, tile_names
 from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
@@ -58,10 +59,14 @@ def best_plan_for(workload: Workload, fast_words: int, *, dataflow: Dataflow | s
     _check_one_way(workload)
     if dataflow is None:
         best = best_of_all(workload, fast_words)
+        if workload.tolerance is not None:
+            best = _cheaper(best, best_approximate(workload, fast_words))
         if best is None:
             raise _nothing_fits(workload, fast_words)
         return best
     chosen = checked_dataflow(workload, dataflow)
+    if chosen.is_approximate:
+        return approximate_plan(workload, fast_words, chosen)
     problems = problems_of(workload, chosen)
     found = best_tiles(problems, chosen, fast_words)
     if found is None:
@@ -109,7 +114,24 @@ def candidates_for(workload: Workload, fast_words: int, *, units: int = 1) -> tu
             found.append(_absent(dataflow, TileRule.BEST, None, problem))
         if has_published_rule(dataflow):
             found.append(_published(workload, fast_words, dataflow, units))
+    if workload.tolerance is not None:
+        found += [_approximate(workload, fast_words, each) for each in Dataflow.approximating(workload.direction)]
     return tuple(found)
+
+
+def _approximate(workload: Workload, fast_words: int, dataflow: Dataflow) -> Candidate:
+    try:
+        plan = approximate_plan(workload, fast_words, dataflow)
+    except DoesNotFit as problem:
+        return Candidate(dataflow=dataflow, rule=TileRule.BEST, plan=None, tiles=None, reason=str(problem))
+    return Candidate(dataflow=dataflow, rule=TileRule.BEST, plan=plan, tiles=plan.tiles)
+
+
+def _cheaper(exact: Plan | None, approximate: Plan | None) -> Plan | None:
+    """The one that moves less; of equals the exact one."""
+    if exact is None or approximate is None:
+        return exact or approximate
+    return approximate if approximate.moved_words < exact.moved_words else exact
 
 
 def _published(workload: Workload, fast_words: int, dataflow: Dataflow, units: int) -> Candidate:
@@ -154,6 +176,7 @@ def _plan(
         rule=rule,
         moved_words=moved,
         peak_words=peak,
+        certificate=certificate_at(workload, tiles) if dataflow.is_approximate else None,
     )
 
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, get_args
 
+from attenio.approximation import Certificate
 from attenio.names import member_named
 from attenio.workload import Direction, Workload
 
-__all__ = ["Dataflow", "GradientDataflow", "MovingTiles", "Plan", "TileRule", "Tiles"]
+__all__ = ["ApproximateDataflow", "Dataflow", "GradientDataflow", "MovingTiles", "Plan", "TileRule", "Tiles"]
 
 
 class Dataflow(Enum):
@@ -30,21 +31,42 @@ class Dataflow(Enum):
     TILED_PRODUCTS = "tiled-products"
     FUSED_VALUES = "fused-values"
     SPILLED_GRADIENTS = "spilled-gradients"
+    FEATURE_STATE = "feature-state"
+    VALUE_COLUMNS = "value-columns"
+    FEATURE_BLOCKS = "feature-blocks"
+    WINDOW_AND_FEATURES = "window-and-features"
+    FEATURE_GRADIENT = "feature-gradient"
 
     @property
     def direction(self) -> Direction:
         """Whether it computes attention or its gradient."""
-        return Direction.BACKWARD if self in _OF_THE_GRADIENT else Direction.FORWARD
+        gradient = self in _OF_THE_GRADIENT or self is Dataflow.FEATURE_GRADIENT
+        return Direction.BACKWARD if gradient else Direction.FORWARD
+
+    @property
+    def is_approximate(self) -> bool:
+        """Whether a polynomial takes the place of the exponential."""
+        return self in _APPROXIMATE
 
     @classmethod
     def towards(cls, direction: Direction | str) -> "tuple[Dataflow, ...]":
-        """The dataflows of one direction, in order; a training step is made of one of each.
+        """The exact dataflows of one direction, in order; a training step is made of one of each.
 
         >>> [dataflow.value for dataflow in Dataflow.towards("backward")]
         ['key-stationary', 'query-stationary', 'two-pass', 'tiled-products', 'fused-values', 'spilled-gradients']
         """
         wanted = Direction.named(direction)
-        return tuple(member for member in cls if wanted in (member.direction, Direction.TRAINING))
+        return tuple(m for m in cls if not m.is_approximate and wanted in (m.direction, Direction.TRAINING))
+
+    @classmethod
+    def approximating(cls, direction: Direction | str) -> "tuple[Dataflow, ...]":
+        """The approximate dataflows of one direction, in order.
+
+        >>> [dataflow.value for dataflow in Dataflow.approximating("forward")]
+        ['feature-state', 'value-columns', 'feature-blocks', 'window-and-features']
+        """
+        wanted = Direction.named(direction)
+        return tuple(m for m in cls if m.is_approximate and wanted in (m.direction, Direction.TRAINING))
 
     @classmethod
     def named(cls, name: "str | Dataflow") -> "Dataflow":
@@ -67,6 +89,15 @@ _NICKNAMES = {
 }
 _OF_THE_GRADIENT: frozenset[Dataflow] = frozenset(get_args(GradientDataflow))
 
+ApproximateDataflow = Literal[
+    Dataflow.FEATURE_STATE,
+    Dataflow.VALUE_COLUMNS,
+    Dataflow.FEATURE_BLOCKS,
+    Dataflow.WINDOW_AND_FEATURES,
+    Dataflow.FEATURE_GRADIENT,
+]
+_APPROXIMATE: frozenset[Dataflow] = frozenset(get_args(ApproximateDataflow))
+
 
 class TileRule(Enum):
     """Where tiles come from."""
@@ -78,7 +109,7 @@ class TileRule(Enum):
 
 @dataclass(frozen=True)
 class Tiles(Mapping[str, int]):
-    """Named tile sizes, in the order the dataflow lists them; hashable.
+    """Named tile sizes, in the order the dataflow lists them; hashable. Approximations have their degree among them.
 
     >>> Tiles.of(query_tile=4, key_tile=1)["query_tile"]
     4
@@ -114,7 +145,10 @@ class MovingTiles:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """One dataflow with its tiles for a workload and a fast memory, and the exact words it moves and needs."""
+    """One dataflow with its tiles for a workload and a fast memory, and the exact words it moves and needs.
+
+    ``certificate`` is there if it approximates, and says what it guarantees.
+    """
 
     workload: Workload
     fast_words: int
@@ -123,3 +157,4 @@ class Plan:
     rule: TileRule
     moved_words: int
     peak_words: int
+    certificate: Certificate | None = None

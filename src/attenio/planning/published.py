@@ -25,6 +25,7 @@ _DERIVED = frozenset(
         Dataflow.TILED_PRODUCTS,
         Dataflow.FUSED_VALUES,
         Dataflow.SPILLED_GRADIENTS,
+        *Dataflow.approximating("training"),
     )
 )
 
@@ -63,6 +64,10 @@ def published_tiles(problems: Problems, dataflow: Dataflow, fast_words: int, *, 
         case Dataflow.QUERY_STATIONARY | Dataflow.TWO_PASS | Dataflow.TILED_PRODUCTS:
             return None
         case Dataflow.FUSED_VALUES | Dataflow.SPILLED_GRADIENTS:
+            return None
+        case Dataflow.FEATURE_STATE | Dataflow.VALUE_COLUMNS | Dataflow.FEATURE_BLOCKS:
+            return None
+        case Dataflow.WINDOW_AND_FEATURES | Dataflow.FEATURE_GRADIENT:
             return None
         case _:
             assert_never(dataflow)

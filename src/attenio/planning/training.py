@@ -127,6 +127,11 @@ def training_candidates_for(workload: Workload, fast_words: int) -> tuple[Traini
 
 
 def _plan(workload: Workload, fast_words: int, saved: Saved, problems: Problems) -> TrainingPlan:
+    if workload.tolerance is not None:
+        raise InvalidInput(
+            f"a training step is planned exactly, and the workload allows an error of {workload.tolerance:g}; leave"
+            " tolerance out, or ask about the workload towards 'forward' or 'backward'"
+        )
     forwards, backwards = workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD)
     statistics = problems.runs * problems.group * problems.touched_rows * problems.intermediate_words
     match saved:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.dataflows.arithmetic import Arithmetic
+from attenio.dataflows.backward.feature_gradient import feature_gradient
 from attenio.dataflows.backward.fused_values import fused_values
 from attenio.dataflows.backward.key_stationary import key_stationary
 from attenio.dataflows.backward.probabilities import probabilities_of
@@ -20,6 +21,7 @@ from attenio.dataflows.backward.query_stationary import query_stationary
 from attenio.dataflows.backward.spilled_gradients import spilled_gradients
 from attenio.dataflows.backward.tiled_products import tiled_products
 from attenio.dataflows.backward.two_pass import two_pass
+from attenio.dataflows.guarantee import polynomial_of
 from attenio.dataflows.inputs import Inputs
 from attenio.dataflows.problem import Advance
 from attenio.dataflows.run import Run, gradient_error
@@ -86,6 +88,8 @@ def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> No
             fused_values(problem, plan.tiles, fast)
         case Dataflow.SPILLED_GRADIENTS:
             spilled_gradients(problem, plan.tiles, fast)
+        case Dataflow.FEATURE_GRADIENT:
+            feature_gradient(problem, plan.tiles, fast, polynomial_of(plan))
         case _:
             raise AssertionError(f"{plan.dataflow.value} does not compute gradients")
 

@@ -98,6 +98,10 @@ class Expansion:
                 | Step.VALUE_GRADIENT
                 | Step.KEY_GRADIENT
                 | Step.QUERY_GRADIENT
+                | Step.FEATURE_STATE
+                | Step.FEATURE_OUTPUT
+                | Step.FEATURE_STATE_GRADIENT
+                | Step.FEATURE_GRADIENT
             ):
                 raise AssertionError("only runs of the forward pass alone are replayed")
             case None:

@@ -70,6 +70,16 @@ def grouping(dataflow: Dataflow, tiles: Tiles, required: Required) -> Grouping:
             | Dataflow.SPILLED_GRADIENTS
         ):
             raise InvalidInput(f"{dataflow.value} computes gradients; replay runs of the forward pass")
+        case (
+            Dataflow.FEATURE_STATE
+            | Dataflow.VALUE_COLUMNS
+            | Dataflow.FEATURE_BLOCKS
+            | Dataflow.WINDOW_AND_FEATURES
+            | Dataflow.FEATURE_GRADIENT
+        ):
+            raise InvalidInput(
+                f"{dataflow.value} approximates, and the graph is that of exact attention; replay others"
+            )
         case _:
             assert_never(dataflow)
 

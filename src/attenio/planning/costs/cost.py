@@ -6,6 +6,8 @@ from typing import Protocol, assert_never
 from attenio.errors import InvalidInput
 from attenio.planning.costs import (
     attenio,
+    feature_blocks,
+    feature_state,
     flash_attention_1,
     flash_attention_2,
     flat,
@@ -15,8 +17,11 @@ from attenio.planning.costs import (
     square_tiling,
     stacked_groups,
     standard,
+    value_columns,
+    window_and_features,
 )
 from attenio.planning.costs.backward import (
+    feature_gradient,
     fused_values,
     key_stationary,
     query_stationary,
@@ -24,7 +29,8 @@ from attenio.planning.costs.backward import (
     tiled_products,
     two_pass,
 )
-from attenio.planning.plan import Dataflow, GradientDataflow, Tiles
+from attenio.planning.costs.features_apply import refused_tiles, why_no_features
+from attenio.planning.plan import ApproximateDataflow, Dataflow, GradientDataflow, Tiles
 from attenio.planning.problems import Problems
 from attenio.workload import Direction, Workload
 
@@ -61,7 +67,7 @@ def cost(workload: Workload, dataflow: Dataflow | str, tiles: Tiles) -> Cost:
     Cost(moved_words=4718592, peak_words=67648)
     """
     chosen = checked_dataflow(workload, dataflow)
-    _check(chosen, tiles)
+    check_tiles(workload, chosen, tiles)
     form, problems = closed_form(chosen), problems_of(workload, chosen)
     return Cost(moved_words=form.moved_words(problems, tiles), peak_words=form.peak_words(problems, tiles))
 
@@ -80,6 +86,14 @@ def checked_dataflow(workload: Workload, dataflow: Dataflow | str) -> Dataflow:
             f"{chosen.value} is for the {chosen.direction.value} pass and the workload asks about the"
             f" {workload.direction.value} one; use one of {others}, or the workload towards {chosen.direction.value!r}"
         )
+    if chosen.is_approximate and workload.tolerance is None:
+        raise InvalidInput(
+            f"{chosen.value} approximates, and the workload asks for exact attention; give it a tolerance and an"
+            " entry_bound, or use an exact dataflow"
+        )
+    reason = why_no_features(workload, chosen) if chosen.is_approximate else None
+    if reason is not None:
+        raise InvalidInput(reason)
     return chosen
 
 
@@ -100,22 +114,28 @@ def tile_names(dataflow: Dataflow) -> tuple[tuple[str, ...], ...]:
         return (flat.TILES, flat.SPILLING_TILES)
     if dataflow is Dataflow.TILED_PRODUCTS:
         return (tiled_products.TILES, tiled_products.READING_TILES)
+    if dataflow is Dataflow.FEATURE_GRADIENT:
+        return (feature_gradient.TILES, feature_gradient.SAVED_TILES)
     if dataflow is Dataflow.SPILLED_GRADIENTS:
         return (spilled_gradients.TILES, spilled_gradients.LEAN_TILES)
     return (closed_form(dataflow).TILES,)
 
 
-def _check(dataflow: Dataflow, tiles: Tiles) -> None:
+def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
+    """Refuse tiles that a dataflow does not take."""
     forms = tile_names(dataflow)
     if set(tiles) not in [set(names) for names in forms]:
         wanted = ", or ".join(", ".join(names) for names in forms)
         raise InvalidInput(f"{dataflow.value} takes the tiles {wanted}; got {', '.join(tiles) or 'none'}")
     for name, size in tiles.items():
-        least = 0 if name == "resident_keys" else 1
+        least = 0 if name in ("resident_keys", "saved_state") else 1
         if size < least:
             raise InvalidInput(f"{name} is {size:,}; it must be at least {least}")
     if dataflow is Dataflow.FLAT and "resident_keys" in tiles and tiles["query_tile"] != 1:
         raise InvalidInput(f"flat spills one row at a time; query_tile is {tiles['query_tile']:,}, make it 1")
+    reason = refused_tiles(workload, dataflow, tiles) if dataflow.is_approximate else None
+    if reason is not None:
+        raise InvalidInput(reason)
 
 
 def closed_form(dataflow: Dataflow) -> ClosedForm:
@@ -150,6 +170,30 @@ def closed_form(dataflow: Dataflow) -> ClosedForm:
             | Dataflow.SPILLED_GRADIENTS
         ):
             return _gradient_form(dataflow)
+        case (
+            Dataflow.FEATURE_STATE
+            | Dataflow.VALUE_COLUMNS
+            | Dataflow.FEATURE_BLOCKS
+            | Dataflow.WINDOW_AND_FEATURES
+            | Dataflow.FEATURE_GRADIENT
+        ):
+            return _approximate_form(dataflow)
+        case _:
+            assert_never(dataflow)
+
+
+def _approximate_form(dataflow: ApproximateDataflow) -> ClosedForm:
+    match dataflow:
+        case Dataflow.FEATURE_STATE:
+            return feature_state
+        case Dataflow.VALUE_COLUMNS:
+            return value_columns
+        case Dataflow.FEATURE_BLOCKS:
+            return feature_blocks
+        case Dataflow.WINDOW_AND_FEATURES:
+            return window_and_features
+        case Dataflow.FEATURE_GRADIENT:
+            return feature_gradient
         case _:
             assert_never(dataflow)
 

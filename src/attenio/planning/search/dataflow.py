@@ -95,6 +95,14 @@ def contender(dataflow: Dataflow) -> Contender:
             return _gradient_contender(dataflow)
         case Dataflow.FLASH_ATTENTION_2 | Dataflow.SPLIT_KEYS | Dataflow.SQUARE_TILING:
             raise ValueError(f"{dataflow.value} never moves the least")
+        case (
+            Dataflow.FEATURE_STATE
+            | Dataflow.VALUE_COLUMNS
+            | Dataflow.FEATURE_BLOCKS
+            | Dataflow.WINDOW_AND_FEATURES
+            | Dataflow.FEATURE_GRADIENT
+        ):
+            raise ValueError(f"{dataflow.value} approximates; its tiles need a degree")
         case _:
             assert_never(dataflow)
 

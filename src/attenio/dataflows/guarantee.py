@@ -1,0 +1,39 @@
+"""What an approximate run promises: its polynomial, and the largest error on the values that it is given."""
+
+import numpy as np
+
+from attenio.approximation import Certificate, Polynomial
+from attenio.approximation.rounding import storage_error
+from attenio.dataflows.inputs import Inputs
+from attenio.planning.approximating import certificate_at
+from attenio.planning.plan import Plan
+
+__all__ = ["guaranteed_error", "polynomial_of"]
+
+
+def polynomial_of(plan: Plan) -> Polynomial:
+    """The polynomial that a plan puts in the place of the exponential."""
+    found = _certificate(plan).polynomial
+    assert found is not None
+    return found
+
+
+def guaranteed_error(plan: Plan, inputs: Inputs) -> float | None:
+    """No output is further from exact attention than this; None for exact plans.
+
+    Truncation moves an output by a share of half the range of its column of values; roundings by a share of their size.
+    """
+    if not plan.dataflow.is_approximate:
+        return None
+    certificate = _certificate(plan)
+    spread = float((inputs.v.max(axis=2) - inputs.v.min(axis=2)).max()) / 2
+    largest = float(np.abs(inputs.v).max())
+    if largest == 0:
+        return 0.0
+    moved = certificate.truncation_error * spread + certificate.rounding_error * largest
+    before = moved / largest
+    return moved + storage_error(plan.workload.dtype, value_bound=largest, before=before) * largest
+
+
+def _certificate(plan: Plan) -> Certificate:
+    return certificate_at(plan.workload, plan.tiles) if plan.certificate is None else plan.certificate

@@ -1,0 +1,74 @@
+"""Feature blocks: coordinates in groups; the features made of one multiset of groups take turns, and so do columns.
+
+With the constant 1 as one more coordinate, monomials of degree up to t in d variables are products of just t of d + 1.
+Cut into G = ceil((d+1)/s) groups of s, each belongs to one of F = C(G + t - 1, t) multisets of t groups. A multiset
+needs the coordinates of its groups, and C(G + t - 2, t - 1) multisets have a given group, so that over all of them
+A = d C(G + t - 2, t - 1) coordinates of a row are read. With P = ceil((dv+1)/b) blocks of columns, per KV head:
+
+moved = P m A + F m dv + g (P n A + 2 (F-1) n (dv+1) w + n dv + P n w if P > 1)
+peak  = f b'w + k'(a + min(b', dv)) + a + b'w + (t+1) w + (w if P > 1)
+
+where f and a are the most features and coordinates of a multiset. Sums of outputs are stored and loaded again between
+multisets.
+"""
+
+from functools import cache
+from itertools import combinations_with_replacement
+from math import comb
+
+from attenio.planning.costs.value_columns import columns, swept_state_words
+from attenio.planning.plan import Tiles
+from attenio.planning.problems import Problems
+
+__all__ = ["TILES", "largest_block", "moved_words", "peak_words", "visiting_words"]
+
+TILES = ("degree", "coordinate_group", "value_columns", "key_tile")
+
+
+def moved_words(problems: Problems, tiles: Tiles) -> int:
+    """Words loaded and stored, the heads of a group together."""
+    groups = -(-(problems.d + 1) // tiles["coordinate_group"])
+    blocks = -(-columns(problems) // tiles["value_columns"])
+    return visiting_words(problems, tiles["degree"], groups, blocks)
+
+
+def visiting_words(problems: Problems, degree: int, groups: int, blocks: int) -> int:
+    """Words when so many groups of coordinates and blocks of columns take turns."""
+    d, dv, w = problems.d, problems.value_dim, problems.intermediate_words
+    multisets, read = comb(groups + degree - 1, degree), d * comb(groups + degree - 2, degree - 1)
+    sums = 2 * (multisets - 1) * columns(problems) * w + (blocks * w if blocks > 1 else 0)
+    keys = problems.touched_keys * (blocks * read + multisets * dv)
+    rows = problems.touched_rows * (blocks * read + sums) + problems.rows * dv
+    return problems.runs * (keys + problems.group * rows)
+
+
+def peak_words(problems: Problems, tiles: Tiles) -> int:
+    """Words held at once."""
+    block = min(tiles["value_columns"], columns(problems))
+    divided = problems.intermediate_words if block < columns(problems) else 0
+    features, coordinates = largest_block(problems.d, tiles["degree"], tiles["coordinate_group"])
+    return swept_state_words(problems, tiles, features, (coordinates, block)) + divided
+
+
+@cache
+def largest_block(d: int, degree: int, group: int) -> tuple[int, int]:
+    """The most features of a multiset of groups, and the most coordinates that one needs.
+
+    Groups are alike but for the first, which has the constant and so a coordinate fewer to read, and a last one that
+    may be smaller. So it is enough to look at multisets of the first, the last, and as many others as are drawn.
+
+    >>> largest_block(4, 2, 2)
+    (4, 3)
+    """
+    size = min(group, d + 1)
+    groups = -(-(d + 1) // size)
+    last = d + 1 - (groups - 1) * size
+    sizes = [size, *[size] * min(degree, max(0, groups - 2)), *([last] if groups > 1 else [])]
+    most_features = most_coordinates = 0
+    for chosen in combinations_with_replacement(range(len(sizes)), degree):
+        features, coordinates = 1, 0
+        for one in set(chosen):
+            features *= comb(sizes[one] + chosen.count(one) - 1, chosen.count(one))
+            coordinates += sizes[one] - (one == 0)
+        most_features, most_coordinates = max(most_features, features), max(most_coordinates, coordinates)
+    return most_features, most_coordinates

@@ -1,0 +1,47 @@
+"""Best tiles of the approximate dataflows, for a degree and the least tile of keys that keeps rounding small."""
+
+from math import isqrt
+from typing import assert_never
+
+from attenio.planning.costs.cost import closed_form
+from attenio.planning.plan import ApproximateDataflow, Dataflow, MovingTiles, Tiles
+from attenio.planning.problems import Problems
+from attenio.planning.search import feature_blocks, feature_state, value_columns, window_and_features
+from attenio.planning.search.backward import feature_gradient
+
+__all__ = ["best_approximate_tiles"]
+
+
+def best_approximate_tiles(
+    problems: Problems, dataflow: ApproximateDataflow, fast_words: int, degree: int, key_tile: int
+) -> MovingTiles | None:
+    """Tiles that move the fewest words, or None if none fits."""
+    match dataflow:
+        case Dataflow.FEATURE_STATE:
+            found = feature_state.best_tiles(problems, fast_words, degree, key_tile)
+        case Dataflow.VALUE_COLUMNS:
+            found = value_columns.best_tiles(problems, fast_words, degree, key_tile)
+        case Dataflow.FEATURE_BLOCKS:
+            found = feature_blocks.best_tiles(problems, fast_words, degree, key_tile)
+        case Dataflow.WINDOW_AND_FEATURES:
+            return window_and_features.best_tiles(problems, fast_words, degree, key_tile)
+        case Dataflow.FEATURE_GRADIENT:
+            return feature_gradient.best_tiles(problems, fast_words, degree)
+        case _:
+            assert_never(dataflow)
+    return found and MovingTiles(found.moved_words, _with_more_keys(problems, dataflow, fast_words, found.tiles))
+
+
+def _with_more_keys(problems: Problems, dataflow: Dataflow, fast_words: int, tiles: Tiles) -> Tiles:
+    """The same with a larger tile of keys in the room that is left: no word more, and fewer roundings."""
+    most = isqrt(problems.most_keys - 1) + 1  # beyond it, a sum over tiles is shorter than one within a tile
+    low, high = tiles["key_tile"], max(most, tiles["key_tile"]) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = closed_form(dataflow).peak_words(problems, _with_key_tile(tiles, middle)) <= fast_words
+        low, high = (middle, high) if fits else (low, middle)
+    return _with_key_tile(tiles, low)
+
+
+def _with_key_tile(tiles: Tiles, key_tile: int) -> Tiles:
+    return Tiles.of(**{**tiles, "key_tile": key_tile})
