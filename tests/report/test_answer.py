@@ -74,7 +74,7 @@ def test_as_plain_values_it_has_the_documented_names_and_survives_json(workload:
     ]
     assert plain["roofline"]["unknown_rates"] == list(found.unknown_rates)
     assert plain["roofline"]["times_of"] == found.timed_plan
-    assert set(plain["plan"]) == {"dataflow", "tiles", "moved_words", "peak_words", "rule"}
+    assert set(plain["plan"]) == {"dataflow", "tiles", "moved_words", "peak_words", "rule", "approximation"}
     for bound in plain["lower_bounds"]:
         assert set(bound) == {"theorem", "words", "strength", "regime", "citation", "assumptions", "page"}
     for candidate in plain["candidates"]:

@@ -1,10 +1,12 @@
 """Every lower bound that applies to a workload, and the largest one that no execution can beat."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import assert_never
 
 import numpy as np
 
+from attenio.bounds.approximating import approximate_bounds
 from attenio.bounds.backward import gradient_bounds, gradient_words, growth_of_gradients
 from attenio.bounds.compulsory import compulsory
 from attenio.bounds.epochs import Floats
@@ -24,12 +26,17 @@ from attenio.workload import Direction, Workload
 __all__ = ["absolute_words", "bounds_for", "largest_absolute", "lower_bounds"]
 
 
-def bounds_for(workload: Workload, fast_words: int, *, units: int = 1) -> tuple[LowerBound, ...]:
+def bounds_for(
+    workload: Workload, fast_words: int, *, units: int = 1, degree: int | None = None
+) -> tuple[LowerBound, ...]:
     """Every bound for a fast memory of this many words, the absolute ones first.
 
     They hold for all heads and the whole batch together; a workload with ``heads=1, batch=1`` asks about one head.
     ``units`` fast memories of that size may work side by side, exchanging words through slow memory only.
     The workload says whether they are about the forward pass, the backward pass or a training step.
+
+    With a tolerance, what holds for exact attention binds exact algorithms only and is no longer absolute; ``degree``
+    is that of the polynomial that the tolerance takes, where one is known.
 
     >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64), 8192)]
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -40,6 +47,9 @@ def bounds_for(workload: Workload, fast_words: int, *, units: int = 1) -> tuple[
     """
     checked_count("fast memory (words)", fast_words, most=2**60)
     checked_count("units", units, most=2**20)
+    if workload.tolerance is not None:
+        exact = bounds_for(replace(workload, tolerance=None), fast_words, units=units)
+        return approximate_bounds(workload, fast_words, exact, units=units, degree=degree)
     match workload.direction:
         case Direction.FORWARD:
             return (
@@ -74,7 +84,9 @@ def _forward_bounds(workload: Workload, fast_words: int, units: int) -> tuple[Lo
     )
 
 
-def lower_bounds(workload: Workload, machine: Machine, *, boundary: Boundary | None = None) -> tuple[LowerBound, ...]:
+def lower_bounds(
+    workload: Workload, machine: Machine, *, boundary: Boundary | None = None, degree: int | None = None
+) -> tuple[LowerBound, ...]:
     """Every bound on the words that cross a boundary of a machine; the slowest one unless another is given.
 
     The fast memory granted to the algorithm is everything inside the boundary: the level and all faster ones.
@@ -83,7 +95,7 @@ def lower_bounds(workload: Workload, machine: Machine, *, boundary: Boundary | N
     1073741824
     """
     chosen = boundary or machine.slowest_boundary
-    return bounds_for(workload, chosen.words_inside(workload.dtype), units=chosen.fast.units)
+    return bounds_for(workload, chosen.words_inside(workload.dtype), units=chosen.fast.units, degree=degree)
 
 
 def largest_absolute(bounds: Iterable[LowerBound]) -> LowerBound:

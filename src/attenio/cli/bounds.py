@@ -16,6 +16,7 @@ def bounds(question: Question, as_json: AsJson = False) -> None:
       attenio bounds --n 8K --mask causal --fast-bytes 64KB
       attenio bounds --model llama-3-70b --decode --machine h100 --json
       attenio bounds --n 8K --direction training
+      attenio bounds --n 1M --d 64 --tolerance 0.01 --entry-bound 0.25
     """
     from attenio.report import floor
 

@@ -31,6 +31,7 @@ def plan(question: Question, dataflow: DataflowName = None, as_json: AsJson = Fa
       attenio plan --model deepseek-v3 --decode --keys 64K --batch 16
       attenio plan --n 8K --mask window:1024 --dtype bf16 --accumulator fp32
       attenio plan --n 32K --d 128 --direction training
+      attenio plan --n 1M --d 64 --tolerance 0.01 --entry-bound 0.25
     """
     workload = question.workload(DEFAULT_N)
     if workload.is_training:

@@ -79,6 +79,13 @@ class Question:
     direction: Annotated[
         str | None, option("forward (default), backward (the gradient) or training (both).", "WAY")
     ] = None
+    tolerance: Annotated[
+        str | None,
+        option("Allow outputs to be off by this share of half the range of a column of values.", "NUMBER"),
+    ] = None
+    entry_bound: Annotated[
+        str | None, option("The largest size of an entry of queries and keys; with --tolerance.", "NUMBER")
+    ] = None
     decode: Annotated[bool, typer.Option("--decode", help="One query per sequence.", rich_help_panel="Workload")] = (
         False
     )
@@ -158,8 +165,10 @@ class Question:
             mask="dense" if self.mask is None else self.mask,
             dtype="fp16" if self.dtype is None else self.dtype,
             accumulator=self.accumulator,
-            scale=self._scale(),
+            scale=self._number("scale", "0.125"),
             direction=direction_named(self.direction),
+            tolerance=self._number("tolerance", "0.01"),
+            entry_bound=self._number("entry_bound", "0.5"),
             **known,
         )
 
@@ -170,7 +179,9 @@ class Question:
             given["value_dim"] = given["d"]
         if base.kv_heads == base.heads and given["kv_heads"] is None:
             given["kv_heads"] = given["heads"]
-        given |= {"mask": self.mask, "dtype": self.dtype, "accumulator": self.accumulator, "scale": self._scale()}
+        given |= {"mask": self.mask, "dtype": self.dtype, "accumulator": self.accumulator}
+        given |= {"scale": self._number("scale", "0.125"), "tolerance": self._number("tolerance", "0.01")}
+        given["entry_bound"] = self._number("entry_bound", "0.5")
         given["direction"] = direction_named(self.direction)
         return {name: value for name, value in given.items() if value is not None}
 
@@ -186,11 +197,12 @@ class Question:
         mask = None if self.mask is None else mask_from_text(self.mask)
         return sum(mask.lengths) if isinstance(mask, Documents) else None
 
-    def _scale(self) -> float | None:
+    def _number(self, name: str, example: str) -> float | None:
+        text = getattr(self, name)
         try:
-            return None if self.scale is None else float(self.scale)
+            return None if text is None else float(text)
         except ValueError:
-            raise InvalidInput(f"scale is {self.scale!r}; give a number such as 0.125") from None
+            raise InvalidInput(f"{name} is {text!r}; give a number such as {example}") from None
 
     def _count(self, name: str) -> int | None:
         text = getattr(self, name)

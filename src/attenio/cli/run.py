@@ -54,6 +54,7 @@ def run(
       attenio run --n 512 --dataflow attenio --tiles query_tile=100,key_tile=1
       attenio run --n 64 --d 8 --machine toy-1k-words --trace trace.jsonl
       attenio run --n 256 --d 32 --fast-bytes 16KB --direction training
+      attenio run --n 4K --d 16 --fast-bytes 16KB --tolerance 0.05 --entry-bound 0.5
     """
     from attenio.dataflows import execute
 
@@ -146,6 +147,7 @@ def _as_json(found: "Answer", done: "Run", nested: "NestedRun | None", *, seed: 
         "moved_words": done.moved_words,
         "peak_words": done.peak_words,
         "max_abs_error": finite(done.max_abs_error),
+        "guaranteed_error": None if done.guaranteed_error is None else finite(done.guaranteed_error),
     }
     value = {**found.to_json(), **counted, "run": {**counted, "seed": seed, "seconds": seconds}}
     if nested is not None:

@@ -104,6 +104,10 @@ def grid_of(question: Question) -> "SweepGrid":
 
     if question.scale is not None:
         raise InvalidInput("--scale does not change what is moved; leave it out of a sweep")
+    if question.tolerance is not None or question.entry_bound is not None:
+        raise InvalidInput(
+            "a sweep plans exact attention; leave --tolerance and --entry-bound out, or ask attenio plan about points"
+        )
     model = None if question.model is None else model_named(question.model)
     names = (question.machine or "").split(",") if question.machine is not None else []
     if not names and question.fast_bytes is None:

@@ -7,6 +7,7 @@ from attenio.bounds import LowerBound, largest_absolute, lower_bounds
 from attenio.errors import DoesNotFit
 from attenio.machine import Boundary, Machine
 from attenio.planning import Candidate, NestedPlan, best_plan, best_plan_for, candidates, nested_plan
+from attenio.planning.approximating import certified
 from attenio.planning.plan import Dataflow, Plan
 from attenio.quantities import bytes_of
 from attenio.workload import Direction, Workload
@@ -75,7 +76,7 @@ def floor(workload: Workload, machine: Machine) -> Floor:
         workload=workload,
         machine=machine,
         fast_words=machine.slowest_boundary.fast_words(workload.dtype),
-        lower_bounds=lower_bounds(workload, machine),
+        lower_bounds=lower_bounds(workload, machine, degree=_degree(workload)),
         boundaries=tuple(
             BoundaryFloor(
                 boundary=boundary,
@@ -167,7 +168,7 @@ def answer(workload: Workload, machine: Machine, *, dataflow: Dataflow | str | N
         machine=machine,
         fast_words=plan.fast_words,
         plan=plan,
-        lower_bounds=lower_bounds(workload, machine),
+        lower_bounds=lower_bounds(workload, machine, degree=_degree(workload)),
         candidates=candidates(workload, machine),
         boundaries=boundaries,
         nested=nested,
@@ -175,6 +176,11 @@ def answer(workload: Workload, machine: Machine, *, dataflow: Dataflow | str | N
         times=_times(workload, machine, boundaries),
         dataflow=chosen,
     )
+
+
+def _degree(workload: Workload) -> int | None:
+    """The degree that the workload's tolerance takes, if it has one and features can do it."""
+    return None if workload.tolerance is None else certified(workload).degree
 
 
 def _nested(workload: Workload, machine: Machine) -> tuple[NestedPlan | None, str]:
@@ -222,6 +228,8 @@ def _times(workload: Workload, machine: Machine, boundaries: tuple[BoundaryAnswe
                     resource=part.boundary.name, rate_per_s=rate, unit="B", least_seconds=least, plan_seconds=ours
                 )
             )
+    if workload.tolerance is not None:
+        return tuple(times)  # what approximations must compute is not known
     work = (
         ("arithmetic", "FLOP", workload.flops, machine.flops_per_s.get(workload.dtype)),
         ("exponentials", "exp", workload.scores, machine.exponentials_per_s),

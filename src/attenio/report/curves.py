@@ -9,6 +9,7 @@ from attenio.layouts import Layout
 from attenio.machine import Machine
 from attenio.masks import BlockSparse, Documents, SharedPrefix, SlidingWindow
 from attenio.planning import best_plan_for, candidates, published_plan_for
+from attenio.planning.costs.features_apply import why_no_features
 from attenio.planning.plan import Dataflow, Plan
 from attenio.workload import Workload
 
@@ -148,7 +149,8 @@ def lengthened(workload: Workload, octaves: float) -> Workload | None:
 
 
 def _applicable(workload: Workload, machine: Machine) -> tuple[Dataflow, ...]:
-    return tuple(dict.fromkeys(candidate.dataflow for candidate in candidates(workload, machine)))
+    found = dict.fromkeys(candidate.dataflow for candidate in candidates(workload, machine))
+    return tuple(each for each in found if not each.is_approximate or why_no_features(workload, each) is None)
 
 
 def _curves(

@@ -3,6 +3,7 @@
 import html
 import json
 import string
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from attenio.errors import MissingExtra
 from attenio.files import write_atomically
 from attenio.machine import Machine
 from attenio.measurement.provenance import Provenance, provenance
+from attenio.planning import Plan
 from attenio.quantities import bytes_of, show_bytes, show_seconds
 from attenio.report import html_tables, palette
 from attenio.report.answer import Answer, answer
@@ -18,7 +20,7 @@ from attenio.report.curves import Curves, Progress, along_length, along_memory
 from attenio.report.directions import along_directions
 from attenio.report.directions_figure import directions_figure
 from attenio.report.figures import length_figure, memory_figure
-from attenio.report.notation import show_ratio
+from attenio.report.notation import guarantee, show_ratio
 from attenio.report.reproduce import reproduce
 from attenio.report.roofline_figure import roofline_figure
 from attenio.report.training import TrainingAnswer, training_answer
@@ -47,6 +49,7 @@ _TIMED_PLANS = {
     "best alone": "the best plan for that boundary alone,",
 }
 _NO_ROOFLINE = "This machine states no rate of arithmetic or no bandwidth, so there is no roofline to draw."
+_NOT_ONE_ROOFLINE = "Exact and approximate plans do not have the same arithmetic, so there is no one roofline to draw."
 
 
 def write_report(path: Path | str, workload: Workload, machine: Machine, *, progress: Progress | None = None) -> Path:
@@ -94,7 +97,8 @@ def _halves(progress: Progress | None) -> tuple[Progress | None, Progress | None
 def _page(found: Answer, memory: Curves, length: Curves, plotly: str, step: TrainingAnswer | None = None) -> str:
     made = provenance()
     figures: dict[str, Any] = {"memory": memory_figure(memory, found), "length": length_figure(length, found)}
-    directions = along_directions(found.workload, found.machine, memory.values)
+    exact = replace(found.workload, tolerance=None)
+    directions = along_directions(exact, found.machine, memory.values)
     figures["directions"] = directions_figure(directions, found.fast_words, found.machine.name)
     roofline = roofline_figure(found)
     if roofline is not None:
@@ -121,12 +125,21 @@ def _resource(name: str) -> str:
 
 def _sentence(found: Answer) -> str:
     plan, bound = found.plan, found.bound
+    who = "Every algorithm" if found.workload.tolerance is None else "Every algorithm that reads all inputs"
     return (
-        f"Every algorithm moves at least <b>{bound.words:,}</b> words across"
+        f"{who} moves at least <b>{bound.words:,}</b> words across"
         f" {html.escape(found.machine.slowest_boundary.name)}."
         f" The best plan, <b>{plan.dataflow.value}</b> with <code>{html.escape(str(plan.tiles))}</code>,"
         f" moves <b>{plan.moved_words:,}</b> words: <b>{show_ratio(found.gap)}</b> that bound."
+        f"{_promise(plan)}"
     )
+
+
+def _promise(plan: Plan) -> str:
+    """What an approximate plan guarantees."""
+    if plan.certificate is None:
+        return ""
+    return f" Its error is <b>{plan.certificate.guaranteed_error:.3g}</b> {html.escape(guarantee(plan))}."
 
 
 def _step_sentence(step: TrainingAnswer) -> str:
@@ -163,16 +176,25 @@ def _facts(found: Answer) -> str:
     )
 
 
+def _exactly(found: Answer) -> str:
+    return "" if found.workload.tolerance is None else " All of it exact, whatever the tolerance."
+
+
+def _no_roofline(found: Answer) -> str:
+    return _NO_ROOFLINE if found.workload.tolerance is None else _NOT_ONE_ROOFLINE
+
+
 def _sections(found: Answer, step: TrainingAnswer | None, *, has_roofline: bool) -> str:
     published = reproduce("fig11")
     caption = _ROOFLINE_CAPTION.format(plan=_TIMED_PLANS[found.timed_plan])
-    roofline = _figure("roofline", caption) if has_roofline else f'<p class="note">{_NO_ROOFLINE}</p>'
+    roofline = _figure("roofline", caption) if has_roofline else f'<p class="note">{_no_roofline(found)}</p>'
     sections = [
         ("Words against fast memory", _figure("memory", _MEMORY_CAPTION)),
         ("Every dataflow on this machine", html_tables.candidates_table(found)),
         (
             "Forward, backward, and a training step",
-            _figure("directions", _DIRECTIONS_CAPTION) + ("" if step is None else html_tables.training_table(step)),
+            _figure("directions", _DIRECTIONS_CAPTION + _exactly(found))
+            + ("" if step is None else html_tables.training_table(step)),
         ),
         ("Words against sequence length", _figure("length", _LENGTH_CAPTION)),
         ("Roofline", roofline + html_tables.boundaries_table(found) + html_tables.times_table(found)),

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 
 from attenio.planning import Candidate, NestedPlan, TrainingCandidate
-from attenio.planning.plan import TileRule
+from attenio.planning.plan import Dataflow, Plan, TileRule
 from attenio.quantities import show_words
 from attenio.report.answer import Answer, BoundaryAnswer, TimeFloor
 
@@ -12,6 +12,7 @@ __all__ = [
     "alone_title",
     "by_words",
     "candidate_rows",
+    "guarantee",
     "nested_beats_alone",
     "nested_rows",
     "resource_rows",
@@ -47,6 +48,18 @@ def candidate_rows(answer: Answer) -> Iterator[tuple[Candidate, str]]:
             yield candidate, candidate.rule.value
         elif candidate is one:
             yield candidate, "best = published"
+
+
+def guarantee(plan: Plan) -> str:
+    """What an approximate plan promises, in words; empty for an exact one."""
+    certificate = plan.certificate
+    if certificate is None or certificate.polynomial is None:
+        return ""
+    what = "at most, of half the range of a column of V"
+    if plan.dataflow is Dataflow.FEATURE_GRADIENT:
+        what = "of the outputs whose gradient this is, of half the range of a column of V"
+    kind, features = certificate.polynomial.kind.value, certificate.features or 0
+    return f"{what}: {kind} polynomial of degree {certificate.degree}, {features:,} features"
 
 
 def resource_rows(answer: Answer) -> Iterator[tuple[str, TimeFloor | None]]:

@@ -31,8 +31,13 @@ class _Roof:
 
 
 def roofline_figure(answer: Answer) -> dict[str, Any] | None:
-    """Flops per second against flops per byte moved; None on a machine that does not state both kinds of rate."""
+    """Flops per second against flops per byte moved; None on a machine that does not state both kinds of rate.
+
+    None also for a workload that tolerates an error: its plans do not have the same arithmetic.
+    """
     workload, machine = answer.workload, answer.machine
+    if workload.tolerance is not None:
+        return None
     peak = machine.flops_per_s.get(workload.dtype)
     roofs = [
         _Roof(part=part, bandwidth=rate, flops=workload.flops, element_bytes=workload.dtype.bytes)

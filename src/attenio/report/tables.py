@@ -15,6 +15,7 @@ from attenio.report.answer import Answer, Floor, TimeFloor
 from attenio.report.notation import (
     alone_title,
     candidate_rows,
+    guarantee,
     nested_beats_alone,
     nested_rows,
     resource_rows,
@@ -41,8 +42,9 @@ def bounds_table(answer: Answer | Floor) -> RenderableType:
         assumptions = Text("; ".join(bound.assumptions)).append(f" [{bound.citation}]", style="dim")
         notes.add_row(bound.theorem, assumptions)
     bound = answer.bound
+    who = "Every algorithm" if answer.workload.tolerance is None else "Every algorithm that reads all inputs"
     line = Text.assemble(
-        "Every algorithm moves at least ",
+        f"{who} moves at least ",
         (f"{bound.words:,} words", "bold"),
         f" ({_size(answer, bound.words)}) across {answer.machine.slowest_boundary.name}.",
     )
@@ -107,9 +109,13 @@ def run_table(run: Run, answer: Answer) -> RenderableType:
     check.add_row("moved (words)", f"{plan.moved_words:,}", f"{run.moved_words:,}")
     check.add_row("peak of fast memory (words)", f"{plan.peak_words:,}", f"{run.peak_words:,}")
     check.add_row("moved over the bound", _ratio(plan.moved_words, answer), _ratio(run.moved_words, answer))
-    check.add_row("largest error against float64", "", f"{run.max_abs_error:.3g}")
+    check.add_row("largest error against float64", _promise(run), f"{run.max_abs_error:.3g}")
     name = Text.assemble((plan.dataflow.value, "bold"), f" with {plan.tiles} ({plan.rule.value} tiles)")
     return Group(question_line(answer), name, check, table)
+
+
+def _promise(run: Run) -> str:
+    return "" if run.guaranteed_error is None else f"≤ {run.guaranteed_error:.3g}"
 
 
 def reproduction_table(reproduction: Reproduction) -> RenderableType:
@@ -171,6 +177,8 @@ def _summary(answer: Answer) -> RenderableType:
         f"{plan.dataflow.value}, {plan.tiles}",
     )
     table.add_row("gap", show_ratio(answer.gap), "", "plan over bound")
+    if plan.certificate is not None:
+        table.add_row("error", f"{plan.certificate.guaranteed_error:.3g}", "", guarantee(plan))
     return Padding(table, (1, 0))
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from attenio.approximation import Certificate
 from attenio.bounds import LowerBound
 from attenio.machine import Machine
 from attenio.planning import Candidate, TrainingPlan
@@ -99,6 +100,8 @@ def _workload(workload: Workload) -> dict[str, Any]:
         "scale": workload.softmax_scale,
         "scores": workload.scores,
         "direction": workload.direction.value,
+        "tolerance": workload.tolerance,
+        "entry_bound": workload.entry_bound,
     }
 
 
@@ -127,6 +130,22 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "moved_words": plan.moved_words,
         "peak_words": plan.peak_words,
         "rule": plan.rule.value,
+        "approximation": None if plan.certificate is None else _approximation(plan.certificate),
+    }
+
+
+def _approximation(certificate: Certificate) -> dict[str, Any]:
+    """What a plan guarantees; errors are in units of half the range of a column of values."""
+    polynomial = certificate.polynomial
+    return {
+        "kind": None if polynomial is None else polynomial.kind.value,
+        "degree": certificate.degree,
+        "features": certificate.features,
+        "largest_score": certificate.scores.radius,
+        "truncation_error": certificate.truncation_error,
+        "rounding_error": certificate.rounding_error,
+        "storage_error": certificate.storage_error,
+        "guaranteed_error": certificate.guaranteed_error,
     }
 
 

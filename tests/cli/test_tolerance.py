@@ -1,0 +1,75 @@
+import pytest
+
+BOUNDED = ("--tolerance", "0.05", "--entry-bound", "0.5")
+
+
+def test_plan_with_a_tolerance_approximates_and_states_what_it_guarantees(attenio):
+    found = attenio("plan", "--n", "64K", "--d", "16", "--fast-bytes", "16KB", *BOUNDED, "--json")
+    value = found.json
+    assert (value["workload"]["tolerance"], value["workload"]["entry_bound"]) == (0.05, 0.5)
+    assert value["plan"]["dataflow"] == "feature-state"
+    promised = value["plan"]["approximation"]
+    assert promised["truncation_error"] + promised["rounding_error"] <= 0.05
+    assert (promised["kind"], promised["degree"], promised["features"]) == ("minimax", 2, 153)
+    assert value["gap"] == 1.0
+
+
+def test_plan_says_in_its_table_how_far_off_outputs_may_be(attenio):
+    found = attenio("plan", "--n", "64K", "--d", "16", "--fast-bytes", "16KB", *BOUNDED)
+    assert "minimax polynomial" in " ".join(found.out.split())
+    assert "tolerance=0.05 entries<=0.5" in " ".join(found.out.split())
+
+
+def test_an_exact_plan_has_no_approximation(attenio):
+    value = attenio("plan", "--n", "1K", "--json").json
+    assert value["plan"]["approximation"] is None
+    assert value["workload"]["tolerance"] is None
+
+
+@pytest.mark.parametrize("dataflow", ["feature-state", "value-columns", "feature-blocks", "window-and-features"])
+def test_run_counts_what_was_planned_and_errs_no_more_than_it_guarantees(attenio, dataflow):
+    asked = ("--n", "200", "--d", "4", "--mask", "causal", "--fast-bytes", "4KB", *BOUNDED, "--dataflow", dataflow)
+    value = attenio("run", *asked, "--json").json
+    assert value["moved_words"] == value["plan"]["moved_words"]
+    assert 0 < value["max_abs_error"] <= value["guaranteed_error"]
+
+
+def test_run_differentiates_approximations(attenio):
+    asked = ("--n", "100", "--d", "4", "--fast-bytes", "8KB", "--direction", "backward", *BOUNDED)
+    value = attenio("run", *asked, "--dataflow", "feature-gradient", "--json").json
+    assert value["moved_words"] == value["plan"]["moved_words"] == 9 * 100 * 4
+    assert value["guaranteed_error"] is None
+
+
+def test_bounds_with_a_tolerance_have_compulsory_words_alone_as_absolute(attenio):
+    value = attenio("bounds", "--n", "64K", *BOUNDED, "--json").json
+    assert [bound["theorem"] for bound in value["lower_bounds"] if bound["strength"] == "absolute"] == ["compulsory"]
+
+
+@pytest.mark.parametrize("command", ["plan", "bounds", "run", "report"])
+@pytest.mark.parametrize("tolerance", ["0", "-0.1", "nan", "inf", "small"])
+def test_a_tolerance_that_is_no_positive_number_is_refused_in_a_line(attenio, tmp_path, command, tolerance):
+    out = ("--out", str(tmp_path / "page.html")) if command == "report" else ()
+    found = attenio(command, "--n", "64", f"--tolerance={tolerance}", *out)
+    assert "tolerance is" in found.mistake and "such as 0.01" in found.mistake
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_sweep_of_approximations_is_refused_in_a_line(attenio):
+    found = attenio("sweep", "--n", "1K", *BOUNDED)
+    assert "a sweep plans exact attention" in found.mistake
+
+
+def test_a_training_step_with_a_tolerance_is_refused_in_a_line(attenio):
+    found = attenio("plan", "--n", "1K", "--direction", "training", *BOUNDED)
+    assert "leave tolerance out" in found.mistake
+
+
+def test_an_approximate_dataflow_without_a_tolerance_is_refused_in_a_line(attenio):
+    found = attenio("plan", "--n", "1K", "--dataflow", "feature-state")
+    assert "give it a tolerance" in found.mistake
+
+
+def test_scores_too_large_for_any_degree_say_which_it_would_take(attenio):
+    found = attenio("plan", "--n", "64K", "--tolerance", "0.01", "--entry-bound", "3", "--dataflow", "feature-state")
+    assert "use exact" in found.mistake and "degree" in found.mistake
