@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
+from attenio.bounds.approximate import approximate_growth, monomial_epochs
 from attenio.bounds.compulsory import compulsory
 from attenio.bounds.lower_bound import LowerBound, Strength
-from attenio.workload import Workload
+from attenio.workload import Direction, Workload
 
 __all__ = ["approximate_bounds"]
 
@@ -12,14 +13,24 @@ __all__ = ["approximate_bounds"]
 def approximate_bounds(
     workload: Workload, fast_words: int, exact: tuple[LowerBound, ...], *, units: int = 1, degree: int | None = None
 ) -> tuple[LowerBound, ...]:
-    """Compulsory words for whoever reads all inputs, and the bounds of exact attention for exact algorithms.
+    """Compulsory words for whoever reads all inputs; features of a degree; exact attention for exact algorithms.
+
+    The bound within the class of features is about outputs, and so about the forward pass.
 
     >>> from attenio.bounds import bounds_for
     >>> found = bounds_for(Workload(n=1024, d=64, tolerance=0.01, entry_bound=0.5), 8192)
     >>> [(bound.theorem, bound.strength.value) for bound in found][:2]
     [('compulsory', 'absolute'), ('score-epochs', 'schedule')]
+    >>> found = bounds_for(Workload(n=2**20, d=64, tolerance=0.01, entry_bound=0.25), 65536, degree=2)
+    >>> [bound.theorem for bound in found][:3]
+    ['compulsory', 'monomial-epochs', 'approximate-growth']
     """
-    return (_for_all_inputs(workload), *(_for_exact_algorithms(bound) for bound in exact[1:]))
+    features: tuple[LowerBound | None, ...] = ()
+    if degree is not None and degree > 0 and workload.direction is Direction.FORWARD:
+        within = monomial_epochs(workload, degree, fast_words, units=units)
+        features = (within, approximate_growth(workload, degree, fast_words))
+    known = (bound for bound in features if bound is not None)
+    return (_for_all_inputs(workload), *known, *(_for_exact_algorithms(bound) for bound in exact[1:]))
 
 
 def _for_all_inputs(workload: Workload) -> LowerBound:

@@ -31,8 +31,7 @@ def guaranteed_error(plan: Plan, inputs: Inputs) -> float | None:
     if largest == 0:
         return 0.0
     moved = certificate.truncation_error * spread + certificate.rounding_error * largest
-    before = moved / largest
-    return moved + storage_error(plan.workload.dtype, value_bound=largest, before=before) * largest
+    return moved + storage_error(plan.workload.dtype, largest=1 + moved / largest, unit=largest) * largest
 
 
 def _certificate(plan: Plan) -> Certificate:

@@ -141,7 +141,7 @@ def certificate_at(workload: Workload, tiles: Tiles) -> Certificate:
         needed_degree=certified(workload).needed_degree,
         truncation_error=truncation,
         rounding_error=rounding,
-        storage_error=storage_error(workload.dtype, value_bound=1.0, before=truncation + rounding),
+        storage_error=storage_error(workload.dtype, largest=1 + truncation + rounding, unit=1.0),
     )
 
 

@@ -1,0 +1,54 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attenio.bounds import Strength, bounds_for, largest_absolute
+from attenio.errors import DoesNotFit
+from attenio.planning import best_plan_for
+from attenio.planning.plan import Dataflow
+from attenio.workload import Workload
+
+EXACT = Workload(n=4096, d=64)
+BOUNDED = replace(EXACT, tolerance=0.05, entry_bound=0.3)
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward", "training"])
+def test_with_a_tolerance_only_compulsory_words_are_absolute(direction: str) -> None:
+    found = bounds_for(BOUNDED.towards(direction), 8192, degree=2)
+    assert [bound.theorem for bound in found if bound.strength is Strength.ABSOLUTE] == ["compulsory"]
+    assert largest_absolute(found).words == EXACT.towards(direction).compulsory_words
+    assert any("every entry is read" in line for line in found[0].assumptions)
+
+
+def test_what_binds_exact_attention_keeps_its_words_for_exact_algorithms() -> None:
+    exact, found = ({bound.theorem: bound for bound in bounds_for(workload, 8192)} for workload in (EXACT, BOUNDED))
+    assert set(exact) == set(found)
+    for theorem, bound in found.items():
+        assert bound.words == exact[theorem].words
+        if theorem != "compulsory" and bound.strength is Strength.SCHEDULE:
+            assert bound.assumptions[0].startswith("exact attention")
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    n=st.integers(1, 4096),
+    d=st.integers(1, 24),
+    heads=st.sampled_from([(1, 1), (4, 2)]),
+    bound=st.sampled_from([0.05, 0.2, 0.4]),
+    fast_words=st.integers(16, 2**14),
+)
+def test_no_plan_of_features_beats_the_bound_of_its_class(
+    n: int, d: int, heads: tuple[int, int], bound: float, fast_words: int
+) -> None:
+    workload = Workload(n=n, d=d, heads=heads[0], kv_heads=heads[1], tolerance=0.1, entry_bound=bound)
+    for dataflow in Dataflow.approximating("forward")[:3]:
+        try:
+            plan = best_plan_for(workload, fast_words, dataflow=dataflow)
+        except DoesNotFit:
+            continue
+        found = bounds_for(workload, fast_words, degree=plan.tiles["degree"])
+        features = [each.words for each in found if each.theorem in ("compulsory", "monomial-epochs")]
+        assert len(features) == 2
+        assert plan.moved_words >= max(features)
