@@ -384,8 +384,8 @@ values that tell large scores from small ones.
 **Who wins where.** Of {points} combinations a tolerance pays in {paying} at some length up to 16M. A cell says from
 which n on (powers of two), the plan at 1M (Z feature-state, C value-columns, B feature-blocks, with the degree), and
 how many times fewer words that moves than exact attention. A range says that it pays there but not at 1M: the bound on
-the rounding of sums in fp32 grows with n, until the tolerance takes a higher degree or none will do. Scores reach as far
-as the largest entries let them.
+the rounding of sums in fp32 grows with n, until the tolerance takes a higher degree or none will do. Scores reach as
+far as the largest entries let them.
 
 {regimes}
 """
