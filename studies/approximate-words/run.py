@@ -325,7 +325,8 @@ def regime_table(rows: list[dict[str, Any]], d: int) -> str:
             if found["pays_from_n"] is None:
                 cells.append("exact")
             elif at_1m is None:
-                cells.append(f"{short(found['pays_from_n'])} to {short(found['pays_to_n'])}")
+                ends = short(found["pays_from_n"]), short(found["pays_to_n"])
+                cells.append("only at " + ends[0] if ends[0] == ends[1] else " to ".join(ends))
             else:
                 kind = _LETTERS[at_1m["dataflow"]]
                 cells.append(f"{short(found['pays_from_n'])}, {kind}{at_1m['degree']}, {at_1m['exact_over']:,.1f}×")
