@@ -33,6 +33,7 @@ def test_an_answer_is_what_its_script_makes_of_the_results(script: Path, monkeyp
 @pytest.mark.parametrize(
     ("study", "given"),
     [
+        ("approximate-words", None),
         ("backward-crossover", None),
         ("crossover", "rows"),
         ("gradient-planner-speed", None),

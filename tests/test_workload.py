@@ -203,3 +203,18 @@ def test_values_of_the_wrong_kind_are_refused_when_the_workload_is_made(wrong, l
     with pytest.raises(InvalidInput) as refused:
         Workload(n=10, d=8, **wrong)
     assert str(refused.value) == line
+
+
+def test_a_tolerance_and_an_entry_bound_are_kept_in_every_direction_and_said() -> None:
+    workload = Workload(n=64, d=8, tolerance=0.01, entry_bound=1)
+    assert workload.towards("backward").tolerance == 0.01
+    assert str(workload).endswith("fp16 tolerance=0.01 entries<=1")
+    assert "tolerance" not in str(Workload(n=64, d=8))
+    assert Workload(n=64, d=8).tolerance is None
+
+
+@pytest.mark.parametrize("name", ["tolerance", "entry_bound"])
+@pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf"), "much", True])
+def test_what_is_no_positive_number_is_no_tolerance_and_no_bound(name: str, value: object) -> None:
+    with pytest.raises(InvalidInput, match=f"{name} is .*; give a finite number above 0, such as 0"):
+        Workload(n=64, d=8, **{name: value})

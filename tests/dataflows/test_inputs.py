@@ -4,6 +4,7 @@ from hypothesis import given
 
 from attenio.dataflows import random_inputs
 from attenio.dataflows.inputs import checked_inputs
+from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.masks import SharedPrefix
 from attenio.workload import Workload
@@ -72,3 +73,19 @@ def test_a_prefix_that_is_not_shared_is_named(name):
     arrays[name][1, 0, 3, 0] += 1
     with pytest.raises(InvalidInput, match=rf"{name} differs .* make {name}\[:, :, :4\] the same in all 3 requests"):
         checked_inputs(SHARED, tuple(arrays.values()))
+
+
+@pytest.mark.parametrize("dtype", list(ElementType))
+@pytest.mark.parametrize("bound", [0.1, 0.3, 1.0, 3.3])
+def test_random_queries_and_keys_keep_to_their_bound_after_rounding(dtype, bound):
+    inputs = random_inputs(Workload(n=64, d=8, dtype=dtype, entry_bound=bound))
+    assert 0.8 * bound < np.abs(inputs.q).max() <= bound
+    assert 0.8 * bound < np.abs(inputs.k).max() <= bound
+
+
+def test_entries_beyond_the_bound_are_refused():
+    workload = Workload(n=4, d=2, dtype="fp32", entry_bound=0.5)
+    q, k, v = (np.array(x) for x in random_inputs(workload))
+    k[0, 0, 1, 1] = 0.75
+    with pytest.raises(InvalidInput, match=r"k has entries up to 0.75 and the workload says 0.5; state a larger"):
+        checked_inputs(workload, (q, k, v))

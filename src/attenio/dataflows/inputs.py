@@ -112,7 +112,11 @@ def checked_inputs(workload: Workload, given: Sequence[ArrayLike]) -> Inputs:
 def _largest_within(bound: float, dtype: ElementType) -> float:
     """A number that the element type has, at most the bound; no uniform number below it is rounded beyond it."""
     near = float(dtype.rounded(np.array([bound]))[0])
-    return near if near <= bound else float(dtype.rounded(np.array([2 * bound - near]))[0])
+    below = near - bound
+    while near > bound:  # the neighbour below is at most twice the spacing away
+        near = float(dtype.rounded(np.array([bound - below]))[0])
+        below *= 2
+    return near
 
 
 def _check_entries(workload: Workload, inputs: Inputs) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
 
-from attenio.errors import DoesNotFit
+from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine
 from attenio.names import member_named
 from attenio.planning.best import best_plan_for

@@ -1,5 +1,6 @@
 """Answers as plain values, with the names that the command line documents."""
 
+import math
 from typing import Any
 
 from attenio.approximation import Certificate
@@ -137,15 +138,19 @@ def _plan(plan: Plan) -> dict[str, Any]:
 def _approximation(certificate: Certificate) -> dict[str, Any]:
     """What a plan guarantees; errors are in units of half the range of a column of values."""
     polynomial = certificate.polynomial
+
+    def finite(error: float) -> float | None:
+        return error if math.isfinite(error) else None
+
     return {
         "kind": None if polynomial is None else polynomial.kind.value,
         "degree": certificate.degree,
         "features": certificate.features,
         "largest_score": certificate.scores.radius,
         "truncation_error": certificate.truncation_error,
-        "rounding_error": certificate.rounding_error,
-        "storage_error": certificate.storage_error,
-        "guaranteed_error": certificate.guaranteed_error,
+        "rounding_error": finite(certificate.rounding_error),
+        "storage_error": finite(certificate.storage_error),
+        "guaranteed_error": finite(certificate.guaranteed_error),
     }
 
 
