@@ -72,7 +72,7 @@ def sweep(
 
 
 def _refuse_nonsense(grid: "SweepGrid") -> None:
-    """A few combinations of which none is a workload are a slip of the pen; among others, such points carry a reason."""
+    """A few combinations of which none is a workload are a slip; among others, such points carry a reason."""
     refusal = None
     for point in range(len(grid)) if len(grid) <= _SHOWN else ():
         try:
