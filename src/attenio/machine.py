@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
+from attenio.parts import AcceleratorParts
 from attenio.quantities import checked_count, show_bytes, words_in
 
 __all__ = ["Boundary", "Machine", "MemoryLevel"]
@@ -79,6 +80,7 @@ class Machine:
     exponentials_per_s: float | None = None
     description: str = ""
     source: str = ""
+    accelerator: AcceleratorParts | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tuple(self.levels))
@@ -96,6 +98,8 @@ class Machine:
         for name, rate in [*self.flops_per_s.items(), ("exponentials", self.exponentials_per_s)]:
             if rate is not None and not 0 < rate < float("inf"):
                 raise InvalidInput(f"rate of {name} on machine {self.name} is {rate}; give a number above zero")
+        if self.accelerator is not None:
+            _check_agreement(self, self.accelerator)
 
     def _check_order(self) -> None:
         for fast, slow in pairwise(self.levels):
@@ -130,3 +134,35 @@ class Machine:
     def slowest_boundary(self) -> Boundary:
         """The boundary to the slowest memory: the one meant when only one is asked about."""
         return self.boundaries[-1]
+
+
+def _check_agreement(machine: Machine, parts: AcceleratorParts) -> None:
+    """Refuse parts that contradict what is said about the machine as a whole."""
+    peak = 2.0 * parts.macs * parts.clock_hz
+    rate = machine.flops_per_s.get(ElementType.FP16)
+    if rate is not None and abs(rate - peak) > 1e-6 * peak:
+        raise InvalidInput(
+            f"accelerator has {parts.pe_lines:,} lines of {parts.macs_per_line:,} MACs at {parts.clock_hz:,} Hz,"
+            f" {peak:.4g} FLOP/s, but flops_per_s says fp16 {rate:.4g}; make them agree or leave flops_per_s out"
+        )
+    exponentials = float(parts.exp_modules) * parts.clock_hz
+    if machine.exponentials_per_s is not None and abs(machine.exponentials_per_s - exponentials) > 1e-6 * exponentials:
+        raise InvalidInput(
+            f"accelerator has {parts.exp_modules:,} EXP modules at {parts.clock_hz:,} Hz, {exponentials:.4g}/s, but"
+            f" exponentials_per_s says {machine.exponentials_per_s:.4g}; make them agree or leave one out"
+        )
+    if len(machine.levels) != 2:
+        raise InvalidInput(
+            f"an accelerator has a cache and an HBM, but machine {machine.name} lists {len(machine.levels)} levels;"
+            " list these two"
+        )
+    if machine.levels[1].bandwidth_bytes_per_s is None:
+        raise InvalidInput(
+            f"level {machine.levels[1].name} of accelerator {machine.name} has no bandwidth_bytes_per_s; add it"
+        )
+    cache_bytes = machine.levels[0].capacity_bytes
+    if cache_bytes is not None and parts.kv_buffer_bytes > cache_bytes:
+        raise InvalidInput(
+            f"kv_buffer_bytes is {parts.kv_buffer_bytes:,}, more than the cache's {cache_bytes:,}; it holds one key:"
+            " use a smaller one"
+        )

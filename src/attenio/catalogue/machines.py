@@ -4,6 +4,7 @@
 524288
 """
 
+from dataclasses import fields, replace
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -13,11 +14,14 @@ from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.machine import Machine, MemoryLevel
 from attenio.names import did_you_mean
+from attenio.parts import AcceleratorParts, HbmParts
 
 __all__ = ["machine_named", "machines", "machines_in_file"]
 
-_MACHINE_KEYS = ("name", "levels", "flops_per_s", "exponentials_per_s", "description", "source")
+_MACHINE_KEYS = ("name", "levels", "flops_per_s", "exponentials_per_s", "description", "source", "accelerator")
 _LEVEL_KEYS = ("name", "capacity_bytes", "bandwidth_bytes_per_s", "units")
+_PART_KEYS = ("pe_lines", "macs_per_line", "exp_modules", "kv_buffer_bytes", "clock_hz", "hbm")
+_HBM_KEYS = tuple(field.name for field in fields(HbmParts))
 
 
 @lru_cache(maxsize=1)
@@ -109,7 +113,37 @@ def _machine(section: Section, default_name: str) -> Machine:
             )
         except InvalidInput as problem:
             raise described[count - 1].error(str(problem)) from None
-    return machine
+    if "accelerator" not in section:
+        return machine
+    parts = _parts(section.section("accelerator"))
+    try:
+        return replace(machine, accelerator=parts)
+    except InvalidInput as problem:
+        raise section.error(str(problem), "accelerator") from None
+
+
+def _parts(section: Section) -> AcceleratorParts:
+    section.only(_PART_KEYS)
+    for key in ("pe_lines", "macs_per_line", "exp_modules", "kv_buffer_bytes"):
+        section.required(key)
+    counts = {key: section.count(key, most=2**24) for key in ("pe_lines", "macs_per_line", "exp_modules")}
+    clock = section.rate("clock_hz", "/s")
+    return AcceleratorParts(
+        **counts,
+        kv_buffer_bytes=section.size("kv_buffer_bytes"),
+        clock_hz=10**9 if clock is None else round(clock),
+        hbm=_hbm(section.section("hbm")) if "hbm" in section else HbmParts(),
+    )
+
+
+def _hbm(section: Section) -> HbmParts:
+    section.only(_HBM_KEYS)
+    given = {key: section.whole(key, most=2**20) for key in section}
+    try:
+        return HbmParts(**given)
+    except InvalidInput as problem:
+        named = next((key for key in section if str(problem).startswith(key)), None)
+        raise section.error(str(problem), named) from None
 
 
 def _level(section: Section) -> MemoryLevel:

@@ -1,5 +1,6 @@
 """``attenio machines``: what the catalogue knows of machines."""
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -56,6 +57,7 @@ def _as_json(machine: "Machine") -> dict[str, Any]:
         }
         for level in machine.levels
     ]
+    parts = {} if machine.accelerator is None else {"accelerator": asdict(machine.accelerator)}
     return {
         "name": machine.name,
         "description": machine.description,
@@ -63,6 +65,7 @@ def _as_json(machine: "Machine") -> dict[str, Any]:
         "levels": levels,
         "flops_per_s": {element.value: rate for element, rate in machine.flops_per_s.items()},
         "exponentials_per_s": machine.exponentials_per_s,
+        **parts,
     }
 
 
