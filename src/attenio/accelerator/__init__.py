@@ -1,0 +1,39 @@
+"""The AttenIO accelerator in cycles and joules: plans become programs, programs timelines."""
+
+from attenio.accelerator.controller import SIMULATED, program_of
+from attenio.accelerator.energy import Area, Component, Energy, area_of, energy_of, peak_power_watts
+from attenio.accelerator.events import event_timeline, spans
+from attenio.accelerator.hardware import Hardware
+from attenio.accelerator.periodic import periodic_timeline
+from attenio.accelerator.program import Engine, Program, Repeat, Step, Work
+from attenio.accelerator.simulate import Simulation, plan_for, simulate, simulate_plan
+from attenio.accelerator.switches import Switches
+from attenio.accelerator.timeline import Timeline
+from attenio.accelerator.trace import trace_json
+
+__all__ = [
+    "SIMULATED",
+    "Area",
+    "Component",
+    "Energy",
+    "Engine",
+    "Hardware",
+    "Program",
+    "Repeat",
+    "Simulation",
+    "Step",
+    "Switches",
+    "Timeline",
+    "Work",
+    "area_of",
+    "energy_of",
+    "event_timeline",
+    "peak_power_watts",
+    "periodic_timeline",
+    "plan_for",
+    "program_of",
+    "simulate",
+    "simulate_plan",
+    "spans",
+    "trace_json",
+]

@@ -1,0 +1,94 @@
+"""The controller: which program a plan becomes."""
+
+from functools import partial
+
+from attenio.accelerator.hardware import Hardware
+from attenio.accelerator.program import Node, Program
+from attenio.accelerator.programs.attenio import QueryStationary, attenio_head
+from attenio.accelerator.programs.flash_attention_2 import flash_attention_2_head
+from attenio.accelerator.programs.flat import Flat
+from attenio.accelerator.programs.query_tiles import every_head
+from attenio.accelerator.programs.standard import Standard
+from attenio.accelerator.switches import Switches
+from attenio.errors import InvalidInput
+from attenio.patterns import Pattern
+from attenio.planning.costs.cost import problems_of
+from attenio.planning.plan import Dataflow, Plan
+from attenio.planning.problems import Problems
+
+__all__ = ["SIMULATED", "program_of"]
+
+SIMULATED = (
+    Dataflow.STANDARD,
+    Dataflow.FLAT,
+    Dataflow.FLASH_ATTENTION_2,
+    Dataflow.ATTENIO,
+    Dataflow.STACKED_GROUPS,
+)
+
+
+def program_of(plan: Plan, hardware: Hardware, switches: Switches | None = None) -> Program:
+    """The program of a plan; the switches are AttenIO's and mean nothing to the others."""
+    workload, tiles = plan.workload, plan.tiles
+    _check(plan, hardware)
+    problems = problems_of(workload, plan.dataflow)
+    chosen = Switches() if switches is None else switches
+    d, value_dim, group = problems.d, problems.value_dim, problems.group
+    match plan.dataflow:
+        case Dataflow.ATTENIO:
+            nest = QueryStationary(d=d, value_dim=value_dim, switches=chosen)
+            a, b = tiles["query_tile"], tiles["key_tile"]
+            body = every_head(problems, partial(_head_of_nest, hardware, (a, b), nest), heads=group)
+        case Dataflow.STACKED_GROUPS:
+            return _stacked(plan, hardware, chosen, problems)
+        case Dataflow.FLASH_ATTENTION_2:
+            sizes = (tiles["query_tile"], tiles["key_tile"])
+            body = every_head(
+                problems, lambda p: flash_attention_2_head(hardware, p, sizes, (d, value_dim)), heads=group
+            )
+        case Dataflow.FLAT:
+            flat = Flat(
+                hardware=hardware,
+                d=d,
+                value_dim=value_dim,
+                query_tile=tiles["query_tile"],
+                resident_keys=tiles.get("resident_keys"),
+            )
+            body = every_head(problems, flat.head, heads=group)
+        case Dataflow.STANDARD:
+            standard = Standard(hardware=hardware, d=d, value_dim=value_dim, tiles=tiles)
+            body = every_head(problems, standard.head, heads=group)
+        case _:
+            known = ", ".join(dataflow.value for dataflow in SIMULATED)
+            raise InvalidInput(f"{plan.dataflow.value} has no program on the accelerator; choose one of {known}")
+    return Program(body)
+
+
+def _stacked(plan: Plan, hardware: Hardware, switches: Switches, problems: Problems) -> Program:
+    """AttenIO's nest over the heads of a group, as many at a time as are stacked."""
+    a, b, most = (plan.tiles[name] for name in ("query_tile", "key_tile", "head_tile"))
+    whole, rest = divmod(problems.group, most)
+    body: tuple[Node, ...] = ()
+    for count, heads in ((whole, most), (1 if rest else 0, rest)):
+        if count:
+            nest = QueryStationary(d=problems.d, value_dim=problems.value_dim, heads=heads, switches=switches)
+            body += every_head(problems, partial(_head_of_nest, hardware, (a, b), nest), heads=count)
+    return Program(body)
+
+
+def _head_of_nest(
+    hardware: Hardware, tiles: tuple[int, int], nest: QueryStationary, pattern: Pattern
+) -> tuple[Node, ...]:
+    return attenio_head(hardware, pattern, *tiles, nest)
+
+
+def _check(plan: Plan, hardware: Hardware) -> None:
+    workload = plan.workload
+    if workload.dtype.bytes != hardware.hbm.element_bytes or workload.accumulator_words != 1:
+        raise InvalidInput(
+            f"the accelerator works on words of {8 * hardware.hbm.element_bytes} bits, sums included; the workload has"
+            f" {workload.dtype.value}"
+            + (f" and {workload.accumulator.value} sums" if workload.accumulator else "")
+            + ": use fp16 or bf16"
+        )
+    hardware.cache.check_row(workload.d, workload.value_dim)

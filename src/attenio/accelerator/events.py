@@ -1,0 +1,133 @@
+"""The timeline of a program event by event: engines with queues, and a calendar of what ends when.
+
+The slow and plain witness of the periodic mode. It expands the program, so it is for what fits this computer; it is
+also where the spans of a drawn timeline come from.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from attenio.accelerator.compiled import ENGINES, CompiledBody, CompiledLoop, CompiledStep, compiled
+from attenio.accelerator.program import Engine, Program, Step
+from attenio.accelerator.timeline import RAMP, Timeline
+from attenio.errors import InvalidInput
+
+__all__ = ["MOST_EVENTS", "Span", "event_timeline", "spans"]
+
+# More would take minutes and gigabytes; the periodic mode gives the same answer at once.
+MOST_EVENTS = 5_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """A step and when it ran, in cycles."""
+
+    step: Step
+    begin: Fraction
+    end: Fraction
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A step of the calendar: how many of the steps it waits for are still to end, and who waits for it."""
+
+    made: CompiledStep
+    missing: int
+    last: int = -1  # the name of the awaited step that ended last, the first listed of several
+    ready: int = 0
+    waiting: "list[_Pending] | None" = None
+
+
+def event_timeline(program: Program) -> Timeline:
+    """The timeline of the program, step by step in the order of time."""
+    if program.steps > MOST_EVENTS:
+        raise InvalidInput(
+            f"the program has {program.steps:,} steps, and event by event at most {MOST_EVENTS:,} are run;"
+            " use the periodic mode, which gives the same timeline, or a smaller n"
+        )
+    made = compiled(program)
+    queues = _queues(made.body, len(made.names))
+    free, started = [0] * len(ENGINES), [False] * len(ENGINES)
+    busy = dict.fromkeys(ENGINES, 0)
+    idle: dict[tuple[Engine, str], int] = {}
+    calendar: list[tuple[int, int, _Pending]] = []
+    number = end = 0
+    running = [False] * len(ENGINES)
+
+    def begin(engine: int, now: int) -> None:
+        nonlocal number
+        pending = queues[engine].popleft()
+        if now > free[engine]:
+            reason = made.causes[pending.last] if started[engine] else RAMP
+            idle[ENGINES[engine], reason] = idle.get((ENGINES[engine], reason), 0) + now - free[engine]
+        started[engine] = running[engine] = True
+        busy[ENGINES[engine]] += pending.made.ticks
+        number += 1
+        heapq.heappush(calendar, (now + pending.made.ticks, number, pending))
+
+    def begin_all(now: int) -> None:
+        for engine, queue in enumerate(queues):
+            if not running[engine] and queue and not queue[0].missing:
+                begin(engine, now)
+
+    begin_all(0)
+    while calendar:
+        now, _, ended = heapq.heappop(calendar)
+        end = max(end, now)
+        running[ended.made.engine], free[ended.made.engine] = False, now
+        for waiting in ended.waiting or ():
+            _tell(waiting, ended.made.name, now)
+        ended.waiting = None
+        begin_all(now)
+    return Timeline.of_ticks(made.ticks_per_cycle, end, busy, idle)
+
+
+def _tell(waiting: _Pending, name: int, now: int) -> None:
+    waiting.missing -= 1
+    after = waiting.made.after
+    later = now > waiting.ready
+    if later or (now == waiting.ready and waiting.last >= 0 and after.index(name) < after.index(waiting.last)):
+        waiting.ready, waiting.last = now, name
+
+
+def _queues(body: CompiledBody, names: int) -> list[deque[_Pending]]:
+    """Every engine's steps in order, each told which earlier steps it waits for."""
+    latest: list[_Pending | None] = [None] * names
+    queues: list[deque[_Pending]] = [deque() for _ in ENGINES]
+    for made in _flat(body):
+        pending = _Pending(made, 0)
+        for name in dict.fromkeys(made.after):
+            awaited = latest[name]
+            if awaited is not None:
+                awaited.waiting = awaited.waiting or []
+                awaited.waiting.append(pending)
+                pending.missing += 1
+        latest[made.name] = pending
+        queues[made.engine].append(pending)
+    return queues
+
+
+def _flat(body: CompiledBody) -> Iterator[CompiledStep]:
+    for node in body.nodes:
+        if isinstance(node, CompiledLoop):
+            for _ in range(node.count):
+                yield from _flat(node.body)
+        else:
+            yield node
+
+
+def spans(program: Program) -> Iterator[Span]:
+    """Every step with its begin and end, in the order of the program; as many as are asked for."""
+    made = compiled(program)
+    free, done = [0] * len(ENGINES), [0] * len(made.names)
+    for node in _flat(made.body):
+        begin = max([free[node.engine], *(done[name] for name in node.after)])
+        free[node.engine] = done[node.name] = begin + node.ticks
+        yield Span(
+            step=node.step,
+            begin=Fraction(begin, made.ticks_per_cycle),
+            end=Fraction(begin + node.ticks, made.ticks_per_cycle),
+        )

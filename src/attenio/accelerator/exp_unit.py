@@ -1,0 +1,31 @@
+"""The EXP unit: modules that each take one exponential a cycle.
+
+In the parallel pattern the array and the unit form a pipeline: while the modules take the exponentials of one group of
+rows, the array prepares the next group and finishes the one before. Three stages give the new maximum and P (maximum,
+subtract, exponential), four the rescaled row sum (subtract, exponential, multiply, add). The first exponential waits
+two cycles for the array, and the array takes two more after the last.
+
+>>> ExpUnit(modules=128).cycles(1985)
+16
+"""
+
+from dataclasses import dataclass
+
+from attenio.accelerator.pe_array import ceil_div
+
+__all__ = ["ExpUnit"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpUnit:
+    """Modules that take one exponential a cycle."""
+
+    modules: int
+
+    # maximum and subtract before the first exponential; multiply and add after the last
+    filling_cycles = 2
+    draining_cycles = 2
+
+    def cycles(self, exponentials: int) -> int:
+        """Cycles in which so many exponentials are taken."""
+        return ceil_div(exponentials, self.modules)

@@ -1,0 +1,58 @@
+"""The PE array: lines of multiply-accumulate units that are fed, line by line, by broadcast.
+
+Each MAC takes a row of the stationary matrix and keeps its partial sum; the other operand is broadcast, one element a
+line and cycle. With at least as many rows as MACs every MAC has a row of its own, and all lines hear the same element.
+With fewer, a row is given one MAC in each of several lines, which hear different elements: 504 rows fill 16 lines of 32
+MACs, so that four groups of 16 lines share the work. A row has at most one MAC in a line, so a single row keeps 64 MACs
+busy and no more. The lines meet in a tree of adders, which joins the partial sums of a row that was shared, and which
+is also how a sum or a maximum *along* a row is taken: one element a line and cycle.
+
+>>> array = PeArray(lines=64, macs_per_line=32)
+>>> array.ways(1985), array.ways(1007), array.ways(31), array.ways(1)
+(1, 2, 64, 64)
+>>> array.broadcast_cycles(rows=1985, steps=64), array.broadcast_cycles(rows=31, steps=64)
+(64, 1)
+"""
+
+from dataclasses import dataclass
+
+__all__ = ["PeArray", "ceil_div"]
+
+
+def ceil_div(numerator: int, denominator: int) -> int:
+    """The quotient rounded up."""
+    return -(-numerator // denominator)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeArray:
+    """Lines of MACs, each fed with one broadcast element a cycle, and the tree of adders that joins the lines."""
+
+    lines: int
+    macs_per_line: int
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulate units."""
+        return self.lines * self.macs_per_line
+
+    def ways(self, rows: int) -> int:
+        """MACs that share a row."""
+        return max(1, self.lines // ceil_div(rows, self.macs_per_line))
+
+    def broadcast_cycles(self, *, rows: int, steps: int) -> int:
+        """Cycles to broadcast ``steps`` elements to each of ``rows`` rows, as many at once as rows have MACs."""
+        whole, rest = divmod(rows, self.macs)
+        return whole * steps + (ceil_div(steps, self.ways(rest)) if rest else 0)
+
+    def joining_cycles(self, rows: int) -> int:
+        """Cycles until the partial sums of the MACs that share a row have met."""
+        return (self.ways(rows) - 1).bit_length()
+
+    def map_cycles(self, elements: int) -> int:
+        """Cycles of one operation on each of so many elements, every MAC on its own."""
+        return ceil_div(elements, self.macs)
+
+    def reduction_cycles(self, elements: int) -> int:
+        """Cycles of a sum or maximum along rows: one element a line and cycle, and the depth of the tree."""
+        return ceil_div(elements, self.lines) + (self.lines - 1).bit_length()

@@ -1,0 +1,136 @@
+"""AttenIO's controller: three overlaps, and the softmax as a pipeline of maps [AttenIO, sections 4 and 5].
+
+    for each tile i of queries:
+        load Q_i                                   overlap 3: while O_(i-1) is normalised
+        for each tile j of keys:
+            load K_j                               overlap 2: while O_i is updated with V_(j-1)
+            S = Q_i K_j^T
+            load V_j                               overlap 1: while S is computed
+            maximum, subtract -> exponentials      three stages: P
+            subtract -> exponentials -> multiply, add     four stages: the row sums
+            O_i = rescaled O_i + P V_j
+        normalise O_i; store O_i
+
+A load may begin when the buffer element it goes to has been read: V_j from the moment the array begins with S, K_(j+1)
+from the moment it begins with O_i. Rescaling O_i is part of the multiply-accumulate: the accumulator is scaled on its
+way in.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from attenio.accelerator.hardware import Hardware
+from attenio.accelerator.program import Engine, Node, Operation, Step, Work, repeat
+from attenio.accelerator.programs.query_tiles import query_tiles
+from attenio.accelerator.programs.steps import Steps
+from attenio.accelerator.switches import Switches
+from attenio.patterns import Pattern
+
+__all__ = ["QueryStationary", "attenio_head"]
+
+_BEFORE_SCORES = ("load Q", "load K", "outputs", "normalise")
+_BEFORE_OUTPUTS = ("load V", "row sums", "store O")
+
+
+def attenio_head(
+    hardware: Hardware, pattern: Pattern, query_tile: int, key_tile: int, shape: "QueryStationary"
+) -> tuple[Node, ...]:
+    """One head of one sequence, or the stacked heads of a group."""
+    tiles: list[Node] = []
+    hardware.kv.check_tile(min(key_tile, pattern.keys), max(shape.d, shape.value_dim))
+    for count, positions, keys in query_tiles(pattern, query_tile):
+        tiles += repeat(count, *shape.tile(hardware, positions * shape.heads, keys, key_tile))
+    return tuple(tiles)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryStationary:
+    """The nest of one tile of queries: widths of the heads, how many are stacked, and what is switched on."""
+
+    d: int
+    value_dim: int
+    heads: int = 1
+    switches: Switches
+
+    def tile(self, hardware: Hardware, rows: int, keys: int, key_tile: int) -> tuple[Node, ...]:
+        """The steps of one tile of rows that needs so many keys."""
+        steps, switches = Steps(hardware=hardware), self.switches
+        finish = (
+            steps.normalised(rows, self.value_dim, after=("outputs",)),
+            steps.store("O", rows * self.value_dim, after=("normalise",)).doing(Operation.STORE_OUTPUTS, rows=rows),
+        )
+        if keys == 0:
+            return finish
+        queries = steps.load("Q", rows * self.d, after=("outputs",) if switches.overlap_queries else ("store O",))
+        whole, rest = divmod(keys, key_tile)
+        body = self._keys(steps, rows, key_tile if whole else rest, jump=True)
+        if whole > 1:
+            body += repeat(whole - 1, *self._keys(steps, rows, key_tile, jump=False))
+        if whole and rest:
+            body += self._keys(steps, rows, rest, jump=False)
+        return (queries.doing(Operation.LOAD_QUERIES, rows=rows), *body, *finish)
+
+    @lru_cache(maxsize=256)  # noqa: B019 - values, and few of them
+    def _keys(self, steps: Steps, rows: int, keys: int, *, jump: bool) -> tuple[Node, ...]:
+        """One round of the inner loop; the first of a tile begins at the first key, where no row is open."""
+        switches = self.switches
+        key_words, value_words = keys * self.d, keys * self.value_dim
+        load_k = steps.load("K", key_words, after=_BEFORE_OUTPUTS if switches.overlap_keys else ("outputs",), jump=jump)
+        load_v = steps.load(
+            "V", value_words, after=_BEFORE_SCORES if switches.overlap_values else ("scores",), jump=jump
+        )
+        return (
+            load_k.doing(Operation.LOAD_KEYS, rows=rows, keys=keys),
+            steps.scores(rows, keys, self.d, after=_BEFORE_SCORES),
+            load_v.doing(Operation.LOAD_VALUES, rows=rows, keys=keys),
+            *(_pipeline if switches.parallel_softmax else _one_by_one)(steps, rows, keys),
+            steps.outputs(rows, keys, self.value_dim, after=_BEFORE_OUTPUTS),
+        )
+
+
+def _pipeline(steps: Steps, rows: int, keys: int) -> tuple[Node, ...]:
+    """Two pipelines over groups of rows, the second close behind the first."""
+    exp, scores = steps.hardware.exp, rows * keys
+    head = Work(map_operations=2 * scores, cache_words=3 * scores)
+    tail = Work(map_operations=2 * scores + rows, cache_words=3 * scores)
+    return (
+        Step(
+            name="maxima",
+            engine=Engine.PE,
+            cycles=exp.filling_cycles,
+            after=("scores",),
+            work=head,
+            cause="PE array",
+            operation=Operation.MAXIMUM,
+            rows=rows,
+            keys=keys,
+        ),
+        steps.exponentials(scores, after=("maxima",)).doing(Operation.EXPONENTIALS, rows=rows, keys=keys),
+        steps.exponentials(rows, after=("maxima",), name="rescaling").doing(Operation.RESCALING, rows=rows),
+        Step(
+            name="row sums",
+            engine=Engine.PE,
+            cycles=exp.draining_cycles,
+            after=("exponentials", "rescaling"),
+            work=tail,
+            cause="PE array",
+            operation=Operation.SUM,
+            rows=rows,
+            keys=keys,
+        ),
+    )
+
+
+def _one_by_one(steps: Steps, rows: int, keys: int) -> tuple[Node, ...]:
+    """The same stages one after the other, maximum and sum as reductions along rows."""
+    scores = rows * keys
+    return (
+        steps.reduction("maxima", scores, after=("scores",)),
+        steps.map("subtract", scores, after=("maxima",)).doing(Operation.MAXIMUM, rows=rows, keys=keys),
+        steps.exponentials(scores, after=("subtract",)).doing(Operation.EXPONENTIALS, rows=rows, keys=keys),
+        steps.exponentials(rows, after=("subtract",), name="rescaling").doing(Operation.RESCALING, rows=rows),
+        steps.map("multiply", rows, after=("rescaling",)),
+        steps.reduction("row sums", scores, after=("exponentials", "multiply")).doing(
+            Operation.SUM, rows=rows, keys=keys
+        ),
+    )

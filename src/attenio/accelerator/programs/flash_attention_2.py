@@ -1,0 +1,69 @@
+"""FlashAttention-2 on the same hardware: nothing overlaps, and softmax runs along rows [FA2].
+
+for each tile i of queries:
+    load Q_i
+    for each tile j of keys:
+        load K_j and V_j
+        S = Q_i K_j^T;  maxima along rows;  subtract, exponentials;  sums along rows
+        O_i = rescaled O_i + P V_j
+    normalise O_i; store O_i
+"""
+
+from functools import lru_cache
+
+from attenio.accelerator.hardware import Hardware
+from attenio.accelerator.program import Node, Operation, repeat
+from attenio.accelerator.programs.query_tiles import query_tiles
+from attenio.accelerator.programs.steps import Steps
+from attenio.patterns import Pattern
+
+__all__ = ["flash_attention_2_head"]
+
+
+def flash_attention_2_head(
+    hardware: Hardware, pattern: Pattern, tiles: tuple[int, int], widths: tuple[int, int]
+) -> tuple[Node, ...]:
+    """One head of one sequence; ``tiles`` of queries and keys, ``widths`` of keys and values."""
+    found: list[Node] = []
+    for count, rows, keys in query_tiles(pattern, tiles[0]):
+        found += repeat(count, *_tile(Steps(hardware=hardware), (rows, keys), tiles[1], widths))
+    return tuple(found)
+
+
+def _tile(steps: Steps, size: tuple[int, int], key_tile: int, widths: tuple[int, int]) -> tuple[Node, ...]:
+    (rows, keys), (d, value_dim) = size, widths
+    finish = (
+        steps.normalised(rows, value_dim, after=("outputs",)),
+        steps.store("O", rows * value_dim, after=("normalise",)).doing(Operation.STORE_OUTPUTS, rows=rows),
+    )
+    if keys == 0:
+        return finish
+    whole, rest = divmod(keys, key_tile)
+    body = _keys(steps, rows, key_tile if whole else rest, widths, jump=True)
+    body += repeat(whole - 1, *_keys(steps, rows, key_tile, widths, jump=False))
+    if whole and rest:
+        body += _keys(steps, rows, rest, widths, jump=False)
+    queries = steps.load("Q", rows * d, after=("store O",)).doing(Operation.LOAD_QUERIES, rows=rows)
+    return (queries, *body, *finish)
+
+
+@lru_cache(maxsize=256)
+def _keys(steps: Steps, rows: int, keys: int, widths: tuple[int, int], *, jump: bool) -> tuple[Node, ...]:
+    d, value_dim = widths
+    scores = rows * keys
+    return (
+        steps.load("K", keys * d, after=("outputs", "load Q"), jump=jump).doing(
+            Operation.LOAD_KEYS, rows=rows, keys=keys
+        ),
+        steps.load("V", keys * value_dim, after=("outputs",)).doing(Operation.LOAD_VALUES, rows=rows, keys=keys),
+        steps.scores(rows, keys, d, after=("load Q", "load K", "load V")),
+        steps.reduction("maxima", scores, after=("scores",)),
+        steps.map("subtract", scores, after=("maxima",)).doing(Operation.MAXIMUM, rows=rows, keys=keys),
+        steps.exponentials(scores, after=("subtract",)).doing(Operation.EXPONENTIALS, rows=rows, keys=keys),
+        steps.exponentials(rows, after=("subtract",), name="rescaling").doing(Operation.RESCALING, rows=rows),
+        steps.reduction("row sums", scores, after=("exponentials", "rescaling")).doing(
+            Operation.SUM, rows=rows, keys=keys
+        ),
+        steps.map("rescale", rows * value_dim, after=("row sums",)),
+        steps.outputs(rows, keys, value_dim, after=("load V", "rescale")),
+    )

@@ -1,0 +1,84 @@
+"""Steps that several programs are made of, with their cycles on this hardware and their work."""
+
+from dataclasses import dataclass
+
+from attenio.accelerator.hardware import Hardware
+from attenio.accelerator.program import Engine, Operation, Step, Work
+
+__all__ = ["Steps"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps:
+    """Steps on one accelerator; each takes sizes, and the names of the steps that it waits for."""
+
+    hardware: Hardware
+
+    def load(self, what: str, words: int, *, after: tuple[str, ...], jump: bool = False) -> Step:
+        """Load words of a matrix in one run."""
+        return Step(
+            name=f"load {what}",
+            engine=Engine.HBM,
+            cycles=self.hardware.hbm.transfer_cycles(words, jump=jump),
+            after=after,
+            work=Work(loaded_words=words, cache_words=words),
+            cause=what,
+        )
+
+    def store(self, what: str, words: int, *, after: tuple[str, ...], run_words: int | None = None) -> Step:
+        """Store words of a matrix."""
+        return Step(
+            name=f"store {what}",
+            engine=Engine.HBM,
+            cycles=self.hardware.hbm.transfer_cycles(words, run_words=run_words),
+            after=after,
+            work=Work(stored_words=words, cache_words=words),
+            cause=f"{what} stored",
+        )
+
+    def scores(self, rows: int, keys: int, depth: int, *, after: tuple[str, ...], joined: bool = True) -> Step:
+        """Products of rows with keys; ``joined`` waits for partial sums that several MACs of a row hold."""
+        pe = self.hardware.pe
+        cycles = keys * pe.broadcast_cycles(rows=rows, steps=depth) + (pe.joining_cycles(rows) if joined else 0)
+        macs = rows * keys * depth
+        return self._on_array("scores", cycles, after, Work(macs=macs, cache_words=macs, kv_words=keys * depth)).doing(
+            Operation.SCORES, rows=rows, keys=keys
+        )
+
+    def outputs(self, rows: int, keys: int, width: int, *, after: tuple[str, ...]) -> Step:
+        """Products of probabilities with values, added to the outputs."""
+        cycles = keys * self.hardware.pe.broadcast_cycles(rows=rows, steps=width)
+        macs = rows * keys * width
+        work = Work(macs=macs, cache_words=2 * macs, kv_words=keys * width)
+        return self._on_array("outputs", cycles, after, work).doing(Operation.OUTPUTS, rows=rows, keys=keys)
+
+    def map(self, name: str, elements: int, *, operations: int = 1, after: tuple[str, ...]) -> Step:
+        """So many operations on each element, all MACs at once."""
+        cycles = operations * self.hardware.pe.map_cycles(elements)
+        work = Work(map_operations=operations * elements, cache_words=2 * operations * elements)
+        return self._on_array(name, cycles, after, work)
+
+    def reduction(self, name: str, elements: int, *, after: tuple[str, ...]) -> Step:
+        """A sum or a maximum along rows."""
+        cycles = self.hardware.pe.reduction_cycles(elements)
+        return self._on_array(name, cycles, after, Work(map_operations=elements, cache_words=elements))
+
+    def exponentials(self, count: int, *, after: tuple[str, ...], name: str = "exponentials") -> Step:
+        """Exponentials of so many scores."""
+        return Step(
+            name=name,
+            engine=Engine.EXP,
+            cycles=self.hardware.exp.cycles(count),
+            after=after,
+            work=Work(exponentials=count, cache_words=2 * count),
+            cause="EXP unit",
+        )
+
+    def normalised(self, rows: int, width: int, *, after: tuple[str, ...]) -> Step:
+        """Outputs divided by the sums of their rows."""
+        cycles = self.hardware.pe.broadcast_cycles(rows=rows, steps=width)
+        work = Work(map_operations=rows * width, cache_words=2 * rows * width)
+        return self._on_array("normalise", cycles, after, work).doing(Operation.NORMALISE, rows=rows)
+
+    def _on_array(self, name: str, cycles: int, after: tuple[str, ...], work: Work) -> Step:
+        return Step(name=name, engine=Engine.PE, cycles=cycles, after=after, work=work, cause="PE array")

@@ -1,0 +1,158 @@
+"""A plan run on an accelerator: cycles, utilisation, stalls, words and joules.
+
+>>> from attenio.catalogue import machine_named
+>>> done = simulate(Workload(n=131072, d=64), machine_named("attenio-512k"), dataflow="attenio")
+>>> done.moved_words == done.plan.moved_words
+True
+>>> round(100 * done.pe_utilisation), round(100 * done.exp_utilisation, 1)
+(80, 19.5)
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+from attenio.accelerator.controller import SIMULATED, program_of
+from attenio.accelerator.energy import Energy, energy_of
+from attenio.accelerator.events import event_timeline
+from attenio.accelerator.hardware import Hardware
+from attenio.accelerator.periodic import periodic_timeline
+from attenio.accelerator.program import Engine, Program
+from attenio.accelerator.switches import Switches
+from attenio.accelerator.timeline import RAMP, Timeline
+from attenio.errors import InvalidInput
+from attenio.machine import Machine
+from attenio.planning import Dataflow, Plan, Tiles, best_plan, plan_with, published_plan
+from attenio.workload import Workload
+
+__all__ = ["Simulation", "plan_for", "simulate", "simulate_plan"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulation:
+    """A plan, the program it became, and what that took."""
+
+    plan: Plan
+    machine: Machine
+    hardware: Hardware
+    switches: Switches
+    program: Program
+    timeline: Timeline
+    energy: Energy
+
+    @property
+    def cycles(self) -> Fraction:
+        """Cycles of the whole program, exactly."""
+        return self.timeline.cycles
+
+    @property
+    def seconds(self) -> float:
+        """The same at the accelerator's clock."""
+        return float(self.cycles) / self.hardware.clock_hz
+
+    @property
+    def moved_words(self) -> int:
+        """Words between cache and memory."""
+        return self.program.work.moved_words
+
+    @property
+    def pe_utilisation(self) -> float:
+        """Share of cycles in which the array works."""
+        return self.timeline.utilisation(Engine.PE)
+
+    @property
+    def exp_utilisation(self) -> float:
+        """Share of cycles in which the EXP unit works."""
+        return self.timeline.utilisation(Engine.EXP)
+
+    @property
+    def mac_utilisation(self) -> float:
+        """Products over what the MACs could have done."""
+        return float(self.program.work.macs / (self.cycles * self.hardware.pe.macs)) if self.cycles else 0.0
+
+    @property
+    def stall_cycles(self) -> Fraction:
+        """Cycles in which the array waits for memory, before its first step included."""
+        memory = self.program.causes(Engine.HBM) | {RAMP}
+        waits = self.timeline.idle_by_reason(Engine.PE)
+        return sum((cycles for reason, cycles in waits.items() if reason in memory), Fraction(0))
+
+    @property
+    def stall_fraction(self) -> float:
+        """The same as a share of all cycles."""
+        return float(self.stall_cycles / self.cycles) if self.cycles else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The simulation as plain values."""
+        idle: dict[str, dict[str, float]] = {}
+        for wait in self.timeline.idle:
+            idle.setdefault(wait.engine.value, {})[wait.reason] = _plain(wait.cycles)
+        return {
+            "workload": str(self.plan.workload),
+            "machine": self.machine.name,
+            "dataflow": self.plan.dataflow.value,
+            "tiles": dict(self.plan.tiles),
+            "tile_rule": self.plan.rule.value,
+            "switches": vars(self.switches),
+            "cycles": ceil(self.cycles),
+            "seconds": self.seconds,
+            "pe_utilisation": self.pe_utilisation,
+            "exp_utilisation": self.exp_utilisation,
+            "mac_utilisation": self.mac_utilisation,
+            "hbm_utilisation": self.timeline.utilisation(Engine.HBM),
+            "stall_fraction": self.stall_fraction,
+            "moved_words": self.moved_words,
+            "energy_joules": self.energy.total_joules,
+            "energy_by_component_joules": {part.value: joules for part, joules in self.energy.joules},
+            "idle": idle,
+            "steps": self.program.steps,
+        }
+
+
+def simulate(
+    workload: Workload,
+    machine: Machine,
+    *,
+    dataflow: Dataflow | str = Dataflow.ATTENIO,
+    switches: Switches | None = None,
+) -> Simulation:
+    """Run a dataflow with its published tiles, or the best where these do not fit, on a machine's accelerator."""
+    return simulate_plan(plan_for(workload, machine, Dataflow.named(dataflow)), machine, switches=switches)
+
+
+def plan_for(workload: Workload, machine: Machine, dataflow: Dataflow) -> Plan:
+    """The plan that is run when none is given."""
+    if dataflow not in SIMULATED:
+        known = ", ".join(each.value for each in SIMULATED)
+        raise InvalidInput(f"{dataflow.value} has no program on the accelerator; choose one of {known}")
+    hardware = Hardware.of(machine)  # a machine without an accelerator is refused before anything is planned
+    found = published_plan(workload, machine, dataflow) or best_plan(workload, machine, dataflow=dataflow)
+    width = max(workload.d, workload.value_dim)
+    if dataflow is not Dataflow.STACKED_GROUPS or found.tiles["key_tile"] * width <= hardware.kv.words:
+        return found
+    # the planner has the whole cache for keys; the array takes them from the KV buffer, and words do not depend on it
+    fitting = {**found.tiles, "key_tile": max(1, hardware.kv.words // width)}
+    return plan_with(workload, machine, dataflow, Tiles.of(**fitting))
+
+
+def simulate_plan(
+    plan: Plan, machine: Machine, *, switches: Switches | None = None, by_events: bool = False
+) -> Simulation:
+    """Run a plan, in the periodic mode or, to the same result, event by event."""
+    hardware, chosen = Hardware.of(machine), Switches() if switches is None else switches
+    program = program_of(plan, hardware, chosen)
+    timeline = event_timeline(program) if by_events else periodic_timeline(program)
+    return Simulation(
+        plan=plan,
+        machine=machine,
+        hardware=hardware,
+        switches=chosen,
+        program=program,
+        timeline=timeline,
+        energy=energy_of(hardware, program.work, timeline.cycles),
+    )
+
+
+def _plain(cycles: Fraction) -> float:
+    return cycles.numerator if cycles.denominator == 1 else float(cycles)

@@ -1,0 +1,115 @@
+"""Laws of whole simulations: words, modes, overlaps, masks, refusals."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attenio.accelerator import SIMULATED, Engine, Switches, simulate, simulate_plan
+from attenio.catalogue import machine_named
+from attenio.errors import DoesNotFit, InvalidInput
+from attenio.machine import Machine, MemoryLevel
+from attenio.parts import AcceleratorParts
+from attenio.planning import Dataflow, best_plan
+from attenio.workload import Workload
+
+
+def small_machine(cache_words: int, *, lines: int = 4, macs: int = 3, modules: int = 5, kv_words: int = 64) -> Machine:
+    cache = MemoryLevel(name="cache", capacity_bytes=2 * cache_words)
+    parts = AcceleratorParts(
+        pe_lines=lines, macs_per_line=macs, exp_modules=modules, kv_buffer_bytes=2 * min(kv_words, cache_words)
+    )
+    memory = MemoryLevel(name="HBM", bandwidth_bytes_per_s=128e9)
+    return Machine(name="small", levels=(cache, memory), accelerator=parts)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Workload, Machine]:
+    kv_heads = draw(st.integers(1, 2))
+    workload = Workload(
+        queries=draw(st.integers(1, 20)),
+        keys=draw(st.integers(1, 20)),
+        d=draw(st.integers(1, 6)),
+        value_dim=draw(st.integers(1, 6)),
+        heads=kv_heads * draw(st.integers(1, 3)),
+        kv_heads=kv_heads,
+        batch=draw(st.integers(1, 2)),
+        mask=draw(st.sampled_from(["dense", "causal"])),
+    )
+    machine = small_machine(
+        draw(st.integers(20, 200)), lines=draw(st.integers(1, 9)), macs=draw(st.integers(1, 9)), modules=7
+    )
+    return workload, machine
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases(), st.sampled_from(SIMULATED), st.booleans())
+def test_words_are_the_planner_s_and_both_modes_agree(
+    case: tuple[Workload, Machine], dataflow: Dataflow, on: bool
+) -> None:
+    workload, machine = case
+    try:
+        plan = best_plan(workload, machine, dataflow=dataflow)
+        done = simulate_plan(plan, machine, switches=Switches() if on else Switches.none())
+    except DoesNotFit:
+        return
+    assert done.moved_words == plan.moved_words
+    assert done.timeline == simulate_plan(plan, machine, switches=done.switches, by_events=True).timeline
+    for engine in Engine:
+        idle = sum(done.timeline.idle_by_reason(engine).values(), Fraction(0))
+        assert done.timeline.busy_cycles(engine) + idle == done.cycles
+
+
+@settings(max_examples=30, deadline=None)
+@given(cases(), st.sampled_from(["overlap_values", "overlap_keys", "overlap_queries"]))
+def test_an_overlap_never_costs_cycles(case: tuple[Workload, Machine], overlap: str) -> None:
+    workload, machine = case
+    try:
+        plan = best_plan(workload, machine, dataflow=Dataflow.ATTENIO)
+        without = simulate_plan(plan, machine, switches=Switches(**{overlap: False}))
+    except DoesNotFit:
+        return
+    assert simulate_plan(plan, machine).cycles <= without.cycles
+
+
+@pytest.mark.parametrize("dataflow", SIMULATED[:4])
+@pytest.mark.parametrize("d", [64, 128])
+def test_published_plans_move_the_words_that_were_counted(dataflow: Dataflow, d: int) -> None:
+    for n in (8192, 131072, 2**24):
+        done = simulate(Workload(n=n, d=d), machine_named("attenio-512k"), dataflow=dataflow)
+        assert done.moved_words == done.plan.moved_words
+
+
+def test_no_array_is_busier_than_its_products_allow() -> None:
+    done = simulate(Workload(n=8192, d=64), machine_named("attenio-512k"))
+    assert done.mac_utilisation <= done.pe_utilisation < 1
+
+
+def test_decode_runs_with_one_row_and_with_stacked_heads() -> None:
+    workload = Workload(queries=1, keys=4096, d=128, heads=8, kv_heads=2)
+    machine = machine_named("attenio-512k")
+    alone = simulate(workload, machine)
+    stacked = simulate(workload, machine, dataflow=Dataflow.STACKED_GROUPS)
+    assert stacked.moved_words < alone.moved_words
+    assert stacked.cycles < alone.cycles
+
+
+def test_a_machine_without_an_accelerator_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="machine h100 has no accelerator; choose one such as attenio-512k"):
+        simulate(Workload(n=128, d=64), machine_named("h100"))
+
+
+def test_a_head_wider_than_the_key_buffer_is_refused() -> None:
+    with pytest.raises(DoesNotFit, match="KV buffer holds 128 words, and 1 x 256 words of keys do not fit"):
+        simulate(Workload(n=128, d=256), machine_named("attenio-512k"))
+
+
+def test_a_cache_too_small_for_one_row_is_refused() -> None:
+    with pytest.raises(DoesNotFit, match=r"attenio needs at least .* words of fast memory"):
+        simulate(Workload(n=128, d=64), small_machine(100, kv_words=64))
+
+
+def test_other_words_than_sixteen_bits_are_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"works on words of 16 bits.*fp32"):
+        simulate(Workload(n=128, d=64, dtype="fp32"), machine_named("attenio-512k"))
