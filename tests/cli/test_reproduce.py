@@ -13,4 +13,4 @@ def test_published_numbers_come_out_within_one_percent(attenio: Any) -> None:
 
 
 def test_an_unknown_figure_lists_the_known_ones(attenio: Any) -> None:
-    assert "unknown figure 'fig99'; choose one of fig11" in attenio("reproduce", "fig99").mistake
+    assert "unknown figure 'fig99'; choose one of fig10, fig11" in attenio("reproduce", "fig99").mistake

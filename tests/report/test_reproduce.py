@@ -64,7 +64,8 @@ def test_rows_as_plain_values_have_the_documented_names(fig11: Reproduction) -> 
     plain = json.loads(json.dumps(fig11.to_json()))
     assert len(plain["rows"]) == 40
     for row in plain["rows"]:
-        assert list(row) == ["d", "n", "dataflow", "over", "value", "published", "counted", "relative_difference"]
+        names = ["figure", "d", "n", "dataflow", "over", "value", "published", "counted", "relative_difference"]
+        assert list(row) == names
 
 
 def test_an_unknown_figure_lists_the_known_ones() -> None:

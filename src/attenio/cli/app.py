@@ -15,6 +15,7 @@ from attenio.cli.reorder import reorder
 from attenio.cli.report import report
 from attenio.cli.reproduce import reproduce
 from attenio.cli.run import run
+from attenio.cli.simulate import simulate
 from attenio.cli.sweep import sweep
 
 __all__ = ["app"]
@@ -48,6 +49,7 @@ def attenio(
       attenio plan --n 128K --d 64 --machine attenio-512k
       attenio bounds --model llama-3-70b --machine h100
       attenio run --n 1024 --mask causal --dataflow flash-attention-2
+      attenio simulate --n 128K --d 64 --machine attenio-512k
       attenio report --out report.html
       attenio certify q.npy k.npy v.npy --tolerance 1e-2
       attenio pebble solve --graph attention --n 2 --d 1 --red 5
@@ -56,6 +58,6 @@ def attenio(
         typer.echo(context.get_help())
 
 
-for command in (bounds, plan, run, sweep, reorder, certify, machines, models, report, reproduce):
+for command in (bounds, plan, run, simulate, sweep, reorder, certify, machines, models, report, reproduce):
     app.command()(command)
 app.add_typer(pebble)

@@ -1,31 +1,73 @@
 """``attenio reproduce``: published figures, computed again."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attenio.cli.output import print_json, print_tables
+from attenio.cli.output import plain_table, print_json, print_tables
 from attenio.cli.question import AsJson
+from attenio.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from attenio.report.experiments import Experiment
 
 __all__ = ["reproduce"]
 
+_FIGURES = ("fig10", "fig11", "fig12", "fig13", "fig14", "fig15", "fig16", "fig17", "table3")
+
 
 def reproduce(
-    figure: Annotated[str, typer.Argument(help="Which figure: fig11.", metavar="FIGURE")], as_json: AsJson = False
+    figure: Annotated[str, typer.Argument(help="fig10 to fig17, table3, or all.", metavar="FIGURE")],
+    as_json: AsJson = False,
 ) -> None:
     """A published figure computed again and set beside the printed numbers.
 
     \b
     Examples:
       attenio reproduce fig11
-      attenio reproduce fig11 --json
+      attenio reproduce fig10 --json
+      attenio reproduce all --json
     """
-    from attenio.report import reproduce as reproduced
-
-    found = reproduced(figure)
-    if as_json:
-        print_json(found.to_json())
+    wanted = figure.lower()
+    if wanted == "all":
+        found = [_found(name) for name in _FIGURES]
+        if as_json:
+            values = [value for value, _ in found]
+            print_json({"figures": values, "rows": [row for value in values for row in value["rows"]]})
+            return
+        print_tables(*(table for _, tables in found for table in tables))
         return
-    from attenio.report.tables import reproduction_table
+    if wanted not in _FIGURES:
+        raise InvalidInput(f"unknown figure {figure!r}; choose one of {', '.join(_FIGURES)} or all")
+    value, tables = _found(wanted)
+    if as_json:
+        print_json(value)
+    else:
+        print_tables(*tables)
 
-    print_tables(reproduction_table(found))
+
+def _found(name: str) -> "tuple[dict[str, Any], tuple[RenderableType, ...]]":
+    if name == "fig11":
+        from attenio.report import reproduce as reproduced
+        from attenio.report.tables import reproduction_table
+
+        volumes = reproduced(name)
+        return volumes.to_json(), (reproduction_table(volumes),)
+    from attenio.report.experiments import experiment
+
+    done = experiment(name)
+    return done.to_json(), _tables(done)
+
+
+def _tables(done: "Experiment") -> "tuple[RenderableType, ...]":
+    table = plain_table(
+        "dataflow", "quantity", ("d", "right"), (done.rows[0].axis, "right"), ("published", "right"), ("value", "right")
+    )
+    for row in done.rows:
+        at = f"{row.at:,}" if isinstance(row.at, int) else row.at
+        published = "" if row.published is None else f"{row.published:g}"
+        d = "" if row.d is None else str(row.d)
+        table.add_row(row.dataflow, row.quantity, d, at, published, f"{row.value:.4g}")
+    return f"{done.figure}: {done.title}. {done.caption}", table

@@ -59,6 +59,7 @@ class ReproducedRatio:
     def to_json(self) -> dict[str, Any]:
         """The row as plain values."""
         return {
+            "figure": "fig11",
             "d": self.d,
             "n": self.n,
             "dataflow": self.label,

@@ -12,6 +12,7 @@ When not one row fits, scores beyond the resident ones are stored after their gr
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache, partial
 
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.program import Node, Operation, repeat
@@ -61,23 +62,27 @@ class Flat:
         return each, *divmod(keys, each)
 
     def _scores(self, steps: Steps, rows: int, keys: int, *, jump: bool, spilled: bool = False) -> tuple[Node, ...]:
-        def granule(count: int, jumps: bool) -> tuple[Node, ...]:
-            after = ("load Q", "scores", "store S") if spilled else ("load Q", "scores")
-            load = steps.load("K", count * self.d, after=after, jump=jumps)
-            scores = steps.scores(rows, count, self.d, after=("load K",), joined=False)
-            stored = (steps.store("S", rows * count, after=("scores",)),) if spilled else ()
-            return (load.doing(Operation.LOAD_KEYS, rows=rows, keys=count), scores, *stored)
-
+        granule = partial(self._score_granule, steps, rows, spilled)
         return _stream(granule, self._granules(self.d, keys), jump=jump)
 
     def _outputs(self, steps: Steps, rows: int, keys: int, *, jump: bool, spilled: bool = False) -> tuple[Node, ...]:
-        def granule(count: int, jumps: bool) -> tuple[Node, ...]:
-            back = (steps.load("S", rows * count, after=("outputs",)),) if spilled else ()
-            load = steps.load("V", count * self.value_dim, after=("probabilities", "outputs"), jump=jumps)
-            outputs = steps.outputs(rows, count, self.value_dim, after=("load S", "load V", "probabilities"))
-            return (*back, load.doing(Operation.LOAD_VALUES, rows=rows, keys=count), outputs)
-
+        granule = partial(self._output_granule, steps, rows, spilled)
         return _stream(granule, self._granules(self.value_dim, keys), jump=jump)
+
+    @lru_cache(maxsize=256)  # noqa: B019 - values, and few of them
+    def _score_granule(self, steps: Steps, rows: int, spilled: bool, keys: int, jump: bool) -> tuple[Node, ...]:
+        after = ("load Q", "scores", "store S") if spilled else ("load Q", "scores")
+        load = steps.load("K", keys * self.d, after=after, jump=jump)
+        scores = steps.scores(rows, keys, self.d, after=("load K",), joined=False)
+        stored = (steps.store("S", rows * keys, after=("scores",)),) if spilled else ()
+        return (load.doing(Operation.LOAD_KEYS, rows=rows, keys=keys), scores, *stored)
+
+    @lru_cache(maxsize=256)  # noqa: B019 - values, and few of them
+    def _output_granule(self, steps: Steps, rows: int, spilled: bool, keys: int, jump: bool) -> tuple[Node, ...]:
+        back = (steps.load("S", rows * keys, after=("outputs",)),) if spilled else ()
+        load = steps.load("V", keys * self.value_dim, after=("probabilities", "outputs"), jump=jump)
+        outputs = steps.outputs(rows, keys, self.value_dim, after=("load S", "load V", "probabilities"))
+        return (*back, load.doing(Operation.LOAD_VALUES, rows=rows, keys=keys), outputs)
 
 
 def _stream(
@@ -94,6 +99,7 @@ def _stream(
     return found
 
 
+@lru_cache(maxsize=256)
 def _row(steps: Steps, keys: int) -> tuple[Node, ...]:
     """The softmax of one complete row."""
     return (

@@ -13,7 +13,7 @@ from attenio.planning.problems import Problems
 __all__ = ["every_head", "query_tiles"]
 
 # Distinct neighbours that a program may list; past it a mask needs its own closed form.
-_MOST_DIFFERENT = 2**16
+_MOST_DIFFERENT = 2**14
 
 
 def query_tiles(pattern: Pattern, query_tile: int) -> Iterator[tuple[int, int, int]]:

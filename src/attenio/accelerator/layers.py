@@ -1,0 +1,71 @@
+"""A transformer layer on the accelerator: projections, attention, feed-forward.
+
+Products with weights are plain products, tiled as the first and last operators of standard attention are; they are the
+same whatever dataflow computes the attention. Norms and activations are left out: they move and compute a thousandth.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isqrt
+
+from attenio.accelerator.hardware import Hardware
+from attenio.accelerator.periodic import periodic_timeline
+from attenio.accelerator.program import Program
+from attenio.accelerator.programs.standard import outer_products
+from attenio.accelerator.simulate import simulate
+from attenio.accelerator.switches import Switches
+from attenio.machine import Machine
+from attenio.planning import Dataflow
+from attenio.workload import Workload
+
+__all__ = ["LayerCycles", "LayerShape", "layer_cycles"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerShape:
+    """Widths of a layer: those of GPT-3 (Brown et al. 2020, table 2.1) unless said otherwise."""
+
+    layers: int = 96
+    hidden: int = 12288
+    heads: int = 96
+    feed_forward: int = 49152
+
+    @property
+    def d(self) -> int:
+        """Width of a head."""
+        return self.hidden // self.heads
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerCycles:
+    """Cycles of one layer, by part."""
+
+    projections: Fraction
+    attention: Fraction
+    feed_forward: Fraction
+
+    @property
+    def total(self) -> Fraction:
+        """The whole layer."""
+        return self.projections + self.attention + self.feed_forward
+
+
+def layer_cycles(
+    machine: Machine, *, n: int, dataflow: Dataflow, shape: LayerShape | None = None, switches: Switches | None = None
+) -> LayerCycles:
+    """One layer of a prefill of ``n`` positions."""
+    widths = LayerShape() if shape is None else shape
+    hardware = Hardware.of(machine)
+    workload = Workload(n=n, d=widths.d, heads=widths.heads)
+    hidden, wide = widths.hidden, widths.feed_forward
+    return LayerCycles(
+        projections=_product_cycles(hardware, n, 3 * hidden, hidden) + _product_cycles(hardware, n, hidden, hidden),
+        attention=simulate(workload, machine, dataflow=dataflow, switches=switches).cycles,
+        feed_forward=_product_cycles(hardware, n, wide, hidden) + _product_cycles(hardware, n, hidden, wide),
+    )
+
+
+def _product_cycles(hardware: Hardware, rows: int, columns: int, depth: int) -> Fraction:
+    side = max(1, isqrt(hardware.cache.words + 1) - 1)
+    body = outer_products(hardware, "AB", "C", (rows, columns, depth), (min(side, rows), min(side, columns)))
+    return periodic_timeline(Program(body)).cycles

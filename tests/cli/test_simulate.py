@@ -1,0 +1,48 @@
+"""Laws of ``attenio simulate``."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def test_the_answer_has_the_documented_names(attenio: Any) -> None:
+    found = attenio("simulate", "--n", "8K", "--d", "64", "--machine", "attenio-512k", "--json").json
+    names = "cycles pe_utilisation exp_utilisation stall_fraction moved_words energy_joules idle"
+    assert set(names.split()) <= set(found)
+    assert found["cycles"] > 0
+    assert "EXP unit" in found["idle"]["PE array"]
+
+
+def test_event_by_event_is_the_same_answer(attenio: Any) -> None:
+    asked = ("simulate", "--n", "300", "--d", "16", "--mask", "causal", "--machine", "attenio-64k", "--json")
+    assert attenio(*asked).json == attenio(*asked, "--events").json
+
+
+def test_switching_overlaps_off_takes_longer(attenio: Any) -> None:
+    asked = ("simulate", "--n", "4K", "--d", "64", "--json")
+    cycles = [attenio(*asked, *more).json["cycles"] for more in ((), ("--overlaps", "keys"), ("--overlaps", "none"))]
+    assert cycles == sorted(cycles)
+    assert attenio(*asked, "--softmax", "rows").json["cycles"] > cycles[0]
+
+
+def test_a_trace_opens_as_chrome_events(attenio: Any, tmp_path: Path) -> None:
+    path = tmp_path / "timeline.json"
+    attenio("simulate", "--n", "128", "--d", "16", "--trace", str(path))
+    events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+    assert {event["ph"] for event in events} == {"M", "X"}
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (("--overlaps", "nothing"), "unknown overlap 'nothing'; choose any of values, keys, queries"),
+        (("--softmax", "fast"), "unknown softmax 'fast'; choose parallel or rows"),
+        (("--machine", "h100"), "machine h100 has no accelerator"),
+        (("--dataflow", "square-tiling"), "square-tiling has no program on the accelerator"),
+        (("--dtype", "fp32"), "works on words of 16 bits"),
+    ],
+)
+def test_a_mistake_is_one_line(attenio: Any, options: tuple[str, ...], line: str) -> None:
+    assert line in attenio("simulate", "--n", "128", *options).mistake
