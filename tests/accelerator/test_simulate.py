@@ -1,5 +1,6 @@
 """Laws of whole simulations: words, modes, overlaps, masks, refusals."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -12,7 +13,7 @@ from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine, MemoryLevel
 from attenio.parts import AcceleratorParts
 from attenio.planning import Dataflow, best_plan
-from attenio.workload import Workload
+from attenio.workload import Direction, Workload
 
 
 def small_machine(cache_words: int, *, lines: int = 4, macs: int = 3, modules: int = 5, kv_words: int = 64) -> Machine:
@@ -50,6 +51,8 @@ def test_words_are_the_planner_s_and_both_modes_agree(
 ) -> None:
     workload, machine = case
     try:
+        if dataflow.direction is Direction.BACKWARD:
+            workload = replace(workload, mask="dense", direction="backward")
         plan = best_plan(workload, machine, dataflow=dataflow)
         done = simulate_plan(plan, machine, switches=Switches() if on else Switches.none())
     except DoesNotFit:
@@ -113,3 +116,9 @@ def test_a_cache_too_small_for_one_row_is_refused() -> None:
 def test_other_words_than_sixteen_bits_are_refused() -> None:
     with pytest.raises(InvalidInput, match=r"works on words of 16 bits.*fp32"):
         simulate(Workload(n=128, d=64, dtype="fp32"), machine_named("attenio-512k"))
+
+
+def test_a_masked_gradient_is_refused() -> None:
+    workload = Workload(n=128, d=64, mask="causal", direction="backward")
+    with pytest.raises(InvalidInput, match="the gradient is timed for dense scores"):
+        simulate(workload, machine_named("attenio-512k"), dataflow=Dataflow.KEY_STATIONARY)

@@ -7,6 +7,7 @@ from attenio.accelerator.program import Node, Program
 from attenio.accelerator.programs.attenio import QueryStationary, attenio_head
 from attenio.accelerator.programs.flash_attention_2 import flash_attention_2_head
 from attenio.accelerator.programs.flat import Flat
+from attenio.accelerator.programs.key_stationary import KeyStationary
 from attenio.accelerator.programs.query_tiles import every_head
 from attenio.accelerator.programs.standard import Standard
 from attenio.accelerator.switches import Switches
@@ -24,6 +25,7 @@ SIMULATED = (
     Dataflow.FLASH_ATTENTION_2,
     Dataflow.ATTENIO,
     Dataflow.STACKED_GROUPS,
+    Dataflow.KEY_STATIONARY,
 )
 
 
@@ -58,6 +60,16 @@ def program_of(plan: Plan, hardware: Hardware, switches: Switches | None = None)
         case Dataflow.STANDARD:
             standard = Standard(hardware=hardware, d=d, value_dim=value_dim, tiles=tiles)
             body = every_head(problems, standard.head, heads=group)
+        case Dataflow.KEY_STATIONARY:
+            backward = KeyStationary(
+                hardware=hardware,
+                d=d,
+                value_dim=value_dim,
+                group=group,
+                query_tile=min(tiles["query_tile"], problems.most_rows),
+                key_tile=min(tiles["key_tile"], problems.most_keys),
+            )
+            body = every_head(problems, backward.head, heads=1)
         case _:
             known = ", ".join(dataflow.value for dataflow in SIMULATED)
             raise InvalidInput(f"{plan.dataflow.value} has no program on the accelerator; choose one of {known}")

@@ -57,12 +57,14 @@ def simulate(
     """
     from attenio.accelerator import plan_for, simulate_plan
     from attenio.planning import Dataflow
+    from attenio.workload import Direction
 
     if trace is not None:
         check_place(trace)
     switches = _switches(overlaps, softmax)
     workload, machine = question.workload(DEFAULT_N), question.chosen_machine()
-    chosen = dataflow_named(dataflow) or Dataflow.ATTENIO
+    default = Dataflow.KEY_STATIONARY if workload.direction is Direction.BACKWARD else Dataflow.ATTENIO
+    chosen = dataflow_named(dataflow) or default
     done = simulate_plan(plan_for(workload, machine, chosen), machine, switches=switches, by_events=events)
     if trace is not None:
         from attenio.accelerator import trace_json
