@@ -63,13 +63,16 @@ class Engines:
         self._required: NDArray[np.bool_] = np.zeros((0, 0), dtype=np.bool_)
         self._at = self._from = self._needed
         self._key = self._value = self._softmax_row = 0
+        self._staged = 0  # rows of queries that are loaded, of a tile that has not begun
 
     def run(self, step: Step) -> None:
         """Carry out one step."""
         match step.operation:
             case Operation.LOAD_QUERIES:
-                self._begin(step.rows)
+                self._staged = step.rows
             case Operation.LOAD_KEYS:
+                if self._staged:
+                    self._begin(self._staged)
                 self._at, self._key = self._needed[self._key : self._key + step.keys], self._key + step.keys
             case Operation.SCORES:
                 self._scores()
@@ -97,7 +100,7 @@ class Engines:
         self._Q = self.queries[self.row : stop]
         self._needed = self.pattern.needed_keys(self.row, stop)
         self._required = self.pattern.required(self.row, stop, self._needed)
-        self._key = self._value = self._softmax_row = 0
+        self._key = self._value = self._softmax_row = self._staged = 0
         self._O = np.zeros((rows, self.values.shape[1]), dtype=np.float32)
         self._maximum = np.full((rows, 1), -np.inf, dtype=np.float16)
         self._total = np.zeros((rows, 1), dtype=np.float16)

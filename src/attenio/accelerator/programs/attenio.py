@@ -1,7 +1,7 @@
 """AttenIO's controller: three overlaps, and the softmax as a pipeline of maps [AttenIO, sections 4 and 5].
 
     for each tile i of queries:
-        load Q_i                                   overlap 3: while O_(i-1) is normalised
+        load Q_i                                   overlap 3: from when O_(i-1) is normalised, before it is stored
         for each tile j of keys:
             load K_j                               overlap 2: while O_i is updated with V_(j-1)
             S = Q_i K_j^T
@@ -17,7 +17,7 @@ way in.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.program import Engine, Node, Operation, Step, Work, repeat
@@ -36,11 +36,22 @@ def attenio_head(
     hardware: Hardware, pattern: Pattern, query_tile: int, key_tile: int, shape: "QueryStationary"
 ) -> tuple[Node, ...]:
     """One head of one sequence, or the stacked heads of a group."""
-    tiles: list[Node] = []
     hardware.kv.check_tile(min(key_tile, pattern.keys), max(shape.d, shape.value_dim))
-    for count, positions, keys in query_tiles(pattern, query_tile):
-        tiles += repeat(count, *shape.tile(hardware, positions * shape.heads, keys, key_tile))
-    return tuple(tiles)
+    runs = [(count, rows * shape.heads, keys) for count, rows, keys in query_tiles(pattern, query_tile)]
+    found: list[Node] = []
+    ahead = 0  # rows of queries that the tile before has loaded
+    for number, (count, rows, keys) in enumerate(runs):
+        next_rows, next_keys = runs[number + 1][1:] if number + 1 < len(runs) else (0, 0)
+        tile = partial(shape.tile, hardware, (rows, keys), key_tile)
+        same, other = shape.ahead(rows, keys, keys), shape.ahead(next_rows, keys, next_keys)
+        if count == 1:
+            found += tile(loaded=ahead, following=other)
+        else:
+            found += tile(loaded=ahead, following=same)
+            found += repeat(count - 2, *tile(loaded=same, following=same))
+            found += tile(loaded=same, following=other)
+        ahead = other
+    return tuple(found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,23 +63,33 @@ class QueryStationary:
     heads: int = 1
     switches: Switches
 
-    def tile(self, hardware: Hardware, rows: int, keys: int, key_tile: int) -> tuple[Node, ...]:
-        """The steps of one tile of rows that needs so many keys."""
-        steps, switches = Steps(hardware=hardware), self.switches
+    def ahead(self, rows: int, keys: int, next_keys: int) -> int:
+        """Rows of the next tile that load while this one is normalised: all or none, and none where no key is met."""
+        return rows if self.switches.overlap_queries and keys and next_keys else 0
+
+    def tile(
+        self, hardware: Hardware, size: tuple[int, int], key_tile: int, *, loaded: int, following: int
+    ) -> tuple[Node, ...]:
+        """The steps of one tile of rows and the keys it needs; ``following`` rows of the next one load meanwhile."""
+        steps, (rows, keys) = Steps(hardware=hardware), size
         finish = (
             steps.normalised(rows, self.value_dim, after=("outputs",)),
             steps.store("O", rows * self.value_dim, after=("normalise",)).doing(Operation.STORE_OUTPUTS, rows=rows),
         )
         if keys == 0:
             return finish
-        queries = steps.load("Q", rows * self.d, after=("outputs",) if switches.overlap_queries else ("store O",))
         whole, rest = divmod(keys, key_tile)
         body = self._keys(steps, rows, key_tile if whole else rest, jump=True)
         if whole > 1:
             body += repeat(whole - 1, *self._keys(steps, rows, key_tile, jump=False))
         if whole and rest:
             body += self._keys(steps, rows, rest, jump=False)
-        return (queries.doing(Operation.LOAD_QUERIES, rows=rows), *body, *finish)
+        own = () if loaded else (self._queries(steps, rows, "store O"),)
+        next_queries = (self._queries(steps, following, "outputs"),) if following else ()
+        return (*own, *body, *next_queries, *finish)
+
+    def _queries(self, steps: Steps, rows: int, after: str) -> Step:
+        return steps.load("Q", rows * self.d, after=(after,)).doing(Operation.LOAD_QUERIES, rows=rows)
 
     @lru_cache(maxsize=256)  # noqa: B019 - values, and few of them
     def _keys(self, steps: Steps, rows: int, keys: int, *, jump: bool) -> tuple[Node, ...]:
