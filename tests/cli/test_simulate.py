@@ -38,6 +38,7 @@ def test_a_trace_opens_as_chrome_events(attenio: Any, tmp_path: Path) -> None:
     ("options", "line"),
     [
         (("--overlaps", "nothing"), "unknown overlap 'nothing'; choose any of values, keys, queries"),
+        (("--compute", "magic"), "unknown exponentials 'magic'; choose one of rounded, linear, table"),
         (("--softmax", "fast"), "unknown softmax 'fast'; choose parallel or rows"),
         (("--machine", "h100"), "machine h100 has no accelerator"),
         (("--dataflow", "square-tiling"), "square-tiling has no program on the accelerator"),
@@ -46,3 +47,9 @@ def test_a_trace_opens_as_chrome_events(attenio: Any, tmp_path: Path) -> None:
 )
 def test_a_mistake_is_one_line(attenio: Any, options: tuple[str, ...], line: str) -> None:
     assert line in attenio("simulate", "--n", "128", *options).mistake
+
+
+def test_the_error_of_real_numbers_is_stated(attenio: Any) -> None:
+    asked = ("simulate", "--n", "64", "--d", "16")
+    assert attenio(*asked, "--compute", "rounded", "--json").json["max_abs_error"] < 0.01
+    assert "off by" in attenio(*asked, "--compute", "linear").out

@@ -11,11 +11,12 @@ all of the controller: which step waits for which is what overlaps, buffers and 
 (6400, 200)
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property
+from operator import add
 
 from attenio.errors import InvalidInput
 
@@ -63,11 +64,29 @@ class Work:
         """Words between the cache and the memory, both directions."""
         return self.loaded_words + self.stored_words
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """All counts, in order; written out because long programs ask for it at every step."""
+        return (
+            self.loaded_words,
+            self.stored_words,
+            self.macs,
+            self.exponentials,
+            self.map_operations,
+            self.cache_words,
+            self.kv_words,
+        )
+
+    @classmethod
+    def of(cls, counts: Iterable[int]) -> "Work":
+        """Work from its counts, in order."""
+        return cls(**{part.name: count for part, count in zip(fields(cls), counts, strict=True)})
+
     def __add__(self, other: "Work") -> "Work":
-        return Work(**{part.name: getattr(self, part.name) + getattr(other, part.name) for part in fields(Work)})
+        return Work.of(map(add, self.counts, other.counts))
 
     def __mul__(self, times: int) -> "Work":
-        return Work(**{part.name: times * getattr(self, part.name) for part in fields(Work)})
+        return Work.of(times * count for count in self.counts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,10 +170,15 @@ def repeat(count: int, *body: Node) -> tuple[Node, ...]:
 
 
 def _work(body: tuple[Node, ...]) -> Work:
-    total = Work()
+    return Work.of(_counts(body))
+
+
+def _counts(body: tuple[Node, ...]) -> list[int]:
+    totals = list(Work().counts)
     for node in body:
-        total = total + node.work
-    return total
+        counts = node.work.counts if isinstance(node, Step) else [node.count * each for each in _counts(node.body)]
+        totals = list(map(add, totals, counts))
+    return totals
 
 
 def _steps(body: tuple[Node, ...]) -> int:

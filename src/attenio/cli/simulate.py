@@ -38,6 +38,10 @@ def simulate(
     events: Annotated[
         bool, typer.Option("--events", help="Event by event; the same answer, slower.", rich_help_panel="AttenIO")
     ] = False,
+    compute: Annotated[
+        str | None,
+        _switch("At small n, compute random numbers too, with exponentials rounded, linear or from a table."),
+    ] = None,
     trace: Annotated[
         Path | None, typer.Option(help="Write a timeline that Perfetto opens, as JSON.", metavar="PATH")
     ] = None,
@@ -54,6 +58,7 @@ def simulate(
       attenio simulate --dataflow flash-attention-2 --n 32K --d 128 --mask causal
       attenio simulate --n 8K --overlaps none --softmax rows
       attenio simulate --n 4K --d 64 --trace timeline.json
+      attenio simulate --n 256 --compute table
     """
     from attenio.accelerator import plan_for, simulate_plan
     from attenio.planning import Dataflow
@@ -66,16 +71,36 @@ def simulate(
     default = Dataflow.KEY_STATIONARY if workload.direction is Direction.BACKWARD else Dataflow.ATTENIO
     chosen = dataflow_named(dataflow) or default
     done = simulate_plan(plan_for(workload, machine, chosen), machine, switches=switches, by_events=events)
+    error = None if compute is None else _error(done, compute)
     if trace is not None:
         from attenio.accelerator import trace_json
         from attenio.files import write_atomically
 
         write_atomically(trace, trace_json(done.program))
     if as_json:
-        print_json(done.to_json())
+        print_json({**done.to_json(), **({} if error is None else {"max_abs_error": error})})
         return
-    lines = () if trace is None else (f"The timeline is in {trace}; open it with https://ui.perfetto.dev",)
+    lines = [] if error is None else [f"Computed in fp16, {compute} exponentials: off by {error:.2g} at most"]
+    lines += [] if trace is None else [f"The timeline is in {trace}; open it with https://ui.perfetto.dev"]
     print_tables(f"{workload} on {machine.name}", _summary(done), _idle(done), *lines)
+
+
+def _error(done: "Simulation", name: str) -> float:
+    """The largest error of the same program on random numbers, with this approximation of exponentials."""
+    import numpy as np
+
+    from attenio.accelerator import ExpApproximation, run_functionally
+
+    known = [kind.value for kind in ExpApproximation]
+    if name.strip().lower() not in known:
+        raise InvalidInput(f"unknown exponentials {name!r}; choose one of {', '.join(known)}")
+    workload, random = done.plan.workload, np.random.default_rng(0)
+    shapes = ((workload.queries, workload.d), (workload.keys, workload.d), (workload.keys, workload.value_dim))
+    q, k, v = (random.standard_normal(shape) for shape in shapes)
+    kind = ExpApproximation(name.strip().lower())
+    return run_functionally(
+        done.plan, done.machine, (q, k, v), approximation=kind, switches=done.switches
+    ).max_abs_error
 
 
 def _switches(overlaps: str | None, softmax: str | None) -> Any:

@@ -72,10 +72,7 @@ class QueryStationary:
     ) -> tuple[Node, ...]:
         """The steps of one tile of rows and the keys it needs; ``following`` rows of the next one load meanwhile."""
         steps, (rows, keys) = Steps(hardware=hardware), size
-        finish = (
-            steps.normalised(rows, self.value_dim, after=("outputs",)),
-            steps.store("O", rows * self.value_dim, after=("normalise",)).doing(Operation.STORE_OUTPUTS, rows=rows),
-        )
+        finish = self._finish(steps, rows)
         if keys == 0:
             return finish
         whole, rest = divmod(keys, key_tile)
@@ -88,6 +85,14 @@ class QueryStationary:
         next_queries = (self._queries(steps, following, "outputs"),) if following else ()
         return (*own, *body, *next_queries, *finish)
 
+    @lru_cache(maxsize=256)  # noqa: B019 - values, and few of them
+    def _finish(self, steps: Steps, rows: int) -> tuple[Node, ...]:
+        return (
+            steps.normalised(rows, self.value_dim, after=("outputs",)),
+            steps.store("O", rows * self.value_dim, after=("normalise",)).doing(Operation.STORE_OUTPUTS, rows=rows),
+        )
+
+    @lru_cache(maxsize=256)  # noqa: B019 - values, and few of them
     def _queries(self, steps: Steps, rows: int, after: str) -> Step:
         return steps.load("Q", rows * self.d, after=(after,)).doing(Operation.LOAD_QUERIES, rows=rows)
 

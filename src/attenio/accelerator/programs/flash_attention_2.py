@@ -31,11 +31,8 @@ def flash_attention_2_head(
 
 
 def _tile(steps: Steps, size: tuple[int, int], key_tile: int, widths: tuple[int, int]) -> tuple[Node, ...]:
-    (rows, keys), (d, value_dim) = size, widths
-    finish = (
-        steps.normalised(rows, value_dim, after=("outputs",)),
-        steps.store("O", rows * value_dim, after=("normalise",)).doing(Operation.STORE_OUTPUTS, rows=rows),
-    )
+    rows, keys = size
+    queries, finish = _ends(steps, rows, widths)
     if keys == 0:
         return finish
     whole, rest = divmod(keys, key_tile)
@@ -43,8 +40,17 @@ def _tile(steps: Steps, size: tuple[int, int], key_tile: int, widths: tuple[int,
     body += repeat(whole - 1, *_keys(steps, rows, key_tile, widths, jump=False))
     if whole and rest:
         body += _keys(steps, rows, rest, widths, jump=False)
-    queries = steps.load("Q", rows * d, after=("store O",)).doing(Operation.LOAD_QUERIES, rows=rows)
-    return (queries, *body, *finish)
+    return (*queries, *body, *finish)
+
+
+@lru_cache(maxsize=256)
+def _ends(steps: Steps, rows: int, widths: tuple[int, int]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """What a tile of queries begins and ends with."""
+    d, value_dim = widths
+    load = steps.load("Q", rows * d, after=("store O",)).doing(Operation.LOAD_QUERIES, rows=rows)
+    normalise = steps.normalised(rows, value_dim, after=("outputs",))
+    store = steps.store("O", rows * value_dim, after=("normalise",)).doing(Operation.STORE_OUTPUTS, rows=rows)
+    return (load,), (normalise, store)
 
 
 @lru_cache(maxsize=256)
