@@ -14,3 +14,9 @@ def test_published_numbers_come_out_within_one_percent(attenio: Any) -> None:
 
 def test_an_unknown_figure_lists_the_known_ones(attenio: Any) -> None:
     assert "unknown figure 'fig99'; choose one of fig10, fig11" in attenio("reproduce", "fig99").mistake
+
+
+def test_an_experiment_of_the_accelerator_is_printed_beside_the_published_numbers(attenio: Any) -> None:
+    rows = attenio("reproduce", "fig10", "--json").json["rows"]
+    assert {"figure", "d", "n", "dataflow", "value", "published"} <= rows[0].keys()
+    assert "8.8" in attenio("reproduce", "fig10").out

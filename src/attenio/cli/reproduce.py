@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attenio.cli.output import plain_table, print_json, print_tables
+from attenio.cli.output import plain_table, print_json, print_tables, progress_bar
 from attenio.cli.question import AsJson
 from attenio.errors import InvalidInput
 
@@ -32,7 +32,12 @@ def reproduce(
     """
     wanted = figure.lower()
     if wanted == "all":
-        found = [_found(name) for name in _FIGURES]
+        found = []
+        with progress_bar("reproducing") as progress:
+            for number, name in enumerate(_FIGURES):
+                if progress is not None:
+                    progress(number, len(_FIGURES))
+                found.append(_found(name))
         if as_json:
             values = [value for value, _ in found]
             print_json({"figures": values, "rows": [row for value in values for row in value["rows"]]})
