@@ -31,3 +31,10 @@ def test_one_machine_is_shown_with_its_source(attenio: Any) -> None:
 
 def test_an_unknown_machine_is_one_line_with_a_suggestion(attenio: Any) -> None:
     assert "did you mean h200?" in attenio("machines", "h20").mistake
+
+
+def test_the_accelerator_of_a_machine_is_shown(attenio: Any) -> None:
+    assert "accelerator: 64 lines of 32 MACs, 128 EXP modules" in " ".join(
+        attenio("machines", "attenio-512k").out.split()
+    )
+    assert "accelerator" not in attenio("machines", "h100", "--json").json

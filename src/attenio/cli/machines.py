@@ -86,8 +86,25 @@ def _in_full(machine: "Machine") -> "tuple[Table | str, ...]":
     rates = [f"{element.value} {rate / 1e12:,.4g} TFLOP/s" for element, rate in machine.flops_per_s.items()]
     if machine.exponentials_per_s is not None:
         rates.append(f"exponentials {machine.exponentials_per_s / 1e9:,.5g} G/s")
-    lines = (", ".join(rates), machine.description, f"Source: {machine.source}" if machine.source else "")
+    lines = (
+        ", ".join(rates),
+        _parts(machine),
+        machine.description,
+        f"Source: {machine.source}" if machine.source else "",
+    )
     return (machine.name, levels, *(line for line in lines if line))
+
+
+def _parts(machine: "Machine") -> str:
+    """The accelerator in a line, if the machine has one."""
+    parts = machine.accelerator
+    if parts is None:
+        return ""
+    return (
+        f"accelerator: {parts.pe_lines:,} lines of {parts.macs_per_line:,} MACs, {parts.exp_modules:,} EXP modules,"
+        f" KV buffer {show_bytes(parts.kv_buffer_bytes)}, {parts.clock_hz / 1e9:g} GHz,"
+        f" {parts.hbm.channels} HBM channels"
+    )
 
 
 def _short(level: "MemoryLevel") -> str:
