@@ -50,7 +50,12 @@ def sample(dataflow: Dataflow, n: int, *, by_events: bool, repeat: int) -> dict[
 
 
 def answer(rows: list[dict[str, object]]) -> str:
-    lines = ["# How fast is the simulator?", "", "d = 64 on attenio-512k; medians of processor time; written by run.py.", ""]
+    lines = [
+        "# How fast is the simulator?",
+        "",
+        "d = 64 on attenio-512k; medians of processor time; written by run.py.",
+        "",
+    ]
     lines += [
         "| dataflow | n | mode | steps | cycles | CPU seconds | cycles simulated a second |",
         "|---|--:|---|--:|--:|--:|--:|",
