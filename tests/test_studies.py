@@ -39,6 +39,8 @@ def test_an_answer_is_what_its_script_makes_of_the_results(script: Path, monkeyp
         ("gradient-planner-speed", None),
         ("sparse-layouts", "rows"),
         ("certificate-tightness", "rows"),
+        ("accelerator-ablation", None),
+        ("simulator-speed", "samples"),
     ],
 )
 def test_an_answer_is_what_its_run_makes_of_the_results(study: str, given: str | None) -> None:
