@@ -1,0 +1,6 @@
+"""Approximate attention on PyTorch tensors: dense and causal, token by token, with gradients. Imports torch when used."""
+
+from attenio.approximation.running.attention import approximate_attention, certify_tensors
+from attenio.approximation.running.decoding import DecodeState
+
+__all__ = ["DecodeState", "approximate_attention", "certify_tensors"]

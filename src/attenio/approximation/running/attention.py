@@ -1,0 +1,190 @@
+"""Approximate attention on PyTorch tensors, with the calling convention of ``scaled_dot_product_attention``."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from attenio.approximation.certificate import Certificate, Evidence
+from attenio.approximation.polynomials import Kind
+from attenio.approximation.running.formula import Formula
+from attenio.approximation.running.loading import loaded_torch
+from attenio.approximation.running.tensors import Reach, certificate_of, certified, reach_of, sum_length, terms_for
+from attenio.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from torch import Tensor
+else:
+    Tensor = Any
+
+__all__ = ["approximate_attention", "certify_tensors", "checked_scale", "computed_in", "stacked"]
+
+_TYPES = ("torch.float16", "torch.bfloat16", "torch.float32", "torch.float64")
+
+
+def approximate_attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention, and what makes it approximate
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    tolerance: float | None = None,
+    certificate: Certificate | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    kind: Kind = Kind.MINIMAX,
+    centre: bool = True,
+    rows: int | None = None,
+    value_columns: int | None = None,
+) -> Tensor:
+    """Attention with a polynomial for the exponential, in time and memory linear in the length, with a proven error.
+
+    Shapes and meaning are those of ``torch.nn.functional.scaled_dot_product_attention``. Give a ``tolerance``, the
+    largest change of an output in units of half the range of a column of ``value``, or a ``certificate`` that covers
+    these data. ``InvalidInput`` begins with "use exact" where no polynomial certifies. ``centre`` subtracts the mean
+    key, ``rows`` and ``value_columns`` are the tiles: with fewer value columns the state is smaller and features are
+    made again.
+    """
+    loaded_torch()
+    from attenio.approximation.running.function import PolynomialAttention
+
+    shapes = _checked(query, key, value, is_causal=is_causal, enable_gqa=enable_gqa)
+    factor = checked_scale(scale, query)
+    queries, keys, values = stacked(query, key, value)
+    if certificate is None:
+        reach = _reach(queries, keys, factor, centred=centre)
+        if tolerance is None:
+            raise InvalidInput("neither tolerance nor certificate is given; give one, such as tolerance=0.01")
+        terms = terms_for(tolerance, kind, value.dtype, causal=is_causal)
+        found = certified(certificate_of(reach, values, terms, d=query.shape[-1]))
+    else:
+        found = certified(certificate)
+        reach = _within(found, queries, keys, factor, centred=centre)
+    assert found.polynomial is not None
+    middle = None if reach.centre is None else _mean_of(keys, reach.centre)
+    formula = Formula(
+        coefficients=found.polynomial.coefficients,
+        d=query.shape[-1],
+        scale=factor,
+        causal=is_causal,
+        sum_length=sum_length(found),
+        rows=rows,
+        value_columns=value_columns,
+    )
+    output = PolynomialAttention.apply(queries, keys, values, middle, reach.balance, formula)
+    return output.reshape(shapes)
+
+
+def certify_tensors(  # noqa: PLR0913 - the same
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    tolerance: float,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    kind: Kind = Kind.MINIMAX,
+    centre: bool = True,
+) -> Certificate:
+    """The certificate that ``approximate_attention`` works by on these tensors; its verdict may be to use exact."""
+    loaded_torch()
+    _checked(query, key, value, is_causal=is_causal, enable_gqa=enable_gqa)
+    queries, keys, values = stacked(query, key, value)
+    reach = _reach(queries, keys, checked_scale(scale, query), centred=centre)
+    return certificate_of(reach, values, terms_for(tolerance, kind, value.dtype, causal=is_causal), d=query.shape[-1])
+
+
+def _reach(queries: Tensor, keys: Tensor, scale: float, *, centred: bool) -> Reach:
+    return reach_of(queries.flatten(1, 2), keys, scale=scale, centred=centred, dtype=computed_in(queries.dtype))
+
+
+def _within(certificate: Certificate, queries: Tensor, keys: Tensor, scale: float, *, centred: bool) -> Reach:
+    """The reach of data that a certificate from elsewhere covers; an error if it cannot be seen that it does."""
+    scores = certificate.scores
+    if scores.d != queries.shape[-1]:
+        raise InvalidInput(f"the certificate is for d = {scores.d} and the queries have d = {queries.shape[-1]}")
+    reach = _reach(queries, keys, scale, centred=centred)
+    if scores.evidence is Evidence.EVERY_SCORE or _covers(certificate, reach):
+        return reach
+    if centred:
+        plain = _reach(queries, keys, scale, centred=False)
+        if _covers(certificate, plain):
+            return plain
+    raise InvalidInput(
+        f"scores may reach {reach.bound:.4g}, over the {scores.radius:.4g} of the certificate;"
+        " certify these data (tolerance=...), or use exact"
+    )
+
+
+def _covers(certificate: Certificate, reach: Reach) -> bool:
+    scores = certificate.scores
+    return scores.centre - scores.radius <= -reach.bound and reach.bound <= scores.centre + scores.radius
+
+
+def _mean_of(keys: Tensor, found: Tensor) -> Tensor:
+    """The centre as a function of the keys, where someone will ask for their gradient."""
+    if not (keys.requires_grad and loaded_torch().is_grad_enabled()):
+        return found
+    return keys.to(found.dtype).mean(1, keepdim=True)
+
+
+def computed_in(dtype: Any) -> Any:
+    """The type that features and sums have for inputs of a type."""
+    torch = loaded_torch()
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def checked_scale(scale: float | None, query: Tensor) -> float:
+    """The scale as a finite number; 1/sqrt(d) unless given."""
+    found = query.shape[-1] ** -0.5 if scale is None else float(scale)
+    if not math.isfinite(found):
+        raise InvalidInput(f"scale is {found}; give a finite number, or None for 1/sqrt(d)")
+    return found
+
+
+def stacked(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """One KV head after the other, and beside it the group of query heads that share it."""
+    *_, m, d = key.shape
+    heads = math.prod(key.shape[:-2])
+    group = math.prod(query.shape[:-2]) // heads
+    return (
+        query.reshape(heads, group, query.shape[-2], d),
+        key.reshape(heads, m, d),
+        value.reshape(heads, m, value.shape[-1]),
+    )
+
+
+def _checked(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool, enable_gqa: bool) -> tuple[int, ...]:
+    """The shape of the output, if the shapes and types of the inputs make sense together."""
+    named = {"query": query, "key": key, "value": value}
+    for name, tensor in named.items():
+        if str(tensor.dtype) not in _TYPES or tensor.device.type != "cpu":
+            raise InvalidInput(
+                f"{name} is {tensor.dtype} on {tensor.device}; this runs fp16, bf16, fp32, fp64 on a CPU"
+            )
+        if tensor.dim() < 2 or 0 in tensor.shape:
+            raise InvalidInput(
+                f"{name} has shape {tuple(tensor.shape)}; it needs rows and columns, at least one of each"
+            )
+    if len({tensor.dtype for tensor in named.values()}) > 1:
+        raise InvalidInput(f"query, key and value are {query.dtype}, {key.dtype}, {value.dtype}; give them one type")
+    if query.shape[-1] != key.shape[-1]:
+        raise InvalidInput(f"queries have d = {query.shape[-1]} and keys d = {key.shape[-1]}; they must be equal")
+    if key.shape[:-1] != value.shape[:-1]:
+        raise InvalidInput(f"keys {tuple(key.shape)} and values {tuple(value.shape)} differ before the last dimension")
+    if is_causal and query.shape[-2] != key.shape[-2]:
+        raise InvalidInput(
+            f"{query.shape[-2]:,} queries on {key.shape[-2]:,} keys with is_causal: they must be as many;"
+            " for tokens behind a prefix use DecodeState"
+        )
+    _check_heads(tuple(query.shape[:-2]), tuple(key.shape[:-2]), enable_gqa=enable_gqa)
+    return (*query.shape[:-1], value.shape[-1])
+
+
+def _check_heads(query: tuple[int, ...], key: tuple[int, ...], *, enable_gqa: bool) -> None:
+    if query == key:
+        return
+    grouped = len(query) == len(key) and len(query) > 0 and query[:-1] == key[:-1] and query[-1] % key[-1] == 0
+    if not grouped:
+        raise InvalidInput(f"query heads {query} do not belong to key heads {key}; give as many, or a multiple of them")
+    if not enable_gqa:
+        raise InvalidInput(f"{query[-1]} query heads on {key[-1]} key heads; say enable_gqa=True if they share them")

@@ -1,0 +1,168 @@
+"""What a certificate needs to know of tensors, found in one pass over them: linear in n, no score is computed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from attenio.approximation.certificate import Certificate, Evidence, Scores, Terms, certificate_for
+from attenio.approximation.polynomials import Kind
+from attenio.approximation.rounding import Summation
+from attenio.approximation.running.formula import SUM_LENGTHS
+from attenio.elements import ElementType
+from attenio.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from torch import Tensor
+else:
+    Tensor = Any
+
+__all__ = ["Reach", "TiledSummation", "certificate_of", "certified", "reach_of", "scores_of", "sum_length", "terms_for"]
+
+_ROWS = 16384
+
+
+@dataclass(frozen=True, kw_only=True)
+class TiledSummation(Summation):
+    """How the runner adds: ``length`` rows or features in the accumulator, the results in float64, rounded once."""
+
+    length: int = SUM_LENGTHS[0]
+
+    def key_additions(self, keys: int) -> int:
+        """Additions in the accumulator on the way of a key's contribution into the state."""
+        return min(keys, self.length) + 2
+
+    def feature_additions(self, features: int) -> int:
+        """Additions in the accumulator on the way of a feature's contribution into the output."""
+        return min(features, self.length) + 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """How far scores can reach, with the keys' centre, and what balances queries and keys; all per KV head."""
+
+    bound: float  # at least every |scale q . (k - centre)| and every scale * sum of |q_t (k_t - centre_t)|
+    evidence: Evidence
+    centre: Tensor | None  # (heads, 1, d)
+    balance: Tensor  # (heads, 1, 1)
+
+
+def reach_of(query: Tensor, key: Tensor, *, scale: float, centred: bool, dtype: Any) -> Reach:
+    """The least of three bounds over all heads: row norms, row norms after scaling coordinates, and the box of entries.
+
+    Queries are (heads, rows, d), keys (heads, m, d).
+    """
+    import torch
+
+    with torch.no_grad():
+        centre = _mean(key, dtype) if centred else None
+        queries, keys = _Sizes.of(query, None, dtype), _Sizes.of(key, centre, dtype)
+        # Queries times c and keys over c, coordinate by coordinate, have the same products.
+        c = (keys.square / queries.square.clamp_min(torch.finfo(dtype).tiny)).pow(0.25)
+        c = torch.where(torch.isfinite(c) & (c > 0), c, torch.ones_like(c))
+        by_norms = queries.norm * keys.norm
+        by_scaled = _largest_norm(query, None, c, dtype) * _largest_norm(key, centre, 1 / c, dtype)
+        by_box = (queries.largest * keys.largest).sum(-1).flatten()
+        # every bound is computed with rounding: d sums of squares, two square roots and a product
+        slack = 1 + (query.shape[-1] + 16) * torch.finfo(dtype).eps
+        norms = torch.minimum(by_norms, by_scaled)
+        reached = float(torch.minimum(norms, by_box).max()) * abs(scale) * slack
+        evidence = Evidence.BOX if bool((by_box < norms).all()) else Evidence.ROW_NORMS
+        ratio = keys.largest.amax(-1, keepdim=True) / queries.largest.amax(-1, keepdim=True)
+        # a power of two, so that balancing rounds nothing
+        balance = torch.exp2(torch.round(torch.log2(ratio) / 2))
+        balance = torch.where(torch.isfinite(balance) & (balance > 0), balance, torch.ones_like(balance))
+    if not reached < float("inf"):
+        raise InvalidInput("queries or keys are not finite, or overflow when multiplied; clean or rescale them first")
+    return Reach(bound=reached, evidence=evidence, centre=centre, balance=balance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sizes:
+    """Sizes of the rows of each head: (heads, 1, d), and the largest norm (heads)."""
+
+    largest: Tensor
+    square: Tensor
+    norm: Tensor
+
+    @classmethod
+    def of(cls, rows: Tensor, centre: Tensor | None, dtype: Any) -> "_Sizes":
+        parts = []
+        for part in rows.split(_ROWS, dim=1):
+            tile = part.to(dtype) if centre is None else part.to(dtype) - centre
+            squares = tile * tile
+            parts.append((tile.abs().amax(1, keepdim=True), squares.sum(1, keepdim=True), squares.sum(-1).amax(1)))
+        largest, square, norm = zip(*parts, strict=True)
+        return cls(largest=_largest(largest), square=sum(square), norm=_largest(norm).sqrt())
+
+
+def _largest_norm(rows: Tensor, centre: Tensor | None, factor: Tensor, dtype: Any) -> Tensor:
+    norms = []
+    for part in rows.split(_ROWS, dim=1):
+        tile = part.to(dtype) if centre is None else part.to(dtype) - centre
+        norms.append((tile * factor).square().sum(-1).amax(1))
+    return _largest(norms).sqrt()
+
+
+def _largest(parts: Sequence[Tensor]) -> Tensor:
+    return reduce(lambda a, b: a.maximum(b), parts)
+
+
+def _mean(key: Tensor, dtype: Any) -> Tensor:
+    import torch
+
+    total = sum(part.to(dtype).sum(1, keepdim=True).to(torch.float64) for part in key.split(_ROWS, dim=1))
+    return (total / key.shape[1]).to(dtype)
+
+
+def scores_of(reach: Reach, value: Tensor, *, d: int) -> Scores:
+    """What a certificate is about: one for all heads, so the worst of each thing over them."""
+    import torch
+
+    with torch.no_grad():
+        high, low = value.amax(1).to(torch.float64), value.amin(1).to(torch.float64)
+        bound, radius = high.abs().maximum(low.abs()).amax(-1), ((high - low) / 2).amax(-1)
+    if not bool(torch.isfinite(bound).all()):
+        raise InvalidInput("values are not finite; clean them first")
+    unit = torch.where(radius > 0, radius, torch.where(bound > 0, bound, torch.ones_like(bound)))
+    # Rounding grows with the size of values and is measured in their range: the head where it weighs most decides.
+    widest = float(unit.max())
+    return Scores(
+        d=d,
+        keys=value.shape[1],
+        radius=reach.bound,
+        product=reach.bound,
+        value_bound=float((bound / unit).max()) * widest,
+        value_radius=widest,
+        evidence=reach.evidence,
+    )
+
+
+def terms_for(tolerance: float, kind: Kind, dtype: Any, *, causal: bool) -> Terms:
+    """The terms of a run of the runner on tensors of this type."""
+    stored = {"torch.float16": ElementType.FP16, "torch.bfloat16": ElementType.BF16}.get(str(dtype), ElementType.FP32)
+    return Terms(tolerance=tolerance, kind=kind, dtype=stored, summation=TiledSummation(direct=causal))
+
+
+def certificate_of(reach: Reach, value: Tensor, terms: Terms, *, d: int) -> Certificate:
+    """The certificate for these tensors, with sums as short as the tolerance needs them."""
+    scores = scores_of(reach, value, d=d)
+    for length in SUM_LENGTHS:
+        summation = TiledSummation(length=length, direct=terms.summation.direct)
+        found = certificate_for(scores, replace(terms, summation=summation))
+        if found.polynomial is not None:
+            break
+    return found
+
+
+def certified(certificate: Certificate) -> Certificate:
+    """The certificate, or the reason why there is none as an error."""
+    if certificate.polynomial is None:
+        raise InvalidInput(f"use exact: {certificate.reason}")
+    return certificate
+
+
+def sum_length(certificate: Certificate) -> int:
+    """How long sums of a matrix product may be under this certificate; short where it does not say."""
+    summation = certificate.terms.summation
+    return summation.length if isinstance(summation, TiledSummation) else SUM_LENGTHS[-1]
