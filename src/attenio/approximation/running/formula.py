@@ -14,12 +14,12 @@ __all__ = ["SUM_LENGTHS", "Formula"]
 
 # Terms that one matrix product adds up, whatever its order; its results are added in float64. Certificates count on it:
 # the first length whose rounding the tolerance allows is taken, since longer ones are faster.
-SUM_LENGTHS = (1024, 256, 64)
+SUM_LENGTHS = (4096, 1024, 256, 64)
 
 # Features of a tile, over all its heads: 1.25 M numbers of fp32 are 5 MB, which stays in the last cache, while rows are
 # many enough for a matrix product to run at its full rate (measured on two Neoverse N1: flat from 256 to 512 rows).
 _TILE_FEATURES = 5 * 2**18
-_LEAST_ROWS, _MOST_CAUSAL_ROWS = 64, 256
+_LEAST_ROWS, _MOST_ROWS, _MOST_CAUSAL_ROWS = 64, 1024, 256
 # A state of more bytes than this is cut into columns of the values, each with a pass of its own.
 _MOST_STATE_BYTES = 2**28
 
@@ -68,7 +68,7 @@ class Formula:
     def tiles(self, group: int) -> "tuple[int, int]":
         """Rows of a tile, and KV heads that are run together, when ``group`` query heads share a KV head."""
         features = min(self.monomials.count, MOST_ROWS)
-        most = SUM_LENGTHS[0]
+        most = _MOST_ROWS
         if self.causal:
             # Scores inside a tile are computed one by one: few rows where features are few.
             most = min(max(_power_of_two(self.monomials.count // 8), _LEAST_ROWS), _MOST_CAUSAL_ROWS)

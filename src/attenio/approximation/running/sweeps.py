@@ -93,25 +93,27 @@ class Sweep:
         length = self.formula.sum_length
         for which, features in tile.blocks():
             for some, of_values in zip(features.split(length, 2), values.split(length, 1), strict=True):
-                state[:, which] += self.torch.bmm(some, of_values)
+                state[:, which].add_(self.torch.bmm(some, of_values))
 
     def weighted(self, state: Tensor) -> Tensor:
-        """The state as products with it need it."""
-        return (state * self.weights).to(self.dtype)
+        """The state as products with it need it: weighted, and transposed, which is the faster way to multiply."""
+        return (state * self.weights).to(self.dtype).transpose(1, 2).contiguous()
 
     def times(self, tile: FeatureRows, weighted: Tensor) -> Tensor:
         """features times a weighted state: (heads, rows, columns)."""
         length = self.formula.sum_length
-        total = self.torch.zeros(self.batch, tile.rows, weighted.shape[-1], dtype=self.torch.float64)
+        total = None
         for which, features in tile.blocks():
-            for some, of_state in zip(features.split(length, 1), weighted[:, which].split(length, 1), strict=True):
-                total += self.torch.bmm(some.transpose(1, 2), of_state)
-        return total.to(self.dtype)
+            for some, of_state in zip(features.split(length, 1), weighted[:, :, which].split(length, 2), strict=True):
+                part = self.torch.bmm(of_state, some)
+                total = part if total is None else total.to(self.torch.float64).add_(part)
+        assert total is not None
+        return total.to(self.dtype).transpose(1, 2)
 
     def pull(self, tile: FeatureRows, weighted: Tensor, gradient: Tensor) -> None:
         """Hand the gradient of ``times`` back to the tile."""
         for which in tile.pieces():
-            tile.pull(which, self.torch.bmm(weighted[:, which], gradient.transpose(1, 2)))
+            tile.pull(which, self.torch.bmm(weighted[:, :, which].transpose(1, 2), gradient.transpose(1, 2)))
 
     def scores(self, x: FeatureRows, y: FeatureRows) -> Tensor:
         """s_ij of a tile of queries and one of keys: (heads, group x rows, keys)."""

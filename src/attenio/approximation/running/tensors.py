@@ -66,7 +66,8 @@ def reach_of(query: Tensor, key: Tensor, *, scale: float, centred: bool, dtype: 
         # every bound is computed with rounding: d sums of squares, two square roots and a product
         slack = 1 + (query.shape[-1] + 16) * torch.finfo(dtype).eps
         norms = torch.minimum(by_norms, by_scaled)
-        reached = float(torch.minimum(norms, by_box).max()) * abs(scale) * slack
+        # never zero: an interval has to have a width
+        reached = max(float(torch.minimum(norms, by_box).max()) * abs(scale) * slack, 2.0**-20)
         evidence = Evidence.BOX if bool((by_box < norms).all()) else Evidence.ROW_NORMS
         ratio = keys.largest.amax(-1, keepdim=True) / queries.largest.amax(-1, keepdim=True)
         # a power of two, so that balancing rounds nothing
