@@ -31,7 +31,7 @@ def approximate_attention(  # noqa: PLR0913 - the signature of scaled_dot_produc
     scale: float | None = None,
     enable_gqa: bool = False,
     kind: Kind = Kind.MINIMAX,
-    centre: bool = True,
+    centre: bool | Tensor = True,
     rows: int | None = None,
     value_columns: int | None = None,
 ) -> Tensor:
@@ -40,8 +40,8 @@ def approximate_attention(  # noqa: PLR0913 - the signature of scaled_dot_produc
     Shapes and meaning are those of ``torch.nn.functional.scaled_dot_product_attention``. Give a ``tolerance``, the
     largest change of an output in units of half the range of a column of ``value``, or a ``certificate`` that covers
     these data. ``InvalidInput`` begins with "use exact" where no polynomial certifies. ``centre`` subtracts the mean
-    key, ``rows`` and ``value_columns`` are the tiles: with fewer value columns the state is smaller and features are
-    made again.
+    key, or the vector given, from all keys. ``rows`` and ``value_columns`` are the tiles: with fewer value columns the
+    state is smaller, and features are made again.
     """
     loaded_torch()
     from attenio.approximation.running.function import PolynomialAttention
@@ -50,16 +50,16 @@ def approximate_attention(  # noqa: PLR0913 - the signature of scaled_dot_produc
     factor = checked_scale(scale, query)
     queries, keys, values = stacked(query, key, value)
     if certificate is None:
-        reach = _reach(queries, keys, factor, centred=centre)
+        reach = _reach(queries, keys, factor, centre=centre)
         if tolerance is None:
             raise InvalidInput("neither tolerance nor certificate is given; give one, such as tolerance=0.01")
         terms = terms_for(tolerance, kind, value.dtype, causal=is_causal)
         found = certified(certificate_of(reach, values, terms, d=query.shape[-1]))
     else:
         found = certified(certificate)
-        reach = _within(found, queries, keys, factor, centred=centre)
+        reach = _within(found, queries, keys, factor, centre=centre)
     assert found.polynomial is not None
-    middle = None if reach.centre is None else _mean_of(keys, reach.centre)
+    middle = _mean_of(keys, reach.centre) if centre is True and reach.centre is not None else reach.centre
     formula = Formula(
         coefficients=found.polynomial.coefficients,
         d=query.shape[-1],
@@ -83,30 +83,31 @@ def certify_tensors(  # noqa: PLR0913 - the same
     scale: float | None = None,
     enable_gqa: bool = False,
     kind: Kind = Kind.MINIMAX,
-    centre: bool = True,
+    centre: bool | Tensor = True,
 ) -> Certificate:
     """The certificate that ``approximate_attention`` works by on these tensors; its verdict may be to use exact."""
     loaded_torch()
     _checked(query, key, value, is_causal=is_causal, enable_gqa=enable_gqa)
     queries, keys, values = stacked(query, key, value)
-    reach = _reach(queries, keys, checked_scale(scale, query), centred=centre)
+    reach = _reach(queries, keys, checked_scale(scale, query), centre=centre)
     return certificate_of(reach, values, terms_for(tolerance, kind, value.dtype, causal=is_causal), d=query.shape[-1])
 
 
-def _reach(queries: Tensor, keys: Tensor, scale: float, *, centred: bool) -> Reach:
-    return reach_of(queries.flatten(1, 2), keys, scale=scale, centred=centred, dtype=computed_in(queries.dtype))
+def _reach(queries: Tensor, keys: Tensor, scale: float, *, centre: bool | Tensor) -> Reach:
+    return reach_of(queries.flatten(1, 2), keys, scale=scale, centre=centre, dtype=computed_in(queries.dtype))
 
 
-def _within(certificate: Certificate, queries: Tensor, keys: Tensor, scale: float, *, centred: bool) -> Reach:
+def _within(certificate: Certificate, queries: Tensor, keys: Tensor, scale: float, *, centre: bool | Tensor) -> Reach:
     """The reach of data that a certificate from elsewhere covers; an error if it cannot be seen that it does."""
     scores = certificate.scores
     if scores.d != queries.shape[-1]:
         raise InvalidInput(f"the certificate is for d = {scores.d} and the queries have d = {queries.shape[-1]}")
-    reach = _reach(queries, keys, scale, centred=centred)
+    reach = _reach(queries, keys, scale, centre=centre)
     if scores.evidence is Evidence.EVERY_SCORE or _covers(certificate, reach):
         return reach
-    if centred:
-        plain = _reach(queries, keys, scale, centred=False)
+    if centre is True:
+        # keys within bounds may leave them when their mean is subtracted
+        plain = _reach(queries, keys, scale, centre=False)
         if _covers(certificate, plain):
             return plain
     raise InvalidInput(

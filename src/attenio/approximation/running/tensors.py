@@ -47,21 +47,22 @@ class Reach:
     balance: Tensor  # (heads, 1, 1)
 
 
-def reach_of(query: Tensor, key: Tensor, *, scale: float, centred: bool, dtype: Any) -> Reach:
+def reach_of(query: Tensor, key: Tensor, *, scale: float, centre: "bool | Tensor", dtype: Any) -> Reach:
     """The least of three bounds over all heads: row norms, row norms after scaling coordinates, and the box of entries.
 
-    Queries are (heads, rows, d), keys (heads, m, d).
+    Queries are (heads, rows, d), keys (heads, m, d). ``centre`` is the vector to subtract from keys, (..., d), or
+    whether to subtract their mean.
     """
     import torch
 
     with torch.no_grad():
-        centre = _mean(key, dtype) if centred else None
-        queries, keys = _Sizes.of(query, None, dtype), _Sizes.of(key, centre, dtype)
+        middle = _centre(key, centre, dtype)
+        queries, keys = _Sizes.of(query, None, dtype), _Sizes.of(key, middle, dtype)
         # Queries times c and keys over c, coordinate by coordinate, have the same products.
         c = (keys.square / queries.square.clamp_min(torch.finfo(dtype).tiny)).pow(0.25)
         c = torch.where(torch.isfinite(c) & (c > 0), c, torch.ones_like(c))
         by_norms = queries.norm * keys.norm
-        by_scaled = _largest_norm(query, None, c, dtype) * _largest_norm(key, centre, 1 / c, dtype)
+        by_scaled = _largest_norm(query, None, c, dtype) * _largest_norm(key, middle, 1 / c, dtype)
         by_box = (queries.largest * keys.largest).sum(-1).flatten()
         # every bound is computed with rounding: d sums of squares, two square roots and a product
         slack = 1 + (query.shape[-1] + 16) * torch.finfo(dtype).eps
@@ -75,7 +76,7 @@ def reach_of(query: Tensor, key: Tensor, *, scale: float, centred: bool, dtype: 
         balance = torch.where(torch.isfinite(balance) & (balance > 0), balance, torch.ones_like(balance))
     if not reached < float("inf"):
         raise InvalidInput("queries or keys are not finite, or overflow when multiplied; clean or rescale them first")
-    return Reach(bound=reached, evidence=evidence, centre=centre, balance=balance)
+    return Reach(bound=reached, evidence=evidence, centre=middle, balance=balance)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,9 +110,18 @@ def _largest(parts: Sequence[Tensor]) -> Tensor:
     return reduce(lambda a, b: a.maximum(b), parts)
 
 
-def _mean(key: Tensor, dtype: Any) -> Tensor:
+def _centre(key: Tensor, centre: "bool | Tensor", dtype: Any) -> Tensor | None:
     import torch
 
+    if not isinstance(centre, bool):
+        heads, _, d = key.shape
+        if centre.shape[-1] != d or centre.numel() not in (d, heads * d):
+            raise InvalidInput(
+                f"the centre has shape {tuple(centre.shape)}; it takes d = {d} numbers, or {heads} x {d}"
+            )
+        return centre.to(dtype).reshape(-1, 1, d).expand(heads, 1, d)
+    if not centre:
+        return None
     total = sum(part.to(dtype).sum(1, keepdim=True).to(torch.float64) for part in key.split(_ROWS, dim=1))
     return (total / key.shape[1]).to(dtype)
 
