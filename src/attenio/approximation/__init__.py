@@ -8,11 +8,13 @@ from attenio.approximation.features import FeatureTile, feature_count, feature_t
 from attenio.approximation.observation import Centring
 from attenio.approximation.polynomials import Kind, Polynomial, least_degree, minimax, polynomial, taylor
 from attenio.approximation.rounding import Summation
+from attenio.approximation.running import DecodeState, TiledSummation, approximate_attention, certify_tensors
 
 __all__ = [
     "AttentionData",
     "Centring",
     "Certificate",
+    "DecodeState",
     "Diligence",
     "EntryBounds",
     "Evidence",
@@ -23,10 +25,13 @@ __all__ = [
     "Scores",
     "Summation",
     "Terms",
+    "TiledSummation",
     "Verdict",
+    "approximate_attention",
     "certificate_for",
     "certify",
     "certify_stream",
+    "certify_tensors",
     "feature_count",
     "feature_tiles",
     "least_degree",

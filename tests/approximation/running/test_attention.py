@@ -5,9 +5,10 @@ import pytest
 import torch
 from tests.approximation.running.problems import bounded, exact, furthest
 
-from attenio.approximation import Scores, Terms, certificate_for
+from attenio.approximation import AttentionData, Scores, Terms, certificate_for, certify
 from attenio.approximation.polynomials import Kind
 from attenio.approximation.running import approximate_attention, certify_tensors
+from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 
 TYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
@@ -35,7 +36,7 @@ def test_tiles_columns_and_centring_change_nothing_but_roundings(causal: bool, t
     query, key, value = bounded(radius=0.8, n=70, group=3, d=6)
     options = {"tolerance": tolerance, "is_causal": causal, "enable_gqa": True}
     whole = approximate_attention(query, key, value, **options)
-    for rows, columns in ((1, None), (16, 2), (33, 1), (70, 6), (512, 100)):
+    for rows, columns in ((9, None), (33, 2), (70, 6), (512, 100)):
         tiled = approximate_attention(query, key, value, rows=rows, value_columns=columns, **options)
         torch.testing.assert_close(tiled, whole)
 
@@ -89,8 +90,21 @@ def test_a_certificate_from_bounds_is_kept_to() -> None:
     assert furthest(approximate_attention(query, key, value, certificate=stated), exact(query, key, value)) <= 0.1
     with pytest.raises(InvalidInput, match=r"scores may reach .* over the 1 of the certificate"):
         approximate_attention(query * 8, key, value, certificate=stated)
+    with pytest.raises(InvalidInput, match=r"TiledSummation\(direct=True\)"):
+        approximate_attention(query, key, value, certificate=stated, is_causal=True)
     with pytest.raises(InvalidInput, match="the certificate is for d = 8"):
         approximate_attention(query[..., :5], key[..., :5], value, certificate=stated)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_certificate_from_every_score_is_run_with_its_centre_and_as_near_as_it_says(causal: bool) -> None:
+    query, key, value = (t[0, 0].float() for t in bounded(radius=1.5, heads=1, d=6))
+    arrays = (t.numpy() for t in (query, key, value))
+    terms = Terms(tolerance=2e-2, dtype=ElementType.FP32)
+    (found,) = certify(AttentionData.of(*arrays, causal=causal), terms)
+    centre = torch.from_numpy(found.centre)
+    output = approximate_attention(query, key, value, certificate=found.certificate, centre=centre, is_causal=causal)
+    assert furthest(output, exact(query, key, value, causal=causal)) <= found.certificate.guaranteed_change
 
 
 @pytest.mark.parametrize("tolerance", [0.0, -1.0, float("nan"), float("inf")])

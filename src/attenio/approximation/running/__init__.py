@@ -2,5 +2,6 @@
 
 from attenio.approximation.running.attention import approximate_attention, certify_tensors
 from attenio.approximation.running.decoding import DecodeState
+from attenio.approximation.running.tensors import TiledSummation
 
-__all__ = ["DecodeState", "approximate_attention", "certify_tensors"]
+__all__ = ["DecodeState", "TiledSummation", "approximate_attention", "certify_tensors"]

@@ -57,6 +57,8 @@ def approximate_attention(  # noqa: PLR0913 - the signature of scaled_dot_produc
         found = certified(certificate_of(reach, values, terms, d=query.shape[-1]))
     else:
         found = certified(certificate)
+        if is_causal and not found.terms.summation.direct:
+            raise InvalidInput("the certificate is not for causal tiles; make it with TiledSummation(direct=True)")
         reach = _within(found, queries, keys, factor, centre=centre)
     assert found.polynomial is not None
     middle = _mean_of(keys, reach.centre) if centre is True and reach.centre is not None else reach.centre

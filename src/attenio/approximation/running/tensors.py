@@ -174,6 +174,10 @@ def certified(certificate: Certificate) -> Certificate:
 
 
 def sum_length(certificate: Certificate) -> int:
-    """How long sums of a matrix product may be under this certificate; short where it does not say."""
+    """How long sums of a matrix product may be under this certificate."""
     summation = certificate.terms.summation
-    return summation.length if isinstance(summation, TiledSummation) else SUM_LENGTHS[-1]
+    if isinstance(summation, TiledSummation):
+        return summation.length
+    # any other way of adding: as few additions as it counts on, of which two are ours
+    features = summation.feature_additions(certificate.features or 1)
+    return max(1, min(summation.key_additions(certificate.scores.keys), features) - 2)
