@@ -18,11 +18,11 @@ class Shape:
 
     heads: int
     d: int
-    layers: int = 4
-    context: int = 256
+    layers: int = 3
+    context: int = 128
     batch: int = 8
-    steps: int = 300
-    rate: float = 2e-3
+    steps: int = 700
+    rate: float = 3e-3
 
     @property
     def width(self) -> int:
@@ -56,6 +56,8 @@ class Model(nn.Module):
         self.tokens, self.places = nn.Embedding(VOCABULARY, shape.width), nn.Embedding(shape.context, shape.width)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.last, self.logits = nn.LayerNorm(shape.width), nn.Linear(shape.width, VOCABULARY)
+        for embedding in (self.tokens, self.places):
+            nn.init.normal_(embedding.weight, std=0.02)  # small, so that blocks have a say from the first step
 
     def embedded(self, text: Tensor) -> Tensor:
         return self.tokens(text) + self.places(torch.arange(text.shape[1]))
