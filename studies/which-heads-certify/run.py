@@ -163,8 +163,8 @@ def answer(results: dict) -> str:
         "",
         f"**Measured** (`results.json`, made by `run.py`; seed {made['seed']}, PyTorch {made['torch']},"
         f" {made['platform']}; commit {made['commit']}, {made['date']}). Byte-level causal transformers trained on the"
-        f" pages of this repository as of that commit, heads taken on {SEQUENCES} held-out sequences. A head certifies if it does on all"
-        " of them; every required score was computed, and features were not limited.",
+        f" pages of this repository as of that commit, heads taken on {SEQUENCES} held-out sequences. A head certifies"
+        " if it does on all of them; every required score was computed, and features were not limited.",
         "",
     ]
     for name in results["models"]:
