@@ -126,7 +126,7 @@ def _rows(found: "tuple[HeadCertificate, ...]") -> list[dict[str, Any]]:
 
 def _table(found: "tuple[HeadCertificate, ...]") -> Any:
     numbers = ("R before", "R", "degree", "features", "guaranteed", "measured")
-    table = plain_table("batch.head", *((name, "right") for name in numbers), "verdict")
+    table = plain_table("head", *((name, "right") for name in numbers), "verdict")
     for each in found:
         certificate = each.certificate
         chosen = certificate.features is not None
