@@ -34,11 +34,29 @@ def test_a_trace_opens_as_chrome_events(attenio: Any, tmp_path: Path) -> None:
     assert {event["ph"] for event in events} == {"M", "X"}
 
 
+def test_numbers_are_computed_and_their_error_stated(attenio: Any) -> None:
+    asked = ("simulate", "--n", "24", "--d", "8", "--heads", "2", "--mask", "causal", "--compute", "table")
+    found = attenio(*asked, "--json").json
+    assert 0 < found["max_abs_error"] < found["error_bound"]
+    assert "computed in fp16, table exponentials: largest error against float64" in attenio(*asked).out
+
+
+@pytest.mark.parametrize("name", ["timeline.svg", "timeline.html"])
+def test_a_picture_is_drawn_where_it_is_wanted(attenio: Any, tmp_path: Path, name: str) -> None:
+    said = attenio("simulate", "--n", "128", "--d", "16", "--picture", tmp_path / name, "--picture-cycles", "0:500")
+    assert said.status == 0
+    assert "waits for EXP unit" in (tmp_path / name).read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("options", "line"),
     [
+        (("--picture", "timeline.png"), "picture timeline.png is neither .svg nor .html"),
+        (("--picture-cycles", "0:10"), "name its file with --picture"),
+        (("--picture", "timeline.svg", "--picture-cycles", "10:5"), "write first:last, such as 0:5000"),
+        (("--compute", "table", "--dataflow", "standard"), "standard is only timed"),
         (("--overlaps", "nothing"), "unknown overlap 'nothing'; choose any of values, keys, queries"),
-        (("--compute", "magic"), "unknown exponentials 'magic'; choose one of rounded, linear, table"),
+        (("--compute", "magic"), "unknown exponentials 'magic'; choose one of table, linear, rounded"),
         (("--softmax", "fast"), "unknown softmax 'fast'; choose parallel or rows"),
         (("--machine", "h100"), "machine h100 has no accelerator"),
         (("--dataflow", "square-tiling"), "square-tiling has no program on the accelerator"),
@@ -52,4 +70,4 @@ def test_a_mistake_is_one_line(attenio: Any, options: tuple[str, ...], line: str
 def test_the_error_of_real_numbers_is_stated(attenio: Any) -> None:
     asked = ("simulate", "--n", "64", "--d", "16")
     assert attenio(*asked, "--compute", "rounded", "--json").json["max_abs_error"] < 0.01
-    assert "off by" in attenio(*asked, "--compute", "linear").out
+    assert "largest error" in attenio(*asked, "--compute", "linear").out

@@ -3,8 +3,7 @@
 from attenio.accelerator.controller import SIMULATED, program_of
 from attenio.accelerator.energy import Area, Component, Energy, area_of, energy_of, peak_power_watts
 from attenio.accelerator.events import event_timeline, spans
-from attenio.accelerator.exp_approximation import ExpApproximation
-from attenio.accelerator.functional import FunctionalRun, run_functionally
+from attenio.accelerator.functional import ExpApproximation, FunctionalRun, run_functional
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.periodic import periodic_timeline
 from attenio.accelerator.program import Engine, Program, Repeat, Step, Work
@@ -36,7 +35,7 @@ __all__ = [
     "periodic_timeline",
     "plan_for",
     "program_of",
-    "run_functionally",
+    "run_functional",
     "simulate",
     "simulate_plan",
     "spans",

@@ -1,23 +1,26 @@
 """``attenio simulate``: a plan run on an accelerator, in cycles and joules."""
 
-from math import ceil
+from dataclasses import dataclass
+from math import ceil, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attenio.cli.output import check_place, plain_table, print_json, print_tables
+from attenio.cli.output import check_place, plain_table, print_json, print_tables, progress_bar
 from attenio.cli.question import DEFAULT_N, AsJson, DataflowName, Question, asking, dataflow_named
 from attenio.errors import InvalidInput
-from attenio.quantities import show_seconds
+from attenio.quantities import parse_count, show_seconds
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from attenio.accelerator import Simulation
+    from attenio.accelerator import ExpApproximation, FunctionalRun, Simulation
 
 __all__ = ["simulate"]
 
+# Numbers are computed step by step in NumPy: this many positions take seconds.
+COMPUTED_N = 512
 _OVERLAPS = {"values": "overlap_values", "keys": "overlap_keys", "queries": "overlap_queries"}
 
 
@@ -40,10 +43,19 @@ def simulate(
     ] = False,
     compute: Annotated[
         str | None,
-        _switch("At small n, compute random numbers too, with exponentials rounded, linear or from a table."),
+        typer.Option(
+            help="Compute random numbers too, in fp16, with exponentials table (the unit's), linear or rounded.",
+            metavar="KIND",
+        ),
     ] = None,
     trace: Annotated[
         Path | None, typer.Option(help="Write a timeline that Perfetto opens, as JSON.", metavar="PATH")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw a few rounds of the timeline, as .svg or .html.", metavar="PATH")
+    ] = None,
+    picture_cycles: Annotated[
+        str | None, typer.Option(help="Which cycles to draw: first:last, such as 0:5000.", metavar="RANGE")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -57,50 +69,97 @@ def simulate(
       attenio simulate --dataflow attenio --n 131072 --d 64 --machine attenio-512k --json
       attenio simulate --dataflow flash-attention-2 --n 32K --d 128 --mask causal
       attenio simulate --n 8K --overlaps none --softmax rows
-      attenio simulate --n 4K --d 64 --trace timeline.json
-      attenio simulate --n 256 --compute table
+      attenio simulate --n 4K --d 64 --trace timeline.json --picture timeline.svg
+      attenio simulate --n 256 --d 64 --mask causal --compute table --json
     """
     from attenio.accelerator import plan_for, simulate_plan
     from attenio.planning import Dataflow
     from attenio.workload import Direction
 
-    if trace is not None:
-        check_place(trace)
+    for path in filter(None, (trace, picture)):
+        check_place(path)
+    drawn, exponentials = _Picture.of(picture, picture_cycles), _exponentials(compute)
     switches = _switches(overlaps, softmax)
-    workload, machine = question.workload(DEFAULT_N), question.chosen_machine()
+    default_n = DEFAULT_N if compute is None else COMPUTED_N
+    workload, machine = question.workload(default_n, executed=compute is not None), question.chosen_machine()
     default = Dataflow.KEY_STATIONARY if workload.direction is Direction.BACKWARD else Dataflow.ATTENIO
     chosen = dataflow_named(dataflow) or default
     done = simulate_plan(plan_for(workload, machine, chosen), machine, switches=switches, by_events=events)
-    error = None if compute is None else _error(done, compute)
     if trace is not None:
         from attenio.accelerator import trace_json
         from attenio.files import write_atomically
 
         write_atomically(trace, trace_json(done.program))
+    if drawn is not None:
+        drawn.write(done)
+    computed = None if exponentials is None else _computed(done, exponentials)
     if as_json:
-        print_json({**done.to_json(), **({} if error is None else {"max_abs_error": error})})
+        print_json({**done.to_json(), **({} if computed is None else _errors(computed))})
         return
-    lines = [] if error is None else [f"Computed in fp16, {compute} exponentials: off by {error:.2g} at most"]
-    lines += [] if trace is None else [f"The timeline is in {trace}; open it with https://ui.perfetto.dev"]
+    lines = [] if trace is None else [f"The timeline is in {trace}; open it with https://ui.perfetto.dev"]
+    lines += [] if picture is None else [f"The picture is in {picture}"]
+    if computed is not None:
+        bound = f"; no more than {computed.error_bound:.2g} by rounding alone" if isfinite(computed.error_bound) else ""
+        lines.append(f"computed in fp16, {compute} exponentials: largest error against float64 {computed.max_abs_error:.3g}{bound}")
     print_tables(f"{workload} on {machine.name}", _summary(done), _idle(done), *lines)
 
 
-def _error(done: "Simulation", name: str) -> float:
-    """The largest error of the same program on random numbers, with this approximation of exponentials."""
-    import numpy as np
+@dataclass(frozen=True, kw_only=True)
+class _Picture:
+    """A picture that was asked for: where it goes, and which cycles it shows."""
 
-    from attenio.accelerator import ExpApproximation, run_functionally
+    path: Path
+    cycles: tuple[int, int] | None
+
+    @classmethod
+    def of(cls, path: Path | None, cycles: str | None) -> "_Picture | None":
+        if path is None:
+            if cycles is not None:
+                raise InvalidInput("--picture-cycles are those of a picture; name its file with --picture")
+            return None
+        if path.suffix.lower() not in (".svg", ".html"):
+            raise InvalidInput(f"picture {path} is neither .svg nor .html; give it one of these endings")
+        if cycles is None:
+            return cls(path=path, cycles=None)
+        first, colon, last = cycles.partition(":")
+        begin = parse_count(first, "first cycle")
+        end = parse_count(last, "last cycle") if colon else begin
+        if not 0 <= begin < end:
+            raise InvalidInput(f"picture-cycles is {cycles!r}; write first:last, such as 0:5000, the last one later")
+        return cls(path=path, cycles=(begin, end))
+
+    def write(self, done: "Simulation") -> None:
+        from fractions import Fraction
+
+        from attenio.files import write_atomically
+        from attenio.report.timeline_picture import timeline_html, timeline_svg
+
+        title = f"{done.plan.dataflow.value}: {done.plan.workload} on {done.machine.name}"
+        begin = None if self.cycles is None else Fraction(self.cycles[0])
+        cycles = None if self.cycles is None else Fraction(self.cycles[1] - self.cycles[0])
+        svg = timeline_svg(done.program, title=title, begin=begin, cycles=cycles)
+        write_atomically(self.path, svg if self.path.suffix.lower() == ".svg" else timeline_html(svg, title=title))
+
+
+def _exponentials(name: str | None) -> "ExpApproximation | None":
+    from attenio.accelerator import ExpApproximation
 
     known = [kind.value for kind in ExpApproximation]
-    if name.strip().lower() not in known:
-        raise InvalidInput(f"unknown exponentials {name!r}; choose one of {', '.join(known)}")
-    workload, random = done.plan.workload, np.random.default_rng(0)
-    shapes = ((workload.queries, workload.d), (workload.keys, workload.d), (workload.keys, workload.value_dim))
-    q, k, v = (random.standard_normal(shape) for shape in shapes)
-    kind = ExpApproximation(name.strip().lower())
-    return run_functionally(
-        done.plan, done.machine, (q, k, v), approximation=kind, switches=done.switches
-    ).max_abs_error
+    if name is None or name.strip().lower() in known:
+        return None if name is None else ExpApproximation(name.strip().lower())
+    raise InvalidInput(f"unknown exponentials {name!r}; choose one of {', '.join(known)}")
+
+
+def _computed(done: "Simulation", exponentials: "ExpApproximation") -> "FunctionalRun":
+    from attenio.accelerator.functional import run_functional
+
+    with progress_bar(f"computing {done.plan.dataflow.value}") as progress:
+        return run_functional(done.plan, done.machine, switches=done.switches, arithmetic=exponentials, progress=progress)
+
+
+def _errors(computed: "FunctionalRun") -> dict[str, float | None]:
+    bound = computed.error_bound
+    return {"max_abs_error": computed.max_abs_error, "error_bound": bound if isfinite(bound) else None}
 
 
 def _switches(overlaps: str | None, softmax: str | None) -> Any:

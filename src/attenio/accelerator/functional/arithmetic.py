@@ -1,0 +1,118 @@
+"""What the MACs compute: products and sums kept in half precision, in the order in which the array takes them.
+
+A multiply-accumulate takes two half-precision numbers and a half-precision sum; the product is exact and the sum is
+taken in single precision before it is rounded back. Numbers that would overflow stay at the largest. A row that several
+MACs share has as many partial sums, which a tree of additions joins; so has a sum along a row, one for each line.
+
+In ``Precision.EXACT`` everything is float64 and exponentials are those of NumPy: the program alone, without rounding.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.accelerator.functional.exponential import ExpApproximation, exponential
+from attenio.accelerator.pe_array import PeArray, ceil_div
+
+__all__ = ["Numbers", "Precision", "Values"]
+
+Values = NDArray[Any]
+
+_LARGEST = 65504.0
+
+
+class Precision(Enum):
+    """What numbers are kept in."""
+
+    HALF = "fp16"
+    EXACT = "float64"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numbers:
+    """Arithmetic of an array in some precision."""
+
+    pe: PeArray
+    precision: Precision
+    approximation: ExpApproximation = ExpApproximation.TABLE
+
+    @property
+    def kept(self) -> type[np.floating[Any]]:
+        """The type of every number that is kept."""
+        return np.float16 if self.precision is Precision.HALF else np.float64
+
+    def keep(self, values: Values) -> Values:
+        """Values as they are kept; -inf, which hides a score, stays."""
+        if self.precision is Precision.EXACT:
+            return values.astype(np.float64)
+        return np.where(np.isneginf(values), -np.inf, np.clip(values, -_LARGEST, _LARGEST)).astype(np.float16)
+
+    def add_product(self, total: Values, left: Values, right: Values) -> Values:
+        """One multiply-accumulate everywhere: total + left * right."""
+        return self.keep(_wide(total) + _wide(left) * _wide(right))
+
+    def times(self, left: Values, right: Values) -> Values:
+        """Products, kept."""
+        return self.keep(_wide(left) * _wide(right))
+
+    def less(self, left: Values, right: Values) -> Values:
+        """Differences, kept."""
+        return self.keep(_wide(left) - _wide(right))
+
+    def divided(self, values: Values, by: Values) -> Values:
+        """Quotients, kept; zero where there is nothing to divide by."""
+        return self.keep(_wide(values) / np.where(by == 0, 1, _wide(by)))
+
+    def exponentials(self, values: Values) -> Values:
+        """What the EXP unit gives."""
+        return exponential(values, self.approximation) if self.precision is Precision.HALF else np.exp(values)
+
+    def scores(self, rows: Values, keys: Values) -> Values:
+        """Products of every row with every key, rows divided among the MACs as the array does it."""
+        whole = len(rows) // self.pe.macs * self.pe.macs
+        parts = [self._scores(rows[:whole], keys, 1)] if whole else []
+        if whole < len(rows):
+            parts.append(self._scores(rows[whole:], keys, self.pe.ways(len(rows) - whole)))
+        return np.concatenate(parts)
+
+    def _scores(self, rows: Values, keys: Values, ways: int) -> Values:
+        depth = rows.shape[1]
+        steps = ceil_div(depth, ways)
+        padding = ((0, 0), (0, steps * ways - depth))
+        left = np.pad(rows, padding).reshape(len(rows), 1, steps, ways)
+        right = np.pad(keys, padding).reshape(1, len(keys), steps, ways)
+        sums: Values = np.zeros((len(rows), len(keys), ways), dtype=self.kept)
+        for step in range(steps):
+            sums = self.add_product(sums, left[:, :, step], right[:, :, step])
+        return self._joined(sums)
+
+    def add_outputs(self, outputs: Values, weights: Values, values: Values) -> Values:
+        """Outputs and products of weights with values, one key after the other."""
+        for key in range(len(values)):
+            outputs = self.add_product(outputs, weights[:, key : key + 1], values[key])
+        return outputs
+
+    def row_sums(self, values: Values) -> Values:
+        """Sums along rows: one element a line and step, then the tree."""
+        lanes = min(self.pe.lines, values.shape[1])
+        steps = ceil_div(values.shape[1], lanes)
+        spread = np.pad(values, ((0, 0), (0, steps * lanes - values.shape[1]))).reshape(len(values), steps, lanes)
+        sums = spread[:, 0]
+        for step in range(1, steps):
+            sums = self.keep(_wide(sums) + _wide(spread[:, step]))
+        return self._joined(sums)[:, None]
+
+    def _joined(self, sums: Values) -> Values:
+        """Partial sums of the last axis, neighbours first."""
+        while sums.shape[-1] > 1:
+            if sums.shape[-1] % 2:
+                sums = np.concatenate([sums, np.zeros_like(sums[..., :1])], axis=-1)
+            sums = self.keep(_wide(sums[..., ::2]) + _wide(sums[..., 1::2]))
+        return sums[..., 0]
+
+
+def _wide(values: Values) -> Values:
+    return values.astype(np.float32) if values.dtype == np.float16 else values

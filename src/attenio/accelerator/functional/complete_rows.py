@@ -1,0 +1,45 @@
+"""Softmax of complete rows: FLAT's tiles."""
+
+from typing import Any
+
+import numpy as np
+
+from attenio.accelerator.functional.arithmetic import Values
+from attenio.accelerator.functional.tile import Tile, finite
+from attenio.accelerator.program import Operation
+
+__all__ = ["CompleteRows"]
+
+
+class CompleteRows(Tile):
+    """Scores of complete rows, which become probabilities one row after the other."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        kept = self.numbers.kept
+        self._scores: Values = np.zeros((len(self.queries), 0), dtype=kept)
+        self._row = 0
+        self._sum: Values = np.zeros((1, 1), dtype=kept)
+
+    def do(self, operation: Operation, keys: int) -> None:
+        """One step on so many keys."""
+        numbers, row = self.numbers, slice(self._row, self._row + 1)
+        match operation:
+            case Operation.SCORES:
+                self._scores = np.concatenate([self._scores, self.next_scores(keys)], axis=1)
+            case Operation.MAXIMUM:
+                largest = self._scores[row].max(axis=1, keepdims=True)
+                self._scores[row] = numbers.less(self._scores[row], finite(largest))
+            case Operation.EXPONENTIALS:
+                self._scores[row] = numbers.exponentials(self._scores[row])
+            case Operation.SUM:
+                self._sum = numbers.row_sums(self._scores[row])
+            case Operation.NORMALISE:
+                self._scores[row] = numbers.divided(self._scores[row], self._sum)
+                self._row += 1
+            case Operation.OUTPUTS:
+                weights = self._scores[:, self._used : self._used + keys]
+                self.outputs = numbers.add_outputs(self.outputs, weights, self.next_values(keys))
+            case _:
+                # loads and stores move numbers and change none
+                return

@@ -1,0 +1,51 @@
+"""Softmax that follows the keys: AttenIO's and FlashAttention-2's tiles."""
+
+from typing import Any
+
+import numpy as np
+
+from attenio.accelerator.functional.arithmetic import Values
+from attenio.accelerator.functional.tile import Tile, finite
+from attenio.accelerator.program import Operation
+
+__all__ = ["OnlineRows"]
+
+
+class OnlineRows(Tile):
+    """Maximum and sum of every row so far, and the factor by which a step lowers what came before."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        rows, kept = len(self.queries), self.numbers.kept
+        self._largest: Values = np.full((rows, 1), -np.inf, dtype=kept)
+        self._sum: Values = np.zeros((rows, 1), dtype=kept)
+        self._step: Values = np.zeros((rows, 1), dtype=kept)
+        self._rescale: Values = np.ones((rows, 1), dtype=kept)
+        self._scores: Values = np.zeros((rows, 0), dtype=kept)
+
+    def do(self, operation: Operation, keys: int) -> None:
+        """One step on so many keys."""
+        numbers = self.numbers
+        match operation:
+            case Operation.SCORES:
+                self._scores = self.next_scores(keys)
+            case Operation.MAXIMUM:
+                before = self._largest
+                self._largest = np.maximum(before, self._scores.max(axis=1, keepdims=True))
+                self._step = numbers.less(before, finite(self._largest))
+                self._scores = numbers.less(self._scores, finite(self._largest))
+            case Operation.EXPONENTIALS:
+                self._scores = numbers.exponentials(self._scores)
+            case Operation.RESCALING:
+                self._rescale = numbers.exponentials(self._step)
+            case Operation.SUM:
+                kept = numbers.times(self._sum, self._rescale)
+                self._sum = numbers.add_product(kept, numbers.row_sums(self._scores), np.ones_like(kept))
+            case Operation.OUTPUTS:
+                scaled = numbers.times(self.outputs, self._rescale)
+                self.outputs = numbers.add_outputs(scaled, self._scores, self.next_values(keys))
+            case Operation.NORMALISE:
+                self.outputs = numbers.divided(self.outputs, self._sum)
+            case _:
+                # loads and stores move numbers and change none
+                return
