@@ -15,7 +15,7 @@ from attenio.accelerator.program import Engine, Program, Step
 from attenio.accelerator.timeline import RAMP, Timeline
 from attenio.errors import InvalidInput
 
-__all__ = ["MOST_EVENTS", "Span", "event_timeline", "spans"]
+__all__ = ["MOST_EVENTS", "Span", "event_timeline", "flat_steps", "spans"]
 
 # More would take minutes and gigabytes; the periodic mode gives the same answer at once.
 MOST_EVENTS = 5_000_000
@@ -97,7 +97,7 @@ def _queues(body: CompiledBody, names: int) -> list[deque[_Pending]]:
     """Every engine's steps in order, each told which earlier steps it waits for."""
     latest: list[_Pending | None] = [None] * names
     queues: list[deque[_Pending]] = [deque() for _ in ENGINES]
-    for made in _flat(body):
+    for made in flat_steps(body):
         pending = _Pending(made, 0)
         for name in dict.fromkeys(made.after):
             awaited = latest[name]
@@ -110,11 +110,12 @@ def _queues(body: CompiledBody, names: int) -> list[deque[_Pending]]:
     return queues
 
 
-def _flat(body: CompiledBody) -> Iterator[CompiledStep]:
+def flat_steps(body: CompiledBody) -> Iterator[CompiledStep]:
+    """Every step, in the order of the program."""
     for node in body.nodes:
         if isinstance(node, CompiledLoop):
             for _ in range(node.count):
-                yield from _flat(node.body)
+                yield from flat_steps(node.body)
         else:
             yield node
 
@@ -123,7 +124,7 @@ def spans(program: Program) -> Iterator[Span]:
     """Every step with its begin and end, in the order of the program; as many as are asked for."""
     made = compiled(program)
     free, done = [0] * len(ENGINES), [0] * len(made.names)
-    for node in _flat(made.body):
+    for node in flat_steps(made.body):
         begin = max([free[node.engine], *(done[name] for name in node.after)])
         free[node.engine] = done[node.name] = begin + node.ticks
         yield Span(

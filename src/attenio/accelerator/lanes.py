@@ -1,0 +1,62 @@
+"""Every engine's lane of a timeline: the steps that it runs and, between them, what it waits for.
+
+>>> from attenio.accelerator.program import Program, Step
+>>> load = Step(name="load K", engine=Engine.HBM, cycles=4, cause="K")
+>>> use = Step(name="scores", engine=Engine.PE, cycles=3, after=("load K",))
+>>> for part in lanes(Program((load, use))):
+...     print(part.engine.value, part.name, part.begin, part.end)
+HBM load K 0 4
+PE array ramp 0 4
+PE array scores 4 7
+HBM drain 4 7
+EXP unit drain 0 7
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from attenio.accelerator.compiled import ENGINES, compiled
+from attenio.accelerator.events import flat_steps
+from attenio.accelerator.program import Engine, Program, Step
+from attenio.accelerator.timeline import DRAIN, RAMP
+
+__all__ = ["Part", "lanes"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Cycles of one engine's lane: a step, or where there is none a wait and its reason."""
+
+    engine: Engine
+    name: str
+    begin: Fraction
+    end: Fraction
+    step: Step | None
+
+
+def lanes(program: Program) -> Iterator[Part]:
+    """Steps and waits in the order of the program, as many as are asked for; drains come last."""
+    made = compiled(program)
+    ticks = made.ticks_per_cycle
+    free, done, started = [0] * len(ENGINES), [0] * len(made.names), [False] * len(ENGINES)
+
+    def part(engine: int, name: str, begin: int, end: int, step: Step | None = None) -> Part:
+        return Part(
+            engine=ENGINES[engine], name=name, begin=Fraction(begin, ticks), end=Fraction(end, ticks), step=step
+        )
+
+    for node in flat_steps(made.body):
+        engine, begin, reason = node.engine, free[node.engine], ""
+        for name in node.after:
+            if done[name] > begin:
+                begin, reason = done[name], made.causes[name]
+        if begin > free[engine]:
+            yield part(engine, reason if started[engine] else RAMP, free[engine], begin)
+        started[engine] = True
+        free[engine] = done[node.name] = begin + node.ticks
+        yield part(engine, node.step.name, begin, free[engine], node.step)
+    end = max(free)
+    for engine in range(len(ENGINES)):
+        if free[engine] < end:
+            yield part(engine, DRAIN, free[engine], end)
