@@ -7,6 +7,7 @@ import typer
 from attenio import __version__
 from attenio.cli.bounds import bounds
 from attenio.cli.certify import certify
+from attenio.cli.explore_design import explore_design
 from attenio.cli.machines import machines
 from attenio.cli.models import models
 from attenio.cli.pebble import pebble
@@ -58,6 +59,19 @@ def attenio(
         typer.echo(context.get_help())
 
 
-for command in (bounds, plan, run, simulate, sweep, reorder, certify, machines, models, report, reproduce):
+for command in (
+    bounds,
+    plan,
+    run,
+    simulate,
+    explore_design,
+    sweep,
+    reorder,
+    certify,
+    machines,
+    models,
+    report,
+    reproduce,
+):
     app.command()(command)
 app.add_typer(pebble)

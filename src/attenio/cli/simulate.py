@@ -99,8 +99,10 @@ def simulate(
     lines = [] if trace is None else [f"The timeline is in {trace}; open it with https://ui.perfetto.dev"]
     lines += [] if picture is None else [f"The picture is in {picture}"]
     if computed is not None:
-        bound = f"; no more than {computed.error_bound:.2g} by rounding alone" if isfinite(computed.error_bound) else ""
-        lines.append(f"computed in fp16, {compute} exponentials: largest error against float64 {computed.max_abs_error:.3g}{bound}")
+        lines.append(
+            f"computed in fp16, {compute} exponentials: largest error against float64 {computed.max_abs_error:.3g}"
+            + (f"; rounding may give {computed.error_bound:.2g}" if isfinite(computed.error_bound) else "")
+        )
     print_tables(f"{workload} on {machine.name}", _summary(done), _idle(done), *lines)
 
 
@@ -154,7 +156,9 @@ def _computed(done: "Simulation", exponentials: "ExpApproximation") -> "Function
     from attenio.accelerator.functional import run_functional
 
     with progress_bar(f"computing {done.plan.dataflow.value}") as progress:
-        return run_functional(done.plan, done.machine, switches=done.switches, arithmetic=exponentials, progress=progress)
+        return run_functional(
+            done.plan, done.machine, switches=done.switches, arithmetic=exponentials, progress=progress
+        )
 
 
 def _errors(computed: "FunctionalRun") -> dict[str, float | None]:

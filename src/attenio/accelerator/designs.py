@@ -1,0 +1,241 @@
+"""Designs of the accelerator, many at once: their area and power, and the cycles that AttenIO takes on each.
+
+Everything that is not swept is as on a machine that the designs start from: clock, timings of the memory, the rate of a
+channel. Bandwidth grows by channels, as that of HBM stacks does; the KV buffer holds the widest key.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import lcm
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.accelerator.energy import Component, area_of, peak_power_watts
+from attenio.accelerator.hardware import WORD_BYTES, Hardware
+from attenio.accelerator.many_timelines import Counts, ManyLoops, ManyNodes, ManySteps, many_cycles
+from attenio.accelerator.program import Engine
+from attenio.errors import DoesNotFit, InvalidInput
+from attenio.machine import Machine, MemoryLevel
+from attenio.planning.costs.cost import problems_of
+from attenio.planning.plan import Dataflow
+from attenio.workload import Direction, Workload
+
+__all__ = ["Designs", "attenio_cycles", "machine_of"]
+
+_BEFORE_SCORES = ("load Q", "load K", "outputs", "normalise")
+_BEFORE_OUTPUTS = ("load V", "row sums", "store O")
+_MOST_TICKS = 2.0**61
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Designs:
+    """Sizes of the parts, an entry for each design."""
+
+    base: Machine
+    pe_lines: Counts
+    macs_per_line: Counts
+    exp_modules: Counts
+    cache_bytes: Counts
+    channels: Counts
+
+    @classmethod
+    def product(cls, base: Machine, **sizes: Iterable[int]) -> "Designs":
+        """Every combination of some sizes; parts that are not named are as on the base."""
+        own = _sizes_of(base)
+        unknown = set(sizes) - set(own)
+        assert not unknown, unknown
+        axes = [np.asarray(sorted(set(sizes.get(name, (size,)))), dtype=np.int64) for name, size in own.items()]
+        grid = np.meshgrid(*axes, indexing="ij")
+        return cls(base=base, **{name: axis.ravel() for name, axis in zip(own, grid, strict=True)})
+
+    def __len__(self) -> int:
+        return len(self.pe_lines)
+
+    def of(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> "Designs":
+        """Some of them."""
+        return replace(self, **{name: getattr(self, name)[chosen] for name in _sizes_of(self.base)})
+
+    @property
+    def macs(self) -> Counts:
+        """Multiply-accumulate units."""
+        return self.pe_lines * self.macs_per_line
+
+    def costs(self, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Area in square millimetres and power at full activity in watts, for heads of width ``d``.
+
+        A part's cost depends on its own size, and the cache's power on the array it feeds as well; each pair of sizes
+        that occurs is priced once.
+        """
+        pairs, where = np.unique(np.stack([self.macs, self.cache_bytes, self.exp_modules]), axis=1, return_inverse=True)
+        areas, powers = [], []
+        for macs, cache, modules in pairs.T.tolist():
+            sizes = {"pe_lines": macs, "macs_per_line": 1, "exp_modules": modules, "cache_bytes": cache}
+            hardware = Hardware.of(machine_of(self.base, {**_sizes_of(self.base), **sizes}, d))
+            areas.append(area_of(hardware).total_mm2)
+            powers.append(sum(watts for part, watts in peak_power_watts(hardware).items() if part is not Component.HBM))
+        at = where.ravel()
+        return np.asarray(areas)[at], np.asarray(powers)[at]
+
+    def sizes(self, number: int) -> dict[str, int]:
+        """The sizes of one of them."""
+        return {name: int(getattr(self, name)[number]) for name in _sizes_of(self.base)}
+
+
+def _sizes_of(machine: Machine) -> dict[str, int]:
+    parts, cache = machine.accelerator, machine.levels[0].capacity_bytes
+    if parts is None:
+        Hardware.of(machine)  # says so
+    assert parts is not None and cache is not None
+    return {
+        "pe_lines": parts.pe_lines,
+        "macs_per_line": parts.macs_per_line,
+        "exp_modules": parts.exp_modules,
+        "cache_bytes": cache,
+        "channels": parts.hbm.channels,
+    }
+
+
+def machine_of(base: Machine, sizes: dict[str, int], d: int) -> Machine:
+    """A design as a machine, which everything else takes."""
+    parts, memory = base.accelerator, base.levels[1]
+    assert parts is not None and memory.bandwidth_bytes_per_s is not None
+    channel_rate = Fraction(round(memory.bandwidth_bytes_per_s), parts.hbm.channels)
+    made = replace(
+        parts,
+        pe_lines=sizes["pe_lines"],
+        macs_per_line=sizes["macs_per_line"],
+        exp_modules=sizes["exp_modules"],
+        kv_buffer_bytes=max(parts.kv_buffer_bytes, WORD_BYTES * d),
+        hbm=replace(parts.hbm, channels=sizes["channels"]),
+    )
+    cache = replace(base.levels[0], capacity_bytes=sizes["cache_bytes"])
+    rate = float(round(channel_rate * sizes["channels"]))
+    return Machine(
+        name=f"like {base.name}",
+        levels=(cache, MemoryLevel(name=memory.name, bandwidth_bytes_per_s=rate)),
+        accelerator=made,
+    )
+
+
+def attenio_cycles(designs: Designs, workload: Workload) -> tuple[Counts, int]:
+    """Ticks that AttenIO takes on every design, -1 where no row fits, and the ticks of a cycle.
+
+    The tiles are the published ones: as many queries as fit beside one key.
+    """
+    _check(workload)
+    d, dv = workload.d, workload.value_dim
+    rows = np.minimum((designs.cache_bytes // WORD_BYTES - max(d, dv)) // (d + dv + 4), workload.queries)
+    fits = rows >= 1
+    if not fits.any():
+        raise DoesNotFit(f"no design has a cache for one row of {d:,} and {dv:,} words beside a key; use larger caches")
+    shape = _Shapes(designs=designs.of(fits), workload=workload)
+    ticks = np.full(len(designs), -1, dtype=np.int64)
+    ticks[fits] = many_cycles(shape.program(rows[fits]), int(fits.sum()))
+    return ticks, shape.ticks_per_cycle
+
+
+def _check(workload: Workload) -> None:
+    problems = problems_of(workload, Dataflow.ATTENIO)
+    if workload.direction is not Direction.FORWARD or not problems.is_dense or len(problems.patterns) > 1:
+        raise InvalidInput(
+            f"designs are explored on dense forward attention, and this is {workload}; leave out --mask and"
+            " --direction, and simulate the designs that are found on the rest"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Shapes:
+    """AttenIO's program on many designs: the same steps, each design's own cycles."""
+
+    designs: Designs
+    workload: Workload
+
+    @property
+    def _channel_burst(self) -> Fraction:
+        """Cycles of one burst on a channel, refresh included: the same on all designs."""
+        hbm = Hardware.of(self.designs.base).hbm
+        return hbm.burst_cycles * hbm.refresh_factor
+
+    @property
+    def ticks_per_cycle(self) -> int:
+        return lcm(self._channel_burst.denominator, Hardware.of(self.designs.base).hbm.miss_cycles.denominator)
+
+    def program(self, rows: Counts) -> ManyNodes:
+        """All heads: tiles of rows, the last one with what is left; queries of the next tile load meanwhile."""
+        tiles, rest = self.workload.queries // rows, self.workload.queries % rows
+        ragged, several = np.maximum(rest, 1), (rest > 0).astype(np.int64)
+        self._check_ticks(rows)
+        once = ManyLoops(count=several, body=(self._load("load Q", ragged * self.workload.d, ("outputs",)),))
+        body: ManyNodes = (
+            self._load("load Q", rows * self.workload.d, ("store O",)),
+            ManyLoops(
+                count=tiles - 1,
+                body=(
+                    *self._keys(rows),
+                    self._load("load Q", rows * self.workload.d, ("outputs",)),
+                    *self._finish(rows),
+                ),
+            ),
+            *self._keys(rows),
+            once,
+            *self._finish(rows),
+            ManyLoops(count=several, body=(*self._keys(ragged), *self._finish(ragged))),
+        )
+        heads = np.full_like(rows, self.workload.heads * self.workload.batch)
+        return (ManyLoops(count=heads, body=body),)
+
+    def _check_ticks(self, rows: Counts) -> None:
+        work = self.workload
+        tiles = -(-work.queries // rows) * float(work.heads * work.batch)
+        most = float((tiles * work.keys * (2 * (work.d + work.value_dim) * (rows // self.designs.macs + 1))).max())
+        if most * self.ticks_per_cycle > _MOST_TICKS:
+            raise InvalidInput(
+                "the smallest designs would run for more cycles than are counted exactly; use a smaller n"
+            )
+
+    def _keys(self, rows: Counts) -> ManyNodes:
+        rest = np.full_like(rows, self.workload.keys - 1)
+        return (*self._round(rows, jump=True), ManyLoops(count=rest, body=self._round(rows, jump=False)))
+
+    def _round(self, rows: Counts, *, jump: bool) -> ManyNodes:
+        d, dv, designs = self.workload.d, self.workload.value_dim, self.designs
+        exponentials = -(-rows // designs.exp_modules)
+        exp = Hardware.of(designs.base).exp
+        scores = self._broadcast(rows, d) + np.frexp(self._ways(rows) - 1)[1]
+        return (
+            self._load("load K", np.full_like(rows, d), _BEFORE_OUTPUTS, jump=jump),
+            self._step("scores", Engine.PE, scores, _BEFORE_SCORES),
+            self._load("load V", np.full_like(rows, dv), _BEFORE_SCORES, jump=jump),
+            self._step("maxima", Engine.PE, np.full_like(rows, exp.filling_cycles), ("scores",)),
+            self._step("exponentials", Engine.EXP, exponentials, ("maxima",)),
+            self._step("rescaling", Engine.EXP, exponentials, ("maxima",)),
+            self._step("row sums", Engine.PE, np.full_like(rows, exp.draining_cycles), ("exponentials", "rescaling")),
+            self._step("outputs", Engine.PE, self._broadcast(rows, dv), _BEFORE_OUTPUTS),
+        )
+
+    def _finish(self, rows: Counts) -> ManyNodes:
+        dv = self.workload.value_dim
+        return (
+            self._step("normalise", Engine.PE, self._broadcast(rows, dv), ("outputs",)),
+            self._load("store O", rows * dv, ("normalise",)),
+        )
+
+    def _step(self, name: str, engine: Engine, cycles: Counts, after: tuple[str, ...]) -> ManySteps:
+        return ManySteps(name=name, engine=engine, ticks=cycles * self.ticks_per_cycle, after=after)
+
+    def _load(self, name: str, words: Counts, after: tuple[str, ...], *, jump: bool = False) -> ManySteps:
+        hbm = Hardware.of(self.designs.base).hbm
+        bursts = -(-words * WORD_BYTES // hbm.parts.burst_bytes)
+        ticks = -(-bursts // self.designs.channels) * int(self._channel_burst * self.ticks_per_cycle)
+        missed = int(hbm.miss_cycles * self.ticks_per_cycle) if jump else 0
+        return ManySteps(name=name, engine=Engine.HBM, ticks=ticks + missed, after=after)
+
+    def _ways(self, rows: Counts) -> Counts:
+        return np.maximum(1, self.designs.pe_lines // -(-rows // self.designs.macs_per_line))
+
+    def _broadcast(self, rows: Counts, steps: int) -> Counts:
+        whole, rest = np.divmod(rows, self.designs.macs)
+        shared = -(-steps // self._ways(np.maximum(rest, 1)))
+        return whole * steps + np.where(rest > 0, shared, 0)

@@ -1,0 +1,247 @@
+"""The design space under a budget: what each design costs and takes, which ones no other beats, what to grow next.
+
+A design is beaten if another takes no more cycles, no more area, no more power and no more channels of memory, and less
+of one of them. Channels count because they are not part of the chip's area: otherwise the most would always be best.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.accelerator.designs import Designs, attenio_cycles, machine_of
+from attenio.accelerator.program import Engine
+from attenio.accelerator.simulate import simulate
+from attenio.errors import DoesNotFit, InvalidInput
+from attenio.machine import Machine
+from attenio.workload import Workload
+
+__all__ = ["Budget", "Design", "Exploration", "Growth", "explore"]
+
+Progress = Callable[[int, int], None]
+
+MOST_DESIGNS = 2_000_000
+_AT_ONCE = 20_000
+# A part that saves less than this when it is doubled is not worth growing.
+_WORTH = 0.005
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What a design may take at most: area of the chip, and its power at full activity."""
+
+    area_mm2: float = math.inf
+    power_mw: float = math.inf
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not value > 0:
+                raise InvalidInput(f"{name.replace('_', '-')} is {value:g}; a budget must be above zero")
+
+    @classmethod
+    def of(cls, machine: Machine) -> "Budget":
+        """The area of a machine as it is."""
+        (area,), _ = Designs.product(machine).costs(1)
+        # a design of the same area must not fall to the last bit of a sum
+        return cls(area_mm2=math.nextafter(float(area), math.inf))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """One design: its sizes, what it costs, and how long it takes."""
+
+    sizes: tuple[tuple[str, int], ...]
+    cycles: Fraction
+    seconds: float
+    area_mm2: float
+    power_mw: float
+    bandwidth_gb_per_s: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The design as plain values."""
+        return {
+            **dict(self.sizes),
+            "bandwidth_gb_per_s": self.bandwidth_gb_per_s,
+            "cycles": math.ceil(self.cycles),
+            "seconds": self.seconds,
+            "area_mm2": self.area_mm2,
+            "power_mw": self.power_mw,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Growth:
+    """What twice of one resource saves, and what it adds."""
+
+    resource: str
+    size: int
+    speedup: float
+    area_mm2: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The growth as plain values."""
+        return {
+            "resource": self.resource,
+            "size": self.size,
+            "speedup": self.speedup,
+            "added_area_mm2": self.area_mm2,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exploration:
+    """What was found: the fastest design within the budget, those that no other beats, and what to grow next."""
+
+    workload: Workload
+    base: Design
+    budget: Budget
+    designs: int
+    within: int
+    best: Design
+    front: tuple[Design, ...]
+    growths: tuple[Growth, ...]
+    advice: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The exploration as plain values."""
+        budget = {name: value if math.isfinite(value) else None for name, value in vars(self.budget).items()}
+        return {
+            "workload": str(self.workload),
+            "budget": budget,
+            "designs": self.designs,
+            "within_budget": self.within,
+            "base": self.base.to_json(),
+            "best": self.best.to_json(),
+            "speedup_over_base": float(self.base.cycles / self.best.cycles),
+            "front": [design.to_json() for design in self.front],
+            "grow": [growth.to_json() for growth in self.growths],
+            "advice": self.advice,
+        }
+
+
+def explore(
+    designs: Designs, workload: Workload, budget: Budget | None = None, *, progress: Progress | None = None
+) -> Exploration:
+    """Evaluate designs for a workload; without a budget, within the area of the machine they start from."""
+    if len(designs) > MOST_DESIGNS:
+        raise InvalidInput(f"{len(designs):,} designs are more than {MOST_DESIGNS:,}; use larger steps or fewer sizes")
+    allowed = Budget.of(designs.base) if budget is None else budget
+    area, watts = designs.costs(max(workload.d, workload.value_dim))
+    affordable = (area <= allowed.area_mm2) & (1e3 * watts <= allowed.power_mw)
+    if not affordable.any():
+        raise DoesNotFit(
+            f"none of {len(designs):,} designs keeps to the budget: the smallest takes {area.min():.3g} mm² and"
+            f" {1e3 * watts.min():.4g} mW; raise it or sweep smaller parts"
+        )
+    within = _Evaluated.of(designs.of(affordable), workload, progress)
+    base = _Evaluated.of(Designs.product(designs.base), workload, None)
+    order = within.order()
+    best = within.design(int(order[0]))
+    growths = _growths(designs.base, best, workload)
+    return Exploration(
+        workload=workload,
+        base=base.design(0),
+        budget=allowed,
+        designs=len(designs),
+        within=len(within.ticks),
+        best=best,
+        front=tuple(within.design(number) for number in within.front(order)),
+        growths=growths,
+        advice=_advice(designs.base, best, growths, workload),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Evaluated:
+    """Designs that run the workload, with what they take."""
+
+    designs: Designs
+    ticks: NDArray[np.int64]
+    ticks_per_cycle: int
+    area: NDArray[np.float64]
+    watts: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, designs: Designs, workload: Workload, progress: Progress | None) -> "_Evaluated":
+        found, per_cycle = [], 1
+        for start in range(0, len(designs), _AT_ONCE):
+            some = designs.of(np.arange(start, min(start + _AT_ONCE, len(designs))))
+            ticks, per_cycle = attenio_cycles(some, workload)
+            found.append(ticks)
+            if progress is not None:
+                progress(start + len(some), len(designs))
+        every = np.concatenate(found)
+        kept = designs.of(every >= 0)
+        area, watts = kept.costs(max(workload.d, workload.value_dim))
+        return cls(designs=kept, ticks=every[every >= 0], ticks_per_cycle=per_cycle, area=area, watts=watts)
+
+    def order(self) -> NDArray[np.intp]:
+        """The fastest first; of equals the smallest, the coolest, the one with fewest channels."""
+        return np.lexsort((self.designs.channels, self.watts, self.area, self.ticks))
+
+    def front(self, order: NDArray[np.intp]) -> list[int]:
+        """Those that no other beats. The first of what is left is one: who beats it would come before it."""
+        costs = np.stack([self.ticks, self.area, self.watts, self.designs.channels])[:, order]
+        left, found = np.arange(len(order)), []
+        while len(left):
+            found.append(int(order[left[0]]))
+            left = left[(costs[:, left] < costs[:, left[:1]]).any(axis=0)]
+        return found
+
+    def design(self, number: int) -> Design:
+        sizes, base = self.designs.sizes(number), self.designs.base
+        parts, rate = base.accelerator, base.levels[1].bandwidth_bytes_per_s
+        assert parts is not None and rate is not None
+        cycles = Fraction(int(self.ticks[number]), self.ticks_per_cycle)
+        return Design(
+            sizes=tuple(sizes.items()),
+            cycles=cycles,
+            seconds=float(cycles) / parts.clock_hz,
+            area_mm2=float(self.area[number]),
+            power_mw=1e3 * float(self.watts[number]),
+            bandwidth_gb_per_s=rate / parts.hbm.channels * sizes["channels"] / 1e9,
+        )
+
+
+def _growths(base: Machine, best: Design, workload: Workload) -> tuple[Growth, ...]:
+    """Twice of each resource, the most saved for the area first."""
+    grown = []
+    for name, size in best.sizes:
+        sizes = {**dict(best.sizes), name: 2 * size}
+        found = _Evaluated.of(Designs.product(base, **{key: (value,) for key, value in sizes.items()}), workload, None)
+        larger = found.design(0)
+        grown.append(
+            Growth(
+                resource=name,
+                size=2 * size,
+                speedup=float(best.cycles / larger.cycles),
+                area_mm2=larger.area_mm2 - best.area_mm2,
+            )
+        )
+    return tuple(sorted(grown, key=lambda each: -_worth(each)))
+
+
+def _worth(growth: Growth) -> float:
+    """Saved for the area; what takes no area of the chip comes first where it saves anything."""
+    gain = growth.speedup - 1 - _WORTH
+    return gain / max(growth.area_mm2, 1e-9) if gain > 0 else gain
+
+
+def _advice(base: Machine, best: Design, growths: tuple[Growth, ...], workload: Workload) -> str:
+    """Which resource to grow next, and why."""
+    machine = machine_of(base, dict(best.sizes), max(workload.d, workload.value_dim))
+    done = simulate(workload, machine)
+    exp = float(done.timeline.idle_by_reason(Engine.PE).get("EXP unit", 0) / done.cycles)
+    why = (
+        f"the array works {done.pe_utilisation:.1%} of all cycles, waits {exp:.1%} for the EXP unit and"
+        f" {done.stall_fraction:.1%} for memory"
+    )
+    first = growths[0]
+    if first.speedup - 1 <= _WORTH:
+        return f"grow nothing by itself: twice of any one part saves less than {_WORTH:.1%}; {why}"
+    added = f"{first.area_mm2:.2f} mm²" if first.area_mm2 > 1e-9 else "no area of the chip"
+    return f"grow {first.resource} next: {first.size:,} take {1 - 1 / first.speedup:.1%} off for {added}; {why}"

@@ -1,0 +1,150 @@
+"""``attenio explore-design``: sizes of the accelerator's parts under a budget of area or power."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attenio.cli.grid import numbers, sizes
+from attenio.cli.output import check_place, plain_table, print_json, print_tables, progress_bar
+from attenio.cli.question import DEFAULT_N, AsJson, Question, asking
+from attenio.errors import InvalidInput
+from attenio.quantities import show_bytes, show_seconds
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from attenio.accelerator.exploration import Budget, Design, Exploration
+
+__all__ = ["explore_design"]
+
+# Around the published design, a factor of four and more to both sides.
+_LINES, _MACS, _MODULES = "16:256:x2", "8:128:x2", "16,32,48,64,96,128,160,192,224,256,320,384,512"
+_CHANNELS = "2:64:x2"
+# 264KB and 528KB are those whose rows, at width 64, fill 1,024 and 2,048 MACs.
+_CACHES = "32KB,64KB,96KB,128KB,192KB,256KB,264KB,320KB,384KB,448KB,512KB,528KB,640KB,768KB,1MB,1536KB,2MB,4MB"
+_SHOWN = 20
+
+
+def _budget_option(help: str) -> Any:
+    return typer.Option(help=help, metavar="NUMBER", rich_help_panel="Budget", show_default=False)
+
+
+def _sizes_option(help: str) -> Any:
+    return typer.Option(help=help, metavar="LIST", rich_help_panel="Sizes")
+
+
+@asking
+def explore_design(
+    question: Question,
+    area_mm2: Annotated[
+        str | None, _budget_option("Largest area of the chip, mm² (default, without a budget: the machine's).")
+    ] = None,
+    power_mw: Annotated[str | None, _budget_option("Largest power at full activity, mW.")] = None,
+    pe_lines: Annotated[str, _sizes_option("Lines of the PE array.")] = _LINES,
+    macs_per_line: Annotated[str, _sizes_option("MACs of a line.")] = _MACS,
+    exp_modules: Annotated[str, _sizes_option("Modules of the EXP unit.")] = _MODULES,
+    cache: Annotated[str, _sizes_option("Bytes of the cache.")] = _CACHES,
+    channels: Annotated[str, _sizes_option("Channels of the memory, each as fast as the machine's.")] = _CHANNELS,
+    picture: Annotated[Path | None, typer.Option(help="Draw time against area, as .svg.", metavar="PATH")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sweep the accelerator's parts under a budget: the fastest design, those that no other beats, what to grow next.
+
+    Every combination of the lists runs AttenIO's program, exactly as simulate does. What is not swept (clock, memory
+    timings, rate of a channel) is as on --machine.
+
+    \b
+    Examples:
+      attenio explore-design --n 128K --d 64
+      attenio explore-design --n 32K --d 128 --area-mm2 2 --json
+      attenio explore-design --power-mw 1500 --channels 16 --picture front.svg
+      attenio explore-design --pe-lines 64 --macs-per-line 32 --exp-modules 64:512:+16 --cache 128KB:1MB:+64KB
+    """
+    from attenio.accelerator.designs import Designs
+    from attenio.accelerator.exploration import explore
+
+    if picture is not None:
+        check_place(picture)
+        if picture.suffix.lower() != ".svg":
+            raise InvalidInput(f"picture {picture} is not an .svg file; give it this ending")
+    budget = _budget(area_mm2, power_mw)
+    workload, machine = question.workload(DEFAULT_N), question.chosen_machine()
+    designs = Designs.product(
+        machine,
+        pe_lines=numbers(pe_lines, "pe-lines"),
+        macs_per_line=numbers(macs_per_line, "macs-per-line"),
+        exp_modules=numbers(exp_modules, "exp-modules"),
+        cache_bytes=sizes(cache, "cache"),
+        channels=numbers(channels, "channels"),
+    )
+    with progress_bar(f"running {len(designs):,} designs") as progress:
+        found = explore(designs, workload, budget, progress=progress)
+    if picture is not None:
+        from attenio.files import write_atomically
+        from attenio.report.design_figure import design_svg
+
+        write_atomically(picture, design_svg(found))
+    if as_json:
+        print_json(found.to_json())
+        return
+    lines = [f"{len(found.front):,} designs that no other beats" + _cut(found), found.advice]
+    lines += [] if picture is None else [f"The picture is in {picture}"]
+    print_tables(_title(found), _designs(found), _growths(found), *lines)
+
+
+def _budget(area_mm2: str | None, power_mw: str | None) -> "Budget | None":
+    from attenio.accelerator.exploration import Budget
+
+    given = {"area_mm2": area_mm2, "power_mw": power_mw}
+    values = {name: _number(name, text) for name, text in given.items() if text is not None}
+    return Budget(**values) if values else None
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        raise InvalidInput(f"{name.replace('_', '-')} is {text!r}; give a number such as 3.72") from None
+
+
+def _title(found: "Exploration") -> str:
+    limits = [f"{value:.4g} {unit}" for value, unit in zip(vars(found.budget).values(), ("mm²", "mW"), strict=True)]
+    allowed = " and ".join(limit for limit in limits if not limit.startswith("inf"))
+    return f"{found.workload}: {found.within:,} of {found.designs:,} designs keep to {allowed}"
+
+
+def _cut(found: "Exploration") -> str:
+    return "" if len(found.front) <= _SHOWN else f", the {_SHOWN} fastest of them above; all with --json"
+
+
+def _designs(found: "Exploration") -> "Table":
+    numbers_of = ("lines", "MACs", "EXP", "cache", "GB/s", "mm²", "mW", "time", "speedup")
+    table = plain_table("design", *((name, "right") for name in numbers_of))
+    rows = [("the machine", found.base), ("fastest", found.best)]
+    rows += [("", design) for design in found.front[1:_SHOWN]]
+    for name, design in rows:
+        table.add_row(name, *_cells(design), f"{float(found.base.cycles / design.cycles):.3g}")
+    return table
+
+
+def _cells(design: "Design") -> tuple[str, ...]:
+    parts = dict(design.sizes)
+    return (
+        f"{parts['pe_lines']:,}",
+        f"{parts['macs_per_line']:,}",
+        f"{parts['exp_modules']:,}",
+        show_bytes(parts["cache_bytes"]),
+        f"{design.bandwidth_gb_per_s:,.4g}",
+        f"{design.area_mm2:.3g}",
+        f"{design.power_mw:,.0f}",
+        show_seconds(design.seconds),
+    )
+
+
+def _growths(found: "Exploration") -> "Table":
+    table = plain_table("twice as many", ("would be", "right"), ("speedup", "right"), ("added mm²", "right"))
+    for growth in found.growths:
+        size = show_bytes(growth.size) if growth.resource == "cache_bytes" else f"{growth.size:,}"
+        table.add_row(growth.resource, size, f"{growth.speedup:.3f}", f"{growth.area_mm2:.2f}")
+    return table

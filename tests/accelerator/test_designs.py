@@ -1,0 +1,79 @@
+"""Many designs at once are each design by itself."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attenio.accelerator import Hardware, area_of, peak_power_watts, simulate
+from attenio.accelerator.designs import Designs, attenio_cycles, machine_of
+from attenio.catalogue import machine_named
+from attenio.errors import DoesNotFit, InvalidInput
+from attenio.planning import published_plan
+from attenio.workload import Workload
+
+BASE = machine_named("attenio-512k")
+GRID = Designs.product(
+    BASE,
+    pe_lines=[1, 7, 64, 200],
+    macs_per_line=[1, 32, 50],
+    exp_modules=[1, 100, 1000],
+    cache_bytes=[700, 2**12, 2**17, 2**22],
+    channels=[1, 3, 16, 64],
+)
+WORKLOADS = st.builds(
+    lambda queries, keys, d, dv, heads: Workload(queries=queries, keys=keys, d=d, value_dim=dv, heads=heads),
+    st.sampled_from([1, 2, 37, 1000, 2**17]),
+    st.sampled_from([1, 2, 3, 41, 2**17]),
+    st.sampled_from([1, 48, 64, 128]),
+    st.sampled_from([1, 64, 80]),
+    st.integers(1, 3),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(WORKLOADS, st.lists(st.integers(0, len(GRID) - 1), min_size=4, max_size=4))
+def test_cycles_are_those_of_simulating_each_exactly(workload: Workload, sampled: list[int]) -> None:
+    ticks, ticks_per_cycle = attenio_cycles(GRID, workload)
+    width = max(workload.d, workload.value_dim)
+    for number in sampled:
+        machine = machine_of(BASE, GRID.sizes(number), width)
+        if ticks[number] < 0:
+            assert published_plan(workload, machine, "attenio") is None
+        else:
+            assert simulate(workload, machine).cycles == Fraction(int(ticks[number]), ticks_per_cycle)
+
+
+def test_the_machine_itself_is_one_of_its_designs() -> None:
+    workload = Workload(n=131072, d=128)
+    (ticks,), ticks_per_cycle = attenio_cycles(Designs.product(BASE), workload)
+    assert simulate(workload, BASE).cycles == Fraction(int(ticks), ticks_per_cycle)
+
+
+@pytest.mark.parametrize("number", range(0, len(GRID), 101))
+def test_costs_are_those_of_the_hardware(number: int) -> None:
+    area, watts = GRID.costs(64)
+    hardware = Hardware.of(machine_of(BASE, GRID.sizes(number), 64))
+    assert area[number] == pytest.approx(area_of(hardware).total_mm2)
+    assert watts[number] == pytest.approx(sum(peak_power_watts(hardware).values()))
+
+
+def test_a_larger_part_never_takes_longer_unless_it_is_the_cache() -> None:
+    """A larger cache changes the tiles, and ragged ones may cost; the other parts only shorten steps."""
+    ticks, _ = attenio_cycles(GRID, Workload(n=1000, d=64))
+    shape = (4, 3, 3, 4, 4)
+    cube = ticks.reshape(shape)[:, :, :, 1:]
+    for axis in (2, 4):
+        assert (np.diff(cube, axis=axis) <= 0).all()
+
+
+def test_other_work_than_dense_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="explored on dense forward attention"):
+        attenio_cycles(GRID, Workload(n=64, d=64, mask="causal"))
+
+
+def test_caches_without_room_for_a_row_are_refused() -> None:
+    with pytest.raises(DoesNotFit, match="no design has a cache for one row"):
+        attenio_cycles(Designs.product(BASE, cache_bytes=[512]), Workload(n=64, d=128))

@@ -1,0 +1,47 @@
+"""Laws of ``attenio explore-design``."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SMALL = ("--n", "4K", "--pe-lines", "32,64", "--macs-per-line", "32", "--exp-modules", "64,128", "--channels", "8,16")
+
+
+def test_the_answer_has_a_front_a_best_design_and_advice(attenio: Any) -> None:
+    found = attenio("explore-design", *SMALL, "--area-mm2", "3.8", "--json").json
+    assert found["best"] == found["front"][0]
+    assert found["best"]["area_mm2"] <= 3.8
+    assert found["within_budget"] <= found["designs"]
+    assert found["advice"].startswith("grow ")
+    assert {growth["resource"] for growth in found["grow"]} == set(found["best"]) & {
+        "pe_lines", "macs_per_line", "exp_modules", "cache_bytes", "channels"
+    }  # fmt: skip
+
+
+def test_without_a_budget_it_is_the_area_of_the_machine(attenio: Any) -> None:
+    said = attenio("explore-design", *SMALL)
+    assert "designs keep to 3.72 mm²" in said.out
+    assert "twice as many" in said.out
+
+
+def test_the_picture_is_written_where_it_is_wanted(attenio: Any, tmp_path: Path) -> None:
+    attenio("explore-design", *SMALL, "--power-mw", "9000", "--picture", tmp_path / "front.svg")
+    assert "<svg" in (tmp_path / "front.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (("--area-mm2", "0"), "area-mm2 is 0; a budget must be above zero"),
+        (("--area-mm2", "small"), "area-mm2 is 'small'; give a number such as 3.72"),
+        (("--power-mw", "nan"), "power-mw is nan; a budget must be above zero"),
+        (("--power-mw", "1"), "raise it or sweep smaller parts"),
+        (("--pe-lines", "0"), "pe_lines is 0"),
+        (("--machine", "h100"), "machine h100 has no accelerator"),
+        (("--mask", "causal"), "designs are explored on dense forward attention"),
+        (("--picture", "front.png"), "picture front.png is not an .svg file"),
+    ],
+)
+def test_a_mistake_is_one_line(attenio: Any, options: tuple[str, ...], line: str) -> None:
+    assert line in attenio("explore-design", *SMALL, *options).mistake
