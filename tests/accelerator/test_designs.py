@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attenio.accelerator import Hardware, area_of, peak_power_watts, simulate
-from attenio.accelerator.designs import Designs, attenio_cycles, machine_of
+from attenio.accelerator import Hardware, area_of, peak_power_watts, simulate, simulate_plan
+from attenio.accelerator.designs import Designs, Runs, Tiling, attenio_runs, machine_of
 from attenio.catalogue import machine_named
 from attenio.errors import DoesNotFit, InvalidInput
-from attenio.planning import published_plan
+from attenio.planning import Dataflow, Tiles, plan_with, published_plan
 from attenio.workload import Workload
 
 BASE = machine_named("attenio-512k")
@@ -36,20 +36,27 @@ WORKLOADS = st.builds(
 @settings(max_examples=25, deadline=None)
 @given(WORKLOADS, st.lists(st.integers(0, len(GRID) - 1), min_size=4, max_size=4))
 def test_cycles_are_those_of_simulating_each_exactly(workload: Workload, sampled: list[int]) -> None:
-    ticks, ticks_per_cycle = attenio_cycles(GRID, workload)
+    published, fastest = attenio_runs(GRID, workload), attenio_runs(GRID, workload, Tiling.FASTEST)
     width = max(workload.d, workload.value_dim)
+    assert (fastest.ticks <= published.ticks).all()
     for number in sampled:
         machine = machine_of(BASE, GRID.sizes(number), width)
-        if ticks[number] < 0:
+        if published.ticks[number] < 0:
             assert published_plan(workload, machine, "attenio") is None
-        else:
-            assert simulate(workload, machine).cycles == Fraction(int(ticks[number]), ticks_per_cycle)
+            continue
+        assert simulate(workload, machine).cycles == _cycles(published, number)
+        tiles = Tiles.of(query_tile=int(fastest.query_tile[number]), key_tile=1)
+        plan = plan_with(workload, machine, Dataflow.ATTENIO, tiles)
+        assert simulate_plan(plan, machine).cycles == _cycles(fastest, number)
+
+
+def _cycles(runs: Runs, number: int) -> Fraction:
+    return Fraction(int(runs.ticks[number]), runs.ticks_per_cycle)
 
 
 def test_the_machine_itself_is_one_of_its_designs() -> None:
     workload = Workload(n=131072, d=128)
-    (ticks,), ticks_per_cycle = attenio_cycles(Designs.product(BASE), workload)
-    assert simulate(workload, BASE).cycles == Fraction(int(ticks), ticks_per_cycle)
+    assert simulate(workload, BASE).cycles == _cycles(attenio_runs(Designs.product(BASE), workload), 0)
 
 
 @pytest.mark.parametrize("number", range(0, len(GRID), 101))
@@ -62,7 +69,7 @@ def test_costs_are_those_of_the_hardware(number: int) -> None:
 
 def test_a_larger_part_never_takes_longer_unless_it_is_the_cache() -> None:
     """A larger cache changes the tiles, and ragged ones may cost; the other parts only shorten steps."""
-    ticks, _ = attenio_cycles(GRID, Workload(n=1000, d=64))
+    ticks = attenio_runs(GRID, Workload(n=1000, d=64)).ticks
     shape = (4, 3, 3, 4, 4)
     cube = ticks.reshape(shape)[:, :, :, 1:]
     for axis in (2, 4):
@@ -71,9 +78,9 @@ def test_a_larger_part_never_takes_longer_unless_it_is_the_cache() -> None:
 
 def test_other_work_than_dense_is_refused() -> None:
     with pytest.raises(InvalidInput, match="explored on dense forward attention"):
-        attenio_cycles(GRID, Workload(n=64, d=64, mask="causal"))
+        attenio_runs(GRID, Workload(n=64, d=64, mask="causal"))
 
 
 def test_caches_without_room_for_a_row_are_refused() -> None:
     with pytest.raises(DoesNotFit, match="no design has a cache for one row"):
-        attenio_cycles(Designs.product(BASE, cache_bytes=[512]), Workload(n=64, d=128))
+        attenio_runs(Designs.product(BASE, cache_bytes=[512]), Workload(n=64, d=128))

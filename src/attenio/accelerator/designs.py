@@ -6,6 +6,7 @@ channel. Bandwidth grows by channels, as that of HBM stacks does; the KV buffer 
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from enum import Enum
 from fractions import Fraction
 from math import lcm
 
@@ -22,7 +23,7 @@ from attenio.planning.costs.cost import problems_of
 from attenio.planning.plan import Dataflow
 from attenio.workload import Direction, Workload
 
-__all__ = ["Designs", "attenio_cycles", "machine_of"]
+__all__ = ["Designs", "Runs", "Tiling", "attenio_runs", "machine_of"]
 
 _BEFORE_SCORES = ("load Q", "load K", "outputs", "normalise")
 _BEFORE_OUTPUTS = ("load V", "row sums", "store O")
@@ -119,21 +120,49 @@ def machine_of(base: Machine, sizes: dict[str, int], d: int) -> Machine:
     )
 
 
-def attenio_cycles(designs: Designs, workload: Workload) -> tuple[Counts, int]:
-    """Ticks that AttenIO takes on every design, -1 where no row fits, and the ticks of a cycle.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Runs:
+    """AttenIO on every design: its ticks, -1 where no row fits, the rows of a tile, and the ticks of a cycle."""
 
-    The tiles are the published ones: as many queries as fit beside one key.
-    """
+    ticks: Counts
+    query_tile: Counts
+    ticks_per_cycle: int
+
+
+class Tiling(Enum):
+    """Which tile of queries a design runs with."""
+
+    PUBLISHED = "published"  # as many rows as fit beside one key
+    FASTEST = "fastest"  # that, or the largest that leaves no MAC without a row, whichever takes fewer cycles
+
+
+def attenio_runs(designs: Designs, workload: Workload, tiling: Tiling = Tiling.PUBLISHED) -> Runs:
+    """Run AttenIO's program on every design, one key at a time."""
     _check(workload)
     d, dv = workload.d, workload.value_dim
     rows = np.minimum((designs.cache_bytes // WORD_BYTES - max(d, dv)) // (d + dv + 4), workload.queries)
     fits = rows >= 1
     if not fits.any():
         raise DoesNotFit(f"no design has a cache for one row of {d:,} and {dv:,} words beside a key; use larger caches")
-    shape = _Shapes(designs=designs.of(fits), workload=workload)
-    ticks = np.full(len(designs), -1, dtype=np.int64)
-    ticks[fits] = many_cycles(shape.program(rows[fits]), int(fits.sum()))
-    return ticks, shape.ticks_per_cycle
+    fitting = designs.of(fits)
+    shape = _Shapes(designs=fitting, workload=workload)
+    taken, tile = many_cycles(shape.program(rows[fits]), len(fitting)), rows[fits]
+    if tiling is Tiling.FASTEST:
+        filling = _filling(fitting, tile)
+        other = many_cycles(shape.program(filling), len(fitting))
+        taken, tile = np.minimum(taken, other), np.where(other < taken, filling, tile)
+    ticks, query_tile = np.full(len(designs), -1, dtype=np.int64), np.zeros(len(designs), dtype=np.int64)
+    ticks[fits], query_tile[fits] = taken, tile
+    return Runs(ticks=ticks, query_tile=query_tile, ticks_per_cycle=shape.ticks_per_cycle)
+
+
+def _filling(designs: Designs, most: Counts) -> Counts:
+    """The largest tile up to ``most`` rows that fills the array: whole arrays of rows, or rows that more MACs share."""
+    ways = designs.pe_lines // -(-most // designs.macs_per_line) + 1
+    shared = designs.pe_lines // ways * designs.macs_per_line
+    whole = most // designs.macs * designs.macs
+    chosen = np.where(whole > 0, whole, shared)
+    return np.where(chosen > 0, np.minimum(chosen, most), most)
 
 
 def _check(workload: Workload) -> None:

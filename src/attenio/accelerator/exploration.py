@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.accelerator.designs import Designs, attenio_cycles, machine_of
+from attenio.accelerator.designs import Designs, Tiling, attenio_runs, machine_of
 from attenio.accelerator.program import Engine
-from attenio.accelerator.simulate import simulate
+from attenio.accelerator.simulate import simulate_plan
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine
+from attenio.planning import Dataflow, Tiles, plan_with
 from attenio.workload import Workload
 
 __all__ = ["Budget", "Design", "Exploration", "Growth", "explore"]
@@ -55,6 +56,7 @@ class Design:
     """One design: its sizes, what it costs, and how long it takes."""
 
     sizes: tuple[tuple[str, int], ...]
+    query_tile: int
     cycles: Fraction
     seconds: float
     area_mm2: float
@@ -65,6 +67,7 @@ class Design:
         """The design as plain values."""
         return {
             **dict(self.sizes),
+            "query_tile": self.query_tile,
             "bandwidth_gb_per_s": self.bandwidth_gb_per_s,
             "cycles": math.ceil(self.cycles),
             "seconds": self.seconds,
@@ -124,7 +127,12 @@ class Exploration:
 
 
 def explore(
-    designs: Designs, workload: Workload, budget: Budget | None = None, *, progress: Progress | None = None
+    designs: Designs,
+    workload: Workload,
+    budget: Budget | None = None,
+    *,
+    tiling: Tiling = Tiling.FASTEST,
+    progress: Progress | None = None,
 ) -> Exploration:
     """Evaluate designs for a workload; without a budget, within the area of the machine they start from."""
     if len(designs) > MOST_DESIGNS:
@@ -137,11 +145,11 @@ def explore(
             f"none of {len(designs):,} designs keeps to the budget: the smallest takes {area.min():.3g} mm² and"
             f" {1e3 * watts.min():.4g} mW; raise it or sweep smaller parts"
         )
-    within = _Evaluated.of(designs.of(affordable), workload, progress)
-    base = _Evaluated.of(Designs.product(designs.base), workload, None)
+    within = _Evaluated.of(designs.of(affordable), workload, tiling, progress)
+    base = _Evaluated.of(Designs.product(designs.base), workload, tiling)
     order = within.order()
     best = within.design(int(order[0]))
-    growths = _growths(designs.base, best, workload)
+    growths = _growths(designs.base, best, workload, tiling)
     return Exploration(
         workload=workload,
         base=base.design(0),
@@ -161,23 +169,31 @@ class _Evaluated:
 
     designs: Designs
     ticks: NDArray[np.int64]
+    query_tile: NDArray[np.int64]
     ticks_per_cycle: int
     area: NDArray[np.float64]
     watts: NDArray[np.float64]
 
     @classmethod
-    def of(cls, designs: Designs, workload: Workload, progress: Progress | None) -> "_Evaluated":
-        found, per_cycle = [], 1
+    def of(cls, designs: Designs, workload: Workload, tiling: Tiling, progress: Progress | None = None) -> "_Evaluated":
+        found = []
         for start in range(0, len(designs), _AT_ONCE):
             some = designs.of(np.arange(start, min(start + _AT_ONCE, len(designs))))
-            ticks, per_cycle = attenio_cycles(some, workload)
-            found.append(ticks)
+            found.append(attenio_runs(some, workload, tiling))
             if progress is not None:
                 progress(start + len(some), len(designs))
-        every = np.concatenate(found)
-        kept = designs.of(every >= 0)
+        ticks = np.concatenate([runs.ticks for runs in found])
+        tiles, fits = np.concatenate([runs.query_tile for runs in found]), ticks >= 0
+        kept = designs.of(fits)
         area, watts = kept.costs(max(workload.d, workload.value_dim))
-        return cls(designs=kept, ticks=every[every >= 0], ticks_per_cycle=per_cycle, area=area, watts=watts)
+        return cls(
+            designs=kept,
+            ticks=ticks[fits],
+            query_tile=tiles[fits],
+            ticks_per_cycle=found[0].ticks_per_cycle,
+            area=area,
+            watts=watts,
+        )
 
     def order(self) -> NDArray[np.intp]:
         """The fastest first; of equals the smallest, the coolest, the one with fewest channels."""
@@ -199,6 +215,7 @@ class _Evaluated:
         cycles = Fraction(int(self.ticks[number]), self.ticks_per_cycle)
         return Design(
             sizes=tuple(sizes.items()),
+            query_tile=int(self.query_tile[number]),
             cycles=cycles,
             seconds=float(cycles) / parts.clock_hz,
             area_mm2=float(self.area[number]),
@@ -207,13 +224,13 @@ class _Evaluated:
         )
 
 
-def _growths(base: Machine, best: Design, workload: Workload) -> tuple[Growth, ...]:
+def _growths(base: Machine, best: Design, workload: Workload, tiling: Tiling) -> tuple[Growth, ...]:
     """Twice of each resource, the most saved for the area first."""
     grown = []
     for name, size in best.sizes:
         sizes = {**dict(best.sizes), name: 2 * size}
-        found = _Evaluated.of(Designs.product(base, **{key: (value,) for key, value in sizes.items()}), workload, None)
-        larger = found.design(0)
+        one = Designs.product(base, **{key: (value,) for key, value in sizes.items()})
+        larger = _Evaluated.of(one, workload, tiling).design(0)
         grown.append(
             Growth(
                 resource=name,
@@ -234,7 +251,8 @@ def _worth(growth: Growth) -> float:
 def _advice(base: Machine, best: Design, growths: tuple[Growth, ...], workload: Workload) -> str:
     """Which resource to grow next, and why."""
     machine = machine_of(base, dict(best.sizes), max(workload.d, workload.value_dim))
-    done = simulate(workload, machine)
+    tiles = Tiles.of(query_tile=best.query_tile, key_tile=1)
+    done = simulate_plan(plan_with(workload, machine, Dataflow.ATTENIO, tiles), machine)
     exp = float(done.timeline.idle_by_reason(Engine.PE).get("EXP unit", 0) / done.cycles)
     why = (
         f"the array works {done.pe_utilisation:.1%} of all cycles, waits {exp:.1%} for the EXP unit and"

@@ -46,6 +46,9 @@ def explore_design(
     exp_modules: Annotated[str, _sizes_option("Modules of the EXP unit.")] = _MODULES,
     cache: Annotated[str, _sizes_option("Bytes of the cache.")] = _CACHES,
     channels: Annotated[str, _sizes_option("Channels of the memory, each as fast as the machine's.")] = _CHANNELS,
+    tiles: Annotated[
+        str, _sizes_option("published (as many queries as fit) or fastest (or as many as fill the array).")
+    ] = "fastest",
     picture: Annotated[Path | None, typer.Option(help="Draw time against area, as .svg.", metavar="PATH")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -61,13 +64,15 @@ def explore_design(
       attenio explore-design --power-mw 1500 --channels 16 --picture front.svg
       attenio explore-design --pe-lines 64 --macs-per-line 32 --exp-modules 64:512:+16 --cache 128KB:1MB:+64KB
     """
-    from attenio.accelerator.designs import Designs
+    from attenio.accelerator.designs import Designs, Tiling
     from attenio.accelerator.exploration import explore
 
     if picture is not None:
         check_place(picture)
         if picture.suffix.lower() != ".svg":
             raise InvalidInput(f"picture {picture} is not an .svg file; give it this ending")
+    if tiles not in [tiling.value for tiling in Tiling]:
+        raise InvalidInput(f"unknown tiles {tiles!r}; choose published or fastest")
     budget = _budget(area_mm2, power_mw)
     workload, machine = question.workload(DEFAULT_N), question.chosen_machine()
     designs = Designs.product(
@@ -79,7 +84,7 @@ def explore_design(
         channels=numbers(channels, "channels"),
     )
     with progress_bar(f"running {len(designs):,} designs") as progress:
-        found = explore(designs, workload, budget, progress=progress)
+        found = explore(designs, workload, budget, tiling=Tiling(tiles), progress=progress)
     if picture is not None:
         from attenio.files import write_atomically
         from attenio.report.design_figure import design_svg
@@ -119,7 +124,7 @@ def _cut(found: "Exploration") -> str:
 
 
 def _designs(found: "Exploration") -> "Table":
-    numbers_of = ("lines", "MACs", "EXP", "cache", "GB/s", "mm²", "mW", "time", "speedup")
+    numbers_of = ("lines", "MACs", "EXP", "cache", "rows", "GB/s", "mm²", "mW", "time", "speedup")
     table = plain_table("design", *((name, "right") for name in numbers_of))
     rows = [("the machine", found.base), ("fastest", found.best)]
     rows += [("", design) for design in found.front[1:_SHOWN]]
@@ -135,6 +140,7 @@ def _cells(design: "Design") -> tuple[str, ...]:
         f"{parts['macs_per_line']:,}",
         f"{parts['exp_modules']:,}",
         show_bytes(parts["cache_bytes"]),
+        f"{design.query_tile:,}",
         f"{design.bandwidth_gb_per_s:,.4g}",
         f"{design.area_mm2:.3g}",
         f"{design.power_mw:,.0f}",
