@@ -1,5 +1,6 @@
 """Many designs at once are each design by itself."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -34,20 +35,24 @@ WORKLOADS = st.builds(
 
 
 @settings(max_examples=25, deadline=None)
-@given(WORKLOADS, st.lists(st.integers(0, len(GRID) - 1), min_size=4, max_size=4))
-def test_cycles_are_those_of_simulating_each_exactly(workload: Workload, sampled: list[int]) -> None:
-    published, fastest = attenio_runs(GRID, workload), attenio_runs(GRID, workload, Tiling.FASTEST)
-    width = max(workload.d, workload.value_dim)
+@given(WORKLOADS, st.lists(st.integers(0, len(GRID) - 1), min_size=4, max_size=4), st.integers(1, 3))
+def test_cycles_are_those_of_simulating_each_exactly(workload: Workload, sampled: list[int], key_tile: int) -> None:
+    keys = min(key_tile, workload.keys)
+    grid = replace(GRID, key_tile=keys)
+    published, fastest = attenio_runs(grid, workload), attenio_runs(grid, workload, Tiling.FASTEST)
+    width = keys * max(workload.d, workload.value_dim)
     assert (fastest.ticks <= published.ticks).all()
     for number in sampled:
         machine = machine_of(BASE, GRID.sizes(number), width)
         if published.ticks[number] < 0:
-            assert published_plan(workload, machine, "attenio") is None
+            assert keys > 1 or published_plan(workload, machine, "attenio") is None
             continue
-        assert simulate(workload, machine).cycles == _cycles(published, number)
-        tiles = Tiles.of(query_tile=int(fastest.query_tile[number]), key_tile=1)
-        plan = plan_with(workload, machine, Dataflow.ATTENIO, tiles)
-        assert simulate_plan(plan, machine).cycles == _cycles(fastest, number)
+        if keys == 1:
+            assert simulate(workload, machine).cycles == _cycles(published, number)
+        for runs in (published, fastest):
+            tiles = Tiles.of(query_tile=int(runs.query_tile[number]), key_tile=keys)
+            plan = plan_with(workload, machine, Dataflow.ATTENIO, tiles)
+            assert simulate_plan(plan, machine).cycles == _cycles(runs, number)
 
 
 def _cycles(runs: Runs, number: int) -> Fraction:

@@ -39,6 +39,7 @@ def test_the_picture_is_written_where_it_is_wanted(attenio: Any, tmp_path: Path)
         (("--power-mw", "1"), "raise it or sweep smaller parts"),
         (("--pe-lines", "0"), "pe_lines is 0"),
         (("--machine", "h100"), "machine h100 has no accelerator"),
+        (("--key-tile", "0"), "key-tile is 0; it must be at least 1"),
         (("--tiles", "all"), "unknown tiles 'all'; choose published or fastest"),
         (("--mask", "causal"), "designs are explored on dense forward attention"),
         (("--picture", "front.png"), "picture front.png is not an .svg file"),

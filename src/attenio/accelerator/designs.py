@@ -1,7 +1,7 @@
 """Designs of the accelerator, many at once: their area and power, and the cycles that AttenIO takes on each.
 
 Everything that is not swept is as on a machine that the designs start from: clock, timings of the memory, the rate of a
-channel. Bandwidth grows by channels, as that of HBM stacks does; the KV buffer holds the widest key.
+channel. Bandwidth grows by channels, as that of HBM stacks does; the KV buffer holds one tile of keys.
 """
 
 from collections.abc import Iterable
@@ -40,16 +40,17 @@ class Designs:
     exp_modules: Counts
     cache_bytes: Counts
     channels: Counts
+    key_tile: int = 1  # keys that are taken at a time, and that the KV buffer holds
 
     @classmethod
-    def product(cls, base: Machine, **sizes: Iterable[int]) -> "Designs":
+    def product(cls, base: Machine, *, key_tile: int = 1, **sizes: Iterable[int]) -> "Designs":
         """Every combination of some sizes; parts that are not named are as on the base."""
         own = _sizes_of(base)
         unknown = set(sizes) - set(own)
         assert not unknown, unknown
         axes = [np.asarray(sorted(set(sizes.get(name, (size,)))), dtype=np.int64) for name, size in own.items()]
         grid = np.meshgrid(*axes, indexing="ij")
-        return cls(base=base, **{name: axis.ravel() for name, axis in zip(own, grid, strict=True)})
+        return cls(base=base, key_tile=key_tile, **{name: axis.ravel() for name, axis in zip(own, grid, strict=True)})
 
     def __len__(self) -> int:
         return len(self.pe_lines)
@@ -73,7 +74,7 @@ class Designs:
         areas, powers = [], []
         for macs, cache, modules in pairs.T.tolist():
             sizes = {"pe_lines": macs, "macs_per_line": 1, "exp_modules": modules, "cache_bytes": cache}
-            hardware = Hardware.of(machine_of(self.base, {**_sizes_of(self.base), **sizes}, d))
+            hardware = Hardware.of(machine_of(self.base, {**_sizes_of(self.base), **sizes}, d * self.key_tile))
             areas.append(area_of(hardware).total_mm2)
             powers.append(sum(watts for part, watts in peak_power_watts(hardware).items() if part is not Component.HBM))
         at = where.ravel()
@@ -98,8 +99,8 @@ def _sizes_of(machine: Machine) -> dict[str, int]:
     }
 
 
-def machine_of(base: Machine, sizes: dict[str, int], d: int) -> Machine:
-    """A design as a machine, which everything else takes."""
+def machine_of(base: Machine, sizes: dict[str, int], kv_words: int) -> Machine:
+    """A design as a machine, which everything else takes, with a KV buffer of at least so many words."""
     parts, memory = base.accelerator, base.levels[1]
     assert parts is not None and memory.bandwidth_bytes_per_s is not None
     channel_rate = Fraction(round(memory.bandwidth_bytes_per_s), parts.hbm.channels)
@@ -108,7 +109,7 @@ def machine_of(base: Machine, sizes: dict[str, int], d: int) -> Machine:
         pe_lines=sizes["pe_lines"],
         macs_per_line=sizes["macs_per_line"],
         exp_modules=sizes["exp_modules"],
-        kv_buffer_bytes=max(parts.kv_buffer_bytes, WORD_BYTES * d),
+        kv_buffer_bytes=max(parts.kv_buffer_bytes, WORD_BYTES * kv_words),
         hbm=replace(parts.hbm, channels=sizes["channels"]),
     )
     cache = replace(base.levels[0], capacity_bytes=sizes["cache_bytes"])
@@ -132,15 +133,17 @@ class Runs:
 class Tiling(Enum):
     """Which tile of queries a design runs with."""
 
-    PUBLISHED = "published"  # as many rows as fit beside one key
+    PUBLISHED = "published"  # as many rows as fit beside a tile of keys
     FASTEST = "fastest"  # that, or the largest that leaves no MAC without a row, whichever takes fewer cycles
 
 
 def attenio_runs(designs: Designs, workload: Workload, tiling: Tiling = Tiling.PUBLISHED) -> Runs:
-    """Run AttenIO's program on every design, one key at a time."""
+    """Run AttenIO's program on every design."""
     _check(workload)
     d, dv = workload.d, workload.value_dim
-    rows = np.minimum((designs.cache_bytes // WORD_BYTES - max(d, dv)) // (d + dv + 4), workload.queries)
+    keys = min(designs.key_tile, workload.keys)
+    room = designs.cache_bytes // WORD_BYTES - keys * max(d, dv)
+    rows = np.minimum(room // (d + dv + 3 + keys), workload.queries)
     fits = rows >= 1
     if not fits.any():
         raise DoesNotFit(f"no design has a cache for one row of {d:,} and {dv:,} words beside a key; use larger caches")
@@ -225,23 +228,26 @@ class _Shapes:
             )
 
     def _keys(self, rows: Counts) -> ManyNodes:
-        rest = np.full_like(rows, self.workload.keys - 1)
-        return (*self._round(rows, jump=True), ManyLoops(count=rest, body=self._round(rows, jump=False)))
+        tile = min(self.designs.key_tile, self.workload.keys)
+        whole, rest = divmod(self.workload.keys, tile)
+        rounds = ManyLoops(count=np.full_like(rows, whole - 1), body=self._round(rows, tile, jump=False))
+        ragged = self._round(rows, rest, jump=False) if rest else ()
+        return (*self._round(rows, tile, jump=True), rounds, *ragged)
 
-    def _round(self, rows: Counts, *, jump: bool) -> ManyNodes:
+    def _round(self, rows: Counts, keys: int, *, jump: bool) -> ManyNodes:
         d, dv, designs = self.workload.d, self.workload.value_dim, self.designs
-        exponentials = -(-rows // designs.exp_modules)
+        exponentials, rescaling = -(-rows * keys // designs.exp_modules), -(-rows // designs.exp_modules)
         exp = Hardware.of(designs.base).exp
-        scores = self._broadcast(rows, d) + np.frexp(self._ways(rows) - 1)[1]
+        scores = keys * self._broadcast(rows, d) + np.frexp(self._ways(rows) - 1)[1]
         return (
-            self._load("load K", np.full_like(rows, d), _BEFORE_OUTPUTS, jump=jump),
+            self._load("load K", np.full_like(rows, keys * d), _BEFORE_OUTPUTS, jump=jump),
             self._step("scores", Engine.PE, scores, _BEFORE_SCORES),
-            self._load("load V", np.full_like(rows, dv), _BEFORE_SCORES, jump=jump),
+            self._load("load V", np.full_like(rows, keys * dv), _BEFORE_SCORES, jump=jump),
             self._step("maxima", Engine.PE, np.full_like(rows, exp.filling_cycles), ("scores",)),
             self._step("exponentials", Engine.EXP, exponentials, ("maxima",)),
-            self._step("rescaling", Engine.EXP, exponentials, ("maxima",)),
+            self._step("rescaling", Engine.EXP, rescaling, ("maxima",)),
             self._step("row sums", Engine.PE, np.full_like(rows, exp.draining_cycles), ("exponentials", "rescaling")),
-            self._step("outputs", Engine.PE, self._broadcast(rows, dv), _BEFORE_OUTPUTS),
+            self._step("outputs", Engine.PE, keys * self._broadcast(rows, dv), _BEFORE_OUTPUTS),
         )
 
     def _finish(self, rows: Counts) -> ManyNodes:

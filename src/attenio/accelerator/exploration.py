@@ -149,7 +149,7 @@ def explore(
     base = _Evaluated.of(Designs.product(designs.base), workload, tiling)
     order = within.order()
     best = within.design(int(order[0]))
-    growths = _growths(designs.base, best, workload, tiling)
+    growths = _growths(designs, best, workload, tiling)
     return Exploration(
         workload=workload,
         base=base.design(0),
@@ -159,7 +159,7 @@ def explore(
         best=best,
         front=tuple(within.design(number) for number in within.front(order)),
         growths=growths,
-        advice=_advice(designs.base, best, growths, workload),
+        advice=_advice(designs, best, growths, workload),
     )
 
 
@@ -224,12 +224,13 @@ class _Evaluated:
         )
 
 
-def _growths(base: Machine, best: Design, workload: Workload, tiling: Tiling) -> tuple[Growth, ...]:
+def _growths(designs: Designs, best: Design, workload: Workload, tiling: Tiling) -> tuple[Growth, ...]:
     """Twice of each resource, the most saved for the area first."""
     grown = []
     for name, size in best.sizes:
         sizes = {**dict(best.sizes), name: 2 * size}
-        one = Designs.product(base, **{key: (value,) for key, value in sizes.items()})
+        grid = {key: (value,) for key, value in sizes.items()}
+        one = Designs.product(designs.base, key_tile=designs.key_tile, **grid)
         larger = _Evaluated.of(one, workload, tiling).design(0)
         grown.append(
             Growth(
@@ -248,10 +249,10 @@ def _worth(growth: Growth) -> float:
     return gain / max(growth.area_mm2, 1e-9) if gain > 0 else gain
 
 
-def _advice(base: Machine, best: Design, growths: tuple[Growth, ...], workload: Workload) -> str:
+def _advice(designs: Designs, best: Design, growths: tuple[Growth, ...], workload: Workload) -> str:
     """Which resource to grow next, and why."""
-    machine = machine_of(base, dict(best.sizes), max(workload.d, workload.value_dim))
-    tiles = Tiles.of(query_tile=best.query_tile, key_tile=1)
+    machine = machine_of(designs.base, dict(best.sizes), designs.key_tile * max(workload.d, workload.value_dim))
+    tiles = Tiles.of(query_tile=best.query_tile, key_tile=min(designs.key_tile, workload.keys))
     done = simulate_plan(plan_with(workload, machine, Dataflow.ATTENIO, tiles), machine)
     exp = float(done.timeline.idle_by_reason(Engine.PE).get("EXP unit", 0) / done.cycles)
     why = (

@@ -9,7 +9,7 @@ from attenio.cli.grid import numbers, sizes
 from attenio.cli.output import check_place, plain_table, print_json, print_tables, progress_bar
 from attenio.cli.question import DEFAULT_N, AsJson, Question, asking
 from attenio.errors import InvalidInput
-from attenio.quantities import show_bytes, show_seconds
+from attenio.quantities import parse_count, show_bytes, show_seconds
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -46,6 +46,7 @@ def explore_design(
     exp_modules: Annotated[str, _sizes_option("Modules of the EXP unit.")] = _MODULES,
     cache: Annotated[str, _sizes_option("Bytes of the cache.")] = _CACHES,
     channels: Annotated[str, _sizes_option("Channels of the memory, each as fast as the machine's.")] = _CHANNELS,
+    key_tile: Annotated[str, _sizes_option("Keys at a time; the KV buffer holds them.")] = "1",
     tiles: Annotated[
         str, _sizes_option("published (as many queries as fit) or fastest (or as many as fill the array).")
     ] = "fastest",
@@ -75,8 +76,12 @@ def explore_design(
         raise InvalidInput(f"unknown tiles {tiles!r}; choose published or fastest")
     budget = _budget(area_mm2, power_mw)
     workload, machine = question.workload(DEFAULT_N), question.chosen_machine()
+    keys = parse_count(key_tile, "key-tile")
+    if keys < 1:
+        raise InvalidInput(f"key-tile is {keys:,}; it must be at least 1")
     designs = Designs.product(
         machine,
+        key_tile=keys,
         pe_lines=numbers(pe_lines, "pe-lines"),
         macs_per_line=numbers(macs_per_line, "macs-per-line"),
         exp_modules=numbers(exp_modules, "exp-modules"),
