@@ -41,6 +41,7 @@ def test_an_answer_is_what_its_script_makes_of_the_results(script: Path, monkeyp
         ("certificate-tightness", "rows"),
         ("accelerator-ablation", None),
         ("simulator-speed", "samples"),
+        ("where-attenio-stops-being-best", None),
     ],
 )
 def test_an_answer_is_what_its_run_makes_of_the_results(study: str, given: str | None) -> None:

@@ -238,15 +238,20 @@ class _Shapes:
         d, dv, designs = self.workload.d, self.workload.value_dim, self.designs
         exponentials, rescaling = -(-rows * keys // designs.exp_modules), -(-rows // designs.exp_modules)
         exp = Hardware.of(designs.base).exp
-        scores = keys * self._broadcast(rows, d) + np.frexp(self._ways(rows) - 1)[1]
+        joining = np.frexp(self._ways(rows) - 1)[1].astype(np.int64)
+        scores = keys * self._broadcast(rows, d) + joining
+        maxima, sums = np.full_like(rows, exp.filling_cycles), np.full_like(rows, exp.draining_cycles)
+        if keys > 1:
+            maxima = maxima + self._broadcast(rows, keys) - self._broadcast(rows, 1) + joining
+            sums = sums + joining
         return (
             self._load("load K", np.full_like(rows, keys * d), _BEFORE_OUTPUTS, jump=jump),
             self._step("scores", Engine.PE, scores, _BEFORE_SCORES),
             self._load("load V", np.full_like(rows, keys * dv), _BEFORE_SCORES, jump=jump),
-            self._step("maxima", Engine.PE, np.full_like(rows, exp.filling_cycles), ("scores",)),
+            self._step("maxima", Engine.PE, maxima, ("scores",)),
             self._step("exponentials", Engine.EXP, exponentials, ("maxima",)),
             self._step("rescaling", Engine.EXP, rescaling, ("maxima",)),
-            self._step("row sums", Engine.PE, np.full_like(rows, exp.draining_cycles), ("exponentials", "rescaling")),
+            self._step("row sums", Engine.PE, sums, ("exponentials", "rescaling")),
             self._step("outputs", Engine.PE, keys * self._broadcast(rows, dv), _BEFORE_OUTPUTS),
         )
 

@@ -49,6 +49,18 @@ class PeArray:
         """Cycles until the partial sums of the MACs that share a row have met."""
         return (self.ways(rows) - 1).bit_length()
 
+    def over_keys_cycles(self, *, rows: int, keys: int) -> int:
+        """Cycles that a maximum or sum over several keys takes beyond one over a single key, every row on its MACs.
+
+        >>> array = PeArray(lines=64, macs_per_line=32)
+        >>> [array.over_keys_cycles(rows=rows, keys=16) for rows in (1985, 1024, 20)]
+        [15, 8, 6]
+        """
+        if keys <= 1:
+            return 0
+        more = self.broadcast_cycles(rows=rows, steps=keys) - self.broadcast_cycles(rows=rows, steps=1)
+        return more + self.joining_cycles(rows)
+
     def map_cycles(self, elements: int) -> int:
         """Cycles of one operation on each of so many elements, every MAC on its own."""
         return ceil_div(elements, self.macs)

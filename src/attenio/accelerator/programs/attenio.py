@@ -115,15 +115,19 @@ class QueryStationary:
 
 
 def _pipeline(steps: Steps, rows: int, keys: int) -> tuple[Node, ...]:
-    """Two pipelines over groups of rows, the second close behind the first."""
-    exp, scores = steps.hardware.exp, rows * keys
+    """Two pipelines over groups of rows, the second close behind the first.
+
+    Of several keys the largest must be known before the first exponential; their sum follows the exponentials, and only
+    what the MACs of a row hold apart is joined at the end.
+    """
+    pe, exp, scores = steps.hardware.pe, steps.hardware.exp, rows * keys
     head = Work(map_operations=2 * scores, cache_words=3 * scores)
     tail = Work(map_operations=2 * scores + rows, cache_words=3 * scores)
     return (
         Step(
             name="maxima",
             engine=Engine.PE,
-            cycles=exp.filling_cycles,
+            cycles=exp.filling_cycles + pe.over_keys_cycles(rows=rows, keys=keys),
             after=("scores",),
             work=head,
             cause="PE array",
@@ -136,7 +140,7 @@ def _pipeline(steps: Steps, rows: int, keys: int) -> tuple[Node, ...]:
         Step(
             name="row sums",
             engine=Engine.PE,
-            cycles=exp.draining_cycles,
+            cycles=exp.draining_cycles + (pe.joining_cycles(rows) if keys > 1 else 0),
             after=("exponentials", "rescaling"),
             work=tail,
             cause="PE array",
