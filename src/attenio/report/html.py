@@ -15,6 +15,7 @@ from attenio.measurement.provenance import Provenance, provenance
 from attenio.planning import Plan
 from attenio.quantities import bytes_of, show_bytes, show_seconds
 from attenio.report import html_tables, palette
+from attenio.report.accelerator_section import AcceleratorSection, accelerator_section
 from attenio.report.answer import Answer, answer
 from attenio.report.curves import Curves, Progress, along_length, along_memory
 from attenio.report.directions import along_directions
@@ -103,6 +104,8 @@ def _page(found: Answer, memory: Curves, length: Curves, plotly: str, step: Trai
     roofline = roofline_figure(found)
     if roofline is not None:
         figures["roofline"] = roofline
+    accelerated = accelerator_section(found.workload if step is None else step.workload, found.machine)
+    figures |= accelerated.figures
     template = string.Template(_resource("page.html"))
     return template.substitute(
         title=html.escape(f"{found.workload if step is None else step.workload} on {found.machine.name}"),
@@ -110,7 +113,7 @@ def _page(found: Answer, memory: Curves, length: Curves, plotly: str, step: Trai
         style=_resource("page.css") + palette.stylesheet(),
         answer=_sentence(found) if step is None else _step_sentence(step),
         facts=_facts(found),
-        sections=_sections(found, step, has_roofline=roofline is not None),
+        sections=_sections(found, step, accelerated, has_roofline=roofline is not None),
         footer=_footer(found, made),
         # "</" would end the script element early.
         figures=json.dumps(figures, separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
@@ -184,7 +187,9 @@ def _no_roofline(found: Answer) -> str:
     return _NO_ROOFLINE if found.workload.tolerance is None else _NOT_ONE_ROOFLINE
 
 
-def _sections(found: Answer, step: TrainingAnswer | None, *, has_roofline: bool) -> str:
+def _sections(
+    found: Answer, step: TrainingAnswer | None, accelerated: AcceleratorSection, *, has_roofline: bool
+) -> str:
     published = reproduce("fig11")
     caption = _ROOFLINE_CAPTION.format(plan=_TIMED_PLANS[found.timed_plan])
     roofline = _figure("roofline", caption) if has_roofline else f'<p class="note">{_no_roofline(found)}</p>'
@@ -204,6 +209,7 @@ def _sections(found: Answer, step: TrainingAnswer | None, *, has_roofline: bool)
             f'<p class="caption">{html.escape(published.caption)} {html.escape(published.source)}.</p>'
             + html_tables.reproduction_table(published),
         ),
+        *accelerated.sections,
     ]
     return "\n".join(f"<section>\n<h2>{title}</h2>\n{body}\n</section>" for title, body in sections)
 
