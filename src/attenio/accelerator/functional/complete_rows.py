@@ -40,6 +40,8 @@ class CompleteRows(Tile):
             case Operation.OUTPUTS:
                 weights = self._scores[:, self._used : self._used + keys]
                 self.outputs = numbers.add_outputs(self.outputs, weights, self.next_values(keys))
+            case Operation.LOAD_KEYS | Operation.LOAD_VALUES:
+                self.load(operation, keys)
             case _:
-                # loads and stores move numbers and change none
+                # queries and outputs are the head's to load and store
                 return

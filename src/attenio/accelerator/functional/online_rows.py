@@ -46,6 +46,8 @@ class OnlineRows(Tile):
                 self.outputs = numbers.add_outputs(scaled, self._scores, self.next_values(keys))
             case Operation.NORMALISE:
                 self.outputs = numbers.divided(self.outputs, self._sum)
+            case Operation.LOAD_KEYS | Operation.LOAD_VALUES:
+                self.load(operation, keys)
             case _:
-                # loads and stores move numbers and change none
+                # queries and outputs are the head's to load and store
                 return

@@ -1,5 +1,7 @@
 """A program on real numbers: every step that has an operation does it, in the order of the program.
 
+What a step uses must have been loaded by an earlier one; a program that forgot a load fails here.
+
 Masked scores are hidden as they are written, and the scale of the scores is multiplied into the queries as they arrive
 (exactly, where it is a power of two, as at d = 64).
 
@@ -99,6 +101,9 @@ def _computed(
             continue
         if work.is_done:
             work = _Head(next(heads), plan, numbers, given, output)
+        if step.operation is Operation.LOAD_QUERIES:
+            work.load(step.rows)  # of the tile under way, or ahead of the next one
+            continue
         work.tile(step.rows).do(step.operation, step.keys)
         if step.operation is Operation.STORE_OUTPUTS:
             work.store()
@@ -118,12 +123,16 @@ class _Head:
         self._q = numbers.keep(queries * plan.workload.softmax_scale)
         self._k = numbers.keep(given.k[head.batch, head.kv_head, head.keys].astype(np.float64))
         self._v = numbers.keep(given.v[head.batch, head.kv_head, head.keys].astype(np.float64))
-        self._at = 0
+        self._at = self._loaded_rows = 0
         self._tile: Tile | None = None
 
     @property
     def is_done(self) -> bool:
         return self._at == self._head.pattern.rows
+
+    def load(self, rows: int) -> None:
+        """Queries have arrived."""
+        self._loaded_rows += rows
 
     def tile(self, rows: int) -> Tile:
         """The tile under way, or the next one with so many rows."""
@@ -131,6 +140,9 @@ class _Head:
             pattern, stacked = self._head.pattern, len(self._head.heads)
             stop = self._at + rows // stacked
             needed = pattern.needed_keys(self._at, stop)
+            if len(needed):
+                assert self._loaded_rows >= rows, "a tile of queries that were not loaded"
+                self._loaded_rows -= rows
             hidden = ~np.tile(pattern.required(self._at, stop, needed), (stacked, 1))
             queries = self._q[:, self._at : stop].reshape(rows, -1)
             self._tile = self._kind(self._numbers, queries, (self._k[needed], self._v[needed]), hidden)

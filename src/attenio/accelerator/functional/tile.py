@@ -23,6 +23,11 @@ class Tile(ABC):
         self.keys, self.values = keys_and_values
         self.outputs: Values = np.zeros((len(queries), self.values.shape[1]), dtype=numbers.kept)
         self._scored = self._used = 0
+        self._loaded = {Operation.LOAD_KEYS: 0, Operation.LOAD_VALUES: 0}
+
+    def load(self, operation: Operation, keys: int) -> None:
+        """Keys or values have arrived."""
+        self._loaded[operation] += keys
 
     @abstractmethod
     def do(self, operation: Operation, keys: int) -> None:
@@ -32,6 +37,7 @@ class Tile(ABC):
         """Scores of all rows with the keys that come next."""
         at = slice(self._scored, self._scored + keys)
         self._scored += keys
+        assert self._scored <= self._loaded[Operation.LOAD_KEYS], "scores of keys that were not loaded"
         scores = self.numbers.scores(self.queries, self.keys[at])
         scores[self.hidden[:, at]] = -np.inf
         return scores
@@ -40,6 +46,7 @@ class Tile(ABC):
         """The values that come next."""
         at = slice(self._used, self._used + keys)
         self._used += keys
+        assert self._used <= self._loaded[Operation.LOAD_VALUES], "outputs of values that were not loaded"
         return self.values[at]
 
 
