@@ -155,6 +155,11 @@ def shown(axis: str, value: int) -> int:
     return {"channels": 8 * value, "exp_modules": value, "cache_bytes": value // 1024}[axis]
 
 
+def said(row: Row) -> str:
+    """The varied part in a sentence."""
+    return f"{shown(row['axis'], row['at']):,} " + {"cache_bytes": "KB of cache"}.get(row["axis"], UNITS[row["axis"]])
+
+
 def answer(results: dict[str, list[Row]]) -> str:
     lines = ["# Where does the AttenIO accelerator stop being best?", ""]
     lines += [f"Dense attention, n = {N:,}, parts of attenio-512k except the one that is varied; written by run.py."]
@@ -194,7 +199,7 @@ def beaten_lines(rows: list[Row]) -> list[str]:
         mended = row["larger_buffer"]
         again = mended is not None and mended["cycles"] <= others[first]
         lines.append(
-            f"- d = {row['d']}, {shown(row['axis'], row['at']):,} {UNITS[row['axis']]}: {first}{times};"
+            f"- d = {row['d']}, {said(row)}: {first}{times};"
             f" with several keys at a time AttenIO {'is ahead again' if again else 'stays behind'}"
         )
     return lines if len(lines) > 3 else ["", "No other dataflow is faster at any of these points."]
@@ -215,7 +220,7 @@ def planner_lines(rows: list[Row]) -> list[str]:
     row = faster[top]
     lines += [f"on {many} of {len(gains)} machines other tiles on the same hardware are at least 0.5 % faster, most at"]
     lines += [
-        f"d = {row['d']}, {shown(row['axis'], row['at']):,} {UNITS[row['axis']]}:"
+        f"d = {row['d']}, {said(row)}:"
         f" {row['same_hardware']['query_tile']} rows x {row['same_hardware']['key_tile']} keys,"
         f" {gains[top]:.2f} times as fast."
     ]

@@ -48,7 +48,11 @@ class Designs:
         own = _sizes_of(base)
         unknown = set(sizes) - set(own)
         assert not unknown, unknown
-        axes = [np.asarray(sorted(set(sizes.get(name, (size,)))), dtype=np.int64) for name, size in own.items()]
+        wanted = {name: sorted(set(sizes.get(name, (size,)))) for name, size in own.items()}
+        for name, values in wanted.items():
+            for value in (values[0], values[-1]):
+                machine_of(base, {**own, name: value}, 0)  # says which size no machine can have
+        axes = [np.asarray(values, dtype=np.int64) for values in wanted.values()]
         grid = np.meshgrid(*axes, indexing="ij")
         return cls(base=base, key_tile=key_tile, **{name: axis.ravel() for name, axis in zip(own, grid, strict=True)})
 

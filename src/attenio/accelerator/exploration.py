@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.accelerator.designs import Designs, Tiling, attenio_runs, machine_of
+from attenio.accelerator.hardware import WORD_BYTES
 from attenio.accelerator.program import Engine
 from attenio.accelerator.simulate import simulate_plan
 from attenio.errors import DoesNotFit, InvalidInput
@@ -138,11 +139,17 @@ def explore(
     if len(designs) > MOST_DESIGNS:
         raise InvalidInput(f"{len(designs):,} designs are more than {MOST_DESIGNS:,}; use larger steps or fewer sizes")
     allowed = Budget.of(designs.base) if budget is None else budget
-    area, watts = designs.costs(max(workload.d, workload.value_dim))
+    every, width = len(designs), max(workload.d, workload.value_dim)
+    designs = designs.of(designs.cache_bytes >= WORD_BYTES * designs.key_tile * width)
+    if not len(designs):
+        raise DoesNotFit(
+            f"no cache holds {designs.key_tile:,} keys of {width:,} words; use larger caches or fewer keys"
+        )
+    area, watts = designs.costs(width)
     affordable = (area <= allowed.area_mm2) & (1e3 * watts <= allowed.power_mw)
     if not affordable.any():
         raise DoesNotFit(
-            f"none of {len(designs):,} designs keeps to the budget: the smallest takes {area.min():.3g} mm² and"
+            f"none of {every:,} designs keeps to the budget: the smallest takes {area.min():.3g} mm² and"
             f" {1e3 * watts.min():.4g} mW; raise it or sweep smaller parts"
         )
     within = _Evaluated.of(designs.of(affordable), workload, tiling, progress)
@@ -154,7 +161,7 @@ def explore(
         workload=workload,
         base=base.design(0),
         budget=allowed,
-        designs=len(designs),
+        designs=every,
         within=len(within.ticks),
         best=best,
         front=tuple(within.design(number) for number in within.front(order)),
