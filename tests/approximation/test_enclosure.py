@@ -1,8 +1,10 @@
 """The enclosure holds every value of p(x) e^(-x), checked with exact fractions; and it is tight."""
 
+import math
 from decimal import Context, Decimal
 from fractions import Fraction
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,3 +39,11 @@ def test_it_is_within_a_hundredth_of_the_range_that_a_grid_finds(given: list[flo
     spread = max(grid) - min(grid)
     assert min(grid) - least <= 0.01 * spread + 1e-12 * (1 + abs(least))
     assert largest - max(grid) <= 0.01 * spread + 1e-12 * (1 + abs(largest))
+
+
+@pytest.mark.parametrize("degree", [8, 20, 24, 32])
+def test_terms_that_cancel_beyond_all_digits_are_enclosed(degree: int) -> None:
+    powers = [float(math.comb(degree, k) * (-1) ** (degree - k)) for k in range(degree + 1)]  # of (x - 1)^degree
+    least, largest = enclosure(powers, 0.99, 1.01)
+    for x in (0.99, 0.995, 1.0, 1.01):
+        assert Fraction(least) <= value(powers, x) <= Fraction(largest)

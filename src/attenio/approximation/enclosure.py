@@ -16,9 +16,10 @@ from itertools import pairwise
 
 __all__ = ["MOST_RADIUS", "enclosure"]
 
-# Up to here cancellation in 60 digits loses fewer than 30 of them, so that the margin below is never spent.
+# Up to here cancellation in 60 digits loses fewer than 30 of them for the polynomials used, so the margins stay small.
 MOST_RADIUS = 24.0
 _DIGITS = 60
+_LOST = Decimal("1e-50")
 _MARGIN = Decimal("1e-25")
 _ORDER = 12
 _WIDEST_CELL = 1 / 16
@@ -31,7 +32,7 @@ def enclosure(coefficients: Sequence[float], low: float, high: float) -> tuple[f
         edges = _edges(low, high, degree=len(exact) - 1)
         cells = [_on_cell(exact, a, b) for a, b in pairwise(edges)]
         least, largest = min(cell[0] for cell in cells), max(cell[1] for cell in cells)
-        slack = _MARGIN * max(abs(least), abs(largest))
+        slack = _MARGIN * max(abs(least), abs(largest)) + _cancelled(exact, edges)
         return math.nextafter(float(least - slack), -math.inf), math.nextafter(float(largest + slack), math.inf)
 
 
@@ -43,6 +44,13 @@ def _edges(low: float, high: float, *, degree: int) -> list[Decimal]:
     count = max(8 * (degree + 2), math.ceil(2 * radius / _WIDEST_CELL))
     inner = [low + radius * (1 - math.cos(math.pi * i / count)) for i in range(1, count)]
     return [Decimal(low), *(Decimal(x) for x in inner), Decimal(high)]
+
+
+def _cancelled(coefficients: list[Decimal], edges: list[Decimal]) -> Decimal:
+    """At least what 60 digits lose where terms cancel: 10 of them, of the largest sum of sizes of terms."""
+    reach = max(abs(edges[0]), abs(edges[-1])) * (1 + _MARGIN) + _MARGIN
+    sizes = sum(abs(c) * reach**k for k, c in enumerate(coefficients))
+    return _LOST * sizes * (-edges[0]).exp()
 
 
 def _on_cell(coefficients: list[Decimal], a: Decimal, b: Decimal) -> tuple[Decimal, Decimal]:
