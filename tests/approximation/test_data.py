@@ -69,3 +69,9 @@ def test_the_type_of_the_arrays_is_kept() -> None:
 
     array = zeros(2, 2).astype(ml_dtypes.bfloat16)
     assert AttentionData.of(array, array, array).dtype is ElementType.BF16
+
+
+def test_what_only_double_precision_holds_is_called_too_large() -> None:
+    ones = np.ones((2, 2))
+    with pytest.raises(InvalidInput, match=r"key has 4 entries that are too large for fp32, .* \(1e\+300\)"):
+        AttentionData.of(ones, ones * 1e300, ones)

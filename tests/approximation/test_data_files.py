@@ -1,6 +1,8 @@
 """Reading arrays: the same ones come back, and a file that cannot be used says why in one line."""
 
 import importlib.util
+import json
+import zipfile
 from pathlib import Path
 
 import ml_dtypes
@@ -39,6 +41,17 @@ def test_one_safetensors_file_comes_back(tmp_path: Path) -> None:
         assert (found == array).all()
 
 
+@pytest.mark.skipif(importlib.util.find_spec("safetensors") is None, reason="needs the approximation extra")
+def test_an_element_type_that_numpy_lacks_is_named_as_the_reason(tmp_path: Path) -> None:
+    places = {
+        name: {"dtype": "F8_E5M2", "shape": [2, 2], "data_offsets": [4 * i, 4 * i + 4]} for i, name in enumerate("qkv")
+    }
+    header = json.dumps(places).encode()
+    (tmp_path / "small.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(12))
+    with pytest.raises(InvalidInput, match="element type that NumPy has not"):
+        read_arrays([tmp_path / "small.safetensors"])
+
+
 @pytest.mark.skipif(importlib.util.find_spec("safetensors") is not None, reason="the extra is installed")
 def test_safetensors_without_the_extra_names_it(tmp_path: Path) -> None:
     (tmp_path / "a.safetensors").write_bytes(b"")
@@ -51,12 +64,22 @@ def test_files_that_cannot_be_used_say_why(tmp_path: Path) -> None:
     (tmp_path / "torn.npz").write_bytes(b"PK\x03\x04 torn")
     (tmp_path / "text.npy").write_text("not an array")
     np.save(tmp_path / "objects.npy", np.array([object()]), allow_pickle=True)
+    long = np.resize(ARRAYS["q"], (400, 4))
+    np.savez_compressed(tmp_path / "bent.npz", q=long, k=long, v=long)
+    bent = bytearray((tmp_path / "bent.npz").read_bytes())
+    bent[150:250] = b"\xff" * 100
+    (tmp_path / "bent.npz").write_bytes(bent)
+    with zipfile.ZipFile(tmp_path / "foreign.npz", "w") as archive:
+        for name in "qkv":
+            archive.writestr(f"{name}.npy", b"not an array")
     text = tmp_path / "text.npy"
     for paths, said in (
         ([tmp_path / "none.npz"], "does not exist"),
         ([tmp_path], "is a folder"),
         ([tmp_path / "few.npz"], "has no array v; it has k, q"),
         ([tmp_path / "torn.npz"], "cannot be read as npz"),
+        ([tmp_path / "bent.npz"], "cannot be read as npz"),
+        ([tmp_path / "foreign.npz"], "cannot be read as npz"),
         ([text, text, text], "cannot be read as npy"),
         ([tmp_path / "objects.npy"] * 3, "cannot be read as npy"),
         ([text], "cannot hold q, k and v"),

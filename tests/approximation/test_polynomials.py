@@ -103,6 +103,11 @@ def test_the_remainder_of_the_series_says_enough(radius: float, error: float) ->
         assert taylor(radius, degree).relative_error <= error
 
 
+@pytest.mark.parametrize("radius", [0.0, 5e-324, 1e3, 1e16, 1e308])
+def test_every_radius_has_a_degree_that_is_enough(radius: float) -> None:
+    assert 3 * int(radius) <= taylor_degree(radius, 1e-3) <= 4 * int(radius) + 30
+
+
 @pytest.mark.parametrize("radius", [-1.0, math.nan, math.inf])
 def test_no_interval_is_refused(radius: float) -> None:
     with pytest.raises(InvalidInput, match="finite radius"):

@@ -147,8 +147,9 @@ def _rounded(name: str, array: Array) -> Float32:
     if not finite.all():
         wrong = np.argwhere(~finite)
         first = tuple(int(i) for i in wrong[0])
+        what = "too large for fp32" if np.isfinite(np.float64(array[first])) else "not finite"
         raise InvalidInput(
-            f"{name} has {len(wrong):,} entries that are not finite, the first at {first} of {array.shape}"
-            f" ({single[first]}); remove them"
+            f"{name} has {len(wrong):,} entries that are {what}, the first at {first} of {array.shape}"
+            f" ({array[first]}); remove them"
         )
     return single

@@ -1,6 +1,7 @@
 """Queries, keys and values from files: three .npy files, or one .npz or .safetensors file that names them."""
 
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -58,9 +59,12 @@ def _from_npz(path: Path) -> Arrays:
     with archive:
         names = _names(path, list(archive.files))
         try:
-            query, key, value = (_with_type(archive[name]) for name in names)
-        except (ValueError, OSError, zipfile.BadZipFile):
+            members = [archive[name] for name in names]
+        except (ValueError, OSError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error):
             raise _unreadable(path) from None
+    if not all(isinstance(member, np.ndarray) for member in members):  # NumPy hands out what is no array as bytes
+        raise _unreadable(path)
+    query, key, value = (_with_type(member) for member in members)
     return query, key, value
 
 
@@ -76,6 +80,8 @@ def _from_safetensors(path: Path) -> Arrays:
             query, key, value = (opened.get_tensor(name) for name in _names(path, list(opened.keys())))
     except (SafetensorError, OSError):
         raise _unreadable(path) from None
+    except (AttributeError, TypeError):  # how safetensors says that NumPy lacks a type
+        raise InvalidInput(f"{path} holds an element type that NumPy has not; convert it to F32, F16 or BF16") from None
     return query, key, value
 
 

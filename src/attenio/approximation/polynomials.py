@@ -239,6 +239,11 @@ def taylor_degree(radius: float, relative_error: float) -> int:
     >>> taylor_degree(50.0, 0.1)
     178
     """
+    if radius == 0:
+        return 0
+    if radius > 2**53:
+        # by Stirling's formula degree 3.5912 R is enough for any tolerance; sums of logarithms would overflow
+        return int(radius) * 18 // 5
     degree = 0
     while radius + (degree + 1) * math.log(radius) - math.lgamma(degree + 2) > math.log(relative_error):
         degree += 1 if degree < 1024 else degree // 64
