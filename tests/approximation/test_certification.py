@@ -1,18 +1,24 @@
 """What is guaranteed holds: on random bounded data, for every kind, element type, mask and grouping."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from attenio.approximation.certificate import Evidence, Terms, Verdict
-from attenio.approximation.certification import Diligence, certify, certify_stream
+from attenio.approximation.certificate import Certificate, Evidence, Terms, Verdict
+from attenio.approximation.certification import Diligence, certify, certify_stream, measured_error
 from attenio.approximation.data import AttentionData
 from attenio.approximation.observation import Centring, observe
 from attenio.approximation.polynomials import Kind
-from attenio.approximation.rounding import Summation
+from attenio.approximation.rounding import Summation, half_spacing_at_zero
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
+
+Float = NDArray[np.floating]
 
 
 def drawn(seed: int, dtype: ElementType, reach: float, causal: bool) -> AttentionData:
@@ -100,22 +106,84 @@ def test_a_stream_in_pieces_is_the_stream_at_once() -> None:
         assert one.certificate == other.certificate
 
 
+def test_pieces_whose_values_differ_in_width_are_refused() -> None:
+    ones = np.ones((4, 2), np.float32)
+    pieces = [AttentionData.of(ones, ones, np.ones((4, width), np.float32)) for width in (2, 3)]
+    with pytest.raises(InvalidInput, match="differ in width"):
+        certify_stream(pieces, Terms(tolerance=0.1))
+
+
 def test_an_empty_stream_is_refused() -> None:
     with pytest.raises(InvalidInput, match="stream of arrays is empty"):
         certify_stream([], Terms(tolerance=0.1))
 
 
+LARGEST = {
+    ElementType.FP32: float(np.finfo(np.float32).max),
+    ElementType.FP16: 65504.0,
+    ElementType.BF16: float(2**128 - 2**120),
+    ElementType.FP8: 448.0,
+}
+
+
+def held(
+    dtype: ElementType, query: Float, key: Float, value: Float, *, scale: float = 0.5, causal: bool = False
+) -> AttentionData:
+    """Single heads as data of a type."""
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = [dtype.rounded(array.astype(np.float32))[None, None] for array in (query, key, value)]
+    return AttentionData(query=rounded[0], key=rounded[1], value=rounded[2], dtype=dtype, scale=scale, causal=causal)
+
+
+def assert_holds(data: AttentionData, tolerance: float = 1e-2) -> Certificate:
+    (found,) = certify(data, Terms(tolerance=tolerance))
+    if found.certificate.verdict is Verdict.APPROXIMATE:
+        assert found.measured_error is not None
+        assert found.measured_error <= found.certificate.guaranteed_error
+    return found.certificate
+
+
 @pytest.mark.parametrize("dtype", list(ElementType))
 def test_the_largest_entries_of_a_type_do_not_overflow(dtype: ElementType) -> None:
-    largest = {"fp32": 1e30, "fp16": 65504.0, "bf16": 1e30, "fp8": 448.0}[dtype.value]
-    draw = np.random.default_rng(2)
-    key = dtype.rounded(draw.uniform(0.5, 1, (64, 4)) * largest)
-    query = dtype.rounded(draw.uniform(-1, 1, (64, 4)))
-    value = dtype.rounded(draw.uniform(-1, 1, (64, 4)) * min(largest, 1e30))
-    scale = 0.25 / largest
-    data = AttentionData(
-        query=query[None, None], key=key[None, None], value=value[None, None], dtype=dtype, scale=scale, causal=False
-    )
-    (found,) = certify(data, Terms(tolerance=1e-2))
-    assert found.measured_error is not None
-    assert found.measured_error <= found.certificate.guaranteed_error
+    largest, draw = LARGEST[dtype], np.random.default_rng(2)
+    query, uneven = draw.uniform(-1, 1, (64, 4)), np.where(draw.random((64, 4)) < 0.1, largest, -largest)
+    for key in (draw.uniform(0.5, 1, (64, 4)) * largest, uneven):
+        for value in (draw.uniform(-1, 1, (64, 4)) * largest, uneven, np.full((64, 4), largest)):
+            data = held(dtype, query, key, value, scale=0.25 / largest)
+            assert assert_holds(data).verdict is Verdict.APPROXIMATE
+
+
+@pytest.mark.parametrize("dtype", list(ElementType))
+def test_entries_too_small_to_be_normal_are_not_lost(dtype: ElementType) -> None:
+    least, draw = 2 * half_spacing_at_zero(dtype), np.random.default_rng(3)
+    plain, tiny = draw.uniform(-1, 1, (64, 4)), draw.integers(-3, 4, (64, 4)) * least
+    for query, key, value in ((plain, plain, tiny), (plain, tiny, plain), (tiny, plain, plain), (tiny, tiny, tiny)):
+        assert assert_holds(held(dtype, query, key, value)).verdict is Verdict.APPROXIMATE
+
+
+@pytest.mark.parametrize("size", [1e3, 1e6, 1e15])
+def test_coordinates_may_differ_in_size_as_long_as_products_do_not(size: float) -> None:
+    draw = np.random.default_rng(4)
+    sizes = np.array([size, 1 / size, 1.0])
+    query, key = draw.uniform(-1, 1, (64, 3)) * sizes, draw.uniform(-1, 1, (64, 3)) / sizes
+    for tolerance in (1e-1, 1e-2, 1e-3):
+        found = assert_holds(held(ElementType.FP32, query, key, draw.uniform(-1, 1, (64, 2))), tolerance)
+        assert found.verdict is Verdict.APPROXIMATE
+
+
+@pytest.mark.parametrize("growth", [1.1, 1.5, 2.5])
+def test_keys_that_grow_as_queries_shrink_are_certified_only_if_sums_can_be_held(growth: float) -> None:
+    draw, grown = np.random.default_rng(5), growth ** np.arange(64.0)[:, None]
+    query, key, value = (draw.uniform(-1, 1, (64, 2)) for _ in range(3))
+    for tolerance in (1e-1, 1e-2, 1e-3):
+        assert_holds(held(ElementType.FP32, query / grown, key * grown, value, causal=True), tolerance)
+
+
+def test_a_run_that_breaks_does_not_look_perfect() -> None:
+    draw = np.random.default_rng(6)
+    data = held(ElementType.FP32, *(draw.uniform(-1, 1, (8, 2)) for _ in range(3)))
+    (found,) = certify(data, Terms(tolerance=1e-1))
+    assert found.certificate.polynomial is not None
+    broken = replace(found.certificate.polynomial, coefficients=(math.nan,))
+    head = next(data.heads())
+    assert math.isnan(measured_error(head, replace(found.certificate, polynomial=broken), observe(head)))

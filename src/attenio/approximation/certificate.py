@@ -17,7 +17,14 @@ from attenio.approximation.enclosure import MOST_RADIUS
 from attenio.approximation.entries import EntryBounds, checked_positive
 from attenio.approximation.features import feature_count
 from attenio.approximation.polynomials import MOST_DEGREE, Kind, Polynomial, focused, polynomial_within, taylor_degree
-from attenio.approximation.rounding import Summation, rounding_error, storage_error, worst_amplification
+from attenio.approximation.rounding import (
+    Range,
+    Summation,
+    rounding_error,
+    storage_error,
+    underflow,
+    worst_amplification,
+)
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.quantities import checked_count
@@ -121,6 +128,9 @@ class Terms:
     def __post_init__(self) -> None:
         checked_positive("tolerance", self.tolerance)
         checked_count("most degree", self.most_degree, least=0, most=MOST_DEGREE)
+        checked_count("most features", self.most_features)
+        if self.fast_words is not None:
+            checked_count("fast memory (words)", self.fast_words, least=0, most=2**60)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,9 +166,14 @@ class Certificate:
         return None if self.polynomial is None else feature_count(self.scores.d, self.polynomial.degree)
 
     @property
+    def added_error(self) -> float:
+        """What approximating adds, in units of ``scores.value_unit``: this is what the tolerance is about."""
+        return self.truncation_error + self.rounding_error
+
+    @property
     def guaranteed_error(self) -> float:
         """No output is further from exact attention than this, in units of ``scores.value_unit``."""
-        return self.truncation_error + self.rounding_error + self.storage_error
+        return self.added_error + self.storage_error
 
     @property
     def guaranteed_change(self) -> float:
@@ -187,9 +202,9 @@ def certificate_for(scores: Scores, terms: Terms, auditor: Auditor | None = None
         if errors.truncation + errors.rounding <= terms.tolerance:
             return _approximate(scores, terms, candidate, errors)
         if errors.rounding > terms.tolerance:
-            cost = f"{errors.rounding:.2g}"
+            cost = f"cost {errors.rounding:.2g}" if errors.rounding < math.inf else "lose everything"
             reason = (
-                f"degree {degree} would do, but rounding sums in {terms.accumulator.value} may cost {cost},"
+                f"degree {degree} would do, but rounding sums in {terms.accumulator.value} may {cost},"
                 f" over the tolerance of {terms.tolerance:g}"
             )
             return _exact(scores, terms, degree, reason)
@@ -250,7 +265,9 @@ def _errors(scores: Scores, terms: Terms, candidate: Polynomial, audit: Audit | 
         grown, variation = min(grown, audit.amplification), min(variation, audit.total_variation)
         output = min(output, audit.output_bound)
     truncation = 2 * variation
-    rounding = rounding_error(roundings, grown, terms.accumulator) * (scores.value_bound / scores.value_unit)
+    reach = Range(d=scores.d, keys=scores.keys, features=features, product=scores.largest_product)
+    lost = underflow(candidate, reach, roundings, terms.accumulator)
+    rounding = rounding_error(roundings, grown, terms.accumulator, lost) * (scores.value_bound / scores.value_unit)
     largest = output / scores.value_unit + truncation + rounding
     return _Errors(
         truncation=truncation,

@@ -108,7 +108,8 @@ def measured_error(head: Head, found: Certificate, seen: Observation) -> float:
     stored = found.terms.dtype.rounded(output)
     worst = 0.0
     for rows, exact in exact_attention(head):
-        worst = max(worst, float(np.abs(stored[rows] - exact).max()))
+        # np.maximum, unlike max, keeps NaN: a run that breaks must not look perfect
+        worst = float(np.maximum(worst, np.abs(stored[rows] - exact).max()))
     return worst / found.scores.value_unit
 
 
@@ -160,7 +161,8 @@ class _Box:
         )
 
     def joined(self, other: "_Box") -> "_Box":
-        if len(self.query_sizes) != len(other.query_sizes) or self.scale != other.scale:
+        widths = [(len(box.query_sizes), box.value_range.shape) for box in (self, other)]
+        if widths[0] != widths[1] or self.scale != other.scale:
             raise InvalidInput("chunks differ in width or scale; give pieces of one sequence")
         return _Box(
             keys=self.keys + other.keys,

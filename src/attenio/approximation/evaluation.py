@@ -8,6 +8,7 @@
 Causal rows come in chunks: keys before a chunk through the features, keys inside it through p(q.k) itself.
 """
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -39,8 +40,8 @@ def approximate_attention(
     True
     """
     queries, keys, unit = _scaled(head, centre)
-    value_unit = _power_of_two(head.values)
-    extended = np.column_stack([head.values * np.float32(1 / value_unit), np.ones(len(keys), dtype=np.float32)])
+    value_exponent = _exponents(np.abs(head.values).max())
+    extended = np.column_stack([np.ldexp(head.values, -value_exponent), np.ones(len(keys), dtype=np.float32)])
     features = feature_count(head.d, polynomial.degree)
     sums = np.zeros((len(queries), extended.shape[1]), dtype=np.float32)
     for tile in feature_tiles(head.d, polynomial.degree, most=summation.feature_tile_for(features)):
@@ -56,20 +57,35 @@ def approximate_attention(
                 sums[rows] += np.where(seen, inside, np.float32(0)) @ extended[first:stop]
     divisor = sums[:, -1:]
     output = np.divide(sums[:, :-1], divisor, out=np.zeros_like(sums[:, :-1]), where=divisor != 0)
-    return output * np.float32(value_unit)
+    # outputs are means of values; one that is rounded past the largest of them could overflow its type
+    most = np.abs(extended[:, :-1]).max()
+    restored: Float32 = np.ldexp(np.clip(output, -most, most), value_exponent)
+    return restored
 
 
 def _scaled(head: Head, centre: NDArray[np.float32]) -> tuple[Float32, Float32, float]:
-    """Queries and centred keys with entries of at most 1, so that no power overflows, and what was divided by."""
-    keys = head.keys - centre
-    query_unit, key_unit = _power_of_two(head.queries), _power_of_two(keys)
-    unit = query_unit * key_unit * head.scale
-    return head.queries * np.float32(1 / query_unit), keys * np.float32(1 / key_unit), unit
+    """Queries and centred keys with entries of at most 1, so that no power overflows, and the unit of their products.
+
+    Every coordinate has its own power of two, else one that is large in keys and unused by queries would drown the
+    others. The unit is then below 4 times the largest scale * |q_t k_t|.
+    """
+    # halved before they are subtracted: the difference of two keys may exceed the largest number
+    halving = _exponents(np.maximum(np.abs(head.keys).max(axis=0), np.abs(centre))) + 1
+    keys = np.ldexp(head.keys, -halving) - np.ldexp(centre, -halving)
+    sizes = np.abs(head.queries).max(axis=0), np.abs(keys).max(axis=0)
+    queries_at, keys_at = _exponents(sizes[0]), _exponents(sizes[1])
+    used = (sizes[0] > 0) & (sizes[1] > 0)
+    reach = queries_at + keys_at + halving
+    largest = int(reach[used].max()) if used.any() else 0
+    # what a coordinate stays behind the largest one is shared by both sides
+    behind = np.where(used, reach - largest, 0)
+    queries = np.ldexp(head.queries, behind // 2 - queries_at)
+    return queries, np.ldexp(keys, behind - behind // 2 - keys_at), math.ldexp(head.scale, largest)
 
 
-def _power_of_two(array: Float32) -> float:
-    """At least every size in the array, and dividing by it rounds nothing."""
-    return float(2.0 ** np.ceil(np.log2(float(np.abs(array).max()) or 1.0)))
+def _exponents(sizes: Float32) -> NDArray[np.int32]:
+    """The least e with every size below 2^e; multiplying by powers of two rounds nothing."""
+    return np.frexp(sizes)[1]
 
 
 def _states(

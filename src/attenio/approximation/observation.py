@@ -58,10 +58,11 @@ def observe(head: Head, centring: Centring = Centring.BEST, progress: Progress |
     seen = largest >= least
     queries = head.queries[seen].astype(np.float64) * head.scale
     ranges = _Ranges(queries=queries, mean=mean.astype(np.float64), least=least[seen], largest=largest[seen])
-    slack = _product(head, mean) * (head.d + 4) * 2.0**-52
     found = {choice: ranges.within(c) for choice, c in _centres(head, mean, ranges, centring).items()}
     chosen = min(found, key=lambda choice: found[choice][1])
     middle, radius, centre = found[chosen]
+    # scores are found about the mean and then moved: q.(centre - mean) is rounded as well, and is no more than both
+    slack = (_product(head, mean) + _product(head, centre)) * (head.d + 4) * 2.0**-52
     without = _uncentred(ranges)
     return Observation(
         scores=_scores(head, (middle, radius + slack), _product(head, centre), Evidence.EVERY_SCORE),

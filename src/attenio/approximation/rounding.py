@@ -9,22 +9,25 @@ Proof: docs/theory/approximate_certificate.md.
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from attenio.approximation.polynomials import Polynomial
 from attenio.elements import ElementType
 
 __all__ = [
+    "Range",
     "Summation",
     "half_spacing_at_zero",
     "rounding_error",
     "storage_error",
+    "underflow",
     "unit_roundoff",
     "worst_amplification",
 ]
 
 _SIGNIFICAND_BITS = {ElementType.FP32: 24, ElementType.FP16: 11, ElementType.BF16: 8, ElementType.FP8: 4}
 _LEAST_EXPONENT = {ElementType.FP32: -149, ElementType.FP16: -24, ElementType.BF16: -133, ElementType.FP8: -9}
-# Products that underflow are lost whole; entries are scaled to at most 1, so all of them together weigh less than this.
-_UNDERFLOW = 1e-20
+_LARGEST = {ElementType.FP32: 2.0**127, ElementType.FP16: 2.0**15, ElementType.BF16: 2.0**127, ElementType.FP8: 2.0**8}
 
 
 def unit_roundoff(dtype: ElementType) -> float:
@@ -86,6 +89,16 @@ def _tile(terms: int, tile: int | None) -> int:
     return min(terms, math.isqrt(terms - 1) + 1 if tile is None else tile)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    """What decides how small and how large the numbers of a run become."""
+
+    d: int
+    keys: int
+    features: int
+    product: float  # at least every scale * |q_t k_t|, required or not
+
+
 def worst_amplification(polynomial: Polynomial, product: float) -> float:
     """The sum of sizes of terms over the denominator, when all that is known is how far scores reach.
 
@@ -94,12 +107,39 @@ def worst_amplification(polynomial: Polynomial, product: float) -> float:
     """
     if polynomial.relative_error >= 1:
         return math.inf
+    return float(polynomial.of_sizes(product)) / _least(polynomial)
+
+
+def _least(polynomial: Polynomial) -> float:
+    """At most every value of the polynomial on its interval."""
     least = (1 - polynomial.relative_error) * polynomial.scale * math.exp(polynomial.centre - polynomial.radius)
-    return float(polynomial.of_sizes(product)) / least * (1 + 1e-12)
+    return least * (1 - 1e-12)
 
 
-def rounding_error(roundings: int, amplification: float, accumulator: ElementType = ElementType.FP32) -> float:
+def underflow(polynomial: Polynomial, of: Range, roundings: int, accumulator: ElementType) -> float:
+    """What products too small for the accumulator weigh, over the denominator; inf if sums may be too large for it.
+
+    Entries are scaled, coordinate by coordinate, to sizes of at most 1, and their unit is then at most 4 times the
+    largest product: all weights together are at most the sum of |c_k| (4 d product)^k.
+
+    >>> from attenio.approximation.polynomials import minimax
+    >>> underflow(minimax(1.0, 3), Range(d=64, keys=65536, features=47905, product=2.0), 1000, ElementType.FP32) < 1e-30
+    True
+    """
+    with np.errstate(over="ignore"):
+        weights = float(polynomial.of_sizes(4 * of.d * of.product))
+    if not 2 * of.keys * (weights + of.features) < _LARGEST[accumulator] or polynomial.relative_error >= 1:
+        return math.inf
+    lost = 2 * roundings * half_spacing_at_zero(accumulator) * (weights + of.features)
+    return lost / _least(polynomial)
+
+
+def rounding_error(
+    roundings: int, amplification: float, accumulator: ElementType = ElementType.FP32, lost: float = 0.0
+) -> float:
     """How far rounding moves an output before it is stored, in units of the largest size of a value; inf if unbounded.
+
+    ``lost`` is what underflow takes from a denominator, as a share of it.
 
     >>> f"{rounding_error(600, 10.0):.1e}"
     '7.2e-04'
@@ -108,8 +148,8 @@ def rounding_error(roundings: int, amplification: float, accumulator: ElementTyp
     share = roundings * unit
     if share >= 0.5:
         return math.inf
-    moved = share / (1 - share) * amplification
-    return 2 * moved / (1 - moved) + 3 * unit + _UNDERFLOW if moved < 1 else math.inf
+    moved = share / (1 - share) * amplification + lost
+    return 2 * moved / (1 - moved) + 3 * unit if moved < 1 else math.inf
 
 
 def storage_error(dtype: ElementType, *, largest: float, unit: float) -> float:
