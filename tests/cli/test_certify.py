@@ -31,6 +31,18 @@ def test_what_is_measured_is_at_most_what_is_guaranteed(attenio: Any, files: lis
         assert head["degree"] == head["needed_degree"]
 
 
+def test_the_tolerance_is_about_what_approximating_adds_and_the_answer_says_so(attenio: Any, files: list[Path]) -> None:
+    assert "tolerance is about what approximating adds" in attenio("certify", *files).out
+    for head in attenio("certify", *files, "--json", "--tolerance", "1e-3").json["heads"]:
+        assert head["added_error"] == head["truncation_error"] + head["rounding_error"] <= 1e-3
+        assert head["guaranteed_error"] == head["added_error"] + head["storage_error"]
+
+
+def test_nothing_is_guaranteed_where_exact_attention_is_the_answer(attenio: Any, files: list[Path]) -> None:
+    for head in attenio("certify", *files, "--scale", "2", "--json").json["heads"]:
+        assert head["guaranteed_error"] is None
+
+
 def test_heads_that_need_too_much_say_which_degree(attenio: Any, files: list[Path]) -> None:
     for head in attenio("certify", *files, "--scale", "2", "--json").json["heads"]:
         assert head["verdict"] == "exact"
@@ -60,6 +72,8 @@ def test_other_mistakes_are_one_line(attenio: Any, files: list[Path]) -> None:
         ([*files, "--kind", "spline"], "taylor, minimax"),
         ([*files, "--centring", "median"], "best"),
         ([*files, "--most-features", "few"], "most features is"),
+        ([*files, "--most-features=0"], "at least 1"),
+        ([*files, "--fast-bytes=-4"], "at least 0"),
         (files[:2], "2 files given"),
     ):
         assert said in attenio("certify", *arguments).mistake

@@ -11,6 +11,7 @@ from attenio.cli.question import AsJson
 from attenio.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from attenio.approximation.certificate import Certificate
     from attenio.approximation.certification import HeadCertificate
     from attenio.approximation.data import AttentionData
 
@@ -40,8 +41,9 @@ def certify(
     """Say for every KV head what degree a polynomial needs in place of the exponential, and what that guarantees.
 
     Arrays are (rows, width), (heads, rows, width) or (batch, heads, rows, width); keys and values may have fewer heads
-    than queries. The guarantee counts truncation, the rounding of sums in fp32, and storing the output. Where more than
-    two features come to a key, exact attention is the answer.
+    than queries. The tolerance is about what approximating adds: truncation and the rounding of sums in fp32. The
+    guarantee counts storing the output in its type as well, as exact attention has to, so it may exceed the tolerance.
+    Where more than two features come to a key, exact attention is the answer.
 
     \b
     Examples:
@@ -99,6 +101,12 @@ def _described(data: "AttentionData") -> dict[str, Any]:
     }
 
 
+def _errors(certificate: "Certificate") -> dict[str, float | None]:
+    """Nothing is run and nothing guaranteed where exact attention is the answer."""
+    names = ("truncation_error", "rounding_error", "added_error", "storage_error", "guaranteed_error")
+    return {name: None if certificate.polynomial is None else getattr(certificate, name) for name in names}
+
+
 def _rows(found: "tuple[HeadCertificate, ...]") -> list[dict[str, Any]]:
     return [
         {
@@ -113,10 +121,7 @@ def _rows(found: "tuple[HeadCertificate, ...]") -> list[dict[str, Any]]:
             "needed_degree": each.certificate.needed_degree,
             "degree": each.certificate.degree,
             "features": each.certificate.features,
-            "truncation_error": each.certificate.truncation_error,
-            "rounding_error": each.certificate.rounding_error,
-            "storage_error": each.certificate.storage_error,
-            "guaranteed_error": each.certificate.guaranteed_error,
+            **_errors(each.certificate),
             "measured_error": each.measured_error,
             "value_unit": each.certificate.scores.value_unit,
         }
@@ -147,4 +152,9 @@ def _summary(found: "tuple[HeadCertificate, ...]") -> str:
     from attenio.approximation.certificate import Verdict
 
     certified = sum(each.certificate.verdict is Verdict.APPROXIMATE for each in found)
-    return f"{certified:,} of {len(found):,} heads may be approximated; errors in units of half the range of V"
+    stored = found[0].certificate.terms.dtype.value
+    return (
+        f"{certified:,} of {len(found):,} heads may be approximated; errors in units of half the range of V.\n"
+        "The tolerance is about what approximating adds: truncation, rounding of sums.\n"
+        f"Guaranteed is that and storing outputs in {stored}, as exact attention has to."
+    )
