@@ -63,6 +63,18 @@ def test_sizes_of_queries_and_keys_may_be_far_apart() -> None:
     assert furthest(output, exact(query, key, value)) <= 2e-3
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_values_that_sums_cannot_hold_are_refused_and_never_come_back_broken(dtype: torch.dtype) -> None:
+    query, key, value = (t.to(dtype) for t in bounded(radius=0.5, d=4))
+    for factor, said in (
+        (torch.finfo(dtype).max, "outputs are not finite"),
+        (2.0**-130, "use exact: values differ by"),
+    ):
+        scaled = (value / value.abs().max() * factor).to(dtype)
+        with pytest.raises(InvalidInput, match=said):
+            approximate_attention(query, key, scaled, tolerance=0.1)
+
+
 def test_values_that_do_not_vary_come_back() -> None:
     query, key, value = bounded(radius=1.0)
     torch.testing.assert_close(approximate_attention(query, key, torch.ones_like(value), tolerance=0.1), value * 0 + 1)

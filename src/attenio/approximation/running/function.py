@@ -35,6 +35,11 @@ class PolynomialAttention(torch.autograd.Function):
             raise InvalidInput(
                 "a denominator is not positive: scores reach beyond the certificate; certify these data, or use exact"
             )
+        if not bool(torch.isfinite(output).all()):
+            raise InvalidInput(
+                "outputs are not finite: features times values overflow; divide values, or coordinates of queries or"
+                " keys that are far larger than the others, by powers of two, or use exact"
+            )
         ctx.save_for_backward(query, key, value, centre, balance, output, denominators)
         ctx.formula = formula
         return output

@@ -20,6 +20,8 @@ else:
 __all__ = ["Reach", "TiledSummation", "certificate_of", "certified", "reach_of", "scores_of", "sum_length", "terms_for"]
 
 _ROWS = 16384
+# Smaller values would be lost to underflow in sums with features, which the rounding of a certificate does not count.
+_LEAST_VALUE = 2.0**-80
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +140,11 @@ def scores_of(reach: Reach, value: Tensor, *, d: int) -> Scores:
     unit = torch.where(radius > 0, radius, torch.where(bound > 0, bound, torch.ones_like(bound)))
     # Rounding grows with the size of values and is measured in their range: the head where it weighs most decides.
     widest = float(unit.max())
+    if widest < _LEAST_VALUE and value.dtype != torch.float64:
+        raise InvalidInput(
+            f"use exact: values differ by at most {2 * widest:.2g}, too little for sums in fp32; multiply them by a"
+            " power of two, and outputs by its inverse"
+        )
     return Scores(
         d=d,
         keys=value.shape[1],
