@@ -6,12 +6,14 @@
 >>> plan.moved_words
 1140850688
 
-Importing this needs NumPy only.
+Importing this needs NumPy only; ``attenio.attention`` and ``attenio.explain`` need PyTorch when they are first used.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from attenio.bounds import LowerBound, Strength, lower_bounds
 from attenio.dataflows import Run, TrainingRun, execute
-from attenio.errors import AttenioError
+from attenio.errors import AttenioError, MissingExtra
 from attenio.machine import Machine, MemoryLevel
 from attenio.planning import (
     Dataflow,
@@ -25,6 +27,9 @@ from attenio.planning import (
     training_plan,
 )
 from attenio.workload import Direction, Workload
+
+if TYPE_CHECKING:
+    from attenio.kernels import attention, explain
 
 __version__ = "0.1.0"
 
@@ -42,11 +47,26 @@ __all__ = [
     "TrainingPlan",
     "TrainingRun",
     "Workload",
+    "attention",
     "best_plan",
     "candidates",
     "execute",
+    "explain",
     "lower_bounds",
     "nested_plan",
     "sweep",
     "training_plan",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs PyTorch, imported when it is first asked for."""
+    if name not in ("attention", "explain"):
+        raise AttributeError(f"module 'attenio' has no attribute {name!r}")
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise MissingExtra(f"attenio.{name}", "torch") from None
+    from attenio import kernels
+
+    return getattr(kernels, name)

@@ -1,0 +1,120 @@
+"""``attention()``: the signature people know, the dataflow that this machine wants."""
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from attenio.errors import InvalidInput
+from attenio.kernels.checks import check_tensors
+from attenio.kernels.masking import Seen, seen_by
+from attenio.kernels.operator import attention_operator
+from attenio.masks import BlockSparse
+
+__all__ = ["Call", "attention", "call_of"]
+
+Lengths = Tensor | tuple[Tensor, Tensor]
+
+
+class Call(NamedTuple):
+    """A call brought to four dimensions: (batch, heads, tokens, width), and what may be seen."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    seen: Seen
+    scale: float
+    shape: tuple[int, ...]
+
+
+def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention, and what it lacks
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    window: int | tuple[int, int] | None = None,
+    segments: Lengths | None = None,
+    block_mask: BlockSparse | Any | None = None,
+    prefix: int | None = None,
+    tolerance: float | None = None,
+    deterministic: bool = False,
+) -> Tensor:
+    """softmax(Q K^T scale) V over (..., heads, tokens, width), by the best dataflow for this machine.
+
+    The arguments up to ``enable_gqa`` mean what they mean in ``torch.nn.functional.scaled_dot_product_attention``,
+    and so do the errors. ``is_causal`` lets query i see keys 0..i also where there are more keys than queries
+    (top-left aligned, as there). A row that may see nothing gives zeros. All restrictions hold together.
+
+    ``window``: the last so many keys up to the query's own, or (left, right) keys on either side, -1 for all; the last
+    query stands at the last key (bottom-right aligned, as all masks of attenio).
+    ``segments``: packed sequences that do not see each other, as cumulative lengths 0, n1, n1+n2, ..., or as one id for
+    each token ((tokens,) or (batch, tokens)); a pair for queries and keys that differ. With cumulative lengths causality
+    and windows count from the start and the end of each segment.
+    ``block_mask``: a ``BlockSparse`` or a 2-D array of blocks of 64.
+    ``prefix``: so many first keys are the same in all sequences of the batch; those of the first are read, once. Their
+    gradients are those of each sequence.
+    ``deterministic``: asks for results that repeat to the bit; on a CPU they always do.
+    """
+    if tolerance is not None:
+        raise InvalidInput("tolerance asks for approximate attention, which no kernel computes yet; leave it out")
+    call = call_of(
+        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
+        window=window, segments=segments, block_mask=block_mask, prefix=prefix,
+    )  # fmt: skip
+    seen = call.seen
+    seed = torch.randint(2**62, (), dtype=torch.int64) if dropout_p > 0.0 else None
+    output, _, _ = attention_operator(
+        call.query, call.key, call.value,
+        seen.bias, seen.first, seen.stop, seen.query_ids, seen.key_ids, seen.blocks, seed,
+        call.scale, seen.below, seen.above, seen.query_block, seen.key_block, prefix or 0, dropout_p,
+    )  # fmt: skip
+    return output.reshape(call.shape)
+
+
+def call_of(  # noqa: PLR0913
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+    *,
+    window: int | tuple[int, int] | None,
+    segments: Lengths | None,
+    block_mask: BlockSparse | Any | None,
+    prefix: int | None,
+) -> Call:
+    """Check a call, and bring it to four dimensions."""
+    check_tensors(query, key, value, attn_mask, is_causal=is_causal, enable_gqa=enable_gqa, dropout_p=dropout_p)
+    if prefix is not None and not 0 <= prefix <= key.shape[-2]:
+        raise InvalidInput(f"prefix is {prefix:,} of {key.shape[-2]:,} keys; give the number of keys that are shared")
+    batch = torch.broadcast_shapes(*(tensor.shape[:-3] for tensor in (query, key, value)))
+    heads = {name: tensor.shape[-3] if tensor.dim() > 2 else 1 for name, tensor in (("q", query), ("k", key))}
+    if not enable_gqa:  # one head of keys may serve all, by broadcasting, as in matmul
+        most = max(*heads.values(), value.shape[-3] if value.dim() > 2 else 1)
+        heads = {"q": most, "k": heads["k"] if value.dim() > 2 and value.shape[-3] == heads["k"] else most}
+    key_heads = max(heads["k"], value.shape[-3] if value.dim() > 2 else 1)
+    four = [
+        _four(tensor, batch, count) for tensor, count in ((query, heads["q"]), (key, key_heads), (value, key_heads))
+    ]
+    seen = seen_by(
+        four[0], four[1], attn_mask, is_causal=is_causal, window=window, segments=segments, block_mask=block_mask,
+        batch=batch,
+    )  # fmt: skip
+    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
+    lead = (*batch, heads["q"]) if max(query.dim(), key.dim(), value.dim()) > 2 else ()
+    return Call(*four, seen, factor, (*lead, query.shape[-2], value.shape[-1]))
+
+
+def _four(tensor: Tensor, batch: tuple[int, ...], heads: int) -> Tensor:
+    """(..., tokens, width) as (batch, heads, tokens, width), without a copy where it has four dimensions."""
+    whole = tensor.expand(*batch, heads, *tensor.shape[-2:])
+    return whole.reshape(math.prod(batch), heads, *tensor.shape[-2:])

@@ -1,0 +1,76 @@
+"""What ``scaled_dot_product_attention`` refuses, refused with the same kind of exception."""
+
+from torch import Tensor
+
+import torch
+from attenio.errors import AttenioError, InvalidInput
+
+__all__ = ["TensorMismatch", "check_tensors"]
+
+MOST_WIDTH = 512
+_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+class TensorMismatch(AttenioError, RuntimeError):
+    """Tensors that do not belong together; a RuntimeError, as PyTorch raises it."""
+
+
+def check_tensors(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    *,
+    is_causal: bool,
+    enable_gqa: bool,
+    dropout_p: float,
+) -> None:
+    """Raise what is wrong with the tensors of a call."""
+    tensors = {"query": query, "key": key, "value": value}
+    for name, tensor in tensors.items():
+        if tensor.dim() < 2:
+            raise TensorMismatch(f"{name} has {tensor.dim()} dimensions; give at least two, (tokens, width)")
+        if tensor.dtype not in _TYPES:
+            raise TensorMismatch(f"{name} is {tensor.dtype}; give float16, bfloat16, float32 or float64")
+        if tensor.dtype != query.dtype or tensor.device != query.device:
+            raise TensorMismatch(
+                f"query is {query.dtype} on {query.device} and {name} {tensor.dtype} on {tensor.device};"
+                " make them the same"
+            )
+        if tensor.shape[-1] > MOST_WIDTH:
+            raise InvalidInput(f"{name} is {tensor.shape[-1]:,} wide; heads up to {MOST_WIDTH} wide are computed")
+    if query.device.type not in ("cpu", "meta"):
+        raise InvalidInput(f"tensors are on {query.device}; this version computes on the CPU: move them there")
+    if query.shape[-1] != key.shape[-1] or query.shape[-1] == 0:
+        raise TensorMismatch(f"query is {query.shape[-1]} wide and key {key.shape[-1]}; make them equal, at least 1")
+    if key.shape[-2] != value.shape[-2]:
+        raise TensorMismatch(f"there are {key.shape[-2]:,} keys and {value.shape[-2]:,} values; make them equal")
+    if not 0.0 <= dropout_p <= 1.0:
+        raise TensorMismatch(f"dropout_p is {dropout_p}; give a probability from 0 to 1")
+    if mask is not None and is_causal:
+        raise TensorMismatch("attn_mask and is_causal are both given; put causality into the mask, or use window")
+    if mask is not None and mask.dtype not in (torch.bool, query.dtype, torch.float32):
+        raise TensorMismatch(f"attn_mask is {mask.dtype}; give booleans, or numbers of the query's {query.dtype}")
+    _check_heads(query, key, value, enable_gqa=enable_gqa)
+
+
+def _check_heads(query: Tensor, key: Tensor, value: Tensor, *, enable_gqa: bool) -> None:
+    heads = [tensor.shape[-3] if tensor.dim() > 2 else 1 for tensor in (query, key, value)]
+    if enable_gqa:
+        if min(query.dim(), key.dim(), value.dim()) < 3:
+            raise TensorMismatch("enable_gqa needs heads; give (..., heads, tokens, width)")
+        if heads[1] != heads[2] or heads[0] % heads[1]:
+            raise TensorMismatch(
+                f"{heads[0]} query heads cannot share {heads[1]} key and {heads[2]} value heads;"
+                " make the last two equal and a divisor of the first"
+            )
+    elif len(set(heads) - {1}) > 1:
+        raise TensorMismatch(
+            f"query, key and value have {heads[0]}, {heads[1]} and {heads[2]} heads;"
+            " make them equal, or set enable_gqa=True"
+        )
+    try:
+        torch.broadcast_shapes(*(tensor.shape[:-3] for tensor in (query, key, value)))
+    except RuntimeError:
+        shapes = [tuple(tensor.shape) for tensor in (query, key, value)]
+        raise TensorMismatch(f"batches of shapes {shapes} do not fit together; make them equal") from None

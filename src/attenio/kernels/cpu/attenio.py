@@ -1,0 +1,51 @@
+"""AttenIO's order, queries and outputs stationary; stacked over the heads that share keys, it is stacked groups.
+
+    for each tile i of query_tile positions and all heads of the group:
+        Q_i = scale log2(e) Q of these rows, in single precision; O_i, max, sum = 0, -inf, 0
+        for each tile j of key_tile keys that a row of the tile may see:
+            S = Q_i K_j^T for the rows that see a key of j;  hide the others' scores
+            P, max, sum, rescale = online softmax of S
+            O_i = rescale O_i + P V_j
+
+What remains, O_i, max and sum, is divided at the end, or merged with what other keys gave first.
+"""
+
+from torch import Tensor
+
+from attenio.kernels.cpu.online_softmax import LOG2_E, Sums
+from attenio.kernels.cpu.tiles import Keys, per_row, rows_of, rows_within, scores_of
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.visibility import Part
+
+__all__ = ["attenio"]
+
+
+def attenio(problem: KernelProblem, part: Part, keys: Keys, *, subtracts: bool) -> Sums:
+    """The sums of a tile of positions over the keys of the part."""
+    Q_i, group = rows_of(problem, part), problem.group
+    sums = Sums.empty(Q_i.shape[:2], problem.value.shape[-1], problem.precision, subtracts=subtracts)
+    tile = min(keys.tile, part.keys.stop - part.keys.start)
+    buffer = Q_i.new_empty(Q_i.shape[0] * Q_i.shape[1] * tile)
+    for j in keys.tiles(part.keys):
+        positions = problem.visible.positions_of(part._replace(keys=j))
+        if positions.start >= positions.stop:
+            continue
+        here, rows = part._replace(keys=j, positions=positions), rows_within(positions, part.positions, group)
+        K_j, V_j = keys.transposed(j)
+        S = scores_of(Q_i[:, rows], K_j, buffer)
+        if not problem.visible.is_whole(here):
+            problem.visible.hide(per_row(S, here, group), here, LOG2_E)
+        P = sums.weigh(S, rows)
+        if problem.dropout is not None:
+            P = dropped(problem, P, here)
+        sums.accumulate(P, V_j, rows)
+    return sums
+
+
+def dropped(problem: KernelProblem, weights: Tensor, part: Part) -> Tensor:
+    """Weights with dropout applied, in place."""
+    assert problem.dropout is not None
+    shape = (problem.kv_heads, problem.queries, problem.keys)
+    factors = problem.dropout.factors(part, group=problem.group, shape=shape, like=weights)
+    per_row(weights, part, problem.group).mul_(factors)
+    return weights

@@ -1,0 +1,165 @@
+"""The forward pass: which nest runs where, in what tasks, and how their sums become the output."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attenio.kernels.cpu.attenio import attenio
+from attenio.kernels.cpu.online_softmax import Sums, are_short, merged
+from attenio.kernels.cpu.shared_prefix import can_stack, shared_prefix, stacked
+from attenio.kernels.cpu.split_keys import split_keys
+from attenio.kernels.cpu.tiles import Keys, cuts, units, unstacked_rows
+from attenio.kernels.cpu.workers import run_all
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.tiling import Tiling, tiling_of
+from attenio.kernels.visibility import Part
+
+__all__ = ["Attended", "attend"]
+
+
+class Attended(NamedTuple):
+    """Output (batch, KV heads, group, queries, width), and of every row the largest score and the sum of weights.
+
+    Both, rather than one log-sum-exp: next to scores of 1e8 a sum of a few weights would be lost in it.
+    """
+
+    output: Tensor
+    largest: Tensor
+    total: Tensor
+
+    def write(self, sums: Sums, part: Part) -> None:
+        """Divide, round and store what a part of the problem gave."""
+        where = (part.batch, part.heads, slice(None), part.positions)
+        for given, into in (
+            (sums.normalised(), self.output),
+            (sums.largest, self.largest[..., None]),
+            (sums.total, self.total[..., None]),
+        ):
+            unstacked_rows(given, into[where])
+
+
+def attend(problem: KernelProblem) -> Attended:
+    """Attention by the plan for this machine."""
+    shape = (*problem.query.shape[:-1], problem.value.shape[-1])
+    found = Attended(
+        output=torch.empty(shape, dtype=problem.query.dtype),
+        largest=torch.empty(shape[:-1], dtype=problem.precision),
+        total=torch.empty(shape[:-1], dtype=problem.precision),
+    )
+    if found.output.numel() == 0:
+        found.total.zero_()
+        found.largest.fill_(-torch.inf)
+    elif can_stack(problem):
+        _after_prefix(problem, found)
+    elif (tiling := tiling_of(problem)).has_few_rows:
+        _split(problem, tiling, found)
+    else:
+        _stationary(problem, tiling, found)
+    return found
+
+
+def _stationary(problem: KernelProblem, tiling: Tiling, found: Attended) -> None:
+    """Tiles of queries stay; a thread has heads of its own, or positions of its own where heads are too few."""
+    subtracts = problem.visible.adds or not are_short(problem.query, problem.key, problem.scale)
+    positions, every = cuts(problem.queries, tiling.query_tile), slice(0, problem.keys)
+    where = units(problem, tiling.units_at_once)
+    share = min(-(-torch.get_num_threads() // len(where)), len(positions))
+
+    def converted(unit: tuple[slice, slice]) -> Keys:
+        return Keys(problem, unit, tiling.key_tile, keep_bytes=tiling.keep_bytes)
+
+    def work(task: tuple[tuple[slice, slice], list[slice], Keys | None]) -> None:
+        unit, mine, shared = task
+        keys = converted(unit) if shared is None else shared
+        for i in mine:
+            part = Part(*unit, i, every)
+            found.write(attenio(problem, part, keys, subtracts=subtracts), part)
+
+    tasks = []
+    for unit in where:
+        shared = converted(unit) if share > 1 else None
+        # Every share-th tile from the last on: under a causal mask late tiles are the long ones.
+        tasks += [(unit, positions[::-1][k::share], shared) for k in range(share)]
+    run_all(work, tasks, small=tiling.is_small)
+
+
+def _split(problem: KernelProblem, tiling: Tiling, found: Attended) -> None:
+    """All rows of some heads at once; keys are split where heads alone do not keep the threads busy."""
+    parts = _runs(problem, tiling, slice(0, problem.keys))
+    sums = run_all(lambda part: split_keys(problem, part, tiling.key_tile), parts, small=tiling.is_small)
+    for part, given in _joined(parts, sums):
+        found.write(given, part)
+
+
+def _runs(problem: KernelProblem, tiling: Tiling, keys: slice) -> list[Part]:
+    where = units(problem, tiling.units_at_once)
+    splits = -(-torch.get_num_threads() // len(where))
+    length = max(tiling.key_tile if splits > 1 else 1, -(-(keys.stop - keys.start) // splits))
+    runs = cuts(keys.stop, length, keys.start) or [keys]
+    return [Part(*unit, slice(0, problem.queries), run) for unit in where for run in runs]
+
+
+def _joined(parts: list[Part], sums: list[Sums]) -> list[tuple[Part, Sums]]:
+    """Sums over several runs of keys become one."""
+    grouped: dict[tuple[int, ...], tuple[Part, list[Sums]]] = {}
+    for part, given in zip(parts, sums, strict=True):
+        grouped.setdefault((*_name(part[:2]), part.positions.start), (part, []))[1].append(given)
+    return [(part, merged(same)) for part, same in grouped.values()]
+
+
+def _after_prefix(problem: KernelProblem, found: Attended) -> None:
+    """The prefix once for all requests, then each one's own keys, then both together."""
+    together = stacked(problem)
+    tiling = tiling_of(together)
+    subtracts = not are_short(together.query, together.key, problem.scale)
+    positions = cuts(together.queries, tiling.query_tile)
+    keys = [Keys(together, (slice(0, 1), slice(h, h + 1)), tiling.key_tile) for h in range(problem.kv_heads)]
+    tasks = [
+        Part(slice(0, 1), slice(h, h + 1), i, slice(0, problem.prefix))
+        for h in range(problem.kv_heads)
+        for i in positions
+    ]
+    common = run_all(lambda p: shared_prefix(together, p, keys[p.heads.start], subtracts=subtracts), tasks)
+    own_tiling = tiling_of(problem)
+    parts = _runs(problem, own_tiling, slice(problem.prefix, problem.keys))
+    own = run_all(lambda part: split_keys(problem, part, own_tiling.key_tile), parts)
+    width, per_head = problem.value.shape[-1], len(positions)
+    heads = [_concatenated(common[h * per_head : (h + 1) * per_head]) for h in range(problem.kv_heads)]
+    for part, given in _joined(parts, own):
+        sequences = part.batch.stop - part.batch.start
+        mine = [_of_requests(head, part.batch, problem) for head in heads[part.heads]]
+        shape = (sequences * len(mine), problem.queries * problem.group)
+        prefix = Sums(
+            output=torch.stack([each.output for each in mine], 1).reshape(*shape, width),
+            largest=torch.stack([each.largest for each in mine], 1).reshape(*shape, 1),
+            total=torch.stack([each.total for each in mine], 1).reshape(*shape, 1),
+            subtracts=subtracts,
+        )
+        found.write(merged([prefix, given]), part)
+
+
+def _concatenated(tiles: list[Sums]) -> Sums:
+    """Tiles of stacked rows of one KV head, one after the other."""
+    return Sums(
+        output=torch.cat([tile.output for tile in tiles], 1),
+        largest=torch.cat([tile.largest for tile in tiles], 1),
+        total=torch.cat([tile.total for tile in tiles], 1),
+        subtracts=tiles[0].subtracts,
+    )
+
+
+def _of_requests(sums: Sums, batch: slice, problem: KernelProblem) -> Sums:
+    """The rows of some requests out of all stacked rows, as (requests, rows, ...)."""
+
+    def cut(tensor: Tensor) -> Tensor:
+        return tensor.view(problem.batch, problem.queries * problem.group, -1)[batch]
+
+    parts = (sums.output, sums.largest, sums.total)
+    output, largest, total = map(cut, parts)
+    return Sums(output=output, largest=largest, total=total, subtracts=sums.subtracts)
+
+
+def _name(unit: tuple[slice, ...]) -> tuple[int, ...]:
+    """Slices have no hash before Python 3.12."""
+    return tuple(part.start for part in unit)

@@ -1,0 +1,42 @@
+"""Split keys: for the few rows of a decode step, keys are cut over threads, and what they give is merged.
+
+for each run s of keys_per_split keys, on a thread of its own:
+    for each tile j of key_tile keys of s:
+        S^T = K_j Q^T  (the long side first: K_j is read as it lies)
+        P, max, sum, rescale = online softmax of S;  O_s = rescale O_s + P V_j
+merge (O_s, max, sum) over s
+"""
+
+import torch
+from torch import Tensor
+
+from attenio.kernels.cpu.attenio import dropped
+from attenio.kernels.cpu.online_softmax import LOG2_E, Sums
+from attenio.kernels.cpu.tiles import cuts, per_row, rows_of
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.visibility import Part
+
+__all__ = ["split_keys"]
+
+
+def split_keys(problem: KernelProblem, part: Part, key_tile: int) -> Sums:
+    """The sums of all rows of a part over one run of keys."""
+    Q = rows_of(problem, part)
+    turned, rows = Q.transpose(1, 2).contiguous(), slice(0, Q.shape[1])
+    sums = Sums.empty(Q.shape[:2], problem.value.shape[-1], problem.precision, subtracts=True)
+    for j in cuts(part.keys.stop, key_tile, part.keys.start):
+        here = part._replace(keys=j)
+        if (positions := problem.visible.positions_of(here)).start >= positions.stop:
+            continue
+        S = torch.bmm(_tile(problem.key, here, problem), turned).transpose(1, 2).contiguous()
+        if not problem.visible.is_whole(here):
+            problem.visible.hide(per_row(S, here, problem.group), here, LOG2_E)
+        P = sums.weigh(S, rows)
+        if problem.dropout is not None:
+            P = dropped(problem, P, here)
+        sums.accumulate(P, _tile(problem.value, here, problem), rows)
+    return sums
+
+
+def _tile(tensor: Tensor, part: Part, problem: KernelProblem) -> Tensor:
+    return tensor[part.batch, part.heads, part.keys].to(problem.precision).flatten(0, 1)

@@ -1,0 +1,97 @@
+"""Tiles of queries, keys and values as the products want them: contiguous, in the precision of the computation."""
+
+from collections.abc import Iterator
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from attenio.kernels.cpu.online_softmax import LOG2_E
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.visibility import Part
+
+__all__ = ["Keys", "cuts", "per_row", "rows_of", "rows_within", "scores_of", "stacked_rows", "units", "unstacked_rows"]
+
+
+def cuts(size: int, tile: int, start: int = 0) -> list[slice]:
+    """``start .. size`` in pieces of ``tile``."""
+    return [slice(at, min(at + tile, size)) for at in range(start, size, tile)]
+
+
+def units(problem: KernelProblem, at_once: int) -> list[tuple[slice, slice]]:
+    """Sequences and KV heads, about ``at_once`` pairs at a time: heads of one sequence, or whole sequences."""
+    heads = min(problem.kv_heads, at_once)
+    batch = max(1, at_once // problem.kv_heads)
+    return list(product(cuts(problem.batch, batch), cuts(problem.kv_heads, heads)))
+
+
+def stacked_rows(tensor: Tensor, precision: torch.dtype) -> Tensor:
+    """(batch, KV heads, group, positions, width) as (units, rows, width): the heads of a position follow each other.
+
+    Rows in this order make any stretch of positions a stretch of rows.
+    """
+    ordered = tensor.transpose(2, 3).to(precision, memory_format=torch.contiguous_format, copy=True).contiguous()
+    return ordered.flatten(2, 3).flatten(0, 1)
+
+
+def unstacked_rows(rows: Tensor, into: Tensor) -> None:
+    """Write (units, rows, width) to where ``stacked_rows`` would take it from."""
+    batch, heads, group, positions, width = into.shape
+    into.copy_(rows.view(batch, heads, positions, group, width).transpose(2, 3))
+
+
+def rows_of(problem: KernelProblem, part: Part) -> Tensor:
+    """The queries of a part, times scale and log2(e): their products with keys are powers of two."""
+    queries = problem.query[part.batch, part.heads, :, part.positions]
+    return stacked_rows(queries, problem.precision).mul_(problem.scale * LOG2_E)
+
+
+def rows_within(positions: slice, outer: slice, group: int) -> slice:
+    """The rows of some positions in a tile that starts with those of ``outer``."""
+    return slice((positions.start - outer.start) * group, (positions.stop - outer.start) * group)
+
+
+def scores_of(queries: Tensor, keys: Tensor, buffer: Tensor) -> Tensor:
+    """Products of rows (units, rows, d) and keys (units, d, keys), in a stretch of a buffer."""
+    shape = (queries.shape[0], queries.shape[1], keys.shape[2])
+    scores = buffer[: shape[0] * shape[1] * shape[2]].view(shape)
+    return torch.bmm(queries, keys, out=scores)
+
+
+def per_row(scores: Tensor, part: Part, group: int) -> Tensor:
+    """Scores (units, rows, keys) as (batch, KV heads, positions, group, keys), without a copy."""
+    batch = part.batch.stop - part.batch.start
+    return scores.unflatten(0, (batch, -1)).unflatten(2, (-1, group))
+
+
+class Keys:
+    """Tiles of keys and values of some heads, converted as they are met, and kept if all of them fit the cache."""
+
+    def __init__(self, problem: KernelProblem, where: tuple[slice, slice], tile: int, *, keep_bytes: int = 0) -> None:
+        self._key, self._value = problem.key[where], problem.value[where]
+        self._precision, self.tile = problem.precision, tile
+        words = self._key.numel() + self._value.numel()
+        self._kept: dict[int, tuple[Tensor, Tensor]] | None = {} if words * 4 <= keep_bytes else None
+
+    def tiles(self, within: slice) -> Iterator[slice]:
+        """The tiles that a range of keys is met in."""
+        return iter(cuts(within.stop, self.tile, within.start))
+
+    def transposed(self, keys: slice) -> tuple[Tensor, Tensor]:
+        """Keys as (units, d, keys) and values as (units, keys, width)."""
+        if self._kept is not None and keys.start in self._kept:
+            return self._kept[keys.start]
+        found = _turned(self._key[:, :, keys], self._precision), _plain(self._value[:, :, keys], self._precision)
+        if self._kept is not None:
+            self._kept[keys.start] = found
+        return found
+
+
+def _plain(tensor: Tensor, precision: torch.dtype) -> Tensor:
+    """(batch, heads, keys, width) as (units, keys, width), with rows that a product can read."""
+    flat = tensor.to(precision).flatten(0, 1)
+    return flat if flat.stride(-1) == 1 else flat.contiguous()
+
+
+def _turned(tensor: Tensor, precision: torch.dtype) -> Tensor:
+    return tensor.to(precision).flatten(0, 1).transpose(1, 2).contiguous()

@@ -1,0 +1,161 @@
+"""Two passes: one for the gradient of queries, one for those of keys and values; nothing partial ever travels.
+
+    for each tile i of query_tile positions and all heads of the group:
+        D_i = dO_i . O_i;  dO_i = dO_i / sum_i;  D_i = D_i / sum_i;  dQ_i = 0
+        for each tile j of key_tile keys that a row of the tile may see:
+            P = exp2(Q_i K_j^T - max_i);  dP = dO_i V_j^T;  dS = P (dP - D_i);  dQ_i += scale dS K_j
+    for each tile j of query_tile keys (they are the stationary ones now):
+        dK_j, dV_j = 0
+        for each tile i of positions that see a key of j:
+            P^T;  dV_j += P^T dO_i;  dS^T = P^T (V_j dO_i^T - D_i^T);  dK_j += scale dS^T Q_i
+
+P is not divided by its row's sum: dO_i and D_i are, once. Scores are computed twice, every sum is made by one thread in
+one order, and results repeat to the bit.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attenio.kernels.cpu.online_softmax import LOG2_E
+from attenio.kernels.cpu.tiles import cuts, per_row, rows_of, rows_within, stacked_rows, units, unstacked_rows
+from attenio.kernels.cpu.workers import run_all
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.tiling import Tiling, backward_tiling_of
+from attenio.kernels.visibility import Part
+
+__all__ = ["Gradients", "Saved", "two_pass"]
+
+
+class Saved(NamedTuple):
+    """What the forward pass left, and the gradient of its output; all (batch, KV heads, group, queries, ...)."""
+
+    output: Tensor
+    largest: Tensor
+    total: Tensor
+    gradient: Tensor
+
+
+class Gradients(NamedTuple):
+    """Gradients of queries, keys, values, and of a bias if it was asked for."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    bias: Tensor | None
+
+
+class _Rows(NamedTuple):
+    """Rows of a part, stacked: queries times scale and log2(e), dO and D over the row's sum, largest scores."""
+
+    Q: Tensor
+    dO: Tensor
+    D: Tensor
+    largest: Tensor
+
+
+def two_pass(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -> Gradients:
+    """The gradients, by the plan for this machine."""
+    tiling, bias = backward_tiling_of(problem), problem.visible.bias
+    found = Gradients(
+        query=torch.zeros(problem.query.shape, dtype=problem.query.dtype),
+        key=torch.zeros(problem.key.shape, dtype=problem.key.dtype),
+        value=torch.zeros(problem.value.shape, dtype=problem.value.dtype),
+        bias=torch.zeros(bias.shape, dtype=problem.precision) if with_bias and bias is not None else None,
+    )
+    where, positions = units(problem, tiling.units_at_once), cuts(problem.queries, tiling.query_tile)
+    parts = [Part(*unit, i, slice(0, problem.keys)) for unit in where for i in positions[::-1]]
+    # A bias that heads or sequences share collects from several tiles: one thread then.
+    alone = tiling.is_small or found.bias is not None
+    run_all(lambda part: _query_gradient(problem, saved, part, tiling, found), parts, small=alone)
+    stationary = _stationary_keys(problem, tiling)
+    parts = [Part(*unit, slice(0, problem.queries), j) for unit in where for j in cuts(problem.keys, stationary)]
+    run_all(lambda part: _key_gradients(problem, saved, part, tiling, found), parts, small=tiling.is_small)
+    return found
+
+
+def _query_gradient(problem: KernelProblem, saved: Saved, part: Part, tiling: Tiling, found: Gradients) -> None:
+    rows = _rows(problem, saved, part)
+    dQ = torch.zeros_like(rows.Q)
+    for j in cuts(problem.keys, tiling.key_tile):
+        positions = problem.visible.positions_of(part._replace(keys=j))
+        if positions.start >= positions.stop:
+            continue
+        here, cut = part._replace(keys=j, positions=positions), rows_within(positions, part.positions, problem.group)
+        K_j, V_j = (
+            x[part.batch, part.heads, j].to(problem.precision).flatten(0, 1) for x in (problem.key, problem.value)
+        )
+        P = torch.bmm(rows.Q[:, cut], K_j.transpose(1, 2).contiguous())
+        _weigh(problem, P, per_row(P, here, problem.group), rows.largest[:, cut], here)
+        dP = torch.bmm(rows.dO[:, cut], V_j.transpose(1, 2).contiguous())
+        if problem.dropout is not None:
+            per_row(dP, here, problem.group).mul_(_factors(problem, here, dP))
+        dS = dP.sub_(rows.D[:, cut]).mul_(P)
+        dQ[:, cut].baddbmm_(dS, K_j)
+        if found.bias is not None:
+            _add_to_bias(problem, found.bias, dS, here)
+    into = found.query[part.batch, part.heads, :, part.positions]
+    unstacked_rows(dQ.mul_(problem.scale), into)
+
+
+def _key_gradients(problem: KernelProblem, saved: Saved, part: Part, tiling: Tiling, found: Gradients) -> None:
+    where = (part.batch, part.heads, part.keys)
+    K_j, V_j = (x[where].to(problem.precision).flatten(0, 1) for x in (problem.key, problem.value))
+    dK, dV = torch.zeros_like(K_j), torch.zeros_like(V_j)
+    for i in cuts(problem.queries, max(1, tiling.key_tile // problem.group)):
+        positions = problem.visible.positions_of(part._replace(positions=i))
+        if positions.start >= positions.stop:
+            continue
+        here = part._replace(positions=positions)
+        rows = _rows(problem, saved, here)
+        P = torch.bmm(K_j, rows.Q.transpose(1, 2).contiguous())
+        by_row = per_row(P.transpose(1, 2), here, problem.group)
+        _weigh(problem, P, by_row, rows.largest.transpose(1, 2), here)
+        dP = torch.bmm(V_j, rows.dO.transpose(1, 2).contiguous())
+        if problem.dropout is not None:
+            factors = _factors(problem, here, dP)
+            per_row(dP.transpose(1, 2), here, problem.group).mul_(factors)
+            kept = P.clone()
+            per_row(kept.transpose(1, 2), here, problem.group).mul_(factors)
+            dV.baddbmm_(kept, rows.dO)
+        else:
+            dV.baddbmm_(P, rows.dO)
+        dK.baddbmm_(dP.sub_(rows.D.transpose(1, 2)).mul_(P), rows.Q)
+    # rows.Q carry the scale and log2(e); the gradient has the scale alone.
+    shape = found.key[where].shape
+    found.key[where] = dK.mul_(1.0 / LOG2_E).view(shape).to(found.key.dtype)
+    found.value[where] = dV.view(*shape[:-1], -1).to(found.value.dtype)
+
+
+def _rows(problem: KernelProblem, saved: Saved, part: Part) -> _Rows:
+    where = (part.batch, part.heads, slice(None), part.positions)
+    dO, O = (stacked_rows(x[where], problem.precision) for x in (saved.gradient, saved.output))
+    total, largest = (stacked_rows(x[where][..., None], problem.precision) for x in (saved.total, saved.largest))
+    dO.div_(torch.where(total == 0.0, torch.inf, total))  # a row that saw nothing gives nothing
+    largest.masked_fill_(total == 0.0, 0.0)
+    return _Rows(Q=rows_of(problem, part), dO=dO, D=(dO * O).sum(-1, keepdim=True), largest=largest)
+
+
+def _weigh(problem: KernelProblem, scores: Tensor, by_row: Tensor, largest: Tensor, part: Part) -> None:
+    """Turn products into weights, in place; ``by_row`` is a view of the same scores."""
+    if not problem.visible.is_whole(part):
+        problem.visible.hide(by_row, part, LOG2_E)
+    torch.exp2(scores.sub_(largest), out=scores)
+
+
+def _factors(problem: KernelProblem, part: Part, like: Tensor) -> Tensor:
+    assert problem.dropout is not None
+    shape = (problem.kv_heads, problem.queries, problem.keys)
+    return problem.dropout.factors(part, group=problem.group, shape=shape, like=like)
+
+
+def _add_to_bias(problem: KernelProblem, bias: Tensor, dS: Tensor, part: Part) -> None:
+    tile = problem.visible.bias_tile(bias, part)
+    tile.add_(per_row(dS, part, problem.group).sum_to_size(tile.shape))
+
+
+def _stationary_keys(problem: KernelProblem, tiling: Tiling) -> int:
+    """As many keys as the first pass keeps rows, but no fewer tiles than threads."""
+    tiles = -(-torch.get_num_threads() // (problem.batch * problem.kv_heads))
+    return max(1, min(tiling.query_tile * problem.group, -(-problem.keys // tiles)))

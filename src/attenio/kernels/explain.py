@@ -1,0 +1,195 @@
+"""``explain()``: what ``attention()`` would run for these arguments on this machine, what it moves, and why not others."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attenio.bounds import LowerBound
+from attenio.bounds.attention import bounds_for, largest_absolute
+from attenio.elements import ElementType
+from attenio.errors import AttenioError
+from attenio.kernels.attention import Call, call_of
+from attenio.kernels.cpu.shared_prefix import can_stack, stacked
+from attenio.kernels.host import host_machine, private_boundary
+from attenio.kernels.masking import Seen
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.tiling import Tiling, tiling_of
+from attenio.kernels.visibility import UNBOUNDED, Visibility
+from attenio.machine import Machine, MemoryLevel
+from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow
+from attenio.planning import Candidate, Dataflow, Plan, candidates, plan_with
+from attenio.planning.plan import Tiles
+from attenio.quantities import show_bytes, show_words
+from attenio.workload import Workload
+
+__all__ = ["Explanation", "explain"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """The plan of a call: dataflow and tiles as they run, the words they move over the private cache's boundary, the
+    least that any execution moves there, and every other dataflow with its best tiles."""
+
+    plan: Plan
+    kernel: Tiling
+    level: MemoryLevel
+    threads: int
+    bound: LowerBound
+    candidates: tuple[Candidate, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Dictionaries, lists, strings and numbers."""
+        return {
+            "workload": str(self.plan.workload),
+            "dataflow": self.plan.dataflow.value,
+            "tiles": dict(self.plan.tiles),
+            "moved_words": self.plan.moved_words,
+            "peak_words": self.plan.peak_words,
+            "fast_words": self.plan.fast_words,
+            "level": {"name": self.level.name, "capacity_bytes": self.level.capacity_bytes, "units": self.level.units},
+            "threads": self.threads,
+            "bound": {"words": self.bound.words, "theorem": self.bound.theorem},
+            "candidates": [
+                {
+                    "dataflow": each.dataflow.value,
+                    "rule": each.rule.value,
+                    "tiles": None if each.tiles is None else dict(each.tiles),
+                    "moved_words": None if each.plan is None else each.plan.moved_words,
+                    "reason": each.reason,
+                }
+                for each in self.candidates
+            ],
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        plan, capacity = self.plan, self.level.capacity_bytes or 0
+        lines = [
+            str(plan.workload),
+            f"runs       {plan.dataflow.value}, {plan.tiles}, on {self.threads} threads",
+            f"fast       {self.level.name} of {show_bytes(capacity)} a core: {plan.fast_words:,} words of fp32,"
+            f" {plan.peak_words:,} used",
+            f"moves      {show_words(plan.moved_words)}",
+            f"at least   {show_words(self.bound.words)} ({self.bound.theorem}), a factor of"
+            f" {plan.moved_words / max(1, self.bound.words):.3g}",
+            "others     words, with the best tiles that fit:",
+        ]
+        for each in sorted(self.candidates, key=lambda one: one.plan.moved_words if one.plan else float("inf")):
+            what = each.reason if each.plan is None else f"{each.plan.moved_words:>20,}  {each.tiles}"
+            lines.append(f"  {each.dataflow.value:<18} {each.rule.value:<9} {what}")
+        return "\n".join([*lines, *(f"note       {note}" for note in self.notes)])
+
+
+def explain(  # noqa: PLR0913 - the arguments of attention
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    window: int | tuple[int, int] | None = None,
+    segments: Tensor | tuple[Tensor, Tensor] | None = None,
+    block_mask: BlockSparse | Any | None = None,
+    prefix: int | None = None,
+    tolerance: float | None = None,
+    deterministic: bool = False,
+) -> Explanation:
+    """The plan that ``attention`` would run for the same arguments: print it, or ask its fields."""
+    call = call_of(
+        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
+        window=window, segments=segments, block_mask=block_mask, prefix=prefix,
+    )  # fmt: skip
+    problem = KernelProblem.of_heads(
+        call.query, call.key, call.value, Visibility(**{"group": call.query.shape[1] // call.key.shape[1]}), call.scale,
+        prefix=prefix or 0,
+    )  # fmt: skip
+    stacks = can_stack(problem)
+    tiling = tiling_of(stacked(problem) if stacks else problem)
+    mask, notes = _mask(call.seen, problem, block_mask, stacks)
+    workload = _workload(call, mask)
+    level = private_boundary(host_machine()).fast
+    machine = Machine(name="this machine", levels=(level, MemoryLevel(name="below")))
+    plan = plan_with(workload, machine, *_as_planned(problem, tiling, stacks=stacks))
+    fast_words = machine.slowest_boundary.fast_words(workload.dtype)
+    return Explanation(
+        plan=plan,
+        kernel=tiling,
+        level=level,
+        threads=torch.get_num_threads(),
+        bound=largest_absolute(bounds_for(workload, fast_words, units=level.units)),
+        candidates=candidates(workload, machine),
+        notes=tuple(notes),
+    )
+
+
+def _workload(call: Call, mask: Mask) -> Workload:
+    """The call as the planner knows it: words are those that are computed with, in single precision."""
+    batch, heads, queries, d = call.query.shape
+    return Workload(
+        queries=queries, keys=call.key.shape[2], d=d, value_dim=call.value.shape[3], heads=heads,
+        kv_heads=call.key.shape[1], batch=batch, mask=mask, dtype=ElementType.FP32,
+    )  # fmt: skip
+
+
+def _as_planned(problem: KernelProblem, tiling: Tiling, *, stacks: bool) -> tuple[Dataflow, Tiles]:
+    """The planner's name for what runs, and its tiles."""
+    positions, keys = tiling.query_tile, tiling.key_tile
+    if stacks:
+        return Dataflow.STACKED_GROUPS, Tiles.of(query_tile=positions, head_tile=problem.group, key_tile=keys)
+    if tiling.has_few_rows and problem.keys > 1:
+        units = -(-problem.batch * problem.kv_heads // tiling.units_at_once)
+        splits = -(-torch.get_num_threads() // units)
+        tiles = {"query_tile": positions, "head_tile": problem.group, "key_tile": keys}
+        return Dataflow.SPLIT_KEYS, Tiles.of(**tiles, keys_per_split=max(keys, -(-problem.keys // splits)))
+    if problem.group > 1:
+        return Dataflow.STACKED_GROUPS, Tiles.of(query_tile=positions, head_tile=problem.group, key_tile=keys)
+    return Dataflow.ATTENIO, Tiles.of(query_tile=positions, key_tile=keys)
+
+
+def _mask(seen: Seen, problem: KernelProblem, blocks: Any, stacks: bool) -> tuple[Mask, list[str]]:
+    """The planner's mask that is nearest to what may be seen, and a note where it is not exactly that."""
+    queries, keys = problem.queries, problem.keys
+    notes = []
+    if seen.bias is not None:
+        notes.append("attn_mask is data: no tile is skipped for it, and the plan is that of the other restrictions")
+    if seen.query_ids is not None:
+        notes.append("ids of tokens are data: tiles are skipped as they are met, and the plan does not count on it")
+    if stacks:
+        return SharedPrefix(length=problem.prefix, causal=False), notes
+    if isinstance(blocks, BlockSparse):
+        return blocks, notes
+    if seen.blocks is not None:
+        return BlockSparse.from_array(seen.blocks.numpy()), notes
+    if seen.first is not None and seen.stop is not None:
+        return _documents(seen, queries), notes
+    aligned = seen.above == keys - queries
+    if aligned and seen.below <= -UNBOUNDED:
+        return Causal(), notes
+    width = keys - queries - seen.below + 1
+    if aligned and 0 < width <= keys:
+        return SlidingWindow(width=width), notes
+    if seen.above < UNBOUNDED or seen.below > -UNBOUNDED:
+        notes.append("the band is not one that the planner knows; the plan is that of all scores")
+    return Dense(), notes
+
+
+def _documents(seen: Seen, queries: int) -> Mask:
+    """Ranges that change little from query to query are documents; where they cannot be told the plan is dense."""
+    assert seen.first is not None and seen.stop is not None
+    first = seen.first[0]
+    changes = torch.nonzero(first[1:] != first[:-1]).flatten().tolist()
+    edges = [0, *(change + 1 for change in changes), queries]
+    lengths = tuple(stop - start for start, stop in zip(edges[:-1], edges[1:], strict=True))
+    last = seen.stop[0, [edge - 1 for edge in edges[1:]]].tolist()
+    key_lengths = tuple(int(stop - start) for start, stop in zip(first[edges[:-1]].tolist(), last, strict=True))
+    try:
+        causal = bool((seen.stop[0, 1:] != seen.stop[0, :-1]).sum() >= queries - len(lengths))
+        return Documents(lengths=lengths, key_lengths=key_lengths, causal=causal and max(lengths) > 1)
+    except AttenioError:
+        return Dense()

@@ -1,0 +1,140 @@
+"""From the arguments that restrict a call to what each query may see."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attenio.errors import InvalidInput
+from attenio.kernels.checks import TensorMismatch
+from attenio.kernels.visibility import UNBOUNDED
+from attenio.masks import BlockSparse
+
+__all__ = ["Seen", "seen_by"]
+
+
+class Seen(NamedTuple):
+    """What ``Visibility`` is made of, as an operator takes it."""
+
+    below: int
+    above: int
+    first: Tensor | None = None
+    stop: Tensor | None = None
+    query_ids: Tensor | None = None
+    key_ids: Tensor | None = None
+    blocks: Tensor | None = None
+    query_block: int = 1
+    key_block: int = 1
+    bias: Tensor | None = None
+
+
+def seen_by(
+    query: Tensor,
+    key: Tensor,
+    attn_mask: Tensor | None,
+    *,
+    is_causal: bool,
+    window: int | tuple[int, int] | None,
+    segments: Any,
+    block_mask: BlockSparse | Any | None,
+    batch: tuple[int, ...],
+) -> Seen:
+    """All restrictions of a call with queries and keys (batch, heads, tokens, width)."""
+    queries, keys = query.shape[2], key.shape[2]
+    left, right = _window(window)
+    shift = keys - queries
+    below = -UNBOUNDED if left < 0 else shift - left
+    above = UNBOUNDED if right < 0 else shift + right
+    if is_causal:
+        above = min(above, 0)
+    ranges: dict[str, Any] = {"below": below, "above": above}
+    if segments is not None:
+        mine, theirs = segments if isinstance(segments, tuple | list) else (segments, segments)
+        if _is_cumulative(mine, queries) and _is_cumulative(theirs, keys):
+            first, stop = _segment_ranges(mine, theirs, queries, (left, right), is_causal=is_causal)
+            ranges = {"below": -UNBOUNDED, "above": UNBOUNDED, "first": first[None], "stop": stop[None]}
+        else:
+            ranges["query_ids"] = _ids(mine, query, "queries")
+            ranges["key_ids"] = _ids(theirs, key, "keys")
+    if block_mask is not None:
+        blocks = block_mask if isinstance(block_mask, BlockSparse) else BlockSparse.from_array(np.asarray(block_mask))
+        _check_blocks(blocks, queries, keys)
+        layout = torch.from_numpy(blocks.array.copy())
+        ranges |= {"blocks": layout, "query_block": blocks.query_block, "key_block": blocks.key_block}
+    return Seen(**ranges, bias=None if attn_mask is None else _four(attn_mask, query, keys, batch))
+
+
+def _window(window: int | tuple[int, int] | None) -> tuple[int, int]:
+    """Keys before and after a query's own that it sees; -1 for all."""
+    if window is None:
+        return -1, -1
+    sides = (window - 1, 0) if isinstance(window, int) else tuple(window)
+    if isinstance(window, int) and window < 1:
+        raise InvalidInput(f"window is {window}; give at least 1 key, or (left, right)")
+    if len(sides) != 2 or min(sides) < -1:
+        raise InvalidInput(f"window is {window}; give (left, right) of at least 0, or -1 for all keys of a side")
+    return sides
+
+
+def _is_cumulative(lengths: Tensor, tokens: int) -> bool:
+    """Cumulative lengths start at 0 and end with all tokens; ids are one a token, which no cumulative lengths are.
+
+    They can be confused only where n + 1 sequences have n tokens, and empty ones are not cumulative lengths here.
+    """
+    return lengths.dim() == 1 and lengths.shape[0] != tokens
+
+
+def _segment_ranges(
+    mine: Tensor, theirs: Tensor, queries: int, window: tuple[int, int], *, is_causal: bool
+) -> tuple[Tensor, Tensor]:
+    """First key and the one after the last that every query may see."""
+    if mine.shape != theirs.shape or mine.shape[0] < 2:
+        raise InvalidInput(
+            f"segments have {mine.shape[0]} and {theirs.shape[0]} cumulative lengths; give equally many, 0 first"
+        )
+    mine, theirs = mine.long(), theirs.long()
+    rows = torch.arange(queries)
+    segment = torch.searchsorted(mine[1:].contiguous(), rows, right=True).clamp(max=mine.shape[0] - 2)
+    first, stop = theirs[segment], theirs[segment + 1]
+    start = rows - mine[segment]  # top-left: the first query of a segment stands at its first key
+    end = start + (stop - first) - (mine[segment + 1] - mine[segment])  # bottom-right
+    left, right = window
+    low = first if left < 0 else torch.maximum(first, first + end - left)
+    high = stop if right < 0 else torch.minimum(stop, first + end + right + 1)
+    high = torch.minimum(high, first + start + 1) if is_causal else high
+    inside = rows < mine[-1]
+    return low, torch.where(inside, torch.maximum(high, low), low)
+
+
+def _ids(ids: Tensor, tokens: Tensor, name: str) -> Tensor:
+    wide = ids[None] if ids.dim() == 1 else ids
+    if wide.dim() != 2 or wide.shape[1] != tokens.shape[2] or wide.shape[0] not in (1, tokens.shape[0]):
+        raise InvalidInput(
+            f"segments have shape {tuple(ids.shape)} for {tokens.shape[2]:,} {name};"
+            " give cumulative lengths, or one id a token"
+        )
+    return wide
+
+
+def _check_blocks(blocks: BlockSparse, queries: int, keys: int) -> None:
+    needed = -(-queries // blocks.query_block), -(-keys // blocks.key_block)
+    if blocks.array.shape != needed:
+        raise InvalidInput(
+            f"block_mask has {blocks.array.shape} blocks of {blocks.query_block} x {blocks.key_block};"
+            f" {queries:,} queries and {keys:,} keys need {needed}"
+        )
+
+
+def _four(mask: Tensor, query: Tensor, keys: int, batch: tuple[int, ...]) -> Tensor:
+    """A mask as (batch, heads, queries, keys) where each may be 1."""
+    shape = (*batch, query.shape[1], query.shape[2], keys)
+    try:
+        fits = torch.broadcast_shapes(mask.shape, shape) == torch.Size(shape)
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise TensorMismatch(f"attn_mask has shape {tuple(mask.shape)}; it must broadcast to {shape}")
+    if mask.dim() <= 4 and len(shape) <= 4:
+        return mask.reshape((1,) * (4 - mask.dim()) + tuple(mask.shape))
+    return mask.expand(shape).reshape(-1, *shape[-3:])

@@ -1,0 +1,216 @@
+"""The registered operators ``attenio::attention`` and ``attenio::attention_backward``.
+
+PyTorch sees through them only by the rules here: shapes for ``torch.compile``, gradients for autograd, and how ``vmap``
+moves its dimension into the batch.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attenio.kernels.cpu import attend, two_pass
+from attenio.kernels.cpu.two_pass import Saved
+from attenio.kernels.dropout import Dropout
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.visibility import Visibility
+
+__all__ = ["attention_backward_operator", "attention_operator"]
+
+# What comes before the numbers in the operators' arguments: q, k, v, bias, first, stop, ids of both, blocks, seed.
+_TENSORS = 10
+
+
+def _precision(tensor: Tensor) -> torch.dtype:
+    return torch.float64 if tensor.dtype == torch.float64 else torch.float32
+
+
+@torch.library.custom_op("attenio::attention", mutates_args=(), device_types="cpu")
+def attention_operator(  # noqa: PLR0913 - an operator's schema is flat
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    first: Tensor | None,
+    stop: Tensor | None,
+    query_ids: Tensor | None,
+    key_ids: Tensor | None,
+    blocks: Tensor | None,
+    seed: Tensor | None,
+    scale: float,
+    below: int,
+    above: int,
+    query_block: int,
+    key_block: int,
+    prefix: int,
+    dropout_p: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Output (batch, heads, queries, width), largest score and sum of weights of every row."""
+    visible = Visibility(
+        group=query.shape[1] // key.shape[1],
+        below=below,
+        above=above,
+        first=first,
+        stop=stop,
+        query_ids=query_ids,
+        key_ids=key_ids,
+        blocks=blocks,
+        query_block=query_block,
+        key_block=key_block,
+        bias=bias,
+    )
+    dropout = None if seed is None else Dropout(probability=dropout_p, seed=int(seed))
+    problem = KernelProblem.of_heads(query, key, value, visible, scale, prefix=prefix, dropout=dropout)
+    found = attend(problem)
+    return found.output.flatten(1, 2), found.largest.flatten(1, 2), found.total.flatten(1, 2)
+
+
+@torch.library.custom_op("attenio::attention_backward", mutates_args=(), device_types="cpu")
+def attention_backward_operator(  # noqa: PLR0913
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    first: Tensor | None,
+    stop: Tensor | None,
+    query_ids: Tensor | None,
+    key_ids: Tensor | None,
+    blocks: Tensor | None,
+    seed: Tensor | None,
+    output: Tensor,
+    largest: Tensor,
+    total: Tensor,
+    gradient: Tensor,
+    scale: float,
+    below: int,
+    above: int,
+    query_block: int,
+    key_block: int,
+    dropout_p: float,
+    with_bias: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of queries, keys, values, and of the bias (empty unless asked for)."""
+    visible = Visibility(
+        group=query.shape[1] // key.shape[1],
+        below=below,
+        above=above,
+        first=first,
+        stop=stop,
+        query_ids=query_ids,
+        key_ids=key_ids,
+        blocks=blocks,
+        query_block=query_block,
+        key_block=key_block,
+        bias=bias,
+    )
+    dropout = None if seed is None else Dropout(probability=dropout_p, seed=int(seed))
+    problem = KernelProblem.of_heads(query, key, value, visible, scale, dropout=dropout)
+    heads = (key.shape[1], -1)
+    saved = Saved(*(tensor.unflatten(1, heads) for tensor in (output, largest, total, gradient)))
+    found = two_pass(problem, saved, with_bias=with_bias)
+    of_bias = query.new_empty(0) if found.bias is None or bias is None else found.bias.to(bias.dtype)
+    return found.query.flatten(1, 2), found.key, found.value, of_bias
+
+
+@attention_operator.register_fake
+def _shapes(query: Tensor, key: Tensor, value: Tensor, *_rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    rows = query.shape[:-1]
+    precision = _precision(query)
+    statistics = (query.new_empty(rows, dtype=precision), query.new_empty(rows, dtype=precision))
+    return query.new_empty((*rows, value.shape[-1])), *statistics
+
+
+@attention_backward_operator.register_fake
+def _gradient_shapes(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, *rest: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    of_bias = bias.new_empty(bias.shape) if rest[-1] and bias is not None else query.new_empty(0)
+    return *(tensor.new_empty(tensor.shape) for tensor in (query, key, value)), of_bias  # type: ignore[return-value]
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.save_for_backward(*inputs[:_TENSORS], *output)
+    scale, below, above, query_block, key_block, _prefix, dropout_p = inputs[_TENSORS:]
+    ctx.numbers = (scale, below, above, query_block, key_block, dropout_p)
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.set_materialize_grads(False)
+
+
+def _differentiate(ctx: Any, gradient: Tensor | None, *_statistics: Any) -> tuple[Any, ...]:
+    nothing = (None,) * (_TENSORS + 7)
+    if gradient is None:
+        return nothing
+    bias = ctx.saved_tensors[3]
+    with_bias = bias is not None and bias.dtype != torch.bool and ctx.needs_input_grad[3]
+    of_query, of_key, of_value, of_bias = attention_backward_operator(
+        *ctx.saved_tensors, gradient, *ctx.numbers, with_bias
+    )
+    return of_query, of_key, of_value, of_bias if with_bias else None, *nothing[4:]
+
+
+attention_operator.register_autograd(_differentiate, setup_context=_save)
+
+
+def _into_batch(tensors: tuple[Any, ...], dims: tuple[Any, ...], size: int, *, share: bool) -> list[Any]:
+    """Tensors (batch, ...) with the mapped dimension merged into the batch; those not mapped repeat."""
+    merged = []
+    for tensor, dim in zip(tensors, dims, strict=True):
+        if tensor is None:
+            merged.append(None)
+        elif dim is None and share and tensor.shape[0] == 1:
+            merged.append(tensor)
+        else:
+            moved = tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+            merged.append(moved.flatten(0, 1))
+    return merged
+
+
+def _one_by_one(operator: Any, size: int, dims: tuple[Any, ...], args: tuple[Any, ...]) -> tuple[Any, tuple[int, ...]]:
+    """Each element of the mapped dimension by itself: for what the elements of a batch may not differ in."""
+    results = [
+        operator(*(arg if dim is None else arg.select(dim, k) for arg, dim in zip(args, dims, strict=True)))
+        for k in range(size)
+    ]
+    stacked = tuple(torch.stack(parts) for parts in zip(*results, strict=True))
+    return stacked, (0,) * len(stacked)
+
+
+@attention_operator.register_vmap
+def _map(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Any, tuple[int, ...]]:
+    size, prefix = info.batch_size, args[15]
+    # Blocks and seeds are one for a batch, a prefix belongs to it, and a bias of a batch of 1 would meet two batches.
+    if (
+        any(dim is not None for dim in in_dims[8:_TENSORS])
+        or prefix
+        or args[9] is not None
+        or _is_shared(args, in_dims)
+    ):
+        return _one_by_one(attention_operator, size, in_dims, args)
+    tensors = _into_batch(args[:3], in_dims[:3], size, share=False)
+    tensors += _into_batch(args[3:8], in_dims[3:8], size, share=True)
+    found = attention_operator(*tensors, *args[8:])
+    return tuple(part.unflatten(0, (size, -1)) for part in found), (0, 0, 0)
+
+
+@attention_backward_operator.register_vmap
+def _map_backward(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Any, tuple[int, ...]]:
+    size = info.batch_size
+    if any(dim is not None for dim in in_dims[8:_TENSORS]) or args[9] is not None or args[3] is not None:
+        return _one_by_one(attention_backward_operator, size, in_dims, args)
+    if _is_shared(args, in_dims):
+        return _one_by_one(attention_backward_operator, size, in_dims, args)
+    tensors = _into_batch(args[:3], in_dims[:3], size, share=False)
+    tensors += _into_batch(args[3:8], in_dims[3:8], size, share=True)
+    results = _into_batch(args[10:14], in_dims[10:14], size, share=False)
+    of_query, of_key, of_value, _ = attention_backward_operator(*tensors, *args[8:10], *results, *args[14:])
+    found = [part.unflatten(0, (size, -1)) for part in (of_query, of_key, of_value)]
+    return (*found, of_query.new_empty(size, 0)), (0, 0, 0, 0)
+
+
+def _is_shared(args: tuple[Any, ...], in_dims: tuple[Any, ...]) -> bool:
+    """Whether a mapped tensor stands for a whole batch of several: merging would lose which element it belongs to."""
+    batch = args[0].shape[0] if in_dims[0] != 0 else args[0].shape[1]
+    return any(
+        tensor is not None and dim is not None and tensor.movedim(dim, 0).shape[1] == 1 and batch > 1
+        for tensor, dim in zip(args[3:8], in_dims[3:8], strict=True)
+    )

@@ -1,0 +1,72 @@
+"""One attention call as the kernels see it: heads grouped by the keys they share, and what each query may see."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from attenio.kernels.dropout import Dropout
+from attenio.kernels.visibility import Part, Visibility
+
+__all__ = ["KernelProblem"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class KernelProblem:
+    """Queries (batch, KV heads, group, queries, d), keys and values (batch, KV heads, keys, width).
+
+    The first ``prefix`` keys of all sequences are those of the first.
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    visible: Visibility
+    scale: float
+    prefix: int = 0
+    dropout: Dropout | None = None
+
+    @classmethod
+    def of_heads(
+        cls, query: Tensor, key: Tensor, value: Tensor, visible: Visibility, scale: float, **rest: object
+    ) -> "KernelProblem":
+        """From queries (batch, heads, queries, d)."""
+        grouped = query.unflatten(1, (key.shape[1], -1))
+        return cls(query=grouped, key=key, value=value, visible=visible, scale=scale, **rest)  # type: ignore[arg-type]
+
+    @property
+    def batch(self) -> int:
+        """Sequences."""
+        return self.query.shape[0]
+
+    @property
+    def kv_heads(self) -> int:
+        """Heads of keys and values."""
+        return self.query.shape[1]
+
+    @property
+    def group(self) -> int:
+        """Query heads that share a KV head."""
+        return self.query.shape[2]
+
+    @property
+    def queries(self) -> int:
+        """Queries of a sequence."""
+        return self.query.shape[3]
+
+    @property
+    def keys(self) -> int:
+        """Keys of a sequence."""
+        return self.key.shape[2]
+
+    @property
+    def precision(self) -> torch.dtype:
+        """What is computed in: single precision, or double for double."""
+        return torch.float64 if self.query.dtype == torch.float64 else torch.float32
+
+    @cached_property
+    def everything(self) -> Part:
+        """The whole problem as one part."""
+        whole = (self.batch, self.kv_heads, self.queries, self.keys)
+        return Part(*(slice(0, size) for size in whole))

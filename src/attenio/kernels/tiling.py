@@ -1,0 +1,117 @@
+"""From a plan to the tiles of a CPU kernel.
+
+The fast memory is the largest cache that a core has to itself. The exact optimum there keeps hundreds of rows and passes
+keys one at a time; a matrix product that thin runs at a fraction of its rate. So the key tile is raised to
+``PRODUCT_KEYS``, where the product has reached its rate, and the query tile is the largest for which the plan's closed
+form (Q, O, three statistics and scores of a rows, a tile of keys) still fits. It is rounded down to ``PRODUCT_ROWS``.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+
+from attenio.kernels.host import host_machine, private_boundary
+from attenio.kernels.problem import KernelProblem
+
+__all__ = [
+    "FEW_ROWS",
+    "PRODUCT_KEYS",
+    "PRODUCT_ROWS",
+    "Shape",
+    "Tiling",
+    "backward_tiling_of",
+    "tiling_of",
+    "tiling_for",
+]
+
+PRODUCT_KEYS = 256
+PRODUCT_ROWS = 32
+# Up to here a product with the keys reads them about as fast as memory gives them.
+FEW_ROWS = 32
+# Below this many multiplications a task is done before another thread has woken up.
+_SMALL = 2**21
+_COMPUTED_BYTES = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """What tiles depend on: numbers only, so that plans are found once for each."""
+
+    units: int
+    group: int
+    queries: int
+    keys: int
+    d: int
+    width: int
+    threads: int
+    backward: bool = False
+
+    @classmethod
+    def of(cls, problem: KernelProblem, *, backward: bool = False) -> "Shape":
+        """The shape of a problem, on as many threads as PyTorch may use."""
+        return cls(
+            units=problem.batch * problem.kv_heads,
+            group=problem.group,
+            queries=problem.queries,
+            keys=problem.keys,
+            d=problem.query.shape[-1],
+            width=problem.value.shape[-1],
+            threads=torch.get_num_threads(),
+            backward=backward,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tiling:
+    """Tiles of a kernel, in positions and keys; ``units_at_once`` heads or sequences go into one batched product."""
+
+    query_tile: int
+    key_tile: int
+    units_at_once: int
+    keep_bytes: int
+    has_few_rows: bool
+    is_small: bool
+
+
+def tiling_of(problem: KernelProblem) -> Tiling:
+    """The tiles of a forward pass."""
+    return tiling_for(Shape.of(problem))
+
+
+def backward_tiling_of(problem: KernelProblem) -> Tiling:
+    """The tiles of a backward pass: twice the rows (dO beside Q), twice the scores (dP beside P)."""
+    return tiling_for(Shape.of(problem, backward=True))
+
+
+@lru_cache(maxsize=4096)
+def tiling_for(shape: Shape) -> Tiling:
+    """Tiles for this machine's caches."""
+    machine = host_machine()
+    words = (private_boundary(machine).fast.capacity_bytes or 0) // _COMPUTED_BYTES
+    largest_cache = machine.slowest_boundary.fast.capacity_bytes or 0
+    rows, few = shape.group * shape.queries, shape.group * shape.queries <= FEW_ROWS and not shape.backward
+    copies = 2 if shape.backward else 1
+    if few:
+        # Rows take next to nothing: keys and values, converted, fill the cache.
+        key_tile = min(shape.keys, max(PRODUCT_KEYS, words // (shape.d + shape.width + 2 * rows) // 256 * 256))
+    else:
+        key_tile = min(shape.keys, PRODUCT_KEYS)
+    row_words = copies * (shape.d + shape.width + key_tile) + 3
+    most = max(PRODUCT_ROWS, (words - key_tile * max(shape.d, shape.width)) // row_words)
+    tile = rows if most >= rows else most // PRODUCT_ROWS * PRODUCT_ROWS
+    query_tile = max(1, min(shape.queries, tile // shape.group))
+    if not few and shape.units < shape.threads:  # positions are what threads share: at least one tile for each
+        query_tile = max(1, min(query_tile, -(-shape.queries // -(-shape.threads // shape.units))))
+    # Short sequences: several at once, as long as they fit together and every thread gets some.
+    together = words // max(1, query_tile * shape.group * row_words)
+    units_at_once = max(1, min(together, shape.units // shape.threads)) if query_tile == shape.queries else 1
+    work = shape.units * rows * shape.keys * (shape.d + shape.width)
+    return Tiling(
+        query_tile=query_tile,
+        key_tile=max(1, key_tile),
+        units_at_once=units_at_once,
+        keep_bytes=largest_cache // max(1, shape.threads),
+        has_few_rows=few,
+        is_small=work < _SMALL,
+    )
