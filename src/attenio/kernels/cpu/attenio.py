@@ -13,11 +13,15 @@ What remains, O_i, max and sum, is divided at the end, or merged with what other
 from torch import Tensor
 
 from attenio.kernels.cpu.online_softmax import LOG2_E, Sums
-from attenio.kernels.cpu.tiles import Keys, per_row, rows_of, rows_within, scores_of
+from attenio.kernels.cpu.products import product
+from attenio.kernels.cpu.tiles import Keys, per_row, rows_of, rows_within
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Part
 
-__all__ = ["attenio"]
+__all__ = ["attenio", "dropped"]
+
+# From here on a copy of the keys in transposed order costs less than it gains.
+MANY_ROWS = 128
 
 
 def attenio(problem: KernelProblem, part: Part, keys: Keys, *, subtracts: bool) -> Sums:
@@ -31,8 +35,8 @@ def attenio(problem: KernelProblem, part: Part, keys: Keys, *, subtracts: bool) 
         if positions.start >= positions.stop:
             continue
         here, rows = part._replace(keys=j, positions=positions), rows_within(positions, part.positions, group)
-        K_j, V_j = keys.transposed(j)
-        S = scores_of(Q_i[:, rows], K_j, buffer)
+        K_j, V_j = keys.transposed(j, turned=Q_i.shape[1] > MANY_ROWS)
+        S = product(Q_i[:, rows], K_j, buffer)
         if not problem.visible.is_whole(here):
             problem.visible.hide(per_row(S, here, group), here, LOG2_E)
         P = sums.weigh(S, rows)

@@ -1,18 +1,20 @@
 """The forward pass: which nest runs where, in what tasks, and how their sums become the output."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from attenio.kernels.cpu.attenio import attenio
+from attenio.kernels.cpu.fused import can_fuse, fused
 from attenio.kernels.cpu.online_softmax import Sums, are_short, merged
 from attenio.kernels.cpu.shared_prefix import can_stack, shared_prefix, stacked
 from attenio.kernels.cpu.split_keys import split_keys
 from attenio.kernels.cpu.tiles import Keys, cuts, units, unstacked_rows
 from attenio.kernels.cpu.workers import run_all
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.tiling import Tiling, tiling_of
+from attenio.kernels.tiling import Shape, Tiling, tiling_for, tiling_of
 from attenio.kernels.visibility import Part
 
 __all__ = ["Attended", "attend"]
@@ -62,6 +64,12 @@ def attend(problem: KernelProblem) -> Attended:
 def _stationary(problem: KernelProblem, tiling: Tiling, found: Attended) -> None:
     """Tiles of queries stay; a thread has heads of its own, or positions of its own where heads are too few."""
     subtracts = problem.visible.adds or not are_short(problem.query, problem.key, problem.scale)
+    if not subtracts and can_fuse(problem):
+        output, total = fused(problem)
+        found.output.copy_(output)
+        found.total.copy_(total)
+        found.largest.zero_()
+        return
     positions, every = cuts(problem.queries, tiling.query_tile), slice(0, problem.keys)
     where = units(problem, tiling.units_at_once)
     share = min(-(-torch.get_num_threads() // len(where)), len(positions))
@@ -110,20 +118,22 @@ def _joined(parts: list[Part], sums: list[Sums]) -> list[tuple[Part, Sums]]:
 
 def _after_prefix(problem: KernelProblem, found: Attended) -> None:
     """The prefix once for all requests, then each one's own keys, then both together."""
-    together = stacked(problem)
-    tiling = tiling_of(together)
+    together, threads = stacked(problem), torch.get_num_threads()
+    tiling = tiling_for(replace(Shape.of(together), threads=1))
     subtracts = not are_short(together.query, together.key, problem.scale)
     positions = cuts(together.queries, tiling.query_tile)
+    # Rows are worth more together than keys: threads share the keys of the prefix.
+    splits = -(-threads // (problem.kv_heads * len(positions)))
+    runs = cuts(problem.prefix, -(-problem.prefix // splits))
     keys = [Keys(together, (slice(0, 1), slice(h, h + 1)), tiling.key_tile) for h in range(problem.kv_heads)]
     tasks = [
-        Part(slice(0, 1), slice(h, h + 1), i, slice(0, problem.prefix))
-        for h in range(problem.kv_heads)
-        for i in positions
+        Part(slice(0, 1), slice(h, h + 1), i, run) for h in range(problem.kv_heads) for i in positions for run in runs
     ]
-    common = run_all(lambda p: shared_prefix(together, p, keys[p.heads.start], subtracts=subtracts), tasks)
-    own_tiling = tiling_of(problem)
+    every = run_all(lambda p: shared_prefix(together, p, keys[p.heads.start], subtracts=subtracts), tasks)
+    common = [sums for _, sums in _joined(tasks, every)]
+    own_tiling = tiling_for(replace(Shape.of(problem), keys=max(1, problem.keys - problem.prefix)))
     parts = _runs(problem, own_tiling, slice(problem.prefix, problem.keys))
-    own = run_all(lambda part: split_keys(problem, part, own_tiling.key_tile), parts)
+    own = run_all(lambda part: split_keys(problem, part, own_tiling.key_tile), parts, small=own_tiling.is_small)
     width, per_head = problem.value.shape[-1], len(positions)
     heads = [_concatenated(common[h * per_head : (h + 1) * per_head]) for h in range(problem.kv_heads)]
     for part, given in _joined(parts, own):

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attenio.kernels.cpu.products import add_product
+
 __all__ = ["LOG2_E", "Sums", "are_short", "merged"]
 
 LOG2_E = 1.4426950408889634
@@ -60,7 +62,7 @@ class Sums:
 
     def accumulate(self, weights: Tensor, values: Tensor, rows: slice) -> None:
         """Add values, weighted."""
-        self.output[:, rows].baddbmm_(weights, values)
+        add_product(self.output[:, rows], weights, values)
 
     def normalised(self) -> Tensor:
         """The outputs; zeros for rows that saw nothing."""

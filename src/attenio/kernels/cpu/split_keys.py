@@ -7,11 +7,11 @@ for each run s of keys_per_split keys, on a thread of its own:
 merge (O_s, max, sum) over s
 """
 
-import torch
 from torch import Tensor
 
 from attenio.kernels.cpu.attenio import dropped
 from attenio.kernels.cpu.online_softmax import LOG2_E, Sums
+from attenio.kernels.cpu.products import product
 from attenio.kernels.cpu.tiles import cuts, per_row, rows_of
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Part
@@ -24,11 +24,12 @@ def split_keys(problem: KernelProblem, part: Part, key_tile: int) -> Sums:
     Q = rows_of(problem, part)
     turned, rows = Q.transpose(1, 2).contiguous(), slice(0, Q.shape[1])
     sums = Sums.empty(Q.shape[:2], problem.value.shape[-1], problem.precision, subtracts=True)
+    buffer = Q.new_empty(Q.shape[0] * Q.shape[1] * key_tile)
     for j in cuts(part.keys.stop, key_tile, part.keys.start):
         here = part._replace(keys=j)
         if (positions := problem.visible.positions_of(here)).start >= positions.stop:
             continue
-        S = torch.bmm(_tile(problem.key, here, problem), turned).transpose(1, 2).contiguous()
+        S = product(_tile(problem.key, here, problem), turned, buffer).transpose(1, 2).contiguous()
         if not problem.visible.is_whole(here):
             problem.visible.hide(per_row(S, here, problem.group), here, LOG2_E)
         P = sums.weigh(S, rows)

@@ -10,7 +10,7 @@ from attenio.kernels.cpu.online_softmax import LOG2_E
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Part
 
-__all__ = ["Keys", "cuts", "per_row", "rows_of", "rows_within", "scores_of", "stacked_rows", "units", "unstacked_rows"]
+__all__ = ["Keys", "cuts", "per_row", "rows_of", "rows_within", "stacked_rows", "units", "unstacked_rows"]
 
 
 def cuts(size: int, tile: int, start: int = 0) -> list[slice]:
@@ -51,13 +51,6 @@ def rows_within(positions: slice, outer: slice, group: int) -> slice:
     return slice((positions.start - outer.start) * group, (positions.stop - outer.start) * group)
 
 
-def scores_of(queries: Tensor, keys: Tensor, buffer: Tensor) -> Tensor:
-    """Products of rows (units, rows, d) and keys (units, d, keys), in a stretch of a buffer."""
-    shape = (queries.shape[0], queries.shape[1], keys.shape[2])
-    scores = buffer[: shape[0] * shape[1] * shape[2]].view(shape)
-    return torch.bmm(queries, keys, out=scores)
-
-
 def per_row(scores: Tensor, part: Part, group: int) -> Tensor:
     """Scores (units, rows, keys) as (batch, KV heads, positions, group, keys), without a copy."""
     batch = part.batch.stop - part.batch.start
@@ -77,11 +70,15 @@ class Keys:
         """The tiles that a range of keys is met in."""
         return iter(cuts(within.stop, self.tile, within.start))
 
-    def transposed(self, keys: slice) -> tuple[Tensor, Tensor]:
-        """Keys as (units, d, keys) and values as (units, keys, width)."""
+    def transposed(self, keys: slice, *, turned: bool) -> tuple[Tensor, Tensor]:
+        """Keys as (units, d, keys) and values as (units, keys, width).
+
+        With ``turned`` keys are copied into that order: products of many rows run up to twice as fast then.
+        """
         if self._kept is not None and keys.start in self._kept:
             return self._kept[keys.start]
-        found = _turned(self._key[:, :, keys], self._precision), _plain(self._value[:, :, keys], self._precision)
+        key, value = (_plain(x[:, :, keys], self._precision) for x in (self._key, self._value))
+        found = (key.transpose(1, 2).contiguous() if turned else key.transpose(1, 2)), value
         if self._kept is not None:
             self._kept[keys.start] = found
         return found
@@ -91,7 +88,3 @@ def _plain(tensor: Tensor, precision: torch.dtype) -> Tensor:
     """(batch, heads, keys, width) as (units, keys, width), with rows that a product can read."""
     flat = tensor.to(precision).flatten(0, 1)
     return flat if flat.stride(-1) == 1 else flat.contiguous()
-
-
-def _turned(tensor: Tensor, precision: torch.dtype) -> Tensor:
-    return tensor.to(precision).flatten(0, 1).transpose(1, 2).contiguous()

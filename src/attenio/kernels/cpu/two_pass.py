@@ -18,7 +18,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attenio.kernels.cpu.fused import can_fuse_backward, fused_backward
 from attenio.kernels.cpu.online_softmax import LOG2_E
+from attenio.kernels.cpu.products import add_product, product
 from attenio.kernels.cpu.tiles import cuts, per_row, rows_of, rows_within, stacked_rows, units, unstacked_rows
 from attenio.kernels.cpu.workers import run_all
 from attenio.kernels.problem import KernelProblem
@@ -57,6 +59,8 @@ class _Rows(NamedTuple):
 
 def two_pass(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -> Gradients:
     """The gradients, by the plan for this machine."""
+    if can_fuse_backward(problem, saved.largest):
+        return Gradients(*fused_backward(problem, saved.output, saved.total, saved.gradient), None)
     tiling, bias = backward_tiling_of(problem), problem.visible.bias
     found = Gradients(
         query=torch.zeros(problem.query.shape, dtype=problem.query.dtype),
@@ -78,6 +82,7 @@ def two_pass(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -
 def _query_gradient(problem: KernelProblem, saved: Saved, part: Part, tiling: Tiling, found: Gradients) -> None:
     rows = _rows(problem, saved, part)
     dQ = torch.zeros_like(rows.Q)
+    buffers = rows.Q.new_empty(2, rows.Q.shape[0] * rows.Q.shape[1] * tiling.key_tile)
     for j in cuts(problem.keys, tiling.key_tile):
         positions = problem.visible.positions_of(part._replace(keys=j))
         if positions.start >= positions.stop:
@@ -86,13 +91,13 @@ def _query_gradient(problem: KernelProblem, saved: Saved, part: Part, tiling: Ti
         K_j, V_j = (
             x[part.batch, part.heads, j].to(problem.precision).flatten(0, 1) for x in (problem.key, problem.value)
         )
-        P = torch.bmm(rows.Q[:, cut], K_j.transpose(1, 2).contiguous())
+        P = product(rows.Q[:, cut], K_j.transpose(1, 2).contiguous(), buffers[0])
         _weigh(problem, P, per_row(P, here, problem.group), rows.largest[:, cut], here)
-        dP = torch.bmm(rows.dO[:, cut], V_j.transpose(1, 2).contiguous())
+        dP = product(rows.dO[:, cut], V_j.transpose(1, 2).contiguous(), buffers[1])
         if problem.dropout is not None:
             per_row(dP, here, problem.group).mul_(_factors(problem, here, dP))
         dS = dP.sub_(rows.D[:, cut]).mul_(P)
-        dQ[:, cut].baddbmm_(dS, K_j)
+        add_product(dQ[:, cut], dS, K_j)
         if found.bias is not None:
             _add_to_bias(problem, found.bias, dS, here)
     into = found.query[part.batch, part.heads, :, part.positions]
@@ -103,25 +108,27 @@ def _key_gradients(problem: KernelProblem, saved: Saved, part: Part, tiling: Til
     where = (part.batch, part.heads, part.keys)
     K_j, V_j = (x[where].to(problem.precision).flatten(0, 1) for x in (problem.key, problem.value))
     dK, dV = torch.zeros_like(K_j), torch.zeros_like(V_j)
-    for i in cuts(problem.queries, max(1, tiling.key_tile // problem.group)):
+    passing = max(1, tiling.key_tile // problem.group)
+    buffers = K_j.new_empty(2, K_j.shape[0] * K_j.shape[1] * passing * problem.group)
+    for i in cuts(problem.queries, passing):
         positions = problem.visible.positions_of(part._replace(positions=i))
         if positions.start >= positions.stop:
             continue
         here = part._replace(positions=positions)
         rows = _rows(problem, saved, here)
-        P = torch.bmm(K_j, rows.Q.transpose(1, 2).contiguous())
+        P = product(K_j, rows.Q.transpose(1, 2).contiguous(), buffers[0])
         by_row = per_row(P.transpose(1, 2), here, problem.group)
         _weigh(problem, P, by_row, rows.largest.transpose(1, 2), here)
-        dP = torch.bmm(V_j, rows.dO.transpose(1, 2).contiguous())
+        dP = product(V_j, rows.dO.transpose(1, 2).contiguous(), buffers[1])
         if problem.dropout is not None:
             factors = _factors(problem, here, dP)
             per_row(dP.transpose(1, 2), here, problem.group).mul_(factors)
             kept = P.clone()
             per_row(kept.transpose(1, 2), here, problem.group).mul_(factors)
-            dV.baddbmm_(kept, rows.dO)
+            add_product(dV, kept, rows.dO)
         else:
-            dV.baddbmm_(P, rows.dO)
-        dK.baddbmm_(dP.sub_(rows.D.transpose(1, 2)).mul_(P), rows.Q)
+            add_product(dV, P, rows.dO)
+        add_product(dK, dP.sub_(rows.D.transpose(1, 2)).mul_(P), rows.Q)
     # rows.Q carry the scale and log2(e); the gradient has the scale alone.
     shape = found.key[where].shape
     found.key[where] = dK.mul_(1.0 / LOG2_E).view(shape).to(found.key.dtype)
@@ -130,11 +137,11 @@ def _key_gradients(problem: KernelProblem, saved: Saved, part: Part, tiling: Til
 
 def _rows(problem: KernelProblem, saved: Saved, part: Part) -> _Rows:
     where = (part.batch, part.heads, slice(None), part.positions)
-    dO, O = (stacked_rows(x[where], problem.precision) for x in (saved.gradient, saved.output))
+    dO, output = (stacked_rows(x[where], problem.precision) for x in (saved.gradient, saved.output))
     total, largest = (stacked_rows(x[where][..., None], problem.precision) for x in (saved.total, saved.largest))
     dO.div_(torch.where(total == 0.0, torch.inf, total))  # a row that saw nothing gives nothing
     largest.masked_fill_(total == 0.0, 0.0)
-    return _Rows(Q=rows_of(problem, part), dO=dO, D=(dO * O).sum(-1, keepdim=True), largest=largest)
+    return _Rows(Q=rows_of(problem, part), dO=dO, D=(dO * output).sum(-1, keepdim=True), largest=largest)
 
 
 def _weigh(problem: KernelProblem, scores: Tensor, by_row: Tensor, largest: Tensor, part: Part) -> None:

@@ -1,0 +1,28 @@
+"""Batched products in buffers that are kept: a new one of a megabyte costs as much as an exponential of its elements.
+
+A batch of one is a plain product, which the library starts with less ado.
+"""
+
+import torch
+from torch import Tensor
+
+__all__ = ["add_product", "product"]
+
+
+def product(left: Tensor, right: Tensor, buffer: Tensor) -> Tensor:
+    """left @ right over (units, ...), in the first words of a flat buffer."""
+    shape = (left.shape[0], left.shape[1], right.shape[2])
+    into = buffer[: shape[0] * shape[1] * shape[2]].view(shape)
+    if shape[0] == 1:
+        torch.mm(left[0], right[0], out=into[0])
+    else:
+        torch.bmm(left, right, out=into)
+    return into
+
+
+def add_product(into: Tensor, left: Tensor, right: Tensor) -> None:
+    """into += left @ right over (units, ...)."""
+    if into.shape[0] == 1:
+        into[0].addmm_(left[0], right[0])
+    else:
+        into.baddbmm_(left, right)

@@ -1,0 +1,289 @@
+"""attention() against the definition in double precision, and against an untiled computation in the same precision."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch", reason="needs the 'torch' extra: pip install 'attenio[torch]'")
+F = torch.nn.functional
+
+from attenio import attention  # noqa: E402
+from attenio.errors import InvalidInput  # noqa: E402
+from attenio.kernels.dropout import Dropout  # noqa: E402
+from attenio.kernels.visibility import Part  # noqa: E402
+from attenio.masks import BlockSparse  # noqa: E402
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+INF = float("inf")
+
+
+def required(queries, keys, options):
+    """(queries, keys) booleans, by definition: one query and one key at a time."""
+    seen = torch.ones(queries, keys, dtype=torch.bool)
+    i, j = torch.arange(queries)[:, None], torch.arange(keys)[None]
+    if "segments" in options:
+        mine, theirs = options["segments"] if isinstance(options["segments"], tuple) else (options["segments"],) * 2
+        if mine.shape[0] == queries:
+            seen &= mine[:, None] == theirs[None]
+        else:
+            for s in range(len(mine) - 1):
+                rows, cols = slice(int(mine[s]), int(mine[s + 1])), slice(int(theirs[s]), int(theirs[s + 1]))
+                inner = {name: options[name] for name in ("is_causal", "window") if name in options}
+                own = required(rows.stop - rows.start, cols.stop - cols.start, inner)
+                seen[rows] = False
+                seen[rows, cols] = own
+            return seen
+    if options.get("is_causal"):
+        seen &= j <= i
+    if "window" in options:
+        w = options["window"]
+        left, right = (w - 1, 0) if isinstance(w, int) else w
+        at = i + keys - queries
+        seen &= (j >= at - left if left >= 0 else True) & (j <= at + right if right >= 0 else True)
+    if "block_mask" in options:
+        mask = options["block_mask"]
+        seen &= torch.from_numpy(mask.array.copy())[i // mask.query_block, j // mask.key_block]
+    return seen
+
+
+def definition(q, k, v, seen, bias=None, scale=None):
+    """Untiled, in the precision of its arguments; rows that see nothing give zeros."""
+    group = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    scores = (q @ k.transpose(-1, -2)) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if bias is not None:
+        scores = scores + bias
+    scores = scores.masked_fill(~seen, -INF)
+    dead = (scores == -INF).all(-1, keepdim=True)
+    return torch.softmax(scores.masked_fill(dead, 0.0), -1).masked_fill(dead, 0.0) @ v
+
+
+def gradients(function, q, k, v, g):
+    inputs = [x.detach().clone().requires_grad_() for x in (q, k, v)]
+    output = function(*inputs)
+    return (output.detach(), *torch.autograd.grad(output, inputs, g))
+
+
+def assert_as_exact_as_untiled(ours, q, k, v, seen, **rest):
+    """Every error is at most twice that of an untiled computation in the same precision, plus one rounding.
+
+    Gradients of queries and keys are differences of dO.V and dO.O: their rounding is that of what is subtracted.
+    """
+    g = torch.randn(*q.shape[:-1], v.shape[-1]).to(q.dtype)
+    wide = {name: x.double() if isinstance(x, torch.Tensor) else x for name, x in rest.items()}
+    exact = gradients(lambda *a: definition(*a, seen, **wide), q.double(), k.double(), v.double(), g.double())
+    plain = gradients(lambda *a: definition(*a, seen, **rest), q, k, v, g)
+    mine = gradients(ours, q, k, v, g)
+    subtracted = q.shape[-1] ** -0.5 * float((g.double().norm(dim=-1).max() * v.double().norm(dim=-1).max()))
+    sizes = (0.0, subtracted * float(k.abs().max()), subtracted * float(q.abs().max()), 0.0)
+    for true, untiled, tiled, size in zip(exact, plain, mine, sizes, strict=True):
+        assert tiled.isfinite().all()
+        rounding = torch.finfo(q.dtype).eps * max(size, float(true.abs().max()))
+        allowed = 2 * float((untiled - true).abs().max()) + rounding
+        assert float((tiled - true).abs().max()) <= allowed
+
+
+@st.composite
+def problems(draw):
+    batch, kv, group = draw(st.integers(1, 3)), draw(st.integers(1, 2)), draw(st.sampled_from((1, 1, 2, 4)))
+    queries, keys = draw(st.sampled_from((1, 2, 7, 33, 70, 301))), draw(st.sampled_from((1, 3, 40, 70, 301, 600)))
+    d, width = draw(st.sampled_from((1, 8, 24, 64))), draw(st.sampled_from((1, 8, 64)))
+    dtype = draw(st.sampled_from(DTYPES))
+    kind = draw(st.sampled_from(("dense", "causal", "window", "sides", "lengths", "ids", "blocks", "both")))
+    options = {}
+    if kind in ("causal", "both"):
+        options["is_causal"] = True
+    if kind in ("window", "both"):
+        options["window"] = draw(st.integers(1, keys))
+    if kind == "sides":
+        options["window"] = (draw(st.integers(-1, keys)), draw(st.integers(-1, keys)))
+    if kind == "lengths":
+        cut = [0, draw(st.integers(0, queries)), queries], [0, draw(st.integers(0, keys)), keys]
+        options["segments"] = tuple(torch.tensor(each) for each in cut)
+        options["is_causal"] = draw(st.booleans())
+    if kind == "lengths" and 3 in (queries, keys):
+        del options["segments"]
+    if kind == "ids":
+        options["segments"] = (torch.arange(queries) * 3 // queries, torch.arange(keys) * 3 // keys)
+    if kind == "blocks":
+        shape = (-(-queries // 32), -(-keys // 16))
+        layout = torch.rand(shape).lt(0.4).numpy()
+        options["block_mask"] = BlockSparse.from_array(layout, query_block=32, key_block=16)
+    return (batch, kv, group, queries, keys, d, width), dtype, options
+
+
+def tensors(shape, dtype):
+    batch, kv, group, queries, keys, d, width = shape
+    shapes = ((batch, kv * group, queries, d), (batch, kv, keys, d), (batch, kv, keys, width))
+    return tuple(torch.randn(s).to(dtype) for s in shapes)
+
+
+@settings(max_examples=80, deadline=None)
+@given(problems())
+def test_output_and_gradients_are_those_of_the_definition_for_every_mask(problem):
+    shape, dtype, options = problem
+    q, k, v = tensors(shape, dtype)
+    seen = required(q.shape[2], k.shape[2], options)
+    assert_as_exact_as_untiled(lambda *a: attention(*a, enable_gqa=True, **options), q, k, v, seen)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from(((1, 1, 1, 1), (2, 4, 33, 50), (2, 1, 1, 50), (1, 4, 33, 1), (33, 50), (4, 33, 50))),
+    st.booleans(),
+    st.sampled_from(DTYPES),
+)
+def test_masks_broadcast_as_in_sdpa(shape, boolean, dtype):
+    q, k, v = tensors((2, 2, 2, 33, 50, 16, 16), dtype)
+    mask = torch.rand(shape) < 0.6 if boolean else torch.randn(shape).to(dtype)
+    if not boolean:
+        mask[torch.rand(shape) < 0.3] = -INF
+    seen = torch.ones(33, 50, dtype=torch.bool) & mask if boolean else torch.ones(33, 50, dtype=torch.bool)
+    bias = {} if boolean else {"bias": mask}
+    assert_as_exact_as_untiled(lambda *a: attention(*a, mask, enable_gqa=True), q, k, v, seen, **bias)
+
+
+def test_the_gradient_of_a_mask_is_that_of_sdpa():
+    q, k, v = tensors((2, 2, 1, 33, 50, 16, 16), torch.float32)
+    found = []
+    for function in (attention, F.scaled_dot_product_attention):
+        mask = torch.linspace(-1, 1, 2 * 33 * 50).reshape(2, 1, 33, 50).requires_grad_()
+        found += torch.autograd.grad(function(q, k, v, attn_mask=mask).square().sum(), mask)
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_any_strides_and_any_number_of_dimensions(causal):
+    q, k, v = (torch.randn(50, 3, 2, 16).permute(1, 2, 0, 3) for _ in range(3))
+    want = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    torch.testing.assert_close(attention(q, k, v, is_causal=causal), want)
+    turned = [x.transpose(-1, -2).contiguous().transpose(-1, -2) for x in (q, k, v)]
+    torch.testing.assert_close(attention(*turned, is_causal=causal), want)
+    torch.testing.assert_close(attention(q[0, 0], k[0, 0], v[0, 0], is_causal=causal), want[0, 0])
+    torch.testing.assert_close(attention(q[0], k[0], v[0], is_causal=causal), want[0])
+    five = [x.reshape(3, 1, 2, 50, 16) for x in (q, k, v)]
+    torch.testing.assert_close(attention(*five, is_causal=causal), want[:, None])
+
+
+@pytest.mark.parametrize("scale", [1e4, 1e2])
+def test_huge_logits_give_no_nan_and_one_hot_rows_pick_their_value(scale):
+    q = k = torch.eye(64)[None, None]
+    v = torch.randn(1, 1, 64, 8)
+    torch.testing.assert_close(attention(q * scale, k, v, scale=1.0), v, atol=1e-6, rtol=1e-6)
+    q, k, v = (torch.randn(1, 2, 130, 32) for _ in range(3))
+    seen = torch.ones(130, 130, dtype=torch.bool)
+    assert_as_exact_as_untiled(lambda *a: attention(*a, scale=3.0), q, k, v, seen, scale=3.0)
+
+
+def test_equal_scores_give_the_mean():
+    q, k, v = torch.zeros(1, 1, 40, 16), torch.randn(1, 1, 300, 16), torch.randn(1, 1, 300, 8)
+    torch.testing.assert_close(attention(q, k, v), v.mean(2, keepdim=True).expand(1, 1, 40, 8))
+    same = torch.full((1, 1, 300, 16), 1e4)  # scores of 4e8: sums are lost in a log-sum-exp
+    torch.testing.assert_close(attention(same[:, :, :40], same, v), v.mean(2, keepdim=True).expand(1, 1, 40, 8))
+
+
+def test_rows_that_see_nothing_give_zeros_and_pass_no_gradient():
+    q, k, v = (torch.randn(1, 1, 40, 16, requires_grad=True) for _ in range(3))
+    mask = torch.zeros(40, 40)
+    mask[7] = -INF
+    for given_mask in (mask, mask == 0.0):
+        output = attention(q, k, v, given_mask)
+        assert (output[0, 0, 7] == 0).all()
+        found = torch.autograd.grad(output.sum(), (q, k, v))
+        assert all(x.isfinite().all() for x in found) and (found[0][0, 0, 7] == 0).all()
+
+
+def test_a_million_keys_decode():
+    q, k, v = torch.randn(1, 2, 1, 16), torch.randn(1, 1, 2**20, 16), torch.randn(1, 1, 2**20, 8)
+    seen = torch.ones(1, 2**20, dtype=torch.bool)
+    exact = definition(q.double(), k.double(), v.double(), seen)
+    error, untiled = attention(q, k, v, enable_gqa=True) - exact, definition(q, k, v, seen) - exact
+    assert float(error.abs().max()) <= 2 * float(untiled.abs().max()) + 1e-7
+
+
+@pytest.mark.parametrize(("queries", "group"), [(1, 1), (1, 4), (40, 2)])
+def test_a_shared_prefix_changes_nothing_but_what_is_read(queries, group):
+    q = torch.randn(5, 2 * group, queries, 16)
+    k, v = (torch.cat([torch.randn(1, 2, 300, 16).expand(5, -1, -1, -1), torch.randn(5, 2, 50, 16)], 2) for _ in "kv")
+    want = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+    torch.testing.assert_close(attention(q, k, v, enable_gqa=True, prefix=300), want)
+    spoiled = k.clone()
+    spoiled[1:, :, :300] = torch.nan  # only the first sequence's prefix is read
+    torch.testing.assert_close(attention(q, spoiled, v, enable_gqa=True, prefix=300), want)
+    windowed = attention(q, k, v, enable_gqa=True, prefix=300, window=120)
+    torch.testing.assert_close(windowed, attention(q, k, v, enable_gqa=True, window=120))
+
+
+def test_dropout_drops_the_right_share_and_its_gradient_is_that_of_what_was_kept():
+    q, k, v = (torch.randn(1, 2, 200, 16, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    torch.manual_seed(3)
+    output = attention(q, k, v, dropout_p=0.25)
+    torch.manual_seed(3)
+    seed = int(torch.randint(2**62, (), dtype=torch.int64))
+    whole = Part(slice(0, 1), slice(0, 2), slice(0, 200), slice(0, 200))
+    factors = Dropout(probability=0.25, seed=seed).factors(whole, group=1, shape=(2, 200, 200), like=q)[:, :, :, 0]
+    assert abs(float((factors == 0).double().mean()) - 0.25) < 0.01
+    want = (torch.softmax(q @ k.transpose(-1, -2) / 4, -1) * factors) @ v
+    torch.testing.assert_close(output, want)
+    g = torch.randn_like(output)
+    for mine, theirs in zip(*(torch.autograd.grad(x, (q, k, v), g) for x in (output, want)), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_results_repeat_to_the_bit():
+    q, k, v = (torch.randn(1, 3, 700, 32, requires_grad=True) for _ in range(3))
+    found = []
+    for _ in range(3):
+        output = attention(q, k, v, window=200, deterministic=True)
+        found.append((output, *torch.autograd.grad(output.square().sum(), (q, k, v))))
+    assert all(torch.equal(x, y) for other in found[1:] for x, y in zip(found[0], other, strict=True))
+
+
+def test_no_tokens_and_no_keys():
+    q, k = torch.randn(1, 2, 3, 8), torch.randn(1, 2, 0, 8)
+    assert torch.equal(attention(q, k, k), torch.zeros(1, 2, 3, 8))
+    assert attention(q[:, :, :0], q, q).shape == (1, 2, 0, 8)
+
+
+Q = torch.randn(1, 4, 5, 8)
+WRONG = [
+    dict(key=Q.half()),
+    dict(key=torch.randn(1, 4, 5, 7)),
+    dict(value=torch.randn(1, 4, 6, 8)),
+    dict(key=Q[:, :2], value=Q[:, :2]),
+    dict(key=Q[:, :3], value=Q[:, :3], enable_gqa=True),
+    dict(query=torch.randn(8)),
+    dict(attn_mask=torch.ones(5, 5, dtype=torch.bool), is_causal=True),
+    dict(attn_mask=torch.ones(5, 4, dtype=torch.bool)),
+    dict(attn_mask=torch.ones(5, 5, dtype=torch.int32)),
+    dict(dropout_p=1.5),
+    dict(query=Q.long(), key=Q.long(), value=Q.long()),
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_sdpa_refuses_is_refused_with_a_runtime_error(wrong):
+    arguments = {"query": Q, "key": Q, "value": Q} | wrong
+    with pytest.raises(RuntimeError):
+        F.scaled_dot_product_attention(**arguments)
+    with pytest.raises(RuntimeError) as problem:
+        attention(**arguments)
+    assert "\n" not in str(problem.value)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        dict(tolerance=1e-3),
+        dict(window=0),
+        dict(window=(-2, 0)),
+        dict(prefix=6),
+        dict(segments=torch.zeros(2, 4)),
+        dict(segments=(torch.tensor([0, 5]), torch.tensor([0, 2, 5]))),
+        dict(block_mask=BlockSparse.from_array(torch.ones(3, 3).numpy())),
+    ],
+)
+def test_what_has_no_meaning_is_refused_in_one_line(wrong):
+    with pytest.raises(InvalidInput) as problem:
+        attention(Q, Q, Q, **wrong)
+    assert "\n" not in str(problem.value)

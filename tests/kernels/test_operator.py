@@ -1,0 +1,90 @@
+"""The registered operator under opcheck, gradcheck, torch.compile, vmap, and finite differences."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the 'torch' extra: pip install 'attenio[torch]'")
+
+from attenio import attention  # noqa: E402
+from attenio.kernels.operator import attention_backward_operator, attention_operator  # noqa: E402
+from attenio.kernels.visibility import UNBOUNDED  # noqa: E402
+
+NONE = (None,) * 7
+CASES = {
+    "dense": (NONE, (-UNBOUNDED, UNBOUNDED, 1, 1)),
+    "causal": (NONE, (-UNBOUNDED, 0, 1, 1)),
+    "ids": ((None, None, None, torch.arange(10)[None] // 4, torch.arange(12)[None] // 4, None, None), (-5, 5, 1, 1)),
+    "ranges": ((None, torch.zeros(1, 10).long(), torch.full((1, 10), 7), *NONE[3:]), (-UNBOUNDED, UNBOUNDED, 1, 1)),
+    "bias": ((torch.randn(1, 1, 10, 12), *NONE[1:]), (-UNBOUNDED, UNBOUNDED, 1, 1)),
+    "blocks": ((*NONE[:5], torch.eye(5, 6).bool(), None), (-UNBOUNDED, UNBOUNDED, 2, 2)),
+}
+
+
+def inputs(dtype=torch.float32):
+    return tuple(torch.randn(s, dtype=dtype, requires_grad=True) for s in ((2, 4, 10, 8), (2, 2, 12, 8), (2, 2, 12, 4)))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_opcheck_is_clean(case):
+    tensors, numbers = CASES[case]
+    arguments = (*inputs(), *tensors, 0.3, *numbers, 0, 0.0)
+    torch.library.opcheck(attention_operator, arguments)
+    q, k, v = (x.detach() for x in arguments[:3])
+    output = attention_operator(q, k, v, *arguments[3:])
+    gradient = torch.randn_like(output[0])
+    backward = (q, k, v, *tensors, *output, gradient, 0.3, *numbers, 0.0, case == "bias")
+    torch.library.opcheck(attention_backward_operator, backward)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"is_causal": True}, {"window": 3}, {"window": (2, 1)}, {"segments": torch.arange(10) // 4}],
+    ids=str,
+)
+def test_gradients_are_those_of_finite_differences(options):
+    q, k, v = (torch.randn(1, 2, 10, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    assert torch.autograd.gradcheck(lambda *a: attention(*a, **options), (q, k, v))
+
+
+def test_compiled_it_gives_the_same():
+    compiled = torch.compile(
+        lambda q, k, v: attention(q, k, v, is_causal=True).sin(), backend="aot_eager", fullgraph=True, dynamic=True
+    )
+    for n in (5, 9, 40):
+        q, k, v = (torch.randn(1, 2, n, 8, requires_grad=True) for _ in range(3))
+        mine, plain = compiled(q, k, v), attention(q, k, v, is_causal=True).sin()
+        torch.testing.assert_close(mine, plain)
+        for x, y in zip(*(torch.autograd.grad(out.sum(), (q, k, v)) for out in (mine, plain)), strict=True):
+            torch.testing.assert_close(x, y)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"is_causal": True}, {"segments": torch.tensor([0, 4, 10])}, {"prefix": 5}, {"attn_mask": torch.ones(10, 10).bool()}],
+    ids=str,
+)
+@pytest.mark.parametrize("dims", [(0, 0, 0), (1, None, 0), (None, 2, 2)])
+def test_mapped_it_gives_what_a_loop_gives(options, dims):
+    q, k, v = (torch.randn(2, 3, 10, 8) for _ in range(3))
+    stacks = [x if dim is None else torch.stack([x, x.flip(1), x + 1], dim) for x, dim in zip((q, k, v), dims, strict=True)]
+    mapped = torch.vmap(lambda *a: attention(*a, **options), in_dims=dims)(*stacks)
+    for i in range(3):
+        one = (x if dim is None else x.select(dim, i) for x, dim in zip(stacks, dims, strict=True))
+        torch.testing.assert_close(mapped[i], attention(*one, **options))
+
+
+def test_a_mapped_mask_belongs_to_its_element():
+    q = torch.randn(2, 3, 10, 8)
+    masks = torch.rand(4, 10, 10) < 0.7
+    mapped = torch.vmap(lambda m: attention(q, q, q, m))(masks)
+    for i in range(4):
+        torch.testing.assert_close(mapped[i], attention(q, q, q, masks[i]))
+
+
+def test_gradients_of_each_sample_by_vmap_of_grad():
+    q, k, v = (torch.randn(3, 1, 2, 10, 8) for _ in range(3))
+    loss = lambda q, k, v: attention(q, k, v, is_causal=True).square().sum()  # noqa: E731
+    mapped = torch.vmap(torch.func.grad(loss, argnums=(0, 1, 2)))(q, k, v)
+    for i in range(3):
+        one = torch.func.grad(loss, argnums=(0, 1, 2))(q[i], k[i], v[i])
+        for x, y in zip(mapped, one, strict=True):
+            torch.testing.assert_close(x[i], y)
