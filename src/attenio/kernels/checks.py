@@ -1,8 +1,8 @@
 """What ``scaled_dot_product_attention`` refuses, refused with the same kind of exception."""
 
+import torch
 from torch import Tensor
 
-import torch
 from attenio.errors import AttenioError, InvalidInput
 
 __all__ = ["TensorMismatch", "check_tensors"]
@@ -21,7 +21,6 @@ def check_tensors(
     value: Tensor,
     mask: Tensor | None,
     *,
-    is_causal: bool,
     enable_gqa: bool,
     dropout_p: float,
 ) -> None:
@@ -47,8 +46,6 @@ def check_tensors(
         raise TensorMismatch(f"there are {key.shape[-2]:,} keys and {value.shape[-2]:,} values; make them equal")
     if not 0.0 <= dropout_p <= 1.0:
         raise TensorMismatch(f"dropout_p is {dropout_p}; give a probability from 0 to 1")
-    if mask is not None and is_causal:
-        raise TensorMismatch("attn_mask and is_causal are both given; put causality into the mask, or use window")
     if mask is not None and mask.dtype not in (torch.bool, query.dtype, torch.float32):
         raise TensorMismatch(f"attn_mask is {mask.dtype}; give booleans, or numbers of the query's {query.dtype}")
     _check_heads(query, key, value, enable_gqa=enable_gqa)
@@ -70,7 +67,7 @@ def _check_heads(query: Tensor, key: Tensor, value: Tensor, *, enable_gqa: bool)
             " make them equal, or set enable_gqa=True"
         )
     try:
-        torch.broadcast_shapes(*(tensor.shape[:-3] for tensor in (query, key, value)))
+        torch.broadcast_shapes(*(x.shape[:-3] for x in (query, key, value)))  # type: ignore[no-untyped-call]
     except RuntimeError:
         shapes = [tuple(tensor.shape) for tensor in (query, key, value)]
         raise TensorMismatch(f"batches of shapes {shapes} do not fit together; make them equal") from None

@@ -1,6 +1,7 @@
-"""``explain()``: what ``attention()`` would run for these arguments on this machine, what it moves, and why not others."""
+"""``explain()``: what ``attention()`` would run on this machine, what that moves, and what the others would."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -106,7 +107,7 @@ def explain(  # noqa: PLR0913 - the arguments of attention
         window=window, segments=segments, block_mask=block_mask, prefix=prefix,
     )  # fmt: skip
     problem = KernelProblem.of_heads(
-        call.query, call.key, call.value, Visibility(**{"group": call.query.shape[1] // call.key.shape[1]}), call.scale,
+        call.query, call.key, call.value, Visibility(group=call.query.shape[1] // call.key.shape[1]), call.scale,
         prefix=prefix or 0,
     )  # fmt: skip
     stacks = can_stack(problem)
@@ -140,6 +141,10 @@ def _workload(call: Call, mask: Mask) -> Workload:
 def _as_planned(problem: KernelProblem, tiling: Tiling, *, stacks: bool) -> tuple[Dataflow, Tiles]:
     """The planner's name for what runs, and its tiles."""
     positions, keys = tiling.query_tile, tiling.key_tile
+    if tiling.has_few_rows:  # the product passes over more keys than fit; what it holds of them at a time does fit
+        d, width = problem.query.shape[-1], problem.value.shape[-1]
+        words, rows = (private_boundary(host_machine()).fast.capacity_bytes or 0) // 4, positions * problem.group
+        keys = max(1, min(keys, (words - rows * (d + width + 3)) // (rows + max(d, width))))
     if stacks:
         return Dataflow.STACKED_GROUPS, Tiles.of(query_tile=positions, head_tile=problem.group, key_tile=keys)
     if tiling.has_few_rows and problem.keys > 1:
@@ -185,7 +190,7 @@ def _documents(seen: Seen, queries: int) -> Mask:
     first = seen.first[0]
     changes = torch.nonzero(first[1:] != first[:-1]).flatten().tolist()
     edges = [0, *(change + 1 for change in changes), queries]
-    lengths = tuple(stop - start for start, stop in zip(edges[:-1], edges[1:], strict=True))
+    lengths = tuple(stop - start for start, stop in pairwise(edges))
     last = seen.stop[0, [edge - 1 for edge in edges[1:]]].tolist()
     key_lengths = tuple(int(stop - start) for start, stop in zip(first[edges[:-1]].tolist(), last, strict=True))
     try:

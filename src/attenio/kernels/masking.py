@@ -29,7 +29,7 @@ class Seen(NamedTuple):
     bias: Tensor | None = None
 
 
-def seen_by(
+def seen_by(  # noqa: PLR0913 - what restricts a call
     query: Tensor,
     key: Tensor,
     attn_mask: Tensor | None,
@@ -130,7 +130,7 @@ def _four(mask: Tensor, query: Tensor, keys: int, batch: tuple[int, ...]) -> Ten
     """A mask as (batch, heads, queries, keys) where each may be 1."""
     shape = (*batch, query.shape[1], query.shape[2], keys)
     try:
-        fits = torch.broadcast_shapes(mask.shape, shape) == torch.Size(shape)
+        fits = torch.broadcast_shapes(mask.shape, shape) == torch.Size(shape)  # type: ignore[no-untyped-call]
     except RuntimeError:
         fits = False
     if not fits:

@@ -106,7 +106,7 @@ def attention_backward_operator(  # noqa: PLR0913
     dropout = None if seed is None else Dropout(probability=dropout_p, seed=int(seed))
     problem = KernelProblem.of_heads(query, key, value, visible, scale, dropout=dropout)
     heads = (key.shape[1], -1)
-    saved = Saved(*(tensor.unflatten(1, heads) for tensor in (output, largest, total, gradient)))
+    saved = Saved(*(x.unflatten(1, heads) for x in (output, largest, total, gradient)))  # type: ignore[no-untyped-call]
     found = two_pass(problem, saved, with_bias=with_bias)
     of_bias = query.new_empty(0) if found.bias is None or bias is None else found.bias.to(bias.dtype)
     return found.query.flatten(1, 2), found.key, found.value, of_bias
@@ -153,7 +153,7 @@ attention_operator.register_autograd(_differentiate, setup_context=_save)
 
 def _into_batch(tensors: tuple[Any, ...], dims: tuple[Any, ...], size: int, *, share: bool) -> list[Any]:
     """Tensors (batch, ...) with the mapped dimension merged into the batch; those not mapped repeat."""
-    merged = []
+    merged: list[Any] = []
     for tensor, dim in zip(tensors, dims, strict=True):
         if tensor is None:
             merged.append(None)

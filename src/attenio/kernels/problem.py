@@ -32,7 +32,7 @@ class KernelProblem:
         cls, query: Tensor, key: Tensor, value: Tensor, visible: Visibility, scale: float, **rest: object
     ) -> "KernelProblem":
         """From queries (batch, heads, queries, d)."""
-        grouped = query.unflatten(1, (key.shape[1], -1))
+        grouped = query.unflatten(1, (key.shape[1], -1))  # type: ignore[no-untyped-call]
         return cls(query=grouped, key=key, value=value, visible=visible, scale=scale, **rest)  # type: ignore[arg-type]
 
     @property

@@ -1,7 +1,7 @@
 """From a plan to the tiles of a CPU kernel.
 
-The fast memory is the largest cache that a core has to itself. The exact optimum there keeps hundreds of rows and passes
-keys one at a time; a matrix product that thin runs at a fraction of its rate. So the key tile is raised to
+The fast memory is the largest cache that a core has to itself. The exact optimum there keeps hundreds of rows and
+passes keys one at a time; a matrix product that thin runs at a fraction of its rate. So the key tile is raised to
 ``PRODUCT_KEYS``, where the product has reached its rate, and the query tile is the largest for which the plan's closed
 form (Q, O, three statistics and scores of a rows, a tile of keys) still fits. It is rounded down to ``PRODUCT_ROWS``.
 """
@@ -21,8 +21,8 @@ __all__ = [
     "Shape",
     "Tiling",
     "backward_tiling_of",
-    "tiling_of",
     "tiling_for",
+    "tiling_of",
 ]
 
 PRODUCT_KEYS = 256

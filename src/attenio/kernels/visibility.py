@@ -75,7 +75,7 @@ class Visibility:
         if self.first is None or self.stop is None:
             return True
         first, stop = (_part(x, part.batch, part.positions) for x in (self.first, self.stop))
-        return int(first.max()) <= part.keys.start and int(stop.min()) >= part.keys.stop
+        return bool(int(first.max()) <= part.keys.start and int(stop.min()) >= part.keys.stop)
 
     def hide(self, scores: Tensor, part: Part, unit: float) -> None:
         """Add the bias, times ``unit``, to scores (batch, KV heads, positions, group, keys); hidden ones become -inf.
@@ -98,7 +98,8 @@ class Visibility:
         if bias.shape[1] == 1:
             return tile[:, :, None].transpose(2, 3)
         heads = tile[:, part.heads.start * self.group : part.heads.stop * self.group]
-        return heads.unflatten(1, (-1, self.group)).transpose(2, 3)
+        grouped: Tensor = heads.unflatten(1, (-1, self.group))  # type: ignore[no-untyped-call]
+        return grouped.transpose(2, 3)
 
     def _hidden(self, part: Part) -> Tensor | None:
         """What ranges, ids and blocks hide, as (batch or 1, positions, keys)."""

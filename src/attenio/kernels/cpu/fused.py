@@ -37,9 +37,7 @@ def can_fuse_backward(problem: KernelProblem, largest: Tensor) -> bool:
 def fused(problem: KernelProblem) -> tuple[Tensor, Tensor]:
     """Output and, as a sum of weights, the exponential of its log-sum-exp."""
     output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        problem.query[:, :, 0],
-        problem.key,
-        problem.value,
+        *_readable(problem.query[:, :, 0], problem.key, problem.value),
         0.0,
         problem.visible.above == 0,
         attn_mask=None,
@@ -53,11 +51,7 @@ def fused_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of queries, keys and values."""
     of_query, of_key, of_value = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
-        gradient[:, :, 0],
-        problem.query[:, :, 0],
-        problem.key,
-        problem.value,
-        output[:, :, 0],
+        *_readable(gradient[:, :, 0], problem.query[:, :, 0], problem.key, problem.value, output[:, :, 0]),
         torch.log2(total[:, :, 0]) / LOG2_E,
         0.0,
         problem.visible.above == 0,
@@ -65,3 +59,8 @@ def fused_backward(
         scale=problem.scale,
     )
     return of_query[:, :, None], of_key, of_value
+
+
+def _readable(*tensors: Tensor) -> list[Tensor]:
+    """The kernel takes rows to be contiguous without asking."""
+    return [tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in tensors]
