@@ -75,7 +75,8 @@ def two_pass(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -
     run_all(lambda part: _query_gradient(problem, saved, part, tiling, found), parts, small=alone)
     stationary = _stationary_keys(problem, tiling)
     parts = [Part(*unit, slice(0, problem.queries), j) for unit in where for j in cuts(problem.keys, stationary)]
-    run_all(lambda part: _key_gradients(problem, saved, part, tiling, found), parts, small=tiling.is_small)
+    passing, turned = max(1, tiling.key_tile // problem.group), _TurnedRows(problem, saved, tiling.keep_bytes)
+    run_all(lambda part: _key_gradients(problem, turned, part, passing, found), parts, small=tiling.is_small)
     return found
 
 
@@ -104,22 +105,22 @@ def _query_gradient(problem: KernelProblem, saved: Saved, part: Part, tiling: Ti
     unstacked_rows(dQ.mul_(problem.scale), into)
 
 
-def _key_gradients(problem: KernelProblem, saved: Saved, part: Part, tiling: Tiling, found: Gradients) -> None:
+def _key_gradients(problem: KernelProblem, turned: "_TurnedRows", part: Part, passing: int, found: Gradients) -> None:
     where = (part.batch, part.heads, part.keys)
     K_j, V_j = (x[where].to(problem.precision).flatten(0, 1) for x in (problem.key, problem.value))
     dK, dV = torch.zeros_like(K_j), torch.zeros_like(V_j)
-    passing = max(1, tiling.key_tile // problem.group)
     buffers = K_j.new_empty(2, K_j.shape[0] * K_j.shape[1] * passing * problem.group)
     for i in cuts(problem.queries, passing):
         positions = problem.visible.positions_of(part._replace(positions=i))
         if positions.start >= positions.stop:
             continue
-        here = part._replace(positions=positions)
-        rows = _rows(problem, saved, here)
-        P = product(K_j, rows.Q.transpose(1, 2).contiguous(), buffers[0])
+        here, cut = part._replace(positions=positions), rows_within(positions, i, problem.group)
+        whole, Q_turned, dO_turned = turned(part._replace(positions=i))
+        rows = _Rows(*(x[:, cut] for x in whole))
+        P = product(K_j, Q_turned[:, :, cut], buffers[0])
         by_row = per_row(P.transpose(1, 2), here, problem.group)
         _weigh(problem, P, by_row, rows.largest.transpose(1, 2), here)
-        dP = product(V_j, rows.dO.transpose(1, 2).contiguous(), buffers[1])
+        dP = product(V_j, dO_turned[:, :, cut], buffers[1])
         if problem.dropout is not None:
             factors = _factors(problem, here, dP)
             per_row(dP.transpose(1, 2), here, problem.group).mul_(factors)
@@ -133,6 +134,25 @@ def _key_gradients(problem: KernelProblem, saved: Saved, part: Part, tiling: Til
     shape = found.key[where].shape
     found.key[where] = dK.mul_(1.0 / LOG2_E).view(shape).to(found.key.dtype)
     found.value[where] = dV.view(*shape[:-1], -1).to(found.value.dtype)
+
+
+class _TurnedRows:
+    """Tiles of rows with Q and dO transposed as well, kept if all of them fit the cache: every key tile meets them."""
+
+    def __init__(self, problem: KernelProblem, saved: Saved, keep_bytes: int) -> None:
+        self._problem, self._saved = problem, saved
+        words = 2 * (problem.query.numel() + saved.gradient.numel())
+        self._kept: dict[tuple[int, ...], tuple[_Rows, Tensor, Tensor]] | None = {} if 4 * words <= keep_bytes else None
+
+    def __call__(self, part: Part) -> tuple[_Rows, Tensor, Tensor]:
+        name = tuple(cut.start for cut in part[:3])
+        if self._kept is not None and name in self._kept:
+            return self._kept[name]
+        rows = _rows(self._problem, self._saved, part)
+        found = rows, rows.Q.transpose(1, 2).contiguous(), rows.dO.transpose(1, 2).contiguous()
+        if self._kept is not None:
+            self._kept[name] = found
+        return found
 
 
 def _rows(problem: KernelProblem, saved: Saved, part: Part) -> _Rows:
