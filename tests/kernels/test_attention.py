@@ -68,7 +68,7 @@ def assert_as_exact_as_untiled(ours, q, k, v, seen, **rest):
     """Every error is at most twice that of an untiled computation in the same precision, plus one rounding.
 
     Gradients of queries and keys are differences of dO.V and dO.O: their rounding is that of what is subtracted, and a
-    key adds it up over all rows that see it, as a random walk.
+    key or a value adds it up over all rows that see it, as a random walk.
     """
     g = torch.randn(*q.shape[:-1], v.shape[-1]).to(q.dtype)
     wide = {name: x.double() if isinstance(x, torch.Tensor) else x for name, x in rest.items()}
@@ -77,7 +77,12 @@ def assert_as_exact_as_untiled(ours, q, k, v, seen, **rest):
     mine = gradients(ours, q, k, v, g)
     subtracted = q.shape[-1] ** -0.5 * float(g.double().norm(dim=-1).max() * v.double().norm(dim=-1).max())
     rows = q.shape[1] // k.shape[1] * q.shape[2]
-    sizes = (0.0, subtracted * float(k.abs().max()), subtracted * float(q.abs().max()) * rows**0.5, 0.0)
+    sizes = (
+        0.0,
+        subtracted * float(k.abs().max()),
+        subtracted * float(q.abs().max()) * rows**0.5,
+        float(g.abs().max()) * rows**0.5,
+    )
     for true, untiled, tiled, size in zip(exact, plain, mine, sizes, strict=True):
         assert tiled.isfinite().all()
         rounding = torch.finfo(q.dtype).eps * max(size, float(true.abs().max()))
@@ -87,6 +92,7 @@ def assert_as_exact_as_untiled(ours, q, k, v, seen, **rest):
 
 @st.composite
 def problems(draw):
+    torch.manual_seed(draw(st.integers(0, 2**16)))
     batch, kv, group = draw(st.integers(1, 3)), draw(st.integers(1, 2)), draw(st.sampled_from((1, 1, 2, 4)))
     queries, keys = draw(st.sampled_from((1, 2, 7, 33, 70, 301))), draw(st.sampled_from((1, 3, 40, 70, 301, 600)))
     d, width = draw(st.sampled_from((1, 8, 24, 64))), draw(st.sampled_from((1, 8, 64)))
