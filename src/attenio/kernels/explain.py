@@ -12,10 +12,10 @@ from attenio.bounds.attention import bounds_for, largest_absolute
 from attenio.elements import ElementType
 from attenio.errors import AttenioError
 from attenio.kernels.attention import Call, call_of
-from attenio.kernels.cpu.shared_prefix import can_stack, stacked
 from attenio.kernels.host import host_machine, private_boundary
 from attenio.kernels.masking import Seen
 from attenio.kernels.problem import KernelProblem
+from attenio.kernels.stacking import can_stack, stacked
 from attenio.kernels.tiling import Tiling, tiling_of
 from attenio.kernels.visibility import UNBOUNDED, Visibility
 from attenio.machine import Machine, MemoryLevel

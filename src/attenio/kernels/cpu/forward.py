@@ -9,11 +9,12 @@ from torch import Tensor
 from attenio.kernels.cpu.attenio import attenio
 from attenio.kernels.cpu.fused import can_fuse, fused
 from attenio.kernels.cpu.online_softmax import Sums, are_short, merged
-from attenio.kernels.cpu.shared_prefix import can_stack, shared_prefix, stacked
+from attenio.kernels.cpu.shared_prefix import shared_prefix
 from attenio.kernels.cpu.split_keys import split_keys
 from attenio.kernels.cpu.tiles import Keys, cuts, units, unstacked_rows
 from attenio.kernels.cpu.workers import run_all
 from attenio.kernels.problem import KernelProblem
+from attenio.kernels.stacking import can_stack, stacked
 from attenio.kernels.tiling import Shape, Tiling, tiling_for, tiling_of
 from attenio.kernels.visibility import Part
 

@@ -1,0 +1,23 @@
+"""Requests behind a shared prefix, stacked: one sequence whose rows are those of all requests."""
+
+from dataclasses import replace
+
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.visibility import Visibility
+
+__all__ = ["can_stack", "stacked"]
+
+
+def can_stack(problem: KernelProblem) -> bool:
+    """Whether there is a prefix to share and every query sees all of it, undropped."""
+    prefix = problem.everything._replace(keys=slice(0, problem.prefix))
+    worth = problem.prefix > 0 and problem.batch > 1 and problem.dropout is None
+    return worth and problem.visible.is_whole(prefix)
+
+
+def stacked(problem: KernelProblem) -> KernelProblem:
+    """One sequence whose positions are those of all requests, over the keys of the prefix."""
+    _, _, group, _, _ = problem.query.shape
+    query = problem.query.permute(1, 2, 0, 3, 4).flatten(2, 3)[None]
+    key, value = (tensor[:1, :, : problem.prefix] for tensor in (problem.key, problem.value))
+    return replace(problem, query=query, key=key, value=value, visible=Visibility(group=group), prefix=0)

@@ -1,0 +1,132 @@
+"""The forward pass on a GPU: which kernel runs, on what grid, with the tiles of its plan."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.stacking import can_stack, stacked
+from attenio.kernels.triton.attenio import attenio_kernel
+from attenio.kernels.triton.launch import LOG2_E, grouped_heads, restrictions_of, scaled, strides_of, widths_of
+from attenio.kernels.triton.split_keys import split_keys_kernel
+from attenio.kernels.triton.tiles import ForwardTiles, forward_tiles, splits_for
+
+__all__ = ["Attended", "attend"]
+
+
+class Attended(NamedTuple):
+    """Output (batch, KV heads, group, queries, width), largest score (in log2) and sum of weights of every row."""
+
+    output: Tensor
+    largest: Tensor
+    total: Tensor
+
+
+def attend(problem: KernelProblem) -> Attended:
+    """Attention by the plan for this GPU."""
+    found = _empty(problem)
+    if found.output.numel() == 0 or problem.keys == 0:
+        found.output.zero_()
+        found.total.zero_()
+        found.largest.fill_(-torch.inf)
+    elif can_stack(problem):
+        _after_prefix(problem, found)
+    else:
+        tiles = forward_tiles(problem)
+        if tiles.splits_keys:
+            _split(problem, found, tiles)
+        else:
+            _stationary(problem, found, tiles)
+    return found
+
+
+def _empty(problem: KernelProblem) -> Attended:
+    shape, device = problem.query.shape[:-1], problem.query.device
+    output = torch.empty((*shape, problem.value.shape[-1]), dtype=problem.query.dtype, device=device)
+    largest, total = (torch.empty(shape, dtype=torch.float32, device=device) for _ in range(2))
+    return Attended(output, largest, total)
+
+
+def _stationary(problem: KernelProblem, found: Attended, tiles: ForwardTiles) -> None:
+    query, scale = scaled(problem)
+    query, widths, seen = grouped_heads(query), widths_of(problem), restrictions_of(problem, scale)
+    outer = problem.group // tiles.pack
+    units = problem.batch * problem.kv_heads * outer
+    grid = (-(-problem.queries * tiles.pack // tiles.row_tile) * units,)
+    attenio_kernel[grid](
+        query, problem.key, problem.value, found.output, found.largest, found.total,
+        *strides_of(query, problem.key, problem.value), *_output_strides(found.output),
+        problem.kv_heads, outer, problem.queries, problem.keys, *seen.band, *seen.data,
+        ROW_TILE=tiles.row_tile, KEY_TILE=tiles.key_tile, PACK=tiles.pack,
+        D=widths.d, WIDTH=widths.width, D_PADDED=widths.d_padded, W_PADDED=widths.width_padded,
+        ALWAYS_HIDES=seen.always_hides, BOOLEAN=seen.boolean, LOG2_E=LOG2_E, PRECISION="ieee",
+        num_warps=tiles.warps, num_stages=tiles.stages,
+    )  # fmt: skip
+
+
+class _Parts(NamedTuple):
+    """Sums of runs of keys: (units, splits, rows, width), and largest and total of each, (units, splits, 2, rows)."""
+
+    sums: Tensor
+    statistics: Tensor
+
+    @classmethod
+    def of(cls, problem: KernelProblem, splits: int) -> "_Parts":
+        units, rows = problem.batch * problem.kv_heads, problem.group * problem.queries
+        sums = torch.empty(
+            (units, splits, rows, problem.value.shape[-1]), dtype=torch.float32, device=problem.query.device
+        )
+        return cls(sums, sums.new_empty((units, splits, 2, rows)))
+
+
+def _split(
+    problem: KernelProblem, found: Attended | None, tiles: ForwardTiles, *, skipped: int = 0, prefix: _Parts | None = None
+) -> _Parts:
+    """Run ``split_keys`` over the keys from ``skipped`` on; without a place for the output only parts are made."""
+    query, scale = scaled(problem)
+    query, widths, seen = grouped_heads(query), widths_of(problem), restrictions_of(problem, scale)
+    rows, units = problem.group * problem.queries, problem.batch * problem.kv_heads
+    row_tiles = -(-rows // tiles.row_tile)
+    keys_per_split, splits = splits_for(problem, tiles, units * row_tiles, problem.keys - skipped)
+    parts = _Parts.of(problem, splits)
+    written = found or Attended(parts.sums, parts.sums, parts.sums)
+    arrived = _counters(problem.query.device, units * row_tiles)
+    split_keys_kernel[splits, units * row_tiles](
+        query, problem.key, problem.value, *written, *parts, arrived,
+        None if prefix is None else prefix.sums, None if prefix is None else prefix.statistics,
+        *strides_of(query, problem.key, problem.value), *_output_strides(written.output),
+        problem.kv_heads, problem.queries, problem.keys, skipped, keys_per_split,
+        0 if prefix is None else prefix.sums.shape[2],
+        *seen.band, *seen.data,
+        ROW_TILE=tiles.row_tile, KEY_TILE=tiles.key_tile, PACK=problem.group,
+        D=widths.d, WIDTH=widths.width, D_PADDED=widths.d_padded, W_PADDED=widths.width_padded,
+        ALWAYS_HIDES=seen.always_hides, BOOLEAN=seen.boolean, LOG2_E=LOG2_E, PRECISION="ieee",
+        SPLITS=splits, PREFIX_SPLITS=0 if prefix is None else prefix.sums.shape[1], JOINS=found is not None,
+        num_warps=tiles.warps, num_stages=tiles.stages,
+    )  # fmt: skip
+    return parts
+
+
+def _after_prefix(problem: KernelProblem, found: Attended) -> None:
+    """The prefix once, for the rows of all requests together; then each request's own keys, joined with it."""
+    together = stacked(problem)
+    parts = _split(together, None, forward_tiles(together, splits_keys=True))
+    _split(problem, found, forward_tiles(problem, splits_keys=True), skipped=problem.prefix, prefix=parts)
+
+
+def _output_strides(output: Tensor) -> tuple[int, int, int]:
+    batch, head, position = (output.stride(0), output.stride(2), output.stride(3)) if output.dim() == 5 else (0, 0, 0)
+    return batch, head, position
+
+
+_COUNTERS: dict[tuple[torch.device, int], Tensor] = {}
+
+
+def _counters(device: torch.device, count: int) -> Tensor:
+    """Counters that are zero between launches of one stream; launches of two streams must not share them."""
+    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
+    held = _COUNTERS.get((device, stream))
+    if held is None or held.numel() < count:
+        held = _COUNTERS[device, stream] = torch.zeros(max(4096, count), dtype=torch.int32, device=device)
+    return held

@@ -1,0 +1,91 @@
+"""What the kernels take of a problem: pointers, strides and widths, in the order in which they take them."""
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from attenio.kernels.problem import KernelProblem
+
+__all__ = ["LOG2_E", "Restrictions", "Widths", "restrictions_of", "scaled", "strides_of", "widths_of"]
+
+LOG2_E = math.log2(math.e)
+# Kernels count keys in 32 bits; a band this far from any key restricts nothing.
+_FAR = 2**30
+
+
+class Widths(NamedTuple):
+    """Widths of heads and values, and the powers of two that hold them."""
+
+    d: int
+    width: int
+    d_padded: int
+    width_padded: int
+
+
+class Restrictions(NamedTuple):
+    """The arguments from ``below`` to ``probability`` as every kernel takes them, and what is known at compile time."""
+
+    band: tuple[int, int, float]
+    data: tuple[Any, ...]
+    always_hides: bool
+    boolean: bool
+
+
+def widths_of(problem: KernelProblem) -> Widths:
+    """Widths of a problem; a product takes at least 16."""
+    d, width = problem.query.shape[-1], problem.value.shape[-1]
+    return Widths(d, width, *(max(16, 1 << (size - 1).bit_length()) for size in (d, width)))
+
+
+def scaled(problem: KernelProblem) -> tuple[Tensor, float]:
+    """Queries and a factor on scores that is not negative, in units of log2: the kernels take the largest first."""
+    query = -problem.query if problem.scale < 0 else problem.query
+    return query, abs(problem.scale) * LOG2_E
+
+
+def strides_of(query: Tensor, key: Tensor, value: Tensor) -> tuple[int, ...]:
+    """Strides of queries by heads (the group is the inner one), of keys, of values."""
+    batch, _, head, position, dim = query.stride()
+    return (batch, head, position, dim, *key.stride(), *value.stride())
+
+
+def grouped_heads(query: Tensor) -> Tensor:
+    """Queries (batch, KV heads, group, queries, d) whose query heads are one stride apart."""
+    outer, inner = query.stride(1), query.stride(2)
+    return query if query.shape[1] == 1 or outer == query.shape[2] * inner else query.contiguous()
+
+
+def restrictions_of(problem: KernelProblem, scale: float) -> Restrictions:
+    """Everything that hides scores."""
+    seen, device = problem.visible, problem.query.device
+    first, stop, query_ids, key_ids, blocks = (
+        None if tensor is None else tensor.to(device).contiguous()
+        for tensor in (seen.first, seen.stop, seen.query_ids, seen.key_ids, seen.blocks)
+    )
+    bias = seen.bias
+    boolean = bias is not None and bias.dtype == torch.bool
+    if boolean and bias is not None:
+        bias = bias.view(torch.uint8)
+    steps = (0, 0, 0, 0) if bias is None else _broadcast_strides(bias)
+    dropout = problem.dropout
+    seed = None if dropout is None else torch.tensor([dropout.seed], dtype=torch.int64, device=device)
+    data = (
+        first, stop, 0 if first is None else _batch_stride(first),
+        query_ids, key_ids, 0 if query_ids is None else _batch_stride(query_ids),
+        0 if key_ids is None else _batch_stride(key_ids),
+        None if blocks is None else blocks.view(torch.uint8), 0 if blocks is None else blocks.shape[1],
+        seen.query_block, seen.key_block, bias, *steps, seed, 0.0 if dropout is None else dropout.probability,
+    )  # fmt: skip
+    band = max(-_FAR, min(_FAR, seen.below)), max(-_FAR, min(_FAR, seen.above)), scale
+    return Restrictions(band, data, any(x is not None for x in (query_ids, blocks, bias)), boolean)
+
+
+def _batch_stride(tensor: Tensor) -> int:
+    return 0 if tensor.shape[0] == 1 else tensor.stride(0)
+
+
+def _broadcast_strides(bias: Tensor) -> tuple[int, ...]:
+    """Strides of (batch, heads, queries, keys), zero where one entry stands for all."""
+    return tuple(0 if size == 1 else step for size, step in zip(bias.shape, bias.stride(), strict=True))

@@ -1,0 +1,327 @@
+"""Two passes: one for the gradient of queries, one for those of keys and values; nothing partial ever travels.
+
+    for each head, each tile i of rows:                       (first pass)
+        D_i = dO_i . O_i;  dQ_i = 0
+        for each tile j of keys that a row may see:
+            P = exp2(Q_i K_j^T - m_i) / l_i;  dS = P (dO_i V_j^T - D_i);  dQ_i += scale dS K_j
+    for each KV head, each tile j of keys:                    (second pass)
+        dK_j, dV_j = 0
+        for each head of the group, each tile i of rows that see a key of j:
+            P^T;  dV_j += P^T dO_i;  dK_j += scale P^T (V_j dO_i^T - D_i^T) Q_i
+
+Seven products instead of five, and results that repeat to the bit.
+"""
+
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.triton.launch import LOG2_E, grouped_heads, restrictions_of, widths_of
+from attenio.kernels.triton.sweep import load_rows
+from attenio.kernels.triton.tiles import backward_tiles
+from attenio.kernels.triton.visible import dropout_factors, hide, ranges_of, stretches
+
+__all__ = ["Gradients", "two_pass"]
+
+
+@triton.jit
+def _add_to_query_gradient(
+    dq, q, do, largest, share, delta, K, V, dBias, start, stop, positions, heads, first, end, queries, keys,
+    k_n, k_d, v_n, v_d, scale, QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block,
+    Bias, bias_h, bias_q, bias_k, Seed, unit, probability,
+    KEY_TILE: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
+    HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """The loop over keys of the first pass; HIDES where some score may not be required."""
+    dims, columns = tl.arange(0, D_PADDED), tl.arange(0, W_PADDED)
+    for j in range(start, stop, KEY_TILE):
+        j = tl.multiple_of(j, KEY_TILE)
+        here = j + tl.arange(0, KEY_TILE)
+        at_k = K + here[:, None].to(tl.int64) * k_n + dims[None, :] * k_d
+        at_v = V + here[:, None].to(tl.int64) * v_n + columns[None, :] * v_d
+        if HIDES or D_PADDED != D or W_PADDED != WIDTH:
+            k = tl.load(at_k, mask=(here < keys)[:, None] & (dims < D)[None, :], other=0.0)
+            v = tl.load(at_v, mask=(here < keys)[:, None] & (columns < WIDTH)[None, :], other=0.0)
+        else:
+            k, v = tl.load(at_k), tl.load(at_v)
+        scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
+        if HIDES:
+            scores = hide(
+                scores, positions[:, None], heads[:, None], here[None, :], first[:, None], end[:, None], queries, keys,
+                QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block, Bias, bias_h, bias_q, bias_k,
+                BOOLEAN, LOG2_E,
+            )  # fmt: skip
+        weights = tl.exp2(scores - largest[:, None]) * share[:, None]
+        dp = tl.dot(do, tl.trans(v), input_precision=PRECISION)
+        if Seed is not None:
+            dp *= dropout_factors(
+                tl.load(Seed), positions[:, None], heads[:, None], here[None, :], unit, probability
+            )
+        ds = weights * (dp - delta[:, None])
+        if dBias is not None:
+            at = dBias + heads[:, None].to(tl.int64) * bias_h + positions[:, None].to(tl.int64) * bias_q
+            wanted = (positions < queries)[:, None] & (here < keys)[None, :]
+            tl.atomic_add(at + here[None, :].to(tl.int64) * bias_k, ds, mask=wanted)
+        dq = tl.dot(ds.to(k.dtype), k, dq, input_precision=PRECISION)
+    return dq
+
+
+@triton.jit
+def query_gradient_kernel(
+    Q, K, V, O, dO, Largest, Total, Delta, dQ,
+    q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, o_b, o_h, o_n, o_d, g_b, g_h, g_n, g_d,
+    heads_in_all, group, queries, keys, below, above, scale, slope,
+    First, Stop, range_b, QueryIds, KeyIds, ids_b, key_ids_b, Blocks, blocks_in_row, query_block, key_block,
+    Bias, bias_b, bias_h, bias_q, bias_k, Seed, probability, dBias,
+    ROW_TILE: tl.constexpr, KEY_TILE: tl.constexpr,
+    D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
+    ALWAYS_HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    tiles = tl.cdiv(queries, ROW_TILE)
+    tile, program = tiles - 1 - tl.program_id(0) % tiles, tl.program_id(0) // tiles
+    batch, head = (program // heads_in_all).to(tl.int64), program % heads_in_all
+    positions = tile * ROW_TILE + tl.arange(0, ROW_TILE)
+    heads = tl.zeros([ROW_TILE], tl.int32) + head
+    if First is not None:
+        First, Stop = First + batch * range_b, Stop + batch * range_b
+    if QueryIds is not None:
+        QueryIds, KeyIds = QueryIds + batch * ids_b, KeyIds + batch * key_ids_b
+    if Bias is not None:
+        Bias += batch * bias_b
+    if dBias is not None:
+        dBias += batch * bias_b
+    first, end = ranges_of(positions, queries, keys, below, above, First, Stop)
+    start, whole_start, whole_stop, stop = stretches(first, end, KEY_TILE, ALWAYS_HIDES)
+    inside = positions < queries
+    q = load_rows(Q + batch * q_b, positions, heads, q_h, q_n, q_d, queries, D, D_PADDED)
+    do = load_rows(dO + batch * g_b, positions, heads, g_h, g_n, g_d, queries, WIDTH, W_PADDED)
+    o = load_rows(O + batch * o_b, positions, heads, o_h, o_n, o_d, queries, WIDTH, W_PADDED)
+    row = (batch * heads_in_all + head) * queries + positions
+    total = tl.load(Total + row, mask=inside, other=0.0)
+    share = tl.where(total == 0.0, 0.0, 1.0 / total)
+    largest = tl.where(total == 0.0, 0.0, tl.load(Largest + row, mask=inside, other=0.0))
+    delta = tl.sum(o.to(tl.float32) * do.to(tl.float32), 1)
+    tl.store(Delta + row, delta, mask=inside)
+    kv_head = (head // group).to(tl.int64)
+    K += batch * k_b + kv_head * k_h
+    V += batch * v_b + kv_head * v_h
+    dq = tl.zeros([ROW_TILE, D_PADDED], tl.float32)
+    for part in tl.static_range(3):
+        if part == 0:
+            here, there = start, tl.minimum(whole_start, stop)
+        elif part == 1:
+            here, there = whole_start, whole_stop
+        else:
+            here, there = whole_stop, stop
+        if part == 0 or not ALWAYS_HIDES:
+            dq = _add_to_query_gradient(
+                dq, q, do, largest, share, delta, K, V, dBias, here, there, positions, heads, first, end,
+                queries, keys, k_n, k_d, v_n, v_d, scale,
+                QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block, Bias, bias_h, bias_q, bias_k,
+                Seed, batch.to(tl.int32), probability,
+                KEY_TILE, D, WIDTH, D_PADDED, W_PADDED, part != 1, BOOLEAN, LOG2_E, PRECISION,
+            )  # fmt: skip
+    dims = tl.arange(0, D_PADDED)
+    tl.store(
+        dQ + row[:, None] * D + dims[None, :], (dq * slope).to(dQ.dtype.element_ty),
+        mask=inside[:, None] & (dims < D)[None, :],
+    )  # fmt: skip
+
+
+@triton.jit
+def _add_to_key_gradients(
+    dk, dv, k, v, Q, dO, Largest, Total, Delta, start, stop, here, head, queries, keys, below, above,
+    q_n, q_d, g_n, g_d, scale, First, Stop, QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block,
+    Bias, bias_h, bias_q, bias_k, Seed, unit, probability,
+    ROW_TILE: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
+    HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """The loop over positions of the second pass; everything is transposed: keys are rows."""
+    dims, columns = tl.arange(0, D_PADDED), tl.arange(0, W_PADDED)
+    for i in range(start, stop, ROW_TILE):
+        positions = i + tl.arange(0, ROW_TILE)
+        at_q = Q + positions[:, None].to(tl.int64) * q_n + dims[None, :] * q_d
+        at_do = dO + positions[:, None].to(tl.int64) * g_n + columns[None, :] * g_d
+        if HIDES or D_PADDED != D or W_PADDED != WIDTH:
+            inside = positions < queries
+            q = tl.load(at_q, mask=inside[:, None] & (dims < D)[None, :], other=0.0)
+            do = tl.load(at_do, mask=inside[:, None] & (columns < WIDTH)[None, :], other=0.0)
+            total = tl.load(Total + positions, mask=inside, other=0.0)
+            share = tl.where(total == 0.0, 0.0, 1.0 / total)
+            largest = tl.where(total == 0.0, 0.0, tl.load(Largest + positions, mask=inside, other=0.0))
+            delta = tl.load(Delta + positions, mask=inside, other=0.0)
+        else:
+            q, do = tl.load(at_q), tl.load(at_do)
+            share = 1.0 / tl.load(Total + positions)
+            largest, delta = tl.load(Largest + positions), tl.load(Delta + positions)
+        scores = tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale
+        if HIDES:
+            first, end = ranges_of(positions, queries, keys, below, above, First, Stop)
+            scores = hide(
+                scores, positions[None, :], (positions * 0 + head)[None, :], here[:, None],
+                first[None, :], end[None, :], queries, keys,
+                QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block, Bias, bias_h, bias_q, bias_k,
+                BOOLEAN, LOG2_E,
+            )  # fmt: skip
+        weights = tl.exp2(scores - largest[None, :]) * share[None, :]
+        dp = tl.dot(v, tl.trans(do), input_precision=PRECISION)
+        kept = weights
+        if Seed is not None:
+            factors = dropout_factors(
+                tl.load(Seed), positions[None, :], (positions * 0 + head)[None, :], here[:, None], unit, probability
+            )
+            dp *= factors
+            kept = weights * factors
+        dv = tl.dot(kept.to(do.dtype), do, dv, input_precision=PRECISION)
+        ds = weights * (dp - delta[None, :])
+        dk = tl.dot(ds.to(q.dtype), q, dk, input_precision=PRECISION)
+    return dk, dv
+
+
+@triton.jit
+def key_gradients_kernel(
+    Q, K, V, dO, Largest, Total, Delta, dK, dV, RowStart, RowStop,
+    q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, g_b, g_h, g_n, g_d,
+    kv_heads, group, queries, keys, below, above, scale, slope,
+    First, Stop, range_b, QueryIds, KeyIds, ids_b, key_ids_b, Blocks, blocks_in_row, query_block, key_block,
+    Bias, bias_b, bias_h, bias_q, bias_k, Seed, probability,
+    KEY_TILE: tl.constexpr, ROW_TILE: tl.constexpr,
+    D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
+    ALWAYS_HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Here KEY_TILE keys stay, and ROW_TILE positions pass."""
+    tiles = tl.cdiv(keys, KEY_TILE)
+    tile, program = tl.program_id(0) % tiles, tl.program_id(0) // tiles
+    batch, kv_head = (program // kv_heads).to(tl.int64), program % kv_heads
+    here = tile * KEY_TILE + tl.arange(0, KEY_TILE)
+    same = tl.zeros([KEY_TILE], tl.int32)
+    # Positions i with i + below <= j <= i + above for a key j of the tile, and those for which that holds for all of it.
+    last = tl.minimum(tile * KEY_TILE + KEY_TILE, keys) - 1
+    start = tl.maximum(tile * KEY_TILE - above, 0) // ROW_TILE * ROW_TILE
+    stop = tl.minimum(last + 1 - below, queries)
+    whole_start = tl.cdiv(tl.maximum(tile * KEY_TILE + KEY_TILE - 1 - above, 0), ROW_TILE) * ROW_TILE
+    whole_stop = tl.minimum(tile * KEY_TILE - below + 1, queries) // ROW_TILE * ROW_TILE
+    if First is not None:
+        First, Stop = First + batch * range_b, Stop + batch * range_b
+        start = tl.maximum(start, tl.load(RowStart + program // kv_heads * tiles + tile) // ROW_TILE * ROW_TILE)
+        stop = tl.minimum(stop, tl.load(RowStop + program // kv_heads * tiles + tile))
+    if QueryIds is not None:
+        QueryIds, KeyIds = QueryIds + batch * ids_b, KeyIds + batch * key_ids_b
+    if Bias is not None:
+        Bias += batch * bias_b
+    if ALWAYS_HIDES or First is not None:
+        whole_start, whole_stop = stop, stop
+    else:
+        whole_start = tl.maximum(start, tl.minimum(whole_start, tl.cdiv(stop, ROW_TILE) * ROW_TILE))
+        whole_stop = tl.maximum(whole_stop, whole_start)
+        if tile * KEY_TILE + KEY_TILE > keys:
+            whole_start, whole_stop = stop, stop
+    k = load_rows(K + batch * k_b + kv_head.to(tl.int64) * k_h, here, same, 0, k_n, k_d, keys, D, D_PADDED)
+    v = load_rows(V + batch * v_b + kv_head.to(tl.int64) * v_h, here, same, 0, v_n, v_d, keys, WIDTH, W_PADDED)
+    dk = tl.zeros([KEY_TILE, D_PADDED], tl.float32)
+    dv = tl.zeros([KEY_TILE, W_PADDED], tl.float32)
+    for of_group in range(group):
+        head = kv_head * group + of_group
+        row = (batch * kv_heads * group + head) * queries
+        for part in tl.static_range(3):
+            if part == 0:
+                here_from, here_to = start, tl.minimum(whole_start, stop)
+            elif part == 1:
+                here_from, here_to = whole_start, whole_stop
+            else:
+                here_from, here_to = whole_stop, stop
+            if part == 0 or not (ALWAYS_HIDES or First is not None):
+                dk, dv = _add_to_key_gradients(
+                    dk, dv, k, v, Q + batch * q_b + head.to(tl.int64) * q_h, dO + batch * g_b + head.to(tl.int64) * g_h,
+                    Largest + row, Total + row, Delta + row, here_from, here_to, here, head, queries, keys, below, above,
+                    q_n, q_d, g_n, g_d, scale, First, Stop,
+                    QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block, Bias, bias_h, bias_q, bias_k,
+                    Seed, batch.to(tl.int32), probability,
+                    ROW_TILE, D, WIDTH, D_PADDED, W_PADDED, part != 1, BOOLEAN, LOG2_E, PRECISION,
+                )  # fmt: skip
+    written = here < keys
+    at = (batch * kv_heads + kv_head) * keys + here
+    dims, columns = tl.arange(0, D_PADDED), tl.arange(0, W_PADDED)
+    tl.store(
+        dK + at[:, None] * D + dims[None, :], (dk * slope).to(dK.dtype.element_ty),
+        mask=written[:, None] & (dims < D)[None, :],
+    )  # fmt: skip
+    tl.store(
+        dV + at[:, None] * WIDTH + columns[None, :], dv.to(dV.dtype.element_ty),
+        mask=written[:, None] & (columns < WIDTH)[None, :],
+    )  # fmt: skip
+
+
+class Gradients(NamedTuple):
+    """Gradients of queries (batch, KV heads, group, queries, d), keys, values, and of a bias if it was asked for."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    bias: Tensor | None
+
+
+def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...], *, with_bias: bool = False) -> Gradients:
+    """The gradients; ``saved`` are output, largest, total and the gradient of the output, (batch, KV heads, group, ...)."""
+    output, largest, total, gradient = saved[0], saved[1].contiguous(), saved[2].contiguous(), saved[3]
+    query, output, gradient = (grouped_heads(tensor) for tensor in (problem.query, output, gradient))
+    bias, device = problem.visible.bias, query.device
+    found = Gradients(
+        query=torch.empty(query.shape, dtype=query.dtype, device=device),
+        key=torch.empty(problem.key.shape, dtype=query.dtype, device=device),
+        value=torch.empty(problem.value.shape, dtype=query.dtype, device=device),
+        bias=torch.zeros(bias.shape, dtype=torch.float32, device=device) if with_bias and bias is not None else None,
+    )
+    if min(query.numel(), problem.key.numel(), problem.value.numel()) == 0:
+        return Gradients(*(None if part is None else part.zero_() for part in found))
+    tiles, widths = backward_tiles(problem), widths_of(problem)
+    seen = restrictions_of(problem, problem.scale * LOG2_E)
+    delta = torch.empty_like(total)
+    heads, (key, value) = problem.kv_heads * problem.group, (problem.key, problem.value)
+    shapes = {
+        "D": widths.d, "WIDTH": widths.width, "D_PADDED": widths.d_padded, "W_PADDED": widths.width_padded,
+        "ALWAYS_HIDES": seen.always_hides, "BOOLEAN": seen.boolean, "LOG2_E": LOG2_E, "PRECISION": "ieee",
+    }  # fmt: skip
+    first, second = tiles
+    query_gradient_kernel[(-(-problem.queries // first.stationary) * problem.batch * heads,)](
+        query, key, value, output, gradient, largest, total, delta, found.query,
+        *_of_heads(query), *key.stride(), *value.stride(), *_of_heads(output), *_of_heads(gradient),
+        heads, problem.group, problem.queries, problem.keys, *seen.band, problem.scale, *seen.data, found.bias,
+        ROW_TILE=first.stationary, KEY_TILE=first.passing, num_warps=first.warps, num_stages=first.stages, **shapes,
+    )  # fmt: skip
+    key_gradients_kernel[(-(-problem.keys // second.stationary) * problem.batch * problem.kv_heads,)](
+        query, key, value, gradient, largest, total, delta, found.key, found.value,
+        *_rows_that_see(problem, second.stationary),
+        *_of_heads(query), *key.stride(), *value.stride(), *_of_heads(gradient),
+        problem.kv_heads, problem.group, problem.queries, problem.keys, *seen.band, problem.scale, *seen.data,
+        KEY_TILE=second.stationary, ROW_TILE=second.passing, num_warps=second.warps, num_stages=second.stages, **shapes,
+    )  # fmt: skip
+    return found
+
+
+def _of_heads(tensor: Tensor) -> tuple[int, ...]:
+    batch, _, head, position, dim = tensor.stride()
+    return batch, head, position, dim
+
+
+def _rows_that_see(problem: KernelProblem, key_tile: int) -> tuple[Tensor | None, Tensor | None]:
+    """For every tile of keys the first position that sees one of its keys, and the one after the last.
+
+    Ranges of keys never move backwards from one position to the next in packed sequences, so that a search finds them;
+    positions that see nothing are passed over by the kernel itself.
+    """
+    first, stop = problem.visible.first, problem.visible.stop
+    if first is None or stop is None:
+        return None, None
+    edges = torch.arange(0, problem.keys, key_tile, device=first.device)
+    ends = torch.clamp(edges + key_tile, max=problem.keys)
+    highest = torch.cummax(stop, 1).values
+    lowest = torch.flip(torch.cummin(torch.flip(first, (1,)), 1).values, (1,))
+    starts = torch.searchsorted(highest, edges.expand(first.shape[0], -1).contiguous(), right=True)
+    stops = torch.searchsorted(lowest, ends.expand(first.shape[0], -1).contiguous(), right=False)
+    shape = (problem.batch, len(edges))
+    return tuple(rows.expand(shape).to(torch.int32).contiguous() for rows in (starts, stops))  # type: ignore[return-value]
