@@ -94,7 +94,7 @@ def _segment_ranges(
             f"segments have {mine.shape[0]} and {theirs.shape[0]} cumulative lengths; give equally many, 0 first"
         )
     mine, theirs = mine.long(), theirs.long()
-    rows = torch.arange(queries)
+    rows = torch.arange(queries, device=mine.device)
     segment = torch.searchsorted(mine[1:].contiguous(), rows, right=True).clamp(max=mine.shape[0] - 2)
     first, stop = theirs[segment], theirs[segment + 1]
     start = rows - mine[segment]  # top-left: the first query of a segment stands at its first key

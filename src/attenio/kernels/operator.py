@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attenio.kernels.cpu import attend, two_pass
+from attenio.kernels.backends import backend_of
 from attenio.kernels.cpu.two_pass import Saved
 from attenio.kernels.dropout import Dropout
 from attenio.kernels.problem import KernelProblem
@@ -25,7 +25,7 @@ def _precision(tensor: Tensor) -> torch.dtype:
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32
 
 
-@torch.library.custom_op("attenio::attention", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("attenio::attention", mutates_args=(), device_types=("cpu", "cuda"))
 def attention_operator(  # noqa: PLR0913 - an operator's schema is flat
     query: Tensor,
     key: Tensor,
@@ -61,11 +61,11 @@ def attention_operator(  # noqa: PLR0913 - an operator's schema is flat
     )
     dropout = None if seed is None else Dropout(probability=dropout_p, seed=int(seed))
     problem = KernelProblem.of_heads(query, key, value, visible, scale, prefix=prefix, dropout=dropout)
-    found = attend(problem)
+    found = backend_of(query).attend(problem)
     return found.output.flatten(1, 2), found.largest.flatten(1, 2), found.total.flatten(1, 2)
 
 
-@torch.library.custom_op("attenio::attention_backward", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("attenio::attention_backward", mutates_args=(), device_types=("cpu", "cuda"))
 def attention_backward_operator(  # noqa: PLR0913
     query: Tensor,
     key: Tensor,
@@ -107,7 +107,7 @@ def attention_backward_operator(  # noqa: PLR0913
     problem = KernelProblem.of_heads(query, key, value, visible, scale, dropout=dropout)
     heads = (key.shape[1], -1)
     saved = Saved(*(x.unflatten(1, heads) for x in (output, largest, total, gradient)))  # type: ignore[no-untyped-call]
-    found = two_pass(problem, saved, with_bias=with_bias)
+    found = backend_of(query).two_pass(problem, saved, with_bias=with_bias)
     of_bias = query.new_empty(0) if found.bias is None or bias is None else found.bias.to(bias.dtype)
     return found.query.flatten(1, 2), found.key, found.value, of_bias
 

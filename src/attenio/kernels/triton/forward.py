@@ -4,13 +4,24 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from triton.runtime.errors import OutOfResources
 
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.stacking import can_stack, stacked
 from attenio.kernels.triton.attenio import attenio_kernel
-from attenio.kernels.triton.launch import LOG2_E, grouped_heads, restrictions_of, scaled, strides_of, widths_of
+from attenio.kernels.triton.launch import (
+    LOG2_E,
+    flops_of,
+    grouped_heads,
+    kind_of,
+    restrictions_of,
+    scaled,
+    strides_of,
+    widths_of,
+)
 from attenio.kernels.triton.split_keys import split_keys_kernel
 from attenio.kernels.triton.tiles import ForwardTiles, forward_tiles, splits_for
+from attenio.kernels.triton.tuning import tuned
 
 __all__ = ["Attended", "attend"]
 
@@ -34,10 +45,13 @@ def attend(problem: KernelProblem) -> Attended:
         _after_prefix(problem, found)
     else:
         tiles = forward_tiles(problem)
-        if tiles.splits_keys:
-            _split(problem, found, tiles)
+        if tiles[0].splits_keys:
+            _split(problem, found)
         else:
-            _stationary(problem, found, tiles)
+            tuned(
+                kind_of("forward", problem), tiles, lambda each: _stationary(problem, found, each),
+                problem.query.device, flops_of(problem),
+            )  # fmt: skip
     return found
 
 
@@ -81,9 +95,21 @@ class _Parts(NamedTuple):
 
 
 def _split(
-    problem: KernelProblem, found: Attended | None, tiles: ForwardTiles, *, skipped: int = 0, prefix: _Parts | None = None
+    problem: KernelProblem, found: Attended | None, *, skipped: int = 0, prefix: _Parts | None = None
 ) -> _Parts:
     """Run ``split_keys`` over the keys from ``skipped`` on; without a place for the output only parts are made."""
+    candidates = forward_tiles(problem, splits_keys=True)
+    for tiles in candidates[:-1]:
+        try:
+            return _split_with(problem, found, tiles, skipped, prefix)
+        except OutOfResources:
+            continue
+    return _split_with(problem, found, candidates[-1], skipped, prefix)
+
+
+def _split_with(
+    problem: KernelProblem, found: Attended | None, tiles: ForwardTiles, skipped: int, prefix: _Parts | None
+) -> _Parts:
     query, scale = scaled(problem)
     query, widths, seen = grouped_heads(query), widths_of(problem), restrictions_of(problem, scale)
     rows, units = problem.group * problem.queries, problem.batch * problem.kv_heads
@@ -111,8 +137,8 @@ def _split(
 def _after_prefix(problem: KernelProblem, found: Attended) -> None:
     """The prefix once, for the rows of all requests together; then each request's own keys, joined with it."""
     together = stacked(problem)
-    parts = _split(together, None, forward_tiles(together, splits_keys=True))
-    _split(problem, found, forward_tiles(problem, splits_keys=True), skipped=problem.prefix, prefix=parts)
+    parts = _split(together, None)
+    _split(problem, found, skipped=problem.prefix, prefix=parts)
 
 
 def _output_strides(output: Tensor) -> tuple[int, int, int]:

@@ -8,7 +8,18 @@ from torch import Tensor
 
 from attenio.kernels.problem import KernelProblem
 
-__all__ = ["LOG2_E", "Restrictions", "Widths", "restrictions_of", "scaled", "strides_of", "widths_of"]
+__all__ = [
+    "LOG2_E",
+    "Restrictions",
+    "Widths",
+    "flops_of",
+    "grouped_heads",
+    "kind_of",
+    "restrictions_of",
+    "scaled",
+    "strides_of",
+    "widths_of",
+]
 
 LOG2_E = math.log2(math.e)
 # Kernels count keys in 32 bits; a band this far from any key restricts nothing.
@@ -37,6 +48,29 @@ def widths_of(problem: KernelProblem) -> Widths:
     """Widths of a problem; a product takes at least 16."""
     d, width = problem.query.shape[-1], problem.value.shape[-1]
     return Widths(d, width, *(max(16, 1 << (size - 1).bit_length()) for size in (d, width)))
+
+
+def kind_of(kernel: str, problem: KernelProblem) -> str:
+    """What tiles depend on, as text: calls of one kind share them. Lengths count to the next power of two."""
+    seen, widths = problem.visible, widths_of(problem)
+    length = tuple(1 << max(0, size - 1).bit_length() for size in (problem.queries, problem.keys))
+    restricted = [
+        name
+        for name, given in (
+            ("band", seen.below > -_FAR or seen.above < _FAR), ("ranges", seen.first is not None),
+            ("ids", seen.query_ids is not None), ("blocks", seen.blocks is not None), ("bias", seen.bias is not None),
+        )
+        if given
+    ]  # fmt: skip
+    width = min(problem.keys, seen.above - seen.below + 1) if seen.below > -_FAR else problem.keys
+    parts = (kernel, problem.query.dtype, *widths[:2], f"group{problem.group}", *length, *restricted, width.bit_length())
+    return " ".join(str(part) for part in parts)
+
+
+def flops_of(problem: KernelProblem) -> int:
+    """Operations of the forward products without any mask: how large the call is."""
+    rows = problem.batch * problem.kv_heads * problem.group * problem.queries
+    return 2 * rows * problem.keys * (problem.query.shape[-1] + problem.value.shape[-1])
 
 
 def scaled(problem: KernelProblem) -> tuple[Tensor, float]:

@@ -16,11 +16,13 @@ from attenio.kernels.problem import KernelProblem
 from attenio.planning import Dataflow, Tiles, cost
 from attenio.workload import Workload
 
-__all__ = ["BackwardTiles", "ForwardTiles", "backward_tiles", "forward_tiles", "forward_tiles_that_fit", "splits_for"]
+__all__ = ["BackwardTiles", "ForwardTiles", "backward_tiles", "forward_tiles", "splits_for"]
 
 # Compute capability 9.0: what a block may use of an SM's 228 KB, and registers of a thread that leave room for addresses.
 _SHARED_BYTES = 227 * 2**10
 _REGISTERS = 200
+# Candidates that may be measured against each other.
+_MOST = 8
 # How many runs keys may be cut into: few, because the join is compiled for each.
 _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 # One block of warps holds at most this many rows of few-row problems: more are tiled.
@@ -49,76 +51,103 @@ class BackwardTiles:
     stages: int
 
 
-def forward_tiles(problem: KernelProblem, *, splits_keys: bool | None = None) -> ForwardTiles:
-    """Tiles for this problem; keys are split where rows alone leave SMs idle."""
+def forward_tiles(problem: KernelProblem, *, splits_keys: bool | None = None) -> tuple[ForwardTiles, ...]:
+    """Tiles for this problem, best first; keys are split where rows alone leave SMs idle."""
     rows, units = problem.group * problem.queries, problem.batch * problem.kv_heads
     d, width = problem.query.shape[-1], problem.value.shape[-1]
     element = problem.query.element_size()
     if splits_keys is None:
-        sms = _processors(problem.query.device)
-        splits_keys = units * -(-rows // 128) < sms and problem.keys >= 512 and rows <= 4 * _FEW_ROWS
+        busy = units * -(-rows // 128) >= _processors(problem.query.device)
+        splits_keys = rows <= _FEW_ROWS and problem.keys >= 256 and not (busy and rows > 16)
     if splits_keys:
-        # Every key is read once whatever the tiles: rows of the group, and key tiles deep enough to keep loads in flight.
-        row_tile = min(_FEW_ROWS, max(16, 1 << (rows - 1).bit_length()))
-        key_tile = 128 if max(d, width) <= 64 else 64 if max(d, width) <= 128 else 32
-        key_tile = key_tile if element <= 2 else max(16, key_tile // 2)
-        stages = 3 if max(d, width) * key_tile * element * 6 <= _SHARED_BYTES else 2
-        return ForwardTiles(
-            row_tile=row_tile, key_tile=key_tile, pack=problem.group, warps=4, stages=stages, splits_keys=True
-        )
-    return forward_tiles_that_fit(problem.queries, problem.keys, d, width, element)[0]
+        run = problem.keys * units * -(-rows // 128) // _processors(problem.query.device)
+        return _split_tiles(rows, problem.group, _power(max(d, width)), element, long_runs=run >= 1024)
+    return _stationary_tiles(problem.queries, problem.keys, d, width, element)[:_MOST]
+
+
+def _split_tiles(rows: int, group: int, widest: int, element: int, *, long_runs: bool) -> tuple[ForwardTiles, ...]:
+    """Every key is read once whatever the tiles: what counts is bytes in flight, so stages as deep as memory holds."""
+    row_tile = min(128, _power(rows))
+    found = []
+    for key_tile, stages in product((128, 64, 32, 16) if long_runs and row_tile < 128 else (64, 32, 16), (3, 2, 1)):
+        if (row_tile * widest + 2 * stages * key_tile * widest) * element <= _SHARED_BYTES and key_tile * widest <= 2**14:
+            warps = 8 if row_tile >= 128 else 4
+            found.append(
+                ForwardTiles(
+                    row_tile=row_tile, key_tile=key_tile, pack=group, warps=warps, stages=stages, splits_keys=True
+                )
+            )
+    return tuple(found[:_MOST])
 
 
 @lru_cache(maxsize=1024)
-def forward_tiles_that_fit(queries: int, keys: int, d: int, width: int, element: int) -> tuple[ForwardTiles, ...]:
-    """Tiles of the query-stationary kernel that fit an SM, the ones that move fewest words first."""
-    padded = [max(16, 1 << (size - 1).bit_length()) for size in (d, width)]
-    workload = Workload(
-        queries=max(1, queries), keys=max(1, keys), d=d, value_dim=width, dtype=ElementType.FP16 if element <= 2 else ElementType.FP32
-    )
+def _stationary_tiles(queries: int, keys: int, d: int, width: int, element: int) -> tuple[ForwardTiles, ...]:
+    """Tiles of the query-stationary kernel that fit an SM.
+
+    Three boundaries are looked at in turn: words that enter the SM (the closed form for ``row_tile`` rows), key tiles
+    too narrow for a matrix instruction to run at its rate, and words that enter the registers of a group of four warps
+    (the closed form for its share of the rows).
+    """
+    d_padded, width_padded = _power(d), _power(width)
+    sized = Workload(
+        queries=max(1, queries), keys=max(1, keys), d=d, value_dim=width,
+        dtype=ElementType.FP16 if element <= 2 else ElementType.FP32,
+    )  # fmt: skip
+
+    def moved(rows: int, key_tile: int) -> int:
+        return cost(sized, Dataflow.ATTENIO, Tiles.of(query_tile=rows, key_tile=key_tile)).moved_words
+
     found = []
-    for row_tile, key_tile, warps, stages in product((128, 64, 32, 16), (128, 64, 32, 16), (8, 4), (3, 2)):
-        shared = (row_tile * padded[0] + stages * key_tile * sum(padded)) * element
-        registers = (row_tile * (padded[1] + key_tile) + row_tile * key_tile * element // 4) / (32 * warps)
-        if shared > _SHARED_BYTES or registers > _REGISTERS or row_tile < 16 * warps // (2 if warps == 8 else 1):
+    for row_tile, key_tile, warps, stages in product((128, 64, 32, 16), (128, 64, 32, 16), (4, 8), (3, 2, 1)):
+        shared = (row_tile * d_padded + stages * key_tile * (d_padded + width_padded)) * element
+        scores = row_tile * key_tile * (4 + element) // 4
+        registers = (row_tile * width_padded + scores) / (32 * warps)
+        own_rows = row_tile * 4 // warps
+        if shared > _SHARED_BYTES or registers > _REGISTERS or own_rows < min(64, row_tile):
             continue
-        moved = cost(workload, Dataflow.ATTENIO, Tiles.of(query_tile=row_tile, key_tile=key_tile)).moved_words
         tiles = ForwardTiles(
             row_tile=row_tile, key_tile=key_tile, pack=1, warps=warps, stages=stages, splits_keys=False
         )
-        found.append((moved, -key_tile, -warps, -stages, tiles))
-    if not found:
-        tiles = ForwardTiles(row_tile=16, key_tile=16, pack=1, warps=4, stages=1, splits_keys=False)
-        return (tiles,)
-    return tuple(entry[-1] for entry in sorted(found, key=lambda entry: entry[:-1]))
+        rank = (moved(row_tile, key_tile), key_tile < 64, moved(own_rows, key_tile), -key_tile, -stages)
+        found.append((rank, tiles))
+    best = [tiles for _, tiles in sorted(found, key=lambda entry: entry[0])]
+    least = ForwardTiles(row_tile=16, key_tile=16, pack=1, warps=4, stages=1, splits_keys=False)
+    # The best with half the rows as well: under narrow masks large tiles are mostly hidden.
+    smaller = [tiles for tiles in best if tiles.row_tile == 64][:3]
+    return (*best[: _MOST - len(smaller) - 1], *smaller, least)
 
 
-def backward_tiles(problem: KernelProblem) -> tuple[BackwardTiles, BackwardTiles]:
-    """Tiles of the two passes: one product's accumulator stays in the first, two in the second."""
-    widest = max(problem.query.shape[-1], problem.value.shape[-1])
-    if problem.query.element_size() > 2:
-        narrow = BackwardTiles(stationary=32 if widest <= 128 else 16, passing=16, warps=4, stages=1)
-        return narrow, narrow
-    if widest <= 64:
-        return (
-            BackwardTiles(stationary=128, passing=64, warps=8, stages=3),
-            BackwardTiles(stationary=128, passing=64, warps=8, stages=3),
-        )
-    if widest <= 128:
-        return (
-            BackwardTiles(stationary=128, passing=64, warps=8, stages=2),
-            BackwardTiles(stationary=128, passing=64, warps=8, stages=2),
-        )
-    if widest <= 256:
-        wide = BackwardTiles(stationary=64, passing=32, warps=8, stages=1)
-        return wide, wide
-    widest_of_all = BackwardTiles(stationary=32, passing=16, warps=8, stages=1)
-    return widest_of_all, widest_of_all
+def backward_tiles(problem: KernelProblem) -> tuple[tuple[BackwardTiles, ...], tuple[BackwardTiles, ...]]:
+    """Tiles of the two passes, best first: one product's accumulator stays in the first, two in the second."""
+    widest = _power(max(problem.query.shape[-1], problem.value.shape[-1]))
+    return tuple(_backward(widest, problem.query.element_size(), sums) for sums in (1, 2))  # type: ignore[return-value]
+
+
+@lru_cache(maxsize=64)
+def _backward(widest: int, element: int, sums: int) -> tuple[BackwardTiles, ...]:
+    found = []
+    for stationary, passing, warps, stages in product((128, 64, 32, 16), (64, 32, 128, 16), (4, 8), (3, 2, 1)):
+        shared = 2 * (stationary + stages * passing) * widest * element
+        registers = (sums * stationary * widest + stationary * passing * (8 + 2 * element) // 4) / (32 * warps)
+        own_rows = stationary * 4 // warps
+        if shared > _SHARED_BYTES or registers > _REGISTERS or own_rows < min(64, stationary):
+            continue
+        tiles = BackwardTiles(stationary=stationary, passing=passing, warps=warps, stages=stages)
+        found.append(((-stationary, passing < 64, -own_rows, -passing, -stages), tiles))
+    best = [tiles for _, tiles in sorted(found, key=lambda entry: entry[0])]
+    smaller = [tiles for tiles in best if tiles.stationary == 64][:3]
+    least = BackwardTiles(stationary=16, passing=16, warps=4, stages=1)
+    return (*best[: _MOST - len(smaller) - 1], *smaller, least)
+
+
+def _power(size: int) -> int:
+    """The power of two that holds a width; a product takes at least 16."""
+    return max(16, 1 << (size - 1).bit_length())
 
 
 def splits_for(problem: KernelProblem, tiles: ForwardTiles, units: int, keys: int) -> tuple[int, int]:
-    """Keys of a run (whole tiles) and how many runs: enough for two blocks on every SM, none shorter than two tiles."""
-    wanted = max(1, -(-2 * _processors(problem.query.device) // max(1, units)))
+    """Keys of a run (whole tiles) and how many runs: a block for every SM, no run shorter than two tiles."""
+    wanted = max(1, _processors(problem.query.device) // max(1, units))
     most = max(1, -(-keys // (2 * tiles.key_tile)))
     splits = max(count for count in _SPLITS if count <= min(wanted, most))
     run = -(-max(1, -(-keys // splits)) // tiles.key_tile) * tiles.key_tile

@@ -20,9 +20,10 @@ import triton.language as tl
 from torch import Tensor
 
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.triton.launch import LOG2_E, grouped_heads, restrictions_of, widths_of
+from attenio.kernels.triton.launch import LOG2_E, flops_of, grouped_heads, kind_of, restrictions_of, widths_of
 from attenio.kernels.triton.sweep import load_rows
-from attenio.kernels.triton.tiles import backward_tiles
+from attenio.kernels.triton.tiles import BackwardTiles, backward_tiles
+from attenio.kernels.triton.tuning import tuned
 from attenio.kernels.triton.visible import dropout_factors, hide, ranges_of, stretches
 
 __all__ = ["Gradients", "two_pass"]
@@ -286,20 +287,29 @@ def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...], *, with_bias: bo
         "D": widths.d, "WIDTH": widths.width, "D_PADDED": widths.d_padded, "W_PADDED": widths.width_padded,
         "ALWAYS_HIDES": seen.always_hides, "BOOLEAN": seen.boolean, "LOG2_E": LOG2_E, "PRECISION": "ieee",
     }  # fmt: skip
-    first, second = tiles
-    query_gradient_kernel[(-(-problem.queries // first.stationary) * problem.batch * heads,)](
-        query, key, value, output, gradient, largest, total, delta, found.query,
-        *_of_heads(query), *key.stride(), *value.stride(), *_of_heads(output), *_of_heads(gradient),
-        heads, problem.group, problem.queries, problem.keys, *seen.band, problem.scale, *seen.data, found.bias,
-        ROW_TILE=first.stationary, KEY_TILE=first.passing, num_warps=first.warps, num_stages=first.stages, **shapes,
-    )  # fmt: skip
-    key_gradients_kernel[(-(-problem.keys // second.stationary) * problem.batch * problem.kv_heads,)](
-        query, key, value, gradient, largest, total, delta, found.key, found.value,
-        *_rows_that_see(problem, second.stationary),
-        *_of_heads(query), *key.stride(), *value.stride(), *_of_heads(gradient),
-        problem.kv_heads, problem.group, problem.queries, problem.keys, *seen.band, problem.scale, *seen.data,
-        KEY_TILE=second.stationary, ROW_TILE=second.passing, num_warps=second.warps, num_stages=second.stages, **shapes,
-    )  # fmt: skip
+
+    def first_pass(first: BackwardTiles) -> None:
+        query_gradient_kernel[(-(-problem.queries // first.stationary) * problem.batch * heads,)](
+            query, key, value, output, gradient, largest, total, delta, found.query,
+            *_of_heads(query), *key.stride(), *value.stride(), *_of_heads(output), *_of_heads(gradient),
+            heads, problem.group, problem.queries, problem.keys, *seen.band, problem.scale, *seen.data, found.bias,
+            ROW_TILE=first.stationary, KEY_TILE=first.passing, num_warps=first.warps, num_stages=first.stages, **shapes,
+        )  # fmt: skip
+
+    def second_pass(second: BackwardTiles) -> None:
+        key_gradients_kernel[(-(-problem.keys // second.stationary) * problem.batch * problem.kv_heads,)](
+            query, key, value, gradient, largest, total, delta, found.key, found.value,
+            *_rows_that_see(problem, second.stationary),
+            *_of_heads(query), *key.stride(), *value.stride(), *_of_heads(gradient),
+            problem.kv_heads, problem.group, problem.queries, problem.keys, *seen.band, problem.scale, *seen.data,
+            KEY_TILE=second.stationary, ROW_TILE=second.passing,
+            num_warps=second.warps, num_stages=second.stages, **shapes,
+        )  # fmt: skip
+
+    flops = flops_of(problem)
+    # A bias collects over several runs of the first pass: measuring would add to it more than once.
+    tuned(kind_of("query gradient", problem), tiles[0], first_pass, device, 0 if with_bias else flops)
+    tuned(kind_of("key gradients", problem), tiles[1], second_pass, device, flops)
     return found
 
 

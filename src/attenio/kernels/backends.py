@@ -1,0 +1,25 @@
+"""Which kernels serve a tensor: those of the device that it is on."""
+
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from attenio.errors import InvalidInput, MissingExtra
+
+__all__ = ["backend_of"]
+
+
+def backend_of(tensor: Tensor) -> ModuleType:
+    """A module with ``attend`` and ``two_pass``."""
+    if tensor.device.type == "cpu":
+        from attenio.kernels import cpu
+
+        return cpu
+    if tensor.dtype == torch.float64:
+        raise InvalidInput("attention in float64 runs on the CPU only; move the tensors there, or use float32")
+    try:
+        from attenio.kernels import triton
+    except ImportError:
+        raise MissingExtra("attention on a GPU", "triton") from None
+    return triton

@@ -1,0 +1,94 @@
+"""Measured choice among the few tiles that a plan puts first, kept on disk for each device and version.
+
+A call that is large enough to be worth it runs every candidate a few times when its kind is first met; the winner is
+remembered in this process and in a file, so that the next process does not measure again. Nothing is measured while a
+CUDA graph is captured, nor away from a GPU: the plan's first candidate runs then.
+"""
+
+import json
+import os
+import re
+import statistics
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+import triton
+from triton.runtime.errors import OutOfResources
+
+from attenio.files import write_atomically
+
+__all__ = ["tuned"]
+
+Candidate = TypeVar("Candidate")
+# A kernel shorter than about a millisecond on a large GPU: compiling candidates would cost more than it saves.
+_WORTH_FLOPS = 2**36
+_RUNS = 5
+_chosen: dict[str, str] = {}
+_loaded: set[Path] = set()
+
+
+def tuned(
+    name: str, candidates: Sequence[Candidate], run: Callable[[Candidate], None], device: torch.device, flops: int
+) -> None:
+    """Run the best candidate for calls of this kind; candidates that an SM has no room for are passed over."""
+    measures = device.type == "cuda" and flops >= _WORTH_FLOPS and not torch.cuda.is_current_stream_capturing()
+    if measures:
+        _load(_file(device))
+        if name not in _chosen:
+            _chosen[name] = str(_fastest(candidates, run))
+            _save(_file(device))
+    wanted = _chosen.get(name)
+    ordered = sorted(candidates, key=lambda each: str(each) != wanted)
+    for each in ordered[:-1]:
+        try:
+            return run(each)
+        except OutOfResources:
+            continue
+    return run(ordered[-1])
+
+
+def _fastest(candidates: Sequence[Candidate], run: Callable[[Candidate], None]) -> Candidate:
+    times: list[tuple[float, int]] = []
+    for index, each in enumerate(candidates):
+        try:
+            run(each)
+        except OutOfResources:
+            continue
+        samples = []
+        for _ in range(_RUNS):
+            before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            before.record()
+            run(each)
+            after.record()
+            after.synchronize()
+            samples.append(before.elapsed_time(after))
+        times.append((statistics.median(samples), index))
+    return candidates[min(times)[1]] if times else candidates[-1]
+
+
+def _file(device: torch.device) -> Path:
+    from attenio import __version__
+
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    gpu = re.sub(r"[^A-Za-z0-9]+", "-", torch.cuda.get_device_name(device)).strip("-").lower()
+    return home / "attenio" / f"tiles-{gpu}-triton-{triton.__version__}-attenio-{__version__}.json"
+
+
+def _load(file: Path) -> None:
+    if file in _loaded:
+        return
+    _loaded.add(file)
+    try:
+        _chosen.update(json.loads(file.read_text()))
+    except (OSError, ValueError):  # not there, or not ours: measured anew
+        return
+
+
+def _save(file: Path) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, json.dumps(_chosen, indent=1, sort_keys=True) + "\n")
+    except OSError:  # a home that cannot be written to: the choice lives as long as the process
+        return
