@@ -1,0 +1,282 @@
+"""How fast is attention() on this GPU, beside every peer that PyTorch has, in one run?
+
+    PYTHONPATH=src python studies/gpu-attention/run.py
+
+writes results.json beside this file (or to the folder given as the first argument): every sample of every contender,
+GPU time only (CUDA graphs, inputs rotated so that the cache holds none of them), errors against float64, and what made
+it. ``answer.py`` turns it into answer.md.
+"""
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+
+from attenio import attention
+from attenio.files import write_atomically
+from attenio.measurement.provenance import provenance
+
+SEED = 0
+REPEATS = 25
+BACKENDS = {
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+}
+BF16 = torch.bfloat16
+# Twice the second-level cache of any GPU so far: rotating through this much, nothing is found in it.
+ROTATED_BYTES = 200 * 2**20
+Inputs = tuple[Tensor, Tensor, Tensor]
+
+
+@dataclass
+class Case:
+    """One question: a call of ours, the peers' calls, and how much work it is."""
+
+    name: str
+    target: float | None
+    flops: float
+    compulsory_bytes: float
+    inputs: Callable[[], Inputs]
+    ours: Callable[..., Tensor]
+    peers: dict[str, Callable[..., Tensor]]
+    backward: bool = False
+    exact: Callable[..., Tensor] | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def randoms(*shapes: tuple[int, ...]) -> Inputs:
+    return tuple(torch.randn(shape, device="cuda", dtype=BF16) for shape in shapes)  # type: ignore[return-value]
+
+
+def by(backend: SDPBackend, **options: Any) -> Callable[..., Tensor]:
+    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        with sdpa_kernel(backend):
+            return sdpa(q, k, v, **options)
+
+    return call
+
+
+def peers(**options: Any) -> dict[str, Callable[..., Tensor]]:
+    return {name: by(backend, **options) for name, backend in BACKENDS.items()}
+
+
+def exact_rows(q: Tensor, k: Tensor, v: Tensor, seen: Callable[[Tensor, Tensor], Tensor] | None = None) -> Tensor:
+    """float64 output of the last 64 queries of the first sequence."""
+    group, rows = q.shape[1] // k.shape[1], min(64, q.shape[2])
+    query = q[:1, :, -rows:].double()
+    out = []
+    for head in range(q.shape[1]):
+        scores = query[0, head] @ k[0, head // group].double().T * q.shape[-1] ** -0.5
+        if seen is not None:
+            i = torch.arange(q.shape[2] - rows, q.shape[2], device="cuda")[:, None] + k.shape[2] - q.shape[2]
+            scores = scores.masked_fill(~seen(i, torch.arange(k.shape[2], device="cuda")), -torch.inf)
+        out.append(torch.softmax(scores, -1) @ v[0, head // group].double())
+    return torch.stack(out)[None]
+
+
+def causal(i: Tensor, j: Tensor) -> Tensor:
+    return j <= i
+
+
+def decode(batch: int, keys: int, target: float) -> Case:
+    size = batch * keys * 8 * 128
+    return Case(
+        f"decode, {batch} x {keys} keys, 32/8 heads, d=128", target, 16 * size, 4 * size,
+        lambda: randoms((batch, 32, 1, 128), (batch, 8, keys, 128), (batch, 8, keys, 128)),
+        lambda q, k, v: attention(q, k, v, enable_gqa=True), peers(enable_gqa=True), exact=exact_rows,
+    )  # fmt: skip
+
+
+def masked_decode() -> Case:
+    batch, keys = 8, 8192
+    size = batch * keys * 8 * 128
+    mask = torch.rand(batch, 1, 1, keys, device="cuda") > 0.3
+    return Case(
+        "decode with a mask, 8 x 8192 keys, 32/8 heads, d=128", 5.0, 16 * size, 4 * size,
+        lambda: randoms((batch, 32, 1, 128), (batch, 8, keys, 128), (batch, 8, keys, 128)),
+        lambda q, k, v: attention(q, k, v, attn_mask=mask, enable_gqa=True),
+        {"sdpa": lambda q, k, v: sdpa(q, k, v, attn_mask=mask, enable_gqa=True)},
+    )  # fmt: skip
+
+
+def prefix() -> Case:
+    requests, common, keys = 64, 32768, 32768 + 512
+
+    def inputs() -> Inputs:
+        q, k, v = randoms((requests, 32, 1, 128), (requests, 8, keys, 128), (requests, 8, keys, 128))
+        k[:, :, :common], v[:, :, :common] = k[:1, :, :common], v[:1, :, :common]
+        return q, k, v
+
+    moved = 4 * 8 * 128 * (common + requests * 512)
+    return Case(
+        "64 requests behind 32768 shared keys, 512 of their own", 10.0, 16 * requests * keys * 8 * 128, moved, inputs,
+        lambda q, k, v: attention(q, k, v, enable_gqa=True, prefix=common), peers(enable_gqa=True), exact=exact_rows,
+    )  # fmt: skip
+
+
+def window() -> Case:
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    n, width, heads = 16384, 1024, 16
+    block_mask = create_block_mask(lambda b, h, i, j: (j <= i) & (j > i - width), None, None, n, n, device="cuda")
+    flex = torch.compile(flex_attention)
+    return Case(
+        "sliding window 1024 at n=16384, 16 heads, d=128", 1.3, 4 * heads * n * width * 128, 8 * heads * n * 128,
+        lambda: randoms(*[(1, heads, n, 128)] * 3),
+        lambda q, k, v: attention(q, k, v, window=width),
+        {"flex": lambda q, k, v: flex(q, k, v, block_mask=block_mask), **peers(is_causal=True)},
+        exact=lambda q, k, v: exact_rows(q, k, v, lambda i, j: (j <= i) & (j > i - width)),
+    )  # fmt: skip
+
+
+def dense(d: int, n: int, is_causal: bool, backward: bool) -> Case:
+    heads, batch = 2048 // d, 16384 // n
+    flops = 4 * batch * heads * n * n * d * (0.5 if is_causal else 1.0) * (2.5 if backward else 1.0)
+    shape = (batch, heads, n, d)
+    rest = peers(is_causal=is_causal)
+    return Case(
+        f"{'backward' if backward else 'forward'}, n={n}, d={d}, {'causal' if is_causal else 'full'}", None, flops,
+        (16 if backward else 8) * batch * heads * n * d, lambda: randoms(shape, shape, shape),
+        lambda q, k, v: attention(q, k, v, is_causal=is_causal, deterministic=True),
+        {name: call for name, call in rest.items() if name != "efficient"}, backward=backward,
+        exact=None if backward else lambda q, k, v: exact_rows(q, k, v, causal if is_causal else None),
+    )  # fmt: skip
+
+
+def deterministic(d: int) -> Case:
+    case = dense(d, 8192, False, True)
+    case.name, case.target = f"deterministic backward, n=8192, d={d}", 1.5
+    case.peers = {"flash, deterministic": by(SDPBackend.FLASH_ATTENTION)}
+    case.extra = {"deterministic": True}
+    return case
+
+
+def cases() -> Iterator[Callable[[], Case]]:
+    yield lambda: decode(1, 8192, 1.3)
+    yield lambda: decode(1, 131072, 1.0)
+    yield lambda: decode(64, 8192, 0.97)
+    yield masked_decode
+    yield prefix
+    yield window
+    yield lambda: deterministic(128)
+    yield lambda: deterministic(64)
+    for d in (64, 128, 256):
+        for is_causal in (False, True):
+            yield lambda d=d, c=is_causal: dense(d, 8192, c, False)
+    for d in (64, 128, 256):
+        yield lambda d=d: dense(d, 8192, False, True)
+
+
+def replayed(calls: list[Callable[[], Any]]) -> list[float]:
+    """Milliseconds of one call, for every replay of a graph of all of them."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for call in calls + calls:
+            call()
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        for call in calls:
+            call()
+    samples = []
+    for repeat in range(REPEATS + 3):
+        before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        before.record()
+        graph.replay()
+        after.record()
+        after.synchronize()
+        if repeat >= 3:
+            samples.append(before.elapsed_time(after) / len(calls))
+    return samples
+
+
+def backward_samples(call: Callable[..., Tensor], inputs: Inputs) -> list[float]:
+    leaves = [x.detach().requires_grad_() for x in inputs]
+    output = call(*leaves)
+    gradient = torch.randn_like(output)
+    samples = []
+    for repeat in range(10):
+        before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        before.record()
+        torch.autograd.grad(output, leaves, gradient, retain_graph=True)
+        after.record()
+        after.synchronize()
+        if repeat >= 3:
+            samples.append(before.elapsed_time(after))
+    return samples
+
+
+def measured(case: Case) -> dict[str, Any]:
+    one = case.inputs()
+    size = sum(x.numel() * x.element_size() for x in one)
+    sets = [one, *(case.inputs() for _ in range(min(7, ROTATED_BYTES // size)))]
+    contenders = {"attenio": case.ours, **case.peers}
+    found: dict[str, Any] = {}
+    for name, call in contenders.items():
+        torch.use_deterministic_algorithms(bool(case.extra.get("deterministic")))
+        try:
+            if case.backward:
+                samples, error = backward_samples(call, one), None
+            else:
+                with torch.no_grad():
+                    samples = replayed([lambda a=a, call=call: call(*a) for a in sets])
+                    error = None
+                    if case.exact is not None and "flash" not in name:
+                        rows = min(64, one[0].shape[2])
+                        error = float((call(*one)[:1, :, -rows:].double() - case.exact(*one)).abs().max())
+        except (RuntimeError, ValueError) as problem:  # a backend that refuses a shape is no contender
+            found[name] = {"refused": str(problem).splitlines()[0][:120]}
+            continue
+        finally:
+            torch.use_deterministic_algorithms(False)
+        ms = statistics.median(samples)
+        found[name] = {
+            "median_ms": ms, "tflop_per_s": case.flops / ms / 1e9, "gb_per_s": case.compulsory_bytes / ms / 1e6,
+            "max_abs_error": error, "samples_ms": samples,
+        }  # fmt: skip
+    timed = [entry["median_ms"] for name, entry in found.items() if name != "attenio" and "median_ms" in entry]
+    ratio = min(timed) / found["attenio"]["median_ms"] if timed and "median_ms" in found["attenio"] else None
+    return {"case": case.name, "target": case.target, "ratio_to_best_peer": ratio, "contenders": found}
+
+
+def made_by(commit: str | None) -> dict[str, Any]:
+    properties = torch.cuda.get_device_properties(0)
+    named = asdict(provenance())
+    return {
+        **named, "commit": commit or named["commit"], "seed": SEED,
+        "device": properties.name, "sms": properties.multi_processor_count,
+        "torch": torch.__version__, "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version(),
+        "triton": triton.__version__,
+    }  # fmt: skip
+
+
+def main() -> None:
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
+    commit = sys.argv[2] if len(sys.argv) > 2 else None
+    torch.manual_seed(SEED)
+    rows, start = [], time.monotonic()
+    for make in cases():
+        row = measured(make())
+        rows.append(row)
+        ratio = "refused" if row["ratio_to_best_peer"] is None else f"{row['ratio_to_best_peer']:.3f}"
+        print(f"{time.monotonic() - start:5.0f} s  {row['case']:<60} {ratio}", flush=True)
+        text = json.dumps({"provenance": made_by(commit), "cases": rows}, indent=1)
+        write_atomically(folder / "results.json", text + "\n")
+        torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()
