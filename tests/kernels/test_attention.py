@@ -67,6 +67,7 @@ def gradients(function, q, k, v, g):
 def assert_as_exact_as_untiled(ours, q, k, v, seen, **rest):
     """Every error is at most twice that of an untiled computation in the same precision, plus one rounding.
 
+    A rounding is one of what is added up, which may cancel: of the weighed sizes of values for the output.
     Gradients of queries and keys are differences of dO.V and dO.O: their rounding is that of what is subtracted, and a
     key or a value adds it up over all rows that see it, as a random walk.
     """
@@ -77,8 +78,9 @@ def assert_as_exact_as_untiled(ours, q, k, v, seen, **rest):
     mine = gradients(ours, q, k, v, g)
     subtracted = q.shape[-1] ** -0.5 * float(g.double().norm(dim=-1).max() * v.double().norm(dim=-1).max())
     rows = q.shape[1] // k.shape[1] * q.shape[2]
+    weighed = definition(q.double(), k.double(), v.double().abs(), seen, **wide)
     sizes = (
-        0.0,
+        float(weighed.max()),
         subtracted * float(k.abs().max()),
         subtracted * float(q.abs().max()) * rows**0.5,
         float(g.abs().max()) * rows**0.5,

@@ -39,7 +39,9 @@ def check_tensors(
         if tensor.shape[-1] > MOST_WIDTH:
             raise InvalidInput(f"{name} is {tensor.shape[-1]:,} wide; heads up to {MOST_WIDTH} wide are computed")
     if query.device.type not in ("cpu", "cuda", "meta"):
-        raise InvalidInput(f"tensors are on {query.device}; attention is computed on CPUs and NVIDIA GPUs: move them there")
+        raise InvalidInput(
+            f"tensors are on {query.device}; attention is computed on CPUs and NVIDIA GPUs: move them there"
+        )
     if query.shape[-1] != key.shape[-1] or query.shape[-1] == 0:
         raise TensorMismatch(f"query is {query.shape[-1]} wide and key {key.shape[-1]}; make them equal, at least 1")
     if key.shape[-2] != value.shape[-2]:

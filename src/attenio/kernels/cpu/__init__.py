@@ -1,6 +1,6 @@
 """Attention on the CPU, out of matrix products on tiles: nothing has to be compiled to install it."""
 
 from attenio.kernels.cpu.forward import attend
-from attenio.kernels.cpu.two_pass import two_pass
+from attenio.kernels.cpu.two_pass import Saved, two_pass
 
-__all__ = ["attend", "two_pass"]
+__all__ = ["Saved", "attend", "two_pass"]

@@ -94,9 +94,7 @@ class _Parts(NamedTuple):
         return cls(sums, sums.new_empty((units, splits, 2, rows)))
 
 
-def _split(
-    problem: KernelProblem, found: Attended | None, *, skipped: int = 0, prefix: _Parts | None = None
-) -> _Parts:
+def _split(problem: KernelProblem, found: Attended | None, *, skipped: int = 0, prefix: _Parts | None = None) -> _Parts:
     """Run ``split_keys`` over the keys from ``skipped`` on; without a place for the output only parts are made."""
     candidates = forward_tiles(problem, splits_keys=True)
     for tiles in candidates[:-1]:

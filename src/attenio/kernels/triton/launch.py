@@ -63,7 +63,15 @@ def kind_of(kernel: str, problem: KernelProblem) -> str:
         if given
     ]  # fmt: skip
     width = min(problem.keys, seen.above - seen.below + 1) if seen.below > -_FAR else problem.keys
-    parts = (kernel, problem.query.dtype, *widths[:2], f"group{problem.group}", *length, *restricted, width.bit_length())
+    parts = (
+        kernel,
+        problem.query.dtype,
+        *widths[:2],
+        f"group{problem.group}",
+        *length,
+        *restricted,
+        width.bit_length(),
+    )
     return " ".join(str(part) for part in parts)
 
 

@@ -1,7 +1,7 @@
 """The inner loop of every forward kernel: rows stay, tiles of keys pass, the softmax is kept online.
 
-    for each tile j of KEY_TILE keys between start and stop:
-        S = Q_i K_j^T;  m' = max(m, max S);  P = exp2(S - m');  l = l exp2(m - m') + sum P;  O = O exp2(m - m') + P V_j
+for each tile j of KEY_TILE keys between start and stop:
+    S = Q_i K_j^T;  m' = max(m, max S);  P = exp2(S - m');  l = l exp2(m - m') + sum P;  O = O exp2(m - m') + P V_j
 """
 
 import triton

@@ -70,7 +70,9 @@ def _split_tiles(rows: int, group: int, widest: int, element: int, *, long_runs:
     row_tile = min(128, _power(rows))
     found = []
     for key_tile, stages in product((128, 64, 32, 16) if long_runs and row_tile < 128 else (64, 32, 16), (3, 2, 1)):
-        if (row_tile * widest + 2 * stages * key_tile * widest) * element <= _SHARED_BYTES and key_tile * widest <= 2**14:
+        if (
+            row_tile * widest + 2 * stages * key_tile * widest
+        ) * element <= _SHARED_BYTES and key_tile * widest <= 2**14:
             warps = 8 if row_tile >= 128 else 4
             found.append(
                 ForwardTiles(

@@ -59,9 +59,7 @@ def _add_to_query_gradient(
         weights = tl.exp2(scores - largest[:, None]) * share[:, None]
         dp = tl.dot(do, tl.trans(v), input_precision=PRECISION)
         if Seed is not None:
-            dp *= dropout_factors(
-                tl.load(Seed), positions[:, None], heads[:, None], here[None, :], unit, probability
-            )
+            dp *= dropout_factors(tl.load(Seed), positions[:, None], heads[:, None], here[None, :], unit, probability)
         ds = weights * (dp - delta[:, None])
         if dBias is not None:
             at = dBias + heads[:, None].to(tl.int64) * bias_h + positions[:, None].to(tl.int64) * bias_q

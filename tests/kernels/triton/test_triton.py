@@ -1,0 +1,150 @@
+"""The Triton kernels, interpreted, against the CPU kernels, which are held against the definition in test_attention."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the 'torch' extra: pip install 'attenio[torch]'")
+pytest.importorskip("triton", reason="Triton has no package for this platform")
+
+from attenio.kernels import cpu, triton  # noqa: E402
+from attenio.kernels.masking import seen_by  # noqa: E402
+from attenio.kernels.problem import KernelProblem  # noqa: E402
+from attenio.kernels.visibility import Visibility  # noqa: E402
+from attenio.masks import BlockSparse  # noqa: E402
+
+
+def problem_of(shape, dtype=torch.float32, *, bias=None, prefix=0, scale=None, **options):
+    batch, kv_heads, group, queries, keys, d, width = shape
+    q = torch.randn(batch, kv_heads * group, queries, d).to(dtype)
+    k, v = torch.randn(batch, kv_heads, keys, d).to(dtype), torch.randn(batch, kv_heads, keys, width).to(dtype)
+    k[:, :, :prefix], v[:, :, :prefix] = k[:1, :, :prefix], v[:1, :, :prefix]
+    given = {"is_causal": False, "window": None, "segments": None, "block_mask": None, **options}
+    seen = seen_by(q, k, bias, batch=(batch,), **given)
+    visible = Visibility(group=group, **seen._asdict())
+    return KernelProblem.of_heads(q, k, v, visible, d**-0.5 if scale is None else scale, prefix=prefix)
+
+
+CASES = {
+    "dense": lambda: problem_of((1, 1, 1, 40, 40, 16, 16)),
+    "ragged widths in groups": lambda: problem_of((2, 2, 2, 37, 53, 24, 40)),
+    "causal": lambda: problem_of((1, 1, 2, 50, 50, 16, 16), is_causal=True),
+    "window": lambda: problem_of((1, 1, 1, 70, 90, 16, 16), window=9),
+    "packed sequences": lambda: problem_of(
+        (1, 2, 1, 60, 60, 16, 16), segments=torch.tensor([0, 13, 30, 60]), is_causal=True
+    ),
+    "ids of tokens": lambda: problem_of((1, 1, 1, 45, 45, 16, 16), segments=torch.arange(45) * 3 // 45),
+    "blocks": lambda: problem_of(
+        (1, 1, 1, 40, 40, 16, 16), block_mask=BlockSparse.from_array(np.eye(5, dtype=bool), query_block=8, key_block=8)
+    ),
+    "a bias": lambda: problem_of((1, 1, 1, 33, 47, 16, 16), bias=torch.randn(1, 1, 33, 47)),
+    "a boolean mask that hides a row": lambda: problem_of(
+        (2, 1, 1, 33, 47, 16, 16), bias=(torch.rand(1, 1, 33, 47) > 0.5) & (torch.arange(33)[:, None] != 5)
+    ),
+    "a negative scale": lambda: problem_of((1, 1, 1, 20, 20, 16, 16), scale=-0.3),
+    "huge logits": lambda: problem_of((1, 1, 1, 20, 20, 16, 16), scale=1e4),
+    "decode": lambda: problem_of(X
+    "decode in a window": lambda: problem_of((2, 1, 4, 1, 300, 16, 16), window=100),
+    "a shared prefix": lambda: problem_of((3, 1, 4, 2, 400, 16, 16), prefix=280),
+    "nothing but a prefix": lambda: problem_of((3, 1, 4, 1, 280, 16, 16), prefix=280),
+}
+
+
+@pytest.fixture(params=CASES.values(), ids=CASES.keys())
+def problem(request):
+    torch.manual_seed(0)
+    return request.param()
+
+
+def assert_close(mine, theirs, unit):
+    assert mine.isfinite().all()
+    size = max(1.0, float(theirs.abs().max()))
+    assert float((mine.reshape(theirs.shape) - theirs).abs().max()) <= 64 * unit * size
+
+
+def test_the_forward_pass_gives_what_the_cpu_gives(problem):
+    mine, theirs = triton.attend(problem), cpu.attend(problem)
+    assert_close(mine.output, theirs.output, torch.finfo(torch.float32).eps * max(1.0, abs(problem.scale)))
+
+
+def test_the_gradients_are_those_of_the_cpu(problem):
+    forward = triton.attend(problem)
+    saved = (forward.output, forward.largest, forward.total, torch.randn_like(forward.output))
+    mine, theirs = triton.two_pass(problem, saved), cpu.two_pass(problem, cpu.Saved(*saved))
+    for part in ("query", "key", "value"):
+        unit = torch.finfo(torch.float32).eps * max(1.0, abs(problem.scale)) ** 2
+        assert_close(getattr(mine, part), getattr(theirs, part), unit)
+
+
+def test_half_precision_is_rounded_once():
+    torch.manual_seed(0)
+    narrow = problem_of((1, 1, 2, 20, 70, 32, 32), torch.float16)
+    wide = KernelProblem(
+        query=narrow.query.float(), key=narrow.key.float(), value=narrow.value.float(),
+        visible=narrow.visible, scale=narrow.scale,
+    )  # fmt: skip
+    error = (triton.attend(narrow).output.float() - cpu.attend(wide).output).abs().max()
+    assert float(error) <= 4 * torch.finfo(torch.float16).eps
+
+
+def test_dropout_keeps_the_expectation_and_repeats():
+    from attenio.kernels.dropout import Dropout
+
+    torch.manual_seed(0)
+    q, k = torch.zeros(1, 1, 64, 16), torch.randn(1, 1, 64, 16)
+    visible = Visibility(group=1)
+    problem = KernelProblem.of_heads(q, k, torch.ones(1, 1, 64, 16), visible, 1.0, dropout=Dropout(probability=0.3, seed=7))
+    once, again = triton.attend(problem).output, triton.attend(problem).output
+    assert torch.equal(once, again)
+    kept = once[..., 0].flatten()  # the share of 64 equal weights that was kept, over 0.7
+    assert abs(float(kept.mean()) - 1.0) < 4 * (0.3 / 0.7 / 4096) ** 0.5
+    assert len(torch.unique((kept * 0.7 * 64).round())) > 5
+
+
+_COMPILES = """
+import sys
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, compile
+from attenio.kernels.triton.attenio import attenio_kernel
+from attenio.kernels.triton.split_keys import split_keys_kernel
+from attenio.kernels.triton.two_pass import key_gradients_kernel, query_gradient_kernel
+
+SINGLE = {"Largest", "Total", "Sums", "Statistics", "PrefixSums", "PrefixStatistics", "Delta"}
+ELEMENTS = {"Q", "K", "V", "O", "dO", "dQ", "dK", "dV"}
+NOTHING = dict.fromkeys(("First", "Stop", "QueryIds", "KeyIds", "Blocks", "Bias", "Seed", "dBias", "RowStart", "RowStop",
+                         "PrefixSums", "PrefixStatistics"))
+FIXED = dict(D=128, WIDTH=128, D_PADDED=128, W_PADDED=128, BOOLEAN=False, LOG2_E=1.4427, PRECISION="ieee",
+             ALWAYS_HIDES=False, **NOTHING)
+
+def instructions(kernel, **more):
+    signature, constants = {}, {}
+    for index, name in enumerate(kernel.arg_names):
+        if name in FIXED | more:
+            signature[name], constants[(index,)] = "constexpr", (FIXED | more)[name]
+        elif name.endswith("_d"):
+            signature[name], constants[(index,)] = "constexpr", 1
+        else:
+            signature[name] = ("*i32" if name == "Arrived" else "*fp32" if name in SINGLE else "*bf16" if name in ELEMENTS
+                               else "fp32" if name in ("scale", "slope", "probability") else "i32")
+    source = ASTSource(fn=kernel, signature=signature, constexprs=constants)
+    built = compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 8, "num_stages": 2})
+    return built.asm["ptx"].count("wgmma.mma_async"), built.asm["ptx"].count("mma.sync")
+
+split = dict(PACK=4, SPLITS=4, PREFIX_SPLITS=0, JOINS=True)
+print(instructions(attenio_kernel, ROW_TILE=128, KEY_TILE=64, PACK=1)[0] > 0,
+      instructions(split_keys_kernel, ROW_TILE=16, KEY_TILE=64, **split)[1] > 0,
+      instructions(query_gradient_kernel, ROW_TILE=128, KEY_TILE=64)[0] > 0,
+      instructions(key_gradients_kernel, ROW_TILE=64, KEY_TILE=128)[0] > 0)
+"""
+
+
+def test_every_kernel_compiles_for_hopper_to_tensor_core_instructions():
+    import os
+
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _COMPILES], capture_output=True, text=True, timeout=300, env=environment
+    )
+    assert done.stdout.split() == ["True"] * 4, done.stderr[-2000:]
