@@ -11,28 +11,29 @@ HERE = Path(__file__).parent
 
 _TEXT = """# How fast is attention() on a GPU, beside every peer that PyTorch has?
 
-**Prediction** (before the run). Decode moves keys and values once and computes next to nothing: the best any kernel can do
-is the memory's rate, and the peers are near it for long keys, so a tie there, and a gain only where the last wave of work
-is short. A shared prefix is read once for all requests instead of once for each: with 32,768 common keys, 512 own ones and
-64 requests that is {prefix_words:.0f} times fewer words; arithmetic (64 requests of 4 rows) becomes the limit first. The
-deterministic backward pass makes seven products where an unordered one makes five, and waits for nobody: PyTorch's own
-deterministic one loses more than half of its rate, so at least 1.5 times it. Dense prefill in portable Triton has no
-warp specialisation: three quarters of cuDNN.
+**Prediction** (before the run). Decode moves keys and values once and computes next to nothing: the best any kernel
+can do is the memory's rate, and the peers are near it for long keys, so a tie there, and a gain only where the last
+wave of work is short. A shared prefix is read once for all requests instead of once for each: with 32,768 common
+keys, 512 own ones and 64 requests that is {prefix_words:.0f} times fewer words; arithmetic (64 requests of 4 rows)
+becomes the limit first. The deterministic backward pass makes seven products where an unordered one makes five, and
+waits for nobody: PyTorch's own deterministic one loses more than half of its rate, so at least 1.5 times it. Dense
+prefill in portable Triton has no warp specialisation: three quarters of cuDNN.
 
-**Measured** (`results.json`, made by `run.py`): {device}, PyTorch {torch}, cuDNN {cudnn}, Triton {triton}; bf16, random
-inputs, GPU time only. The ratio is the best peer's median over ours: above 1 we are faster.
+**Measured** (`results.json`, made by `run.py`): {device}, PyTorch {torch}, cuDNN {cudnn}, Triton {triton}; bf16,
+random inputs, GPU time only. The ratio is the best peer's median over ours: above 1 we are faster.
 
 | case | ours, ms | best peer | its ms | ratio | target |
 |---|---:|---|---:|---:|---|
 {rows}
 
-Largest error against float64, where it was taken: ours {our_error:.1e}, the peers' in the same cases {peer_error:.1e}.
+Largest error against float64, where it was taken: ours {our_error:.1e}, the peers' in the same cases
+{peer_error:.1e}.
 
 **What it means.** Met: {met}. Missed: {missed}. Without a target the ratio says how far portable Triton is from the
 front: {dense}.
 
-A masked decode step was expected to be many times slower in PyTorch, because it used to leave the fused kernels there; in
-this version it does not, so there is nothing to win five times.
+A masked decode step was expected to be many times slower in PyTorch, because it used to leave the fused kernels
+there; in this version it does not, so there is nothing to win five times.
 """
 
 

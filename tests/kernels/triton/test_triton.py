@@ -45,7 +45,7 @@ CASES = {
     ),
     "a negative scale": lambda: problem_of((1, 1, 1, 20, 20, 16, 16), scale=-0.3),
     "huge logits": lambda: problem_of((1, 1, 1, 20, 20, 16, 16), scale=1e4),
-    "decode": lambda: problem_of(X
+    "decode": lambda: problem_of((2, 1, 4, 1, 300, 16, 16)),
     "decode in a window": lambda: problem_of((2, 1, 4, 1, 300, 16, 16), window=100),
     "a shared prefix": lambda: problem_of((3, 1, 4, 2, 400, 16, 16), prefix=280),
     "nothing but a prefix": lambda: problem_of((3, 1, 4, 1, 280, 16, 16), prefix=280),
@@ -95,7 +95,8 @@ def test_dropout_keeps_the_expectation_and_repeats():
     torch.manual_seed(0)
     q, k = torch.zeros(1, 1, 64, 16), torch.randn(1, 1, 64, 16)
     visible = Visibility(group=1)
-    problem = KernelProblem.of_heads(q, k, torch.ones(1, 1, 64, 16), visible, 1.0, dropout=Dropout(probability=0.3, seed=7))
+    dropout = Dropout(probability=0.3, seed=7)
+    problem = KernelProblem.of_heads(q, k, torch.ones(1, 1, 64, 16), visible, 1.0, dropout=dropout)
     once, again = triton.attend(problem).output, triton.attend(problem).output
     assert torch.equal(once, again)
     kept = once[..., 0].flatten()  # the share of 64 equal weights that was kept, over 0.7
@@ -113,8 +114,8 @@ from attenio.kernels.triton.two_pass import key_gradients_kernel, query_gradient
 
 SINGLE = {"Largest", "Total", "Sums", "Statistics", "PrefixSums", "PrefixStatistics", "Delta"}
 ELEMENTS = {"Q", "K", "V", "O", "dO", "dQ", "dK", "dV"}
-NOTHING = dict.fromkeys(("First", "Stop", "QueryIds", "KeyIds", "Blocks", "Bias", "Seed", "dBias", "RowStart", "RowStop",
-                         "PrefixSums", "PrefixStatistics"))
+NOTHING = dict.fromkeys(("First", "Stop", "QueryIds", "KeyIds", "Blocks", "Bias", "Seed", "dBias", "RowStart",
+                         "RowStop", "PrefixSums", "PrefixStatistics"))
 FIXED = dict(D=128, WIDTH=128, D_PADDED=128, W_PADDED=128, BOOLEAN=False, LOG2_E=1.4427, PRECISION="ieee",
              ALWAYS_HIDES=False, **NOTHING)
 
@@ -126,7 +127,8 @@ def instructions(kernel, **more):
         elif name.endswith("_d"):
             signature[name], constants[(index,)] = "constexpr", 1
         else:
-            signature[name] = ("*i32" if name == "Arrived" else "*fp32" if name in SINGLE else "*bf16" if name in ELEMENTS
+            signature[name] = ("*i32" if name == "Arrived" else "*fp32" if name in SINGLE
+                               else "*bf16" if name in ELEMENTS
                                else "fp32" if name in ("scale", "slope", "probability") else "i32")
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants)
     built = compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 8, "num_stages": 2})

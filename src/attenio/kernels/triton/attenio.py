@@ -7,6 +7,8 @@
 Tiles of one head follow each other, so that programs that run together read the same keys out of L2.
 """
 
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
+
 import triton
 import triton.language as tl
 

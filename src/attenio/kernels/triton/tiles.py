@@ -18,7 +18,7 @@ from attenio.workload import Workload
 
 __all__ = ["BackwardTiles", "ForwardTiles", "backward_tiles", "forward_tiles", "splits_for"]
 
-# Compute capability 9.0: what a block may use of an SM's 228 KB, and registers of a thread that leave room for addresses.
+# Compute capability 9.0: what a block may use of an SM's 228 KB, and the registers of a thread less room for addresses.
 _SHARED_BYTES = 227 * 2**10
 _REGISTERS = 200
 # Candidates that may be measured against each other.

@@ -12,6 +12,8 @@
 Seven products instead of five, and results that repeat to the bit.
 """
 
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
+
 from typing import NamedTuple
 
 import torch
@@ -198,7 +200,7 @@ def key_gradients_kernel(
     batch, kv_head = (program // kv_heads).to(tl.int64), program % kv_heads
     here = tile * KEY_TILE + tl.arange(0, KEY_TILE)
     same = tl.zeros([KEY_TILE], tl.int32)
-    # Positions i with i + below <= j <= i + above for a key j of the tile, and those for which that holds for all of it.
+    # Positions i with i + below <= j <= i + above for some key j of the tile, and those for which it holds for all.
     last = tl.minimum(tile * KEY_TILE + KEY_TILE, keys) - 1
     start = tl.maximum(tile * KEY_TILE - above, 0) // ROW_TILE * ROW_TILE
     stop = tl.minimum(last + 1 - below, queries)
@@ -236,8 +238,8 @@ def key_gradients_kernel(
             if part == 0 or not (ALWAYS_HIDES or First is not None):
                 dk, dv = _add_to_key_gradients(
                     dk, dv, k, v, Q + batch * q_b + head.to(tl.int64) * q_h, dO + batch * g_b + head.to(tl.int64) * g_h,
-                    Largest + row, Total + row, Delta + row, here_from, here_to, here, head, queries, keys, below, above,
-                    q_n, q_d, g_n, g_d, scale, First, Stop,
+                    Largest + row, Total + row, Delta + row, here_from, here_to, here, head,
+                    queries, keys, below, above, q_n, q_d, g_n, g_d, scale, First, Stop,
                     QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block, Bias, bias_h, bias_q, bias_k,
                     Seed, batch.to(tl.int32), probability,
                     ROW_TILE, D, WIDTH, D_PADDED, W_PADDED, part != 1, BOOLEAN, LOG2_E, PRECISION,
@@ -265,7 +267,7 @@ class Gradients(NamedTuple):
 
 
 def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...], *, with_bias: bool = False) -> Gradients:
-    """The gradients; ``saved`` are output, largest, total and the gradient of the output, (batch, KV heads, group, ...)."""
+    """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
     output, largest, total, gradient = saved[0], saved[1].contiguous(), saved[2].contiguous(), saved[3]
     query, output, gradient = (grouped_heads(tensor) for tensor in (problem.query, output, gradient))
     bias, device = problem.visible.bias, query.device
@@ -276,7 +278,10 @@ def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...], *, with_bias: bo
         bias=torch.zeros(bias.shape, dtype=torch.float32, device=device) if with_bias and bias is not None else None,
     )
     if min(query.numel(), problem.key.numel(), problem.value.numel()) == 0:
-        return Gradients(*(None if part is None else part.zero_() for part in found))
+        for part in found:
+            if part is not None:
+                part.zero_()
+        return found
     tiles, widths = backward_tiles(problem), widths_of(problem)
     seen = restrictions_of(problem, problem.scale * LOG2_E)
     delta = torch.empty_like(total)
