@@ -1,7 +1,7 @@
 """``attention()``: the signature people know, the dataflow that this machine wants."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from attenio.masks import BlockSparse
 
 __all__ = ["Call", "attention", "call_of"]
 
-Lengths = Tensor | tuple[Tensor, Tensor]
+Lengths: TypeAlias = Tensor | tuple[Tensor, Tensor]
 
 
 class Call(NamedTuple):
@@ -96,7 +96,7 @@ def call_of(  # noqa: PLR0913
     check_tensors(query, key, value, attn_mask, enable_gqa=enable_gqa, dropout_p=dropout_p)
     if prefix is not None and not 0 <= prefix <= key.shape[-2]:
         raise InvalidInput(f"prefix is {prefix:,} of {key.shape[-2]:,} keys; give the number of keys that are shared")
-    batch: tuple[int, ...] = torch.broadcast_shapes(*(x.shape[:-3] for x in (query, key, value)))  # type: ignore[no-untyped-call]
+    batch: tuple[int, ...] = torch.broadcast_shapes(*(x.shape[:-3] for x in (query, key, value)))
     heads = {name: tensor.shape[-3] if tensor.dim() > 2 else 1 for name, tensor in (("q", query), ("k", key))}
     if not enable_gqa:  # one head of keys may serve all, by broadcasting, as in matmul
         most = max(*heads.values(), value.shape[-3] if value.dim() > 2 else 1)

@@ -69,7 +69,7 @@ def _check_heads(query: Tensor, key: Tensor, value: Tensor, *, enable_gqa: bool)
             " make them equal, or set enable_gqa=True"
         )
     try:
-        torch.broadcast_shapes(*(x.shape[:-3] for x in (query, key, value)))  # type: ignore[no-untyped-call]
+        torch.broadcast_shapes(*(x.shape[:-3] for x in (query, key, value)))
     except RuntimeError:
         shapes = [tuple(tensor.shape) for tensor in (query, key, value)]
         raise TensorMismatch(f"batches of shapes {shapes} do not fit together; make them equal") from None

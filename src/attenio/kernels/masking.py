@@ -82,7 +82,7 @@ def _is_cumulative(lengths: Tensor, tokens: int) -> bool:
 
     They can be confused only where n + 1 sequences have n tokens, and empty ones are not cumulative lengths here.
     """
-    return lengths.dim() == 1 and lengths.shape[0] != tokens
+    return bool(lengths.dim() == 1 and lengths.shape[0] != tokens)
 
 
 def _segment_ranges(
@@ -130,7 +130,7 @@ def _four(mask: Tensor, query: Tensor, keys: int, batch: tuple[int, ...]) -> Ten
     """A mask as (batch, heads, queries, keys) where each may be 1."""
     shape = (*batch, query.shape[1], query.shape[2], keys)
     try:
-        fits = torch.broadcast_shapes(mask.shape, shape) == torch.Size(shape)  # type: ignore[no-untyped-call]
+        fits = torch.broadcast_shapes(mask.shape, shape) == torch.Size(shape)
     except RuntimeError:
         fits = False
     if not fits:

@@ -4,6 +4,8 @@ PyTorch sees through them only by the rules here: shapes for ``torch.compile``, 
 moves its dimension into the batch.
 """
 
+# mypy: disable-error-code="untyped-decorator"
+
 from typing import Any
 
 import torch
@@ -106,7 +108,7 @@ def attention_backward_operator(  # noqa: PLR0913
     dropout = None if seed is None else Dropout(probability=dropout_p, seed=int(seed))
     problem = KernelProblem.of_heads(query, key, value, visible, scale, dropout=dropout)
     heads = (key.shape[1], -1)
-    saved = Saved(*(x.unflatten(1, heads) for x in (output, largest, total, gradient)))  # type: ignore[no-untyped-call]
+    saved = Saved(*(x.unflatten(1, heads) for x in (output, largest, total, gradient)))
     found = backend_of(query).two_pass(problem, saved, with_bias=with_bias)
     of_bias = query.new_empty(0) if found.bias is None or bias is None else found.bias.to(bias.dtype)
     return found.query.flatten(1, 2), found.key, found.value, of_bias
@@ -125,7 +127,7 @@ def _gradient_shapes(
     query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     of_bias = bias.new_empty(bias.shape) if rest[-1] and bias is not None else query.new_empty(0)
-    return *(tensor.new_empty(tensor.shape) for tensor in (query, key, value)), of_bias  # type: ignore[return-value]
+    return *(tensor.new_empty(tensor.shape) for tensor in (query, key, value)), of_bias
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

@@ -32,33 +32,33 @@ class KernelProblem:
         cls, query: Tensor, key: Tensor, value: Tensor, visible: Visibility, scale: float, **rest: object
     ) -> "KernelProblem":
         """From queries (batch, heads, queries, d)."""
-        grouped = query.unflatten(1, (key.shape[1], -1))  # type: ignore[no-untyped-call]
+        grouped = query.unflatten(1, (key.shape[1], -1))
         return cls(query=grouped, key=key, value=value, visible=visible, scale=scale, **rest)  # type: ignore[arg-type]
 
     @property
     def batch(self) -> int:
         """Sequences."""
-        return self.query.shape[0]
+        return int(self.query.shape[0])
 
     @property
     def kv_heads(self) -> int:
         """Heads of keys and values."""
-        return self.query.shape[1]
+        return int(self.query.shape[1])
 
     @property
     def group(self) -> int:
         """Query heads that share a KV head."""
-        return self.query.shape[2]
+        return int(self.query.shape[2])
 
     @property
     def queries(self) -> int:
         """Queries of a sequence."""
-        return self.query.shape[3]
+        return int(self.query.shape[3])
 
     @property
     def keys(self) -> int:
         """Keys of a sequence."""
-        return self.key.shape[2]
+        return int(self.key.shape[2])
 
     @property
     def precision(self) -> torch.dtype:

@@ -98,7 +98,7 @@ class Visibility:
         if bias.shape[1] == 1:
             return tile[:, :, None].transpose(2, 3)
         heads = tile[:, part.heads.start * self.group : part.heads.stop * self.group]
-        grouped: Tensor = heads.unflatten(1, (-1, self.group))  # type: ignore[no-untyped-call]
+        grouped: Tensor = heads.unflatten(1, (-1, self.group))
         return grouped.transpose(2, 3)
 
     def _hidden(self, part: Part) -> Tensor | None:

@@ -54,7 +54,7 @@ def rows_within(positions: slice, outer: slice, group: int) -> slice:
 def per_row(scores: Tensor, part: Part, group: int) -> Tensor:
     """Scores (units, rows, keys) as (batch, KV heads, positions, group, keys), without a copy."""
     batch = part.batch.stop - part.batch.start
-    split: Tensor = scores.unflatten(0, (batch, -1)).unflatten(2, (-1, group))  # type: ignore[no-untyped-call]
+    split: Tensor = scores.unflatten(0, (batch, -1)).unflatten(2, (-1, group))
     return split
 
 

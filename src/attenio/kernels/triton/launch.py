@@ -78,7 +78,7 @@ def kind_of(kernel: str, problem: KernelProblem) -> str:
 def flops_of(problem: KernelProblem) -> int:
     """Operations of the forward products without any mask: how large the call is."""
     rows = problem.batch * problem.kv_heads * problem.group * problem.queries
-    return 2 * rows * problem.keys * (problem.query.shape[-1] + problem.value.shape[-1])
+    return 2 * rows * problem.keys * int(problem.query.shape[-1] + problem.value.shape[-1])
 
 
 def scaled(problem: KernelProblem) -> tuple[Tensor, float]:

@@ -58,7 +58,7 @@ def _fastest(candidates: Sequence[Candidate], run: Callable[[Candidate], None]) 
             continue
         samples = []
         for _ in range(_RUNS):
-            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             before.record()
             run(each)
             after.record()

@@ -337,4 +337,4 @@ def _rows_that_see(problem: KernelProblem, key_tile: int) -> tuple[Tensor | None
     starts = torch.searchsorted(highest, edges.expand(first.shape[0], -1).contiguous(), right=True)
     stops = torch.searchsorted(lowest, ends.expand(first.shape[0], -1).contiguous(), right=False)
     shape = (problem.batch, len(edges))
-    return tuple(rows.expand(shape).to(torch.int32).contiguous() for rows in (starts, stops))  # type: ignore[return-value]
+    return tuple(rows.expand(shape).to(torch.int32).contiguous() for rows in (starts, stops))
