@@ -3,19 +3,24 @@
 It is the same nest as AttenIO's: a tile of queries stays while keys pass. In single precision it computes its products
 with the same library; its exponential, inside the kernel, takes half the time of the one that tensors have. It knows
 neither stacked groups nor split keys nor prefixes, computes reduced precisions without a fast product, and gives one
-thread to each head. So it is called for many rows in single precision, all scores or those of a top-left causal mask,
-with short queries and keys (its log-sum-exp would lose a sum next to large scores); backward where every thread has
-a head.
+thread to each head of a backward pass. So it is called for many rows in single precision, all scores or those of a
+top-left causal mask, with short queries and keys (its log-sum-exp would lose a sum next to large scores). Where a
+backward pass has fewer heads than threads it is called for runs of rows, a thread each, and what they give to keys and
+values is added up in one order.
 """
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from attenio.kernels.cpu.online_softmax import LOG2_E
+from attenio.kernels.cpu.online_softmax import LOG2_E, Sums
+from attenio.kernels.cpu.tiles import cuts, stacked_rows
+from attenio.kernels.cpu.workers import run_all
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import UNBOUNDED
+from attenio.kernels.visibility import UNBOUNDED, Part
 
-__all__ = ["can_fuse", "can_fuse_backward", "fused", "fused_backward"]
+__all__ = ["can_fuse", "can_fuse_backward", "can_fuse_rows", "fused", "fused_backward", "fused_rows"]
 
 
 def can_fuse(problem: KernelProblem) -> bool:
@@ -29,9 +34,13 @@ def can_fuse(problem: KernelProblem) -> bool:
 
 
 def can_fuse_backward(problem: KernelProblem, largest: Tensor) -> bool:
-    """The same for gradients: scores were short, for nothing was subtracted, and there is a head for every thread."""
-    heads = problem.batch * problem.kv_heads
-    return can_fuse(problem) and heads >= torch.get_num_threads() and not bool(largest.any())
+    """The same for gradients: scores were short, for nothing was subtracted."""
+    return can_fuse(problem) and not bool(largest.any())
+
+
+def can_fuse_rows(problem: KernelProblem) -> bool:
+    """Whether the fused kernel computes stacked rows that see all keys."""
+    return problem.query.dtype == torch.float32 and problem.query.shape[-1] == problem.value.shape[-1]
 
 
 def fused(problem: KernelProblem) -> tuple[Tensor, Tensor]:
@@ -46,19 +55,70 @@ def fused(problem: KernelProblem) -> tuple[Tensor, Tensor]:
     return output[:, :, None], torch.exp2(lse * LOG2_E)[:, :, None]
 
 
+def fused_rows(problem: KernelProblem, part: Part) -> Sums:
+    """The sums of the stacked rows of a part over all its keys: already divided, so that each row's total is 1."""
+    rows = stacked_rows(problem.query[part.batch, part.heads, :, part.positions], torch.float32)
+    key, value = (x[part.batch, part.heads, part.keys].flatten(0, 1) for x in (problem.key, problem.value))
+    output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        *_readable(rows[None], key[None], value[None]), 0.0, False, attn_mask=None, scale=problem.scale
+    )
+    largest = (lse[0] * LOG2_E)[..., None]
+    return Sums(output=output[0], largest=largest, total=torch.ones_like(largest), subtracts=True)
+
+
 def fused_backward(
     problem: KernelProblem, output: Tensor, total: Tensor, gradient: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of queries, keys and values."""
-    of_query, of_key, of_value = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
-        *_readable(gradient[:, :, 0], problem.query[:, :, 0], problem.key, problem.value, output[:, :, 0]),
-        torch.log2(total[:, :, 0]) / LOG2_E,
-        0.0,
-        problem.visible.above == 0,
-        attn_mask=None,
-        scale=problem.scale,
-    )
+    rows = _Rows(*_readable(gradient[:, :, 0], problem.query[:, :, 0], output[:, :, 0]), _lse(total[:, :, 0]))
+    key, value = _readable(problem.key, problem.value)
+    heads, threads, causal = problem.batch * problem.kv_heads, torch.get_num_threads(), problem.visible.above == 0
+    if heads >= threads:
+        of_query, of_key, of_value = rows.gradients(key, value, problem.scale, causal=causal)
+        return of_query[:, :, None], of_key, of_value
+    # Late rows of a causal mask see more: pieces short enough that threads end together.
+    pieces = cuts(problem.queries, -(-problem.queries // (4 * threads if causal else -(-threads // heads))))
+
+    def work(piece: slice) -> list[tuple[slice, tuple[Tensor, Tensor, Tensor]]]:
+        mine, found = rows.cut(piece), []
+        start = min(piece.start, problem.keys) if causal else problem.keys
+        for keys, diagonal in ((slice(0, start), False), (slice(start, min(piece.stop, problem.keys)), True)):
+            if keys.start < keys.stop:
+                given = mine.gradients(key[:, :, keys], value[:, :, keys], problem.scale, causal=diagonal)
+                found.append((keys, given))
+        return found
+
+    of_query, of_key, of_value = (torch.zeros(x.shape) for x in (rows.query, key, value))
+    for piece, found in zip(pieces[::-1], run_all(work, pieces[::-1]), strict=True):
+        for keys, (to_query, to_key, to_value) in found:
+            of_query[:, :, piece] += to_query
+            of_key[:, :, keys] += to_key
+            of_value[:, :, keys] += to_value
     return of_query[:, :, None], of_key, of_value
+
+
+class _Rows(NamedTuple):
+    """Rows of all heads as the fused backward pass takes them."""
+
+    gradient: Tensor
+    query: Tensor
+    output: Tensor
+    lse: Tensor
+
+    def cut(self, positions: slice) -> "_Rows":
+        """Some positions."""
+        return _Rows(*(x[:, :, positions] for x in self[:3]), self.lse[:, :, positions].contiguous())
+
+    def gradients(self, key: Tensor, value: Tensor, scale: float, *, causal: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """What these rows give to queries, keys and values over some keys."""
+        found: tuple[Tensor, Tensor, Tensor] = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+            self.gradient, self.query, key, value, self.output, self.lse, 0.0, causal, attn_mask=None, scale=scale
+        )
+        return found
+
+
+def _lse(total: Tensor) -> Tensor:
+    return torch.log2(total) / LOG2_E
 
 
 def _readable(*tensors: Tensor) -> list[Tensor]:

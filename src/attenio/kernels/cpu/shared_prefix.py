@@ -7,6 +7,7 @@ merge the two, row by row
 """
 
 from attenio.kernels.cpu.attenio import attenio
+from attenio.kernels.cpu.fused import can_fuse_rows, fused_rows
 from attenio.kernels.cpu.online_softmax import Sums
 from attenio.kernels.cpu.tiles import Keys
 from attenio.kernels.problem import KernelProblem
@@ -17,4 +18,6 @@ __all__ = ["shared_prefix"]
 
 def shared_prefix(together: KernelProblem, part: Part, keys: Keys, *, subtracts: bool) -> Sums:
     """The sums of a tile of stacked positions over the prefix."""
+    if not subtracts and can_fuse_rows(together):
+        return fused_rows(together, part)
     return attenio(together, part, keys, subtracts=subtracts)

@@ -184,5 +184,5 @@ def _add_to_bias(problem: KernelProblem, bias: Tensor, dS: Tensor, part: Part) -
 
 def _stationary_keys(problem: KernelProblem, tiling: Tiling) -> int:
     """As many keys as the first pass keeps rows, but no fewer tiles than threads."""
-    tiles = -(-torch.get_num_threads() // (problem.batch * problem.kv_heads))
+    tiles: int = -(-torch.get_num_threads() // (problem.batch * problem.kv_heads))
     return max(1, min(tiling.query_tile * problem.group, -(-problem.keys // tiles)))
