@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 BLOCKED = "import sys; sys.modules['torch'] = None; import attenio"
 
 
@@ -24,3 +26,39 @@ def test_without_torch_one_line_names_the_extra():
 
 def test_other_names_are_still_unknown():
     assert "has no attribute 'nothing'" in python("import attenio; attenio.nothing").stderr
+
+
+def test_without_triton_a_gpu_is_refused_in_one_line_and_the_cpu_works():
+    pytest.importorskip("torch", reason="needs the 'torch' extra: pip install 'attenio[torch]'")
+    done = python(
+        "import sys; sys.modules['triton'] = None\n"
+        "import torch, attenio\n"
+        "from attenio.kernels.backends import backend_of\n"
+        "q = torch.randn(1, 1, 3, 4)\n"
+        "assert attenio.attention(q, q, q).shape == q.shape\n"
+        "try:\n    backend_of(torch.empty(1, device='meta'))\n"
+        "except attenio.MissingExtra as problem:\n    print(problem)"
+    )
+    assert done.stdout.strip() == "attention on a GPU needs the 'triton' extra: pip install 'attenio[triton]'", (
+        done.stderr
+    )
+
+
+def test_without_transformers_registering_names_the_extra():
+    pytest.importorskip("torch", reason="needs the 'torch' extra: pip install 'attenio[torch]'")
+    done = python(
+        "import sys; sys.modules['transformers'] = None\n"
+        "from attenio.errors import MissingExtra\n"
+        "from attenio.kernels.transformers import register\n"
+        "try:\n    register()\nexcept MissingExtra as problem:\n    print(problem)"
+    )
+    assert done.stdout.strip().endswith("needs the 'transformers' extra: pip install 'attenio[transformers]'"), (
+        done.stderr
+    )
+
+
+def test_without_torch_the_rest_works():
+    done = python(
+        f"{BLOCKED}\nprint(attenio.best_plan(attenio.Workload(n=64, d=8), attenio.Machine.with_fast_bytes(4096)))"
+    )
+    assert done.returncode == 0 and done.stdout, done.stderr

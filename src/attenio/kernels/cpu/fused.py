@@ -40,7 +40,7 @@ def can_fuse_backward(problem: KernelProblem, largest: Tensor) -> bool:
 
 def can_fuse_rows(problem: KernelProblem) -> bool:
     """Whether the fused kernel computes stacked rows that see all keys."""
-    return problem.query.dtype == torch.float32 and problem.query.shape[-1] == problem.value.shape[-1]
+    return bool(problem.query.dtype == torch.float32 and problem.query.shape[-1] == problem.value.shape[-1])
 
 
 def fused(problem: KernelProblem) -> tuple[Tensor, Tensor]:
@@ -70,7 +70,8 @@ def fused_backward(
     problem: KernelProblem, output: Tensor, total: Tensor, gradient: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of queries, keys and values."""
-    rows = _Rows(*_readable(gradient[:, :, 0], problem.query[:, :, 0], output[:, :, 0]), _lse(total[:, :, 0]))
+    gradient, query, output = _readable(gradient[:, :, 0], problem.query[:, :, 0], output[:, :, 0])
+    rows = _Rows(gradient, query, output, torch.log2(total[:, :, 0]) / LOG2_E)
     key, value = _readable(problem.key, problem.value)
     heads, threads, causal = problem.batch * problem.kv_heads, torch.get_num_threads(), problem.visible.above == 0
     if heads >= threads:
@@ -107,7 +108,8 @@ class _Rows(NamedTuple):
 
     def cut(self, positions: slice) -> "_Rows":
         """Some positions."""
-        return _Rows(*(x[:, :, positions] for x in self[:3]), self.lse[:, :, positions].contiguous())
+        gradient, query, output, lse = (x[:, :, positions] for x in self)
+        return _Rows(gradient, query, output, lse.contiguous())
 
     def gradients(self, key: Tensor, value: Tensor, scale: float, *, causal: bool) -> tuple[Tensor, Tensor, Tensor]:
         """What these rows give to queries, keys and values over some keys."""
@@ -115,10 +117,6 @@ class _Rows(NamedTuple):
             self.gradient, self.query, key, value, self.output, self.lse, 0.0, causal, attn_mask=None, scale=scale
         )
         return found
-
-
-def _lse(total: Tensor) -> Tensor:
-    return torch.log2(total) / LOG2_E
 
 
 def _readable(*tensors: Tensor) -> list[Tensor]:
