@@ -2,7 +2,8 @@
 
     nice .venv/bin/python studies/cpu-attention/run.py
 
-writes results.json beside this file: every sample of both, taken in turns in one process, and what made it.
+writes results.json beside this file: every sample of both, taken in turns in one process, and what made it;
+``answer.py`` turns it into answer.md.
 """
 
 import json
@@ -19,6 +20,7 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 from attenio import attention
 from attenio.files import write_atomically
 from attenio.measurement.provenance import provenance
+from attenio.measurement.timing import turn_samples
 
 HERE = Path(__file__).parent
 SEED = 0
@@ -102,33 +104,41 @@ def cases() -> list[Callable[[], Case]]:
     ]
 
 
-def rates() -> dict[str, list[float]]:
-    """What the floors are made of, sampled: products per second of 1024 x 1024 x 1024, bytes read per second."""
-    a, b, long = torch.randn(1024, 1024), torch.randn(1024, 1024), torch.randn(2**26)
-    products = [2 * 1024**3 / seconds(lambda: a @ b) for _ in range(12)]
-    reads = [4 * 2**26 / seconds(long.sum) for _ in range(8)]
-    return {"flops_per_s": products[2:], "bytes_per_s": reads[2:]}
+class Rates:
+    """What the floors are made of, sampled between all cases: products of 1024 x 1024 x 1024, bytes read."""
+
+    def __init__(self) -> None:
+        self._left, self._right, self._long = torch.randn(1024, 1024), torch.randn(1024, 1024), torch.randn(2**26)
+        self.flops_per_s: list[float] = []
+        self.bytes_per_s: list[float] = []
+
+    def sample(self) -> None:
+        self.flops_per_s += [2 * 1024**3 / seconds(lambda: self._left @ self._right) for _ in range(4)]
+        self.bytes_per_s += [4 * 2**26 / seconds(self._long.sum) for _ in range(3)]
 
 
 def main() -> None:
     torch.manual_seed(SEED)
-    measured, results = rates(), []
-    flops_per_s, bytes_per_s = (max(samples) for samples in measured.values())
+    rates, entries, made_by = Rates(), [], asdict(provenance())
     for make in cases():
+        rates.sample()
         case = make()
         with torch.set_grad_enabled("backward" in case.name):
             case.ours(), case.theirs()
-            pairs = [(seconds(case.ours), seconds(case.theirs)) for _ in range(case.repeats)]
-        ours, theirs = ([round(pair[k] * 1e3, 3) for pair in pairs] for k in range(2))
-        floor = max(case.flops / flops_per_s, case.slow_bytes / bytes_per_s) * 1e3
-        ratio = median(theirs) / median(ours)
-        entry = {"case": case.name, "target": case.target, "ratio": round(ratio, 2), "floor_ms": round(floor, 3)}
-        results.append(entry | {"attenio_ms": ours, "sdpa_ms": theirs})
-        print(f"{case.name}: {ratio:.2f}x (target {case.target}), floor {floor:.2f} ms,", end=" ")
-        print(f"attenio {median(ours):.2f} ms, sdpa {median(theirs):.2f} ms", flush=True)
-    made = {"provenance": asdict(provenance()), "seed": SEED, "torch": torch.__version__}
-    made |= {"machine": platform.machine(), "threads": torch.get_num_threads(), "rates": measured, "results": results}
-    write_atomically(HERE / "results.json", (json.dumps(made, indent=1) + "\n").encode())
+            samples = turn_samples({"attenio_ms": case.ours, "sdpa_ms": case.theirs}, repeats=case.repeats)
+        rounded = {name: [round(each, 3) for each in given] for name, given in samples.items()}
+        ratio = median(rounded["sdpa_ms"]) / median(rounded["attenio_ms"])
+        entries.append((case, {"case": case.name, "target": case.target, "ratio": round(ratio, 2), **rounded}))
+        print(f"{case.name}: {ratio:.2f}x (target {case.target})", flush=True)
+    rates.sample()
+    results = []
+    for case, entry in entries:
+        floor = max(case.flops / max(rates.flops_per_s), case.slow_bytes / max(rates.bytes_per_s)) * 1e3
+        results.append(entry | {"floor_ms": round(floor, 3)})
+    made = {"provenance": made_by, "seed": SEED, "torch": torch.__version__}
+    made |= {"machine": platform.machine(), "threads": torch.get_num_threads()}
+    made |= {"rates": {"flops_per_s": rates.flops_per_s, "bytes_per_s": rates.bytes_per_s}, "results": results}
+    write_atomically(HERE / "results.json", json.dumps(made, indent=1) + "\n")
 
 
 if __name__ == "__main__":

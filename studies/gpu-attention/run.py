@@ -19,12 +19,14 @@ from typing import Any
 import torch
 import triton
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention import SDPBackend
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from attenio import attention
 from attenio.files import write_atomically
+from attenio.measurement.contenders import backend
 from attenio.measurement.provenance import provenance
+from attenio.measurement.timing import ROTATED_BYTES, event_samples, replayed_samples
 
 SEED = 0
 REPEATS = 25
@@ -34,8 +36,6 @@ BACKENDS = {
     "efficient": SDPBackend.EFFICIENT_ATTENTION,
 }
 BF16 = torch.bfloat16
-# Twice the second-level cache of any GPU so far: rotating through this much, nothing is found in it.
-ROTATED_BYTES = 200 * 2**20
 Inputs = tuple[Tensor, Tensor, Tensor]
 
 
@@ -59,16 +59,8 @@ def randoms(*shapes: tuple[int, ...]) -> Inputs:
     return tuple(torch.randn(shape, device="cuda", dtype=BF16) for shape in shapes)  # type: ignore[return-value]
 
 
-def by(backend: SDPBackend, **options: Any) -> Callable[..., Tensor]:
-    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        with sdpa_kernel(backend):
-            return sdpa(q, k, v, **options)
-
-    return call
-
-
 def peers(**options: Any) -> dict[str, Callable[..., Tensor]]:
-    return {name: by(backend, **options) for name, backend in BACKENDS.items()}
+    return {name: backend(each, **options) for name, each in BACKENDS.items()}
 
 
 def exact_rows(q: Tensor, k: Tensor, v: Tensor, seen: Callable[[Tensor, Tensor], Tensor] | None = None) -> Tensor:
@@ -157,7 +149,7 @@ def dense(d: int, n: int, is_causal: bool, backward: bool) -> Case:
 def deterministic(d: int) -> Case:
     case = dense(d, 8192, False, True)
     case.name, case.target = f"deterministic backward, n=8192, d={d}", 1.5
-    case.peers = {"flash, deterministic": by(SDPBackend.FLASH_ATTENTION)}
+    case.peers = {"flash, deterministic": backend(SDPBackend.FLASH_ATTENTION)}
     case.extra = {"deterministic": True}
     return case
 
@@ -178,45 +170,11 @@ def cases() -> Iterator[Callable[[], Case]]:
         yield lambda d=d: dense(d, 8192, False, True)
 
 
-def replayed(calls: list[Callable[[], Any]]) -> list[float]:
-    """Milliseconds of one call, for every replay of a graph of all of them."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for call in calls + calls:
-            call()
-    torch.cuda.current_stream().wait_stream(stream)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream):
-        for call in calls:
-            call()
-    samples = []
-    for repeat in range(REPEATS + 3):
-        before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        before.record()
-        graph.replay()
-        after.record()
-        after.synchronize()
-        if repeat >= 3:
-            samples.append(before.elapsed_time(after) / len(calls))
-    return samples
-
-
 def backward_samples(call: Callable[..., Tensor], inputs: Inputs) -> list[float]:
     leaves = [x.detach().requires_grad_() for x in inputs]
     output = call(*leaves)
     gradient = torch.randn_like(output)
-    samples = []
-    for repeat in range(10):
-        before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        before.record()
-        torch.autograd.grad(output, leaves, gradient, retain_graph=True)
-        after.record()
-        after.synchronize()
-        if repeat >= 3:
-            samples.append(before.elapsed_time(after))
-    return samples
+    return event_samples(lambda: torch.autograd.grad(output, leaves, gradient, retain_graph=True), repeats=7)
 
 
 def measured(case: Case) -> dict[str, Any]:
@@ -232,7 +190,7 @@ def measured(case: Case) -> dict[str, Any]:
                 samples, error = backward_samples(call, one), None
             else:
                 with torch.no_grad():
-                    samples = replayed([lambda a=a, call=call: call(*a) for a in sets])
+                    samples = replayed_samples([lambda a=a, call=call: call(*a) for a in sets], repeats=REPEATS)
                     error = None
                     if case.exact is not None and "flash" not in name:
                         rows = min(64, one[0].shape[2])

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from attenio import __version__
+from attenio.cli.bench import bench
 from attenio.cli.bounds import bounds
 from attenio.cli.certify import certify
 from attenio.cli.explore_design import explore_design
@@ -59,19 +60,6 @@ def attenio(
         typer.echo(context.get_help())
 
 
-for command in (
-    bounds,
-    plan,
-    run,
-    simulate,
-    explore_design,
-    sweep,
-    reorder,
-    certify,
-    machines,
-    models,
-    report,
-    reproduce,
-):
+for command in (bounds, plan, run, sweep, reorder, bench, machines, models, report, reproduce):
     app.command()(command)
 app.add_typer(pebble)

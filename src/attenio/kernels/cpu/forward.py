@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.cpu.attenio import attenio
-from attenio.kernels.cpu.fused import can_fuse, fused
-from attenio.kernels.cpu.online_softmax import Sums, are_short, merged
+from attenio.kernels.cpu.fused import can_fuse, can_fuse_rows, fused, fused_rows
+from attenio.kernels.cpu.online_softmax import MOST_SCORE, Sums, are_short, merged
 from attenio.kernels.cpu.shared_prefix import shared_prefix
 from attenio.kernels.cpu.split_keys import split_keys
 from attenio.kernels.cpu.tiles import Keys, cuts, units, unstacked_rows
@@ -19,6 +19,9 @@ from attenio.kernels.tiling import Shape, Tiling, tiling_for, tiling_of
 from attenio.kernels.visibility import Part
 
 __all__ = ["Attended", "attend"]
+
+# Measured: from a few thousand keys on the fused kernel's blocks of keys gain on products of tiles.
+FUSED_KEYS = 4096
 
 
 class Attended(NamedTuple):
@@ -96,9 +99,24 @@ def _stationary(problem: KernelProblem, tiling: Tiling, found: Attended) -> None
 def _split(problem: KernelProblem, tiling: Tiling, found: Attended) -> None:
     """All rows of some heads at once; keys are split where heads alone do not keep the threads busy."""
     parts = _runs(problem, tiling, slice(0, problem.keys))
+    plain = can_fuse_rows(problem) and problem.dropout is None and problem.visible.is_whole(problem.everything)
+    if plain and problem.keys >= FUSED_KEYS and _fused_split(problem, parts, found):
+        return
     sums = run_all(lambda part: split_keys(problem, part, tiling.key_tile), parts, small=tiling.is_small)
     for part, given in _joined(parts, sums):
         found.write(given, part)
+
+
+def _fused_split(problem: KernelProblem, parts: list[Part], found: Attended) -> bool:
+    """The same by the fused kernel on stacked rows; False where scores turn out too large for its log-sum-exp."""
+    if problem.batch * problem.kv_heads >= torch.get_num_threads():
+        parts = [problem.everything]
+    sums = run_all(lambda part: fused_rows(problem, part), parts)
+    if max(float(each.largest.abs().max()) for each in sums) > MOST_SCORE:
+        return False
+    for part, given in _joined(parts, sums):
+        found.write(given, part)
+    return True
 
 
 def _runs(problem: KernelProblem, tiling: Tiling, keys: slice) -> list[Part]:

@@ -12,16 +12,16 @@ from torch import Tensor
 
 from attenio.kernels.cpu.products import add_product
 
-__all__ = ["LOG2_E", "Sums", "are_short", "merged"]
+__all__ = ["LOG2_E", "MOST_SCORE", "Sums", "are_short", "merged"]
 
 LOG2_E = 1.4426950408889634
-_MOST = 32.0
+MOST_SCORE = 32.0
 
 
 def are_short(query: Tensor, key: Tensor, scale: float) -> bool:
     """Whether no score of scaled queries with keys can exceed what an exponential takes without a subtraction."""
     product = query.norm(dim=-1).amax() * key.norm(dim=-1, dtype=query.dtype).amax()
-    return float(product) * abs(scale) <= _MOST
+    return float(product) * abs(scale) <= MOST_SCORE
 
 
 @dataclass(kw_only=True)

@@ -1,0 +1,93 @@
+"""``attenio bench``: ours and every peer present, timed side by side."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attenio.cli.output import plain_table, print_json, print_tables, progress_bar
+from attenio.cli.question import AsJson, Question, asking
+from attenio.errors import InvalidInput, MissingExtra
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from attenio.measurement.bench import Bench
+
+__all__ = ["bench"]
+
+_DEFAULT_N = 1024
+
+
+@asking
+def bench(
+    question: Question,
+    device: Annotated[
+        str | None,
+        typer.Option(help="cpu or cuda (default: a GPU if there is one).", metavar="DEVICE", show_default=False),
+    ] = None,
+    repeats: Annotated[int, typer.Option(help="Samples of each contender, all kept.", min=1, max=1000)] = 7,
+    flex: Annotated[bool, typer.Option("--flex", help="FlexAttention too: it has to be compiled first.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Time attenio's kernels and every backend of PyTorch's SDPA in one run, on random data, with errors.
+
+    Errors are the largest against float64: of the last 64 queries of the first sequence, or of all gradients where
+    they are few. The roof is a square product in the same type and a copy, measured in the same run. Operations are
+    those of the required scores; bytes are inputs and outputs, each once.
+
+    \b
+    Examples:
+      attenio bench --n 1K --heads 8 --dtype fp32
+      attenio bench --keys 32K --decode --heads 32 --kv-heads 4 --d 128 --dtype fp32
+      attenio bench --n 2K --direction backward --dtype fp32 --json
+      attenio bench --n 16K --heads 16 --d 128 --mask window:1K --dtype bf16 --device cuda --flex
+    """
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtra("bench", "torch") from None
+    for name in ("machine", "fast_bytes", "accumulator"):
+        if getattr(question, name) is not None:
+            raise InvalidInput(f"bench runs on the machine at hand; leave --{name.replace('_', '-')} out")
+    chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if chosen not in ("cpu", "cuda"):
+        raise InvalidInput(f"device is {chosen!r}; give cpu or cuda")
+    if chosen == "cuda" and not torch.cuda.is_available():
+        raise InvalidInput("this PyTorch sees no NVIDIA GPU; leave --device cuda out to time the CPU")
+    from attenio.measurement.bench import bench as timed
+    from attenio.measurement.provenance import provenance
+
+    workload = question.workload(_DEFAULT_N, executed=True)
+    torch.manual_seed(0)
+    with progress_bar("timing") as progress:
+        found = timed(workload, chosen, repeats=repeats, flex=flex, progress=progress)
+    if as_json:
+        print_json({**found.to_json(), "provenance": asdict(provenance())})
+        return
+    print_tables(*_tables(found))
+
+
+def _tables(found: "Bench") -> "tuple[str | Table, ...]":
+    number = "right"
+    table = plain_table(
+        "contender",
+        ("ms", number),
+        ("TFLOP/s", number),
+        ("GB/s", number),
+        ("of roof", number),
+        ("error", number),
+        "note",
+    )
+    for each in found.timings:
+        if each.median_ms is None:
+            table.add_row(each.name, "-", "-", "-", "-", "-", each.refused or "")
+            continue
+        share = found.share_of_roof(each)
+        error = "-" if each.max_abs_error is None else f"{each.max_abs_error:.1e}"
+        numbers = (found.tflop_per_s(each) or 0.0, found.gb_per_s(each) or 0.0)
+        table.add_row(each.name, f"{each.median_ms:.4g}", *(f"{x:.3g}" for x in numbers), f"{share:.1%}", error, "")
+    ratio = found.ratio_to_best_peer
+    roof = f"roof here: {found.roof.flops_per_s / 1e12:.3g} TFLOP/s, {found.roof.bytes_per_s / 1e9:.3g} GB/s"
+    last = () if ratio is None else (f"the best peer takes {ratio:.2f} times as long as attenio",)
+    return str(found.workload), f"on {found.device_name}; {roof}", table, *last
