@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the 'torch' extra: pip install 'attenio[torch]'")
 
 from attenio import explain  # noqa: E402
+from attenio.errors import InvalidInput  # noqa: E402
 from attenio.masks import BlockSparse  # noqa: E402
 
 CASES = {
@@ -31,3 +32,38 @@ def test_a_plan_fits_its_cache_moves_no_less_than_the_bound_and_reads_as_text_an
     assert found.plan.moved_words >= found.bound.words
     assert json.loads(json.dumps(found.to_json()))["dataflow"] == dataflow
     assert str(found.plan.tiles) in str(found) and found.bound.theorem in str(found)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_gpu_that_is_not_here_can_be_asked_about_without_memory_for_tensors(case):
+    pytest.importorskip("triton", reason="Triton has no package for this platform")
+    (batch, heads, kv, queries, keys), options, _ = CASES[case]
+    if "attn_mask" in options:
+        options = {"attn_mask": options["attn_mask"].to("meta")}
+    half = {"device": "meta", "dtype": torch.bfloat16}
+    q, k = torch.empty(batch, heads, queries, 64, **half), torch.empty(batch, kv, keys, 64, **half)
+    found = explain(q, k, k, enable_gqa=True, machine="h200", **options)
+    assert found.plan.peak_words <= found.plan.fast_words
+    assert found.plan.moved_words >= found.bound.words
+    assert "132 SMs of h200" in str(found) and "words of bf16" in str(found)
+    assert json.loads(json.dumps(found.to_json()))["machine"] == "h200"
+
+
+def test_decode_splits_keys_over_the_sms_of_a_gpu_and_prefill_does_not():
+    pytest.importorskip("triton", reason="Triton has no package for this platform")
+    half = {"device": "meta", "dtype": torch.bfloat16}
+    k = torch.empty(1, 8, 8192, 128, **half)
+    step = explain(torch.empty(1, 32, 1, 128, **half), k, k, enable_gqa=True, machine="h200").plan
+    assert step.dataflow.value == "split-keys" and step.tiles["keys_per_split"] < 8192
+    assert explain(torch.empty(1, 8, 8192, 128, **half), k, k, machine="h200").plan.dataflow.value == "attenio"
+
+
+def test_a_machine_that_is_no_gpu_is_refused_in_one_line():
+    q = torch.empty(1, 1, 8, 8)
+    with pytest.raises(InvalidInput, match="no GPU"):
+        explain(q, q, q, machine="altra-q80-30")
+
+
+def test_a_tolerance_is_explained_before_it_is_refused():
+    q = torch.randn(1, 1, 8, 8)
+    assert any("tolerance" in note for note in explain(q, q, q, tolerance=1e-3).notes)

@@ -9,19 +9,16 @@ from torch import Tensor
 
 from attenio.bounds import LowerBound
 from attenio.bounds.attention import bounds_for, largest_absolute
-from attenio.elements import ElementType
 from attenio.errors import AttenioError
 from attenio.kernels.attention import Call, call_of
-from attenio.kernels.host import host_machine, private_boundary
+from attenio.kernels.choices import Choice, choice_for
 from attenio.kernels.masking import Seen
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.stacking import can_stack, stacked
-from attenio.kernels.tiling import Tiling, tiling_of
+from attenio.kernels.stacking import can_stack
 from attenio.kernels.visibility import UNBOUNDED, Visibility
 from attenio.machine import Machine, MemoryLevel
 from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow
-from attenio.planning import Candidate, Dataflow, Plan, candidates, plan_with
-from attenio.planning.plan import Tiles
+from attenio.planning import Candidate, Plan, candidates, plan_with
 from attenio.quantities import show_bytes, show_words
 from attenio.workload import Workload
 
@@ -30,19 +27,18 @@ __all__ = ["Explanation", "explain"]
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """The plan of a call: dataflow and tiles as they run, the words they move over the private cache's boundary, the
-    least that any execution moves there, and every other dataflow with its best tiles."""
+    """The plan of a call: dataflow and tiles as they run, the words they move over the boundary of a core's cache or an
+    SM's memory, the least that any execution moves there, and every other dataflow with its best tiles."""
 
     plan: Plan
-    kernel: Tiling
-    level: MemoryLevel
-    threads: int
+    choice: Choice
     bound: LowerBound
     candidates: tuple[Candidate, ...]
     notes: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Dictionaries, lists, strings and numbers."""
+        level = self.choice.level
         return {
             "workload": str(self.plan.workload),
             "dataflow": self.plan.dataflow.value,
@@ -50,8 +46,9 @@ class Explanation:
             "moved_words": self.plan.moved_words,
             "peak_words": self.plan.peak_words,
             "fast_words": self.plan.fast_words,
-            "level": {"name": self.level.name, "capacity_bytes": self.level.capacity_bytes, "units": self.level.units},
-            "threads": self.threads,
+            "machine": self.choice.machine_name,
+            "level": {"name": level.name, "capacity_bytes": level.capacity_bytes, "units": level.units},
+            "workers": self.choice.workers,
             "bound": {"words": self.bound.words, "theorem": self.bound.theorem},
             "candidates": [
                 {
@@ -67,12 +64,13 @@ class Explanation:
         }
 
     def __str__(self) -> str:
-        plan, capacity = self.plan, self.level.capacity_bytes or 0
+        plan, choice = self.plan, self.choice
+        capacity = choice.level.capacity_bytes or 0
         lines = [
             str(plan.workload),
-            f"runs       {plan.dataflow.value}, {plan.tiles}, on {self.threads} threads",
-            f"fast       {self.level.name} of {show_bytes(capacity)} a core: {plan.fast_words:,} words of fp32,"
-            f" {plan.peak_words:,} used",
+            f"runs       {plan.dataflow.value}, {plan.tiles}, on {choice.workers} of {choice.machine_name}",
+            f"fast       {choice.level.name} of {show_bytes(capacity)} each: {plan.fast_words:,} words of"
+            f" {choice.dtype.value}, {plan.peak_words:,} used",
             f"moves      {show_words(plan.moved_words)}",
             f"at least   {show_words(self.bound.words)} ({self.bound.theorem}), a factor of"
             f" {plan.moved_words / max(1, self.bound.words):.3g}",
@@ -100,8 +98,13 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     prefix: int | None = None,
     tolerance: float | None = None,
     deterministic: bool = False,
+    machine: str | Machine | None = None,
 ) -> Explanation:
-    """The plan that ``attention`` would run for the same arguments: print it, or ask its fields."""
+    """The plan that ``attention`` would run for the same arguments: print it, or ask its fields.
+
+    ``machine`` asks about a GPU of the catalogue, such as ``"h200"``, that need not be here; tensors may then be on the
+    CPU or on ``meta``, where they take no memory.
+    """
     call = call_of(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
         window=window, segments=segments, block_mask=block_mask, prefix=prefix,
@@ -110,54 +113,36 @@ def explain(  # noqa: PLR0913 - the arguments of attention
         call.query, call.key, call.value, Visibility(group=call.query.shape[1] // call.key.shape[1]), call.scale,
         prefix=prefix or 0,
     )  # fmt: skip
-    stacks = can_stack(problem)
-    tiling = tiling_of(stacked(problem) if stacks else problem)
-    mask, notes = _mask(call.seen, problem, block_mask, stacks)
-    workload = _workload(call, mask)
-    level = private_boundary(host_machine()).fast
-    machine = Machine(name="this machine", levels=(level, MemoryLevel(name="below")))
-    plan = plan_with(workload, machine, *_as_planned(problem, tiling, stacks=stacks))
-    fast_words = machine.slowest_boundary.fast_words(workload.dtype)
+    choice = choice_for(problem, machine)
+    mask, notes = _mask(call.seen, problem, block_mask)
+    workload = _workload(call, mask, choice)
+    here = Machine(name=choice.machine_name, levels=(choice.level, MemoryLevel(name="below")))
+    fast_words = here.slowest_boundary.fast_words(workload.dtype)
+    if tolerance is not None:
+        notes.append(
+            f"no kernel computes approximately yet: tolerance={tolerance:g} is refused, this is the exact plan"
+        )
+    if deterministic:
+        notes.append("every sum is made in one order: results repeat to the bit")
     return Explanation(
-        plan=plan,
-        kernel=tiling,
-        level=level,
-        threads=torch.get_num_threads(),
-        bound=largest_absolute(bounds_for(workload, fast_words, units=level.units)),
-        candidates=candidates(workload, machine),
+        plan=plan_with(workload, here, choice.dataflow, choice.tiles),
+        choice=choice,
+        bound=largest_absolute(bounds_for(workload, fast_words, units=choice.level.units)),
+        candidates=candidates(workload, here),
         notes=tuple(notes),
     )
 
 
-def _workload(call: Call, mask: Mask) -> Workload:
-    """The call as the planner knows it: words are those that are computed with, in single precision."""
+def _workload(call: Call, mask: Mask, choice: Choice) -> Workload:
+    """The call as the planner knows it; on a CPU words are those that are computed with, in single precision."""
     batch, heads, queries, d = call.query.shape
     return Workload(
         queries=queries, keys=call.key.shape[2], d=d, value_dim=call.value.shape[3], heads=heads,
-        kv_heads=call.key.shape[1], batch=batch, mask=mask, dtype=ElementType.FP32,
+        kv_heads=call.key.shape[1], batch=batch, mask=mask, dtype=choice.dtype,
     )  # fmt: skip
 
 
-def _as_planned(problem: KernelProblem, tiling: Tiling, *, stacks: bool) -> tuple[Dataflow, Tiles]:
-    """The planner's name for what runs, and its tiles."""
-    positions, keys = tiling.query_tile, tiling.key_tile
-    if tiling.has_few_rows:  # the product passes over more keys than fit; what it holds of them at a time does fit
-        d, width = problem.query.shape[-1], problem.value.shape[-1]
-        words, rows = (private_boundary(host_machine()).fast.capacity_bytes or 0) // 4, positions * problem.group
-        keys = max(1, min(keys, (words - rows * (d + width + 3)) // (rows + max(d, width))))
-    if stacks:
-        return Dataflow.STACKED_GROUPS, Tiles.of(query_tile=positions, head_tile=problem.group, key_tile=keys)
-    if tiling.has_few_rows and problem.keys > 1:
-        units = -(-problem.batch * problem.kv_heads // tiling.units_at_once)
-        splits = -(-torch.get_num_threads() // units)
-        tiles = {"query_tile": positions, "head_tile": problem.group, "key_tile": keys}
-        return Dataflow.SPLIT_KEYS, Tiles.of(**tiles, keys_per_split=max(keys, -(-problem.keys // splits)))
-    if problem.group > 1:
-        return Dataflow.STACKED_GROUPS, Tiles.of(query_tile=positions, head_tile=problem.group, key_tile=keys)
-    return Dataflow.ATTENIO, Tiles.of(query_tile=positions, key_tile=keys)
-
-
-def _mask(seen: Seen, problem: KernelProblem, blocks: Any, stacks: bool) -> tuple[Mask, list[str]]:
+def _mask(seen: Seen, problem: KernelProblem, blocks: Any) -> tuple[Mask, list[str]]:
     """The planner's mask that is nearest to what may be seen, and a note where it is not exactly that."""
     queries, keys = problem.queries, problem.keys
     notes = []
@@ -165,7 +150,7 @@ def _mask(seen: Seen, problem: KernelProblem, blocks: Any, stacks: bool) -> tupl
         notes.append("attn_mask is data: no tile is skipped for it, and the plan is that of the other restrictions")
     if seen.query_ids is not None:
         notes.append("ids of tokens are data: tiles are skipped as they are met, and the plan does not count on it")
-    if stacks:
+    if can_stack(problem):
         return SharedPrefix(length=problem.prefix, causal=False), notes
     if isinstance(blocks, BlockSparse):
         return blocks, notes

@@ -51,16 +51,18 @@ class BackwardTiles:
     stages: int
 
 
-def forward_tiles(problem: KernelProblem, *, splits_keys: bool | None = None) -> tuple[ForwardTiles, ...]:
+def forward_tiles(
+    problem: KernelProblem, *, splits_keys: bool | None = None, processors: int | None = None
+) -> tuple[ForwardTiles, ...]:
     """Tiles for this problem, best first; keys are split where rows alone leave SMs idle."""
     rows, units = problem.group * problem.queries, problem.batch * problem.kv_heads
     d, width = problem.query.shape[-1], problem.value.shape[-1]
-    element = problem.query.element_size()
+    element, processors = problem.query.element_size(), processors or _processors(problem.query.device)
     if splits_keys is None:
-        busy = units * -(-rows // 128) >= _processors(problem.query.device)
+        busy = units * -(-rows // 128) >= processors
         splits_keys = rows <= _FEW_ROWS and problem.keys >= 256 and not (busy and rows > 16)
     if splits_keys:
-        run = problem.keys * units * -(-rows // 128) // _processors(problem.query.device)
+        run = problem.keys * units * -(-rows // 128) // processors
         return _split_tiles(rows, problem.group, _power(max(d, width)), element, long_runs=run >= 1024)
     return _stationary_tiles(problem.queries, problem.keys, d, width, element)[:_MOST]
 
@@ -147,9 +149,11 @@ def _power(size: int) -> int:
     return max(16, 1 << (size - 1).bit_length())
 
 
-def splits_for(problem: KernelProblem, tiles: ForwardTiles, units: int, keys: int) -> tuple[int, int]:
+def splits_for(
+    problem: KernelProblem, tiles: ForwardTiles, units: int, keys: int, *, processors: int | None = None
+) -> tuple[int, int]:
     """Keys of a run (whole tiles) and how many runs: a block for every SM, no run shorter than two tiles."""
-    wanted = max(1, _processors(problem.query.device) // max(1, units))
+    wanted = max(1, (processors or _processors(problem.query.device)) // max(1, units))
     most = max(1, -(-keys // (2 * tiles.key_tile)))
     splits = max(count for count in _SPLITS if count <= min(wanted, most))
     run = -(-max(1, -(-keys // splits)) // tiles.key_tile) * tiles.key_tile

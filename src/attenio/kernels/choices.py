@@ -1,0 +1,119 @@
+"""What ``attention()`` would choose for a call, in the planner's words: on this CPU, or on a GPU."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from attenio.catalogue import machine_named
+from attenio.elements import ElementType
+from attenio.errors import InvalidInput, MissingExtra
+from attenio.kernels.host import host_machine, private_boundary
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.stacking import can_stack, stacked
+from attenio.kernels.tiling import Tiling, tiling_of
+from attenio.machine import Machine, MemoryLevel
+from attenio.planning import Dataflow
+from attenio.planning.plan import Tiles
+
+__all__ = ["Choice", "choice_for"]
+
+_TYPES = {torch.float16: ElementType.FP16, torch.bfloat16: ElementType.BF16}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Dataflow and tiles as they run, the fast memory that they were chosen for, and the type of a word in it."""
+
+    dataflow: Dataflow
+    tiles: Tiles
+    kernel: Any
+    level: MemoryLevel
+    dtype: ElementType
+    workers: str
+    machine_name: str
+
+
+def choice_for(problem: KernelProblem, machine: str | Machine | None) -> Choice:
+    """For the device of the tensors, or for a machine of the catalogue with SMs, which need not be here."""
+    if machine is None and problem.query.device.type != "cuda":
+        return _on_cpu(problem)
+    return _on_gpu(problem, _this_gpu(problem.query.device) if machine is None else _gpu(machine))
+
+
+def _on_cpu(problem: KernelProblem) -> Choice:
+    stacks, level = can_stack(problem), private_boundary(host_machine()).fast
+    tiling = tiling_of(stacked(problem) if stacks else problem)
+    dataflow, tiles = _cpu_plan(problem, tiling, stacks=stacks)
+    workers = f"{torch.get_num_threads()} threads"
+    return Choice(
+        dataflow=dataflow, tiles=tiles, kernel=tiling, level=level, dtype=ElementType.FP32, workers=workers,
+        machine_name="this machine",
+    )  # fmt: skip
+
+
+def _cpu_plan(problem: KernelProblem, tiling: Tiling, *, stacks: bool) -> tuple[Dataflow, Tiles]:
+    """The planner's name for what runs, and its tiles."""
+    positions, keys = tiling.query_tile, tiling.key_tile
+    if tiling.has_few_rows:  # the product passes over more keys than fit; what it holds of them at a time does fit
+        d, width = problem.query.shape[-1], problem.value.shape[-1]
+        words, rows = (private_boundary(host_machine()).fast.capacity_bytes or 0) // 4, positions * problem.group
+        keys = max(1, min(keys, (words - rows * (d + width + 3)) // (rows + max(d, width))))
+    if stacks:
+        return Dataflow.STACKED_GROUPS, Tiles.of(query_tile=positions, head_tile=problem.group, key_tile=keys)
+    if tiling.has_few_rows and problem.keys > 1:
+        units = -(-problem.batch * problem.kv_heads // tiling.units_at_once)
+        splits = -(-torch.get_num_threads() // units)
+        tiles = {"query_tile": positions, "head_tile": problem.group, "key_tile": keys}
+        return Dataflow.SPLIT_KEYS, Tiles.of(**tiles, keys_per_split=max(keys, -(-problem.keys // splits)))
+    if problem.group > 1:
+        return Dataflow.STACKED_GROUPS, Tiles.of(query_tile=positions, head_tile=problem.group, key_tile=keys)
+    return Dataflow.ATTENIO, Tiles.of(query_tile=positions, key_tile=keys)
+
+
+def _on_gpu(problem: KernelProblem, machine: Machine) -> Choice:
+    try:
+        from attenio.kernels.triton.tiles import forward_tiles, splits_for
+    except ImportError:
+        raise MissingExtra("explaining what runs on a GPU", "triton") from None
+    level = machine.levels[0]
+    stacks = can_stack(problem)
+    run = stacked(problem) if stacks else problem
+    kernel = forward_tiles(run, splits_keys=True if stacks else None, processors=level.units)[0]
+    positions = max(1, min(run.queries, kernel.row_tile // kernel.pack))
+    key_tile = min(kernel.key_tile, run.keys)
+    grouped = {"query_tile": positions, "head_tile": problem.group, "key_tile": key_tile}
+    if stacks:
+        dataflow, tiles = Dataflow.STACKED_GROUPS, Tiles.of(**grouped)
+    elif kernel.splits_keys:
+        units = run.batch * run.kv_heads * -(-run.group * run.queries // kernel.row_tile)
+        length, _ = splits_for(run, kernel, units, run.keys, processors=level.units)
+        dataflow, tiles = Dataflow.SPLIT_KEYS, Tiles.of(**grouped, keys_per_split=min(length, run.keys))
+    else:
+        dataflow, tiles = Dataflow.ATTENIO, Tiles.of(query_tile=positions, key_tile=key_tile)
+    return Choice(
+        dataflow=dataflow, tiles=tiles, kernel=kernel, level=level, workers=f"{level.units} SMs",
+        dtype=_TYPES.get(problem.query.dtype, ElementType.FP32), machine_name=machine.name,
+    )  # fmt: skip
+
+
+def _gpu(machine: str | Machine) -> Machine:
+    """A machine whose fastest level the kernels' tiles are meant for: many of it, below them a cache that all share."""
+    found = machine_named(machine) if isinstance(machine, str) else machine
+    if not found.levels[0].name.startswith("registers"):
+        raise InvalidInput(f"{found.name} is no GPU of the catalogue; name one such as h200, or leave machine out")
+    return found
+
+
+@lru_cache(maxsize=16)
+def _this_gpu(device: torch.device) -> Machine:
+    """The GPU that a tensor is on: registers and shared memory of an SM, and its cache."""
+    found = torch.cuda.get_device_properties(device)
+    inner = found.shared_memory_per_multiprocessor + 4 * found.regs_per_multiprocessor
+    levels = (
+        MemoryLevel(name="registers+shared", capacity_bytes=inner, units=found.multi_processor_count),
+        MemoryLevel(name="L2", capacity_bytes=found.L2_cache_size),
+        MemoryLevel(name="HBM"),
+    )
+    return Machine(name=found.name, levels=levels)
