@@ -22,8 +22,8 @@ all cores and reads everything once nothing can be gained: fp32 prefill should t
 - bf16 without bf16 instructions: its products fall back to a scalar loop. Converted a tile at a time: 100 times.
 - Backward, one head: it gives a head one thread. Two threads, but seven products instead of five: 2 · 5/7 = 1.4 times
   one good thread.
-- 64 requests behind a prefix: 64 times fewer words, but the products remain; with one head they take 268 MFLOP a KV head
-  (4 ms) against 537 MB of reading (38 ms at 14 GB/s, less if a cache holds the request): up to 8 times.
+- 64 requests behind a prefix: 64 times fewer words, but the products remain; with one head they take 268 MFLOP a KV
+  head (4 ms) against 537 MB of reading (38 ms at 14 GB/s, less if a cache holds the request): up to 8 times.
 
 **Measured** (`results.json`, made by `run.py`): PyTorch {torch} on {threads} {machine} cores, both in turns in one
 process, medians of {repeats} turns, {date}. The machine was shared with other work, so times are long and
@@ -39,14 +39,13 @@ the best rates seen between the cases of the same run; other work kept both belo
 - In bf16 PyTorch has no fast product on this processor, so every ratio is large: converting a tile at a time is all
   of the gain.
 - In fp32 fused prefill ties because it is PyTorch's own kernel that runs; `kernels/cpu/fused.py` says when.
-- One-head backward was changed after a first run that missed: where there are fewer heads than threads, PyTorch's kernel
-  is called for a run of rows on every thread, and what they give to keys and values is added up. That makes five
-  products instead of the predicted seven, and the prediction was too low.
-- Thin products bind fp32 decode: words are saved as planned, but with 8 rows the library packs keys before it
-  multiplies, at a fraction of the memory's rate. A compiled kernel for a few rows would lift that; tensor operations do
-  not.
-- Behind a prefix in fp32 moving 64 times fewer words gains {one:.1f} times with one query head a KV head and {eight:.1f}
-  times with eight: the products remain, and the prediction was too high.
+- One-head backward was changed after a first run that missed: where there are fewer heads than threads, PyTorch's
+  kernel is called for a run of rows on every thread, and what they give to keys and values is added up. That makes
+  five products instead of the predicted seven, and the prediction was too low.
+- Thin products bind fp32 decode: words are saved as planned, but products of 8 rows run at a fraction of their rate,
+  while SDPA's products of one row find most of what they read again in the cache.
+- Behind a prefix in fp32 moving 64 times fewer words gains {one:.1f} times with one query head a KV head and
+  {eight:.1f} times with eight: the products remain, and the prediction was too high.
 """
 
 
