@@ -33,7 +33,7 @@ def bench(
     """Time attenio's kernels and every backend of PyTorch's SDPA in one run, on random data, with errors.
 
     Errors are the largest against float64: of the last 64 queries of the first sequence, or of all gradients where
-    they are few. The roof is a square product in the same type and a copy, measured in the same run. Operations are
+    they are few. The roof is a square product (in fp32 on a CPU) and a copy, measured in the same run. Operations are
     those of the required scores; bytes are inputs and outputs, each once.
 
     \b

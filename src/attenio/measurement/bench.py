@@ -25,7 +25,7 @@ Gradients = tuple[Tensor, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Roof:
-    """What this device did in the same run: a square product in the same type, and a copy."""
+    """What this device did in the same run: a square product, on a GPU in the workload's type, and a copy."""
 
     flops_per_s: float
     bytes_per_s: float
@@ -204,7 +204,9 @@ def _roof(like: Tensor) -> Roof:
     """The best of a few square products, and of a few copies."""
     on_gpu = like.device.type == "cuda"
     side, words = (8192, 2**28) if on_gpu else (512, 2**24)
-    left, right = (torch.randn(side, side, device=like.device).to(like.dtype) for _ in range(2))
+    # CPUs compute reduced types in single precision, and may have no fast product for anything else.
+    dtype = like.dtype if on_gpu else torch.float32
+    left, right = (torch.randn(side, side, device=like.device).to(dtype) for _ in range(2))
     source = torch.randn(words, device=like.device)
     into = torch.empty_like(source)
     best = [
