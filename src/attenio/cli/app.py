@@ -60,6 +60,20 @@ def attenio(
         typer.echo(context.get_help())
 
 
-for command in (bounds, plan, run, sweep, reorder, bench, machines, models, report, reproduce):
+for command in (
+    bounds,
+    plan,
+    run,
+    simulate,
+    explore_design,
+    sweep,
+    reorder,
+    certify,
+    bench,
+    machines,
+    models,
+    report,
+    reproduce,
+):
     app.command()(command)
 app.add_typer(pebble)
