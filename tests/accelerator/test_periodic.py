@@ -1,11 +1,26 @@
 """The periodic mode and the event-by-event mode are one timeline."""
 
+from dataclasses import replace
 from fractions import Fraction
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attenio.accelerator import Engine, Program, Repeat, Step, event_timeline, periodic_timeline, spans
+from attenio.accelerator import (
+    Engine,
+    GrowingStep,
+    Pace,
+    Program,
+    Ramp,
+    Repeat,
+    Step,
+    Work,
+    event_timeline,
+    periodic_timeline,
+    spans,
+)
+from attenio.errors import InvalidInput
 
 NAMES = list("abcdef")
 STEPS = st.builds(
@@ -24,6 +39,42 @@ NODES = st.recursive(
     ),
     max_leaves=8,
 )
+GROWING = st.builds(
+    lambda step, elements, growth, units: GrowingStep(
+        first=replace(
+            step, pace=Pace(elements=elements, units=units), cycles=step.cycles + -(-elements // units)
+        ),
+        elements=growth,
+        keys=growth,
+        work=Work(macs=3 * growth),
+    ),
+    STEPS,
+    st.integers(0, 20),
+    st.integers(0, 5),
+    st.integers(1, 7),
+)
+IN_RAMPS = st.recursive(
+    st.one_of(STEPS, GROWING),
+    lambda nodes: st.builds(
+        lambda count, growth, body: Repeat(count=count, growth=growth, body=tuple(body)),
+        st.integers(0, 5),
+        st.integers(0, 3),
+        st.lists(nodes, min_size=1, max_size=3),
+    ),
+    max_leaves=6,
+)
+RAMPS = st.builds(
+    lambda times, body: Ramp(times=times, body=tuple(body)),
+    st.integers(0, 25),
+    st.lists(IN_RAMPS, min_size=1, max_size=5),
+)
+RAMPED_PROGRAMS = st.builds(
+    lambda before, ramp, after, count: Program((*before, Repeat(count=count, body=(ramp, *after)))),
+    st.lists(NODES, max_size=2),
+    RAMPS,
+    st.lists(NODES, max_size=2),
+    st.integers(1, 3),
+).filter(lambda program: program.steps <= 3000)
 PROGRAMS = st.builds(lambda body: Program(tuple(body)), st.lists(NODES, max_size=5)).filter(
     lambda program: program.steps <= 800
 )
@@ -38,6 +89,58 @@ def test_recognising_steady_state_changes_nothing_and_every_cycle_is_accounted_f
     for engine in Engine:
         idle = sum(timeline.idle_by_reason(engine).values(), Fraction(0))
         assert timeline.busy_cycles(engine) + idle == timeline.cycles
+
+
+@settings(max_examples=120, deadline=None)
+@given(RAMPED_PROGRAMS)
+def test_taking_many_rounds_of_a_ramp_at_once_changes_nothing(program: Program) -> None:
+    assert periodic_timeline(program) == event_timeline(program)
+    assert program.steps == sum(1 for _ in program)
+    assert program.work == sum((step.work for step in program), Work())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 30), st.integers(-2, 3), st.integers(1, 9), st.integers(1, 40), st.data())
+def test_ramps_of_a_pipelined_loop_agree_with_events(
+    count: int, growth: int, load: int, times: int, data: st.DataObject
+) -> None:
+    times = min(times, count // -growth) if growth < 0 else times
+    inner = (
+        Step(name="load", engine=Engine.HBM, cycles=Fraction(load, 3), after=("scores",)),
+        Step(name="outputs", engine=Engine.PE, cycles=2, after=("exp", "load")),
+        Step(name="scores", engine=Engine.PE, cycles=data.draw(st.integers(0, 5)), after=("load", "queries")),
+        Step(name="exp", engine=Engine.EXP, cycles=1, after=("scores",)),
+    )
+    body = (
+        Step(name="queries", engine=Engine.HBM, cycles=data.draw(st.integers(0, 50)), after=("outputs",)),
+        Repeat(count=count, growth=growth, body=inner),
+        Step(name="store", engine=Engine.HBM, cycles=7, after=("outputs",)),
+    )
+    program = Program((Ramp(times=times, body=body),))
+    assert periodic_timeline(program) == event_timeline(program)
+
+
+def test_a_ramp_of_a_billion_rounds_is_an_arithmetic_series() -> None:
+    inner = (
+        Step(name="load", engine=Engine.HBM, cycles=Fraction(30, 7), after=("use",)),
+        Step(name="use", engine=Engine.PE, cycles=64, after=("load",)),
+    )
+    program = Program((Ramp(times=10**9, body=(Repeat(count=5, growth=3, body=inner),)),))
+    rounds = 5 * 10**9 + 3 * 10**9 * (10**9 - 1) // 2
+    assert program.steps == 2 * rounds
+    assert periodic_timeline(program).cycles == rounds * (64 + Fraction(30, 7))
+
+
+def test_a_ramp_that_shrinks_below_nothing_is_refused() -> None:
+    step = Step(name="use", engine=Engine.PE, cycles=1)
+    with pytest.raises(InvalidInput, match="a loop repeats -1 times; it must be at least 0"):
+        Ramp(times=4, body=(Repeat(count=5, growth=-2, body=(step,)),))
+
+
+def test_a_ramp_inside_a_ramp_is_refused() -> None:
+    inner = Ramp(times=2, body=(Step(name="use", engine=Engine.PE, cycles=1),))
+    with pytest.raises(InvalidInput, match="a ramp inside a ramp"):
+        Ramp(times=2, body=(Repeat(count=2, body=(inner,)),))
 
 
 def test_engines_that_run_apart_for_ever_are_still_exact() -> None:

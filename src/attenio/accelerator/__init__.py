@@ -6,7 +6,7 @@ from attenio.accelerator.events import event_timeline, spans
 from attenio.accelerator.functional import ExpApproximation, FunctionalRun, run_functional
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.periodic import periodic_timeline
-from attenio.accelerator.program import Engine, Program, Repeat, Step, Work
+from attenio.accelerator.program import Engine, GrowingStep, Pace, Program, Ramp, Repeat, Step, Work
 from attenio.accelerator.simulate import Simulation, plan_for, simulate, simulate_plan
 from attenio.accelerator.switches import Switches
 from attenio.accelerator.timeline import Timeline
@@ -20,8 +20,11 @@ __all__ = [
     "Engine",
     "ExpApproximation",
     "FunctionalRun",
+    "GrowingStep",
     "Hardware",
+    "Pace",
     "Program",
+    "Ramp",
     "Repeat",
     "Simulation",
     "Step",

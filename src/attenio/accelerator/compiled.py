@@ -1,14 +1,27 @@
 """A program with its names numbered and its times in whole ticks, so that all arithmetic on it is exact and quick."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import lcm
 
-from attenio.accelerator.program import Engine, Node, Program, Step
+from attenio.accelerator.growth import Growing
+from attenio.accelerator.program import Engine, GrowingStep, Node, Program, Ramp, Repeat, Step
 from attenio.accelerator.timeline import RAMP
 
-__all__ = ["CompiledLoop", "CompiledProgram", "CompiledStep", "compiled"]
+__all__ = [
+    "ENGINES",
+    "CompiledBody",
+    "CompiledGrowingStep",
+    "CompiledLoop",
+    "CompiledNode",
+    "CompiledProgram",
+    "CompiledRamp",
+    "CompiledStep",
+    "compiled",
+    "flat_steps",
+]
 
 ENGINES = tuple(Engine)
 
@@ -25,39 +38,119 @@ class CompiledStep:
 
 
 @dataclass(frozen=True, eq=False)
+class CompiledGrowingStep:
+    """A step of a ramp: as it is in round 0, and its ticks in every round."""
+
+    first: CompiledStep
+    ticks: Growing
+    growing: GrowingStep
+
+    def at(self, number: int) -> CompiledStep:
+        """The step as it is in a round."""
+        return replace(self.first, ticks=self.ticks.at(number), step=self.growing.at(number))
+
+
+@dataclass(frozen=True, eq=False)
 class CompiledBody:
     """Nodes in order, with the engines and names that matter to them; equal bodies of a program are one object."""
 
-    nodes: "tuple[CompiledStep | CompiledLoop, ...]"
+    nodes: "tuple[CompiledNode, ...]"
+
+    @cached_property
+    def steps(self) -> tuple[CompiledStep, ...]:
+        """The steps of the body and of what is nested in it, each once for every place where it stands."""
+        found: list[CompiledStep] = []
+        for node in self.nodes:
+            match node:
+                case CompiledStep():
+                    found.append(node)
+                case CompiledGrowingStep():
+                    found.append(node.first)
+                case CompiledLoop() | CompiledRamp():
+                    found += node.body.steps
+        return tuple(dict.fromkeys(found))
 
     @cached_property
     def engines(self) -> tuple[int, ...]:
         """Engines that the body uses."""
-        used = {node.engine for node in self.nodes if isinstance(node, CompiledStep)}
-        used.update(*(node.body.engines for node in self.nodes if isinstance(node, CompiledLoop)))
-        return tuple(sorted(used))
+        return tuple(sorted({step.engine for step in self.steps}))
 
     @cached_property
     def sets(self) -> tuple[int, ...]:
         """Names whose latest run the body moves."""
-        found = {node.name for node in self.nodes if isinstance(node, CompiledStep)}
-        found.update(*(node.body.sets for node in self.nodes if isinstance(node, CompiledLoop)))
-        return tuple(sorted(found))
+        return tuple(sorted({step.name for step in self.steps}))
 
     @cached_property
     def waits(self) -> tuple[int, ...]:
         """Names that the body waits for."""
-        found = {name for node in self.nodes if isinstance(node, CompiledStep) for name in node.after}
-        found.update(*(node.body.waits for node in self.nodes if isinstance(node, CompiledLoop)))
-        return tuple(sorted(found))
+        return tuple(sorted({name for step in self.steps for name in step.after}))
+
+    @cached_property
+    def waiting(self) -> dict[int, tuple[int, ...]]:
+        """For every name that the body waits for, the engines whose steps do."""
+        found: dict[int, set[int]] = {name: set() for name in self.waits}
+        for step in self.steps:
+            for name in step.after:
+                found[name].add(step.engine)
+        return {name: tuple(sorted(engines)) for name, engines in found.items()}
+
+    @cached_property
+    def grows(self) -> bool:
+        """Whether rounds of the ramp around it differ."""
+        return any(
+            isinstance(node, CompiledGrowingStep)
+            or (isinstance(node, CompiledLoop) and (node.growth != 0 or node.body.grows))
+            for node in self.nodes
+        )
+
+    def at(self, number: int) -> "CompiledBody":
+        """The body as it is in a round of the ramp around it."""
+        if not self.grows:
+            return self
+        found: list[CompiledNode] = []
+        for node in self.nodes:
+            if isinstance(node, CompiledLoop):
+                count = node.count + number * node.growth
+                found += [CompiledLoop(count, node.body.at(number))] if count else []
+            else:
+                found.append(node.at(number) if isinstance(node, CompiledGrowingStep) else node)
+        return CompiledBody(tuple(found))
 
 
 @dataclass(frozen=True, eq=False)
 class CompiledLoop:
-    """A body and how often it runs."""
+    """A body and how often it runs, in the first round of a ramp and how much more in every later one."""
 
     count: int
     body: CompiledBody
+    growth: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledRamp:
+    """A body whose rounds differ by what grows in it."""
+
+    times: int
+    body: CompiledBody
+
+
+CompiledNode = CompiledStep | CompiledGrowingStep | CompiledLoop | CompiledRamp
+
+
+def flat_steps(body: CompiledBody) -> Iterator[CompiledStep]:
+    """Every step, in the order of the program."""
+    for node in body.nodes:
+        match node:
+            case CompiledStep():
+                yield node
+            case CompiledGrowingStep():
+                yield node.first
+            case CompiledLoop():
+                for _ in range(node.count):
+                    yield from flat_steps(node.body)
+            case CompiledRamp():
+                for number in range(node.times):
+                    yield from flat_steps(node.body.at(number))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +180,9 @@ class _Compiler:
         self._causes: list[str] = []
         self._steps: dict[int, CompiledStep] = {}
         self._bodies: dict[tuple[int, ...], CompiledBody] = {}
-        self._loops: dict[tuple[int, int], CompiledLoop] = {}
+        self._loops: dict[tuple[int, int, int], CompiledLoop] = {}
         # compiled nodes by the identity of what they came from, which the program keeps alive
-        self._known: dict[int, CompiledStep | CompiledLoop] = {}
+        self._known: dict[int, CompiledNode] = {}
         self._by_value: dict[Step, CompiledStep] = {}
         self._ticks = lcm(*(_denominators(program.body, set())))
 
@@ -107,23 +200,47 @@ class _Compiler:
             self._causes.append("")
         return self._names[name]
 
-    def _body(self, nodes: tuple[Node, ...]) -> CompiledBody:
+    def _body(self, nodes: tuple[Node, ...], last_round: int = 0) -> CompiledBody:
         # a loop that never runs moves nothing, so it must not count among what its body moves
-        made = tuple(self._node(node) for node in nodes if isinstance(node, Step) or node.steps)
+        made = tuple(node for each in nodes if (node := self._node(each, last_round)) is not None)
         key = tuple(id(node) for node in made)
         if key not in self._bodies:
             self._bodies[key] = CompiledBody(made)
         return self._bodies[key]
 
-    def _node(self, node: Node) -> CompiledStep | CompiledLoop:
+    def _node(self, node: Node, last_round: int) -> CompiledNode | None:
+        """The node in ticks, None if it never runs; ``last_round`` is that of the ramp around it."""
         known = self._known.get(id(node))
         if known is None:
-            known = self._step(node) if isinstance(node, Step) else self._loop(node.count, self._body(node.body))
-            self._known[id(node)] = known
+            match node:
+                case Step():
+                    known = self._step(node)
+                case GrowingStep():
+                    known = self._growing(node)
+                case Repeat():
+                    known = self._loop(node, last_round)
+                case Ramp():
+                    body = self._body(node.body, node.times - 1) if node.times else CompiledBody(())
+                    known = CompiledRamp(node.times, body) if body.nodes else None
+            # whether a loop that grows runs at all depends on the ramp it stands in
+            if known is not None and not (isinstance(node, Repeat) and node.grows):
+                self._known[id(node)] = known
         return known
 
-    def _loop(self, count: int, body: CompiledBody) -> CompiledLoop:
-        return self._loops.setdefault((count, id(body)), CompiledLoop(count, body))
+    def _loop(self, node: Repeat, last_round: int) -> CompiledLoop | None:
+        if node.count == 0 and node.count + last_round * node.growth == 0:
+            return None
+        body = self._body(node.body, last_round)
+        if not body.nodes:
+            return None
+        return self._loops.setdefault((node.count, node.growth, id(body)), CompiledLoop(node.count, body, node.growth))
+
+    def _growing(self, node: GrowingStep) -> CompiledGrowingStep:
+        first, pace = self._step(node.first), node.first.pace
+        assert pace is not None, "only steps with a pace grow"
+        grown = Growing.quotient(first=pace.elements, growth=node.elements, units=pace.units)
+        fixed = Growing(first.ticks - pace.cycles * self._ticks)
+        return CompiledGrowingStep(first=first, ticks=fixed + grown.times(self._ticks), growing=node)
 
     def _step(self, step: Step) -> CompiledStep:
         if step not in self._by_value:
@@ -145,8 +262,11 @@ def _denominators(nodes: tuple[Node, ...], seen: set[int]) -> set[int]:
         if id(node) in seen:
             continue
         seen.add(id(node))
-        if isinstance(node, Step):
-            found.add(Fraction(node.cycles).denominator)
-        else:
-            found |= _denominators(node.body, seen)
+        match node:
+            case Step():
+                found.add(Fraction(node.cycles).denominator)
+            case GrowingStep():
+                found.add(Fraction(node.first.cycles).denominator)
+            case Repeat() | Ramp():
+                found |= _denominators(node.body, seen)
     return found

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from attenio.accelerator.compiled import ENGINES, CompiledBody, CompiledLoop, CompiledStep, compiled
+from attenio.accelerator.compiled import ENGINES, CompiledBody, CompiledStep, compiled, flat_steps
 from attenio.accelerator.program import Engine, Program, Step
 from attenio.accelerator.timeline import RAMP, Timeline
 from attenio.errors import InvalidInput
@@ -108,16 +108,6 @@ def _queues(body: CompiledBody, names: int) -> list[deque[_Pending]]:
         latest[made.name] = pending
         queues[made.engine].append(pending)
     return queues
-
-
-def flat_steps(body: CompiledBody) -> Iterator[CompiledStep]:
-    """Every step, in the order of the program."""
-    for node in body.nodes:
-        if isinstance(node, CompiledLoop):
-            for _ in range(node.count):
-                yield from flat_steps(node.body)
-        else:
-            yield node
 
 
 def spans(program: Program) -> Iterator[Span]:

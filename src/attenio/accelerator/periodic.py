@@ -8,18 +8,35 @@ these engines is free (what is over by then holds nothing up). A round from a st
 loop, is not worked out again.
 
 A loop in which engines run apart for ever never comes back to a state; it is run round by round, to the same result.
+
+The rounds of a ramp differ from each other. A round is run; then as many as go the same way are taken at once, times
+being functions of the round (``ramp_rounds``): all, or half of them, or a quarter, down to one round by itself.
 """
 
 from dataclasses import dataclass, field
 
-from attenio.accelerator.compiled import ENGINES, CompiledBody, CompiledLoop, CompiledProgram, compiled
+from attenio.accelerator.compiled import (
+    ENGINES,
+    CompiledBody,
+    CompiledGrowingStep,
+    CompiledLoop,
+    CompiledProgram,
+    CompiledRamp,
+    CompiledStep,
+    compiled,
+)
+from attenio.accelerator.growth import Growing
 from attenio.accelerator.program import Program
+from attenio.accelerator.ramp_rounds import RampRounds, RoundFunctions, RoundState, Undecided
 from attenio.accelerator.timeline import RAMP, Timeline
 
 __all__ = ["periodic_timeline"]
 
 # States of a loop that are kept to be met again; engines that wait for each other come back within a few rounds.
 _KEPT_STATES = 4096
+# Rounds of a ramp that are too few to be worth functions, and those that are run one by one, at most, between trying.
+_FEW_ROUNDS = 4
+_MOST_SINGLE_ROUNDS = 256
 
 _Key = tuple[int, ...]
 
@@ -52,30 +69,38 @@ class _Run:
     def __post_init__(self) -> None:
         reasons = self.program.reasons
         self._width = 1 + len(reasons)
-        self._ramp = 1 + reasons.index(RAMP)
+        self._ramp_reason = 1 + reasons.index(RAMP)
         self._reason = [1 + reasons.index(cause) for cause in self.program.causes]
         self.free = [0] * len(ENGINES)
         self.started = [False] * len(ENGINES)
         self.done = [0] * len(self.program.names)
         self.tally = [0] * (len(ENGINES) * self._width)
-        self._rounds: dict[tuple[int, _Key], _Round] = {}
+        self._rounds: dict[tuple[CompiledBody, _Key], _Round] = {}
 
     def body(self, body: CompiledBody) -> None:
         """Run every node."""
         for node in body.nodes:
-            if isinstance(node, CompiledLoop):
-                self._loop(node)
-                continue
-            engine, begin, cause = node.engine, self.free[node.engine], -1
-            for name in node.after:
-                if self.done[name] > begin:
-                    begin, cause = self.done[name], name
-            if cause >= 0:
-                reason = self._reason[cause] if self.started[engine] else self._ramp
-                self.tally[engine * self._width + reason] += begin - self.free[engine]
-            self.started[engine] = True
-            self.tally[engine * self._width] += node.ticks
-            self.free[engine] = self.done[node.name] = begin + node.ticks
+            match node:
+                case CompiledStep():
+                    self._step(node)
+                case CompiledGrowingStep():
+                    self._step(node.first)
+                case CompiledLoop():
+                    self._loop(node)
+                case CompiledRamp():
+                    self._ramp(node)
+
+    def _step(self, step: CompiledStep) -> None:
+        engine, begin, cause = step.engine, self.free[step.engine], -1
+        for name in step.after:
+            if self.done[name] > begin:
+                begin, cause = self.done[name], name
+        if cause >= 0:
+            reason = self._reason[cause] if self.started[engine] else self._ramp_reason
+            self.tally[engine * self._width + reason] += begin - self.free[engine]
+        self.started[engine] = True
+        self.tally[engine * self._width] += step.ticks
+        self.free[engine] = self.done[step.name] = begin + step.ticks
 
     def _loop(self, loop: CompiledLoop) -> None:
         body, at = loop.body, 0
@@ -111,13 +136,13 @@ class _Run:
         self.tally = [now + times * (now - before) for now, before in zip(self.tally, tally_before, strict=True)]
 
     def _round(self, body: CompiledBody, key: _Key, base: int) -> None:
-        found = self._rounds.get((id(body), key))
+        found = self._rounds.get((body, key))
         if found is None:
             before = self.tally.copy()
             self.body(body)
             if len(self._rounds) < _KEPT_STATES:
                 spent = enumerate(now - then for now, then in zip(self.tally, before, strict=True))
-                self._rounds[id(body), key] = _Round(
+                self._rounds[body, key] = _Round(
                     free=tuple(self.free[engine] - base for engine in body.engines),
                     done=tuple(self.done[name] - base for name in body.sets),
                     tally=tuple((where, ticks) for where, ticks in spent if ticks),
@@ -129,6 +154,59 @@ class _Run:
             self.done[name] = base + done
         for where, ticks in found.tally:
             self.tally[where] += ticks
+
+    def _ramp(self, ramp: CompiledRamp) -> None:
+        at, singly = 0, 1
+        while at < ramp.times:
+            for number in range(at, min(at + singly, ramp.times)):
+                self.body(ramp.body.at(number))
+                at = number + 1
+            reached = self._many_rounds(ramp, at)
+            singly = 1 if reached > at else min(2 * singly, _MOST_SINGLE_ROUNDS)
+            at = reached
+
+    def _many_rounds(self, ramp: CompiledRamp, at: int) -> int:
+        """Take as many rounds at once as go the same way; the round that is reached, where it began if there are none."""
+        body, stop = ramp.body, ramp.times
+        guess = self._guess(body)
+        while guess is not None and stop - at >= _FEW_ROUNDS:
+            try:
+                found = RampRounds(body, self._reason, at, stop).functions(guess)
+            except Undecided:
+                stop = at + (stop - at) // 2
+                continue
+            if not self._begins(found.begins, body, at):
+                return at
+            self._take(found, body, at, stop)
+            return stop
+        return at
+
+    def _guess(self, body: CompiledBody) -> RoundState | None:
+        """Now, as if all rounds began so; None where an older step still matters."""
+        base = self.free[body.engines[0]]
+        older = (name for name in body.waits if name not in body.sets)
+        over = all(self.done[name] <= self.free[engine] for name in older for engine in body.waiting[name])
+        if not over or not all(self.started[engine] for engine in body.engines):
+            return None
+        return RoundState(
+            {engine: Growing(self.free[engine] - base) for engine in body.engines},
+            {name: Growing(self.done[name] - base) for name in body.sets},
+        )
+
+    def _begins(self, state: RoundState, body: CompiledBody, at: int) -> bool:
+        base = self.free[body.engines[0]]
+        return all(self.free[engine] - base == time.at(at) for engine, time in state.free.items()) and all(
+            self.done[name] - base == time.at(at) for name, time in state.done.items()
+        )
+
+    def _take(self, found: RoundFunctions, body: CompiledBody, at: int, stop: int) -> None:
+        base = self.free[body.engines[0]] + found.shift.total(at, stop)
+        for engine, time in found.begins.free.items():
+            self.free[engine] = base + time.at(stop)
+        for name, time in found.begins.done.items():
+            self.done[name] = base + time.at(stop)
+        for (engine, reason), ticks in found.tally.items():
+            self.tally[engine * self._width + reason] += ticks.total(at, stop)
 
     def timeline(self) -> Timeline:
         reasons, width = self.program.reasons, self._width

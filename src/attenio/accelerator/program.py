@@ -9,132 +9,83 @@ all of the controller: which step waits for which is what overlaps, buffers and 
 >>> program = Program((Repeat(count=100, body=(load, scores)),))
 >>> program.work.loaded_words, program.steps
 (6400, 200)
+
+Under a causal mask every tile of queries repeats its loop over keys more often than the one before. That is a ramp:
+
+>>> keys = Repeat(count=3, growth=2, body=(load, scores))           # 3, 5, 7, ... times
+>>> Program((Ramp(times=1000, body=(keys,)),)).steps
+2004000
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
-from enum import Enum
-from fractions import Fraction
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
-from operator import add
+from math import comb
+from operator import add, sub
 
+from attenio.accelerator.step import Engine, GrowingStep, Operation, Pace, Step, Work
 from attenio.errors import InvalidInput
 
-__all__ = ["Engine", "Node", "Operation", "Program", "Repeat", "Step", "Work", "repeat"]
-
-
-class Engine(Enum):
-    """What steps occupy; the cache and the KV buffer only hold."""
-
-    HBM = "HBM"
-    PE = "PE array"
-    EXP = "EXP unit"
-
-
-class Operation(Enum):
-    """What a step does to numbers, for the functional mode; the sizes are the step's rows and keys."""
-
-    LOAD_QUERIES = "load queries"
-    LOAD_KEYS = "load keys"
-    LOAD_VALUES = "load values"
-    SCORES = "scores"
-    MAXIMUM = "maximum and subtract"
-    EXPONENTIALS = "exponentials"
-    RESCALING = "exponentials of the rescaling"
-    SUM = "multiply and add"
-    OUTPUTS = "outputs"
-    NORMALISE = "normalise"
-    STORE_OUTPUTS = "store outputs"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Work:
-    """What steps do besides taking time: words moved, and the events that energy is counted by."""
-
-    loaded_words: int = 0
-    stored_words: int = 0
-    macs: int = 0
-    exponentials: int = 0
-    map_operations: int = 0  # one MAC, one operation that is not part of a product: maximum, subtract, add
-    cache_words: int = 0
-    kv_words: int = 0
-
-    @property
-    def moved_words(self) -> int:
-        """Words between the cache and the memory, both directions."""
-        return self.loaded_words + self.stored_words
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """All counts, in order; written out because long programs ask for it at every step."""
-        return (
-            self.loaded_words,
-            self.stored_words,
-            self.macs,
-            self.exponentials,
-            self.map_operations,
-            self.cache_words,
-            self.kv_words,
-        )
-
-    @classmethod
-    def of(cls, counts: Iterable[int]) -> "Work":
-        """Work from its counts, in order."""
-        return cls(**{part.name: count for part, count in zip(fields(cls), counts, strict=True)})
-
-    def __add__(self, other: "Work") -> "Work":
-        return Work.of(map(add, self.counts, other.counts))
-
-    def __mul__(self, times: int) -> "Work":
-        return Work.of(times * count for count in self.counts)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """Some cycles on one engine. ``cause`` is what an engine that waits for this step says it waits for."""
-
-    name: str
-    engine: Engine
-    cycles: int | Fraction
-    after: tuple[str, ...] = ()
-    work: Work = Work()
-    cause: str = ""
-    operation: Operation | None = None
-    rows: int = 0
-    keys: int = 0
-
-    def __post_init__(self) -> None:
-        if self.cycles < 0:
-            raise InvalidInput(f"step {self.name} takes {self.cycles} cycles; it must take at least 0")
-
-    def doing(self, operation: Operation, *, rows: int, keys: int = 0) -> "Step":
-        """The same step, told what it does to numbers."""
-        return replace(self, operation=operation, rows=rows, keys=keys)
+__all__ = [
+    "Engine",
+    "GrowingStep",
+    "Node",
+    "Operation",
+    "Pace",
+    "Program",
+    "Ramp",
+    "Repeat",
+    "Step",
+    "Work",
+    "repeat",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Repeat:
-    """The body, so many times over."""
+    """The body, so many times over; inside a ramp so many in its round 0, and ``growth`` more in every round."""
 
     count: int
     body: "tuple[Node, ...]"
+    growth: int = 0
 
     def __post_init__(self) -> None:
         if self.count < 0:
             raise InvalidInput(f"a loop repeats {self.count} times; it must be at least 0")
 
     @cached_property
-    def work(self) -> Work:
-        """The work of all rounds."""
-        return _work(self.body) * self.count
+    def grows(self) -> bool:
+        """Whether rounds of the ramp around it differ."""
+        return self.growth != 0 or _grows(self.body)
 
-    @cached_property
-    def steps(self) -> int:
-        """Steps of all rounds."""
-        return _steps(self.body) * self.count
+    def at(self, round_number: int) -> "Repeat":
+        """The loop as it is in a round of a ramp."""
+        if not self.grows:
+            return self
+        return Repeat(count=self.count + round_number * self.growth, body=_at(self.body, round_number))
 
 
-Node = Step | Repeat
+@dataclass(frozen=True, kw_only=True)
+class Ramp:
+    """The body so many times over, its loops and steps growing from round to round."""
+
+    times: int
+    body: "tuple[Node, ...]"
+
+    def __post_init__(self) -> None:
+        if self.times < 0:
+            raise InvalidInput(f"a ramp has {self.times} rounds; it must have at least 0")
+        if any(isinstance(node, Ramp) for node in _every(self.body)):
+            raise InvalidInput("a ramp inside a ramp has two rounds to grow with; write the inner one out")
+        if self.times:
+            _at(self.body, self.times - 1)  # a loop or step that shrinks below zero says so
+
+    def at(self, round_number: int) -> "tuple[Node, ...]":
+        """The nodes of one round."""
+        return _at(self.body, round_number)
+
+
+Node = Step | GrowingStep | Repeat | Ramp
 
 
 @dataclass(frozen=True)
@@ -146,16 +97,19 @@ class Program:
     @cached_property
     def work(self) -> Work:
         """The work of every step together."""
-        return _work(self.body)
+        return Work.of(_counts(self.body, 0)[1:])
 
     @cached_property
     def steps(self) -> int:
         """How many steps run."""
-        return _steps(self.body)
+        return _counts(self.body, 0)[0]
 
     def causes(self, engine: Engine) -> frozenset[str]:
         """What those who wait for steps of this engine say they wait for."""
-        return frozenset(_causes(self.body, engine, set()))
+        steps = (node.first if isinstance(node, GrowingStep) else node for node in _every(self.body))
+        return frozenset(
+            step.cause or step.name for step in steps if isinstance(step, Step) and step.engine is engine
+        )
 
     def __iter__(self) -> Iterator[Step]:
         """Every step, in the order of the program."""
@@ -169,37 +123,78 @@ def repeat(count: int, *body: Node) -> tuple[Node, ...]:
     return body if count == 1 else (Repeat(count=count, body=body),)
 
 
-def _work(body: tuple[Node, ...]) -> Work:
-    return Work.of(_counts(body))
+def _grows(body: tuple[Node, ...]) -> bool:
+    return any(isinstance(node, GrowingStep) or (isinstance(node, Repeat) and node.grows) for node in body)
 
 
-def _counts(body: tuple[Node, ...]) -> list[int]:
-    totals = list(Work().counts)
+def _at(body: tuple[Node, ...], round_number: int) -> tuple[Node, ...]:
+    return tuple(node.at(round_number) if isinstance(node, GrowingStep | Repeat) else node for node in body)
+
+
+def _counts(body: tuple[Node, ...], round_number: int) -> list[int]:
+    """Steps, then their work, of one round of the ramp around the body."""
+    totals = [0, *Work().counts]
     for node in body:
-        counts = node.work.counts if isinstance(node, Step) else [node.count * each for each in _counts(node.body)]
+        match node:
+            case Step():
+                counts = [1, *node.work.counts]
+            case GrowingStep():
+                growth = node.work.counts
+                counts = [1, *(now + round_number * more for now, more in zip(node.first.work.counts, growth, strict=True))]
+            case Repeat():
+                times = node.count + round_number * node.growth
+                counts = [times * each for each in _counts(node.body, round_number)]
+            case Ramp():
+                counts = _ramp_counts(node)
         totals = list(map(add, totals, counts))
     return totals
 
 
-def _steps(body: tuple[Node, ...]) -> int:
-    return sum(1 if isinstance(node, Step) else node.steps for node in body)
+def _ramp_counts(ramp: Ramp) -> list[int]:
+    """Counts are polynomials in the round, so Newton's forward differences sum them over all rounds."""
+    rounds = range(min(ramp.times, 1 + _degree(ramp.body)))
+    rows = [_counts(ramp.body, number) for number in rounds]
+    totals = [0, *Work().counts]
+    for order in rounds:
+        totals = [total + comb(ramp.times, order + 1) * each for total, each in zip(totals, rows[0], strict=True)]
+        rows = [list(map(sub, later, earlier)) for earlier, later in zip(rows, rows[1:], strict=False)]
+    return totals
+
+
+def _degree(body: tuple[Node, ...]) -> int:
+    """The degree of the polynomial that the counts of a body are at most."""
+    found = 0
+    for node in body:
+        if isinstance(node, GrowingStep):
+            found = max(found, 1)
+        elif isinstance(node, Repeat):
+            found = max(found, _degree(node.body) + (node.growth != 0))
+    return found
 
 
 def _flat(body: tuple[Node, ...]) -> Iterator[Step]:
     for node in body:
-        if isinstance(node, Step):
+        match node:
+            case Step():
+                yield node
+            case GrowingStep():
+                yield node.first
+            case Repeat():
+                for _ in range(node.count):
+                    yield from _flat(node.body)
+            case Ramp():
+                for number in range(node.times):
+                    yield from _flat(node.at(number))
+
+
+def _every(body: tuple[Node, ...]) -> Iterator[Node]:
+    """Every node of a nest, those that stand in several places once."""
+    seen: set[int] = set()
+    left = list(body)
+    while left:
+        node = left.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
             yield node
-        else:
-            for _ in range(node.count):
-                yield from _flat(node.body)
-
-
-def _causes(body: tuple[Node, ...], engine: Engine, seen: set[int]) -> Iterator[str]:
-    for node in body:
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, Repeat):
-            yield from _causes(node.body, engine, seen)
-        elif node.engine is engine:
-            yield node.cause or node.name
+            if isinstance(node, Repeat | Ramp):
+                left.extend(node.body)

@@ -16,12 +16,14 @@ from the moment it begins with O_i. Rescaling O_i is part of the multiply-accumu
 way in.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import zip_longest
+from math import gcd
 
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.program import Engine, Node, Operation, Step, Work, repeat
-from attenio.accelerator.programs.query_tiles import query_tiles
+from attenio.accelerator.programs.query_tiles import query_tiles, tiles_of_run
 from attenio.accelerator.programs.steps import Steps
 from attenio.accelerator.switches import Switches
 from attenio.patterns import Pattern
@@ -37,21 +39,27 @@ def attenio_head(
 ) -> tuple[Node, ...]:
     """One head of one sequence, or the stacked heads of a group."""
     hardware.kv.check_tile(min(key_tile, pattern.keys), max(shape.d, shape.value_dim))
-    runs = [(count, rows * shape.heads, keys) for count, rows, keys in query_tiles(pattern, query_tile)]
-    found: list[Node] = []
+    runs = [replace(run, rows=run.rows * shape.heads) for run in query_tiles(pattern, query_tile)]
+    found: tuple[Node, ...] = ()
     ahead = 0  # rows of queries that the tile before has loaded
-    for number, (count, rows, keys) in enumerate(runs):
-        next_rows, next_keys = runs[number + 1][1:] if number + 1 < len(runs) else (0, 0)
-        tile = partial(shape.tile, hardware, (rows, keys), key_tile)
-        same, other = shape.ahead(rows, keys, keys), shape.ahead(next_rows, keys, next_keys)
-        if count == 1:
-            found += tile(loaded=ahead, following=other)
-        else:
-            found += tile(loaded=ahead, following=same)
-            found += repeat(count - 2, *tile(loaded=same, following=same))
-            found += tile(loaded=same, following=other)
+    for run, after in zip_longest(runs, runs[1:], fillvalue=None):
+        assert run is not None
+        same = shape.ahead(run.rows, run.keys, run.keys)
+        other = 0 if after is None else shape.ahead(after.rows, run.keys, after.keys)
+        # the first and the last tile of a run differ from the others by who loads their queries, and what they load
+        for start, stop in sorted({(0, 1), (1, run.count - 1), (max(run.count - 1, 0), run.count)}):
+            if stop > start:
+                tile = partial(
+                    shape.tile,
+                    hardware,
+                    run.rows,
+                    key_tile,
+                    loaded=same if start else ahead,
+                    following=same if stop < run.count else other,
+                )
+                found += tiles_of_run(run.part(start, stop), key_tile // gcd(run.growth, key_tile), tile)
         ahead = other
-    return tuple(found)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,10 +76,10 @@ class QueryStationary:
         return rows if self.switches.overlap_queries and keys and next_keys else 0
 
     def tile(
-        self, hardware: Hardware, size: tuple[int, int], key_tile: int, *, loaded: int, following: int
+        self, hardware: Hardware, rows: int, key_tile: int, keys: int, *, loaded: int, following: int
     ) -> tuple[Node, ...]:
         """The steps of one tile of rows and the keys it needs; ``following`` rows of the next one load meanwhile."""
-        steps, (rows, keys) = Steps(hardware=hardware), size
+        steps = Steps(hardware=hardware)
         finish = self._finish(steps, rows)
         if keys == 0:
             return finish

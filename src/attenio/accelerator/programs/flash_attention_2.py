@@ -9,11 +9,12 @@ for each tile i of queries:
     normalise O_i; store O_i
 """
 
-from functools import lru_cache
+from functools import lru_cache, partial
+from math import gcd
 
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.program import Node, Operation, repeat
-from attenio.accelerator.programs.query_tiles import query_tiles
+from attenio.accelerator.programs.query_tiles import query_tiles, tiles_of_run
 from attenio.accelerator.programs.steps import Steps
 from attenio.patterns import Pattern
 
@@ -24,14 +25,14 @@ def flash_attention_2_head(
     hardware: Hardware, pattern: Pattern, tiles: tuple[int, int], widths: tuple[int, int]
 ) -> tuple[Node, ...]:
     """One head of one sequence; ``tiles`` of queries and keys, ``widths`` of keys and values."""
-    found: list[Node] = []
-    for count, rows, keys in query_tiles(pattern, tiles[0]):
-        found += repeat(count, *_tile(Steps(hardware=hardware), (rows, keys), tiles[1], widths))
-    return tuple(found)
+    found: tuple[Node, ...] = ()
+    for run in query_tiles(pattern, tiles[0]):
+        tile = partial(_tile, Steps(hardware=hardware), run.rows, tiles[1], widths)
+        found += tiles_of_run(run, tiles[1] // gcd(run.growth, tiles[1]), tile)
+    return found
 
 
-def _tile(steps: Steps, size: tuple[int, int], key_tile: int, widths: tuple[int, int]) -> tuple[Node, ...]:
-    rows, keys = size
+def _tile(steps: Steps, rows: int, key_tile: int, widths: tuple[int, int], keys: int) -> tuple[Node, ...]:
     queries, finish = _ends(steps, rows, widths)
     if keys == 0:
         return finish

@@ -13,10 +13,11 @@ When not one row fits, scores beyond the resident ones are stored after their gr
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from math import gcd, lcm
 
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.program import Node, Operation, repeat
-from attenio.accelerator.programs.query_tiles import query_tiles
+from attenio.accelerator.programs.query_tiles import query_tiles, tiles_of_run
 from attenio.accelerator.programs.steps import Steps
 from attenio.patterns import Pattern
 
@@ -35,10 +36,13 @@ class Flat:
 
     def head(self, pattern: Pattern) -> tuple[Node, ...]:
         """One head of one sequence."""
-        found: list[Node] = []
-        for count, rows, keys in query_tiles(pattern, self.query_tile):
-            found += repeat(count, *self._tile(rows, keys))
-        return tuple(found)
+        found: tuple[Node, ...] = ()
+        # tiles so far apart have equally ragged last granules, of keys and of values
+        every = lcm(*(max(1, self.hardware.hbm.granule_words // width) for width in (self.d, self.value_dim)))
+        for run in query_tiles(pattern, self.query_tile):
+            for part in (run,) if self.resident_keys is None else run.split_at_keys(self.resident_keys):
+                found += tiles_of_run(part, every // gcd(part.growth, every), partial(self._tile, part.rows))
+        return found
 
     def _tile(self, rows: int, keys: int) -> tuple[Node, ...]:
         steps = Steps(hardware=self.hardware)

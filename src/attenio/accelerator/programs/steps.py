@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from attenio.accelerator.hardware import Hardware
-from attenio.accelerator.program import Engine, Operation, Step, Work
+from attenio.accelerator.program import Engine, Operation, Pace, Step, Work
 
 __all__ = ["Steps"]
 
@@ -56,12 +56,14 @@ class Steps:
         """So many operations on each element, all MACs at once."""
         cycles = operations * self.hardware.pe.map_cycles(elements)
         work = Work(map_operations=operations * elements, cache_words=2 * operations * elements)
-        return self._on_array(name, cycles, after, work)
+        pace = Pace(elements=elements, units=self.hardware.pe.macs) if operations == 1 else None
+        return self._on_array(name, cycles, after, work, pace)
 
     def reduction(self, name: str, elements: int, *, after: tuple[str, ...]) -> Step:
         """A sum or a maximum along rows."""
         cycles = self.hardware.pe.reduction_cycles(elements)
-        return self._on_array(name, cycles, after, Work(map_operations=elements, cache_words=elements))
+        pace = Pace(elements=elements, units=self.hardware.pe.lines)
+        return self._on_array(name, cycles, after, Work(map_operations=elements, cache_words=elements), pace)
 
     def exponentials(self, count: int, *, after: tuple[str, ...], name: str = "exponentials") -> Step:
         """Exponentials of so many scores."""
@@ -72,6 +74,7 @@ class Steps:
             after=after,
             work=Work(exponentials=count, cache_words=2 * count),
             cause="EXP unit",
+            pace=Pace(elements=count, units=self.hardware.exp.modules),
         )
 
     def normalised(self, rows: int, width: int, *, after: tuple[str, ...]) -> Step:
@@ -80,5 +83,7 @@ class Steps:
         work = Work(map_operations=rows * width, cache_words=2 * rows * width)
         return self._on_array("normalise", cycles, after, work).doing(Operation.NORMALISE, rows=rows)
 
-    def _on_array(self, name: str, cycles: int, after: tuple[str, ...], work: Work) -> Step:
-        return Step(name=name, engine=Engine.PE, cycles=cycles, after=after, work=work, cause="PE array")
+    def _on_array(
+        self, name: str, cycles: int, after: tuple[str, ...], work: Work, pace: Pace | None = None
+    ) -> Step:
+        return Step(name=name, engine=Engine.PE, cycles=cycles, after=after, work=work, cause="PE array", pace=pace)
