@@ -12,7 +12,7 @@ from attenio.catalogue import machine_named
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine, MemoryLevel
 from attenio.parts import AcceleratorParts
-from attenio.planning import Dataflow, best_plan
+from attenio.planning import Dataflow, Tiles, best_plan, plan_with
 from attenio.workload import Direction, Workload
 
 
@@ -62,6 +62,46 @@ def test_words_are_the_planner_s_and_both_modes_agree(
     for engine in Engine:
         idle = sum(done.timeline.idle_by_reason(engine).values(), Fraction(0))
         assert done.timeline.busy_cycles(engine) + idle == done.cycles
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from([Dataflow.ATTENIO, Dataflow.STACKED_GROUPS, Dataflow.FLASH_ATTENTION_2, Dataflow.FLAT]),
+    st.integers(40, 70),
+    st.integers(-20, 20),
+    st.sampled_from(["causal", "window:7", "window:20"]),
+    st.booleans(),
+    st.data(),
+)
+def test_masked_programs_of_many_tiles_agree_with_events_and_with_the_planner(
+    dataflow: Dataflow, queries: int, more_keys: int, mask: str, on: bool, data: st.DataObject
+) -> None:
+    workload = Workload(queries=queries, keys=queries + more_keys, d=2, heads=2, kv_heads=1, mask=mask)
+    machine = small_machine(2000, lines=data.draw(st.integers(1, 9)), macs=data.draw(st.integers(1, 9)), kv_words=6)
+    tiles = {"query_tile": data.draw(st.integers(1, 4))}
+    match dataflow:
+        case Dataflow.ATTENIO | Dataflow.STACKED_GROUPS:
+            tiles["key_tile"] = data.draw(st.integers(1, 3))
+        case Dataflow.FLASH_ATTENTION_2:
+            tiles["key_tile"] = data.draw(st.integers(1, 9))
+        case _ if data.draw(st.booleans()):
+            tiles |= {"query_tile": 1, "resident_keys": data.draw(st.integers(1, 40))}
+    if dataflow is Dataflow.STACKED_GROUPS:
+        tiles["head_tile"] = 2
+    plan = plan_with(workload, machine, dataflow, Tiles.of(**tiles))
+    done = simulate_plan(plan, machine, switches=Switches() if on else Switches.none())
+    assert done.moved_words == plan.moved_words
+    assert done.timeline == simulate_plan(plan, machine, switches=done.switches, by_events=True).timeline
+
+
+@pytest.mark.parametrize("dataflow", SIMULATED[:4])
+def test_causal_programs_stay_short_at_any_length(dataflow: Dataflow) -> None:
+    sizes = []
+    for n in (2**17, 2**24, 2**28):
+        done = simulate(Workload(n=n, d=64, mask="causal"), machine_named("attenio-512k"), dataflow=dataflow)
+        assert done.moved_words == done.plan.moved_words
+        sizes.append(len(done.program.body))
+    assert max(sizes) < 1500
 
 
 @settings(max_examples=30, deadline=None)

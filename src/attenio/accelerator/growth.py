@@ -24,7 +24,7 @@ __all__ = ["Growing"]
 _Quotient = tuple[int, int, int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Growing:
     """A number in every round of a ramp."""
 
@@ -63,8 +63,9 @@ class Growing:
 
         A positive lower one says that it is positive throughout, one of zero that it is never negative.
         """
-        if self.is_constant:
-            return self.constant, self.constant
+        if not self.quotients:
+            ends = (self.constant + self.slope * start, self.constant + self.slope * (stop - 1))
+            return min(ends), max(ends)
         # a quotient rounded down misses less than one, (u - 1)/u at most; everything is multiplied by all u
         scale = lcm(*(u for (_, _, u), _ in self.quotients))
         level, slope, below, above = scale * self.constant, scale * self.slope, 0, 0
@@ -79,11 +80,11 @@ class Growing:
     def __add__(self, other: "Growing") -> "Growing":
         if not other.quotients:
             return Growing(self.constant + other.constant, self.slope + other.slope, self.quotients)
-        return _normal(
-            self.constant + other.constant, self.slope + other.slope, (*self.quotients, *other.quotients)
-        )
+        return _normal(self.constant + other.constant, self.slope + other.slope, (*self.quotients, *other.quotients))
 
     def __sub__(self, other: "Growing") -> "Growing":
+        if self.quotients == other.quotients:
+            return Growing(self.constant - other.constant, self.slope - other.slope)
         return self + other.times(-1)
 
     def times(self, factor: int) -> "Growing":

@@ -166,7 +166,7 @@ class _Run:
             at = reached
 
     def _many_rounds(self, ramp: CompiledRamp, at: int) -> int:
-        """Take as many rounds at once as go the same way; the round that is reached, where it began if there are none."""
+        """Take as many rounds at once as go the same way, none if there are none; the round that is reached."""
         body, stop = ramp.body, ramp.times
         guess = self._guess(body)
         while guess is not None and stop - at >= _FEW_ROUNDS:

@@ -20,6 +20,7 @@ Under a causal mask every tile of queries repeats its loop over keys more often 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from math import comb
 from operator import add, sub
 
@@ -107,9 +108,7 @@ class Program:
     def causes(self, engine: Engine) -> frozenset[str]:
         """What those who wait for steps of this engine say they wait for."""
         steps = (node.first if isinstance(node, GrowingStep) else node for node in _every(self.body))
-        return frozenset(
-            step.cause or step.name for step in steps if isinstance(step, Step) and step.engine is engine
-        )
+        return frozenset(step.cause or step.name for step in steps if isinstance(step, Step) and step.engine is engine)
 
     def __iter__(self) -> Iterator[Step]:
         """Every step, in the order of the program."""
@@ -140,7 +139,10 @@ def _counts(body: tuple[Node, ...], round_number: int) -> list[int]:
                 counts = [1, *node.work.counts]
             case GrowingStep():
                 growth = node.work.counts
-                counts = [1, *(now + round_number * more for now, more in zip(node.first.work.counts, growth, strict=True))]
+                counts = [
+                    1,
+                    *(now + round_number * more for now, more in zip(node.first.work.counts, growth, strict=True)),
+                ]
             case Repeat():
                 times = node.count + round_number * node.growth
                 counts = [times * each for each in _counts(node.body, round_number)]
@@ -157,7 +159,7 @@ def _ramp_counts(ramp: Ramp) -> list[int]:
     totals = [0, *Work().counts]
     for order in rounds:
         totals = [total + comb(ramp.times, order + 1) * each for total, each in zip(totals, rows[0], strict=True)]
-        rows = [list(map(sub, later, earlier)) for earlier, later in zip(rows, rows[1:], strict=False)]
+        rows = [list(map(sub, later, earlier)) for earlier, later in pairwise(rows)]
     return totals
 
 

@@ -18,7 +18,7 @@ way in.
 
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import zip_longest
+from itertools import pairwise
 from math import gcd
 
 from attenio.accelerator.hardware import Hardware
@@ -42,22 +42,20 @@ def attenio_head(
     runs = [replace(run, rows=run.rows * shape.heads) for run in query_tiles(pattern, query_tile)]
     found: tuple[Node, ...] = ()
     ahead = 0  # rows of queries that the tile before has loaded
-    for run, after in zip_longest(runs, runs[1:], fillvalue=None):
-        assert run is not None
+    for run, after in zip(runs, (*runs[1:], None), strict=True):
         same = shape.ahead(run.rows, run.keys, run.keys)
         other = 0 if after is None else shape.ahead(after.rows, run.keys, after.keys)
         # the first and the last tile of a run differ from the others by who loads their queries, and what they load
-        for start, stop in sorted({(0, 1), (1, run.count - 1), (max(run.count - 1, 0), run.count)}):
-            if stop > start:
-                tile = partial(
-                    shape.tile,
-                    hardware,
-                    run.rows,
-                    key_tile,
-                    loaded=same if start else ahead,
-                    following=same if stop < run.count else other,
-                )
-                found += tiles_of_run(run.part(start, stop), key_tile // gcd(run.growth, key_tile), tile)
+        for start, stop in pairwise(sorted({0, 1, run.count - 1, run.count})):
+            tile = partial(
+                shape.tile,
+                hardware,
+                run.rows,
+                key_tile,
+                loaded=same if start else ahead,
+                following=same if stop < run.count else other,
+            )
+            found += tiles_of_run(run.part(start, stop), key_tile // gcd(run.growth, key_tile), tile)
         ahead = other
     return found
 

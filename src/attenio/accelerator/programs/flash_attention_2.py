@@ -44,7 +44,7 @@ def _tile(steps: Steps, rows: int, key_tile: int, widths: tuple[int, int], keys:
     return (*queries, *body, *finish)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def _ends(steps: Steps, rows: int, widths: tuple[int, int]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     """What a tile of queries begins and ends with."""
     d, value_dim = widths
@@ -54,7 +54,7 @@ def _ends(steps: Steps, rows: int, widths: tuple[int, int]) -> tuple[tuple[Node,
     return (load,), (normalise, store)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def _keys(steps: Steps, rows: int, keys: int, widths: tuple[int, int], *, jump: bool) -> tuple[Node, ...]:
     d, value_dim = widths
     scores = rows * keys

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -62,7 +63,7 @@ def _band_runs(band: Band, query_tile: int, whole: int) -> Iterator[TileRun]:
     ends = (band.shift - band.left, band.shift + band.right + query_tile)
     turns = {(cut - end) // query_tile + more for end in ends for cut in (0, band.keys) for more in (0, 1)}
     edges = [0, *sorted(turn for turn in turns if 0 < turn < whole), whole]
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in pairwise(edges):
         if stop > start:
             keys, after = (int(band.widths(tile * query_tile, (tile + 1) * query_tile)) for tile in (start, start + 1))
             growth = after - keys if stop > start + 1 else 0
@@ -76,7 +77,7 @@ def _runs(pattern: Pattern, query_tile: int, whole: int) -> Iterator[TileRun]:
     starts = np.arange(0, whole * query_tile, query_tile, dtype=np.int64)
     keys = np.asarray(pattern.widths(starts, starts + query_tile), dtype=np.int64).reshape(-1)
     edges = [0, *(np.flatnonzero(np.diff(keys)) + 1).tolist(), whole]
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in pairwise(edges):
         if stop > start:
             yield TileRun(count=stop - start, rows=query_tile, keys=int(keys[start]))
 

@@ -83,7 +83,5 @@ class Steps:
         work = Work(map_operations=rows * width, cache_words=2 * rows * width)
         return self._on_array("normalise", cycles, after, work).doing(Operation.NORMALISE, rows=rows)
 
-    def _on_array(
-        self, name: str, cycles: int, after: tuple[str, ...], work: Work, pace: Pace | None = None
-    ) -> Step:
+    def _on_array(self, name: str, cycles: int, after: tuple[str, ...], work: Work, pace: Pace | None = None) -> Step:
         return Step(name=name, engine=Engine.PE, cycles=cycles, after=after, work=work, cause="PE array", pace=pace)
