@@ -2,7 +2,7 @@
 
     for each tile j of keys:
         load K_j, V_j
-        for each head of the group, each tile i of queries:
+        for each head of the group, each tile i of the queries that need a key of j:
             load Q_i, dO_i, L_i
             first visit: load O_i; D_i = dO_i . O_i; store D_i        later visits: load D_i, partial dQ_i
             P = exp(Q_i K_j^T - L_i);  dV_j += P^T dO_i;  dP = dO_i V_j^T;  dS = P (dP - D_i)
@@ -14,19 +14,23 @@ Five products in place of two, and no reduction along rows: the maxima and sums 
 """
 
 from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import pairwise
+from math import gcd
 
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.program import Engine, Node, Step, Work, repeat
+from attenio.accelerator.programs.query_tiles import query_tiles, tiles_of_run
 from attenio.accelerator.programs.steps import Steps
 from attenio.errors import InvalidInput
-from attenio.patterns import Pattern
+from attenio.patterns import Band, Pattern
 
 __all__ = ["KeyStationary"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyStationary:
-    """Tiles of keys that stay, tiles of rows that pass, for a group of heads; dense scores."""
+    """Tiles of keys that stay, tiles of rows that pass, for a group of heads; dense or causal scores."""
 
     hardware: Hardware
     d: int
@@ -37,18 +41,17 @@ class KeyStationary:
 
     def head(self, pattern: Pattern) -> tuple[Node, ...]:
         """The heads of one group on one sequence."""
-        if not pattern.is_dense:
-            raise InvalidInput("the gradient is timed for dense scores; use --mask dense, or count its words with plan")
-        whole, rest = divmod(pattern.keys, self.key_tile)
-        sizes = [self.key_tile] * min(whole, 2) + [rest] * (rest > 0)
-        found = self._keys(pattern.rows, sizes[0], first=True)
-        if whole > 1:
-            found += repeat(whole - 1, *self._keys(pattern.rows, self.key_tile, first=False))
-        if whole and rest:
-            found += self._keys(pattern.rows, rest, first=False)
+        found: tuple[Node, ...] = ()
+        # seen from the keys: tiles of keys, and the rows that each needs
+        for number, run in enumerate(query_tiles(_band(pattern).transposed, self.key_tile)):
+            for start, stop in pairwise(sorted({0, 1 if number == 0 else 0, run.count})):
+                tile = partial(self._keys, run.rows, number == 0 and start == 0)
+                period = self.query_tile // gcd(run.growth, self.query_tile)
+                found += tiles_of_run(run.part(start, stop), period, tile)
         return found
 
-    def _keys(self, rows: int, keys: int, *, first: bool) -> tuple[Node, ...]:
+    def _keys(self, keys: int, first: bool, rows: int) -> tuple[Node, ...]:
+        """A tile of keys and the rows that need one of them; the first tile meets every row for the first time."""
         steps, width = Steps(hardware=self.hardware), self.d + self.value_dim
         heads: tuple[Node, ...] = ()
         whole, rest = divmod(rows, self.query_tile)
@@ -61,6 +64,7 @@ class KeyStationary:
             steps.store("dKV", keys * width, after=("query gradient",)),
         )
 
+    @lru_cache(maxsize=4096)  # noqa: B019 - values, and few of them
     def _visit(self, steps: Steps, rows: int, keys: int, *, first: bool) -> tuple[Node, ...]:
         d, dv, scores = self.d, self.value_dim, rows * keys
         own = rows * (d + dv + 1)
@@ -98,3 +102,15 @@ class KeyStationary:
             work=Work(macs=macs, cache_words=2 * macs, kv_words=keys * width),
             cause="PE array",
         )
+
+
+def _band(pattern: Pattern) -> Band:
+    """The pattern as a band in which every row needs the first key, so that all first visits are of one tile."""
+    if pattern.is_dense:
+        return Band.dense(pattern.rows, pattern.keys)
+    if isinstance(pattern, Band) and pattern.first_key(pattern.rows - 1) == 0 and pattern.end_key(0) > 0:
+        return pattern
+    raise InvalidInput(
+        "the gradient is timed where every row needs the first key; use --mask dense, or causal with at least as many"
+        " keys as queries, or count its words with plan"
+    )
