@@ -31,7 +31,7 @@ from attenio.report.line_chart import LineChart, Series
 HERE = Path(__file__).parent
 SEED = 11
 SHAPES = {"16": Shape(heads=8, d=16), "64": Shape(heads=2, d=64)}
-SEQUENCES = 2
+SEQUENCES = 1
 TOLERANCES = (1e-1, 1e-2, 1e-3)
 FAST_WORDS = 2**16
 LENGTHS = (2**16, 2**20)

@@ -16,7 +16,16 @@ from enum import Enum
 from attenio.approximation.enclosure import MOST_RADIUS
 from attenio.approximation.entries import EntryBounds, checked_positive
 from attenio.approximation.features import feature_count
-from attenio.approximation.polynomials import MOST_DEGREE, Kind, Polynomial, focused, polynomial_within, taylor_degree
+from attenio.approximation.polynomials import (
+    MOST_DEGREE,
+    Kind,
+    Polynomial,
+    focused,
+    guessed,
+    polynomial_within,
+    surely_final,
+    taylor_degree,
+)
 from attenio.approximation.rounding import (
     Range,
     Summation,
@@ -218,21 +227,33 @@ def _candidate(
     """A polynomial of this degree whose truncation meets the tolerance, and its errors."""
     # the truncation of the worst row possible is at least eps; rows that are looked at may be better, not without end
     most_error = min(terms.tolerance if auditor is None else _HOPE * terms.tolerance, 1 - 1e-9)
-    plain = polynomial_within(terms.kind, scores.radius, degree, most_error, centre=scores.centre)
-    if plain is None:
+    guess = guessed(terms.kind, scores.radius, degree, centre=scores.centre)
+    if surely_final(guess) and guess.relative_error > most_error:
         return None
-    errors = _errors(scores, terms, plain, None if auditor is None else auditor(plain))
-    if errors.truncation <= terms.tolerance:
-        return plain, errors
+    if not surely_final(guess) or _may_do(scores, terms, guess, auditor):
+        plain = polynomial_within(terms.kind, scores.radius, degree, most_error, centre=scores.centre)
+        if plain is None:
+            return None
+        errors = _errors(scores, terms, plain, None if auditor is None else auditor(plain))
+        if errors.truncation <= terms.tolerance:
+            return plain, errors
     if auditor is None or terms.kind is not Kind.MINIMAX or degree == 0:
         return None
     for share in _FOCUS:
+        guess = guessed(terms.kind, scores.radius, degree, share=share, centre=scores.centre)
+        if guess.relative_error > most_error or not _may_do(scores, terms, guess, auditor):
+            continue
         narrow = focused(scores.radius, degree, share, centre=scores.centre)
         if narrow.relative_error <= most_error:
             errors = _errors(scores, terms, narrow, auditor(narrow))
             if errors.truncation <= terms.tolerance:
                 return narrow, errors
     return None
+
+
+def _may_do(scores: Scores, terms: Terms, guess: Polynomial, auditor: Auditor | None) -> bool:
+    """Whether a polynomial is worth a proof: looking at rows is fast, proving is not."""
+    return _errors(scores, terms, guess, None if auditor is None else auditor(guess)).truncation <= terms.tolerance
 
 
 def _too_many_features(scores: Scores, terms: Terms, degree: int) -> str | None:

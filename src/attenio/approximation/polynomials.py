@@ -32,10 +32,12 @@ __all__ = [
     "Kind",
     "Polynomial",
     "focused",
+    "guessed",
     "least_degree",
     "minimax",
     "polynomial",
     "polynomial_within",
+    "surely_final",
     "taylor",
     "taylor_degree",
 ]
@@ -177,19 +179,53 @@ def polynomial_within(
     True
     """
     _check(radius, degree, centre)
-    x = radius * np.cos(np.pi * np.arange(4 * degree + 9) / (4 * degree + 8))
-    ratios = np.polynomial.polynomial.polyval(x, _candidate(kind, float(radius), int(degree))) * np.exp(-x)
-    least, largest = float(ratios.min()), float(ratios.max())
-    if least <= 0 or (largest - least) / (largest + least) > relative_error * (1 + 1e-9) + 1e-12:
+    if _seen_error(_candidate(kind, float(radius), int(degree)), radius) > relative_error * (1 + 1e-9) + 1e-12:
         return None
     found = polynomial(kind, radius, degree, centre=centre)
     return found if found.relative_error <= relative_error else None
 
 
+def guessed(kind: Kind, radius: float, degree: int, *, share: float = 1.0, centre: float = 0.0) -> Polynomial:
+    """The same coefficients as ``polynomial``, or as ``focused`` with a share, before anything is proven of them.
+
+    The relative error is the largest at a few points, which is at most the proven one: what fails with it cannot pass.
+    """
+    _check(radius, degree, centre)
+    around_centre = _candidate(kind, float(radius * share), int(degree))
+    error = min(1.0, _seen_error(around_centre, radius) * (1 - 1e-9))
+    return Polynomial(
+        kind=kind,
+        radius=radius,
+        coefficients=_in_scores(around_centre, centre),
+        relative_error=error,
+        scale=math.exp(-centre),
+        centre=centre,
+    )
+
+
+def surely_final(guess: Polynomial) -> bool:
+    """Whether ``polynomial`` would keep these coefficients: where they are not positive or too good, it may not."""
+    return 2 * _UNSURE < guess.relative_error < 1
+
+
+def _seen_error(around_centre: NDArray[np.float64], radius: float) -> float:
+    """The relative error at a few points of the interval; 1 where the polynomial is not positive."""
+    degree = len(around_centre) - 1
+    x = radius * np.cos(np.pi * np.arange(4 * degree + 9) / (4 * degree + 8))
+    ratios = np.polynomial.polynomial.polyval(x, around_centre) * np.exp(-x)
+    least, largest = float(ratios.min()), float(ratios.max())
+    return 1.0 if least <= 0 else (largest - least) / (largest + least)
+
+
+def _in_scores(around_centre: NDArray[np.float64], centre: float) -> tuple[float, ...]:
+    """The coefficients in x of a polynomial in x - centre."""
+    moved = np.polynomial.Polynomial(around_centre)(np.polynomial.Polynomial([-centre, 1.0])) if centre else None
+    return tuple(float(c) for c in (around_centre if moved is None else moved.coef))
+
+
 def _proven(kind: Kind, around_centre: NDArray[np.float64], radius: float, centre: float) -> Polynomial:
     """The polynomial in x with these coefficients in x - centre; proven for the coefficients as they are rounded."""
-    moved = np.polynomial.Polynomial(around_centre)(np.polynomial.Polynomial([-centre, 1.0])) if centre else None
-    coefficients = tuple(float(c) for c in (around_centre if moved is None else moved.coef))
+    coefficients = _in_scores(around_centre, centre)
     # one ulp outwards: centre ± radius is rounded too
     low, high = math.nextafter(centre - radius, -math.inf), math.nextafter(centre + radius, math.inf)
     least, largest = enclosure(coefficients, low, high)
