@@ -28,6 +28,17 @@ def test_a_row_has_at_most_one_mac_in_a_line_and_all_rows_fit(array: PeArray, ro
         assert -(-rows // array.macs_per_line) * ways <= array.lines
 
 
+@given(ARRAYS, st.integers(0, 3), st.integers(1, 1600))
+def test_rows_of_a_last_pass_are_joined_as_if_they_were_alone(array: PeArray, passes: int, rows: int) -> None:
+    last = min(rows, array.macs)
+    assert array.joining_cycles(passes * array.macs + last) == array.joining_cycles(last)
+
+
+@given(ARRAYS, st.integers(1, 5000), st.integers(1, 50))
+def test_no_maximum_over_keys_beats_the_number_of_macs(array: PeArray, rows: int, keys: int) -> None:
+    assert array.over_keys_cycles(rows=rows, keys=keys) * array.macs >= rows * (keys - 1)
+
+
 @pytest.mark.parametrize(("rows", "ways"), [(1985, 1), (1007, 2), (511, 4), (64, 32), (31, 64), (1, 64)])
 def test_rows_of_the_published_tiles_share_the_published_array(rows: int, ways: int) -> None:
     assert PeArray(lines=64, macs_per_line=32).ways(rows) == ways

@@ -64,6 +64,62 @@ def test_words_are_the_planner_s_and_both_modes_agree(
         assert done.timeline.busy_cycles(engine) + idle == done.cycles
 
 
+@st.composite
+def any_hardware(draw: st.DrawFn) -> Machine:
+    return small_machine(
+        draw(st.integers(20, 400)),
+        lines=draw(st.integers(1, 9)),
+        macs=draw(st.integers(1, 9)),
+        modules=draw(st.sampled_from([1, 3, 20, 1000])),
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(cases(), any_hardware(), st.sampled_from(SIMULATED), st.booleans(), st.integers(1, 5))
+def test_no_step_does_more_than_its_engine_has_units_for(
+    case: tuple[Workload, Machine], machine: Machine, dataflow: Dataflow, on: bool, key_tile: int
+) -> None:
+    workload = case[0]
+    try:
+        if dataflow.direction is Direction.BACKWARD:
+            workload = replace(workload, mask="dense", direction="backward")
+        plan = best_plan(workload, machine, dataflow=dataflow)
+        if dataflow is Dataflow.ATTENIO:
+            tiles = Tiles.of(query_tile=plan.tiles["query_tile"], key_tile=min(key_tile, workload.keys))
+            plan = plan_with(workload, machine, dataflow, tiles)
+        done = simulate_plan(plan, machine, switches=Switches() if on else Switches.none())
+    except (DoesNotFit, InvalidInput):
+        return
+    parts, work = done.hardware, done.program.work
+    for step in done.program:
+        if step.engine is Engine.PE:
+            assert step.work.macs + step.work.map_operations <= step.cycles * parts.pe.macs, step
+        assert step.work.exponentials <= (step.cycles * parts.exp.modules if step.engine is Engine.EXP else 0), step
+    assert work.macs + work.map_operations <= done.timeline.busy_cycles(Engine.PE) * parts.pe.macs
+
+
+@pytest.mark.parametrize("mask", ["dense", "causal"])
+@pytest.mark.parametrize(("rows", "keys"), [(1, 1), (16, 1), (37, 1), (37, 5)])
+def test_the_parallel_softmax_lasts_as_long_as_the_slower_of_its_two_engines(mask: str, rows: int, keys: int) -> None:
+    workload = Workload(queries=rows, keys=4 * rows * keys, d=1, mask=mask)
+    for modules in (1, 4, 16, 64, 1000):
+        machine = small_machine(4000, lines=4, macs=4, modules=modules)
+        plan = plan_with(workload, machine, Dataflow.ATTENIO, Tiles.of(query_tile=rows, key_tile=keys))
+        steps = {step.name: step for step in simulate_plan(plan, machine).program if step.rows in (0, rows)}
+        exponentials = steps["exponentials"].cycles + steps["rescaling"].cycles
+        operations = sum(steps[name].work.map_operations for name in ("maxima", "maps", "row sums"))
+        assert operations == 4 * rows * keys + rows
+        assert steps["maps"].cycles == -(-steps["maps"].work.map_operations // 16)
+        lasts = max(exponentials, steps["maps"].cycles) + steps["maxima"].cycles + steps["row sums"].cycles
+        assert 16 * lasts >= operations
+
+
+def test_an_array_of_few_macs_is_what_many_modules_wait_for() -> None:
+    done = simulate(Workload(n=256, d=1), small_machine(2**18, lines=4, macs=4, modules=1024))
+    assert done.cycles >= 28_688  # its products and maps on 16 MACs
+    assert "EXP unit" not in done.timeline.idle_by_reason(Engine.PE)
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from([Dataflow.ATTENIO, Dataflow.STACKED_GROUPS, Dataflow.FLASH_ATTENTION_2, Dataflow.FLAT]),

@@ -225,7 +225,8 @@ class _Shapes:
     def _check_ticks(self, rows: Counts) -> None:
         work = self.workload
         tiles = -(-work.queries // rows) * float(work.heads * work.batch)
-        most = float((tiles * work.keys * (2 * (work.d + work.value_dim) * (rows // self.designs.macs + 1))).max())
+        operations = 2 * (work.d + work.value_dim) + 5  # of a row on a key: products, twice for waits, and maps
+        most = float((tiles * work.keys * operations * (rows // self.designs.macs + 1)).max())
         if most * self.ticks_per_cycle > _MOST_TICKS:
             raise InvalidInput(
                 "the smallest designs would run for more cycles than are counted exactly; use a smaller n"
@@ -242,7 +243,9 @@ class _Shapes:
         d, dv, designs = self.workload.d, self.workload.value_dim, self.designs
         exponentials, rescaling = -(-rows * keys // designs.exp_modules), -(-rows // designs.exp_modules)
         exp = Hardware.of(designs.base).exp
-        joining = np.frexp(self._ways(rows) - 1)[1].astype(np.int64)
+        joining = self._joining(rows)
+        group = np.minimum(np.minimum(rows, designs.macs), designs.exp_modules)
+        maps = 3 * rows * keys + 2 * rows - (exp.filling_cycles + exp.draining_cycles) * group
         scores = keys * self._broadcast(rows, d) + joining
         maxima, sums = np.full_like(rows, exp.filling_cycles), np.full_like(rows, exp.draining_cycles)
         if keys > 1:
@@ -255,6 +258,7 @@ class _Shapes:
             self._step("maxima", Engine.PE, maxima, ("scores",)),
             self._step("exponentials", Engine.EXP, exponentials, ("maxima",)),
             self._step("rescaling", Engine.EXP, rescaling, ("maxima",)),
+            self._step("maps", Engine.PE, -(-maps // designs.macs), ("maxima",)),
             self._step("row sums", Engine.PE, sums, ("exponentials", "rescaling")),
             self._step("outputs", Engine.PE, keys * self._broadcast(rows, dv), _BEFORE_OUTPUTS),
         )
@@ -278,6 +282,11 @@ class _Shapes:
 
     def _ways(self, rows: Counts) -> Counts:
         return np.maximum(1, self.designs.pe_lines // -(-rows // self.designs.macs_per_line))
+
+    def _joining(self, rows: Counts) -> Counts:
+        last = rows % self.designs.macs
+        depth: Counts = np.frexp(self._ways(np.maximum(last, 1)) - 1)[1].astype(np.int64)
+        return np.where(last > 0, depth, 0)
 
     def _broadcast(self, rows: Counts, steps: int) -> Counts:
         whole, rest = np.divmod(rows, self.designs.macs)

@@ -46,8 +46,16 @@ class PeArray:
         return whole * steps + (ceil_div(steps, self.ways(rest)) if rest else 0)
 
     def joining_cycles(self, rows: int) -> int:
-        """Cycles until the partial sums of the MACs that share a row have met."""
-        return (self.ways(rows) - 1).bit_length()
+        """Cycles until the partial sums of the MACs that share a row have met.
+
+        Where rows exceed the MACs, those of the last pass share what the full passes before had to themselves.
+
+        >>> array = PeArray(lines=64, macs_per_line=32)
+        >>> [array.joining_cycles(rows) for rows in (1024, 2048, 2048 + 1024)]
+        [1, 0, 1]
+        """
+        last = rows % self.macs
+        return (self.ways(last) - 1).bit_length() if last else 0
 
     def over_keys_cycles(self, *, rows: int, keys: int) -> int:
         """Cycles that a maximum or sum over several keys takes beyond one over a single key, every row on its MACs.

@@ -37,6 +37,7 @@ _COLOURS = {
     "exponentials": "#cc79a7",
     "rescaling": "#e3b2cd",
     "maxima": "#f0e442",
+    "maps": "#d4c838",
     "row sums": "#b8ad2e",
     "normalise": "#a08020",
 }

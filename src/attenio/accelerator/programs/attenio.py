@@ -124,18 +124,21 @@ def _pipeline(steps: Steps, rows: int, keys: int) -> tuple[Node, ...]:
     """Two pipelines over groups of rows, the second close behind the first.
 
     Of several keys the largest must be known before the first exponential; their sum follows the exponentials, and only
-    what the MACs of a row hold apart is joined at the end.
+    what the MACs of a row hold apart is joined at the end. Of four operations on a score and one more on a row, the
+    array does those of the first group while the pipelines fill and those of the last while they drain; all others are
+    maps beside the EXP unit, and the phase lasts as long as the slower of the two.
     """
     pe, exp, scores = steps.hardware.pe, steps.hardware.exp, rows * keys
-    head = Work(map_operations=2 * scores, cache_words=3 * scores)
-    tail = Work(map_operations=2 * scores + rows, cache_words=3 * scores)
+    group = exp.group_rows(rows=rows, macs=pe.macs)
+    before, after = scores - rows + exp.filling_cycles * group, exp.draining_cycles * group
+    between = 4 * scores + rows - before - after
     return (
         Step(
             name="maxima",
             engine=Engine.PE,
             cycles=exp.filling_cycles + pe.over_keys_cycles(rows=rows, keys=keys),
             after=("scores",),
-            work=head,
+            work=Work(map_operations=before, cache_words=3 * scores),
             cause="PE array",
             operation=Operation.MAXIMUM,
             rows=rows,
@@ -144,11 +147,19 @@ def _pipeline(steps: Steps, rows: int, keys: int) -> tuple[Node, ...]:
         steps.exponentials(scores, after=("maxima",)).doing(Operation.EXPONENTIALS, rows=rows, keys=keys),
         steps.exponentials(rows, after=("maxima",), name="rescaling").doing(Operation.RESCALING, rows=rows),
         Step(
+            name="maps",
+            engine=Engine.PE,
+            cycles=pe.map_cycles(between),
+            after=("maxima",),
+            work=Work(map_operations=between),
+            cause="PE array",
+        ),
+        Step(
             name="row sums",
             engine=Engine.PE,
             cycles=exp.draining_cycles + (pe.joining_cycles(rows) if keys > 1 else 0),
             after=("exponentials", "rescaling"),
-            work=tail,
+            work=Work(map_operations=after, cache_words=3 * scores),
             cause="PE array",
             operation=Operation.SUM,
             rows=rows,
