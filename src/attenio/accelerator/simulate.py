@@ -5,7 +5,7 @@
 >>> done.moved_words == done.plan.moved_words
 True
 >>> round(100 * done.pe_utilisation), round(100 * done.exp_utilisation, 1)
-(80, 19.5)
+(84, 19.5)
 """
 
 from dataclasses import dataclass

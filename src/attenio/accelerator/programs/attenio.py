@@ -170,10 +170,10 @@ def _pipeline(steps: Steps, rows: int, keys: int) -> tuple[Node, ...]:
 
 def _one_by_one(steps: Steps, rows: int, keys: int) -> tuple[Node, ...]:
     """The same stages one after the other, maximum and sum as reductions along rows."""
-    scores = rows * keys
+    scores = rows * keys  # the new maximum is subtracted from them, and from the old one of every row
     return (
         steps.reduction("maxima", scores, after=("scores",)),
-        steps.map("subtract", scores, after=("maxima",)).doing(Operation.MAXIMUM, rows=rows, keys=keys),
+        steps.map("subtract", scores + rows, after=("maxima",)).doing(Operation.MAXIMUM, rows=rows, keys=keys),
         steps.exponentials(scores, after=("subtract",)).doing(Operation.EXPONENTIALS, rows=rows, keys=keys),
         steps.exponentials(rows, after=("subtract",), name="rescaling").doing(Operation.RESCALING, rows=rows),
         steps.map("multiply", rows, after=("rescaling",)),

@@ -57,7 +57,7 @@ def _ends(steps: Steps, rows: int, widths: tuple[int, int]) -> tuple[tuple[Node,
 @lru_cache(maxsize=4096)
 def _keys(steps: Steps, rows: int, keys: int, widths: tuple[int, int], *, jump: bool) -> tuple[Node, ...]:
     d, value_dim = widths
-    scores = rows * keys
+    scores = rows * keys  # the new maximum is subtracted from them, and from the old one of every row
     return (
         steps.load("K", keys * d, after=("outputs", "load Q"), jump=jump).doing(
             Operation.LOAD_KEYS, rows=rows, keys=keys
@@ -65,12 +65,12 @@ def _keys(steps: Steps, rows: int, keys: int, widths: tuple[int, int], *, jump: 
         steps.load("V", keys * value_dim, after=("outputs",)).doing(Operation.LOAD_VALUES, rows=rows, keys=keys),
         steps.scores(rows, keys, d, after=("load Q", "load K", "load V")),
         steps.reduction("maxima", scores, after=("scores",)),
-        steps.map("subtract", scores, after=("maxima",)).doing(Operation.MAXIMUM, rows=rows, keys=keys),
+        steps.map("subtract", scores + rows, after=("maxima",)).doing(Operation.MAXIMUM, rows=rows, keys=keys),
         steps.exponentials(scores, after=("subtract",)).doing(Operation.EXPONENTIALS, rows=rows, keys=keys),
         steps.exponentials(rows, after=("subtract",), name="rescaling").doing(Operation.RESCALING, rows=rows),
         steps.reduction("row sums", scores, after=("exponentials", "rescaling")).doing(
             Operation.SUM, rows=rows, keys=keys
         ),
-        steps.map("rescale", rows * value_dim, after=("row sums",)),
+        steps.map("rescale", rows * (value_dim + 1), after=("row sums",)),  # outputs and the sum so far
         steps.outputs(rows, keys, value_dim, after=("load V", "rescale")),
     )
