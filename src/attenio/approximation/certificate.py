@@ -92,6 +92,7 @@ class Scores:
     value_bound: float = 1.0
     value_radius: float | None = None
     evidence: Evidence = Evidence.STATED
+    data: str | None = None  # the fingerprint of the data and of the keys' centre, where every score was computed
 
     def __post_init__(self) -> None:
         checked_count("d", self.d, most=2**16)

@@ -1,5 +1,6 @@
 """Arrays of one attention call, checked: what a certificate is made from."""
 
+import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -59,6 +60,15 @@ class Head:
             return np.full(stop - start, keys - 1, dtype=np.intp)
         position = np.arange(start, stop, dtype=np.intp) % self.rows
         return np.maximum(position + (keys - self.rows), -1)
+
+    def fingerprint(self, centre: Float32) -> str:
+        """What other data, or another scale, mask or centre of the keys, do not share."""
+        arrays = (self.queries, self.keys, self.values, np.ravel(centre))
+        seen = hashlib.blake2b(digest_size=16)
+        seen.update(repr((self.rows, float(self.scale), self.causal, [array.shape for array in arrays])).encode())
+        for array in arrays:
+            seen.update(np.ascontiguousarray(array, dtype="<f4").tobytes())
+        return seen.hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -7,7 +7,7 @@ and the one fitted to the middles of the rows.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -65,7 +65,10 @@ def observe(head: Head, centring: Centring = Centring.BEST, progress: Progress |
     slack = (_product(head, mean) + _product(head, centre)) * (head.d + 4) * 2.0**-52
     without = _uncentred(ranges)
     return Observation(
-        scores=_scores(head, (middle, radius + slack), _product(head, centre), Evidence.EVERY_SCORE),
+        scores=replace(
+            _scores(head, (middle, radius + slack), _product(head, centre), Evidence.EVERY_SCORE),
+            data=head.fingerprint(centre),
+        ),
         centre=centre,
         centring=chosen,
         radius_without_centring=without + slack,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attenio.approximation.polynomials import Polynomial
+from attenio.approximation.polynomials import Polynomial, outward
 from attenio.elements import ElementType
 
 __all__ = [
@@ -107,12 +107,14 @@ def worst_amplification(polynomial: Polynomial, product: float) -> float:
     """
     if polynomial.relative_error >= 1:
         return math.inf
-    return float(polynomial.of_sizes(product)) / _least(polynomial)
+    return float(polynomial.of_sizes(outward(product))) / _least(polynomial)
 
 
 def _least(polynomial: Polynomial) -> float:
     """At most every value of the polynomial on its interval."""
-    least = (1 - polynomial.relative_error) * polynomial.scale * math.exp(polynomial.centre - polynomial.radius)
+    least = (
+        (1 - polynomial.relative_error) * polynomial.scale * math.exp(polynomial.centre - outward(polynomial.radius))
+    )
     return least * (1 - 1e-12)
 
 

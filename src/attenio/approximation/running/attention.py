@@ -7,7 +7,24 @@ from attenio.approximation.certificate import Certificate, Evidence
 from attenio.approximation.polynomials import Kind
 from attenio.approximation.running.formula import Formula
 from attenio.approximation.running.loading import loaded_torch
-from attenio.approximation.running.tensors import Reach, certificate_of, certified, reach_of, sum_length, terms_for
+from attenio.approximation.running.tensors import (
+    Reach,
+    ValueRange,
+    certificate_of,
+    certified,
+    reach_of,
+    sum_length,
+    terms_for,
+)
+from attenio.approximation.running.verification import (
+    check_made_from,
+    check_sizes,
+    check_tolerance,
+    check_type,
+    check_values,
+    covers,
+    refusal_of_scores,
+)
 from attenio.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -39,9 +56,9 @@ def approximate_attention(  # noqa: PLR0913 - the signature of scaled_dot_produc
 
     Shapes and meaning are those of ``torch.nn.functional.scaled_dot_product_attention``. Give a ``tolerance``, the
     largest change of an output in units of half the range of a column of ``value``, or a ``certificate`` that covers
-    these data. ``InvalidInput`` begins with "use exact" where no polynomial certifies. ``centre`` subtracts the mean
-    key, or the vector given, from all keys. ``rows`` and ``value_columns`` are the tiles: with fewer value columns the
-    state is smaller, and features are made again.
+    these data, which is checked; with both, it has to keep the tolerance. ``InvalidInput`` begins "use exact" where
+    no polynomial certifies. ``centre`` subtracts the mean key, or the vector given, from all keys. ``rows`` and
+    ``value_columns`` are the tiles: with fewer value columns the state is smaller, and features are made again.
     """
     loaded_torch()
     from attenio.approximation.running.function import PolynomialAttention
@@ -56,12 +73,9 @@ def approximate_attention(  # noqa: PLR0913 - the signature of scaled_dot_produc
         terms = terms_for(tolerance, kind, value.dtype, causal=is_causal)
         found = certified(certificate_of(reach, values, terms, d=query.shape[-1]))
     else:
-        found = certified(certificate)
-        if is_causal and not found.terms.summation.direct:
-            raise InvalidInput("the certificate is not for causal tiles; make it with TiledSummation(direct=True)")
+        found = _promising(certificate, queries, values, tolerance=tolerance, causal=is_causal)
         reach = _within(found, queries, keys, factor, centre=centre)
     assert found.polynomial is not None
-    middle = _mean_of(keys, reach.centre) if centre is True and reach.centre is not None else reach.centre
     formula = Formula(
         coefficients=found.polynomial.coefficients,
         d=query.shape[-1],
@@ -71,6 +85,9 @@ def approximate_attention(  # noqa: PLR0913 - the signature of scaled_dot_produc
         rows=rows,
         value_columns=value_columns,
     )
+    if certificate is not None and found.scores.evidence is Evidence.EVERY_SCORE:
+        check_made_from(found, (queries, keys, values), reach.centre, formula)
+    middle = _mean_of(keys, reach.centre) if centre is True and reach.centre is not None else reach.centre
     output = PolynomialAttention.apply(queries, keys, values, middle, reach.balance, formula)
     return output.reshape(shapes)
 
@@ -99,35 +116,47 @@ def _reach(queries: Tensor, keys: Tensor, scale: float, *, centre: bool | Tensor
     return reach_of(queries.flatten(1, 2), keys, scale=scale, centre=centre, dtype=computed_in(queries.dtype))
 
 
+def _promising(
+    certificate: Certificate, queries: Tensor, values: Tensor, *, tolerance: float | None, causal: bool
+) -> Certificate:
+    """A certificate from elsewhere, if all but the scores are as it says."""
+    found = certified(certificate)
+    if causal and not found.terms.summation.direct:
+        raise InvalidInput("the certificate is not for causal tiles; make it with TiledSummation(direct=True)")
+    check_sizes(found, d=queries.shape[-1], keys=values.shape[1])
+    check_type(found, values.dtype)
+    ranges = ValueRange.of(values)
+    check_values(found, ranges, values.dtype)
+    if tolerance is not None:
+        check_tolerance(found, ranges, tolerance)
+    return found
+
+
 def _within(certificate: Certificate, queries: Tensor, keys: Tensor, scale: float, *, centre: bool | Tensor) -> Reach:
     """The reach of data that a certificate from elsewhere covers; an error if it cannot be seen that it does."""
-    scores = certificate.scores
-    if scores.d != queries.shape[-1]:
-        raise InvalidInput(f"the certificate is for d = {scores.d} and the queries have d = {queries.shape[-1]}")
     reach = _reach(queries, keys, scale, centre=centre)
-    if scores.evidence is Evidence.EVERY_SCORE or _covers(certificate, reach):
+    if certificate.scores.evidence is Evidence.EVERY_SCORE:
         return reach
-    if centre is True:
-        # keys within bounds may leave them when their mean is subtracted
-        plain = _reach(queries, keys, scale, centre=False)
-        if _covers(certificate, plain):
-            return plain
-    raise InvalidInput(
-        f"scores may reach {reach.bound:.4g}, over the {scores.radius:.4g} of the certificate;"
-        " certify these data (tolerance=...), or use exact"
-    )
+    # keys within bounds may leave them when their mean is subtracted
+    tried = [reach] if centre is not True else [reach, _reach(queries, keys, scale, centre=False)]
+    for each in tried:
+        if covers(certificate, each.bound) or covers(certificate, _closer(each, queries, keys, scale)):
+            return each
+    raise refusal_of_scores(certificate, _closer(reach, queries, keys, scale))
 
 
-def _covers(certificate: Certificate, reach: Reach) -> bool:
-    scores = certificate.scores
-    return scores.centre - scores.radius <= -reach.bound and reach.bound <= scores.centre + scores.radius
+def _closer(reach: Reach, queries: Tensor, keys: Tensor, scale: float) -> float:
+    """The same reach in float64: data that attain a bound are not beyond it by the rounding of fp32."""
+    torch = loaded_torch()
+    centre = False if reach.centre is None else reach.centre
+    return reach_of(queries.flatten(1, 2), keys, scale=scale, centre=centre, dtype=torch.float64).bound
 
 
 def _mean_of(keys: Tensor, found: Tensor) -> Tensor:
     """The centre as a function of the keys, where someone will ask for their gradient."""
     if not (keys.requires_grad and loaded_torch().is_grad_enabled()):
         return found
-    return keys.to(found.dtype).mean(1, keepdim=True)
+    return keys.mean(1, keepdim=True, dtype=loaded_torch().float64).to(found.dtype)
 
 
 def computed_in(dtype: Any) -> Any:

@@ -13,7 +13,14 @@ from attenio.approximation.running.formula import Formula
 from attenio.approximation.running.forward import key_state
 from attenio.approximation.running.loading import loaded_torch
 from attenio.approximation.running.sweeps import Heads, Sweep
-from attenio.approximation.running.tensors import certified, sum_length
+from attenio.approximation.running.tensors import ValueRange, certified, sum_length
+from attenio.approximation.running.verification import (
+    check_sizes,
+    check_type,
+    check_values,
+    covers,
+    refusal_of_scores,
+)
 from attenio.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -29,18 +36,25 @@ class DecodeState:
 
     The certificate is made beforehand, from bounds that all tokens to come will keep to. Keys are shifted by
     ``centre``, which has to be known from the start as well. The largest norm of a key is kept, and a query whose
-    scores could leave the certificate's interval is refused.
+    scores could leave the certificate's interval is refused; so are values beyond its bounds, tokens beyond its
+    number of keys, and types that round further.
     """
 
     def __init__(self, certificate: Certificate, *, scale: float | None = None, centre: Tensor | None = None) -> None:
         loaded_torch()
         found = certified(certificate)
+        if found.scores.evidence is Evidence.EVERY_SCORE:
+            raise InvalidInput(
+                "a certificate from every score is for the data it was made from, and tokens to come are others;"
+                " use one from entry bounds, Scores.from_entries"
+            )
         assert found.polynomial is not None
         self.certificate, self.length = certificate, 0
         self._scale, self._centre = scale, centre
         self._coefficients = found.polynomial.coefficients
         self._shape: tuple[int, ...] = ()
         self._norm = 0.0
+        self._values: ValueRange | None = None
         self._state: Tensor | None = None
         self._weighted: Tensor | None = None
 
@@ -59,14 +73,16 @@ class DecodeState:
         if self._shape and shape != self._shape:
             raise InvalidInput(f"tokens of shape {shape} after tokens of shape {self._shape}; start a new state")
         sweep = self._sweep(key, key, value)
-        centre = sweep.heads.centre
-        shifted = sweep.heads.key.to(sweep.dtype) if centre is None else sweep.heads.key.to(sweep.dtype) - centre
-        norm = max(self._norm, float(shifted.norm(dim=-1).max()))
-        if not norm < float("inf") or not bool(value.isfinite().all()):
-            raise InvalidInput("keys or values are not finite; clean them first")
+        check_sizes(self.certificate, d=key.shape[-1], keys=self.length + key.shape[-2])
+        norm = max(self._norm, _largest_norm(sweep.heads.key, sweep.heads.centre))
+        if not norm < float("inf"):
+            raise InvalidInput("keys are not finite; clean them first")
+        values = ValueRange.of(sweep.heads.value)
+        values = values if self._values is None else values.joined(self._values)
+        check_values(self.certificate, values, value.dtype)
         more = key_state(sweep, (0, value.shape[-1] + 1))
         self._state = more if self._state is None else self._state + more
-        self._shape, self._weighted, self._norm = shape, None, norm
+        self._shape, self._weighted, self._norm, self._values = shape, None, norm, values
         self.length += key.shape[-2]
 
     def attend(self, query: Tensor) -> Tensor:
@@ -78,7 +94,11 @@ class DecodeState:
             raise InvalidInput(f"queries {tuple(query.shape)} do not belong to KV heads {tuple(heads)} with d = {d}")
         keyless = query.new_empty(*heads, 1, d)
         sweep = self._sweep(query, keyless, query.new_empty(*heads, 1, value_dim))
-        self._check(float(query.to(sweep.dtype).norm(dim=-1).max()) * self._norm * abs(sweep.formula.scale))
+        # both norms are found in float64: d sums of squares, a square root, and a product
+        slack = 1 + (d + 16) * 2.0**-52
+        reach = _largest_norm(sweep.heads.query, None) * self._norm * abs(sweep.formula.scale) * slack
+        if not covers(self.certificate, reach):
+            raise refusal_of_scores(self.certificate, reach)
         if self._weighted is None:
             self._weighted = sweep.weighted(self._state)
         output = query.new_empty(*sweep.heads.query.shape[:-1], value_dim)
@@ -92,8 +112,9 @@ class DecodeState:
         torch = loaded_torch()
         queries, keys, values = stacked(query, key, value)
         dtype, d = computed_in(query.dtype), query.shape[-1]
-        if d != self.certificate.scores.d:
-            raise InvalidInput(f"the certificate is for d = {self.certificate.scores.d} and rows have d = {d}")
+        check_sizes(self.certificate, d=d, keys=self.length)
+        for given in (query.dtype, value.dtype):
+            check_type(self.certificate, given)
         centre = None
         if self._centre is not None:
             centre = self._centre.to(dtype).expand(*key.shape[:-2], 1, d).reshape(-1, 1, d)
@@ -108,14 +129,10 @@ class DecodeState:
         fewer = max(1, rows * together // max(keys.shape[0], 1))
         return Sweep(heads, replace(formula, rows=min(rows, max(fewer, 64))))
 
-    def _check(self, reach: float) -> None:
-        scores = self.certificate.scores
-        if scores.evidence is Evidence.EVERY_SCORE:
-            return
-        if reach > (scores.radius - abs(scores.centre)) * (1 + 1e-6):
-            raise InvalidInput(
-                f"scores may reach {reach:.4g}, over the {scores.radius:.4g} of the certificate; use exact for it"
-            )
+
+def _largest_norm(rows: Tensor, centre: Tensor | None) -> float:
+    wide = rows.double() if centre is None else rows.double() - centre.double()
+    return float(wide.norm(dim=-1).max())
 
 
 def _grouped(query: tuple[int, ...], key: tuple[int, ...]) -> bool:

@@ -27,20 +27,22 @@ class PolynomialAttention(torch.autograd.Function):
     ) -> Tensor:
         """One pass over keys and one over queries, or both at once."""
         heads, group, n, _ = query.shape
-        output = torch.empty(heads, group, n, value.shape[-1], dtype=value.dtype)
+        # rounded to its type at the end: the gradient takes dO . O, which offset values would spoil with a rounded O
+        sums = torch.empty(heads, group, n, value.shape[-1], dtype=balance.dtype)
         denominators = torch.empty(heads, group, n, dtype=balance.dtype)
         for some in head_tiles(formula, heads, group):
-            forward(_batch(query, key, value, centre, balance, some), formula, output[some], denominators[some])
+            forward(_batch(query, key, value, centre, balance, some), formula, sums[some], denominators[some])
         if not bool((denominators > 0).all()):
             raise InvalidInput(
                 "a denominator is not positive: scores reach beyond the certificate; certify these data, or use exact"
             )
+        output = sums.to(value.dtype)
         if not bool(torch.isfinite(output).all()):
             raise InvalidInput(
                 "outputs are not finite: features times values overflow; divide values, or coordinates of queries or"
                 " keys that are far larger than the others, by powers of two, or use exact"
             )
-        ctx.save_for_backward(query, key, value, centre, balance, output, denominators)
+        ctx.save_for_backward(query, key, value, centre, balance, sums, denominators)
         ctx.formula = formula
         return output
 

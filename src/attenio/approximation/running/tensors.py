@@ -17,7 +17,19 @@ if TYPE_CHECKING:
 else:
     Tensor = Any
 
-__all__ = ["Reach", "TiledSummation", "certificate_of", "certified", "reach_of", "scores_of", "sum_length", "terms_for"]
+__all__ = [
+    "Reach",
+    "TiledSummation",
+    "ValueRange",
+    "certificate_of",
+    "certified",
+    "check_values_fit",
+    "reach_of",
+    "scores_of",
+    "stored_as",
+    "sum_length",
+    "terms_for",
+]
 
 _ROWS = 16384
 # Smaller values would be lost to underflow in sums with features, which the rounding of a certificate does not count.
@@ -69,8 +81,7 @@ def reach_of(query: Tensor, key: Tensor, *, scale: float, centre: "bool | Tensor
         # every bound is computed with rounding: d sums of squares, two square roots and a product
         slack = 1 + (query.shape[-1] + 16) * torch.finfo(dtype).eps
         norms = torch.minimum(by_norms, by_scaled)
-        # never zero: an interval has to have a width
-        reached = max(float(torch.minimum(norms, by_box).max()) * abs(scale) * slack, 2.0**-20)
+        reached = float(torch.minimum(norms, by_box).max()) * abs(scale) * slack
         evidence = Evidence.BOX if bool((by_box < norms).all()) else Evidence.ROW_NORMS
         ratio = keys.largest.amax(-1, keepdim=True) / queries.largest.amax(-1, keepdim=True)
         # a power of two, so that balancing rounds nothing
@@ -124,33 +135,77 @@ def _centre(key: Tensor, centre: "bool | Tensor", dtype: Any) -> Tensor | None:
         return centre.to(dtype).reshape(-1, 1, d).expand(heads, 1, d)
     if not centre:
         return None
-    total = sum(part.to(dtype).sum(1, keepdim=True).to(torch.float64) for part in key.split(_ROWS, dim=1))
+    # in float64 the mean of keys that are all equal is their value
+    total = key.sum(1, keepdim=True, dtype=torch.float64)
     return (total / key.shape[1]).to(dtype)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueRange:
+    """The least and the largest entry of every column of the values, (heads, value_dim) in float64."""
+
+    low: Tensor
+    high: Tensor
+
+    @classmethod
+    def of(cls, value: Tensor) -> "ValueRange":
+        """Of values (heads, m, value_dim)."""
+        import torch
+
+        with torch.no_grad():
+            found = cls(low=value.amin(1).to(torch.float64), high=value.amax(1).to(torch.float64))
+        if not bool(torch.isfinite(found.bounds).all()):
+            raise InvalidInput("values are not finite; clean them first")
+        return found
+
+    def joined(self, other: "ValueRange") -> "ValueRange":
+        """Of all values of both."""
+        return ValueRange(low=self.low.minimum(other.low), high=self.high.maximum(other.high))
+
+    @property
+    def bounds(self) -> Tensor:
+        """The largest size of an entry, of each head."""
+        return self.high.abs().maximum(self.low.abs()).amax(-1)
+
+    @property
+    def radii(self) -> Tensor:
+        """Half the largest range of a column, of each head."""
+        return ((self.high - self.low) / 2).amax(-1)
+
+    @property
+    def units(self) -> Tensor:
+        """What errors are measured in: half the range, the size where the range is 0, and 1 where that is 0 too."""
+        bounds, radii = self.bounds, self.radii
+        return radii.where(radii > 0, bounds.where(bounds > 0, bounds.new_ones(())))
+
+    @property
+    def offset(self) -> float:
+        """How much larger values are than their unit, in the head where rounding, which grows with it, weighs most."""
+        return float((self.bounds / self.units).max())
+
+
+def check_values_fit(unit: float, dtype: Any) -> None:
+    """An error where sums of the runner would lose values of this size to underflow."""
+    if unit < _LEAST_VALUE and str(dtype) != "torch.float64":
+        raise InvalidInput(
+            f"use exact: values differ by at most {2 * unit:.2g}, too little for sums in fp32; multiply them by a"
+            " power of two, and outputs by its inverse"
+        )
 
 
 def scores_of(reach: Reach, value: Tensor, *, d: int) -> Scores:
     """What a certificate is about: one for all heads, so the worst of each thing over them."""
-    import torch
-
-    with torch.no_grad():
-        high, low = value.amax(1).to(torch.float64), value.amin(1).to(torch.float64)
-        bound, radius = high.abs().maximum(low.abs()).amax(-1), ((high - low) / 2).amax(-1)
-    if not bool(torch.isfinite(bound).all()):
-        raise InvalidInput("values are not finite; clean them first")
-    unit = torch.where(radius > 0, radius, torch.where(bound > 0, bound, torch.ones_like(bound)))
-    # Rounding grows with the size of values and is measured in their range: the head where it weighs most decides.
-    widest = float(unit.max())
-    if widest < _LEAST_VALUE and value.dtype != torch.float64:
-        raise InvalidInput(
-            f"use exact: values differ by at most {2 * widest:.2g}, too little for sums in fp32; multiply them by a"
-            " power of two, and outputs by its inverse"
-        )
+    values = ValueRange.of(value)
+    widest = float(values.units.max())
+    check_values_fit(widest, value.dtype)
+    # never zero: other data whose keys are nearly equal keep to it as well
+    radius = max(reach.bound, 2.0**-20)
     return Scores(
         d=d,
         keys=value.shape[1],
-        radius=reach.bound,
-        product=reach.bound,
-        value_bound=float((bound / unit).max()) * widest,
+        radius=radius,
+        product=radius,
+        value_bound=values.offset * widest,
         value_radius=widest,
         evidence=reach.evidence,
     )
@@ -158,8 +213,12 @@ def scores_of(reach: Reach, value: Tensor, *, d: int) -> Scores:
 
 def terms_for(tolerance: float, kind: Kind, dtype: Any, *, causal: bool) -> Terms:
     """The terms of a run of the runner on tensors of this type."""
-    stored = {"torch.float16": ElementType.FP16, "torch.bfloat16": ElementType.BF16}.get(str(dtype), ElementType.FP32)
-    return Terms(tolerance=tolerance, kind=kind, dtype=stored, summation=TiledSummation(direct=causal))
+    return Terms(tolerance=tolerance, kind=kind, dtype=stored_as(dtype), summation=TiledSummation(direct=causal))
+
+
+def stored_as(dtype: Any) -> ElementType:
+    """The element type of tensors; float64 keeps to whatever fp32 does."""
+    return {"torch.float16": ElementType.FP16, "torch.bfloat16": ElementType.BF16}.get(str(dtype), ElementType.FP32)
 
 
 def certificate_of(reach: Reach, value: Tensor, terms: Terms, *, d: int) -> Certificate:
