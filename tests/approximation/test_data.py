@@ -75,3 +75,24 @@ def test_what_only_double_precision_holds_is_called_too_large() -> None:
     ones = np.ones((2, 2))
     with pytest.raises(InvalidInput, match=r"key has 4 entries that are too large for fp32, .* \(1e\+300\)"):
         AttentionData.of(ones, ones * 1e300, ones)
+
+
+def test_the_fingerprint_is_that_of_these_data_scale_mask_and_centre() -> None:
+    draw = np.random.default_rng(0)
+    q, k, v = (draw.uniform(-1, 1, (4, 2)).astype(np.float32) for _ in range(3))
+    centre = np.zeros(2, np.float32)
+
+    def of(*arrays: np.ndarray, centre: np.ndarray = centre, **options: float) -> str:
+        (head,) = AttentionData.of(*arrays, **options).heads()
+        return head.fingerprint(centre)
+
+    others = [
+        of(k, q, v),
+        of(q, k, -v),
+        of(q, k, v, scale=0.5),
+        of(q, k, v, causal=True),
+        of(q, k, v, centre=centre + 1),
+    ]
+    halves = of(q[:, :1], k[:, :1], v, centre=centre[:1], scale=2**-0.5)
+    assert of(q.copy(), k.copy(), v.copy()) == of(q, k, v)
+    assert len({of(q, k, v), halves, *others}) == 7

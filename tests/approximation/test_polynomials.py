@@ -13,6 +13,7 @@ from attenio.approximation.polynomials import (
     Polynomial,
     least_degree,
     minimax,
+    outward,
     polynomial,
     taylor,
     taylor_degree,
@@ -128,3 +129,14 @@ def test_an_error_that_cannot_be_asked_for_is_refused(error: float) -> None:
 def test_an_unknown_kind_lists_the_known_ones() -> None:
     with pytest.raises(InvalidInput, match="taylor, minimax"):
         Kind.named("spline")
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("radius", [0.0, 0.3, 2.0])
+def test_what_is_proven_holds_a_little_beyond_the_radius(kind: Kind, radius: float) -> None:
+    found = polynomial(kind, radius, 2)
+    with localcontext(Context(prec=50)):
+        for at in (Decimal(outward(radius)), -Decimal(outward(radius))):
+            value = sum(Decimal(c) * at**i for i, c in enumerate(found.coefficients))
+            ratio = value * (-at).exp() / Decimal(found.scale)
+            assert abs(ratio - 1) <= Decimal(found.relative_error) * (1 + Decimal("1e-14"))

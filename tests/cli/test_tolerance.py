@@ -11,6 +11,7 @@ def test_plan_with_a_tolerance_approximates_and_states_what_it_guarantees(atteni
     promised = value["plan"]["approximation"]
     assert promised["truncation_error"] + promised["rounding_error"] <= 0.05
     assert (promised["kind"], promised["degree"], promised["features"]) == ("minimax", 2, 153)
+    assert promised["guarantee"].startswith("at most, of half the range of a column of V")
     assert value["gap"] == 1.0
 
 
@@ -39,6 +40,7 @@ def test_run_differentiates_approximations(attenio):
     value = attenio("run", *asked, "--dataflow", "feature-gradient", "--json").json
     assert value["moved_words"] == value["plan"]["moved_words"] == 9 * 100 * 4
     assert value["guaranteed_error"] is None
+    assert value["plan"]["approximation"]["guarantee"].startswith("of the outputs whose gradient this is")
 
 
 def test_bounds_with_a_tolerance_have_compulsory_words_alone_as_absolute(attenio):

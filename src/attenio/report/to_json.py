@@ -9,6 +9,7 @@ from attenio.machine import Machine
 from attenio.planning import Candidate, TrainingPlan
 from attenio.planning.plan import Plan
 from attenio.report.answer import Answer, BoundaryAnswer, Floor, TimeFloor
+from attenio.report.notation import guarantee
 from attenio.report.training import TrainingAnswer
 from attenio.workload import Workload
 
@@ -131,12 +132,12 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "moved_words": plan.moved_words,
         "peak_words": plan.peak_words,
         "rule": plan.rule.value,
-        "approximation": None if plan.certificate is None else _approximation(plan.certificate),
+        "approximation": None if plan.certificate is None else _approximation(plan, plan.certificate),
     }
 
 
-def _approximation(certificate: Certificate) -> dict[str, Any]:
-    """What a plan guarantees; errors are in units of half the range of a column of values."""
+def _approximation(plan: Plan, certificate: Certificate) -> dict[str, Any]:
+    """What a plan guarantees; errors are those of outputs, in units of half the range of a column of values."""
     polynomial = certificate.polynomial
 
     def finite(error: float) -> float | None:
@@ -151,6 +152,7 @@ def _approximation(certificate: Certificate) -> dict[str, Any]:
         "rounding_error": finite(certificate.rounding_error),
         "storage_error": finite(certificate.storage_error),
         "guaranteed_error": finite(certificate.guaranteed_error),
+        "guarantee": guarantee(plan),
     }
 
 
