@@ -99,3 +99,12 @@ def test_a_tolerance_that_is_none_is_refused(tolerance: float) -> None:
 def test_an_entry_bound_that_is_none_is_refused(bound: float) -> None:
     with pytest.raises(InvalidInput, match="entry bound"):
         radius_for(bound, 64)
+
+
+@pytest.mark.parametrize("centre", [1000.0, -25.0, 1e300])
+def test_scores_that_are_all_one_number_beyond_the_proven_range_are_a_mean(centre: float) -> None:
+    found = certificate_for(Scores(d=1, keys=1, radius=0.0, centre=centre), Terms(tolerance=0.1))
+    assert found.verdict is Verdict.EXACT
+    assert found.reason.endswith(
+        "over the most of 24; they are so close to each other that the mean of the values would do"
+    )

@@ -77,3 +77,16 @@ def test_other_mistakes_are_one_line(attenio: Any, files: list[Path]) -> None:
         (files[:2], "2 files given"),
     ):
         assert said in attenio("certify", *arguments).mistake
+
+
+def test_one_query_on_one_key_has_a_verdict_however_large_the_score(attenio: Any, tmp_path: Path) -> None:
+    for name, entry in (("q", 40.0), ("k", 40.0), ("v", 1.0)):
+        np.save(tmp_path / f"{name}.npy", np.full((1, 1), entry, dtype=np.float32))
+    files = [tmp_path / f"{name}.npy" for name in "qkv"]
+    for centring in ("best", "none", "mean", "middle", "fitted"):
+        (head,) = attenio("certify", *files, "--centring", centring, "--json").json["heads"]
+        # a key that is centred on itself has a score of 0
+        assert head["verdict"] in ("exact", "approximate")
+        if centring == "none":
+            assert head["verdict"] == "exact"
+            assert "the mean of the values would do" in head["reason"]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from attenio.errors import AttenioError, DoesNotFit, InvalidInput
 from attenio.machine import Machine
 from attenio.planning import best_plan, best_plan_for, candidates, candidates_for, plan_with
-from attenio.planning.approximating import needed_tile
 from attenio.planning.costs.cost import cost, tile_names
+from attenio.planning.guarantees import certificate_at, certified, needed_tile
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
 
@@ -30,8 +30,8 @@ def bounded(draw: st.DrawFn, longest: int = 60) -> Workload:
         kv_heads=kv_heads,
         batch=draw(st.integers(1, 2)),
         mask=draw(st.sampled_from(["dense", "causal"])),
-        tolerance=draw(st.sampled_from([0.5, 0.1, 0.01])),
-        entry_bound=draw(st.sampled_from([0.1, 0.3, 1.0])),
+        tolerance=draw(st.sampled_from([0.5, 0.1, 0.01, 1e-4, 5e-6])),
+        entry_bound=draw(st.sampled_from([1e-4, 0.1, 0.3, 1.0])),
         direction=draw(st.sampled_from(["forward", "backward"])),
     )
 
@@ -48,7 +48,8 @@ def plan_or_none(workload: Workload, fast_words: int, dataflow: Dataflow | None 
 def test_no_tiles_of_an_approximate_dataflow_move_less_than_its_best_plan(
     workload: Workload, data: st.DataObject
 ) -> None:
-    dataflow = data.draw(st.sampled_from(Dataflow.approximating(workload.direction)))
+    others = [each for each in Dataflow.approximating(workload.direction) if each is not Dataflow.WINDOW_AND_FEATURES]
+    dataflow = data.draw(st.sampled_from(others))
     try:
         degree, key_tile = needed_tile(workload)
         every = [cost(workload, dataflow, tiles) for tiles in all_tiles(workload, dataflow, degree, key_tile)]
@@ -68,14 +69,88 @@ def all_tiles(workload: Workload, dataflow: Dataflow, degree: int, key_tile: int
         "value_columns": range(1, workload.value_dim + 2),
         "coordinate_group": range(1, workload.d + 2),
         "key_tile": range(key_tile, max(key_tile, workload.keys) + 1),
-        "window": range(key_tile, workload.keys + 1),
         "resident_states": (1, 2) if workload.mask.__class__.__name__ == "Dense" else (1,),
     }
     names = tile_names(dataflow)[0]
     for chosen in product(*(sizes[name] for name in names)):
-        tiles = Tiles(tuple(zip(names, chosen, strict=True)))
-        if tiles.get("window", workload.keys + 1) >= tiles.get("key_tile", 1):
-            yield tiles
+        yield Tiles(tuple(zip(names, chosen, strict=True)))
+
+
+@settings(LAWS, max_examples=20)
+@given(
+    lengths=st.tuples(st.integers(2, 9), st.integers(2, 9)),
+    widths=st.tuples(st.integers(1, 4), st.integers(1, 3)),
+    tolerance=st.sampled_from([0.3, 0.05, 1e-3, 2e-5, 8e-6, 4e-6]),
+    entry_bound=st.sampled_from([0.01, 0.3, 0.7, 1.0]),
+)
+def test_no_degree_window_and_tile_of_keys_keep_the_tolerance_where_the_planner_says_that_none_do(
+    lengths: tuple[int, int], widths: tuple[int, int], tolerance: float, entry_bound: float
+) -> None:
+    workload = Workload(
+        queries=lengths[0], keys=lengths[1], d=widths[0], value_dim=widths[1], mask="causal",
+        tolerance=tolerance, entry_bound=entry_bound,
+    )  # fmt: skip
+    peaks = []
+    for degree, window in product(range(1, 6), range(1, workload.keys + 2)):
+        for key_tile in range(1, window + 1):
+            tiles = Tiles.of(degree=degree, window=window, key_tile=key_tile)
+            if certificate_at(workload, tiles).added_error <= tolerance:
+                peaks.append(cost(workload, Dataflow.WINDOW_AND_FEATURES, tiles).peak_words)
+    try:
+        best_plan_for(workload, 1, dataflow="window-and-features")
+    except DoesNotFit as problem:
+        reason = str(problem)
+    if not peaks:
+        assert "use exact" in reason
+        return
+    plan = best_plan_for(workload, min(peaks), dataflow="window-and-features")
+    assert plan.peak_words == min(peaks)
+    assert plan.certificate.added_error <= tolerance
+    assert f"needs at least {min(peaks):,} words" in reason
+    with pytest.raises(DoesNotFit):
+        best_plan_for(workload, min(peaks) - 1, dataflow="window-and-features")
+
+
+@pytest.mark.parametrize(
+    ("asked", "fast_words", "degree"),
+    [
+        ({"n": 1024, "d": 16, "tolerance": 0.1, "entry_bound": 0.4}, 709, 1),
+        ({"n": 2048, "d": 16, "tolerance": 0.1, "entry_bound": 0.4}, 1125, 1),
+        ({"n": 4096, "d": 16, "tolerance": 0.1, "entry_bound": 0.4}, 2149, 1),
+        ({"n": 1024, "d": 16, "tolerance": 0.01, "entry_bound": 0.4}, 13102, 2),
+        ({"n": 1024, "d": 64, "tolerance": 0.1, "entry_bound": 0.3}, 86149, 1),
+    ],
+)
+def test_a_window_makes_do_with_a_lower_degree_where_the_memory_has_no_room_for_the_one_needed_without(
+    asked: dict[str, float], fast_words: int, degree: int
+) -> None:
+    workload = Workload(mask="causal", **asked)
+    plan = best_plan_for(workload, fast_words)
+    assert (plan.dataflow, plan.tiles["degree"]) == (Dataflow.WINDOW_AND_FEATURES, degree)
+    assert degree < needed_tile(workload)[0]
+    assert plan.moved_words == workload.compulsory_words
+    assert plan.certificate.added_error <= workload.tolerance
+
+
+@pytest.mark.parametrize(
+    ("asked", "fast_words"),
+    [
+        ({"n": 2**24 + 3, "d": 2, "tolerance": 1e-3, "entry_bound": 0.05}, 75_031),
+        ({"n": 1003, "d": 8, "tolerance": 1e-4, "entry_bound": 0.5, "dtype": "fp32"}, 12_589),
+    ],
+)
+def test_where_no_window_is_narrow_enough_for_the_tolerance_the_plan_is_refused(
+    asked: dict[str, object], fast_words: int
+) -> None:
+    with pytest.raises(DoesNotFit, match=r"use exact: no degree .*keeps the tolerance of .* beside any window"):
+        best_plan_for(Workload(mask="causal", **asked), fast_words, dataflow="window-and-features")
+
+
+def test_a_constant_that_keeps_the_tolerance_is_no_plan_where_the_first_degree_rounds_too_much() -> None:
+    workload = Workload(n=64, d=8, tolerance=3.9e-6, entry_bound=1e-5)
+    assert certified(workload).degree == 0
+    with pytest.raises(DoesNotFit, match="use exact: a constant would do"):
+        best_plan_for(workload, 10**6, dataflow="feature-state")
 
 
 @LAWS
@@ -113,8 +188,8 @@ def test_an_approximate_plan_states_its_exact_cost_and_keeps_to_the_tolerance(
         found = cost(workload, plan.dataflow, plan.tiles)
         assert (plan.moved_words, plan.peak_words) == (found.moved_words, found.peak_words)
         assert plan.moved_words >= workload.compulsory_words
-        if plan.dataflow is not Dataflow.FEATURE_GRADIENT:
-            assert plan.certificate.truncation_error + plan.certificate.rounding_error <= workload.tolerance
+        assert plan.certificate.truncation_error + plan.certificate.rounding_error <= workload.tolerance
+        assert plan.certificate == certificate_at(workload, plan.tiles)
 
 
 @LAWS

@@ -200,7 +200,10 @@ def certificate_for(scores: Scores, terms: Terms, auditor: Auditor | None = None
     if abs(scores.centre) + scores.radius > MOST_RADIUS:
         needed = taylor_degree(scores.radius, terms.tolerance)
         reach = f"scores reach {abs(scores.centre) + scores.radius:.4g}, over the most of {MOST_RADIUS:g}"
-        return _exact(scores, terms, None, f"{reach}; a Taylor polynomial would take degree {needed:,}")
+        instead = f"a Taylor polynomial would take degree {needed:,}"
+        if needed == 0:
+            instead = "they are so close to each other that the mean of the values would do"
+        return _exact(scores, terms, None, f"{reach}; {instead}")
     for degree in range(terms.most_degree + 1):
         found = _candidate(scores, terms, degree, auditor)
         if found is None:

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine
-from attenio.planning.approximating import approximate_plan, best_approximate, certificate_at
+from attenio.planning.approximating import approximate_plan, best_approximate
 from attenio.planning.contest import applies, best_of_all
 from attenio.planning.costs.cost import checked_dataflow, closed_form, cost, problems_of, tile_names
+from attenio.planning.guarantees import certificate_at
 from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.published import has_published_rule, published_tiles

@@ -7,7 +7,7 @@ from attenio.bounds import LowerBound, largest_absolute, lower_bounds
 from attenio.errors import DoesNotFit
 from attenio.machine import Boundary, Machine
 from attenio.planning import Candidate, NestedPlan, best_plan, best_plan_for, candidates, nested_plan
-from attenio.planning.approximating import certified
+from attenio.planning.guarantees import certified
 from attenio.planning.plan import Dataflow, Plan
 from attenio.quantities import bytes_of
 from attenio.workload import Direction, Workload

@@ -6,7 +6,7 @@ from typing import assert_never
 from attenio.planning.costs.cost import closed_form
 from attenio.planning.plan import ApproximateDataflow, Dataflow, MovingTiles, Tiles
 from attenio.planning.problems import Problems
-from attenio.planning.search import feature_blocks, feature_state, value_columns, window_and_features
+from attenio.planning.search import feature_blocks, feature_state, value_columns
 from attenio.planning.search.backward import feature_gradient
 
 __all__ = ["best_approximate_tiles"]
@@ -24,7 +24,7 @@ def best_approximate_tiles(
         case Dataflow.FEATURE_BLOCKS:
             found = feature_blocks.best_tiles(problems, fast_words, degree, key_tile)
         case Dataflow.WINDOW_AND_FEATURES:
-            return window_and_features.best_tiles(problems, fast_words, degree, key_tile)
+            raise ValueError(f"{dataflow.value} has its degree and its window searched together")
         case Dataflow.FEATURE_GRADIENT:
             return feature_gradient.best_tiles(problems, fast_words, degree)
         case _:
