@@ -47,7 +47,7 @@ class Step(Enum):
     FEATURE_STATE = "Z[i,c] += features(K[t])[i] [1, V[t]][c]"
     FEATURE_OUTPUT = "Y[i,c] += features(Q[i]) Z[:,c]"
     FEATURE_STATE_GRADIENT = "dZ[i,c] += features(Q[t])[i] dY[t,c]"
-    FEATURE_GRADIENT = "gradients of row i from its features and a state"
+    FEATURE_GRADIENT = "d[i,c] of dQ, dK or dV, from the features of row i and a state"
 
     @property
     def operand(self) -> str:
