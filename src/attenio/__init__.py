@@ -6,30 +6,31 @@
 >>> plan.moved_words
 1140850688
 
-Importing this needs NumPy only; ``attenio.attention`` and ``attenio.explain`` need PyTorch when they are first used.
+Names load when they are first used: importing this takes a moment, most names need NumPy only, and
+``attenio.attention`` and ``attenio.explain`` need PyTorch.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from attenio.bounds import LowerBound, Strength, lower_bounds
-from attenio.dataflows import Run, TrainingRun, execute
-from attenio.errors import AttenioError, MissingExtra
-from attenio.machine import Machine, MemoryLevel
-from attenio.planning import (
-    Dataflow,
-    Plan,
-    SweepGrid,
-    TrainingPlan,
-    best_plan,
-    candidates,
-    nested_plan,
-    sweep,
-    training_plan,
-)
-from attenio.workload import Direction, Workload
-
 if TYPE_CHECKING:
+    from attenio.bounds import LowerBound, Strength, lower_bounds
+    from attenio.dataflows import Run, TrainingRun, execute
+    from attenio.errors import AttenioError
     from attenio.kernels import attention, explain
+    from attenio.machine import Machine, MemoryLevel
+    from attenio.planning import (
+        Dataflow,
+        Plan,
+        SweepGrid,
+        TrainingPlan,
+        best_plan,
+        candidates,
+        nested_plan,
+        sweep,
+        training_plan,
+    )
+    from attenio.workload import Direction, Workload
 
 __version__ = "0.1.0"
 
@@ -59,14 +60,50 @@ __all__ = [
 ]
 
 
+# Where each name comes from: nothing is loaded before it is asked for, so that the command line can be stopped from its
+# first moment on.
+_HOMES = {
+    "bounds": ("LowerBound", "Strength", "lower_bounds"),
+    "dataflows": ("Run", "TrainingRun", "execute"),
+    "errors": ("AttenioError",),
+    "kernels": ("attention", "explain"),
+    "machine": ("Machine", "MemoryLevel"),
+    "planning": (
+        "Dataflow",
+        "Plan",
+        "SweepGrid",
+        "TrainingPlan",
+        "best_plan",
+        "candidates",
+        "nested_plan",
+        "sweep",
+        "training_plan",
+    ),
+    "workload": ("Direction", "Workload"),
+}
+
+
 def __getattr__(name: str) -> Any:
-    """What needs PyTorch, imported when it is first asked for."""
-    if name not in ("attention", "explain"):
+    """A name or a module of the package, imported when it is first asked for."""
+    if name in _HOMES and name != "kernels":
+        return import_module(f"attenio.{name}")
+    home = next((module for module, names in _HOMES.items() if name in names), None)
+    if home is None:
         raise AttributeError(f"module 'attenio' has no attribute {name!r}")
+    if home == "kernels":
+        _check_torch(name)
+    value = globals()[name] = getattr(import_module(f"attenio.{home}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _check_torch(name: str) -> None:
     try:
         import torch  # noqa: F401
     except ImportError:
-        raise MissingExtra(f"attenio.{name}", "torch") from None
-    from attenio import kernels
+        from attenio.errors import MissingExtra
 
-    return getattr(kernels, name)
+        raise MissingExtra(f"attenio.{name}", "torch") from None

@@ -111,3 +111,32 @@ def test_asking_for_the_version_or_machines_loads_nothing_heavy() -> None:
     heavy = ["plotly", "pyarrow", "ml_dtypes", "attenio.report"]
     done = subprocess.run([sys.executable, "-c", program % heavy], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("[]\n")
+
+
+INTERRUPTED_IMPORT = """
+import sys
+
+class CtrlC:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, CtrlC())
+from attenio.cli import main
+sys.exit(main(["plan", "--n", "64"]))
+"""
+
+
+@pytest.mark.parametrize("module", ["attenio.cli.outcome", "typer", "attenio.cli.plan", "numpy", "attenio.planning"])
+def test_stopping_while_the_program_loads_is_one_line_too(module: str) -> None:
+    program = INTERRUPTED_IMPORT.format(module=module)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "attenio: stopped; no file was left half-written\n")
+
+
+def test_nothing_heavy_loads_before_stopping_is_possible() -> None:
+    program = (
+        "import sys; from attenio.cli import main; print([m for m in ('numpy', 'typer', 'rich') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
