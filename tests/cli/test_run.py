@@ -133,3 +133,9 @@ def test_what_a_model_notes_is_under_the_table_and_in_the_json(attenio: Any, com
     assert "deepseek-v3 decode: values are the first 512" in attenio(command, *options).out
     assert len(attenio(command, *options, "--json").json["notes"]) == 1
     assert attenio(command, "--n", "32", "--json").json["notes"] == []
+
+
+def test_a_scale_that_overflows_is_refused_in_a_line(attenio):
+    for direction in ("forward", "backward", "training"):
+        said = attenio("run", "--n", "64", "--scale", "1e308", "--direction", direction, "--json")
+        assert "scale is 1e+308, which makes scores overflow; use a size of at most 1" in said.mistake

@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ from hypothesis import strategies as st
 from attenio.dataflows import execute, random_inputs
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput, MemoryOverflow
+from attenio.machine import Machine
 from attenio.masks import BlockSparse, SharedPrefix
 from attenio.memory import EventKind, Step
+from attenio.planning import best_plan
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
 
@@ -189,3 +192,23 @@ def test_a_shared_prefix_is_read_once_for_a_tile_that_spans_requests():
     run = execute(planned(workload, Dataflow.STACKED_GROUPS, Tiles.of(query_tile=4, head_tile=1, key_tile=1), ROOMY))
     assert run.trace.loads["K"] == (8 + 4) * 2
     assert run.max_abs_error <= tolerance(workload, random_inputs(workload))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("scale", [1e308, -1e200, 1e38])
+def test_a_scale_that_takes_scores_out_of_range_is_refused(direction, scale):
+    workload, machine = Workload(n=32, d=4, scale=scale, direction=direction), Machine.with_fast_bytes(4096)
+    with pytest.raises(InvalidInput, match="makes scores overflow; use a size of at most 1") as refusal:
+        execute(best_plan(workload, machine))
+    most = float(str(refusal.value).rsplit(" ", 1)[1])
+    done = execute(best_plan(replace(workload, scale=most), machine))
+    assert np.isfinite(done.max_abs_error)
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, "a", None])
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_a_seed_that_is_no_count_is_refused(direction, seed):
+    plan = best_plan(Workload(n=32, d=4, direction=direction), Machine.with_fast_bytes(4096))
+    with pytest.raises(InvalidInput, match="seed is"):
+        execute(plan, seed=seed)

@@ -17,7 +17,7 @@ import numpy as np
 from attenio.dataflows.backward.execute import backward_units, run_backward, saved_by_definition
 from attenio.dataflows.forward import prepared, run_forward
 from attenio.dataflows.host import check_host_memory
-from attenio.dataflows.inputs import Given, Inputs, checked_inputs, given_or_random, random_inputs
+from attenio.dataflows.inputs import Given, Inputs, check_scale, checked_inputs, given_or_random, random_inputs
 from attenio.dataflows.nested import attend_nested, nested_memories
 from attenio.dataflows.problem import Advance, stacked_problems
 from attenio.dataflows.run import NestedRun, Run, TrainingRun, max_abs_error
@@ -87,7 +87,9 @@ def _execute_training(plan: TrainingPlan, *, inputs: Given, seed: int, record: b
 
 
 def _inputs(workload: Workload, given: Given, seed: int) -> Inputs:
-    return random_inputs(workload, seed) if given is None else checked_inputs(workload, given)
+    inputs = random_inputs(workload, seed) if given is None else checked_inputs(workload, given)
+    check_scale(workload, inputs)
+    return inputs
 
 
 def execute_nested(

@@ -1,6 +1,7 @@
 """Inputs of a run: random ones, or the caller's, checked and rounded to the element type."""
 
 from collections.abc import Sequence
+from math import floor, log10
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,11 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.masks import SharedPrefix
-from attenio.workload import Workload
+from attenio.quantities import checked_count
+from attenio.workload import Direction, Workload
 
 __all__ = [
     "Given",
     "Inputs",
+    "check_scale",
     "checked_array",
     "checked_gradient",
     "checked_inputs",
@@ -21,6 +24,12 @@ __all__ = [
     "random_gradient",
     "random_inputs",
 ]
+
+# Scores are kept in float32. The gradient takes exponentials of their differences with a saved log-sum-exp, which says
+# nothing once scores are so large that its last digit is worth a power of e or more.
+_LARGEST_SCORE = 1e38
+_LARGEST_SAVED_SCORE = 1e8
+_LARGEST_SEED = 2**128 - 1
 
 Given = Sequence[ArrayLike] | None
 
@@ -49,7 +58,7 @@ def random_inputs(workload: Workload, seed: int = 0) -> Inputs:
     >>> random_inputs(Workload(n=8, d=2, heads=4, kv_heads=2)).k.shape
     (1, 2, 8, 2)
     """
-    draw = np.random.default_rng(seed)
+    draw = np.random.default_rng(checked_count("seed", seed, least=0, most=_LARGEST_SEED))
     arrays = Inputs(*(draw.standard_normal(shape, dtype=np.float32) for shape in _shapes(workload).values()))
     if workload.entry_bound is not None:
         most = _largest_within(workload.entry_bound, workload.dtype)
@@ -64,7 +73,7 @@ def random_inputs(workload: Workload, seed: int = 0) -> Inputs:
 
 def random_gradient(workload: Workload, seed: int = 0) -> NDArray[np.float32]:
     """A normal random gradient of the output, rounded to the element type; independent of the inputs of that seed."""
-    draw = np.random.default_rng((seed, 1))
+    draw = np.random.default_rng((checked_count("seed", seed, least=0, most=_LARGEST_SEED), 1))
     return workload.dtype.rounded(draw.standard_normal(_output_shape(workload), dtype=np.float32))
 
 
@@ -75,10 +84,24 @@ def _output_shape(workload: Workload) -> tuple[int, int, int, int]:
 def given_or_random(workload: Workload, given: Given, seed: int) -> tuple[Inputs, NDArray[np.float32]]:
     """Inputs and the gradient of the output: the caller's q, k, v and do, or random ones from the seed."""
     if given is None:
-        return random_inputs(workload, seed), random_gradient(workload, seed)
-    if len(given) != 4:
+        inputs, gradient = random_inputs(workload, seed), random_gradient(workload, seed)
+    elif len(given) != 4:
         raise InvalidInput(f"inputs are {len(given)} arrays; the gradient needs four: q, k, v and do")
-    return checked_inputs(workload, given[:3]), checked_gradient(workload, given[3])
+    else:
+        inputs, gradient = checked_inputs(workload, given[:3]), checked_gradient(workload, given[3])
+    check_scale(workload, inputs)
+    return inputs, gradient
+
+
+def check_scale(workload: Workload, inputs: Inputs) -> None:
+    """Refuse a scale that takes scores out of range; inputs that do so by themselves saturate instead."""
+    most = _LARGEST_SCORE if workload.direction is Direction.FORWARD else _LARGEST_SAVED_SCORE
+    products = float(np.abs(inputs.q).max()) * float(np.abs(inputs.k).max()) * workload.d
+    if products <= most and products * abs(workload.softmax_scale) > most:
+        limit = 10.0 ** floor(log10(most) - log10(products))
+        raise InvalidInput(
+            f"scale is {workload.softmax_scale:g}, which makes scores overflow; use a size of at most {limit:g}"
+        )
 
 
 def checked_gradient(workload: Workload, given: ArrayLike) -> NDArray[np.float32]:
