@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -42,6 +43,24 @@ def test_no_boundary_is_crossed_by_fewer_words_than_its_bound(workload: Workload
         assert 0 < time.least_seconds <= time.plan_seconds
     assert (found.binding is None) == (not found.times)
     assert {time.resource for time in found.times}.isdisjoint(found.unknown_rates)
+
+
+def test_an_exact_plan_takes_as_long_whatever_the_tolerance() -> None:
+    machine, exact = machine_named("attenio-512k"), Workload(n=4096, d=64)
+    known, found = answer(exact, machine), answer(replace(exact, tolerance=0.01), machine)
+    seconds = [[(time.resource, time.plan_seconds) for time in one.times] for one in (known, found)]
+    assert seconds[0] == seconds[1]
+    assert (found.binding.resource, found.uncounted) == (known.binding.resource, ())
+    # what else may be computed within the tolerance is not known
+    assert {time.resource for time in found.times if time.least_seconds is None} == {"arithmetic", "exponentials"}
+
+
+def test_nothing_is_said_to_bind_where_arithmetic_is_not_counted() -> None:
+    workload = Workload(n=2**20, d=64, tolerance=0.01, entry_bound=0.25)
+    found = answer(workload, machine_named("attenio-512k"))
+    assert found.plan.dataflow.is_approximate
+    assert (found.binding, found.uncounted) == (None, ("arithmetic", "exponentials"))
+    assert found.to_json()["roofline"]["uncounted"] == ["arithmetic", "exponentials"]
 
 
 @LAW

@@ -90,12 +90,15 @@ def floor(workload: Workload, machine: Machine) -> Floor:
 
 @dataclass(frozen=True, kw_only=True)
 class TimeFloor:
-    """Seconds that a resource of the machine needs: ``least_seconds`` for any algorithm, ``plan_seconds`` for ours."""
+    """Seconds that a resource of the machine needs: ``least_seconds`` for any algorithm, ``plan_seconds`` for ours.
+
+    The least is None where it is not known: what any algorithm within a tolerance has to compute is not.
+    """
 
     resource: str
     rate_per_s: float
     unit: str
-    least_seconds: float
+    least_seconds: float | None
     plan_seconds: float
 
 
@@ -132,8 +135,11 @@ class Answer:
 
     @property
     def binding(self) -> TimeFloor | None:
-        """The resource that takes longest of those with a known rate, or None on a machine without rates."""
-        return max(self.times, key=lambda time: time.plan_seconds, default=None)
+        """The resource that takes longest of those with a known rate.
+
+        None on a machine without rates, and where the plan's arithmetic is not counted: that might bind.
+        """
+        return None if self.uncounted else max(self.times, key=lambda time: time.plan_seconds, default=None)
 
     @property
     def unknown_rates(self) -> tuple[str, ...]:
@@ -142,6 +148,11 @@ class Answer:
         rates["arithmetic"] = self.machine.flops_per_s.get(self.workload.dtype)
         rates["exponentials"] = self.machine.exponentials_per_s
         return tuple(name for name, rate in rates.items() if rate is None)
+
+    @property
+    def uncounted(self) -> tuple[str, ...]:
+        """Resources whose work is not counted: arithmetic and exponentials of plans that approximate."""
+        return () if _counts_work(self.boundaries) else ("arithmetic", "exponentials")
 
     @property
     def timed_plan(self) -> str:
@@ -228,8 +239,8 @@ def _times(workload: Workload, machine: Machine, boundaries: tuple[BoundaryAnswe
                     resource=part.boundary.name, rate_per_s=rate, unit="B", least_seconds=least, plan_seconds=ours
                 )
             )
-    if workload.tolerance is not None:
-        return tuple(times)  # what approximations must compute is not known
+    if not _counts_work(boundaries):
+        return tuple(times)
     work = (
         ("arithmetic", "FLOP", workload.flops, machine.flops_per_s.get(workload.dtype)),
         ("exponentials", "exp", workload.scores, machine.exponentials_per_s),
@@ -237,7 +248,15 @@ def _times(workload: Workload, machine: Machine, boundaries: tuple[BoundaryAnswe
     for resource, unit, amount, rate in work:
         if rate is not None:
             seconds = amount / rate
+            # within a tolerance, others may compute less
+            known = None if workload.tolerance is not None else seconds
             times.append(
-                TimeFloor(resource=resource, rate_per_s=rate, unit=unit, least_seconds=seconds, plan_seconds=seconds)
+                TimeFloor(resource=resource, rate_per_s=rate, unit=unit, least_seconds=known, plan_seconds=seconds)
             )
     return tuple(times)
+
+
+def _counts_work(boundaries: tuple[BoundaryAnswer, ...]) -> bool:
+    """Whether the plans that are timed are exact, as every nested one is: their arithmetic is the definition's."""
+    timed = (part.plan for part in boundaries if part.nested_words is None)
+    return not any(plan is not None and plan.dataflow.is_approximate for plan in timed)

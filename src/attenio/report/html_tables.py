@@ -7,6 +7,7 @@ from attenio.planning import Candidate, NestedPlan, TrainingCandidate
 from attenio.quantities import bytes_of, show_bytes, show_seconds
 from attenio.report.answer import Answer, BoundaryAnswer
 from attenio.report.notation import (
+    UNCOUNTED,
     alone_title,
     candidate_rows,
     nested_beats_alone,
@@ -142,17 +143,19 @@ def times_table(answer: Answer) -> str:
     rows = []
     for name, time in resource_rows(answer):
         if time is None:
-            rate = "rate unknown" if name in answer.unknown_rates else "–"
+            counted = "not counted" if name in answer.uncounted else "–"
+            rate = "rate unknown" if name in answer.unknown_rates else counted
             rows.append(("absent", [_name(name), _number(rate), _NONE, _NONE]))
             continue
         numbers = (
             show_rate(time.rate_per_s, time.unit),
-            show_seconds(time.least_seconds),
+            "unknown" if time.least_seconds is None else show_seconds(time.least_seconds),
             show_seconds(time.plan_seconds),
         )
         rows.append(("chosen" if time == answer.binding else "", [_name(name), *map(_number, numbers)]))
     title = "" if len(answer.boundaries) == 1 else "<h3>Time</h3>\n"
-    return title + _table(heads, rows)
+    note = f"<p>{html.escape(UNCOUNTED)}</p>\n" if answer.uncounted else ""
+    return title + _table(heads, rows) + note
 
 
 def reproduction_table(reproduction: Reproduction) -> str:

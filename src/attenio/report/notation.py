@@ -9,6 +9,7 @@ from attenio.quantities import show_words
 from attenio.report.answer import Answer, BoundaryAnswer, TimeFloor
 
 __all__ = [
+    "UNCOUNTED",
     "alone_title",
     "by_words",
     "candidate_rows",
@@ -21,6 +22,8 @@ __all__ = [
     "show_rate",
     "show_ratio",
 ]
+
+UNCOUNTED = "Arithmetic of plans that approximate is not counted, so nothing is said to bind."
 
 
 def by_words(answer: Answer) -> list[Candidate]:

@@ -13,6 +13,7 @@ from attenio.dataflows.run import Run
 from attenio.quantities import bytes_of, show_bytes, show_seconds
 from attenio.report.answer import Answer, Floor, TimeFloor
 from attenio.report.notation import (
+    UNCOUNTED,
     alone_title,
     candidate_rows,
     guarantee,
@@ -64,6 +65,8 @@ def plan_tables(answer: Answer) -> RenderableType:
         parts += [Text(), _resources(answer)]
     if answer.binding is not None:
         parts.append(_binding(answer, answer.binding))
+    elif answer.times and answer.uncounted:
+        parts.append(Text(UNCOUNTED, style="dim"))
     return Group(*parts)
 
 
@@ -282,11 +285,14 @@ def _resources(answer: Answer) -> Table:
 def _seconds(time: TimeFloor | None) -> tuple[str, str]:
     if time is None:
         return _NOTHING, _NOTHING
-    return show_seconds(time.least_seconds), show_seconds(time.plan_seconds)
+    least = "unknown" if time.least_seconds is None else show_seconds(time.least_seconds)
+    return least, show_seconds(time.plan_seconds)
 
 
 def _unknown(answer: Answer, resource: str) -> str:
-    return "rate unknown" if resource in answer.unknown_rates else _NOTHING
+    if resource in answer.unknown_rates:
+        return "rate unknown"
+    return "not counted" if resource in answer.uncounted else _NOTHING
 
 
 def _binding(answer: Answer, binding: TimeFloor) -> Text:

@@ -201,6 +201,7 @@ def _roofline(answer: Answer) -> dict[str, Any]:
         "times": [_time(time) for time in answer.times],
         "times_of": answer.timed_plan,
         "unknown_rates": list(answer.unknown_rates),
+        "uncounted": list(answer.uncounted),
         "binding": None if binding is None else binding.resource,
         "nested_reason": answer.nested_reason or None,
         "nested_tiles": None
