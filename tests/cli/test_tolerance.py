@@ -75,3 +75,27 @@ def test_an_approximate_dataflow_without_a_tolerance_is_refused_in_a_line(atteni
 def test_scores_too_large_for_any_degree_say_which_it_would_take(attenio):
     found = attenio("plan", "--n", "64K", "--tolerance", "0.01", "--entry-bound", "3", "--dataflow", "feature-state")
     assert "use exact" in found.mistake and "degree" in found.mistake
+
+
+@pytest.mark.parametrize("command", ["simulate", "reorder", "explore-design"])
+def test_a_tolerance_is_refused_where_all_is_exact(attenio, command):
+    found = attenio(command, "--n", "1K", "--mask", "causal", "--tolerance", "0.1")
+    assert "exact attention; leave --tolerance 0.1 out, or ask attenio plan" in found.mistake
+
+
+@pytest.mark.parametrize("command", ["plan", "bounds", "simulate", "reorder"])
+def test_an_entry_bound_without_a_tolerance_is_refused_where_nothing_is_run(attenio, command):
+    found = attenio(command, "--n", "1K", "--entry-bound", "0.25")
+    assert found.mistake == "--entry-bound 0.25 is for approximations; give --tolerance too, or leave it out"
+
+
+def test_a_plan_that_approximates_says_that_its_arithmetic_is_not_counted(attenio):
+    asked = ("plan", "--n", "1M", "--tolerance", "0.01", "--entry-bound", "0.25")
+    said = " ".join(attenio(*asked).out.split())
+    assert "Arithmetic of plans that approximate is not counted" in said and " binds" not in said
+    assert attenio(*asked, "--json").json["roofline"]["binding"] is None
+
+
+def test_an_exact_plan_within_a_tolerance_says_what_binds(attenio):
+    said = attenio("plan", "--n", "4K", "--tolerance", "0.01").out
+    assert "arithmetic binds: at least 1.049 ms with this plan" in said

@@ -75,6 +75,7 @@ def explore_design(
     if tiles not in [tiling.value for tiling in Tiling]:
         raise InvalidInput(f"unknown tiles {tiles!r}; choose published or fastest")
     budget = _budget(area_mm2, power_mw)
+    question.refuse_tolerance("designs are compared for")
     workload, machine = question.workload(DEFAULT_N), question.chosen_machine()
     keys = parse_count(key_tile, "key-tile")
     if keys < 1:

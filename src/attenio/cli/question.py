@@ -104,6 +104,10 @@ class Question:
         Without a length it is the model's context, or ``default_n``; when it will be ``executed``, at most that.
         """
         self.check_lengths()
+        if self.entry_bound is not None and self.tolerance is None and not executed:
+            raise InvalidInput(
+                f"--entry-bound {self.entry_bound} is for approximations; give --tolerance too, or leave it out"
+            )
         if self.model is None:
             return self._plain_workload(default_n)
         from attenio.catalogue import model_named
@@ -130,6 +134,13 @@ class Question:
         from attenio.catalogue import model_named
 
         return () if self.model is None else model_named(self.model).notes(workload)
+
+    def refuse_tolerance(self, what: str) -> None:
+        """Refuse to approximate where only exact attention is done, in place of ignoring the wish."""
+        if self.tolerance is not None:
+            raise InvalidInput(
+                f"{what} exact attention; leave --tolerance {self.tolerance} out, or ask attenio plan about it"
+            )
 
     def check_lengths(self) -> None:
         """Refuse a length that nothing is left to take from."""

@@ -43,6 +43,7 @@ def reorder(
     from attenio.bounds import largest_absolute, lower_bounds
     from attenio.reordering.reorder import Method
 
+    question.refuse_tolerance("orders are counted for")
     if out is not None:
         check_place(out)
         if out.suffix != ".npz":

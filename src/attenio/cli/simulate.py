@@ -76,6 +76,7 @@ def simulate(
     from attenio.planning import Dataflow
     from attenio.workload import Direction
 
+    question.refuse_tolerance("the accelerator runs")
     for path in filter(None, (trace, picture)):
         check_place(path)
     drawn, exponentials = _Picture.of(picture, picture_cycles), _exponentials(compute)
