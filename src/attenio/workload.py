@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
+from math import floor, log10
 from typing import assert_never, get_args
 
 import numpy as np
@@ -126,6 +127,7 @@ class Workload:
             raise InvalidInput(f"scale is {self.scale!r}; give a number, or leave it out")
         if self.scale is not None and not (0 < abs(self.scale) < float("inf")):
             raise InvalidInput(f"scale is {self.scale}; give a finite number other than zero, or leave it out")
+        _check_reach(self)
         _check_mask(self)
 
     @property
@@ -243,6 +245,7 @@ class Workload:
         return f"{length} {width} heads={self.heads}{kv} batch={self.batch} {self.mask} {self.dtype.value}{way}{near}"
 
 
+_LARGEST_REACH = 1e300
 _EXAMPLES = {
     "tolerance": "0.01, or leave it out for exact attention",
     "entry_bound": "0.5: no entry of queries and keys is larger",
@@ -254,6 +257,16 @@ def _checked_positive(name: str, value: float) -> float:
     if not known or not (0 < value < float("inf")):
         raise InvalidInput(f"{name} is {value!r}; give a finite number above 0, such as {_EXAMPLES[name]}")
     return float(value)
+
+
+def _check_reach(workload: Workload) -> None:
+    """Refuse entries so large that scores might leave the range of numbers."""
+    bound, factor = workload.entry_bound, workload.d * abs(float(workload.softmax_scale))
+    if bound is not None and not bound * bound * factor < _LARGEST_REACH:
+        most = 10.0 ** floor((log10(_LARGEST_REACH) - log10(factor)) / 2 - 1e-9)
+        raise InvalidInput(
+            f"entry_bound is {bound:g} (--entry-bound), with which scores may overflow; give at most {most:g}"
+        )
 
 
 def _check_mask(workload: Workload) -> None:

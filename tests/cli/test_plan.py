@@ -146,3 +146,15 @@ def test_a_layout_that_is_no_array_is_one_line_without_advice_to_load_it_unsafel
     message = attenio("plan", "--n", "64", "--mask", f"block-sparse:{file}:64").mistake
     assert "is not a NumPy array file; save one with numpy.save" in message
     assert "unsafe" not in message
+
+
+@pytest.mark.parametrize(
+    ("asked", "advice"),
+    [
+        (("plan", "--dataflow", "two-pass"), "or --direction backward"),
+        (("plan", "--dataflow", "attenio", "--direction", "backward"), "or --direction forward"),
+        (("simulate", "--direction", "training"), "set the direction to forward (--direction forward)"),
+    ],
+)
+def test_a_dataflow_of_another_direction_is_answered_with_the_option(attenio, asked, advice):
+    assert attenio(*asked, "--n", "1K").mistake.endswith(advice)

@@ -99,3 +99,9 @@ def test_a_plan_that_approximates_says_that_its_arithmetic_is_not_counted(atteni
 def test_an_exact_plan_within_a_tolerance_says_what_binds(attenio):
     said = attenio("plan", "--n", "4K", "--tolerance", "0.01").out
     assert "arithmetic binds: at least 1.049 ms with this plan" in said
+
+
+def test_an_entry_bound_with_which_scores_overflow_is_refused_by_its_name(attenio):
+    found = attenio("plan", "--n", "4K", "--tolerance", "1e300", "--entry-bound", "1e300")
+    assert "(--entry-bound), with which scores may overflow; give at most 1e+149" in found.mistake
+    assert attenio("plan", "--n", "4K", "--tolerance", "1e300", "--entry-bound", "1e149").status == 0

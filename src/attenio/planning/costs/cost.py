@@ -77,14 +77,14 @@ def checked_dataflow(workload: Workload, dataflow: Dataflow | str) -> Dataflow:
     chosen = Dataflow.named(dataflow)
     if workload.direction is Direction.TRAINING:
         raise InvalidInput(
-            f"a training step runs a forward and a backward dataflow; {chosen.value} is one of them: use training_plan,"
-            f" or the workload towards {chosen.direction.value!r}"
+            f"a training step runs a forward and a backward dataflow, and {chosen.value} is one of them; set the"
+            f" direction to {chosen.direction.value} (--direction {chosen.direction.value})"
         )
     if chosen.direction is not workload.direction:
         others = ", ".join(dataflow.value for dataflow in Dataflow.towards(workload.direction))
         raise InvalidInput(
             f"{chosen.value} is for the {chosen.direction.value} pass and the workload asks about the"
-            f" {workload.direction.value} one; use one of {others}, or the workload towards {chosen.direction.value!r}"
+            f" {workload.direction.value} one; use one of {others}, or --direction {chosen.direction.value}"
         )
     if chosen.is_approximate and workload.tolerance is None:
         raise InvalidInput(
