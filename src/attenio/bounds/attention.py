@@ -19,7 +19,7 @@ from attenio.bounds.output_epochs import output_epoch_words, output_epochs
 from attenio.bounds.saha_ye import saha_ye
 from attenio.bounds.score_epochs import score_epoch_words, score_epochs
 from attenio.errors import InvalidInput
-from attenio.machine import Boundary, Machine
+from attenio.machine import Boundary, Machine, checked_machine
 from attenio.quantities import checked_count
 from attenio.workload import Direction, Workload
 
@@ -94,7 +94,7 @@ def lower_bounds(
     >>> largest_absolute(lower_bounds(Workload(n=131072, d=64), Machine.with_fast_bytes(512 * 1024))).words
     1073741824
     """
-    chosen = boundary or machine.slowest_boundary
+    chosen = boundary or checked_machine(machine).slowest_boundary
     return bounds_for(workload, chosen.words_inside(workload.dtype), units=chosen.fast.units, degree=degree)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from attenio.errors import DoesNotFit, InvalidInput
-from attenio.machine import Machine
+from attenio.machine import Machine, checked_machine
 from attenio.planning.approximating import approximate_plan, best_approximate
 from attenio.planning.contest import applies, best_of_all
 from attenio.planning.costs.cost import checked_dataflow, closed_form, cost, problems_of, tile_names
@@ -183,18 +183,18 @@ def _plan(
 
 def _parallel_units(machine: Machine) -> int:
     """Units that a rule for parallel machines has to keep busy: those of the most divided level."""
-    return max(level.units for level in machine.levels)
+    return max(level.units for level in checked_machine(machine).levels)
 
 
 def _fast_words(workload: Workload, machine: Machine) -> int:
-    return machine.slowest_boundary.fast_words(workload.dtype)
+    return checked_machine(machine).slowest_boundary.fast_words(workload.dtype)
 
 
 def _check_one_way(workload: Workload) -> None:
     if workload.direction is Direction.TRAINING:
         raise InvalidInput(
             "a training step has two plans, a forward and a backward one; use training_plan,"
-            " or ask about the workload towards 'forward' or 'backward'"
+            " or set the direction to forward or backward (--direction)"
         )
 
 

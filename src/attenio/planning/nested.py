@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import product
 
 from attenio.errors import DoesNotFit, InvalidInput
-from attenio.machine import Machine
+from attenio.machine import Machine, checked_machine
 from attenio.planning.nested_plan import LevelTiles, NestedPlan
 from attenio.planning.nested_words import nested_moved_words, nested_peak_words
 from attenio.quantities import bytes_of, show_words
@@ -41,7 +41,7 @@ def nested_plan(workload: Workload, machine: Machine) -> NestedPlan:
             f"nested plans are of the forward pass, and the workload asks about {workload.direction.value};"
             " use best_plan_for at each boundary"
         )
-    fast_words = tuple(boundary.fast_words(workload.dtype) for boundary in machine.boundaries)
+    fast_words = tuple(boundary.fast_words(workload.dtype) for boundary in checked_machine(machine).boundaries)
     found: dict[tuple[int, tuple[LevelTiles, ...]], NestedPlan] = {}
     for head_tile in _head_tiles(workload.group):
         for ratios in product(_RATIOS, repeat=len(fast_words) - 1):

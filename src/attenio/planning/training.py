@@ -12,7 +12,7 @@ from enum import Enum
 from typing import assert_never
 
 from attenio.errors import DoesNotFit, InvalidInput
-from attenio.machine import Machine
+from attenio.machine import Machine, checked_machine
 from attenio.names import member_named
 from attenio.planning.best import best_plan_for
 from attenio.planning.contest import best_of_all
@@ -88,7 +88,9 @@ def training_plan(workload: Workload, machine: Machine, *, saved: Saved | str | 
     >>> plan.saved.value, plan.forward.dataflow.value, plan.backward.dataflow.value, plan.moved_words
     ('statistics', 'attenio', 'two-pass', 42225664)
     """
-    return training_plan_for(workload, machine.slowest_boundary.fast_words(workload.dtype), saved=saved)
+    return training_plan_for(
+        workload, checked_machine(machine).slowest_boundary.fast_words(workload.dtype), saved=saved
+    )
 
 
 def training_plan_for(workload: Workload, fast_words: int, *, saved: Saved | str | None = None) -> TrainingPlan:
@@ -111,7 +113,7 @@ def _least_with_probabilities(problems: Problems, fast_words: int) -> float:
 
 def training_candidates(workload: Workload, machine: Machine) -> tuple[TrainingCandidate, ...]:
     """Everything that may be saved, with the best plan for each."""
-    return training_candidates_for(workload, machine.slowest_boundary.fast_words(workload.dtype))
+    return training_candidates_for(workload, checked_machine(machine).slowest_boundary.fast_words(workload.dtype))
 
 
 def training_candidates_for(workload: Workload, fast_words: int) -> tuple[TrainingCandidate, ...]:
@@ -130,7 +132,7 @@ def _plan(workload: Workload, fast_words: int, saved: Saved, problems: Problems)
     if workload.tolerance is not None:
         raise InvalidInput(
             f"a training step is planned exactly, and the workload allows an error of {workload.tolerance:g}; leave"
-            " tolerance out, or ask about the workload towards 'forward' or 'backward'"
+            " tolerance out, or set the direction to forward or backward (--direction)"
         )
     forwards, backwards = workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD)
     statistics = problems.runs * problems.group * problems.touched_rows * problems.intermediate_words

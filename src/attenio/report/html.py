@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from attenio.errors import MissingExtra
+from attenio.errors import InvalidInput, MissingExtra
 from attenio.files import write_atomically
 from attenio.machine import Machine
 from attenio.measurement.provenance import Provenance, provenance
@@ -55,6 +55,7 @@ _NOT_ONE_ROOFLINE = "Exact and approximate plans do not have the same arithmetic
 
 def write_report(path: Path | str, workload: Workload, machine: Machine, *, progress: Progress | None = None) -> Path:
     """Write the report of one workload on one machine; ``progress`` is told (steps done, steps in all)."""
+    _check_ending(path)
     plotly = _plotly_script()
     found = answer(workload, machine)
     first, second = _halves(progress)
@@ -68,12 +69,19 @@ def write_training_report(
     path: Path | str, workload: Workload, machine: Machine, *, progress: Progress | None = None
 ) -> Path:
     """Write the report of a training step: its backward pass in full, and both passes side by side."""
+    _check_ending(path)
     plotly = _plotly_script()
     step, found = training_answer(workload, machine), answer(workload.towards(Direction.BACKWARD), machine)
     first, second = _halves(progress)
     memory = along_memory(found.workload, machine, progress=first)
     length = along_length(found.workload, machine, progress=second)
     return write_atomically(path, _page(found, memory, length, plotly, step))
+
+
+def _check_ending(path: Path | str) -> None:
+    """Refuse a name that says the file is something other than a page."""
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        raise InvalidInput(f"report writes HTML, and {path} does not say so; use a name ending in .html")
 
 
 def _plotly_script() -> str:

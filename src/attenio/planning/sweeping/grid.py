@@ -1,8 +1,8 @@
 """A grid of workloads and machines: every combination of a few lists, in a fixed order."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -52,6 +52,10 @@ class SweepGrid:
     direction: Direction | str = Direction.FORWARD
 
     def __post_init__(self) -> None:
+        for each in fields(self):
+            values = getattr(self, each.name)
+            if each.name != "direction" and (isinstance(values, str) or not isinstance(values, Iterable)):
+                raise InvalidInput(f"{each.name} of a sweep is {values!r}; give a list, such as [{values!r}]")
         if bool(self.n) == bool(self.queries or self.keys):
             raise InvalidInput("a sweep needs lengths: give n, or queries and keys, and not both")
         for name in ("n", "queries", "keys"):
