@@ -1,24 +1,39 @@
-from pathlib import Path
-
 import pytest
 
+from attenio.cli import main
 from attenio.cli.pebble import compiling
-from attenio.cli.pebble.compiling import tell_of_compiling
+from attenio.cli.pebble.compiling import telling_of_compiling
+
+TOLD = "attenio: compiling the search, once, in a minute or so; the time limit begins after that\n"
 
 
-def test_compiling_is_told_before_the_first_search_only(monkeypatch, capsys):
-    monkeypatch.setattr(Path, "glob", lambda *_: iter(()))
-    tell_of_compiling("solving/search_", "scheduling/")
-    assert "compiling the search, once" in capsys.readouterr().err
-    monkeypatch.setattr(Path, "glob", lambda *_: iter([Path("search_table.advance.nbi")]))
-    tell_of_compiling("solving/search_", "scheduling/")
+def test_compiling_is_told_when_it_begins_and_once(capsys):
+    numba = pytest.importorskip("numba")
+    first, second = numba.njit(lambda x: x + 1), numba.njit(lambda x: x + 2)
+    with telling_of_compiling():
+        assert capsys.readouterr().err == ""
+        first(1), second(1)
+        assert capsys.readouterr().err == TOLD
+
+
+def test_nothing_is_told_of_what_was_compiled_before(capsys):
+    numba = pytest.importorskip("numba")
+    compiled = numba.njit(lambda x: x + 3)
+    compiled(1)
+    with telling_of_compiling():
+        compiled(2)
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("module", ["solving/search_", "scheduling/"])
-def test_without_a_compiler_nothing_is_told(monkeypatch, capsys, module):
-    monkeypatch.setattr(Path, "glob", lambda *_: iter(()))
+def test_without_a_compiler_nothing_is_told(monkeypatch, capsys):
     monkeypatch.setattr(compiling, "find_spec", lambda _: None)
-    tell_of_compiling(module)
+    with telling_of_compiling():
+        pass
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "")
+
+
+def test_a_game_too_large_to_search_is_refused_in_one_line(capsys):
+    pytest.importorskip("numba")
+    assert main(["pebble", "solve", "--graph", "attention", "--n", "64", "--d", "8", "--red", "600"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

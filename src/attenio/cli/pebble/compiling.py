@@ -1,25 +1,37 @@
 """A word to those who wait: the first search on a computer is compiled, and its time limit begins after that."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path
+from typing import Any
 
 from attenio.cli.output import print_aside
 
-__all__ = ["tell_of_compiling"]
+__all__ = ["telling_of_compiling"]
 
 
-def tell_of_compiling(*modules: str) -> None:
-    """Say that compiling takes a while, unless what was compiled before lies beside modules with these names.
+@contextmanager
+def telling_of_compiling() -> Iterator[None]:
+    """Say once that compiling takes a while, when the compiler sets to work on anything in here.
 
-    A name is a package of ``attenio.pebbling``, a slash, and how its compiled modules begin.
-
+    What was compiled before is read from files, of which nothing is said, nor of what is refused before it is compiled.
     Without a compiler nothing is said: the engine is about to say which extra has it.
     """
     if find_spec("numba") is None:
+        yield
         return
-    import attenio.pebbling
+    from numba.core.event import Listener, install_listener
 
-    place = Path(attenio.pebbling.__file__).parent
-    names = [name.split("/") for name in modules]
-    if not all(any((place / package / "__pycache__").glob(f"{prefix}*.nbi")) for package, prefix in names):
-        print_aside("compiling the search, once, in a minute or so; the time limit begins after that")
+    class Teller(Listener):  # type: ignore[misc, unused-ignore]  # numba is untyped
+        told = False
+
+        def on_start(self, event: Any) -> None:
+            if not self.told:
+                self.told = True
+                print_aside("compiling the search, once, in a minute or so; the time limit begins after that")
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    with install_listener("numba:compile", Teller()):
+        yield

@@ -7,7 +7,7 @@ import typer
 
 from attenio.cli.options import AsJson, taking
 from attenio.cli.output import check_place, print_json, print_tables, progress_bar
-from attenio.cli.pebble.compiling import tell_of_compiling
+from attenio.cli.pebble.compiling import telling_of_compiling
 from attenio.cli.pebble.position import GameChoice, time_limit_seconds
 from attenio.cli.pebble.rendering import game_line, solution_table, solution_to_json
 from attenio.cli.pebble.solve import TimeLimit
@@ -44,8 +44,7 @@ def schedule(
     if sown < 0:
         raise InvalidInput(f"seed is {sown:,}; it must be at least 0")
     game = choice.chosen_game()
-    tell_of_compiling("scheduling/")
-    with progress_bar("searching for an order") as progress:
+    with telling_of_compiling(), progress_bar("searching for an order") as progress:
         found = find_schedule(game, time_limit_s=time_limit_seconds(time_limit), seed=sown, progress=progress)
     if out is not None:
         from attenio.pebbling.schedule_files import write_schedule

@@ -7,7 +7,7 @@ import typer
 
 from attenio.cli.options import AsJson, taking
 from attenio.cli.output import Progress, check_place, print_json, print_tables, progress_bar
-from attenio.cli.pebble.compiling import tell_of_compiling
+from attenio.cli.pebble.compiling import telling_of_compiling
 from attenio.cli.pebble.position import GameChoice, time_limit_seconds
 from attenio.cli.pebble.rendering import game_line, solution_table, solution_to_json
 from attenio.errors import InvalidInput
@@ -77,8 +77,8 @@ def _solved(game: "Game", engine: str, seconds: float, progress: Progress | None
     if engine == "best-first":
         from attenio.pebbling.solving.in_stages import search_in_stages
 
-        tell_of_compiling("solving/search_", "scheduling/")
-        return search_in_stages(game, time_limit_s=seconds, progress=progress)
+        with telling_of_compiling():
+            return search_in_stages(game, time_limit_s=seconds, progress=progress)
     from attenio.pebbling.solving.cp_sat import cp_sat
 
     return cp_sat(game, time_limit_s=seconds, progress=progress)
