@@ -44,7 +44,7 @@ def test_the_picture_is_written_where_it_is_wanted(attenio: Any, tmp_path: Path)
         (("--cache", "4KB", "--key-tile", "64"), "no cache holds 64 keys of 64 words"),
         (("--machine", "h100"), "machine h100 has no accelerator"),
         (("--key-tile", "0"), "key-tile is 0; it must be at least 1"),
-        (("--tiles", "all"), "unknown tiles 'all'; choose published or fastest"),
+        (("--tiles", "all"), "unknown tiles 'all'; choose one of published, fastest"),
         (("--mask", "causal"), "designs are explored on dense forward attention"),
         (("--picture", "front.png"), "picture front.png is not an .svg file"),
     ],

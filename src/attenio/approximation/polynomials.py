@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from attenio.approximation.enclosure import MOST_RADIUS, enclosure
 from attenio.approximation.exchange import exchanged
 from attenio.errors import InvalidInput
+from attenio.names import member_named
 from attenio.quantities import checked_count
 
 __all__ = [
@@ -57,13 +58,7 @@ class Kind(Enum):
     @classmethod
     def named(cls, name: "str | Kind") -> "Kind":
         """The kind with this name; unknown names list the known ones."""
-        if isinstance(name, cls):
-            return name
-        try:
-            return cls(str(name).lower())
-        except ValueError:
-            known = ", ".join(member.value for member in cls)
-            raise InvalidInput(f"unknown kind of polynomial {name!r}; choose one of {known}") from None
+        return member_named(cls, name, "kind of polynomial")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ import typer
 
 from attenio.cli.output import plain_table, print_json, print_tables, progress_bar
 from attenio.cli.question import AsJson
-from attenio.errors import InvalidInput
+from attenio.names import member_named
 
 if TYPE_CHECKING:
     from attenio.approximation.certificate import Certificate
@@ -83,11 +83,7 @@ def certify(
 def _centring(name: str) -> Any:
     from attenio.approximation.observation import Centring
 
-    try:
-        return Centring(name.lower())
-    except ValueError:
-        known = ", ".join(member.value for member in Centring)
-        raise InvalidInput(f"unknown centring {name!r}; choose one of {known}") from None
+    return member_named(Centring, name, "centring")
 
 
 def _described(data: "AttentionData") -> dict[str, Any]:

@@ -9,6 +9,7 @@ from attenio.cli.grid import numbers, sizes
 from attenio.cli.output import check_place, plain_table, print_json, print_tables, progress_bar
 from attenio.cli.question import DEFAULT_N, AsJson, Question, asking
 from attenio.errors import InvalidInput
+from attenio.names import member_named
 from attenio.quantities import parse_count, show_bytes, show_seconds
 
 if TYPE_CHECKING:
@@ -72,8 +73,7 @@ def explore_design(
         check_place(picture)
         if picture.suffix.lower() != ".svg":
             raise InvalidInput(f"picture {picture} is not an .svg file; give it this ending")
-    if tiles not in [tiling.value for tiling in Tiling]:
-        raise InvalidInput(f"unknown tiles {tiles!r}; choose published or fastest")
+    tiling = member_named(Tiling, tiles, "tiles")
     budget = _budget(area_mm2, power_mw)
     question.refuse_tolerance("designs are compared for")
     workload, machine = question.workload(DEFAULT_N), question.chosen_machine()
@@ -90,7 +90,7 @@ def explore_design(
         channels=numbers(channels, "channels"),
     )
     with progress_bar(f"running {len(designs):,} designs") as progress:
-        found = explore(designs, workload, budget, tiling=Tiling(tiles), progress=progress)
+        found = explore(designs, workload, budget, tiling=tiling, progress=progress)
     if picture is not None:
         from attenio.files import write_atomically
         from attenio.report.design_figure import design_svg

@@ -45,7 +45,10 @@ def reproduce(
         print_tables(*(table for _, tables in found for table in tables))
         return
     if wanted not in _FIGURES:
-        raise InvalidInput(f"unknown figure {figure!r}; choose one of {', '.join(_FIGURES)} or all")
+        from attenio.names import did_you_mean
+
+        hint = did_you_mean(figure, (*_FIGURES, "all"))
+        raise InvalidInput(f"unknown figure {figure!r}; {hint}choose one of {', '.join(_FIGURES)} or all")
     value, tables = _found(wanted)
     if as_json:
         print_json(value)

@@ -10,6 +10,7 @@ import typer
 from attenio.cli.output import check_place, plain_table, print_json, print_tables, progress_bar
 from attenio.cli.question import DEFAULT_N, AsJson, DataflowName, Question, asking, dataflow_named
 from attenio.errors import InvalidInput
+from attenio.names import did_you_mean, member_named
 from attenio.quantities import parse_count, show_seconds
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ __all__ = ["simulate"]
 # Numbers are computed step by step in NumPy: this many positions take seconds.
 COMPUTED_N = 512
 _OVERLAPS = {"values": "overlap_values", "keys": "overlap_keys", "queries": "overlap_queries"}
+_SOFTMAXES = ("parallel", "rows")
 
 
 def _switch(help: str) -> Any:
@@ -147,10 +149,7 @@ class _Picture:
 def _exponentials(name: str | None) -> "ExpApproximation | None":
     from attenio.accelerator import ExpApproximation
 
-    known = [kind.value for kind in ExpApproximation]
-    if name is None or name.strip().lower() in known:
-        return None if name is None else ExpApproximation(name.strip().lower())
-    raise InvalidInput(f"unknown exponentials {name!r}; choose one of {', '.join(known)}")
+    return None if name is None else member_named(ExpApproximation, name, "exponentials")
 
 
 def _computed(done: "Simulation", exponentials: "ExpApproximation") -> "FunctionalRun":
@@ -177,10 +176,14 @@ def _switches(overlaps: str | None, softmax: str | None) -> Any:
         wanted = set(_OVERLAPS) if "all" in wanted else set()
     unknown = sorted(wanted - set(_OVERLAPS))
     if unknown:
-        raise InvalidInput(f"unknown overlap {unknown[0]!r}; choose any of {', '.join(_OVERLAPS)}, or all or none")
+        hint = did_you_mean(unknown[0], (*_OVERLAPS, "all", "none"))
+        raise InvalidInput(
+            f"unknown overlap {unknown[0]!r}; {hint}choose any of {', '.join(_OVERLAPS)}, or all or none"
+        )
     pattern = "parallel" if softmax is None else softmax.strip().lower()
-    if pattern not in ("parallel", "rows"):
-        raise InvalidInput(f"unknown softmax {softmax!r}; choose parallel or rows")
+    if pattern not in _SOFTMAXES:
+        hint = did_you_mean(pattern, _SOFTMAXES)
+        raise InvalidInput(f"unknown softmax {softmax!r}; {hint}choose {' or '.join(_SOFTMAXES)}")
     return Switches(
         **{field: name in wanted for name, field in _OVERLAPS.items()}, parallel_softmax=pattern == "parallel"
     )

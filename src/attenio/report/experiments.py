@@ -19,6 +19,7 @@ from attenio.accelerator.layers import layer_cycles
 from attenio.catalogue import machine_named
 from attenio.errors import InvalidInput
 from attenio.machine import Machine, MemoryLevel
+from attenio.names import did_you_mean
 from attenio.planning import Dataflow
 from attenio.report.reproduce import published_data
 from attenio.workload import Workload
@@ -110,7 +111,8 @@ def experiment(figure: str) -> Experiment:
     }
     name = figure.lower()
     if name not in rows:
-        raise InvalidInput(f"unknown experiment {figure!r}; choose one of {', '.join(EXPERIMENTS)}")
+        hint = did_you_mean(figure, EXPERIMENTS)
+        raise InvalidInput(f"unknown experiment {figure!r}; {hint}choose one of {', '.join(EXPERIMENTS)}")
     title, caption = _TITLES[name]
     return Experiment(figure=name, title=title, caption=caption, rows=tuple(rows[name]()))
 

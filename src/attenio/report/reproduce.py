@@ -17,6 +17,7 @@ from typing import Any
 
 from attenio.errors import InvalidInput
 from attenio.machine import Machine
+from attenio.names import did_you_mean
 from attenio.planning import published_plan
 from attenio.planning.plan import Dataflow
 from attenio.workload import Workload
@@ -123,7 +124,10 @@ def paper_volume_words(dataflow: Dataflow, *, n: int, d: int, fast_words: int) -
 def reproduce(figure: str) -> Reproduction:
     """The figure computed again; an unknown name lists the known ones."""
     if figure.lower() not in FIGURES:
-        raise InvalidInput(f"unknown figure {figure!r}; choose one of {', '.join(FIGURES)}")
+        raise InvalidInput(
+            f"unknown figure {figure!r}; {did_you_mean(figure, FIGURES)}choose one of {', '.join(FIGURES)}, or ask"
+            " attenio.report.experiments.experiment for those that are run on the accelerator"
+        )
     data = published_data()
     return Reproduction(
         figure="fig11",

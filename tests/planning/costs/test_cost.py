@@ -100,6 +100,8 @@ def test_wrong_tiles_are_refused_by_name() -> None:
     workload = Workload(n=8, d=2)
     with pytest.raises(InvalidInput, match="attenio takes the tiles query_tile, key_tile; got query_tile"):
         cost(workload, "attenio", Tiles.of(query_tile=4))
+    with pytest.raises(InvalidInput, match="got qery_tile, key_tile; did you mean query_tile"):
+        cost(workload, "attenio", Tiles.of(qery_tile=4, key_tile=1))
     with pytest.raises(InvalidInput, match="flat takes the tiles query_tile, or query_tile, resident_keys; got none"):
         cost(workload, "flat", Tiles.of())
     with pytest.raises(InvalidInput, match="key_tile is 0; it must be at least 1"):

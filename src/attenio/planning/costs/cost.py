@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol, assert_never
 
 from attenio.errors import InvalidInput
+from attenio.names import did_you_mean
 from attenio.planning.costs import (
     attenio,
     feature_blocks,
@@ -126,7 +127,10 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
     forms = tile_names(dataflow)
     if set(tiles) not in [set(names) for names in forms]:
         wanted = ", or ".join(", ".join(names) for names in forms)
-        raise InvalidInput(f"{dataflow.value} takes the tiles {wanted}; got {', '.join(tiles) or 'none'}")
+        known = dict.fromkeys(name for names in forms for name in names)
+        hints = (did_you_mean(name, known).strip() for name in tiles if name not in known)
+        got = "; ".join([", ".join(tiles) or "none", *filter(None, hints)])
+        raise InvalidInput(f"{dataflow.value} takes the tiles {wanted}; got {got}")
     for name, size in tiles.items():
         least = 0 if name in ("resident_keys", "saved_state") else 1
         if size < least:
