@@ -10,6 +10,7 @@ from attenio.quantities import (
     checked_count,
     parse_bytes,
     parse_count,
+    parse_seed,
     show_bytes,
     show_seconds,
     show_words,
@@ -83,3 +84,11 @@ def test_numbers_are_shown_with_their_unit() -> None:
     assert show_bytes(512 * 1024) == "512 KiB"
     assert show_bytes(2**70) == "1.049e+06 PiB"
     assert [show_seconds(s) for s in (2.5, 0.0025, 2.5e-6, 2.5e-9)] == ["2.5 s", "2.5 ms", "2.5 µs", "2.5 ns"]
+
+
+def test_seeds_are_whole_numbers_of_at_least_nothing() -> None:
+    assert parse_seed("42") == 42
+    with pytest.raises(InvalidInput, match="seed is 'abc'; write a whole number such as 0 or 42"):
+        parse_seed("abc")
+    with pytest.raises(InvalidInput, match="seed is -1; it must be at least 0"):
+        parse_seed("-1")

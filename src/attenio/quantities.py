@@ -20,6 +20,7 @@ __all__ = [
     "checked_count",
     "parse_bytes",
     "parse_count",
+    "parse_seed",
     "show_bytes",
     "show_seconds",
     "show_words",
@@ -73,6 +74,14 @@ def _parse(text: str, name: str, example: str, *, allow_bytes: bool) -> int:
 def parse_count(text: str, name: str = "count") -> int:
     """A count as people write it; K, M and G are binary, so 128K is 131,072."""
     return _parse(text, name, "4096 or 128K", allow_bytes=False)
+
+
+def parse_seed(text: str) -> int:
+    """The seed of random numbers: a whole number of at least 0."""
+    seed = _parse(text, "seed", "0 or 42", allow_bytes=False)
+    if seed < 0:
+        raise InvalidInput(f"seed is {seed:,}; it must be at least 0")
+    return seed
 
 
 def parse_bytes(text: str, name: str = "size") -> int:

@@ -168,8 +168,10 @@ def test_a_machine_file_lists_at_least_two_levels(tmp_path: Path, levels: str) -
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"gone\.yaml' does not exist"):
         machine_named(str(tmp_path / "gone.yaml"))
-    with pytest.raises(InvalidInput, match="cannot be read: Is a directory"):
+    with pytest.raises(InvalidInput, match="cannot be read: Is a directory; give a YAML file"):
         machine_named(f"{tmp_path}/")
+    with pytest.raises(InvalidInput, match=r"bad\.json' ends in \.json; .* rename it to end in \.yaml"):
+        machine_named("bad.json")
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InvalidInput, match="is not UTF-8 text"):
         machine_named(str(tmp_path / "bytes.yaml"))

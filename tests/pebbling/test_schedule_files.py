@@ -84,7 +84,7 @@ def test_an_empty_file_is_a_schedule_without_moves_and_blank_lines_are_none(tmp_
             LOAD + '{"move": "load", "vertex": "~~~~~~~~"}',
             "line 2: product has no vertex '~~~~~~~~'; check that the file",
         ),
-        ('{"move": "load"}\n', "line 1: vertex is None; give the name of a vertex"),
+        ('{"move": "load"}\n', "line 1: the move names no vertex; write"),
         ('{"move": "load", "vertex": 3}\n', "line 1: vertex is 3; give the name of a vertex"),
         (
             '{"move": "load", "vertex": "A[0,0]", "parent": "B[0,0]"}\n',

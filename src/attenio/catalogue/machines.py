@@ -42,6 +42,8 @@ def machine_named(name: str) -> Machine:
     for machine in machines():
         if machine.name == name.lower():
             return machine
+    if Path(path).suffix.lower() == ".json":
+        raise InvalidInput(f"machine file {path!r} ends in .json; JSON is YAML too, so rename it to end in .yaml")
     hint = did_you_mean(name, [machine.name for machine in machines()])
     raise InvalidInput(
         f"unknown machine {name!r}; {hint}'attenio machines' lists all, and a path ending in .yaml reads a file"
@@ -58,7 +60,7 @@ def machines_in_file(path: str | Path) -> tuple[Machine, ...]:
     except UnicodeDecodeError as problem:
         raise InvalidInput(f"machine file {str(path)!r} is not UTF-8 text (byte {problem.start}); save it so") from None
     except OSError as problem:
-        raise InvalidInput(f"machine file {str(path)!r} cannot be read: {problem.strerror}") from None
+        raise InvalidInput(f"machine file {str(path)!r} cannot be read: {problem.strerror}; give a YAML file") from None
     found = [(section, _machine(section, file.stem)) for section in sections_in(text, str(path))]
     first: dict[str, int] = {}
     for section, machine in found:

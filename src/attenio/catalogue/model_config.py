@@ -58,7 +58,7 @@ def _content(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError as problem:
         raise InvalidInput(f"model file {str(path)!r} is not UTF-8 text (byte {problem.start}); save it so") from None
     except OSError as problem:
-        raise InvalidInput(f"model file {str(path)!r} cannot be read: {problem.strerror}") from None
+        raise InvalidInput(f"model file {str(path)!r} cannot be read: {problem.strerror}; give a config.json") from None
     except json.JSONDecodeError as problem:
         raise InvalidInput(f"{path} line {problem.lineno}: {problem.msg}; the JSON is broken here, mend it") from None
     except RecursionError:

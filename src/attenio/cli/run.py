@@ -10,7 +10,7 @@ import typer
 from attenio.cli.output import check_place, finite, plain_table, print_aside, print_json, print_tables, progress_bar
 from attenio.cli.question import AsJson, DataflowName, Question, asking, dataflow_named, refuse_dataflow_of_step
 from attenio.errors import InvalidInput
-from attenio.quantities import parse_count
+from attenio.quantities import parse_count, parse_seed
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -60,7 +60,7 @@ def run(
 
     if trace is not None:
         check_place(trace)
-    sown = _seed(seed)
+    sown = parse_seed(seed)
     workload = question.workload(EXECUTED_N, executed=True)
     if workload.is_training:
         from attenio.cli.training_run import run_step
@@ -105,13 +105,6 @@ def tiles_from_text(text: str) -> "Tiles":
             raise InvalidInput(f"{name} is given twice in tiles {text!r}; keep one")
         sizes.append((name, parse_count(size, name)))
     return Tiles(tuple(sizes))
-
-
-def _seed(text: str) -> int:
-    seed = parse_count(text, "seed")
-    if seed < 0:
-        raise InvalidInput(f"seed is {seed:,}; it must be at least 0")
-    return seed
 
 
 def _refuse_choices_of_step(dataflow: str | None, tiles: str | None) -> None:

@@ -159,6 +159,8 @@ def _kind(fields: Mapping[str, Any], path: Path, number: int) -> MoveKind:
 
 
 def _vertex(name: object, field: str, graph: ComputationGraph, path: Path, number: int) -> int:
+    if name is None:
+        raise _complaint(path, number, f'the move names no {field}; write "{field}": and its name')
     if not isinstance(name, str):
         raise _complaint(path, number, f"{field} is {name!r}; give the name of a vertex")
     try:

@@ -86,7 +86,11 @@ def test_scores_beyond_half_precision_saturate_and_promise_nothing() -> None:
     [
         (Workload(n=8, d=4), Dataflow.STANDARD, "standard is only timed"),
         (Workload(n=8, d=4, dtype="bf16"), Dataflow.ATTENIO, "computes in fp16, the workload is in bf16"),
-        (Workload(n=2**20, d=64), Dataflow.ATTENIO, "use a smaller n or fewer heads"),
+        (
+            Workload(n=2**20, d=64),
+            Dataflow.ATTENIO,
+            "use at most 16,777,216 of this width",
+        ),
     ],
 )
 def test_what_it_does_not_compute_is_refused(workload: Workload, dataflow: Dataflow, refusal: str) -> None:

@@ -101,6 +101,15 @@ def test_an_old_output_stays_until_the_new_one_is_complete(tmp_path: Path) -> No
     assert len(json.loads(out.read_text())) == len(GRID)
 
 
+def test_an_output_without_room_for_parts_beside_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(InvalidInput, match=r"cannot write .*out\.csv: .*No such file or directory.*another place"):
+        sweep(GRID, out=tmp_path / "out.csv")
+
+
 def test_outputs_that_cannot_be_written_are_refused_before_the_work(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"ends in \.txt; use \.parquet, \.csv, \.json or \.jsonl"):
         sweep(GRID, out=tmp_path / "out.txt", progress=stop_after(0))

@@ -16,6 +16,7 @@ Masked scores are hidden as they are written, and the scale of the scores is mul
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -169,7 +170,8 @@ def _check(plan: Plan) -> None:
         raise InvalidInput(f"the functional mode computes in fp16, the workload is in {workload.dtype.value}: use fp16")
     macs = workload.scores * (workload.d + workload.value_dim)
     if macs > _MOST_MACS:
+        most = _MOST_MACS // (workload.d + workload.value_dim)
         raise InvalidInput(
-            f"the functional mode would compute {macs:,} products, and {_MOST_MACS:,} take about a minute; use a"
-            " smaller n or fewer heads"
+            f"computing numbers for {workload.scores:,} scores takes long; use at most {most:,} of this width,"
+            f" about a minute's work, such as one head with n={isqrt(most):,}"
         )

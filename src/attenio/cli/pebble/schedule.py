@@ -11,8 +11,7 @@ from attenio.cli.pebble.compiling import telling_of_compiling
 from attenio.cli.pebble.position import GameChoice, time_limit_seconds
 from attenio.cli.pebble.rendering import game_line, solution_table, solution_to_json
 from attenio.cli.pebble.solve import TimeLimit
-from attenio.errors import InvalidInput
-from attenio.quantities import parse_count
+from attenio.quantities import parse_seed
 
 __all__ = ["schedule"]
 
@@ -40,9 +39,7 @@ def schedule(
 
     if out is not None:
         check_place(out)
-    sown = parse_count(seed, "seed")
-    if sown < 0:
-        raise InvalidInput(f"seed is {sown:,}; it must be at least 0")
+    sown = parse_seed(seed)
     game = choice.chosen_game()
     with telling_of_compiling(), progress_bar("searching for an order") as progress:
         found = find_schedule(game, time_limit_s=time_limit_seconds(time_limit), seed=sown, progress=progress)

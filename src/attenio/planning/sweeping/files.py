@@ -66,7 +66,11 @@ class Parts:
                 shutil.rmtree(folder)
         if not path.parent.is_dir():
             raise InvalidInput(f"cannot write {path}: folder {path.parent} does not exist; create it first")
-        folder.mkdir(exist_ok=True)
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise InvalidInput(f"cannot write {path}: no parts beside it ({reason}); choose another place") from error
         write_atomically(folder / "grid.json", json.dumps(about))
         return cls(folder, found_columns(grid), notes)
 
