@@ -90,3 +90,12 @@ def test_one_query_on_one_key_has_a_verdict_however_large_the_score(attenio: Any
         if centring == "none":
             assert head["verdict"] == "exact"
             assert "the mean of the values would do" in head["reason"]
+
+
+def test_tables_keep_to_the_columns_and_say_their_units(
+    attenio: Any, files: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    said = attenio("certify", *files).out
+    assert [line for line in said.splitlines() if len(line) > 80] == []
+    assert "(½ range)" in said

@@ -2,6 +2,7 @@
 
 import io
 import sys
+from typing import Any
 
 import pytest
 
@@ -63,3 +64,21 @@ def test_progress_is_shown_to_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -
         assert progress is not None
         progress(3, 7)
     assert "counting" in screen.getvalue()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "machines h100",
+        "models deepseek-v3",
+        "sweep --n 1K --fast-bytes 1",
+        "reproduce table3",
+        "run --n 64 --d 8 --fast-bytes 4KB --direction training",
+        "run --n 256 --d 8 --fast-bytes 16KB --tolerance 0.05 --entry-bound 0.5",
+    ],
+)
+def test_sentences_keep_to_the_columns(attenio: Any, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    said = attenio(*command.split())
+    assert said.status == 0, said.err
+    assert [line for line in said.out.splitlines() if len(line) > 80] == []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attenio.cli.output import plain_table, print_json, print_tables, progress_bar
+from attenio.cli.output import plain_table, print_json, print_tables, progress_bar, prose
 from attenio.cli.question import AsJson
 from attenio.names import member_named
 
@@ -77,7 +77,7 @@ def certify(
     shape = ", ".join(f"{name} {tuple(getattr(data, name).shape)}" for name in ("query", "key", "value"))
     mask = "causal" if causal else "dense"
     headline = f"{shape} {data.dtype.value} {mask}, tolerance {terms.tolerance:g} of half the range of V"
-    print_tables(headline, "", _table(found), "", _summary(found))
+    print_tables(prose(headline), "", _table(found), "", _summary(found))
 
 
 def _centring(name: str) -> Any:
@@ -126,7 +126,7 @@ def _rows(found: "tuple[HeadCertificate, ...]") -> list[dict[str, Any]]:
 
 
 def _table(found: "tuple[HeadCertificate, ...]") -> Any:
-    numbers = ("R before", "R", "degree", "features", "guaranteed", "measured")
+    numbers = ("R before\n(score)", "R\n(score)", "degree", "features", "guaranteed\n(½ range)", "measured\n(½ range)")
     table = plain_table("head", *((name, "right") for name in numbers), "verdict")
     for each in found:
         certificate = each.certificate
@@ -150,7 +150,8 @@ def _summary(found: "tuple[HeadCertificate, ...]") -> str:
     certified = sum(each.certificate.verdict is Verdict.APPROXIMATE for each in found)
     stored = found[0].certificate.terms.dtype.value
     return (
-        f"{certified:,} of {len(found):,} heads may be approximated; errors in units of half the range of V.\n"
+        f"{certified:,} of {len(found):,} heads may be approximated; errors in units of half the range of V,\n"
+        "R is how far scores, pure numbers, lie from the middle of their range.\n"
         "The tolerance is about what approximating adds: truncation, rounding of sums.\n"
         f"Guaranteed is that and storing outputs in {stored}, as exact attention has to."
     )

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attenio.cli.output import plain_table, print_json, print_tables
+from attenio.cli.output import plain_table, print_json, print_tables, prose
 from attenio.cli.question import AsJson
 from attenio.quantities import show_bytes
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.table import Table
 
     from attenio.machine import Machine, MemoryLevel
@@ -78,7 +79,7 @@ def _overview(known: "tuple[Machine, ...]") -> "Table":
     return table
 
 
-def _in_full(machine: "Machine") -> "tuple[Table | str, ...]":
+def _in_full(machine: "Machine") -> "tuple[RenderableType, ...]":
     levels = plain_table("level", ("units", "right"), ("each holds", "right"), ("rate to the level above", "right"))
     for level in machine.levels:
         holds = "everything" if level.capacity_bytes is None else show_bytes(level.capacity_bytes)
@@ -92,7 +93,7 @@ def _in_full(machine: "Machine") -> "tuple[Table | str, ...]":
         machine.description,
         f"Source: {machine.source}" if machine.source else "",
     )
-    return (machine.name, levels, *(line for line in lines if line))
+    return (machine.name, levels, *(prose(line) for line in lines if line))
 
 
 def _parts(machine: "Machine") -> str:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attenio.cli.output import plain_table, print_json, print_tables
+from attenio.cli.output import plain_table, print_json, print_tables, prose
 from attenio.cli.question import AsJson
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def models(
         print_json(described if name is None else described[0])
         return
     notes = () if name is None else (chosen[0].description, f"Source: {chosen[0].source}")
-    print_tables(_table(chosen), *(note for note in notes if note))
+    print_tables(_table(chosen), *(prose(note) for note in notes if note))
 
 
 def _as_json(model: "Model") -> dict[str, Any]:

@@ -14,6 +14,7 @@ from attenio.errors import InvalidInput
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
+    from rich.text import Text
 
 __all__ = [
     "Progress",
@@ -24,6 +25,7 @@ __all__ = [
     "print_json",
     "print_tables",
     "progress_bar",
+    "prose",
 ]
 
 Progress = Callable[[int, int], None]
@@ -58,6 +60,13 @@ def print_tables(*tables: "RenderableType") -> None:
             console.print(table, soft_wrap=isinstance(table, str))
     # Columns are padded to their width; in a file that is only noise at the end of lines.
     sys.stdout.write("\n".join(line.rstrip(" ") for line in captured.get().split("\n")))
+
+
+def prose(text: str) -> "Text":
+    """Text without paths, which is broken between words where a line is full."""
+    from rich.text import Text
+
+    return Text(text)
 
 
 def print_aside(line: str) -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attenio.cli.output import plain_table, print_json, print_tables, progress_bar
+from attenio.cli.output import plain_table, print_json, print_tables, progress_bar, prose
 from attenio.cli.question import AsJson
 from attenio.errors import InvalidInput
 
@@ -78,4 +78,4 @@ def _tables(done: "Experiment") -> "tuple[RenderableType, ...]":
         published = "" if row.published is None else f"{row.published:g}"
         d = "" if row.d is None else str(row.d)
         table.add_row(row.dataflow, row.quantity, d, at, published, f"{row.value:.4g}")
-    return f"{done.figure}: {done.title}. {done.caption}", table
+    return prose(f"{done.figure}: {done.title}. {done.caption}"), table

@@ -166,5 +166,5 @@ def _nested_table(found: "Answer", nested: "NestedRun") -> "RenderableType":
     rows = zip(found.machine.boundaries, nested.plan.moved_words, nested.moved_words, nested.peak_words, strict=True)
     for boundary, *counts in rows:
         table.add_row(boundary.name, *(f"{count:,}" for count in counts))
-    table.add_row("largest error against float64", "", f"{nested.max_abs_error:.3g}", "")
+    table.add_row("largest absolute error against float64", "", f"{nested.max_abs_error:.3g}", "")
     return table

@@ -9,11 +9,12 @@ import typer
 
 from attenio.cli.grid import numbers, sizes
 from attenio.cli.outcome import Stopped
-from attenio.cli.output import check_place, plain_table, print_aside, print_json, print_tables, progress_bar
+from attenio.cli.output import check_place, plain_table, print_aside, print_json, print_tables, progress_bar, prose
 from attenio.cli.question import DEFAULT_D, DEFAULT_MACHINE, AsJson, Question, asking, direction_named
 from attenio.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.table import Table
 
     from attenio.catalogue import Model
@@ -67,7 +68,7 @@ def sweep(
         summary = _summary(result)
         print_json({**summary, "out": str(out)} if out is not None else {**summary, "rows": list(result.rows())})
         return
-    parts: list[Table | str] = [*([_points(result)] if len(grid) <= _SHOWN else []), *_tables(result)]
+    parts: list[RenderableType] = [*([_points(result)] if len(grid) <= _SHOWN else []), *_tables(result)]
     print_tables(*parts, *([f"every point is in {out}"] if out is not None else []))
 
 
@@ -194,11 +195,11 @@ def _summary(result: "SweepResult") -> dict[str, Any]:
     }
 
 
-def _tables(result: "SweepResult") -> "list[Table | str]":
+def _tables(result: "SweepResult") -> "list[RenderableType]":
     from attenio.report.notation import show_ratio
 
     summary = _summary(result)
-    tables: list[Table | str] = []
+    tables: list[RenderableType] = []
     for key, title in _CHOSEN.values():
         if summary["planned"] and key in summary:
             wins = plain_table(title, ("points", "right"))
@@ -210,7 +211,7 @@ def _tables(result: "SweepResult") -> "list[Table | str]":
     if gap["least"] is not None:
         span = f"{show_ratio(gap['least'])} to {show_ratio(gap['largest'])}, median {show_ratio(gap['median'])}"
         lines.append(f"words moved over the largest absolute bound: {span}")
-    reasons = [f"{count:,} without: {reason}" for reason, count in list(summary["reasons"].items())[:5]]
+    reasons = [prose(f"{count:,} without: {reason}") for reason, count in list(summary["reasons"].items())[:5]]
     return [*tables, *lines, *reasons]
 
 

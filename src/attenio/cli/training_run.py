@@ -60,7 +60,7 @@ def _counted(done: "TrainingRun") -> dict[str, Any]:
 
 
 def _table(done: "TrainingRun") -> "Table":
-    numbers = ((name, "right") for name in ("counted (words)", "peak (words)", "largest error"))
+    numbers = ((name, "right") for name in ("counted (words)", "peak (words)", "largest absolute error"))
     table = plain_table("pass", "dataflow", *numbers)
     for run in done.runs:
         table.add_row(

@@ -31,6 +31,11 @@ __all__ = ["bounds_table", "plan_tables", "question_line", "reproduction_table",
 
 NUMBER, NAME, TEXT = "number", "name", "text"
 _NOTHING = "–"
+# Told apart where both are in sight: a tolerance of 0.05 may promise an error of 0.17.
+_ERRORS = (
+    "Errors are absolute, in the unit of the values; the tolerance is a share of half the range of a column of values,"
+    " and the promise counts storing outputs too."
+)
 
 
 def bounds_table(answer: Answer | Floor) -> RenderableType:
@@ -112,9 +117,10 @@ def run_table(run: Run, answer: Answer) -> RenderableType:
     check.add_row("moved (words)", f"{plan.moved_words:,}", f"{run.moved_words:,}")
     check.add_row("peak of fast memory (words)", f"{plan.peak_words:,}", f"{run.peak_words:,}")
     check.add_row("moved over the bound", _ratio(plan.moved_words, answer), _ratio(run.moved_words, answer))
-    check.add_row("largest error against float64", _promise(run), f"{run.max_abs_error:.3g}")
+    check.add_row("largest absolute error against float64", _promise(run), f"{run.max_abs_error:.3g}")
     name = Text.assemble((plan.dataflow.value, "bold"), f" with {plan.tiles} ({plan.rule.value} tiles)")
-    return Group(question_line(answer), name, check, table)
+    notes = [Text(_ERRORS)] if run.guaranteed_error is not None else []
+    return Group(question_line(answer), name, check, table, *notes)
 
 
 def _promise(run: Run) -> str:
