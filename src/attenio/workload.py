@@ -238,11 +238,13 @@ class Workload:
     def __str__(self) -> str:
         length = f"n={self.queries:,}" if self.queries == self.keys else f"queries={self.queries:,} keys={self.keys:,}"
         width = f"d={self.d}" if self.d == self.value_dim else f"d={self.d} value_dim={self.value_dim}"
-        kv = "" if self.kv_heads == self.heads else f"/{self.kv_heads} KV"
+        kv = "" if self.kv_heads == self.heads else f"/{self.kv_heads:,} KV"
         way = "" if self.direction is Direction.FORWARD else f" {self.direction.value}"
         near = "" if self.tolerance is None else f" tolerance={self.tolerance:g}"
         near += "" if self.entry_bound is None else f" entries<={self.entry_bound:g}"
-        return f"{length} {width} heads={self.heads}{kv} batch={self.batch} {self.mask} {self.dtype.value}{way}{near}"
+        return (
+            f"{length} {width} heads={self.heads:,}{kv} batch={self.batch:,} {self.mask} {self.dtype.value}{way}{near}"
+        )
 
 
 _LARGEST_REACH = 1e300

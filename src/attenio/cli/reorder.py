@@ -103,6 +103,7 @@ def _how(plan: "Plan | TrainingPlan") -> dict[str, Any]:
 
 def _table(found: "dict[Method, Reordered]", best: "Method", bound: int) -> "Table":
     from attenio.planning import TrainingPlan
+    from attenio.report.notation import show_ratio
 
     step = any(isinstance(each.plan, TrainingPlan) for each in found.values())
     chosen = ("saved", "forward", "backward") if step else ("dataflow", "tiles")
@@ -113,7 +114,7 @@ def _table(found: "dict[Method, Reordered]", best: "Method", bound: int) -> "Tab
             how: tuple[str, ...] = (plan.saved.value, plan.forward.dataflow.value, plan.backward.dataflow.value)
         else:
             how = (plan.dataflow.value, str(plan.tiles))
-        moved = (f"{plan.moved_words:,}", f"{plan.moved_words / bound:.4f}×")
+        moved = (f"{plan.moved_words:,}", show_ratio(plan.moved_words / bound))
         table.add_row(method.value, *moved, *how, style="bold" if method is best else "")
     return table
 

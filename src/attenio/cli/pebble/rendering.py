@@ -58,10 +58,10 @@ def solution_to_json(solution: "Solution", *, with_moves: bool = True) -> dict[s
 def solution_table(*solutions: "Solution") -> "Table":
     """One row an engine."""
     table = plain_table(
-        "engine", ("cost (words)", "right"), ("proven (words)", "right"), "result", ("explored", "right"), "time"
+        "engine", ("cost\n(words)", "right"), ("proven\n(words)", "right"), "result", ("explored", "right"), "time"
     )
     for solution in solutions:
-        result = "optimal" if solution.optimal else f"within {solution.gap:.4g}× ({solution.ending.value})"
+        result = "optimal" if solution.optimal else f"within {solution.gap:.4g}×\n({solution.ending.value})"
         table.add_row(
             solution.engine,
             f"{solution.cost_words:,}",
