@@ -63,8 +63,8 @@ def certified(data: AttentionData) -> dict[str, object]:
     row: dict[str, object] = {"radii": radii(head)}
     for centring, choice in CENTRINGS.items():
         for tolerance in TOLERANCES:
-            # features are not limited here: what they cost is asked afterwards
-            terms = Terms(tolerance=tolerance, dtype=ElementType.FP32, most_features=2**62)
+            # features are hardly limited here: what they cost is asked afterwards
+            terms = Terms(tolerance=tolerance, dtype=ElementType.FP32, most_features=2**30)
             diligence = Diligence(centring=choice, measure=centring == BEST, most_products=2**27)
             (found,) = certify(data, terms, diligence)
             certificate = found.certificate
