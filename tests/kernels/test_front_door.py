@@ -37,7 +37,7 @@ def test_without_triton_a_gpu_is_refused_in_one_line_and_the_cpu_works():
         "q = torch.randn(1, 1, 3, 4)\n"
         "assert attenio.attention(q, q, q).shape == q.shape\n"
         "try:\n    backend_of(torch.empty(1, device='meta'))\n"
-        "except attenio.MissingExtra as problem:\n    print(problem)"
+        "except attenio.errors.MissingExtra as problem:\n    print(problem)"
     )
     assert done.stdout.strip() == "attention on a GPU needs the 'triton' extra: pip install 'attenio[triton]'", (
         done.stderr
