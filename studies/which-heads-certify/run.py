@@ -164,7 +164,7 @@ def answer(results: dict) -> str:
         f"**Measured** (`results.json`, made by `run.py`; seed {made['seed']}, PyTorch {made['torch']},"
         f" {made['platform']}; commit {made['commit']}, {made['date']}). Byte-level causal transformers trained on the"
         f" pages of this repository as of that commit, heads taken on {SEQUENCES} held-out sequences. A head certifies"
-        " if it does on all of them; every required score was computed, and features were not limited.",
+        " if it does on all of them; every required score was computed, and up to 2^30 features were allowed.",
         "",
     ]
     for name in results["models"]:
