@@ -53,11 +53,10 @@ CASES = [
     Case(method=FULL_TAYLOR, radius=0.5),
     Case(method=APPROXIMATE, radius=0.25, tolerance=2e-3),
     Case(method=APPROXIMATE, radius=0.25, tolerance=1e-1),
-    Case(method=APPROXIMATE, radius=1.0, tolerance=1e-2, rounds=1),
     Case(method=EXACT, causal=True),
     Case(method=APPROXIMATE, causal=True),
     *(Case(method=method, n=2**k) for k in (13, 14, 15) for method in (EXACT, APPROXIMATE)),
-    *(Case(method=APPROXIMATE, n=2**k, rounds=2) for k in (17, 18, 19, 20)),
+    *(Case(method=APPROXIMATE, n=2**k, rounds=1) for k in (17, 18, 19, 20)),
 ]
 
 
@@ -145,7 +144,7 @@ def name(case: Case) -> str:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--rounds", type=int, default=2)
     options.add_argument("--results", type=Path, default=HERE / "results.json")
     chosen = options.parse_args()
     print(f"seed {SEED}, {torch.get_num_threads()} threads")
@@ -252,7 +251,6 @@ def fact_lines(results: dict) -> list[str]:
     floor = results["predicted"]["approximate_degree_2_seconds"]
     share = ratios(results, ours, Case(method=FULL_TAYLOR))
     speed = ratios(results, ours, Case(method=EXACT))
-    cubic = median(ratios(results, Case(method=APPROXIMATE, tolerance=1e-2), Case(method=EXACT)))
     guaranteed = [
         row["guaranteed"] / row["error"]
         for case in CASES
@@ -268,8 +266,7 @@ def fact_lines(results: dict) -> list[str]:
         f" (rounds: {', '.join(f'{x:.2f}' for x in share)}).",
         f"- Approximate attention of degree 2 took {seconds(results, ours) / floor:.2f} times its floor: making"
         " features, adding states in float64 and the certificate are the rest.",
-        f"- Degree 3, which R = 1 and tolerance 0.01 need, {'does not pay' if cubic < 1 else 'pays little'} at this"
-        f" length: exact attention takes {cubic:.2f} times as long.",
+        "- Degree 3, which R = 1 and tolerance 0.01 need, was not timed: at this length it is no gain by the prediction.",
         f"- On these data the series of Taylor is closer than the minimax polynomial ({taylor_error:.1e} against"
         f" {ours_error:.1e}): scores of random rows crowd around zero, where it is best. What it guarantees at R = 1 is"
         f" {2 * taylor(1.0, 2).total_variation:.2f}, against {2 * minimax(1.0, 2).total_variation:.3f}, so that"
