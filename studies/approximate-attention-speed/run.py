@@ -266,7 +266,8 @@ def fact_lines(results: dict) -> list[str]:
         f" (rounds: {', '.join(f'{x:.2f}' for x in share)}).",
         f"- Approximate attention of degree 2 took {seconds(results, ours) / floor:.2f} times its floor: making"
         " features, adding states in float64 and the certificate are the rest.",
-        "- Degree 3, which R = 1 and tolerance 0.01 need, was not timed: at this length it is no gain by the prediction.",
+        "- Degree 3, which R = 1 and tolerance 0.01 need, was not timed: by the prediction it is no gain at this"
+        " length.",
         f"- On these data the series of Taylor is closer than the minimax polynomial ({taylor_error:.1e} against"
         f" {ours_error:.1e}): scores of random rows crowd around zero, where it is best. What it guarantees at R = 1 is"
         f" {2 * taylor(1.0, 2).total_variation:.2f}, against {2 * minimax(1.0, 2).total_variation:.3f}, so that"
