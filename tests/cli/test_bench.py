@@ -28,7 +28,6 @@ SMALL = (
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 @pytest.mark.parametrize("mask", ["dense", "causal", "window:9"])
 def test_ours_and_every_backend_of_sdpa_are_timed_and_right(attenio: Any, direction: str, mask: str) -> None:
-    pytest.importorskip("torch", reason="needs the 'torch' extra: pip install 'attenio[torch]'")
     found = attenio(*SMALL, "--direction", direction, "--mask", mask, "--json").json
     assert [each["name"] for each in found["contenders"]] == ["attenio", "sdpa flash", "sdpa math"]
     timed = [each for each in found["contenders"] if each["refused"] is None]
@@ -41,7 +40,6 @@ def test_ours_and_every_backend_of_sdpa_are_timed_and_right(attenio: Any, direct
 
 
 def test_decode_is_timed_and_the_table_names_everybody(attenio: Any) -> None:
-    pytest.importorskip("torch", reason="needs the 'torch' extra: pip install 'attenio[torch]'")
     said = attenio(
         "bench", "--keys", 300, "--decode", "--mask", "causal", "--dtype", "bf16", "--repeats", 1, "--device", "cpu"
     )
@@ -60,7 +58,6 @@ def test_decode_is_timed_and_the_table_names_everybody(attenio: Any) -> None:
     ],
 )
 def test_what_cannot_be_timed_is_refused_in_one_line(attenio: Any, options: tuple[str, ...], said: str) -> None:
-    pytest.importorskip("torch", reason="needs the 'torch' extra: pip install 'attenio[torch]'")
     assert said in attenio("bench", "--n", 16, *options).mistake
 
 

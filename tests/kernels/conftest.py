@@ -1,6 +1,5 @@
 import pytest
-
-torch = pytest.importorskip("torch", reason="needs the 'torch' extra: pip install 'attenio[torch]'")
+import torch
 
 
 @pytest.fixture(autouse=True)

@@ -1,10 +1,10 @@
 """attention() against the definition in double precision, and against an untiled computation in the same precision."""
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-torch = pytest.importorskip("torch", reason="needs the 'torch' extra: pip install 'attenio[torch]'")
 F = torch.nn.functional
 
 from attenio import attention  # noqa: E402

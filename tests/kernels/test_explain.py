@@ -3,12 +3,11 @@
 import json
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch", reason="needs the 'torch' extra: pip install 'attenio[torch]'")
-
-from attenio import explain  # noqa: E402
-from attenio.errors import InvalidInput  # noqa: E402
-from attenio.masks import BlockSparse  # noqa: E402
+from attenio import explain
+from attenio.errors import InvalidInput
+from attenio.masks import BlockSparse
 
 CASES = {
     "prefill": ((1, 4, 4, 3000, 3000), {"is_causal": True}, "attenio"),

@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-import pytest
-
 BLOCKED = "import sys; sys.modules['torch'] = None; import attenio"
 
 
@@ -29,7 +27,6 @@ def test_other_names_are_still_unknown():
 
 
 def test_without_triton_a_gpu_is_refused_in_one_line_and_the_cpu_works():
-    pytest.importorskip("torch", reason="needs the 'torch' extra: pip install 'attenio[torch]'")
     done = python(
         "import sys; sys.modules['triton'] = None\n"
         "import torch, attenio\n"
@@ -45,7 +42,6 @@ def test_without_triton_a_gpu_is_refused_in_one_line_and_the_cpu_works():
 
 
 def test_without_transformers_registering_names_the_extra():
-    pytest.importorskip("torch", reason="needs the 'torch' extra: pip install 'attenio[torch]'")
     done = python(
         "import sys; sys.modules['transformers'] = None\n"
         "from attenio.errors import MissingExtra\n"

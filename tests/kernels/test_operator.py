@@ -1,12 +1,11 @@
 """The registered operator under opcheck, gradcheck, torch.compile, vmap, and finite differences."""
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch", reason="needs the 'torch' extra: pip install 'attenio[torch]'")
-
-from attenio import attention  # noqa: E402
-from attenio.kernels.operator import attention_backward_operator, attention_operator  # noqa: E402
-from attenio.kernels.visibility import UNBOUNDED  # noqa: E402
+from attenio import attention
+from attenio.kernels.operator import attention_backward_operator, attention_operator
+from attenio.kernels.visibility import UNBOUNDED
 
 NONE = (None,) * 7
 CASES = {

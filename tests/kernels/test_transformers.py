@@ -1,11 +1,10 @@
 """attn_implementation="attenio" on a small Llama with random weights."""
 
 import pytest
+import torch
+import transformers
 
-torch = pytest.importorskip("torch", reason="needs the 'torch' extra: pip install 'attenio[torch]'")
-transformers = pytest.importorskip("transformers", reason="needs the package transformers")
-
-from attenio.kernels.transformers import register  # noqa: E402
+from attenio.kernels.transformers import register
 
 
 def llama(implementation):

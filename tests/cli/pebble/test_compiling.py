@@ -1,4 +1,4 @@
-import pytest
+import numba
 
 from attenio.cli import main
 from attenio.cli.pebble import compiling
@@ -8,7 +8,6 @@ TOLD = "attenio: compiling the search, once, in a minute or so; the time limit b
 
 
 def test_compiling_is_told_when_it_begins_and_once(capsys):
-    numba = pytest.importorskip("numba")
     first, second = numba.njit(lambda x: x + 1), numba.njit(lambda x: x + 2)
     with telling_of_compiling():
         assert capsys.readouterr().err == ""
@@ -17,7 +16,6 @@ def test_compiling_is_told_when_it_begins_and_once(capsys):
 
 
 def test_nothing_is_told_of_what_was_compiled_before(capsys):
-    numba = pytest.importorskip("numba")
     compiled = numba.njit(lambda x: x + 3)
     compiled(1)
     with telling_of_compiling():
@@ -34,6 +32,5 @@ def test_without_a_compiler_nothing_is_told(monkeypatch, capsys):
 
 
 def test_a_game_too_large_to_search_is_refused_in_one_line(capsys):
-    pytest.importorskip("numba")
     assert main(["pebble", "solve", "--graph", "attention", "--n", "64", "--d", "8", "--red", "600"]) == 2
     assert capsys.readouterr().err.count("\n") == 1

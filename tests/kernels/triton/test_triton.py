@@ -5,15 +5,15 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch", reason="needs the 'torch' extra: pip install 'attenio[torch]'")
 pytest.importorskip("triton", reason="Triton has no package for this platform")
 
-from attenio.kernels import cpu, triton  # noqa: E402
-from attenio.kernels.masking import seen_by  # noqa: E402
-from attenio.kernels.problem import KernelProblem  # noqa: E402
-from attenio.kernels.visibility import Visibility  # noqa: E402
-from attenio.masks import BlockSparse  # noqa: E402
+from attenio.kernels import cpu, triton
+from attenio.kernels.masking import seen_by
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.visibility import Visibility
+from attenio.masks import BlockSparse
 
 
 def problem_of(shape, dtype=torch.float32, *, bias=None, prefix=0, scale=None, **options):
