@@ -14,6 +14,7 @@ from torch import Tensor
 from attenio.kernels.backends import backend_of
 from attenio.kernels.cpu.two_pass import Saved
 from attenio.kernels.dropout import Dropout
+from attenio.kernels.masking import Seen
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
 
@@ -21,6 +22,19 @@ __all__ = ["attention_backward_operator", "attention_operator"]
 
 # What comes before the numbers in the operators' arguments: q, k, v, bias, first, stop, ids of both, blocks, seed.
 _TENSORS = 10
+
+
+def _problem(
+    heads: tuple[Tensor, Tensor, Tensor], seen: Seen, scale: float, dropout: Dropout | None, prefix: int = 0
+) -> KernelProblem:
+    """What an operator's flat arguments mean."""
+    query, key, value = heads
+    visible = Visibility(group=query.shape[1] // key.shape[1], **seen._asdict())
+    return KernelProblem.of_heads(query, key, value, visible, scale, prefix=prefix, dropout=dropout)
+
+
+def _dropout(seed: Tensor | None, probability: float) -> Dropout | None:
+    return None if seed is None else Dropout(probability=probability, seed=int(seed))
 
 
 def _precision(tensor: Tensor) -> torch.dtype:
@@ -48,21 +62,8 @@ def attention_operator(  # noqa: PLR0913 - an operator's schema is flat
     dropout_p: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Output (batch, heads, queries, width), largest score and sum of weights of every row."""
-    visible = Visibility(
-        group=query.shape[1] // key.shape[1],
-        below=below,
-        above=above,
-        first=first,
-        stop=stop,
-        query_ids=query_ids,
-        key_ids=key_ids,
-        blocks=blocks,
-        query_block=query_block,
-        key_block=key_block,
-        bias=bias,
-    )
-    dropout = None if seed is None else Dropout(probability=dropout_p, seed=int(seed))
-    problem = KernelProblem.of_heads(query, key, value, visible, scale, prefix=prefix, dropout=dropout)
+    seen = Seen(below, above, first, stop, query_ids, key_ids, blocks, query_block, key_block, bias)
+    problem = _problem((query, key, value), seen, scale, _dropout(seed, dropout_p), prefix)
     found = backend_of(query).attend(problem)
     return found.output.flatten(1, 2), found.largest.flatten(1, 2), found.total.flatten(1, 2)
 
@@ -92,21 +93,8 @@ def attention_backward_operator(  # noqa: PLR0913
     with_bias: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of queries, keys, values, and of the bias (empty unless asked for)."""
-    visible = Visibility(
-        group=query.shape[1] // key.shape[1],
-        below=below,
-        above=above,
-        first=first,
-        stop=stop,
-        query_ids=query_ids,
-        key_ids=key_ids,
-        blocks=blocks,
-        query_block=query_block,
-        key_block=key_block,
-        bias=bias,
-    )
-    dropout = None if seed is None else Dropout(probability=dropout_p, seed=int(seed))
-    problem = KernelProblem.of_heads(query, key, value, visible, scale, dropout=dropout)
+    seen = Seen(below, above, first, stop, query_ids, key_ids, blocks, query_block, key_block, bias)
+    problem = _problem((query, key, value), seen, scale, _dropout(seed, dropout_p))
     heads = (key.shape[1], -1)
     saved = Saved(*(x.unflatten(1, heads) for x in (output, largest, total, gradient)))
     found = backend_of(query).two_pass(problem, saved, with_bias=with_bias)
