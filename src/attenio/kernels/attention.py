@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attenio.errors import InvalidInput
-from attenio.kernels.checks import check_tensors
+from attenio.kernels.checks import batch_of, check_tensors
 from attenio.kernels.masking import Seen, seen_by
 from attenio.kernels.operator import attention_operator
 from attenio.masks import BlockSparse
@@ -74,7 +74,7 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
         seen.bias, seen.first, seen.stop, seen.query_ids, seen.key_ids, seen.blocks, seed,
         call.scale, seen.below, seen.above, seen.query_block, seen.key_block, prefix or 0, dropout_p,
     )  # fmt: skip
-    return found[0].reshape(call.shape)
+    return found[0] if found[0].shape == call.shape else found[0].reshape(call.shape)
 
 
 def call_of(  # noqa: PLR0913
@@ -96,7 +96,7 @@ def call_of(  # noqa: PLR0913
     check_tensors(query, key, value, attn_mask, enable_gqa=enable_gqa, dropout_p=dropout_p)
     if prefix is not None and not 0 <= prefix <= key.shape[-2]:
         raise InvalidInput(f"prefix is {prefix:,} of {key.shape[-2]:,} keys; give the number of keys that are shared")
-    batch: tuple[int, ...] = torch.broadcast_shapes(*(x.shape[:-3] for x in (query, key, value)))
+    batch = batch_of(query, key, value)
     heads = {name: tensor.shape[-3] if tensor.dim() > 2 else 1 for name, tensor in (("q", query), ("k", key))}
     if not enable_gqa:  # one head of keys may serve all, by broadcasting, as in matmul
         most = max(*heads.values(), value.shape[-3] if value.dim() > 2 else 1)
@@ -116,5 +116,7 @@ def call_of(  # noqa: PLR0913
 
 def _four(tensor: Tensor, batch: tuple[int, ...], heads: int) -> Tensor:
     """(..., tokens, width) as (batch, heads, tokens, width), without a copy where it has four dimensions."""
+    if tensor.dim() == 4 and tensor.shape[:2] == (*batch, heads):
+        return tensor
     whole = tensor.expand(*batch, heads, *tensor.shape[-2:])
     return whole.reshape(math.prod(batch), heads, *tensor.shape[-2:])

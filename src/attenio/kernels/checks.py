@@ -5,7 +5,7 @@ from torch import Tensor
 
 from attenio.errors import AttenioError, InvalidInput
 
-__all__ = ["TensorMismatch", "check_tensors"]
+__all__ = ["TensorMismatch", "batch_of", "check_tensors"]
 
 MOST_WIDTH = 512
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -68,8 +68,15 @@ def _check_heads(query: Tensor, key: Tensor, value: Tensor, *, enable_gqa: bool)
             f"query, key and value have {heads[0]}, {heads[1]} and {heads[2]} heads;"
             " make them equal, or set enable_gqa=True"
         )
+
+
+def batch_of(query: Tensor, key: Tensor, value: Tensor) -> tuple[int, ...]:
+    """The dimensions before heads, broadcast. Most calls have equal ones, and PyTorch takes long to say so."""
+    batch: tuple[int, ...] = query.shape[:-3]
+    if key.shape[:-3] == batch == value.shape[:-3]:
+        return batch
     try:
-        torch.broadcast_shapes(*(x.shape[:-3] for x in (query, key, value)))
+        return torch.broadcast_shapes(*(x.shape[:-3] for x in (query, key, value)))
     except RuntimeError:
         shapes = [tuple(tensor.shape) for tensor in (query, key, value)]
         raise TensorMismatch(f"batches of shapes {shapes} do not fit together; make them equal") from None
