@@ -1,0 +1,210 @@
+"""Bytes below a cache that many programs share, such as a GPU's L2: they depend on who runs together, in which order.
+
+A kernel is a grid of programs. Each keeps a tile of rows (queries, say) while the rows that its head shares (keys and
+values) pass by; as many run at once as the machine has room for, and the next begins where one ends. Programs that run
+together meet the same passing rows at the same time, so that one of them loads a row for all. The next wave finds of
+the passing rows what the cache still holds: nothing where every wave starts with the first row and they do not fit (the
+row needed next is the one evicted last), and as much as fits where every other wave walks backwards.
+
+``traffic`` plays that: all programs advance at one speed, chunk by chunk, through a cache that evicts what was used
+longest ago and writes back what is dirty when it is evicted. What is dirty at the end stays in the cache and is not
+counted, as a profiler does not count it.
+
+NVIDIA's L2 since the A100 has two partitions, each of which serves the SMs next to it [NVIDIA A100 whitepaper, 2020].
+What one partition holds the other holds too, so that data find half of the capacity. No parameter is fitted: on an H200
+predictions are within 6 percent of what Nsight Compute counts (``studies/dram-bytes``).
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import NamedTuple
+
+from attenio.errors import InvalidInput
+
+__all__ = ["PARTITIONS", "Grid", "Traffic", "traffic"]
+
+PARTITIONS = 2
+# Passing rows move in this many chunks at least: a finer grain changes predictions by less than a percent.
+_CHUNKS = 512
+_LEAST_CHUNK = 64
+
+
+class Traffic(NamedTuple):
+    """Bytes between the cache and the memory below it."""
+
+    read_bytes: int
+    written_bytes: int
+
+    @property
+    def moved_bytes(self) -> int:
+        """Both ways."""
+        return self.read_bytes + self.written_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """Programs of one kernel in the order in which they start; sizes are bytes of one row.
+
+    ``units`` heads of ``rows`` rows, a tile of which each program keeps, and of ``passing`` rows, which ``sharing``
+    consecutive units have in common. With ``causal`` row i of the last ``rows`` positions meets passing rows up to its
+    own, and the last tile of a unit starts first. ``resident`` programs run at once; with ``turns`` every other so many
+    of them walk backwards. ``updated_bytes`` of a passing row are added to where they are (a gradient, say). With
+    ``drops_reads`` and ``drops_writes`` kept rows are loaded and stored as the first to be evicted: they take no room.
+    """
+
+    units: int
+    rows: int
+    passing: int
+    tile: int
+    resident: int
+    read_bytes: int
+    written_bytes: int
+    passing_bytes: int
+    updated_bytes: int = 0
+    sharing: int = 1
+    causal: bool = False
+    turns: bool = False
+    drops_reads: bool = False
+    drops_writes: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("units", "rows", "passing", "tile", "resident", "sharing"):
+            if getattr(self, name) < 1:
+                raise InvalidInput(f"{name} of a grid is {getattr(self, name):,}; give at least 1")
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of rows of one unit."""
+        return -(-self.rows // self.tile)
+
+    @property
+    def sweep_bytes(self) -> int:
+        """What passes a program of a dense grid."""
+        return self.passing * (self.passing_bytes + self.updated_bytes)
+
+    @property
+    def live_bytes(self) -> int:
+        """What passes programs that run together (a wave may begin within a unit), and the output that they leave."""
+        shared = -(-self.units // self.sharing)
+        passing = min(shared, (self.resident - 1) // (self.tiles * self.sharing) + 2) * self.sweep_bytes
+        written = 0 if self.drops_writes else self.written_bytes
+        return passing + min(self.resident, self.units * self.tiles) * self.tile * written
+
+    def turned(self, cache_bytes: int, *, partitions: int = PARTITIONS) -> "Grid":
+        """The same programs, in turns where the cache cannot hold what passes, and all forwards where it can.
+
+        Where it fits, a row met last would be needed last: turning costs a few percent there.
+        """
+        return replace(self, turns=self.live_bytes > cache_bytes // partitions)
+
+    @property
+    def compulsory_bytes(self) -> int:
+        """Everything once; what is updated is read and written."""
+        kept = self.units * self.rows * (self.read_bytes + self.written_bytes)
+        return kept + -(-self.units // self.sharing) * self.passing * (self.passing_bytes + 2 * self.updated_bytes)
+
+    def program(self, index: int) -> tuple[int, int, int, int]:
+        """The unit's passing rows, rows kept, passing rows met, and whether they are met backwards (0 or 1)."""
+        unit, tile = divmod(index, self.tiles)
+        tile = self.tiles - 1 - tile
+        kept = min(self.rows, (tile + 1) * self.tile) - tile * self.tile
+        met = (
+            max(1, min(self.passing, self.passing - self.rows + (tile + 1) * self.tile))
+            if self.causal
+            else self.passing
+        )
+        return unit // self.sharing, kept, met, index // self.resident % 2 if self.turns else 0
+
+
+def traffic(*grids: Grid, cache_bytes: int, partitions: int = PARTITIONS) -> Traffic:
+    """Bytes that kernels which follow each other move below a cache of this size that starts empty.
+
+    >>> rows = {"rows": 65536, "passing": 65536, "tile": 128, "resident": 132}
+    >>> widths = {"read_bytes": 256, "written_bytes": 264, "passing_bytes": 512}
+    >>> plain, turning = (Grid(units=1, turns=turns, **rows, **widths) for turns in (False, True))
+    >>> [round(traffic(grid, cache_bytes=60 * 2**20).moved_bytes / 1e6) for grid in (plain, turning)]
+    [164, 96]
+    >>> round(plain.compulsory_bytes / 1e6)
+    68
+    """
+    cache = _Cache(cache_bytes / partitions)
+    for number, grid in enumerate(grids):
+        _run(grid, cache, number)
+    return Traffic(round(cache.read), round(cache.written))
+
+
+class _Cache:
+    """The bytes that one partition holds, the longest unused first."""
+
+    def __init__(self, capacity: float) -> None:
+        self.capacity = capacity
+        self.held: OrderedDict[object, tuple[float, float]] = OrderedDict()
+        self.used = self.read = self.written = 0.0
+
+    def touch(self, what: object, size: float, *, missing: float = 0.0, dirty: float = 0.0) -> None:
+        """Use an entry; where it is not held ``missing`` bytes are read, and ``dirty`` ones written once evicted."""
+        if what in self.held:
+            self.held.move_to_end(what)
+            return
+        self.read += missing
+        self.held[what] = size, dirty
+        self.used += size
+        while self.used > self.capacity:
+            _, (freed, written) = self.held.popitem(last=False)
+            self.used -= freed
+            self.written += written
+
+
+class _Together(NamedTuple):
+    """Programs that began in the same step and meet the same rows: they stay together."""
+
+    shared: int
+    chunks: int
+    backwards: int
+    started: int
+
+
+def _run(grid: Grid, cache: _Cache, number: int) -> None:
+    """Let ``resident`` programs at a time meet their rows, a chunk in each step."""
+    chunk = max(_LEAST_CHUNK, -(-grid.passing // _CHUNKS))
+    row_bytes = grid.passing_bytes + grid.updated_bytes
+    waiting = (grid.program(index) for index in range(grid.units * grid.tiles))
+    running: dict[_Together, tuple[int, int]] = {}  # programs, and rows that they keep
+    step, free = 0, grid.resident
+    while True:
+        begun = _begun(waiting, free, chunk, step)
+        running |= begun
+        for program, (_, rows) in begun.items():
+            size = rows * grid.read_bytes
+            cache.touch((number, "read", program), 0 if grid.drops_reads else size, missing=size)
+        if not running:
+            return
+        free = 0
+        for program in list(running):
+            at = step - program.started
+            place = program.chunks - 1 - at if program.backwards else at
+            size = min(chunk, grid.passing - place * chunk)
+            cache.touch(
+                (number, program.shared, place), size * row_bytes, missing=size * row_bytes,
+                dirty=size * grid.updated_bytes,
+            )  # fmt: skip
+            if at == program.chunks - 1:
+                count, rows = running.pop(program)
+                free += count
+                written = rows * grid.written_bytes
+                cache.touch((number, "written", program), 0 if grid.drops_writes else written, dirty=written)
+        step += 1
+
+
+def _begun(
+    waiting: Iterator[tuple[int, int, int, int]], free: int, chunk: int, step: int
+) -> dict[_Together, tuple[int, int]]:
+    """The next programs, put together."""
+    found: dict[_Together, tuple[int, int]] = {}
+    for shared, kept, met, backwards in islice(waiting, free):
+        program = _Together(shared, -(-met // chunk), backwards, step)
+        count, rows = found.get(program, (0, 0))
+        found[program] = count + 1, rows + kept
+    return found
