@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from attenio.catalogue import machine_named
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.kernels.host import host_machine, private_boundary
@@ -100,7 +99,13 @@ def _on_gpu(problem: KernelProblem, machine: Machine) -> Choice:
 
 def _gpu(machine: str | Machine) -> Machine:
     """A machine whose fastest level the kernels' tiles are meant for: many of it, below them a cache that all share."""
-    found = machine_named(machine) if isinstance(machine, str) else machine
+    if isinstance(machine, str):
+        # The catalogue is read by name only: running a kernel takes NumPy and PyTorch.
+        from attenio.catalogue import machine_named
+
+        found = machine_named(machine)
+    else:
+        found = machine
     if not found.levels[0].name.startswith("registers"):
         raise InvalidInput(f"{found.name} is no GPU of the catalogue; name one such as h200, or leave machine out")
     return found

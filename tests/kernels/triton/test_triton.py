@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ pytest.importorskip("triton", reason="Triton has no package for this platform")
 from attenio.kernels import cpu, triton
 from attenio.kernels.masking import seen_by
 from attenio.kernels.problem import KernelProblem
+from attenio.kernels.triton.tiles import BackwardTiles, ForwardTiles
 from attenio.kernels.visibility import Visibility
 from attenio.masks import BlockSparse
 
@@ -76,6 +78,36 @@ def test_the_gradients_are_those_of_the_cpu(problem):
     for part in ("query", "key", "value"):
         unit = torch.finfo(torch.float32).eps * max(1.0, abs(problem.scale)) ** 2
         assert_close(getattr(mine, part), getattr(theirs, part), unit)
+
+
+@pytest.mark.parametrize("case", ["dense", "ragged widths in groups", "causal", "window", "packed sequences"])
+def test_waves_that_walk_backwards_give_the_same(case, monkeypatch):
+    torch.manual_seed(0)
+    problem = CASES[case]()
+    tiles = ForwardTiles(row_tile=16, key_tile=16, pack=1, warps=4, stages=1, splits_keys=False)
+    modules = [import_module(f"attenio.kernels.triton.{name}") for name in ("forward", "two_pass")]
+    for module in modules:
+        monkeypatch.setattr(module, "turn_of", lambda _grid: 2)
+    monkeypatch.setattr(modules[0], "forward_tiles", lambda _problem: (tiles,))
+    backward = BackwardTiles(stationary=16, passing=16, warps=4, stages=1)
+    monkeypatch.setattr(modules[1], "backward_tiles", lambda _problem: ((backward,), (backward,)))
+    unit, forward = torch.finfo(torch.float32).eps, triton.attend(problem)
+    assert_close(forward.output, cpu.attend(problem).output, unit)
+    saved = (forward.output, forward.largest, forward.total, torch.randn_like(forward.output))
+    mine, theirs = triton.two_pass(problem, saved), cpu.two_pass(problem, cpu.Saved(*saved))
+    for part in ("query", "key", "value"):
+        assert_close(getattr(mine, part), getattr(theirs, part), unit)
+
+
+def test_a_call_tells_the_grids_that_it_launches():
+    forward, backward = (
+        triton.grids(problem_of((1, 2, 2, 100, 300, 16, 16)), backward=backward) for backward in (False, True)
+    )
+    assert [(grid.units, grid.rows, grid.passing, grid.sharing) for grid in (*forward, *backward)] == [
+        (4, 100, 300, 2), (4, 100, 300, 2), (2, 300, 200, 1),
+    ]  # fmt: skip
+    (decode,) = triton.grids(problem_of((2, 3, 4, 1, 300, 16, 16)), backward=False)
+    assert (decode.units, decode.tiles, decode.sweep_bytes) == (6, 1, 300 * 32 * 4)
 
 
 def test_half_precision_is_rounded_once():

@@ -4,7 +4,8 @@
         for each tile j of keys that a row of the tile may see:  fold K_j, V_j into O_i   (``sweep``)
         write O_i / l_i, m_i, l_i
 
-Tiles of one head follow each other, so that programs that run together read the same keys out of L2.
+Tiles of one head follow each other, so that programs that run together read the same keys out of L2. Where keys do not
+fit there, every other ``turn`` programs, as many as run at once, walk backwards and first meet what the last ones left.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
@@ -18,11 +19,11 @@ from attenio.kernels.triton.visible import ranges_of, stretches
 __all__ = ["attenio_kernel"]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["turn"])
 def attenio_kernel(
     Q, K, V, O, Largest, Total,
     q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, o_b, o_h, o_n,
-    kv_heads, units_of_head, queries, keys, below, above, scale,
+    turn, kv_heads, units_of_head, queries, keys, below, above, scale,
     First, Stop, range_b, QueryIds, KeyIds, ids_b, key_ids_b, Blocks, blocks_in_row, query_block, key_block,
     Bias, bias_b, bias_h, bias_q, bias_k, Seed, probability,
     ROW_TILE: tl.constexpr, KEY_TILE: tl.constexpr, PACK: tl.constexpr,
@@ -31,6 +32,7 @@ def attenio_kernel(
 ):  # fmt: skip
     tiles = tl.cdiv(queries * PACK, ROW_TILE)
     tile, unit = tiles - 1 - tl.program_id(0) % tiles, tl.program_id(0) // tiles
+    backwards = tl.program_id(0) // turn % 2
     heads_in_all = kv_heads * units_of_head
     batch, kv_head = (unit // heads_in_all).to(tl.int64), (unit % heads_in_all) // units_of_head
     lead = (unit % heads_in_all) * PACK  # the first query head of the unit
@@ -64,6 +66,7 @@ def attenio_kernel(
                 QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block, Bias, bias_h, bias_q, bias_k,
                 Seed, batch.to(tl.int32), probability,
                 KEY_TILE, D, WIDTH, D_PADDED, W_PADDED, part != 1, BOOLEAN, LOG2_E, PRECISION,
+                backwards,
             )  # fmt: skip
     output = sums / tl.where(total == 0.0, 1.0, total)[:, None]
     columns = tl.arange(0, W_PADDED)

@@ -1,5 +1,6 @@
 """The forward pass on a GPU: which kernel runs, on what grid, with the tiles of its plan."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -11,6 +12,7 @@ from attenio.kernels.stacking import can_stack, stacked
 from attenio.kernels.triton.attenio import attenio_kernel
 from attenio.kernels.triton.launch import (
     LOG2_E,
+    Shape,
     flops_of,
     grouped_heads,
     kind_of,
@@ -19,11 +21,13 @@ from attenio.kernels.triton.launch import (
     strides_of,
     widths_of,
 )
+from attenio.kernels.triton.order import ordered, turn_of
 from attenio.kernels.triton.split_keys import split_keys_kernel
 from attenio.kernels.triton.tiles import ForwardTiles, forward_tiles, splits_for
 from attenio.kernels.triton.tuning import tuned
+from attenio.planning.shared_cache import Grid
 
-__all__ = ["Attended", "attend"]
+__all__ = ["Attended", "attend", "grid_of"]
 
 
 class Attended(NamedTuple):
@@ -65,18 +69,43 @@ def _empty(problem: KernelProblem) -> Attended:
 def _stationary(problem: KernelProblem, found: Attended, tiles: ForwardTiles) -> None:
     query, scale = scaled(problem)
     query, widths, seen = grouped_heads(query), widths_of(problem), restrictions_of(problem, scale)
-    outer = problem.group // tiles.pack
-    units = problem.batch * problem.kv_heads * outer
-    grid = (-(-problem.queries * tiles.pack // tiles.row_tile) * units,)
-    attenio_kernel[grid](
+    grid = grid_of(problem, tiles)
+    attenio_kernel[(grid.units * grid.tiles,)](
         query, problem.key, problem.value, found.output, found.largest, found.total,
-        *strides_of(query, problem.key, problem.value), *_output_strides(found.output),
-        problem.kv_heads, outer, problem.queries, problem.keys, *seen.band, *seen.data,
+        *strides_of(query, problem.key, problem.value), *_output_strides(found.output), turn_of(grid),
+        problem.kv_heads, problem.group // tiles.pack, problem.queries, problem.keys, *seen.band, *seen.data,
         ROW_TILE=tiles.row_tile, KEY_TILE=tiles.key_tile, PACK=tiles.pack,
         D=widths.d, WIDTH=widths.width, D_PADDED=widths.d_padded, W_PADDED=widths.width_padded,
         ALWAYS_HIDES=seen.always_hides, BOOLEAN=seen.boolean, LOG2_E=LOG2_E, PRECISION="ieee",
         num_warps=tiles.warps, num_stages=tiles.stages,
     )  # fmt: skip
+
+
+def grid_of(problem: KernelProblem, tiles: ForwardTiles) -> Grid:
+    """The programs of the query-stationary kernel, in the order in which they run."""
+    return _grid(Shape.of(problem), tiles, problem.query.device)
+
+
+@lru_cache(maxsize=1024)
+def _grid(shape: Shape, tiles: ForwardTiles, device: torch.device) -> Grid:
+    widths, element = shape.widths, shape.element
+    band = max(1, shape.above - shape.below + 1)
+    grid = Grid(
+        units=shape.units * shape.group // tiles.pack,
+        rows=shape.queries * tiles.pack,
+        passing=min(shape.keys, band),
+        tile=tiles.row_tile,
+        resident=1,
+        read_bytes=widths.d * element,
+        written_bytes=widths.width * element + 8,
+        passing_bytes=shape.both_bytes,
+        sharing=shape.group // tiles.pack,
+        causal=shape.is_causal,
+        drops_reads=True,
+    )
+    padded = widths.d_padded + widths.width_padded
+    shared = (tiles.row_tile * widths.d_padded + tiles.stages * tiles.key_tile * padded) * element
+    return ordered(grid, device, warps=tiles.warps, shared_bytes=shared)
 
 
 class _Parts(NamedTuple):

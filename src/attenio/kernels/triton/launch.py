@@ -11,6 +11,7 @@ from attenio.kernels.problem import KernelProblem
 __all__ = [
     "LOG2_E",
     "Restrictions",
+    "Shape",
     "Widths",
     "flops_of",
     "grouped_heads",
@@ -33,6 +34,38 @@ class Widths(NamedTuple):
     width: int
     d_padded: int
     width_padded: int
+
+
+class Shape(NamedTuple):
+    """What the order of programs depends on: numbers only, so that it is found once for each."""
+
+    units: int
+    group: int
+    queries: int
+    keys: int
+    widths: Widths
+    element: int
+    below: int
+    above: int
+
+    @classmethod
+    def of(cls, problem: KernelProblem) -> "Shape":
+        """The shape of a problem; units are sequences times KV heads."""
+        seen = problem.visible
+        return cls(
+            problem.batch * problem.kv_heads, problem.group, problem.queries, problem.keys, widths_of(problem),
+            problem.query.element_size(), max(-_FAR, seen.below), min(_FAR, seen.above),
+        )  # fmt: skip
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether later keys are hidden, and no earlier ones."""
+        return self.above < _FAR and self.below == -_FAR
+
+    @property
+    def both_bytes(self) -> int:
+        """Bytes of a row of a head's width and one of its values' width."""
+        return (self.widths.d + self.widths.width) * self.element
 
 
 class Restrictions(NamedTuple):

@@ -16,13 +16,16 @@ __all__ = ["load_rows", "sweep"]
 
 @triton.jit
 def load_rows(X, positions, heads, stride_h, stride_n, stride_d, count, WIDTH: tl.constexpr, PADDED: tl.constexpr):
-    """Rows of a matrix (heads of a group, positions, WIDTH); what is outside becomes zero."""
+    """Rows of a matrix (heads of a group, positions, WIDTH) that stay; what is outside becomes zero.
+
+    They are read once, so they are the first that the L2 may give up for the rows that pass.
+    """
     columns = tl.arange(0, PADDED)
     at = X + heads[:, None].to(tl.int64) * stride_h + positions[:, None].to(tl.int64) * stride_n
     inside = (positions < count)[:, None]
     if PADDED != WIDTH:
         inside = inside & (columns < WIDTH)[None, :]
-    return tl.load(at + columns[None, :] * stride_d, mask=inside, other=0.0)
+    return tl.load(at + columns[None, :] * stride_d, mask=inside, other=0.0, eviction_policy="evict_first")
 
 
 @triton.jit
@@ -33,11 +36,16 @@ def sweep(
     Seed, unit, probability,
     KEY_TILE: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
     HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
+    backwards=0,
 ):  # fmt: skip
-    """Fold the keys from ``start`` to ``stop`` into the sums; HIDES where some score may not be required."""
+    """Fold the keys from ``start`` to ``stop`` into the sums, the last first where ``backwards`` is 1 and not 0.
+
+    HIDES where some score may not be required.
+    """
     dims, columns = tl.arange(0, D_PADDED), tl.arange(0, W_PADDED)
-    for j in range(start, stop, KEY_TILE):
-        j = tl.multiple_of(j, KEY_TILE)
+    mirror = start + start + (tl.cdiv(stop - start, KEY_TILE) - 1) * KEY_TILE
+    for step in range(start, stop, KEY_TILE):
+        j = tl.multiple_of(step + backwards * (mirror - step - step), KEY_TILE)
         here = j + tl.arange(0, KEY_TILE)
         at_k = K + here[None, :].to(tl.int64) * k_n + dims[:, None] * k_d
         at_v = V + here[:, None].to(tl.int64) * v_n + columns[None, :] * v_d

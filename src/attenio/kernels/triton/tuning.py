@@ -19,7 +19,7 @@ from triton.runtime.errors import OutOfResources
 
 from attenio.files import write_atomically
 
-__all__ = ["tuned"]
+__all__ = ["preferred", "tuned"]
 
 Candidate = TypeVar("Candidate")
 # A kernel shorter than about a millisecond on a large GPU: compiling candidates would cost more than it saves.
@@ -39,14 +39,19 @@ def tuned(
         if name not in _chosen:
             _chosen[name] = str(_fastest(candidates, run))
             _save(_file(device))
-    wanted = _chosen.get(name)
-    ordered = sorted(candidates, key=lambda each: str(each) != wanted)
+    ordered = preferred(name, candidates)
     for each in ordered[:-1]:
         try:
             return run(each)
         except OutOfResources:
             continue
     return run(ordered[-1])
+
+
+def preferred(name: str, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates in the order in which they are tried: the one that was measured to be best, then as planned."""
+    wanted = _chosen.get(name)
+    return sorted(candidates, key=lambda each: str(each) != wanted)
 
 
 def _fastest(candidates: Sequence[Candidate], run: Callable[[Candidate], None]) -> Candidate:

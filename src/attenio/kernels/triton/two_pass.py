@@ -14,6 +14,7 @@ Seven products instead of five, and results that repeat to the bit.
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -22,13 +23,15 @@ import triton.language as tl
 from torch import Tensor
 
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.triton.launch import LOG2_E, flops_of, grouped_heads, kind_of, restrictions_of, widths_of
+from attenio.kernels.triton.launch import LOG2_E, Shape, flops_of, grouped_heads, kind_of, restrictions_of, widths_of
+from attenio.kernels.triton.order import ordered, turn_of
 from attenio.kernels.triton.sweep import load_rows
 from attenio.kernels.triton.tiles import BackwardTiles, backward_tiles
-from attenio.kernels.triton.tuning import tuned
+from attenio.kernels.triton.tuning import preferred, tuned
 from attenio.kernels.triton.visible import dropout_factors, hide, ranges_of, stretches
+from attenio.planning.shared_cache import Grid
 
-__all__ = ["Gradients", "two_pass"]
+__all__ = ["Gradients", "grids_of_passes", "two_pass"]
 
 
 @triton.jit
@@ -38,11 +41,13 @@ def _add_to_query_gradient(
     Bias, bias_h, bias_q, bias_k, Seed, unit, probability,
     KEY_TILE: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
     HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
+    backwards=0,
 ):  # fmt: skip
-    """The loop over keys of the first pass; HIDES where some score may not be required."""
+    """The loop over keys of the first pass, as in ``sweep``; HIDES where some score may not be required."""
     dims, columns = tl.arange(0, D_PADDED), tl.arange(0, W_PADDED)
-    for j in range(start, stop, KEY_TILE):
-        j = tl.multiple_of(j, KEY_TILE)
+    mirror = start + start + (tl.cdiv(stop - start, KEY_TILE) - 1) * KEY_TILE
+    for step in range(start, stop, KEY_TILE):
+        j = tl.multiple_of(step + backwards * (mirror - step - step), KEY_TILE)
         here = j + tl.arange(0, KEY_TILE)
         at_k = K + here[:, None].to(tl.int64) * k_n + dims[None, :] * k_d
         at_v = V + here[:, None].to(tl.int64) * v_n + columns[None, :] * v_d
@@ -71,11 +76,11 @@ def _add_to_query_gradient(
     return dq
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["turn"])
 def query_gradient_kernel(
     Q, K, V, O, dO, Largest, Total, Delta, dQ,
     q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, o_b, o_h, o_n, o_d, g_b, g_h, g_n, g_d,
-    heads_in_all, group, queries, keys, below, above, scale, slope,
+    turn, heads_in_all, group, queries, keys, below, above, scale, slope,
     First, Stop, range_b, QueryIds, KeyIds, ids_b, key_ids_b, Blocks, blocks_in_row, query_block, key_block,
     Bias, bias_b, bias_h, bias_q, bias_k, Seed, probability, dBias,
     ROW_TILE: tl.constexpr, KEY_TILE: tl.constexpr,
@@ -84,6 +89,7 @@ def query_gradient_kernel(
 ):  # fmt: skip
     tiles = tl.cdiv(queries, ROW_TILE)
     tile, program = tiles - 1 - tl.program_id(0) % tiles, tl.program_id(0) // tiles
+    backwards = tl.program_id(0) // turn % 2
     batch, head = (program // heads_in_all).to(tl.int64), program % heads_in_all
     positions = tile * ROW_TILE + tl.arange(0, ROW_TILE)
     heads = tl.zeros([ROW_TILE], tl.int32) + head
@@ -124,7 +130,7 @@ def query_gradient_kernel(
                 queries, keys, k_n, k_d, v_n, v_d, scale,
                 QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block, Bias, bias_h, bias_q, bias_k,
                 Seed, batch.to(tl.int32), probability,
-                KEY_TILE, D, WIDTH, D_PADDED, W_PADDED, part != 1, BOOLEAN, LOG2_E, PRECISION,
+                KEY_TILE, D, WIDTH, D_PADDED, W_PADDED, part != 1, BOOLEAN, LOG2_E, PRECISION, backwards,
             )  # fmt: skip
     dims = tl.arange(0, D_PADDED)
     tl.store(
@@ -140,11 +146,13 @@ def _add_to_key_gradients(
     Bias, bias_h, bias_q, bias_k, Seed, unit, probability,
     ROW_TILE: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
     HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
+    backwards=0,
 ):  # fmt: skip
     """The loop over positions of the second pass; everything is transposed: keys are rows."""
     dims, columns = tl.arange(0, D_PADDED), tl.arange(0, W_PADDED)
-    for i in range(start, stop, ROW_TILE):
-        positions = i + tl.arange(0, ROW_TILE)
+    mirror = start + start + (tl.cdiv(stop - start, ROW_TILE) - 1) * ROW_TILE
+    for step in range(start, stop, ROW_TILE):
+        positions = step + backwards * (mirror - step - step) + tl.arange(0, ROW_TILE)
         at_q = Q + positions[:, None].to(tl.int64) * q_n + dims[None, :] * q_d
         at_do = dO + positions[:, None].to(tl.int64) * g_n + columns[None, :] * g_d
         if HIDES or D_PADDED != D or W_PADDED != WIDTH:
@@ -183,11 +191,11 @@ def _add_to_key_gradients(
     return dk, dv
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["turn"])
 def key_gradients_kernel(
     Q, K, V, dO, Largest, Total, Delta, dK, dV, RowStart, RowStop,
     q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, g_b, g_h, g_n, g_d,
-    kv_heads, group, queries, keys, below, above, scale, slope,
+    turn, kv_heads, group, queries, keys, below, above, scale, slope,
     First, Stop, range_b, QueryIds, KeyIds, ids_b, key_ids_b, Blocks, blocks_in_row, query_block, key_block,
     Bias, bias_b, bias_h, bias_q, bias_k, Seed, probability,
     KEY_TILE: tl.constexpr, ROW_TILE: tl.constexpr,
@@ -197,6 +205,7 @@ def key_gradients_kernel(
     """Here KEY_TILE keys stay, and ROW_TILE positions pass."""
     tiles = tl.cdiv(keys, KEY_TILE)
     tile, program = tl.program_id(0) % tiles, tl.program_id(0) // tiles
+    backwards = tl.program_id(0) // turn % 2
     batch, kv_head = (program // kv_heads).to(tl.int64), program % kv_heads
     here = tile * KEY_TILE + tl.arange(0, KEY_TILE)
     same = tl.zeros([KEY_TILE], tl.int32)
@@ -221,8 +230,10 @@ def key_gradients_kernel(
         whole_stop = tl.maximum(whole_stop, whole_start)
         if tile * KEY_TILE + KEY_TILE > keys:
             whole_start, whole_stop = stop, stop
-    k = load_rows(K + batch * k_b + kv_head.to(tl.int64) * k_h, here, same, 0, k_n, k_d, keys, D, D_PADDED)
-    v = load_rows(V + batch * v_b + kv_head.to(tl.int64) * v_h, here, same, 0, v_n, v_d, keys, WIDTH, W_PADDED)
+    K += batch * k_b + kv_head.to(tl.int64) * k_h
+    V += batch * v_b + kv_head.to(tl.int64) * v_h
+    k = load_rows(K, here, same, 0, k_n, k_d, keys, D, D_PADDED)
+    v = load_rows(V, here, same, 0, v_n, v_d, keys, WIDTH, W_PADDED)
     dk = tl.zeros([KEY_TILE, D_PADDED], tl.float32)
     dv = tl.zeros([KEY_TILE, W_PADDED], tl.float32)
     for of_group in range(group):
@@ -242,7 +253,7 @@ def key_gradients_kernel(
                     queries, keys, below, above, q_n, q_d, g_n, g_d, scale, First, Stop,
                     QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block, Bias, bias_h, bias_q, bias_k,
                     Seed, batch.to(tl.int32), probability,
-                    ROW_TILE, D, WIDTH, D_PADDED, W_PADDED, part != 1, BOOLEAN, LOG2_E, PRECISION,
+                    ROW_TILE, D, WIDTH, D_PADDED, W_PADDED, part != 1, BOOLEAN, LOG2_E, PRECISION, backwards,
                 )  # fmt: skip
     written = here < keys
     at = (batch * kv_heads + kv_head) * keys + here
@@ -286,24 +297,27 @@ def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...], *, with_bias: bo
     seen = restrictions_of(problem, problem.scale * LOG2_E)
     delta = torch.empty_like(total)
     heads, (key, value) = problem.kv_heads * problem.group, (problem.key, problem.value)
+    shape = Shape.of(problem)
     shapes = {
         "D": widths.d, "WIDTH": widths.width, "D_PADDED": widths.d_padded, "W_PADDED": widths.width_padded,
         "ALWAYS_HIDES": seen.always_hides, "BOOLEAN": seen.boolean, "LOG2_E": LOG2_E, "PRECISION": "ieee",
     }  # fmt: skip
 
     def first_pass(first: BackwardTiles) -> None:
-        query_gradient_kernel[(-(-problem.queries // first.stationary) * problem.batch * heads,)](
+        grid = query_gradient_grid(shape, first, device)
+        query_gradient_kernel[(grid.units * grid.tiles,)](
             query, key, value, output, gradient, largest, total, delta, found.query,
-            *_of_heads(query), *key.stride(), *value.stride(), *_of_heads(output), *_of_heads(gradient),
+            *_of_heads(query), *key.stride(), *value.stride(), *_of_heads(output), *_of_heads(gradient), turn_of(grid),
             heads, problem.group, problem.queries, problem.keys, *seen.band, problem.scale, *seen.data, found.bias,
             ROW_TILE=first.stationary, KEY_TILE=first.passing, num_warps=first.warps, num_stages=first.stages, **shapes,
         )  # fmt: skip
 
     def second_pass(second: BackwardTiles) -> None:
-        key_gradients_kernel[(-(-problem.keys // second.stationary) * problem.batch * problem.kv_heads,)](
+        grid = key_gradients_grid(shape, second, device)
+        key_gradients_kernel[(grid.units * grid.tiles,)](
             query, key, value, gradient, largest, total, delta, found.key, found.value,
             *_rows_that_see(problem, second.stationary),
-            *_of_heads(query), *key.stride(), *value.stride(), *_of_heads(gradient),
+            *_of_heads(query), *key.stride(), *value.stride(), *_of_heads(gradient), turn_of(grid),
             problem.kv_heads, problem.group, problem.queries, problem.keys, *seen.band, problem.scale, *seen.data,
             KEY_TILE=second.stationary, ROW_TILE=second.passing,
             num_warps=second.warps, num_stages=second.stages, **shapes,
@@ -314,6 +328,46 @@ def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...], *, with_bias: bo
     tuned(kind_of("query gradient", problem), tiles[0], first_pass, device, 0 if with_bias else flops)
     tuned(kind_of("key gradients", problem), tiles[1], second_pass, device, flops)
     return found
+
+
+def grids_of_passes(problem: KernelProblem) -> tuple[Grid, Grid]:
+    """The programs of both passes with the tiles that they would run with."""
+    first, second = backward_tiles(problem)
+    shape, device = Shape.of(problem), problem.query.device
+    return (
+        query_gradient_grid(shape, preferred(kind_of("query gradient", problem), first)[0], device),
+        key_gradients_grid(shape, preferred(kind_of("key gradients", problem), second)[0], device),
+    )
+
+
+@lru_cache(maxsize=1024)
+def query_gradient_grid(shape: Shape, tiles: BackwardTiles, device: torch.device) -> Grid:
+    """The programs of the first pass: queries, outputs and their gradients stay, keys and values pass."""
+    widths, element = shape.widths, shape.element
+    grid = Grid(
+        units=shape.units * shape.group, rows=shape.queries, passing=shape.keys,
+        tile=tiles.stationary, resident=1, sharing=shape.group, causal=shape.is_causal, drops_reads=True,
+        read_bytes=shape.both_bytes + widths.width * element + 8, written_bytes=widths.d * element + 4,
+        passing_bytes=shape.both_bytes,
+    )  # fmt: skip
+    return _ordered(shape, grid, tiles, device)
+
+
+@lru_cache(maxsize=1024)
+def key_gradients_grid(shape: Shape, tiles: BackwardTiles, device: torch.device) -> Grid:
+    """The programs of the second pass: keys and values stay, queries and gradients of outputs pass."""
+    grid = Grid(
+        units=shape.units, rows=shape.keys, passing=shape.group * shape.queries,
+        tile=tiles.stationary, resident=1, causal=shape.is_causal and shape.group == 1, drops_reads=True,
+        read_bytes=shape.both_bytes, written_bytes=shape.both_bytes, passing_bytes=shape.both_bytes + 12,
+    )  # fmt: skip
+    return _ordered(shape, grid, tiles, device)
+
+
+def _ordered(shape: Shape, grid: Grid, tiles: BackwardTiles, device: torch.device) -> Grid:
+    widest = max(shape.widths.d_padded, shape.widths.width_padded) * shape.element
+    shared = 2 * (tiles.stationary + tiles.stages * tiles.passing) * widest
+    return ordered(grid, device, warps=tiles.warps, shared_bytes=shared)
 
 
 def _of_heads(tensor: Tensor) -> tuple[int, ...]:

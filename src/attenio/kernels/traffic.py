@@ -1,0 +1,32 @@
+"""What ``attention()`` would launch for a call on a GPU, as grids whose traffic below the L2 can be predicted."""
+
+from torch import Tensor
+
+from attenio.kernels.attention import call_of
+from attenio.kernels.backends import backend_of
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.visibility import Visibility
+from attenio.planning.shared_cache import Grid
+
+__all__ = ["grids_of"]
+
+
+def grids_of(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    window: tuple[int, int] | None = None,
+    scale: float | None = None,
+    backward: bool = False,
+) -> tuple[Grid, ...] | None:
+    """Grids in the order of their launches; None where the kernels that would run have none to tell."""
+    grouped = query.shape[1] != key.shape[1]
+    call = call_of(
+        query, key, value, None, 0.0, False, scale, grouped, window=window, segments=None, block_mask=None, prefix=None
+    )
+    visible = Visibility(group=query.shape[1] // key.shape[1], **call.seen._asdict())
+    problem = KernelProblem.of_heads(call.query, call.key, call.value, visible, call.scale)
+    told = getattr(backend_of(query), "grids", None)
+    found: tuple[Grid, ...] | None = None if told is None else told(problem, backward=backward)
+    return found

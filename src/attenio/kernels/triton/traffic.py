@@ -1,0 +1,28 @@
+"""The grids that a call launches here, for a prediction of the bytes that they move below the L2."""
+
+from dataclasses import replace
+
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.stacking import can_stack
+from attenio.kernels.triton.forward import grid_of
+from attenio.kernels.triton.launch import kind_of
+from attenio.kernels.triton.tiles import forward_tiles
+from attenio.kernels.triton.tuning import preferred
+from attenio.kernels.triton.two_pass import grids_of_passes
+from attenio.planning.shared_cache import Grid
+
+__all__ = ["grids"]
+
+
+def grids(problem: KernelProblem, *, backward: bool) -> tuple[Grid, ...] | None:
+    """Grids in the order of their launches; None for a shared prefix, which no grid describes."""
+    if backward:
+        return grids_of_passes(problem)
+    if can_stack(problem):
+        return None
+    tiles = forward_tiles(problem)
+    if tiles[0].splits_keys:  # every key is read once, by whichever program has it
+        whole = grid_of(problem, tiles[0])
+        rows = problem.group * problem.queries
+        return (replace(whole, units=problem.batch * problem.kv_heads, rows=rows, tile=rows, sharing=1, causal=False),)
+    return (grid_of(problem, preferred(kind_of("forward", problem), tiles)[0]),)
