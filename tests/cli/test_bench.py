@@ -1,7 +1,9 @@
 """Laws of ``attenio bench``."""
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,6 +49,16 @@ def test_decode_is_timed_and_the_table_names_everybody(attenio: Any) -> None:
     assert all(word in said.out for word in ("attenio", "sdpa flash", "sdpa math", "of roof", "GB/s"))
 
 
+def test_samples_are_kept_in_a_file_and_drawn_from_it(attenio: Any, tmp_path: Path) -> None:
+    file, page = tmp_path / "bench.json", tmp_path / "bench.html"
+    found = attenio(*SMALL, "--out", file, "--json").json
+    assert json.loads(file.read_text()) == [found]
+    said = attenio(*SMALL, "--out", file, "--plot", page)
+    assert said.status == 0 and str(page) in said.out
+    assert json.loads(file.read_text())[0]["contenders"] == found["contenders"]
+    assert "sdpa math" in page.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -55,6 +67,8 @@ def test_decode_is_timed_and_the_table_names_everybody(attenio: Any) -> None:
         (("--dtype", "fp8"), "fp32, fp16 or bf16"),
         (("--device", "tpu"), "cpu or cuda"),
         (("--machine", "h100"), "machine at hand"),
+        (("--plot", "bench.png"), "ending in .html"),
+        (("--out", "nowhere/bench.json"), "does not exist"),
     ],
 )
 def test_what_cannot_be_timed_is_refused_in_one_line(attenio: Any, options: tuple[str, ...], said: str) -> None:

@@ -1,18 +1,19 @@
 """``attenio bench``: ours and every peer present, timed side by side."""
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attenio.cli.output import plain_table, print_json, print_tables, progress_bar
+from attenio.cli.output import check_place, plain_table, print_json, print_tables, progress_bar
 from attenio.cli.question import AsJson, Question, asking
 from attenio.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from attenio.measurement.bench import Bench
+    from attenio.measurement.result import Bench
 
 __all__ = ["bench"]
 
@@ -27,10 +28,24 @@ def bench(
         typer.Option(help="cpu or cuda (default: a GPU if there is one).", metavar="DEVICE", show_default=False),
     ] = None,
     repeats: Annotated[int, typer.Option(help="Samples of each contender, all kept.", min=1, max=1000)] = 7,
-    flex: Annotated[bool, typer.Option("--flex", help="FlexAttention too: it has to be compiled first.")] = False,
+    flex: Annotated[
+        bool | None,
+        typer.Option(
+            "--flex/--no-flex",
+            help="FlexAttention, which has to be compiled first (default: on a GPU).",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Keep every sample in this file; what it holds is not timed again.", metavar="PATH"),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the samples, and all others in --out, on a page.", metavar="PATH")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Time attenio's kernels and every backend of PyTorch's SDPA in one run, on random data, with errors.
+    """Time attenio's kernels, SDPA's backends, FlexAttention and JAX's kernel in one run, on random data, with errors.
 
     Errors are the largest against float64: of the last 64 queries of the first sequence, or of all gradients where
     they are few. The roof is a square product (in fp32 on a CPU) and a copy, measured in the same run. Operations are
@@ -41,7 +56,8 @@ def bench(
       attenio bench --n 1K --heads 8 --dtype fp32
       attenio bench --keys 32K --decode --heads 32 --kv-heads 4 --d 128 --dtype fp32
       attenio bench --n 2K --direction backward --dtype fp32 --json
-      attenio bench --n 16K --heads 16 --d 128 --mask window:1K --dtype bf16 --device cuda --flex
+      attenio bench --n 16K --heads 16 --d 128 --mask window:1K --dtype bf16 --device cuda
+      attenio bench --n 8K --heads 16 --d 128 --dtype fp16 --out bench.json --plot bench.html
     """
     try:
         import torch
@@ -55,18 +71,33 @@ def bench(
         raise InvalidInput(f"device is {chosen!r}; give cpu or cuda")
     if chosen == "cuda" and not torch.cuda.is_available():
         raise InvalidInput("this PyTorch sees no NVIDIA GPU; leave --device cuda out to time the CPU")
+    for path in (out, plot):
+        if path is not None:
+            check_place(path)
+    if plot is not None:
+        from attenio.report.bench_page import check_page, write_bench_page
+
+        check_page(plot)
     from attenio.measurement.bench import bench as timed
     from attenio.measurement.provenance import provenance
+    from attenio.measurement.record import Record
 
     question.refuse_tolerance("kernels compute")
-    workload = question.workload(_DEFAULT_N, executed=True)
+    workload, made = question.workload(_DEFAULT_N, executed=True), asdict(provenance())
+    record = None if out is None else Record(out, made)
     torch.manual_seed(0)
     with progress_bar("timing") as progress:
-        found = timed(workload, chosen, repeats=repeats, flex=flex, progress=progress)
+        found = timed(
+            workload, chosen, repeats=repeats, flex=chosen == "cuda" if flex is None else flex, record=record,
+            progress=progress,
+        )  # fmt: skip
+    value = {**found.to_json(), "provenance": made}
+    if plot is not None:
+        write_bench_page(plot, [value] if record is None else record.benches)
     if as_json:
-        print_json({**found.to_json(), "provenance": asdict(provenance())})
+        print_json(value)
         return
-    print_tables(*_tables(found))
+    print_tables(*_tables(found), *(f"the plot is in {path}" for path in (plot,) if path is not None))
 
 
 def _tables(found: "Bench") -> "tuple[str | Table, ...]":

@@ -1,7 +1,9 @@
-"""Everything that computes one workload here: attenio's kernels, the backends of SDPA, FlexAttention."""
+"""Everything that computes one workload here: attenio's kernels, the backends of SDPA, FlexAttention, JAX's kernel."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -11,14 +13,16 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.kernels import attention
-from attenio.masks import Causal, Dense, SlidingWindow
-from attenio.workload import Workload
+from attenio.masks import Causal, Dense
+from attenio.measurement.exact import Inputs, band_of, window_of
+from attenio.measurement.result import OURS
+from attenio.measurement.timing import Call, event_samples, replayed_samples
+from attenio.workload import Direction, Workload
 
-__all__ = ["OURS", "Attention", "backend", "contenders", "definition_rows", "random_inputs"]
+__all__ = ["OURS", "Attention", "Contender", "TorchContender", "backend", "contenders", "random_inputs"]
 
-OURS = "attenio"
+
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
-Inputs = tuple[Tensor, Tensor, Tensor]
 _BACKENDS = {
     "cpu": {"flash": SDPBackend.FLASH_ATTENTION, "math": SDPBackend.MATH},
     "cuda": {
@@ -31,6 +35,60 @@ _BACKENDS = {
 _TYPES = {ElementType.FP32: torch.float32, ElementType.FP16: torch.float16, ElementType.BF16: torch.bfloat16}
 # A mask of booleans larger than this, which SDPA needs for a window, is not made.
 _MOST_MASK_BYTES = 2**30
+
+
+class Contender(Protocol):
+    """Somebody who computes a workload: a call is prepared first, and only the call is timed."""
+
+    def forward(self, inputs: Inputs) -> Call:
+        """A call that computes the output of these inputs."""
+        ...
+
+    def backward(self, inputs: Inputs) -> Call:
+        """A call that computes the gradients of an output made beforehand, for a gradient of ones."""
+        ...
+
+    def tensors(self, found: Any) -> tuple[Tensor, ...]:
+        """What a call returned as tensors (batch, heads, tokens, width)."""
+        ...
+
+    def gpu_samples(self, calls: Sequence[Call], direction: Direction, *, repeats: int) -> list[float]:
+        """Milliseconds of one call on a GPU; calls differ in their inputs, so that its cache holds none of them."""
+        ...
+
+
+@dataclass(frozen=True)
+class TorchContender:
+    """A function of PyTorch tensors."""
+
+    call: Attention
+
+    def forward(self, inputs: Inputs) -> Call:
+        """The output, without anything that only gradients need."""
+
+        def forward() -> Tensor:
+            with torch.no_grad():
+                return self.call(*inputs)
+
+        return forward
+
+    def backward(self, inputs: Inputs) -> Call:
+        """Gradients by autograd."""
+        leaves = [x.detach().requires_grad_() for x in inputs]
+        output = self.call(*leaves)  # type: ignore[arg-type, unused-ignore]
+        ones = torch.ones_like(output)
+        return lambda: torch.autograd.grad(output, leaves, ones, retain_graph=True)
+
+    def tensors(self, found: Any) -> tuple[Tensor, ...]:
+        """They are tensors already."""
+        return found if isinstance(found, tuple) else (found,)
+
+    def gpu_samples(self, calls: Sequence[Call], direction: Direction, *, repeats: int) -> list[float]:
+        """Forward passes by CUDA graphs; autograd is not captured, and takes milliseconds where it matters."""
+        if direction is not Direction.BACKWARD:
+            return replayed_samples(calls, repeats=repeats)
+        turns = cycle(calls)
+        return event_samples(lambda: next(turns)(), repeats=repeats)
 
 
 def random_inputs(workload: Workload, device: str) -> Inputs:
@@ -47,17 +105,25 @@ def random_inputs(workload: Workload, device: str) -> Inputs:
     return q, k, v
 
 
-def contenders(workload: Workload, device: str, *, flex: bool = False) -> dict[str, Attention]:
-    """Who computes this workload; ours is the first."""
-    window, options = _window(workload), _sdpa_options(workload, device)
+def contenders(workload: Workload, device: str, *, flex: bool = False, jax: bool = True) -> dict[str, Contender]:
+    """Who computes this workload; ours is the first. JAX's kernel is among them on a GPU where JAX sees one."""
+    window, options = window_of(workload), _sdpa_options(workload, device)
     grouped = workload.heads != workload.kv_heads
-    found: dict[str, Attention] = {
-        OURS: lambda q, k, v: attention(q, k, v, enable_gqa=grouped, window=window, scale=workload.scale)
+    found: dict[str, Contender] = {
+        OURS: TorchContender(
+            lambda q, k, v: attention(q, k, v, enable_gqa=grouped, window=window, scale=workload.scale)
+        )
     }
     for name, each in _BACKENDS[device].items():
-        found[f"sdpa {name}"] = backend(each, enable_gqa=grouped, scale=workload.scale, **options)
+        found[f"sdpa {name}"] = TorchContender(backend(each, enable_gqa=grouped, scale=workload.scale, **options))
     if flex:
-        found["flex"] = _flex(workload, device)
+        found["flex"] = TorchContender(_flex(workload, device))
+    if jax and device == "cuda":
+        from attenio.measurement.jax_peer import jax_contender
+
+        peer = jax_contender(workload)
+        if peer is not None:
+            found["jax mosaic"] = peer
     return found
 
 
@@ -72,41 +138,6 @@ def backend(which: SDPBackend, **options: Any) -> Attention:
     return call
 
 
-def definition_rows(workload: Workload, inputs: Inputs, rows: slice) -> Tensor:
-    """The definition in double precision, for some queries of the first sequence: (1, heads, rows, width)."""
-    q, k, v = inputs
-    first, second = _band(workload)
-    positions = torch.arange(workload.queries, device=q.device)[rows, None] + workload.keys - workload.queries
-    keys = torch.arange(workload.keys, device=q.device)
-    hidden = (keys < positions - first) | (keys > positions + second)
-    out = []
-    for head in range(workload.heads):
-        shared = head // workload.group
-        scores = q[0, head, rows].double() @ k[0, shared].double().T * workload.softmax_scale
-        out.append(torch.softmax(scores.masked_fill(hidden, -torch.inf), -1) @ v[0, shared].double())
-    return torch.stack(out)[None]
-
-
-def _window(workload: Workload) -> tuple[int, int] | None:
-    """attention()'s window for a mask; all masks of attenio put the last query at the last key."""
-    match workload.mask:
-        case Dense():
-            return None
-        case Causal():
-            return -1, 0
-        case SlidingWindow(width=width):
-            return width - 1, 0
-        case _:
-            raise InvalidInput(f"bench times dense, causal and window masks, and not {workload.mask}; choose one")
-
-
-def _band(workload: Workload) -> tuple[int, int]:
-    """Keys before and after a query's own that it sees."""
-    left, right = _window(workload) or (-1, -1)
-    everything = workload.queries + workload.keys
-    return (everything if left < 0 else left), (everything if right < 0 else right)
-
-
 def _sdpa_options(workload: Workload, device: str) -> dict[str, Any]:
     if isinstance(workload.mask, Dense) or (isinstance(workload.mask, Causal) and workload.queries == 1):
         return {}
@@ -116,16 +147,17 @@ def _sdpa_options(workload: Workload, device: str) -> dict[str, Any]:
         raise InvalidInput(
             f"SDPA needs {workload.queries:,} x {workload.keys:,} booleans for this mask; make the sequence shorter"
         )
-    left, right = _band(workload)
+    left, right = band_of(workload)
     i = torch.arange(workload.queries, device=device)[:, None] + workload.keys - workload.queries
     j = torch.arange(workload.keys, device=device)
     return {"attn_mask": (j >= i - left) & (j <= i + right)}
 
 
 def _flex(workload: Workload, device: str) -> Attention:
+    """FlexAttention, compiled; it skips the blocks that a mask hides."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    left, right = _band(workload)
+    left, right = band_of(workload)
     shift = workload.keys - workload.queries
 
     def visible(_batch: Tensor, _head: Tensor, i: Tensor, j: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ from attenio.report.roofline_figure import roofline_figure
 from attenio.report.training import TrainingAnswer, training_answer
 from attenio.workload import Direction, Workload
 
-__all__ = ["write_report", "write_training_report"]
+__all__ = ["plotly_script", "resource", "write_report", "write_training_report"]
 
 _MEMORY_CAPTION = (
     "Each line is a dataflow with its best tiles, by exact count; open markers are the tiles its paper prescribes."
@@ -56,7 +56,7 @@ _NOT_ONE_ROOFLINE = "Exact and approximate plans do not have the same arithmetic
 def write_report(path: Path | str, workload: Workload, machine: Machine, *, progress: Progress | None = None) -> Path:
     """Write the report of one workload on one machine; ``progress`` is told (steps done, steps in all)."""
     _check_ending(path)
-    plotly = _plotly_script()
+    plotly = plotly_script()
     found = answer(workload, machine)
     first, second = _halves(progress)
     memory = along_memory(workload, machine, progress=first)
@@ -70,7 +70,7 @@ def write_training_report(
 ) -> Path:
     """Write the report of a training step: its backward pass in full, and both passes side by side."""
     _check_ending(path)
-    plotly = _plotly_script()
+    plotly = plotly_script()
     step, found = training_answer(workload, machine), answer(workload.towards(Direction.BACKWARD), machine)
     first, second = _halves(progress)
     memory = along_memory(found.workload, machine, progress=first)
@@ -84,7 +84,8 @@ def _check_ending(path: Path | str) -> None:
         raise InvalidInput(f"report writes HTML, and {path} does not say so; use a name ending in .html")
 
 
-def _plotly_script() -> str:
+def plotly_script() -> str:
+    """Plotly itself, so that a page needs no network."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError:
@@ -114,11 +115,11 @@ def _page(found: Answer, memory: Curves, length: Curves, plotly: str, step: Trai
         figures["roofline"] = roofline
     accelerated = accelerator_section(found.workload if step is None else step.workload, found.machine)
     figures |= accelerated.figures
-    template = string.Template(_resource("page.html"))
+    template = string.Template(resource("page.html"))
     return template.substitute(
         title=html.escape(f"{found.workload if step is None else step.workload} on {found.machine.name}"),
         version=html.escape(made.version),
-        style=_resource("page.css") + palette.stylesheet(),
+        style=resource("page.css") + palette.stylesheet(),
         answer=_sentence(found) if step is None else _step_sentence(step),
         facts=_facts(found),
         sections=_sections(found, step, accelerated, has_roofline=roofline is not None),
@@ -126,11 +127,12 @@ def _page(found: Answer, memory: Curves, length: Curves, plotly: str, step: Trai
         # "</" would end the script element early.
         figures=json.dumps(figures, separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
         plotly=plotly,
-        script=_resource("page.js"),
+        script=resource("page.js"),
     )
 
 
-def _resource(name: str) -> str:
+def resource(name: str) -> str:
+    """A file that pages are put together from."""
     return resources.files("attenio.report").joinpath(name).read_text(encoding="utf-8")
 
 

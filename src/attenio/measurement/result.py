@@ -1,0 +1,99 @@
+"""What a bench found: every sample of every contender, beside what the machine could do."""
+
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from attenio.workload import Workload
+
+__all__ = ["OURS", "Bench", "Roof", "Timing"]
+
+OURS = "attenio"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roof:
+    """What this device did in the same run: a square product, on a GPU in the workload's type, and a copy."""
+
+    flops_per_s: float
+    bytes_per_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """All samples of one contender and its largest error against float64, or why it refused."""
+
+    name: str
+    samples_ms: tuple[float, ...] = ()
+    max_abs_error: float | None = None
+    refused: str | None = None
+
+    @property
+    def median_ms(self) -> float | None:
+        """The middle sample."""
+        return median(self.samples_ms) if self.samples_ms else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """Contenders for one workload on one device, ours first."""
+
+    workload: Workload
+    device: str
+    software: dict[str, str | None]
+    roof: Roof
+    timings: tuple[Timing, ...]
+
+    @property
+    def device_name(self) -> str:
+        """What the device calls itself."""
+        return self.software.get("device_name") or self.device
+
+    def tflop_per_s(self, timing: Timing) -> float | None:
+        """Required operations by the middle sample's time."""
+        return None if timing.median_ms is None else self.workload.flops / timing.median_ms / 1e9
+
+    def gb_per_s(self, timing: Timing) -> float | None:
+        """Inputs and outputs, each once, by the middle sample's time."""
+        return None if timing.median_ms is None else self._bytes / timing.median_ms / 1e6
+
+    def share_of_roof(self, timing: Timing) -> float | None:
+        """The time that the measured roof leaves, over the time taken."""
+        if timing.median_ms is None:
+            return None
+        least = max(self.workload.flops / self.roof.flops_per_s, self._bytes / self.roof.bytes_per_s)
+        return least * 1e3 / timing.median_ms
+
+    @property
+    def ratio_to_best_peer(self) -> float | None:
+        """The best peer's median over ours: above 1 ours is faster."""
+        times = {each.name: each.median_ms for each in self.timings if each.median_ms is not None}
+        ours = times.pop(OURS, None)
+        return min(times.values()) / ours if ours and times else None
+
+    @property
+    def _bytes(self) -> int:
+        return self.workload.compulsory_words * self.workload.dtype.bytes
+
+    def to_json(self) -> dict[str, Any]:
+        """Dictionaries, lists, strings and numbers; every sample is kept."""
+        return {
+            "workload": str(self.workload),
+            "device": self.device,
+            **self.software,
+            "roof": {"flops_per_s": self.roof.flops_per_s, "bytes_per_s": self.roof.bytes_per_s},
+            "ratio_to_best_peer": self.ratio_to_best_peer,
+            "contenders": [
+                {
+                    "name": each.name,
+                    "median_ms": each.median_ms,
+                    "tflop_per_s": self.tflop_per_s(each),
+                    "gb_per_s": self.gb_per_s(each),
+                    "share_of_roof": self.share_of_roof(each),
+                    "max_abs_error": each.max_abs_error,
+                    "refused": each.refused,
+                    "samples_ms": list(each.samples_ms),
+                }
+                for each in self.timings
+            ],
+        }

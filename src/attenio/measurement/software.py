@@ -1,0 +1,42 @@
+"""What a time depends on beside the code: the device, its driver, and the libraries that compute on it."""
+
+import platform
+import subprocess
+from importlib import metadata
+
+import torch
+
+__all__ = ["software_of"]
+
+_PACKAGES = ("triton", "jax", "jaxlib", "numpy")
+
+
+def software_of(device: str) -> dict[str, str | None]:
+    """Names and versions; None for what is not there."""
+    on_gpu = device == "cuda"
+    return {
+        "device_name": torch.cuda.get_device_name() if on_gpu else "CPU",
+        "driver": _driver() if on_gpu else None,
+        "cuda": torch.version.cuda if on_gpu else None,
+        "cudnn": str(torch.backends.cudnn.version()) if on_gpu else None,
+        "architecture": platform.machine(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        **{name: _version(name) for name in _PACKAGES},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _driver() -> str | None:
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True, shell=False).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return said.splitlines()[0].strip() if said.strip() else None
