@@ -13,6 +13,7 @@ from attenio.cli.machines import machines
 from attenio.cli.models import models
 from attenio.cli.pebble import pebble
 from attenio.cli.plan import plan
+from attenio.cli.profile import profile
 from attenio.cli.reorder import reorder
 from attenio.cli.report import report
 from attenio.cli.reproduce import reproduce
@@ -70,6 +71,7 @@ for command in (
     reorder,
     certify,
     bench,
+    profile,
     machines,
     models,
     report,

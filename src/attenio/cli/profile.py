@@ -1,0 +1,115 @@
+"""``attenio profile``: DRAM bytes that a GPU counts, beside predicted ones and the bound."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attenio.cli.output import plain_table, print_json, print_tables
+from attenio.cli.question import AsJson, Question, asking
+from attenio.errors import InvalidInput, MissingExtra
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from attenio.measurement.ncu import Counters
+    from attenio.measurement.profile import Profile
+
+__all__ = ["profile"]
+
+_DEFAULT_N = 16384
+
+
+@asking
+def profile(
+    question: Question,
+    contender: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Count this one (may be repeated): attenio, sdpa cudnn, sdpa flash, flex (default: the first three).",
+            metavar="NAME",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count the DRAM bytes of one call with Nsight Compute: ours and the peers', kernel by kernel.
+
+    Beside them stand the bytes that were predicted from the order of the tiles, inputs and outputs once each, and the
+    fewest that any execution moves between this GPU's L2 and its memory. The L2 holds none of a call's data when it
+    begins; what is left dirty in it at the end is not counted.
+
+    \b
+    Examples:
+      attenio profile --n 64K --heads 4 --d 128 --dtype bf16
+      attenio profile --n 256K --d 128 --dtype bf16 --json
+      attenio profile --n 8K --heads 16 --d 128 --dtype bf16 --direction backward
+      attenio profile --keys 128K --decode --heads 32 --kv-heads 8 --d 128 --dtype bf16 --contender attenio
+    """
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtra("profile", "torch") from None
+    for name in ("machine", "fast_bytes", "accumulator"):
+        if getattr(question, name) is not None:
+            raise InvalidInput(f"profile runs on the GPU at hand; leave --{name.replace('_', '-')} out")
+    if not torch.cuda.is_available():
+        raise InvalidInput(
+            "this PyTorch sees no NVIDIA GPU, and profile counts what one does; run it where there is one"
+        )
+    from attenio.measurement.profile import CONTENDERS
+    from attenio.measurement.profile import profile as counted
+    from attenio.measurement.provenance import provenance
+    from attenio.measurement.software import software_of
+
+    question.refuse_tolerance("kernels compute")
+    workload = question.workload(_DEFAULT_N, executed=True)
+    found = counted(workload, names=contender or CONTENDERS)
+    if as_json:
+        print_json({**found.to_json(), **software_of("cuda"), "provenance": asdict(provenance())})
+        return
+    print_tables(*tables(found))
+
+
+def tables(found: "Profile") -> "tuple[str | Table, ...]":
+    """A line for each contender and for each of its kernels."""
+    number = "right"
+    table = plain_table(
+        "contender", ("read MB", number), ("written MB", number), ("moved MB", number), ("predicted", number),
+        ("of the bound", number), ("ms", number), "kernel",
+    )  # fmt: skip
+    for each in found.contenders:
+        if each.moved_bytes is None:
+            table.add_row(each.name, *["-"] * 6, each.refused or "")
+            continue
+        read, written = (sum(getattr(x, name) for x in each.launches) for name in ("read_bytes", "written_bytes"))
+        predicted = "-" if each.predicted is None else _megabytes(each.predicted.moved_bytes)
+        milliseconds = sum(x.nanoseconds for x in each.launches) / 1e6
+        table.add_row(
+            each.name, _megabytes(read), _megabytes(written), _megabytes(each.moved_bytes), predicted,
+            f"{each.moved_bytes / found.bound_bytes:.2f}", f"{milliseconds:.4g}", f"{len(each.launches)} in all",
+        )  # fmt: skip
+        for kernel, launches in _by_kernel(each.launches).items():
+            read, written = (sum(getattr(x, name) for x in launches) for name in ("read_bytes", "written_bytes"))
+            milliseconds = sum(x.nanoseconds for x in launches) / 1e6
+            table.add_row(
+                "", _megabytes(read), _megabytes(written), _megabytes(read + written), "", "",
+                f"{milliseconds:.4g}", f"{len(launches)} x {kernel[:40]}",
+            )  # fmt: skip
+    least = (
+        f"inputs and outputs once: {_megabytes(found.compulsory_bytes)} MB; any execution with"
+        f" {found.cache_bytes / 2**20:.0f} MB of L2 moves at least {_megabytes(found.bound_bytes)} MB"
+        f" ({found.bound.theorem})"
+    )
+    return str(found.workload), least, table
+
+
+def _by_kernel(launches: "tuple[Counters, ...]") -> "dict[str, list[Counters]]":
+    found: dict[str, list[Counters]] = {}
+    for each in launches:
+        found.setdefault(each.kernel, []).append(each)
+    return found
+
+
+def _megabytes(size_bytes: int) -> str:
+    return f"{size_bytes / 1e6:,.4g}" if size_bytes < 1e10 else f"{size_bytes / 1e6:,.0f}"

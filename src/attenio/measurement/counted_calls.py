@@ -1,0 +1,68 @@
+"""Calls for a profiler to look at: ``python -m attenio.measurement.counted_calls JSON``.
+
+A call runs twice before (kernels are compiled and tiles chosen then), and the cache is filled with something else, by
+reading: what was written would be written back while the call is counted.
+"""
+
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from attenio.kernels.traffic import grids_of
+from attenio.measurement.contenders import contenders, random_inputs
+from attenio.measurement.exact import Inputs, window_of
+from attenio.measurement.ncu import range_of_call
+from attenio.measurement.result import OURS
+from attenio.workload import Direction, Workload
+
+__all__ = ["SAID", "main"]
+
+# Marks the lines for the parent among whatever else is printed.
+SAID = "attenio-call:"
+_WARM = 2
+
+
+def main(asked: str) -> None:
+    """Run what is asked, one call after the other, and print what is known of each."""
+    filler = torch.randn(torch.cuda.get_device_properties(0).L2_cache_size, device="cuda")
+    for number, each in enumerate(json.loads(asked)):
+        try:
+            told = _call(number, Workload(**each["workload"]), each["contender"], filler)
+        except (RuntimeError, ValueError, KeyError) as problem:
+            told = {"refused": (str(problem).strip().splitlines() or ["refused"])[0][:120]}
+        print(SAID, json.dumps({"number": number, **told}), flush=True)
+        torch.cuda.empty_cache()
+
+
+def _call(number: int, workload: Workload, name: str, filler: torch.Tensor) -> dict[str, Any]:
+    """One call in a range of its own."""
+    torch.manual_seed(0)
+    inputs = random_inputs(workload, "cuda")
+    contender = contenders(workload, "cuda", flex=name == "flex", jax=name.startswith("jax"))[name]
+    call = (contender.backward if workload.direction is Direction.BACKWARD else contender.forward)(inputs)
+    for _ in range(_WARM):
+        contender.tensors(call())
+    filler.sum()
+    torch.cuda.synchronize()
+    counted = torch.cuda.nvtx.range_start(range_of_call(number))
+    torch.cuda.profiler.start()
+    found = call()
+    torch.cuda.synchronize()
+    torch.cuda.profiler.stop()
+    torch.cuda.nvtx.range_end(counted)
+    contender.tensors(found)
+    return {"cache_bytes": filler.numel(), "grids": _grids(workload, inputs) if name == OURS else None}
+
+
+def _grids(workload: Workload, inputs: Inputs) -> list[dict[str, Any]] | None:
+    grids = grids_of(
+        *inputs, window=window_of(workload), backward=workload.direction is Direction.BACKWARD, scale=workload.scale
+    )
+    return None if grids is None else [asdict(grid) for grid in grids]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
