@@ -1,0 +1,59 @@
+"""How many bytes does attention move between an H200's L2 and its memory: counted, predicted, and at least?
+
+    PYTHONPATH=src python studies/dram-bytes/run.py [FOLDER [COMMIT]]
+
+counts every case with Nsight Compute and writes results.json beside this file, or into FOLDER; what it holds already is
+not counted again. ``answer.py`` turns it into answer.md.
+"""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from attenio.files import write_atomically
+from attenio.measurement.profile import profiles
+from attenio.measurement.provenance import provenance
+from attenio.measurement.software import software_of
+from attenio.workload import Workload
+
+# As many tokens times heads in every case: 16 x 16K, 4 x 64K, 1 x 256K.
+TOKENS = 2**18
+FORWARD = [(n, 128) for n in (16384, 65536, 262144)] + [(65536, 64), (131072, 256)]
+BACKWARD = [(8192, 128), (32768, 128)]
+
+
+def workloads() -> list[Workload]:
+    """The lengths that matter first."""
+    made = [Workload(n=n, d=d, heads=max(1, TOKENS * 128 // (n * d)), dtype="bf16") for n, d in FORWARD]
+    made += [Workload(n=65536, d=128, dtype="bf16"), Workload(n=65536, d=128, heads=4, mask="causal", dtype="bf16")]
+    return made + [Workload(n=n, d=d, heads=TOKENS // n // 2, dtype="bf16", direction="backward") for n, d in BACKWARD]
+
+
+def shape_of(workload: Workload) -> dict[str, Any]:
+    """What the answer tells cases apart by."""
+    names = {"mask": str(workload.mask), "direction": workload.direction.value}
+    return {"heads": workload.heads, "n": workload.keys, "d": workload.d, **names}
+
+
+def main() -> None:
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
+    made = asdict(provenance())
+    if len(sys.argv) > 2:
+        made["commit"] = sys.argv[2]
+    file = folder / "results.json"
+    cases: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))["cases"] if file.exists() else []
+    done = {case["workload"] for case in cases}
+    missing = [workload for workload in workloads() if str(workload) not in done]
+    for found in profiles(missing) if missing else ():
+        cases.append({**found.to_json(), "shape": shape_of(found.workload)})
+        moved = {each.name: each.moved_bytes and round(each.moved_bytes / 1e6) for each in found.contenders}
+        predicted = found.contenders[0].predicted
+        foreseen = None if predicted is None else round(predicted.moved_bytes / 1e6)
+        print(f"{found.workload}: {moved} MB, predicted {foreseen}", flush=True)
+    write_atomically(file, json.dumps({"provenance": {**made, **software_of("cuda")}, "cases": cases}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
