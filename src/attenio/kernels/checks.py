@@ -76,7 +76,8 @@ def batch_of(query: Tensor, key: Tensor, value: Tensor) -> tuple[int, ...]:
     if key.shape[:-3] == batch == value.shape[:-3]:
         return batch
     try:
-        return torch.broadcast_shapes(*(x.shape[:-3] for x in (query, key, value)))
+        batch = torch.broadcast_shapes(*(x.shape[:-3] for x in (query, key, value)))
     except RuntimeError:
         shapes = [tuple(tensor.shape) for tensor in (query, key, value)]
         raise TensorMismatch(f"batches of shapes {shapes} do not fit together; make them equal") from None
+    return batch
