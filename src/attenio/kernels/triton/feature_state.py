@@ -1,0 +1,168 @@
+"""Approximate attention on a GPU: the kernels of ``features`` in order, chunk by chunk, with the state in memory."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.triton.features import GROUP, linear_kernel, prefix_kernel, quadratic_kernel, query_kernel
+from attenio.kernels.triton.launch import Widths, grouped_heads, strides_of, widths_of
+
+__all__ = ["CHUNK", "FeatureTiles", "attend_by_features"]
+
+# Keys whose sums are one chain of tensor-core additions, and, causal, one state: certificates count on it.
+CHUNK = 2048
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureTiles:
+    """Tiles of the three large loops."""
+
+    chunk: int = CHUNK
+    key_tile: int = 64
+    row_tile: int = 128
+    inner_key_tile: int = 64
+    prefix_columns: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class _State:
+    """What queries read: halves of M and N1, halves of D2, and the sums N and D1, weighted, for each state."""
+
+    high: Tensor
+    low: Tensor
+    keys_high: Tensor
+    keys_low: Tensor
+    sums: Tensor
+
+
+def attend_by_features(
+    problem: KernelProblem,
+    coefficients: tuple[float, ...],
+    centre: Tensor | None,
+    *,
+    causal: bool,
+    tiles: FeatureTiles | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Output (batch, KV heads, group, queries, width) of a polynomial of degree at most 2, and the denominators."""
+    tiles = tiles or FeatureTiles()
+    c0, c1, c2 = (*coefficients, 0.0, 0.0)[:3]
+    weights = (c0, c1 * problem.scale, c2 * problem.scale**2)
+    widths = _widths(problem)
+    if causal and problem.keys <= tiles.chunk:
+        state = _nothing(problem, widths)
+    else:
+        state = _state(problem, weights, centre, widths, tiles, causal=causal)
+    return _queries(problem, weights, centre, widths, tiles, state, causal=causal)
+
+
+def _widths(problem: KernelProblem) -> Widths:
+    """Coordinates come in two halves of whole groups."""
+    found = widths_of(problem)
+    return found._replace(d_padded=max(2 * GROUP, found.d_padded))
+
+
+def _exact(tensor: Tensor, centre: Tensor | None = None) -> bool:
+    """Whether entries are numbers of bf16 as they are."""
+    return tensor.dtype == torch.bfloat16 and centre is None
+
+
+def _state(
+    problem: KernelProblem,
+    weights: tuple[float, float, float],
+    centre: Tensor | None,
+    widths: Widths,
+    tiles: FeatureTiles,
+    *,
+    causal: bool,
+) -> _State:
+    key, value = problem.key, problem.value
+    heads, device = problem.batch * problem.kv_heads, key.device
+    d, width, d_padded, w_padded = widths
+    # a causal run has no use for the state after the last chunk
+    keys = (problem.keys - 1) // tiles.chunk * tiles.chunk if causal else problem.keys
+    chunks = -(-keys // tiles.chunk)
+    states = chunks + 1 if causal else 1
+    strides = (*key.stride(), *value.stride())
+    groups = d_padded // GROUP
+    pairs = groups * (groups + 1) // 2
+    shape = (heads, states, d_padded + 1, w_padded, d_padded)
+    high, low = (torch.empty(shape, dtype=torch.bfloat16, device=device) for _ in range(2))
+    if weights[2]:
+        parts = torch.empty((heads, chunks, pairs, w_padded, GROUP * GROUP), dtype=torch.float32, device=device)
+        quadratic_kernel[pairs * chunks * heads,](
+            key, value, centre, parts, *strides, problem.kv_heads, keys, chunks, pairs,
+            CHUNK=tiles.chunk, KEY_TILE=tiles.key_tile, GROUP=GROUP, GROUPS=groups,
+            D=d, WIDTH=width, W_PADDED=w_padded, V_EXACT=_exact(value), num_warps=8, num_stages=2,
+        )  # fmt: skip
+        prefix_kernel[w_padded // tiles.prefix_columns * pairs * heads,](
+            parts, high, low, chunks, pairs, states, weights[2],
+            GROUP=GROUP, GROUPS=groups, D_PADDED=d_padded, W_PADDED=w_padded, C_TILE=tiles.prefix_columns,
+            CAUSAL=causal, num_warps=4,
+        )  # fmt: skip
+    products = torch.empty((heads, chunks, w_padded + d_padded, d_padded), dtype=torch.float32, device=device)
+    sums = torch.empty((heads, chunks, w_padded + d_padded), dtype=torch.float32, device=device)
+    linear_kernel[chunks * heads,](
+        key, value, centre, products, sums, *strides, problem.kv_heads, keys, chunks,
+        CHUNK=tiles.chunk, KEY_TILE=tiles.key_tile, D=d, WIDTH=width, D_PADDED=d_padded, W_PADDED=w_padded,
+        V_EXACT=_exact(value), K_EXACT=_exact(key, centre), num_warps=4, num_stages=2,
+    )  # fmt: skip
+    products, sums = (_before(part, causal=causal) for part in (products, sums))
+    c0, c1, c2 = weights
+    by_values, by_keys = products.split([w_padded, d_padded], 2)
+    high[:, :, d_padded], low[:, :, d_padded] = _halves(by_values * c1)
+    factors = torch.tensor([c0] * w_padded + [c1] * d_padded, dtype=torch.float32).to(device)
+    return _State(
+        high=high, low=low, **dict(zip(("keys_high", "keys_low"), _halves(by_keys * c2), strict=True)),
+        sums=(sums * factors).contiguous(),
+    )  # fmt: skip
+
+
+def _before(parts: Tensor, *, causal: bool) -> Tensor:
+    """Sums over all chunks, or over those before each and before the last, in double precision."""
+    if not causal:
+        return parts.sum(1, keepdim=True, dtype=torch.float64).float()
+    return torch.nn.functional.pad(parts.cumsum(1, dtype=torch.float64).float().flatten(2), (0, 0, 1, 0)).unflatten(
+        2, parts.shape[2:]
+    )
+
+
+def _halves(tensor: Tensor) -> tuple[Tensor, Tensor]:
+    high = tensor.to(torch.bfloat16)
+    return high, (tensor - high).to(torch.bfloat16)
+
+
+def _nothing(problem: KernelProblem, widths: Widths) -> _State:
+    """No state is read where one chunk holds everything."""
+    none = torch.empty(1, dtype=torch.bfloat16, device=problem.key.device)
+    return _State(high=none, low=none, keys_high=none, keys_low=none, sums=none.float())
+
+
+def _queries(
+    problem: KernelProblem,
+    weights: tuple[float, float, float],
+    centre: Tensor | None,
+    widths: Widths,
+    tiles: FeatureTiles,
+    state: _State,
+    *,
+    causal: bool,
+) -> tuple[Tensor, Tensor]:
+    query, key, value = grouped_heads(problem.query), problem.key, problem.value
+    d, width, d_padded, w_padded = widths
+    shape = query.shape[:-1]
+    output = torch.empty((*shape, width), dtype=query.dtype, device=query.device)
+    below = torch.empty(shape, dtype=torch.float32, device=query.device)
+    heads = problem.batch * problem.kv_heads * problem.group
+    query_kernel[-(-problem.queries // tiles.row_tile) * heads,](
+        query, key, value, centre, output, below, state.high, state.low, state.keys_high, state.keys_low, state.sums,
+        *strides_of(query, key, value), output.stride(0), output.stride(2), output.stride(3),
+        problem.kv_heads, problem.group, problem.queries, problem.keys,
+        state.sums.shape[1] if state.sums.dim() > 1 else 1, *weights,
+        CHUNK=tiles.chunk, ROW_TILE=tiles.row_tile, KEY_TILE=tiles.inner_key_tile,
+        D=d, WIDTH=width, D_PADDED=d_padded, W_PADDED=w_padded,
+        Q_EXACT=_exact(query), K_EXACT=_exact(key, centre), V_EXACT=_exact(value),
+        QUADRATIC=weights[2] != 0, CAUSAL=causal, num_warps=4, num_stages=3,
+    )  # fmt: skip
+    return output, below

@@ -1,0 +1,290 @@
+"""Approximate attention of degree 2: a polynomial of the score for its exponential, by features that no memory sees.
+
+    p(s) = c_0 + c_1 s + c_2 s^2,   s = q . k:   sum_j p(s_ij) V_j = c_0 N + c_1 q_i N1 + c_2 sum_a q_ia (q_i M_a)
+    N = sum_j V_j,   N1 = K^T V,   M_a = sum_j k_ja K_j^T V_j,   and for the denominator V_j = 1: m, D1 = sum_j K_j, D2 = K^T K
+
+    keys:      for each chunk, each pair A <= B of groups of 16 coordinates:  M_AB += (K_A x K_B)^T V   (``quadratic_kernel``)
+               for each chunk:                                                N1, D2, N, D1             (``linear_kernel``)
+    states:    sums over the chunks before each, or over all, weighted, in two halves of bf16            (``prefix_kernel``)
+    queries:   for each coordinate a:  O_i += q_ia (Q_i M_a);  causal: and P(Q_i K_j^T) V_j in the chunk (``query_kernel``)
+
+Only one of the two orders of a pair of groups is summed. Products run on bf16 in tensor cores with sums in fp32, and
+every number is given to them as the sum of two of bf16, 16 bits: rounding features to bf16 alone would cost more than
+the polynomial. ``TensorCoreSums`` counts what that leaves.
+"""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
+
+import triton
+import triton.language as tl
+
+__all__ = ["GROUP", "linear_kernel", "prefix_kernel", "quadratic_kernel", "query_kernel"]
+
+# Coordinates that are multiplied with each other at once: 16 x 16 features are the widest product of a warp group.
+GROUP = 16
+# The interpreter does not multiply numbers of bf16; as fp32 their products are the same.
+_INTERPRETED = tl.constexpr(bool(triton.knobs.runtime.interpret))
+
+
+@triton.jit
+def dot(a, b, sums):
+    """sums + a b for a and b of bf16."""
+    if _INTERPRETED:
+        return tl.dot(a.to(tl.float32), b.to(tl.float32), sums, input_precision="ieee")
+    return tl.dot(a, b, sums)
+
+
+@triton.jit
+def halves(x):
+    """fp32 as the sum of two numbers of bf16."""
+    high = x.to(tl.bfloat16)
+    return high, (x - high.to(tl.float32)).to(tl.bfloat16)
+
+
+@triton.jit
+def centred(X, Centre, rows, columns, stride_n, stride_d, stop, D: tl.constexpr):
+    """Rows less the centre, where there is one, in fp32; zeros outside."""
+    inside = (rows < stop)[:, None] & (columns < D)[None, :]
+    x = tl.load(X + rows[:, None].to(tl.int64) * stride_n + columns[None, :] * stride_d, mask=inside, other=0.0)
+    x = x.to(tl.float32)
+    if Centre is not None:
+        middle = tl.load(Centre + columns, mask=columns < D, other=0.0)
+        x = tl.where(inside, x - middle[None, :], 0.0)
+    return x
+
+
+@triton.jit
+def product(a, b, sums, A_EXACT: tl.constexpr, B_EXACT: tl.constexpr):
+    """sums + a b for fp32 a and b in two halves each; what is exact in bf16 has only one."""
+    a_high, a_low = halves(a)
+    b_high, b_low = halves(b)
+    if not B_EXACT:
+        sums = dot(a_high, b_low, sums)
+    if not A_EXACT:
+        sums = dot(a_low, b_high, sums)
+    return dot(a_high, b_high, sums)
+
+
+@triton.jit
+def quadratic_kernel(
+    K, V, Centre, State, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, kv_heads, keys, chunks, pairs,
+    CHUNK: tl.constexpr, KEY_TILE: tl.constexpr, GROUP: tl.constexpr, GROUPS: tl.constexpr,
+    D: tl.constexpr, WIDTH: tl.constexpr, W_PADDED: tl.constexpr, V_EXACT: tl.constexpr,
+):  # fmt: skip
+    """State (heads, chunks, pairs, W_PADDED, GROUP * GROUP): V^T (K_A x K_B) of each chunk; pairs run next to each other."""
+    pair, rest = tl.program_id(0) % pairs, tl.program_id(0) // pairs
+    chunk, head = rest % chunks, (rest // chunks).to(tl.int64)
+    second = 0
+    for g in tl.static_range(1, GROUPS):
+        second += (pair >= g * (g + 1) // 2).to(tl.int32)
+    first = pair - second * (second + 1) // 2
+    K += head // kv_heads * k_b + head % kv_heads * k_h
+    V += head // kv_heads * v_b + head % kv_heads * v_h
+    if Centre is not None:
+        Centre += head * D
+    along, columns = tl.arange(0, GROUP), tl.arange(0, W_PADDED)
+    stop = tl.minimum(keys, (chunk + 1) * CHUNK)
+    sums = tl.zeros([W_PADDED, GROUP * GROUP], tl.float32)
+    for j in range(chunk * CHUNK, stop, KEY_TILE):
+        here = j + tl.arange(0, KEY_TILE)
+        a = centred(K, Centre, here, first * GROUP + along, k_n, k_d, stop, D)
+        b = centred(K, Centre, here, second * GROUP + along, k_n, k_d, stop, D)
+        features = tl.reshape(a[:, :, None] * b[:, None, :], [KEY_TILE, GROUP * GROUP])
+        at = V + here[None, :].to(tl.int64) * v_n + columns[:, None] * v_d
+        v = tl.load(at, mask=(here < stop)[None, :] & (columns < WIDTH)[:, None], other=0.0)
+        if V_EXACT:
+            high, low = halves(features)
+            sums = dot(v, low, sums)
+            sums = dot(v, high, sums)
+        else:
+            sums = product(v.to(tl.float32), features, sums, False, False)
+    size: tl.constexpr = W_PADDED * GROUP * GROUP
+    at = State + ((head * chunks + chunk) * pairs + pair) * size
+    at += columns[:, None] * (GROUP * GROUP) + tl.arange(0, GROUP * GROUP)[None, :]
+    tl.store(at, sums)
+
+
+@triton.jit
+def linear_kernel(
+    K, V, Centre, Products, Sums, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, kv_heads, keys, chunks,
+    CHUNK: tl.constexpr, KEY_TILE: tl.constexpr,
+    D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
+    V_EXACT: tl.constexpr, K_EXACT: tl.constexpr,
+):  # fmt: skip
+    """Products (heads, chunks, W_PADDED + D_PADDED, D_PADDED): V^T K over K^T K; Sums: those of V and K."""
+    chunk, head = tl.program_id(0) % chunks, (tl.program_id(0) // chunks).to(tl.int64)
+    K += head // kv_heads * k_b + head % kv_heads * k_h
+    V += head // kv_heads * v_b + head % kv_heads * v_h
+    if Centre is not None:
+        Centre += head * D
+    dims, columns = tl.arange(0, D_PADDED), tl.arange(0, W_PADDED)
+    stop = tl.minimum(keys, (chunk + 1) * CHUNK)
+    by_values = tl.zeros([W_PADDED, D_PADDED], tl.float32)
+    by_keys = tl.zeros([D_PADDED, D_PADDED], tl.float32)
+    of_values = tl.zeros([W_PADDED], tl.float32)
+    of_keys = tl.zeros([D_PADDED], tl.float32)
+    for j in range(chunk * CHUNK, stop, KEY_TILE):
+        here = j + tl.arange(0, KEY_TILE)
+        k = centred(K, Centre, here, dims, k_n, k_d, stop, D)
+        v = centred(V, None, here, columns, v_n, v_d, stop, WIDTH)
+        by_values = product(tl.trans(v), k, by_values, V_EXACT, K_EXACT)
+        by_keys = product(tl.trans(k), k, by_keys, K_EXACT, K_EXACT)
+        of_values += tl.sum(v, 0)
+        of_keys += tl.sum(k, 0)
+    place = head * chunks + chunk
+    Products += place * (W_PADDED + D_PADDED) * D_PADDED
+    tl.store(Products + columns[:, None] * D_PADDED + dims[None, :], by_values)
+    tl.store(Products + (W_PADDED + dims[:, None]) * D_PADDED + dims[None, :], by_keys)
+    Sums += place * (W_PADDED + D_PADDED)
+    tl.store(Sums + columns, of_values)
+    tl.store(Sums + W_PADDED + dims, of_keys)
+
+
+@triton.jit
+def prefix_kernel(
+    State, High, Low, chunks, pairs, states, weight,
+    GROUP: tl.constexpr, GROUPS: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr, C_TILE: tl.constexpr,
+    CAUSAL: tl.constexpr,
+):  # fmt: skip
+    """High + Low (heads, states, D_PADDED + 1, W_PADDED, D_PADDED): weighted M before each chunk, or after the last.
+
+    Of two groups in one half of the coordinates the query's product reads both orders: the other one is zero.
+    """
+    tiles: tl.constexpr = W_PADDED // C_TILE
+    tile, rest = tl.program_id(0) % tiles, tl.program_id(0) // tiles
+    pair, head = rest % pairs, (rest // pairs).to(tl.int64)
+    second = 0
+    for g in tl.static_range(1, GROUPS):
+        second += (pair >= g * (g + 1) // 2).to(tl.int32)
+    first = pair - second * (second + 1) // 2
+    factor = tl.where(first == second, weight, 2 * weight)
+    columns, features = tile * C_TILE + tl.arange(0, C_TILE), tl.arange(0, GROUP * GROUP)
+    size: tl.constexpr = W_PADDED * GROUP * GROUP
+    From = State + (head * chunks * pairs + pair) * size + columns[:, None] * (GROUP * GROUP) + features[None, :]
+    whole: tl.constexpr = (D_PADDED + 1) * W_PADDED * D_PADDED
+    a, b = first * GROUP + features // GROUP, second * GROUP + features % GROUP
+    to = head * states * whole + (a * W_PADDED)[None, :] * D_PADDED + columns[:, None] * D_PADDED + b[None, :]
+    a, b = second * GROUP + features // GROUP, first * GROUP + features % GROUP
+    other = head * states * whole + (a * W_PADDED)[None, :] * D_PADDED + columns[:, None] * D_PADDED + b[None, :]
+    half: tl.constexpr = GROUPS // 2
+    mirrored = (first != second) & (first // half == second // half)
+    nothing = tl.zeros([C_TILE, GROUP * GROUP], tl.bfloat16)
+    sums = tl.zeros([C_TILE, GROUP * GROUP], tl.float32)
+    for _ in range(0, chunks):
+        if CAUSAL:
+            high, low = halves(sums * factor)
+            tl.store(High + to, high)
+            tl.store(Low + to, low)
+            if mirrored:
+                tl.store(High + other, nothing)
+                tl.store(Low + other, nothing)
+            High += whole
+            Low += whole
+        sums += tl.load(From)
+        From += pairs * size
+    high, low = halves(sums * factor)
+    tl.store(High + to, high)
+    tl.store(Low + to, low)
+    if mirrored:
+        tl.store(High + other, nothing)
+        tl.store(Low + other, nothing)
+
+
+@triton.jit
+def query_kernel(
+    Q, K, V, Centre, O, Below, High, Low, KeysHigh, KeysLow, Sums,
+    q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, o_b, o_h, o_n,
+    kv_heads, group, queries, keys, states, c0, c1, c2,
+    CHUNK: tl.constexpr, ROW_TILE: tl.constexpr, KEY_TILE: tl.constexpr,
+    D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
+    Q_EXACT: tl.constexpr, K_EXACT: tl.constexpr, V_EXACT: tl.constexpr, QUADRATIC: tl.constexpr, CAUSAL: tl.constexpr,
+):  # fmt: skip
+    """O and its denominators, ROW_TILE queries of one head at a time; c1 and c2 hold the scale."""
+    tiles = tl.cdiv(queries, ROW_TILE)
+    tile, head = tiles - 1 - tl.program_id(0) % tiles, tl.program_id(0) // tiles
+    heads = kv_heads * group
+    batch, kv_head = (head // heads).to(tl.int64), (head % heads // group).to(tl.int64)
+    Q += batch * q_b + (head % heads).to(tl.int64) * q_h
+    rows = tile * ROW_TILE + tl.arange(0, ROW_TILE)
+    dims, columns = tl.arange(0, D_PADDED), tl.arange(0, W_PADDED)
+    half: tl.constexpr = D_PADDED // 2
+    later = half + tl.arange(0, half)
+    q = centred(Q, None, rows, dims, q_n, q_d, queries, D)
+    q_high, q_low = halves(q)
+    state = tile * ROW_TILE // CHUNK if CAUSAL else 0
+    seen = state * CHUNK if CAUSAL else keys  # keys that the state stands for
+    place = (batch * kv_heads + kv_head) * states + state
+    whole: tl.constexpr = (D_PADDED + 1) * W_PADDED * D_PADDED
+    High += place * whole
+    Low += place * whole
+    KeysHigh += place * D_PADDED * D_PADDED
+    KeysLow += place * D_PADDED * D_PADDED
+    Sums += place * (W_PADDED + D_PADDED)
+    inside = rows < queries
+    sums = tl.zeros([ROW_TILE, W_PADDED], tl.float32)
+    total = tl.zeros([ROW_TILE], tl.float32)
+    nothing = tl.zeros([ROW_TILE, W_PADDED], tl.float32)
+    if (not CAUSAL) or state > 0:
+        if QUADRATIC:
+            for a in range(0, half):
+                at = a * (W_PADDED * D_PADDED) + columns[None, :] * D_PADDED + dims[:, None]
+                high, low = tl.load(High + at), tl.load(Low + at)
+                part = dot(q_high, low, nothing)
+                if not Q_EXACT:
+                    part = dot(q_low, high, part)
+                part = dot(q_high, high, part)
+                factor = tl.load(Q + rows.to(tl.int64) * q_n + a * q_d, mask=inside & (a < D), other=0.0)
+                sums += factor.to(tl.float32)[:, None] * part
+            q_later = centred(Q, None, rows, later, q_n, q_d, queries, D)
+            later_high, later_low = halves(q_later)
+            for a in range(half, D):
+                at = a * (W_PADDED * D_PADDED) + columns[None, :] * D_PADDED + later[:, None]
+                high, low = tl.load(High + at), tl.load(Low + at)
+                part = dot(later_high, low, nothing)
+                if not Q_EXACT:
+                    part = dot(later_low, high, part)
+                part = dot(later_high, high, part)
+                factor = tl.load(Q + rows.to(tl.int64) * q_n + a * q_d, mask=inside, other=0.0)
+                sums += factor.to(tl.float32)[:, None] * part
+        at = D_PADDED * (W_PADDED * D_PADDED) + columns[None, :] * D_PADDED + dims[:, None]
+        high, low = tl.load(High + at), tl.load(Low + at)
+        sums = dot(q_high, low, sums)
+        if not Q_EXACT:
+            sums = dot(q_low, high, sums)
+        sums = dot(q_high, high, sums)
+        sums += tl.load(Sums + columns)[None, :]
+        slopes = tl.load(Sums + W_PADDED + dims)[None, :]
+        if QUADRATIC:
+            at = dims[:, None] * D_PADDED + dims[None, :]
+            high, low = tl.load(KeysHigh + at), tl.load(KeysLow + at)
+            part = dot(q_high, low, tl.zeros([ROW_TILE, D_PADDED], tl.float32))
+            if not Q_EXACT:
+                part = dot(q_low, high, part)
+            slopes += dot(q_high, high, part)
+        total += c0 * seen + tl.sum(q * slopes, 1)
+    if CAUSAL:
+        K += batch * k_b + kv_head * k_h
+        V += batch * v_b + kv_head * v_h
+        if Centre is not None:
+            Centre += (batch * kv_heads + kv_head) * D
+        stop = tl.minimum((tile + 1) * ROW_TILE, keys)
+        for j in range(seen, stop, KEY_TILE):
+            here = j + tl.arange(0, KEY_TILE)
+            k = centred(K, Centre, here, dims, k_n, k_d, stop, D)
+            k_high, k_low = halves(k)
+            scores = tl.zeros([ROW_TILE, KEY_TILE], tl.float32)
+            if not K_EXACT:
+                scores = dot(q_high, tl.trans(k_low), scores)
+            if not Q_EXACT:
+                scores = dot(q_low, tl.trans(k_high), scores)
+            scores = dot(q_high, tl.trans(k_high), scores)
+            weights = (scores * c2 + c1) * scores + c0
+            weights = tl.where(here[None, :] <= rows[:, None], weights, 0.0)
+            total += tl.sum(weights, 1)
+            v = centred(V, None, here, columns, v_n, v_d, stop, WIDTH)
+            sums = product(weights, v, sums, False, V_EXACT)
+    sums = sums / tl.where(inside, total, 1.0)[:, None]
+    O += batch * o_b + (head % heads).to(tl.int64) * o_h
+    at = O + rows[:, None].to(tl.int64) * o_n + columns[None, :]
+    tl.store(at, sums.to(O.dtype.element_ty), mask=inside[:, None] & (columns < WIDTH)[None, :])
+    tl.store(Below + head.to(tl.int64) * queries + rows, total, mask=inside)
