@@ -17,12 +17,16 @@ CHUNK = 2048
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureTiles:
-    """Tiles of the three large loops."""
+    """Tiles of the loops over keys and over queries, and the warps and stages that they are run with."""
 
     chunk: int = CHUNK
     key_tile: int = 64
+    key_warps: int = 8
+    key_stages: int = 2
     row_tile: int = 128
     inner_key_tile: int = 64
+    row_warps: int = 8
+    row_stages: int = 3
     prefix_columns: int = 1
 
 
@@ -94,7 +98,7 @@ def _state(
         quadratic_kernel[pairs * chunks * heads,](
             key, value, centre, parts, *strides, problem.kv_heads, keys, chunks, pairs,
             CHUNK=tiles.chunk, KEY_TILE=tiles.key_tile, GROUP=GROUP, GROUPS=groups,
-            D=d, WIDTH=width, W_PADDED=w_padded, V_EXACT=_exact(value), num_warps=8, num_stages=2,
+            D=d, WIDTH=width, W_PADDED=w_padded, V_EXACT=_exact(value), num_warps=tiles.key_warps, num_stages=tiles.key_stages,
         )  # fmt: skip
         prefix_kernel[w_padded // tiles.prefix_columns * pairs * heads,](
             parts, high, low, chunks, pairs, states, weights[2],
@@ -163,6 +167,6 @@ def _queries(
         CHUNK=tiles.chunk, ROW_TILE=tiles.row_tile, KEY_TILE=tiles.inner_key_tile,
         D=d, WIDTH=width, D_PADDED=d_padded, W_PADDED=w_padded,
         Q_EXACT=_exact(query), K_EXACT=_exact(key, centre), V_EXACT=_exact(value),
-        QUADRATIC=weights[2] != 0, CAUSAL=causal, num_warps=4, num_stages=3,
+        QUADRATIC=weights[2] != 0, CAUSAL=causal, num_warps=tiles.row_warps, num_stages=tiles.row_stages,
     )  # fmt: skip
     return output, below
