@@ -6,13 +6,18 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
+from attenio.approximation.entries import checked_positive
 from attenio.errors import InvalidInput
 from attenio.kernels.checks import batch_of, check_tensors
 from attenio.kernels.masking import Seen, seen_by
+from attenio.kernels.dropout import Dropout
 from attenio.kernels.operator import attention_operator
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.tolerance import approximated
+from attenio.kernels.visibility import Visibility
 from attenio.masks import BlockSparse
 
-__all__ = ["Call", "attention", "call_of"]
+__all__ = ["Call", "attention", "call_of", "problem_of"]
 
 Lengths: TypeAlias = Tensor | tuple[Tensor, Tensor]
 
@@ -59,14 +64,21 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     ``block_mask``: a ``BlockSparse`` or a 2-D array of blocks of 64.
     ``prefix``: so many first keys are the same in all sequences of the batch; those of the first are read, once. Their
     gradients are those of each sequence.
+    ``tolerance``: how far an output may move, in units of half the range of a column of ``value``: where the data
+    certify that a polynomial keeps to it, and that computes and moves less, it takes the place of the exponential. In
+    all other cases, and wherever data cannot be looked at (``torch.compile``, ``vmap``, CUDA graphs), the call is exact.
+    Rounding outputs to their type comes on top, as always. ``explain`` tells which way a call goes.
     ``deterministic``: asks for results that repeat to the bit; on a CPU they always do.
     """
-    if tolerance is not None:
-        raise InvalidInput("tolerance asks for approximate attention, which no kernel computes yet; leave it out")
     call = call_of(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
         window=window, segments=segments, block_mask=block_mask, prefix=prefix,
     )  # fmt: skip
+    if tolerance is not None:
+        checked_positive("tolerance", tolerance)
+        output = None if torch.compiler.is_compiling() else approximated(problem_of(call, prefix, dropout_p), tolerance)
+        if output is not None:
+            return output.reshape(call.shape)
     seen = call.seen
     seed = torch.randint(2**62, (), dtype=torch.int64) if dropout_p > 0.0 else None
     found: tuple[Tensor, ...] = attention_operator(
@@ -112,6 +124,15 @@ def call_of(  # noqa: PLR0913
     factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
     lead = (*batch, heads["q"]) if max(query.dim(), key.dim(), value.dim()) > 2 else ()
     return Call(four[0], four[1], four[2], seen, factor, (*lead, query.shape[-2], value.shape[-1]))
+
+
+def problem_of(call: Call, prefix: int | None, dropout_p: float) -> KernelProblem:
+    """A call as kernels see it, its dropout without a seed yet."""
+    visible = Visibility(group=call.query.shape[1] // call.key.shape[1], **call.seen._asdict())
+    dropout = Dropout(probability=dropout_p, seed=0) if dropout_p > 0.0 else None
+    return KernelProblem.of_heads(
+        call.query, call.key, call.value, visible, call.scale, prefix=prefix or 0, dropout=dropout
+    )
 
 
 def _four(tensor: Tensor, batch: tuple[int, ...], heads: int) -> Tensor:

@@ -11,7 +11,7 @@ __all__ = ["backend_of"]
 
 
 def backend_of(tensor: Tensor) -> ModuleType:
-    """A module with ``attend`` and ``two_pass``."""
+    """A module with ``attend`` and ``two_pass``, and for approximations ``promise_for`` and ``attend_by_features``."""
     if tensor.device.type == "cpu":
         from attenio.kernels import cpu
 

@@ -7,14 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attenio.approximation.entries import checked_positive
 from attenio.bounds import LowerBound
 from attenio.bounds.attention import bounds_for, largest_absolute
 from attenio.errors import AttenioError
-from attenio.kernels.attention import Call, call_of
+from attenio.kernels.attention import Call, call_of, problem_of
 from attenio.kernels.choices import Choice, choice_for
 from attenio.kernels.masking import Seen
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.stacking import can_stack
+from attenio.kernels.tolerance import Way, way_for
 from attenio.kernels.visibility import UNBOUNDED, Visibility
 from attenio.machine import Machine, MemoryLevel
 from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow
@@ -28,13 +30,15 @@ __all__ = ["Explanation", "explain"]
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
     """The plan of a call: dataflow and tiles as they run, the words they move over the boundary of a core's cache or an
-    SM's memory, the least that any execution moves there, and every other dataflow with its best tiles."""
+    SM's memory, the least that any execution moves there, every other dataflow with its best tiles, and
+    which way a tolerance goes."""
 
     plan: Plan
     choice: Choice
     bound: LowerBound
     candidates: tuple[Candidate, ...]
     notes: tuple[str, ...]
+    way: Way | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Dictionaries, lists, strings and numbers."""
@@ -61,6 +65,7 @@ class Explanation:
                 for each in self.candidates
             ],
             "notes": list(self.notes),
+            "tolerance": None if self.way is None else self.way.to_json(),
         }
 
     def __str__(self) -> str:
@@ -79,7 +84,8 @@ class Explanation:
         for each in sorted(self.candidates, key=lambda one: one.plan.moved_words if one.plan else float("inf")):
             what = each.reason if each.plan is None else f"{each.plan.moved_words:>20,}  {each.tiles}"
             lines.append(f"  {each.dataflow.value:<18} {each.rule.value:<9} {what}")
-        return "\n".join([*lines, *(f"note       {note}" for note in self.notes)])
+        lines += [f"note       {note}" for note in self.notes]
+        return "\n".join(lines if self.way is None else [*lines, str(self.way)])
 
 
 def explain(  # noqa: PLR0913 - the arguments of attention
@@ -118,10 +124,12 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     workload = _workload(call, mask, choice)
     here = Machine(name=choice.machine_name, levels=(choice.level, MemoryLevel(name="below")))
     fast_words = here.slowest_boundary.fast_words(workload.dtype)
+    way = None
     if tolerance is not None:
-        notes.append(
-            f"no kernel computes approximately yet: tolerance={tolerance:g} is refused, this is the exact plan"
-        )
+        checked_positive("tolerance", tolerance)
+        way = way_for(problem_of(call, prefix, dropout_p), tolerance, machine)
+        if way.approximates:
+            notes.append("with this tolerance features run, and the plan above is that of exact attention")
     if deterministic:
         notes.append("every sum is made in one order: results repeat to the bit")
     return Explanation(
@@ -130,6 +138,7 @@ def explain(  # noqa: PLR0913 - the arguments of attention
         bound=largest_absolute(bounds_for(workload, fast_words, units=choice.level.units)),
         candidates=candidates(workload, here),
         notes=tuple(notes),
+        way=way,
     )
 
 

@@ -10,7 +10,7 @@ from attenio.approximation.running.monomials import Monomials
 
 def made(rows: torch.Tensor, degree: int) -> tuple[FeatureRows, torch.Tensor]:
     heads, count, d = rows.shape
-    tile = FeatureRows(Monomials(d=d, degree=degree), heads, count, rows.dtype)
+    tile = FeatureRows(Monomials(d=d, degree=degree), heads, count, rows)
     tile.load(rows, 1.0)
     features = torch.empty(heads, tile.monomials.count, count, dtype=rows.dtype)
     for which, block in tile.blocks():

@@ -32,7 +32,14 @@ if TYPE_CHECKING:
 else:
     Tensor = Any
 
-__all__ = ["approximate_attention", "certify_tensors", "checked_scale", "computed_in", "stacked"]
+__all__ = [
+    "approximate_attention",
+    "centre_as_function",
+    "certify_tensors",
+    "checked_scale",
+    "computed_in",
+    "stacked",
+]
 
 _TYPES = ("torch.float16", "torch.bfloat16", "torch.float32", "torch.float64")
 
@@ -87,7 +94,7 @@ def approximate_attention(  # noqa: PLR0913 - the signature of scaled_dot_produc
     )
     if certificate is not None and found.scores.evidence is Evidence.EVERY_SCORE:
         check_made_from(found, (queries, keys, values), reach.centre, formula)
-    middle = _mean_of(keys, reach.centre) if centre is True and reach.centre is not None else reach.centre
+    middle = centre_as_function(keys, reach.centre) if centre is True and reach.centre is not None else reach.centre
     output = PolynomialAttention.apply(queries, keys, values, middle, reach.balance, formula)
     return output.reshape(shapes)
 
@@ -152,7 +159,7 @@ def _closer(reach: Reach, queries: Tensor, keys: Tensor, scale: float) -> float:
     return reach_of(queries.flatten(1, 2), keys, scale=scale, centre=centre, dtype=torch.float64).bound
 
 
-def _mean_of(keys: Tensor, found: Tensor) -> Tensor:
+def centre_as_function(keys: Tensor, found: Tensor) -> Tensor:
     """The centre as a function of the keys, where someone will ask for their gradient."""
     if not (keys.requires_grad and loaded_torch().is_grad_enabled()):
         return found

@@ -20,9 +20,9 @@ __all__ = ["FeatureRows"]
 
 
 class FeatureRows:
-    """Room for the features of ``rows`` rows of ``heads`` heads, filled again and again."""
+    """Room for the features of ``rows`` rows of ``heads`` heads, of the type and on the device of ``like``."""
 
-    def __init__(self, monomials: Monomials, heads: int, rows: int, dtype: Any) -> None:
+    def __init__(self, monomials: Monomials, heads: int, rows: int, like: Tensor) -> None:
         import torch
 
         self._torch = torch
@@ -30,9 +30,9 @@ class FeatureRows:
         base = monomials.base
 
         def room(count: int) -> Tensor:
-            return torch.empty(heads, count, rows, dtype=dtype)
+            return like.new_empty(heads, count, rows)
 
-        self._levels = [torch.ones(heads, 1, rows, dtype=dtype), *(room(monomials.level(k + 1)) for k in range(base))]
+        self._levels = [like.new_ones(heads, 1, rows), *(room(monomials.level(k + 1)) for k in range(base))]
         self._levels[1][:, -1] = 1
         # Views are made once: with them a product of rows is one call, and a tile has many.
         self._products = [step for k in range(2, base + 1) for step in self._steps(self._levels, k)]

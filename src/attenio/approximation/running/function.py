@@ -28,8 +28,8 @@ class PolynomialAttention(torch.autograd.Function):
         """One pass over keys and one over queries, or both at once."""
         heads, group, n, _ = query.shape
         # rounded to its type at the end: the gradient takes dO . O, which offset values would spoil with a rounded O
-        sums = torch.empty(heads, group, n, value.shape[-1], dtype=balance.dtype)
-        denominators = torch.empty(heads, group, n, dtype=balance.dtype)
+        sums = balance.new_empty(heads, group, n, value.shape[-1])
+        denominators = balance.new_empty(heads, group, n)
         for some in head_tiles(formula, heads, group):
             forward(_batch(query, key, value, centre, balance, some), formula, sums[some], denominators[some])
         if not bool((denominators > 0).all()):
@@ -50,10 +50,9 @@ class PolynomialAttention(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Two or three more passes."""
         query, key, value, centre, balance, output, denominators = ctx.saved_tensors
-        dtype = balance.dtype
         into = Gradients(
             **{
-                name: torch.zeros(tensor.shape, dtype=dtype)
+                name: balance.new_zeros(tensor.shape)
                 for name, tensor in (("query", query), ("key", key), ("value", value))
             }
         )

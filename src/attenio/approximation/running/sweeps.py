@@ -41,7 +41,7 @@ class Sweep:
         self.batch, self.group, self.queries, self.d = heads.query.shape
         self.keys = heads.key.shape[1]
         self.rows, _ = formula.tiles(self.group)
-        self.weights = torch.from_numpy(formula.weights)
+        self.weights = torch.from_numpy(formula.weights).to(heads.balance.device)
         self._room: dict[tuple[str, int], FeatureRows] = {}
 
     def tiles(self, length: int) -> list[tuple[int, int]]:
@@ -50,7 +50,7 @@ class Sweep:
 
     def _tile(self, side: str, rows: int) -> FeatureRows:
         if (side, rows) not in self._room:
-            self._room[side, rows] = FeatureRows(self.formula.monomials, self.batch, rows, self.dtype)
+            self._room[side, rows] = FeatureRows(self.formula.monomials, self.batch, rows, self.heads.balance)
         return self._room[side, rows]
 
     @property
@@ -86,7 +86,8 @@ class Sweep:
     def no_state(self, columns: tuple[int, int]) -> Tensor:
         """A state without any rows. Sums over tiles are kept in float64: a million rows then round like one tile."""
         width = columns[1] - columns[0]
-        return self.torch.zeros(self.batch, self.formula.monomials.count, width, dtype=self.torch.float64)
+        shape = (self.batch, self.formula.monomials.count, width)
+        return self.heads.balance.new_zeros(shape, dtype=self.torch.float64)
 
     def add(self, state: Tensor, tile: FeatureRows, values: Tensor) -> None:
         """state += features^T values."""

@@ -6,13 +6,11 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.triton.features import GROUP, linear_kernel, prefix_kernel, quadratic_kernel, query_kernel
+from attenio.kernels.tensor_cores import CHUNK, GROUP, KEY_TILE
+from attenio.kernels.triton.features import linear_kernel, prefix_kernel, quadratic_kernel, query_kernel
 from attenio.kernels.triton.launch import Widths, grouped_heads, strides_of, widths_of
 
-__all__ = ["CHUNK", "FeatureTiles", "attend_by_features"]
-
-# Keys whose sums are one chain of tensor-core additions, and, causal, one state: certificates count on it.
-CHUNK = 2048
+__all__ = ["FeatureTiles", "polynomial_sums"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,11 +18,11 @@ class FeatureTiles:
     """Tiles of the loops over keys and over queries, and the warps and stages that they are run with."""
 
     chunk: int = CHUNK
-    key_tile: int = 64
+    key_tile: int = KEY_TILE
     key_warps: int = 8
     key_stages: int = 2
     row_tile: int = 128
-    inner_key_tile: int = 64
+    inner_key_tile: int = KEY_TILE
     row_warps: int = 8
     row_stages: int = 3
     prefix_columns: int = 1
@@ -41,15 +39,19 @@ class _State:
     sums: Tensor
 
 
-def attend_by_features(
+def polynomial_sums(
     problem: KernelProblem,
     coefficients: tuple[float, ...],
     centre: Tensor | None,
     *,
     causal: bool,
+    dtype: torch.dtype | None = None,
     tiles: FeatureTiles | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Output (batch, KV heads, group, queries, width) of a polynomial of degree at most 2, and the denominators."""
+    """Output (batch, KV heads, group, queries, width) of a polynomial of degree at most 2, and its denominators.
+
+    ``centre`` is (batch * KV heads, 1, d) in fp32 and contiguous; outputs have the type of the queries unless given.
+    """
     tiles = tiles or FeatureTiles()
     c0, c1, c2 = (*coefficients, 0.0, 0.0)[:3]
     weights = (c0, c1 * problem.scale, c2 * problem.scale**2)
@@ -58,7 +60,7 @@ def attend_by_features(
         state = _nothing(problem, widths)
     else:
         state = _state(problem, weights, centre, widths, tiles, causal=causal)
-    return _queries(problem, weights, centre, widths, tiles, state, causal=causal)
+    return _queries(problem, weights, centre, widths, tiles, state, causal=causal, dtype=dtype or problem.query.dtype)
 
 
 def _widths(problem: KernelProblem) -> Widths:
@@ -152,11 +154,12 @@ def _queries(
     state: _State,
     *,
     causal: bool,
+    dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
     query, key, value = grouped_heads(problem.query), problem.key, problem.value
     d, width, d_padded, w_padded = widths
     shape = query.shape[:-1]
-    output = torch.empty((*shape, width), dtype=query.dtype, device=query.device)
+    output = torch.empty((*shape, width), dtype=dtype, device=query.device)
     below = torch.empty(shape, dtype=torch.float32, device=query.device)
     heads = problem.batch * problem.kv_heads * problem.group
     query_kernel[-(-problem.queries // tiles.row_tile) * heads,](

@@ -18,10 +18,8 @@ the polynomial. ``TensorCoreSums`` counts what that leaves.
 import triton
 import triton.language as tl
 
-__all__ = ["GROUP", "linear_kernel", "prefix_kernel", "quadratic_kernel", "query_kernel"]
+__all__ = ["linear_kernel", "prefix_kernel", "quadratic_kernel", "query_kernel"]
 
-# Coordinates that are multiplied with each other at once: 16 x 16 features are the widest product of a warp group.
-GROUP = 16
 # The interpreter does not multiply numbers of bf16; as fp32 their products are the same.
 _INTERPRETED = tl.constexpr(bool(triton.knobs.runtime.interpret))
 
@@ -92,12 +90,14 @@ def quadratic_kernel(
         features = tl.reshape(a[:, :, None] * b[:, None, :], [KEY_TILE, GROUP * GROUP])
         at = V + here[None, :].to(tl.int64) * v_n + columns[:, None] * v_d
         v = tl.load(at, mask=(here < stop)[None, :] & (columns < WIDTH)[:, None], other=0.0)
+        part = tl.zeros([W_PADDED, GROUP * GROUP], tl.float32)
         if V_EXACT:
             high, low = halves(features)
-            sums = dot(v, low, sums)
-            sums = dot(v, high, sums)
+            part = dot(v, low, part)
+            part = dot(v, high, part)
         else:
-            sums = product(v.to(tl.float32), features, sums, False, False)
+            part = product(v.to(tl.float32), features, part, False, False)
+        sums += part
     size: tl.constexpr = W_PADDED * GROUP * GROUP
     at = State + ((head * chunks + chunk) * pairs + pair) * size
     at += columns[:, None] * (GROUP * GROUP) + tl.arange(0, GROUP * GROUP)[None, :]
@@ -127,8 +127,10 @@ def linear_kernel(
         here = j + tl.arange(0, KEY_TILE)
         k = centred(K, Centre, here, dims, k_n, k_d, stop, D)
         v = centred(V, None, here, columns, v_n, v_d, stop, WIDTH)
-        by_values = product(tl.trans(v), k, by_values, V_EXACT, K_EXACT)
-        by_keys = product(tl.trans(k), k, by_keys, K_EXACT, K_EXACT)
+        nothing = tl.zeros([W_PADDED, D_PADDED], tl.float32)
+        by_values += product(tl.trans(v), k, nothing, V_EXACT, K_EXACT)
+        nothing = tl.zeros([D_PADDED, D_PADDED], tl.float32)
+        by_keys += product(tl.trans(k), k, nothing, K_EXACT, K_EXACT)
         of_values += tl.sum(v, 0)
         of_keys += tl.sum(k, 0)
     place = head * chunks + chunk
@@ -282,7 +284,7 @@ def query_kernel(
             weights = tl.where(here[None, :] <= rows[:, None], weights, 0.0)
             total += tl.sum(weights, 1)
             v = centred(V, None, here, columns, v_n, v_d, stop, WIDTH)
-            sums = product(weights, v, sums, False, V_EXACT)
+            sums += product(weights, v, nothing, False, V_EXACT)
     sums = sums / tl.where(inside, total, 1.0)[:, None]
     O += batch * o_b + (head % heads).to(tl.int64) * o_h
     at = O + rows[:, None].to(tl.int64) * o_n + columns[None, :]

@@ -1,0 +1,108 @@
+"""What the approximate kernels of a GPU promise: how they round, how much they compute, and the certificate of data."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attenio.approximation.certificate import Evidence, Terms, certificate_for
+from attenio.approximation.rounding import Summation
+from attenio.approximation.running.tensors import Reach, scores_of, stored_as
+from attenio.errors import InvalidInput
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.promise import Promise, on_grid
+
+__all__ = ["CHUNK", "GROUP", "KEY_TILE", "MOST_DEGREE", "TensorCoreSums", "approximate_operations", "promise_for"]
+
+# Keys of one state; of those that one chain of tensor-core additions takes; and coordinates multiplied at once.
+CHUNK, KEY_TILE, GROUP = 2048, 64, 16
+MOST_DEGREE = 2
+# Centring makes every product three instead of two: it has to be worth something.
+_WORTH_CENTRING = 0.9
+# No sum of these sizes overflows fp32, and what underflow loses is nothing beside the smallest unit.
+_LARGEST, _LEAST_UNIT = 2.0**16, 2.0**-40
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorCoreSums(Summation):
+    """Roundings of the feature kernels, in units of that of fp32, u = 2^-24.
+
+    A number is given to a product as two of bf16, which leaves 2^-16 of it, 256 u, and the product of two second halves
+    is left out: as much again. An addition in a tensor core aligns its terms to the largest and cuts them off, 16 terms
+    and the sum so far at once: at most 18 cuts of 2^-23 for 16 additions, counted as 3 u each. Two halves, or three
+    products of halves, are that many additions. A sum of KEY_TILE keys joins the rest by an addition of fp32.
+    """
+
+    exact: bool = True  # entries are numbers of bf16 and keys are not centred
+    chunk: int = CHUNK
+
+    def roundings(self, *, d: int, degree: int, features: int, keys: int) -> int:
+        """The most roundings between the entries and a term of the output, in units of u."""
+        halved, products = (256, 2) if self.exact else (3 * 256 + 8, 3)
+        tile = 3 * products * KEY_TILE
+        # centring, the feature, its halves, its sums over a tile, a chunk and all chunks, the weight, halves again
+        key_side = 2 * degree + halved + tile + self.chunk // KEY_TILE + -(-keys // self.chunk) + 2 + 256
+        # q M_a, times q_a, over all a, then the linear and the constant part
+        query_side = halved + 3 * products * d + 2 * (d + 1) + 3 * products * d + 4
+        # p(q.k): degree factors that are sums of d products, Horner's rule, halves, sums over the chunk
+        inside = degree * (halved + 3 * products * d + 6) + halved + tile + self.chunk // KEY_TILE + 4
+        added = self.chunk // KEY_TILE + 4
+        return max(key_side + query_side, inside) + added if self.direct else key_side + query_side
+
+
+def promise_for(problem: KernelProblem, tolerance: float, *, causal: bool) -> Promise:
+    """The certificate of these data, which may say to use exact; InvalidInput where they have none."""
+    with torch.no_grad():
+        reach = on_grid(_reach(problem))
+        scores = scores_of(reach, problem.value.flatten(0, 1), d=int(problem.query.shape[-1]))
+    if scores.value_bound > _LARGEST or scores.value_unit < _LEAST_UNIT:
+        raise InvalidInput(
+            f"use exact: values of up to {scores.value_bound:.2g} that differ by {2 * scores.value_unit:.2g} are out of"
+            " the range that the kernels of a GPU sum; multiply them by a power of two"
+        )
+    exact = problem.query.dtype == torch.bfloat16 and reach.centre is None
+    terms = Terms(
+        tolerance=tolerance, dtype=stored_as(problem.value.dtype), most_degree=MOST_DEGREE,
+        summation=TensorCoreSums(direct=causal, exact=exact),
+    )  # fmt: skip
+    return Promise(certificate=certificate_for(scores, terms), reach=reach)
+
+
+def _reach(problem: KernelProblem) -> Reach:
+    """How far scores reach by the norms of rows, with keys centred where that helps; read back from the GPU once."""
+    centre = problem.key.mean(2, keepdim=True, dtype=torch.float32)
+    queries = _largest_norm(problem.query).amax(2)
+    plain, moved = (_largest_norm(keys) for keys in (problem.key, problem.key - centre))
+    largest = torch.stack([queries.max(), plain.max(), (queries * plain).max(), (queries * moved).max()]).tolist()
+    if not all(size <= _LARGEST for size in largest):
+        raise InvalidInput(f"use exact: queries or keys are not finite, or longer than {_LARGEST:,.0f}")
+    d = int(problem.query.shape[-1])
+    slack = (1 + (d + 16) * torch.finfo(torch.float32).eps) * abs(problem.scale)
+    by_plain, by_moved = (size * slack for size in largest[2:])
+    uses_centre = by_moved < _WORTH_CENTRING * by_plain
+    return Reach(
+        bound=by_moved if uses_centre else by_plain, evidence=Evidence.ROW_NORMS,
+        centre=centre.reshape(-1, 1, d) if uses_centre else None,
+        balance=centre.new_ones(problem.batch * problem.kv_heads, 1, 1),
+    )  # fmt: skip
+
+
+def _largest_norm(rows: Tensor) -> Tensor:
+    """Of every head."""
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=-1, dtype=torch.float32)
+    return norms.amax(-1)
+
+
+def approximate_operations(problem: KernelProblem, degree: int, *, causal: bool) -> int:
+    """Multiplications and additions of a run in tensor cores: every product twice or three times, in its halves."""
+    d, width = int(problem.query.shape[-1]), int(problem.value.shape[-1])
+    padded = max(2 * GROUP, 1 << (d - 1).bit_length())
+    products = 2 if problem.query.dtype == torch.bfloat16 else 3
+    groups = padded // GROUP
+    of_keys = padded * (width + padded) + (GROUP**2 * groups * (groups + 1) // 2 * width if degree > 1 else 0)
+    of_queries = padded * (width + padded) + (3 * padded**2 // 4 * width if degree > 1 else 0)
+    count = 2 * products * (problem.keys * of_keys + problem.group * problem.queries * of_queries)
+    if causal:
+        inner = min(CHUNK, problem.queries)
+        count += problem.group * problem.queries * inner * (padded + products * width)
+    return problem.batch * problem.kv_heads * count

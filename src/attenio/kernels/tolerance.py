@@ -1,0 +1,208 @@
+"""A call with a tolerance: whether its data may be approximated, whether that is worth it, and the run.
+
+Whether a polynomial is good enough depends on the data, so the decision is made before the registered operator is
+called, from the norms of queries and keys and the range of values: one pass over them and, on a GPU, a wait for it. Where
+tensors have no data to look at (``torch.compile``, ``vmap`` and its kin, fake tensors, CUDA graphs) exact attention runs,
+which keeps every tolerance.
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from attenio.errors import AttenioError, InvalidInput
+from attenio.kernels import tensor_cores
+from attenio.kernels.backends import backend_of
+from attenio.kernels.choices import choice_for
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.promise import Promise, exact_operations
+from attenio.kernels.visibility import UNBOUNDED
+from attenio.machine import Machine, MemoryLevel
+from attenio.masks import Causal, Dense
+from attenio.planning import Dataflow, plan_with
+from attenio.planning.costs.cost import problems_of
+from attenio.planning.plan import Tiles
+from attenio.planning.search.approximate import best_approximate_tiles
+from attenio.workload import Workload
+
+__all__ = ["Way", "approximated", "way_for"]
+
+_BY_FEATURES = (Dataflow.FEATURE_STATE, Dataflow.VALUE_COLUMNS, Dataflow.FEATURE_BLOCKS)
+
+
+class Words(NamedTuple):
+    """What crosses the boundary of a core's cache or an SM's memory: exactly, and by features in the best dataflow."""
+
+    exact: int
+    approximate: int | None
+    dataflow: str | None
+    tiles: str | None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Way:
+    """How a call with a tolerance runs: approximately, or exactly for the ``reason`` given."""
+
+    tolerance: float
+    reason: str | None
+    promise: Promise | None = None
+    exact_operations: int | None = None
+    operations: int | None = None
+    words: Words | None = None
+
+    @property
+    def approximates(self) -> bool:
+        """Whether a polynomial takes the place of the exponential."""
+        return self.reason is None
+
+    def to_json(self) -> dict[str, Any]:
+        """Dictionaries, strings and numbers; what was not found is None."""
+        found = None if self.promise is None else self.promise.certificate
+        return {
+            "tolerance": self.tolerance,
+            "runs": "approximate" if self.approximates else "exact",
+            "reason": self.reason,
+            "radius": None if found is None else found.scores.radius,
+            "degree": None if found is None else found.degree,
+            "needed_degree": None if found is None else found.needed_degree,
+            "features": None if found is None else found.features,
+            "added_error": None if found is None or found.degree is None else found.added_error,
+            "guaranteed_error": None if found is None or found.degree is None else found.guaranteed_error,
+            "error_unit": None if found is None else found.scores.value_unit,
+            "operations": self.operations,
+            "exact_operations": self.exact_operations,
+            "words": None if self.words is None else self.words.approximate,
+            "exact_words": None if self.words is None else self.words.exact,
+            "dataflow": None if self.words is None else self.words.dataflow,
+        }
+
+    def __str__(self) -> str:
+        lines = [f"tolerance  {self.tolerance:g}: {'approximate' if self.approximates else 'exact'} runs"]
+        if self.reason is not None:
+            lines[0] += f", because {self.reason}"
+        found = None if self.promise is None else self.promise.certificate
+        if found is not None and found.degree is not None:
+            lines.append(
+                f"  degree {found.degree}, {found.features:,} features, scores within ±{found.scores.radius:.4g}: outputs"
+                f" move by at most {found.added_error:.2g} of half the range of values ({found.guaranteed_error:.2g}"
+                " when stored)"
+            )
+        if self.operations is not None and self.exact_operations is not None:
+            lines.append(f"  {self.operations:,} operations approximately, {self.exact_operations:,} exactly")
+        if self.words is not None and self.words.approximate is not None:
+            lines.append(
+                f"  {self.words.approximate:,} words approximately ({self.words.dataflow}, {self.words.tiles}),"
+                f" {self.words.exact:,} exactly"
+            )
+        return "\n".join(lines)
+
+
+def approximated(problem: KernelProblem, tolerance: float) -> Tensor | None:
+    """The output (batch, KV heads, group, queries, width) within the tolerance; None where exact attention should run."""
+    way = way_for(problem, tolerance)
+    if way.promise is None or not way.approximates:
+        return None
+    seen, causal = _served(problem)
+    assert seen is not None
+    try:
+        output: Tensor = backend_of(seen.query).attend_by_features(seen, way.promise, causal=causal)
+    except InvalidInput:  # sums overflowed: no certificate is about that
+        return None
+    return output
+
+
+def way_for(problem: KernelProblem, tolerance: float, machine: str | Machine | None = None) -> Way:
+    """Which way ``attention`` would go, and why not the other."""
+    seen, causal = _served(problem)
+    if seen is None:
+        reason = "features serve calls in which queries see all keys, or all up to their own, and drop no weights"
+        return Way(tolerance=tolerance, reason=reason)
+    if not _is_concrete(seen):
+        return Way(tolerance=tolerance, reason="there are no data to look at before the call runs")
+    backend: Any = tensor_cores
+    try:
+        if machine is None:
+            backend = backend_of(seen.query)
+        exact = exact_operations(seen, causal=causal)
+        least: int = backend.approximate_operations(seen, 1, causal=causal)
+        if least >= exact:
+            reason = "it computes less than features of any degree"
+            return Way(tolerance=tolerance, reason=reason, operations=least, exact_operations=exact)
+        promise: Promise = backend.promise_for(seen, tolerance, causal=causal)
+    except InvalidInput as problem_with_data:
+        return Way(tolerance=tolerance, reason=str(problem_with_data).removeprefix("use exact: "))
+    degree = promise.certificate.degree
+    if degree is None:
+        return Way(tolerance=tolerance, reason=promise.certificate.reason, promise=promise, exact_operations=exact)
+    count: int = backend.approximate_operations(seen, degree, causal=causal)
+    words = _words(seen, max(1, degree), machine, causal=causal)
+    reason = _why_not(count, exact, words)
+    return Way(
+        tolerance=tolerance, reason=reason, promise=promise, operations=count, exact_operations=exact, words=words
+    )
+
+
+def _why_not(count: int, exact: int, words: Words | None) -> str | None:
+    if count >= exact:
+        return "it computes less"
+    if words is not None and words.approximate is not None and words.approximate > words.exact:
+        return "it moves less"
+    return None
+
+
+def _served(problem: KernelProblem) -> tuple[KernelProblem | None, bool]:
+    """The problem with the keys that are seen at all, if features can serve it, and whether it is causal."""
+    visible = problem.visible
+    data = (visible.first, visible.stop, visible.query_ids, visible.key_ids, visible.blocks, visible.bias)
+    causal = visible.above == 0
+    plain = visible.below <= -UNBOUNDED and (causal or visible.above >= UNBOUNDED)
+    empty = 0 in problem.query.shape or 0 in problem.value.shape
+    if not plain or empty or any(x is not None for x in data) or problem.dropout is not None or problem.prefix:
+        return None, causal
+    if not causal or problem.queries == problem.keys:
+        return problem, causal
+    if problem.queries > problem.keys:
+        return None, causal
+    n = problem.queries  # query i sees keys up to i: those past the last query's nobody does
+    return replace(problem, key=problem.key[:, :, :n], value=problem.value[:, :, :n]), causal
+
+
+def _is_concrete(problem: KernelProblem) -> bool:
+    """Whether tensors hold numbers that may be looked at now."""
+    tensors = (problem.query, problem.key, problem.value)
+    if any(type(tensor) not in (Tensor, torch.nn.Parameter) or tensor.device.type == "meta" for tensor in tensors):
+        return False
+    if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
+        return False
+    if torch.jit.is_tracing() or torch.utils._python_dispatch._get_current_dispatch_mode() is not None:
+        return False
+    return not (problem.query.is_cuda and torch.cuda.is_current_stream_capturing())
+
+
+def _words(problem: KernelProblem, degree: int, machine: str | Machine | None, *, causal: bool) -> Words | None:
+    choice = choice_for(problem, machine)
+    workload = Workload(
+        queries=problem.queries, keys=problem.keys, d=int(problem.query.shape[-1]),
+        value_dim=int(problem.value.shape[-1]), heads=problem.kv_heads * problem.group, kv_heads=problem.kv_heads,
+        batch=problem.batch, mask=Causal() if causal else Dense(), dtype=choice.dtype,
+    )  # fmt: skip
+    try:
+        return _planned(workload, choice.level, choice.dataflow, choice.tiles, degree)
+    except AttenioError:  # the plan of the kernel is none of the planner's
+        return None
+
+
+@lru_cache(maxsize=256)
+def _planned(workload: Workload, level: MemoryLevel, dataflow: Dataflow, tiles: Tiles, degree: int) -> Words:
+    here = Machine(name="here", levels=(level, MemoryLevel(name="below")))
+    exact = plan_with(workload, here, dataflow, tiles)
+    found = [
+        (tried.moved_words, each.value, str(tried.tiles))
+        for each in _BY_FEATURES
+        if (tried := best_approximate_tiles(problems_of(workload, each), each, exact.fast_words, degree, 1)) is not None
+    ]
+    words, name, shape = min(found, default=(None, None, None))
+    return Words(exact.moved_words, words, name, shape)

@@ -1,0 +1,66 @@
+"""The feature kernels as a backend and as a function that PyTorch can differentiate."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attenio.approximation.running.attention import centre_as_function
+from attenio.approximation.running.formula import Formula
+from attenio.approximation.running.function import PolynomialAttention
+from attenio.errors import InvalidInput
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.promise import Promise
+from attenio.kernels.triton.feature_state import polynomial_sums
+from attenio.kernels.visibility import Visibility
+
+__all__ = ["attend_by_features"]
+
+
+def attend_by_features(problem: KernelProblem, promise: Promise, *, causal: bool) -> Tensor:
+    """Output (batch, KV heads, group, queries, width) within the certificate."""
+    polynomial, reach = promise.certificate.polynomial, promise.reach
+    assert polynomial is not None
+    inputs = (problem.query, problem.key, problem.value)
+    if not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)):
+        output, below = polynomial_sums(problem, polynomial.coefficients, reach.centre, causal=causal)
+        return _checked(output, below)
+    formula = Formula(
+        coefficients=polynomial.coefficients, d=int(problem.query.shape[-1]), scale=problem.scale, causal=causal
+    )
+    queries, keys, values = (tensor.flatten(0, 1) for tensor in inputs)
+    centre = None if reach.centre is None else centre_as_function(keys, reach.centre)
+    found: Tensor = FeatureAttention.apply(queries, keys, values, centre, reach.balance, formula)
+    return found.unflatten(0, problem.query.shape[:2])
+
+
+class FeatureAttention(torch.autograd.Function):
+    """The kernels forwards; backwards the formula's own gradient, out of PyTorch's products."""
+
+    @staticmethod
+    def forward(  # noqa: PLR0913 - one argument for every input that may have a gradient
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, centre: Tensor | None, balance: Tensor, formula: Formula
+    ) -> Tensor:
+        """Query (heads, group, n, d), key and value (heads, m, width)."""
+        problem = KernelProblem(
+            query=query[:, None], key=key[:, None], value=value[:, None], visible=Visibility(group=query.shape[1]),
+            scale=formula.scale,
+        )  # fmt: skip
+        middle = None if centre is None else centre.contiguous()
+        output, below = polynomial_sums(
+            problem, formula.coefficients, middle, causal=formula.causal, dtype=torch.float32
+        )
+        ctx.save_for_backward(query, key, value, centre, balance, output[:, 0], below[:, 0])
+        ctx.formula = formula
+        return _checked(output[:, 0].to(query.dtype), below)
+
+    backward = PolynomialAttention.backward
+
+
+def _checked(output: Tensor, below: Tensor) -> Tensor:
+    """The output; the certificate says that denominators are positive, and a look at them costs little."""
+    if not bool((below > 0).all()):
+        raise InvalidInput(
+            "a denominator is not positive: scores reach beyond the certificate; certify these data, or use exact"
+        )
+    return output
