@@ -18,14 +18,16 @@ class FeatureTiles:
     """Tiles of the loops over keys and over queries, and the warps and stages that they are run with."""
 
     chunk: int = CHUNK
-    key_tile: int = KEY_TILE
-    key_warps: int = 8
+    key_tile: int = 32
+    key_warps: int = 4
+    key_parts: int = 2
     key_stages: int = 2
     row_tile: int = 128
     inner_key_tile: int = KEY_TILE
-    row_warps: int = 8
+    row_warps: int = 4
     row_stages: int = 3
-    prefix_columns: int = 1
+    prefix_features: int = 4
+    linear_tile: int = KEY_TILE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,30 +95,31 @@ def _state(
     strides = (*key.stride(), *value.stride())
     groups = d_padded // GROUP
     pairs = groups * (groups + 1) // 2
-    shape = (heads, states, d_padded + 1, w_padded, d_padded)
+    shape = (heads, states, d_padded + 1, d_padded, w_padded)
     high, low = (torch.empty(shape, dtype=torch.bfloat16, device=device) for _ in range(2))
     if weights[2]:
-        parts = torch.empty((heads, chunks, pairs, w_padded, GROUP * GROUP), dtype=torch.float32, device=device)
-        quadratic_kernel[pairs * chunks * heads,](
+        parts = torch.empty((heads, chunks, pairs, GROUP * GROUP, w_padded), dtype=torch.float32, device=device)
+        quadratic_kernel[pairs * tiles.key_parts * chunks * heads,](
             key, value, centre, parts, *strides, problem.kv_heads, keys, chunks, pairs,
-            CHUNK=tiles.chunk, KEY_TILE=tiles.key_tile, GROUP=GROUP, GROUPS=groups,
-            D=d, WIDTH=width, W_PADDED=w_padded, V_EXACT=_exact(value), num_warps=tiles.key_warps, num_stages=tiles.key_stages,
+            CHUNK=tiles.chunk, KEY_TILE=tiles.key_tile, GROUP=GROUP, GROUPS=groups, PARTS=tiles.key_parts,
+            D=d, WIDTH=width, W_PADDED=w_padded, K_EXACT=_exact(key, centre), V_EXACT=_exact(value),
+            num_warps=tiles.key_warps, num_stages=tiles.key_stages,
         )  # fmt: skip
-        prefix_kernel[w_padded // tiles.prefix_columns * pairs * heads,](
+        prefix_kernel[GROUP * GROUP // tiles.prefix_features * pairs * heads,](
             parts, high, low, chunks, pairs, states, weights[2],
-            GROUP=GROUP, GROUPS=groups, D_PADDED=d_padded, W_PADDED=w_padded, C_TILE=tiles.prefix_columns,
+            GROUP=GROUP, GROUPS=groups, D_PADDED=d_padded, W_PADDED=w_padded, FEATURES=tiles.prefix_features,
             CAUSAL=causal, num_warps=4,
         )  # fmt: skip
-    products = torch.empty((heads, chunks, w_padded + d_padded, d_padded), dtype=torch.float32, device=device)
+    products = torch.empty((heads, chunks, d_padded, w_padded + d_padded), dtype=torch.float32, device=device)
     sums = torch.empty((heads, chunks, w_padded + d_padded), dtype=torch.float32, device=device)
     linear_kernel[chunks * heads,](
         key, value, centre, products, sums, *strides, problem.kv_heads, keys, chunks,
-        CHUNK=tiles.chunk, KEY_TILE=tiles.key_tile, D=d, WIDTH=width, D_PADDED=d_padded, W_PADDED=w_padded,
+        CHUNK=tiles.chunk, KEY_TILE=tiles.linear_tile, D=d, WIDTH=width, D_PADDED=d_padded, W_PADDED=w_padded,
         V_EXACT=_exact(value), K_EXACT=_exact(key, centre), num_warps=4, num_stages=2,
     )  # fmt: skip
     products, sums = (_before(part, causal=causal) for part in (products, sums))
     c0, c1, c2 = weights
-    by_values, by_keys = products.split([w_padded, d_padded], 2)
+    by_values, by_keys = products.split([w_padded, d_padded], 3)
     high[:, :, d_padded], low[:, :, d_padded] = _halves(by_values * c1)
     factors = torch.tensor([c0] * w_padded + [c1] * d_padded, dtype=torch.float32).to(device)
     return _State(

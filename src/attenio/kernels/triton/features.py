@@ -66,12 +66,17 @@ def product(a, b, sums, A_EXACT: tl.constexpr, B_EXACT: tl.constexpr):
 @triton.jit
 def quadratic_kernel(
     K, V, Centre, State, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, kv_heads, keys, chunks, pairs,
-    CHUNK: tl.constexpr, KEY_TILE: tl.constexpr, GROUP: tl.constexpr, GROUPS: tl.constexpr,
-    D: tl.constexpr, WIDTH: tl.constexpr, W_PADDED: tl.constexpr, V_EXACT: tl.constexpr,
+    CHUNK: tl.constexpr, KEY_TILE: tl.constexpr, GROUP: tl.constexpr, GROUPS: tl.constexpr, PARTS: tl.constexpr,
+    D: tl.constexpr, WIDTH: tl.constexpr, W_PADDED: tl.constexpr, K_EXACT: tl.constexpr, V_EXACT: tl.constexpr,
 ):  # fmt: skip
-    """State (heads, chunks, pairs, W_PADDED, GROUP * GROUP): V^T (K_A x K_B) of each chunk; pairs run next to each other."""
-    pair, rest = tl.program_id(0) % pairs, tl.program_id(0) // pairs
+    """State (heads, chunks, pairs, GROUP * GROUP, W_PADDED): (K_A x K_B)^T V of each chunk; pairs run side by side.
+
+    A program has one of PARTS parts of the features of a pair. Rows of K_A^T are repeated by a product with zeros and ones: features then are where the next product wants them.
+    """
+    piece, rest = tl.program_id(0) % (pairs * PARTS), tl.program_id(0) // (pairs * PARTS)
     chunk, head = rest % chunks, (rest // chunks).to(tl.int64)
+    pair = piece // PARTS
+    size: tl.constexpr = GROUP * GROUP // PARTS
     second = 0
     for g in tl.static_range(1, GROUPS):
         second += (pair >= g * (g + 1) // 2).to(tl.int32)
@@ -81,27 +86,41 @@ def quadratic_kernel(
     if Centre is not None:
         Centre += head * D
     along, columns = tl.arange(0, GROUP), tl.arange(0, W_PADDED)
+    features = piece % PARTS * size + tl.arange(0, size)
+    repeat_a = (features[:, None] // GROUP == along[None, :]).to(tl.float32).to(tl.bfloat16)
+    repeat_b = (features[:, None] % GROUP == along[None, :]).to(tl.float32).to(tl.bfloat16)
     stop = tl.minimum(keys, (chunk + 1) * CHUNK)
-    sums = tl.zeros([W_PADDED, GROUP * GROUP], tl.float32)
+    sums = tl.zeros([size, W_PADDED], tl.float32)
     for j in range(chunk * CHUNK, stop, KEY_TILE):
         here = j + tl.arange(0, KEY_TILE)
-        a = centred(K, Centre, here, first * GROUP + along, k_n, k_d, stop, D)
-        b = centred(K, Centre, here, second * GROUP + along, k_n, k_d, stop, D)
-        features = tl.reshape(a[:, :, None] * b[:, None, :], [KEY_TILE, GROUP * GROUP])
-        at = V + here[None, :].to(tl.int64) * v_n + columns[:, None] * v_d
-        v = tl.load(at, mask=(here < stop)[None, :] & (columns < WIDTH)[:, None], other=0.0)
-        part = tl.zeros([W_PADDED, GROUP * GROUP], tl.float32)
+        nothing = tl.zeros([size, KEY_TILE], tl.float32)
+        a = selected(repeat_a, K, Centre, here, first * GROUP + along, k_n, k_d, stop, nothing, D, K_EXACT)
+        b = selected(repeat_b, K, Centre, here, second * GROUP + along, k_n, k_d, stop, nothing, D, K_EXACT)
+        at = V + here[:, None].to(tl.int64) * v_n + columns[None, :] * v_d
+        v = tl.load(at, mask=(here < stop)[:, None] & (columns < WIDTH)[None, :], other=0.0)
+        high, low = halves(a * b)
+        part = tl.zeros([size, W_PADDED], tl.float32)
         if V_EXACT:
-            high, low = halves(features)
-            part = dot(v, low, part)
-            part = dot(v, high, part)
+            part = dot(low, v, part)
+            part = dot(high, v, part)
         else:
-            part = product(v.to(tl.float32), features, part, False, False)
+            v_high, v_low = halves(v.to(tl.float32))
+            part = dot(high, v_low, part)
+            part = dot(low, v_high, part)
+            part = dot(high, v_high, part)
         sums += part
-    size: tl.constexpr = W_PADDED * GROUP * GROUP
-    at = State + ((head * chunks + chunk) * pairs + pair) * size
-    at += columns[:, None] * (GROUP * GROUP) + tl.arange(0, GROUP * GROUP)[None, :]
-    tl.store(at, sums)
+    at = State + ((head * chunks + chunk) * pairs + pair) * (GROUP * GROUP * W_PADDED)
+    tl.store(at + features[:, None] * W_PADDED + columns[None, :], sums)
+
+
+@triton.jit
+def selected(repeat, X, Centre, rows, columns, stride_n, stride_d, stop, nothing, D: tl.constexpr, EXACT: tl.constexpr):
+    """Columns of rows, each as often as ``repeat`` says, transposed: (repeats, rows)."""
+    x = tl.trans(centred(X, Centre, rows, columns, stride_n, stride_d, stop, D))
+    high, low = halves(x)
+    if not EXACT:
+        nothing = dot(repeat, low, nothing)
+    return dot(repeat, high, nothing)
 
 
 @triton.jit
@@ -111,7 +130,7 @@ def linear_kernel(
     D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
     V_EXACT: tl.constexpr, K_EXACT: tl.constexpr,
 ):  # fmt: skip
-    """Products (heads, chunks, W_PADDED + D_PADDED, D_PADDED): V^T K over K^T K; Sums: those of V and K."""
+    """Products (heads, chunks, D_PADDED, W_PADDED + D_PADDED): K^T V beside K^T K; Sums: those of V and K."""
     chunk, head = tl.program_id(0) % chunks, (tl.program_id(0) // chunks).to(tl.int64)
     K += head // kv_heads * k_b + head % kv_heads * k_h
     V += head // kv_heads * v_b + head % kv_heads * v_h
@@ -119,7 +138,7 @@ def linear_kernel(
         Centre += head * D
     dims, columns = tl.arange(0, D_PADDED), tl.arange(0, W_PADDED)
     stop = tl.minimum(keys, (chunk + 1) * CHUNK)
-    by_values = tl.zeros([W_PADDED, D_PADDED], tl.float32)
+    by_values = tl.zeros([D_PADDED, W_PADDED], tl.float32)
     by_keys = tl.zeros([D_PADDED, D_PADDED], tl.float32)
     of_values = tl.zeros([W_PADDED], tl.float32)
     of_keys = tl.zeros([D_PADDED], tl.float32)
@@ -127,16 +146,16 @@ def linear_kernel(
         here = j + tl.arange(0, KEY_TILE)
         k = centred(K, Centre, here, dims, k_n, k_d, stop, D)
         v = centred(V, None, here, columns, v_n, v_d, stop, WIDTH)
-        nothing = tl.zeros([W_PADDED, D_PADDED], tl.float32)
-        by_values += product(tl.trans(v), k, nothing, V_EXACT, K_EXACT)
+        nothing = tl.zeros([D_PADDED, W_PADDED], tl.float32)
+        by_values += product(tl.trans(k), v, nothing, K_EXACT, V_EXACT)
         nothing = tl.zeros([D_PADDED, D_PADDED], tl.float32)
         by_keys += product(tl.trans(k), k, nothing, K_EXACT, K_EXACT)
         of_values += tl.sum(v, 0)
         of_keys += tl.sum(k, 0)
     place = head * chunks + chunk
-    Products += place * (W_PADDED + D_PADDED) * D_PADDED
-    tl.store(Products + columns[:, None] * D_PADDED + dims[None, :], by_values)
-    tl.store(Products + (W_PADDED + dims[:, None]) * D_PADDED + dims[None, :], by_keys)
+    Products += place * (W_PADDED + D_PADDED) * D_PADDED + dims[:, None] * (W_PADDED + D_PADDED)
+    tl.store(Products + columns[None, :], by_values)
+    tl.store(Products + W_PADDED + dims[None, :], by_keys)
     Sums += place * (W_PADDED + D_PADDED)
     tl.store(Sums + columns, of_values)
     tl.store(Sums + W_PADDED + dims, of_keys)
@@ -145,14 +164,15 @@ def linear_kernel(
 @triton.jit
 def prefix_kernel(
     State, High, Low, chunks, pairs, states, weight,
-    GROUP: tl.constexpr, GROUPS: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr, C_TILE: tl.constexpr,
+    GROUP: tl.constexpr, GROUPS: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr, FEATURES: tl.constexpr,
     CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    """High + Low (heads, states, D_PADDED + 1, W_PADDED, D_PADDED): weighted M before each chunk, or after the last.
+    """High + Low (heads, states, D_PADDED + 1, D_PADDED, W_PADDED): weighted M before each chunk, or after the last.
 
     Of two groups in one half of the coordinates the query's product reads both orders: the other one is zero.
     """
-    tiles: tl.constexpr = W_PADDED // C_TILE
+    size: tl.constexpr = GROUP * GROUP
+    tiles: tl.constexpr = size // FEATURES
     tile, rest = tl.program_id(0) % tiles, tl.program_id(0) // tiles
     pair, head = rest % pairs, (rest // pairs).to(tl.int64)
     second = 0
@@ -160,18 +180,17 @@ def prefix_kernel(
         second += (pair >= g * (g + 1) // 2).to(tl.int32)
     first = pair - second * (second + 1) // 2
     factor = tl.where(first == second, weight, 2 * weight)
-    columns, features = tile * C_TILE + tl.arange(0, C_TILE), tl.arange(0, GROUP * GROUP)
-    size: tl.constexpr = W_PADDED * GROUP * GROUP
-    From = State + (head * chunks * pairs + pair) * size + columns[:, None] * (GROUP * GROUP) + features[None, :]
+    columns, features = tl.arange(0, W_PADDED), tile * FEATURES + tl.arange(0, FEATURES)
+    From = State + ((head * chunks * pairs + pair) * size + features[:, None]) * W_PADDED + columns[None, :]
     whole: tl.constexpr = (D_PADDED + 1) * W_PADDED * D_PADDED
     a, b = first * GROUP + features // GROUP, second * GROUP + features % GROUP
-    to = head * states * whole + (a * W_PADDED)[None, :] * D_PADDED + columns[:, None] * D_PADDED + b[None, :]
+    to = head * states * whole + (a * D_PADDED + b)[:, None] * W_PADDED + columns[None, :]
     a, b = second * GROUP + features // GROUP, first * GROUP + features % GROUP
-    other = head * states * whole + (a * W_PADDED)[None, :] * D_PADDED + columns[:, None] * D_PADDED + b[None, :]
+    other = head * states * whole + (a * D_PADDED + b)[:, None] * W_PADDED + columns[None, :]
     half: tl.constexpr = GROUPS // 2
     mirrored = (first != second) & (first // half == second // half)
-    nothing = tl.zeros([C_TILE, GROUP * GROUP], tl.bfloat16)
-    sums = tl.zeros([C_TILE, GROUP * GROUP], tl.float32)
+    nothing = tl.zeros([FEATURES, W_PADDED], tl.bfloat16)
+    sums = tl.zeros([FEATURES, W_PADDED], tl.float32)
     for _ in range(0, chunks):
         if CAUSAL:
             high, low = halves(sums * factor)
@@ -183,7 +202,7 @@ def prefix_kernel(
             High += whole
             Low += whole
         sums += tl.load(From)
-        From += pairs * size
+        From += pairs * size * W_PADDED
     high, low = halves(sums * factor)
     tl.store(High + to, high)
     tl.store(Low + to, low)
@@ -229,7 +248,7 @@ def query_kernel(
     if (not CAUSAL) or state > 0:
         if QUADRATIC:
             for a in range(0, half):
-                at = a * (W_PADDED * D_PADDED) + columns[None, :] * D_PADDED + dims[:, None]
+                at = a * (W_PADDED * D_PADDED) + dims[:, None] * W_PADDED + columns[None, :]
                 high, low = tl.load(High + at), tl.load(Low + at)
                 part = dot(q_high, low, nothing)
                 if not Q_EXACT:
@@ -240,7 +259,7 @@ def query_kernel(
             q_later = centred(Q, None, rows, later, q_n, q_d, queries, D)
             later_high, later_low = halves(q_later)
             for a in range(half, D):
-                at = a * (W_PADDED * D_PADDED) + columns[None, :] * D_PADDED + later[:, None]
+                at = a * (W_PADDED * D_PADDED) + later[:, None] * W_PADDED + columns[None, :]
                 high, low = tl.load(High + at), tl.load(Low + at)
                 part = dot(later_high, low, nothing)
                 if not Q_EXACT:
@@ -248,7 +267,7 @@ def query_kernel(
                 part = dot(later_high, high, part)
                 factor = tl.load(Q + rows.to(tl.int64) * q_n + a * q_d, mask=inside, other=0.0)
                 sums += factor.to(tl.float32)[:, None] * part
-        at = D_PADDED * (W_PADDED * D_PADDED) + columns[None, :] * D_PADDED + dims[:, None]
+        at = D_PADDED * (W_PADDED * D_PADDED) + dims[:, None] * W_PADDED + columns[None, :]
         high, low = tl.load(High + at), tl.load(Low + at)
         sums = dot(q_high, low, sums)
         if not Q_EXACT:
