@@ -63,6 +63,3 @@ def test_a_machine_that_is_no_gpu_is_refused_in_one_line():
         explain(q, q, q, machine="altra-q80-30")
 
 
-def test_a_tolerance_is_explained_before_it_is_refused():
-    q = torch.randn(1, 1, 8, 8)
-    assert any("tolerance" in note for note in explain(q, q, q, tolerance=1e-3).notes)

@@ -175,7 +175,7 @@ def _is_concrete(problem: KernelProblem) -> bool:
     tensors = (problem.query, problem.key, problem.value)
     if any(type(tensor) not in (Tensor, torch.nn.Parameter) or tensor.device.type == "meta" for tensor in tensors):
         return False
-    if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return False
     if torch.jit.is_tracing() or torch.utils._python_dispatch._get_current_dispatch_mode() is not None:
         return False
