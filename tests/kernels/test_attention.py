@@ -291,7 +291,7 @@ def test_keys_without_values_are_refused():
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"tolerance": 1e-3},
+        {"tolerance": -1e-3},
         {"window": 0},
         {"window": (-2, 0)},
         {"prefix": 6},

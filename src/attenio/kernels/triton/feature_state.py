@@ -26,7 +26,7 @@ class FeatureTiles:
     inner_key_tile: int = KEY_TILE
     row_warps: int = 4
     row_stages: int = 3
-    prefix_features: int = 4
+    prefix_features: int = 8
     linear_tile: int = KEY_TILE
 
 
