@@ -61,5 +61,3 @@ def test_a_machine_that_is_no_gpu_is_refused_in_one_line():
     q = torch.empty(1, 1, 8, 8)
     with pytest.raises(InvalidInput, match="no GPU"):
         explain(q, q, q, machine="altra-q80-30")
-
-

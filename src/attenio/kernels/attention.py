@@ -9,8 +9,8 @@ from torch import Tensor
 from attenio.approximation.entries import checked_positive
 from attenio.errors import InvalidInput
 from attenio.kernels.checks import batch_of, check_tensors
-from attenio.kernels.masking import Seen, seen_by
 from attenio.kernels.dropout import Dropout
+from attenio.kernels.masking import Seen, seen_by
 from attenio.kernels.operator import attention_operator
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.tolerance import approximated
@@ -66,7 +66,7 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     gradients are those of each sequence.
     ``tolerance``: how far an output may move, in units of half the range of a column of ``value``: where the data
     certify that a polynomial keeps to it, and that computes and moves less, it takes the place of the exponential. In
-    all other cases, and wherever data cannot be looked at (``torch.compile``, ``vmap``, CUDA graphs), the call is exact.
+    all other cases, and where data cannot be looked at (``torch.compile``, ``vmap``, CUDA graphs), the call is exact.
     Rounding outputs to their type comes on top, as always. ``explain`` tells which way a call goes.
     ``deterministic``: asks for results that repeat to the bit; on a CPU they always do.
     """

@@ -1,9 +1,9 @@
 """A call with a tolerance: whether its data may be approximated, whether that is worth it, and the run.
 
 Whether a polynomial is good enough depends on the data, so the decision is made before the registered operator is
-called, from the norms of queries and keys and the range of values: one pass over them and, on a GPU, a wait for it. Where
-tensors have no data to look at (``torch.compile``, ``vmap`` and its kin, fake tensors, CUDA graphs) exact attention runs,
-which keeps every tolerance.
+called, from the norms of queries and keys and the range of values: a pass over them and, on a GPU, a wait for it. Where
+tensors have no data to look at (``torch.compile``, ``vmap``, fake tensors, CUDA graphs) exact attention runs, which
+keeps every tolerance.
 """
 
 from dataclasses import dataclass, replace
@@ -24,13 +24,17 @@ from attenio.machine import Machine, MemoryLevel
 from attenio.masks import Causal, Dense
 from attenio.planning import Dataflow, plan_with
 from attenio.planning.costs.cost import problems_of
-from attenio.planning.plan import Tiles
+from attenio.planning.plan import ApproximateDataflow, Tiles
 from attenio.planning.search.approximate import best_approximate_tiles
 from attenio.workload import Workload
 
 __all__ = ["Way", "approximated", "way_for"]
 
-_BY_FEATURES = (Dataflow.FEATURE_STATE, Dataflow.VALUE_COLUMNS, Dataflow.FEATURE_BLOCKS)
+_BY_FEATURES: tuple[ApproximateDataflow, ...] = (
+    Dataflow.FEATURE_STATE,
+    Dataflow.VALUE_COLUMNS,
+    Dataflow.FEATURE_BLOCKS,
+)
 
 
 class Words(NamedTuple):
@@ -86,8 +90,8 @@ class Way:
         found = None if self.promise is None else self.promise.certificate
         if found is not None and found.degree is not None:
             lines.append(
-                f"  degree {found.degree}, {found.features:,} features, scores within ±{found.scores.radius:.4g}: outputs"
-                f" move by at most {found.added_error:.2g} of half the range of values ({found.guaranteed_error:.2g}"
+                f"  degree {found.degree}, {found.features:,} features, scores within ±{found.scores.radius:.4g}:"
+                f" outputs move by at most {found.added_error:.2g} of half the range of values ({found.guaranteed_error:.2g}"
                 " when stored)"
             )
         if self.operations is not None and self.exact_operations is not None:
@@ -101,7 +105,7 @@ class Way:
 
 
 def approximated(problem: KernelProblem, tolerance: float) -> Tensor | None:
-    """The output (batch, KV heads, group, queries, width) within the tolerance; None where exact attention should run."""
+    """The output (batch, KV heads, group, queries, width) within the tolerance; None where exact should run."""
     way = way_for(problem, tolerance)
     if way.promise is None or not way.approximates:
         return None
@@ -139,9 +143,13 @@ def way_for(problem: KernelProblem, tolerance: float, machine: str | Machine | N
         return Way(tolerance=tolerance, reason=promise.certificate.reason, promise=promise, exact_operations=exact)
     count: int = backend.approximate_operations(seen, degree, causal=causal)
     words = _words(seen, max(1, degree), machine, causal=causal)
-    reason = _why_not(count, exact, words)
     return Way(
-        tolerance=tolerance, reason=reason, promise=promise, operations=count, exact_operations=exact, words=words
+        tolerance=tolerance,
+        reason=_why_not(count, exact, words),
+        promise=promise,
+        operations=count,
+        exact_operations=exact,
+        words=words,
     )
 
 

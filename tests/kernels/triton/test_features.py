@@ -73,7 +73,12 @@ def test_outputs_and_denominators_are_those_of_the_polynomial(case):
 def test_four_groups_of_coordinates_meet_in_ten_pairs():
     problem = problem_of((1, 1, 1, 16, 16, 64, 16), torch.bfloat16)
     output, below = polynomial_sums(
-        problem, COEFFICIENTS, None, causal=False, dtype=torch.float32, tiles=replace(SMALL, key_tile=16, linear_tile=16)
+        problem,
+        COEFFICIENTS,
+        None,
+        causal=False,
+        dtype=torch.float32,
+        tiles=replace(SMALL, key_tile=16, linear_tile=16),
     )
     exact, total = wanted(problem, COEFFICIENTS)
     assert float((output - exact).abs().max()) <= 4 * CUT
@@ -122,7 +127,9 @@ def test_roundings_cover_what_a_run_in_two_halves_of_bf16_does():
     scores = torch.einsum("bhgid,bhjd->bhgij", problem.query.double(), problem.key.double()) * problem.scale
     weights = scores.masked_fill(torch.ones(64, 64).triu(1).bool(), -torch.inf).softmax(-1)
     exact = torch.einsum("bhgij,bhjc->bhgic", weights, problem.value.double())
-    assert float((output - exact).abs().max()) <= promise.certificate.added_error * promise.certificate.scores.value_unit
+    assert (
+        float((output - exact).abs().max()) <= promise.certificate.added_error * promise.certificate.scores.value_unit
+    )
 
 
 def test_centring_is_used_where_it_helps_and_counted():

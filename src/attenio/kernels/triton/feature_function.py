@@ -38,7 +38,7 @@ class FeatureAttention(torch.autograd.Function):
     """The kernels forwards; backwards the formula's own gradient, out of PyTorch's products."""
 
     @staticmethod
-    def forward(  # noqa: PLR0913 - one argument for every input that may have a gradient
+    def forward(
         ctx: Any, query: Tensor, key: Tensor, value: Tensor, centre: Tensor | None, balance: Tensor, formula: Formula
     ) -> Tensor:
         """Query (heads, group, n, d), key and value (heads, m, width)."""

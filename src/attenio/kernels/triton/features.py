@@ -1,12 +1,12 @@
 """Approximate attention of degree 2: a polynomial of the score for its exponential, by features that no memory sees.
 
-    p(s) = c_0 + c_1 s + c_2 s^2,   s = q . k:   sum_j p(s_ij) V_j = c_0 N + c_1 q_i N1 + c_2 sum_a q_ia (q_i M_a)
-    N = sum_j V_j,   N1 = K^T V,   M_a = sum_j k_ja K_j^T V_j,   and for the denominator V_j = 1: m, D1 = sum_j K_j, D2 = K^T K
+    p(s) = c_0 + c_1 s + c_2 s^2,  s = q . k:   sum_j p(s_ij) V_j = c_0 N + c_1 q_i N1 + c_2 sum_a q_ia (q_i M_a)
+    N = sum_j V_j,  N1 = K^T V,  M_a = sum_j k_ja K_j^T V_j;   denominator: m, D1 = sum_j K_j, D2 = K^T K
 
-    keys:      for each chunk, each pair A <= B of groups of 16 coordinates:  M_AB += (K_A x K_B)^T V   (``quadratic_kernel``)
-               for each chunk:                                                N1, D2, N, D1             (``linear_kernel``)
-    states:    sums over the chunks before each, or over all, weighted, in two halves of bf16            (``prefix_kernel``)
-    queries:   for each coordinate a:  O_i += q_ia (Q_i M_a);  causal: and P(Q_i K_j^T) V_j in the chunk (``query_kernel``)
+    quadratic_kernel  for each chunk, each pair A <= B of groups of 16 coordinates:  M_AB += (K_A x K_B)^T V
+    linear_kernel     for each chunk:  N1, D2, N, D1
+    prefix_kernel     sums over the chunks before each, or over all of them, weighted
+    query_kernel      for each coordinate a:  O_i += q_ia (Q_i M_a);  causal: also p(Q_i K_j^T) V_j inside the chunk
 
 Only one of the two orders of a pair of groups is summed. Products run on bf16 in tensor cores with sums in fp32, and
 every number is given to them as the sum of two of bf16, 16 bits: rounding features to bf16 alone would cost more than
@@ -71,7 +71,8 @@ def quadratic_kernel(
 ):  # fmt: skip
     """State (heads, chunks, pairs, GROUP * GROUP, W_PADDED): (K_A x K_B)^T V of each chunk; pairs run side by side.
 
-    A program has one of PARTS parts of the features of a pair. Rows of K_A^T are repeated by a product with zeros and ones: features then are where the next product wants them.
+    A program has one of PARTS parts of the features of a pair. Rows of K_A^T are repeated by a product with zeros and
+    ones: features then are in the registers where the next product wants them.
     """
     piece, rest = tl.program_id(0) % (pairs * PARTS), tl.program_id(0) // (pairs * PARTS)
     chunk, head = rest % chunks, (rest // chunks).to(tl.int64)
@@ -191,7 +192,7 @@ def prefix_kernel(
     mirrored = (first != second) & (first // half == second // half)
     nothing = tl.zeros([FEATURES, W_PADDED], tl.bfloat16)
     sums = tl.zeros([FEATURES, W_PADDED], tl.float32)
-    for _ in range(0, chunks):
+    for _ in range(chunks):
         if CAUSAL:
             high, low = halves(sums * factor)
             tl.store(High + to, high)
@@ -209,6 +210,16 @@ def prefix_kernel(
     if mirrored:
         tl.store(High + other, nothing)
         tl.store(Low + other, nothing)
+
+
+@triton.jit
+def by_state(q_high, q_low, High, Low, sums, Q_EXACT: tl.constexpr):
+    """sums + q (High + Low)."""
+    high, low = tl.load(High), tl.load(Low)
+    sums = dot(q_high, low, sums)
+    if not Q_EXACT:
+        sums = dot(q_low, high, sums)
+    return dot(q_high, high, sums)
 
 
 @triton.jit
@@ -246,42 +257,25 @@ def query_kernel(
     total = tl.zeros([ROW_TILE], tl.float32)
     nothing = tl.zeros([ROW_TILE, W_PADDED], tl.float32)
     if (not CAUSAL) or state > 0:
+        slopes = tl.load(Sums + W_PADDED + dims)[None, :]
         if QUADRATIC:
-            for a in range(0, half):
+            for a in range(half):
                 at = a * (W_PADDED * D_PADDED) + dims[:, None] * W_PADDED + columns[None, :]
-                high, low = tl.load(High + at), tl.load(Low + at)
-                part = dot(q_high, low, nothing)
-                if not Q_EXACT:
-                    part = dot(q_low, high, part)
-                part = dot(q_high, high, part)
+                part = by_state(q_high, q_low, High + at, Low + at, nothing, Q_EXACT)
                 factor = tl.load(Q + rows.to(tl.int64) * q_n + a * q_d, mask=inside & (a < D), other=0.0)
                 sums += factor.to(tl.float32)[:, None] * part
             q_later = centred(Q, None, rows, later, q_n, q_d, queries, D)
             later_high, later_low = halves(q_later)
             for a in range(half, D):
                 at = a * (W_PADDED * D_PADDED) + later[:, None] * W_PADDED + columns[None, :]
-                high, low = tl.load(High + at), tl.load(Low + at)
-                part = dot(later_high, low, nothing)
-                if not Q_EXACT:
-                    part = dot(later_low, high, part)
-                part = dot(later_high, high, part)
+                part = by_state(later_high, later_low, High + at, Low + at, nothing, Q_EXACT)
                 factor = tl.load(Q + rows.to(tl.int64) * q_n + a * q_d, mask=inside, other=0.0)
                 sums += factor.to(tl.float32)[:, None] * part
-        at = D_PADDED * (W_PADDED * D_PADDED) + dims[:, None] * W_PADDED + columns[None, :]
-        high, low = tl.load(High + at), tl.load(Low + at)
-        sums = dot(q_high, low, sums)
-        if not Q_EXACT:
-            sums = dot(q_low, high, sums)
-        sums = dot(q_high, high, sums)
-        sums += tl.load(Sums + columns)[None, :]
-        slopes = tl.load(Sums + W_PADDED + dims)[None, :]
-        if QUADRATIC:
             at = dims[:, None] * D_PADDED + dims[None, :]
-            high, low = tl.load(KeysHigh + at), tl.load(KeysLow + at)
-            part = dot(q_high, low, tl.zeros([ROW_TILE, D_PADDED], tl.float32))
-            if not Q_EXACT:
-                part = dot(q_low, high, part)
-            slopes += dot(q_high, high, part)
+            wide = tl.zeros([ROW_TILE, D_PADDED], tl.float32)
+            slopes += by_state(q_high, q_low, KeysHigh + at, KeysLow + at, wide, Q_EXACT)
+        at = D_PADDED * (W_PADDED * D_PADDED) + dims[:, None] * W_PADDED + columns[None, :]
+        sums = by_state(q_high, q_low, High + at, Low + at, sums, Q_EXACT) + tl.load(Sums + columns)[None, :]
         total += c0 * seen + tl.sum(q * slopes, 1)
     if CAUSAL:
         K += batch * k_b + kv_head * k_h
@@ -291,14 +285,8 @@ def query_kernel(
         stop = tl.minimum((tile + 1) * ROW_TILE, keys)
         for j in range(seen, stop, KEY_TILE):
             here = j + tl.arange(0, KEY_TILE)
-            k = centred(K, Centre, here, dims, k_n, k_d, stop, D)
-            k_high, k_low = halves(k)
-            scores = tl.zeros([ROW_TILE, KEY_TILE], tl.float32)
-            if not K_EXACT:
-                scores = dot(q_high, tl.trans(k_low), scores)
-            if not Q_EXACT:
-                scores = dot(q_low, tl.trans(k_high), scores)
-            scores = dot(q_high, tl.trans(k_high), scores)
+            k = tl.trans(centred(K, Centre, here, dims, k_n, k_d, stop, D))
+            scores = product(q, k, tl.zeros([ROW_TILE, KEY_TILE], tl.float32), Q_EXACT, K_EXACT)
             weights = (scores * c2 + c1) * scores + c0
             weights = tl.where(here[None, :] <= rows[:, None], weights, 0.0)
             total += tl.sum(weights, 1)
