@@ -90,8 +90,9 @@ class Way:
         found = None if self.promise is None else self.promise.certificate
         if found is not None and found.degree is not None:
             lines.append(
-                f"  degree {found.degree}, {found.features:,} features, scores within ±{found.scores.radius:.4g}: outputs move"
-                f" by at most {found.added_error:.2g} of half the range of values, {found.guaranteed_error:.2g} when stored"
+                f"  degree {found.degree}, {found.features:,} features, scores within ±{found.scores.radius:.4g}:"
+                f" outputs move by at most {found.added_error:.2g} of half the range of values,"
+                f" {found.guaranteed_error:.2g} when stored"
             )
         if self.operations is not None and self.exact_operations is not None:
             lines.append(f"  {self.operations:,} operations approximately, {self.exact_operations:,} exactly")
