@@ -7,8 +7,11 @@ from attenio.approximation.certificate import Certificate
 from attenio.approximation.running.tensors import Reach
 from attenio.kernels.problem import KernelProblem
 
-__all__ = ["Promise", "exact_operations", "on_grid"]
+__all__ = ["RATE", "Promise", "exact_operations", "on_grid"]
 
+# What features reach of the rate of exact attention, measured: 330 of 440 TFLOP/s on an H200 in bf16 and 22 times the
+# speed at 30 times fewer operations on two Neoverse N1 in fp32.
+RATE = 0.75
 # Steps of a radius between two powers of two. Proving a polynomial takes milliseconds and is remembered by its radius.
 _STEPS = 64
 

@@ -18,7 +18,7 @@ from attenio.kernels import tensor_cores
 from attenio.kernels.backends import backend_of
 from attenio.kernels.choices import choice_for
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.promise import Promise, exact_operations
+from attenio.kernels.promise import RATE, Promise, exact_operations
 from attenio.kernels.visibility import UNBOUNDED
 from attenio.machine import Machine, MemoryLevel
 from attenio.masks import Causal, Dense
@@ -132,8 +132,10 @@ def way_for(problem: KernelProblem, tolerance: float, machine: str | Machine | N
             backend = backend_of(seen.query)
         exact = exact_operations(seen, causal=causal)
         least: int = backend.approximate_operations(seen, 1, causal=causal)
-        if least >= exact:
-            reason = "it computes less than features of any degree"
+        if least >= RATE * exact:
+            reason = (
+                f"features of any degree compute more than {RATE:g} of what it does, and run at {RATE:g} of its rate"
+            )
             return Way(tolerance=tolerance, reason=reason, operations=least, exact_operations=exact)
         promise: Promise = backend.promise_for(seen, tolerance, causal=causal)
     except InvalidInput as problem_with_data:
@@ -154,8 +156,8 @@ def way_for(problem: KernelProblem, tolerance: float, machine: str | Machine | N
 
 
 def _why_not(count: int, exact: int, words: Words | None) -> str | None:
-    if count >= exact:
-        return "it computes less"
+    if count >= RATE * exact:
+        return f"features compute more than {RATE:g} of what it does, and run at {RATE:g} of its rate"
     if words is not None and words.approximate is not None and words.approximate > words.exact:
         return "it moves less"
     return None

@@ -7,7 +7,13 @@ from torch import Tensor
 
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.tensor_cores import CHUNK, GROUP, KEY_TILE
-from attenio.kernels.triton.features import linear_kernel, prefix_kernel, quadratic_kernel, query_kernel
+from attenio.kernels.triton.features import (
+    linear_kernel,
+    linear_prefix_kernel,
+    prefix_kernel,
+    quadratic_kernel,
+    query_kernel,
+)
 from attenio.kernels.triton.launch import Widths, grouped_heads, strides_of, widths_of
 
 __all__ = ["FeatureTiles", "polynomial_sums"]
@@ -18,7 +24,7 @@ class FeatureTiles:
     """Tiles of the loops over keys and over queries, and the warps and stages that they are run with."""
 
     chunk: int = CHUNK
-    key_tile: int = 32
+    key_tile: int = KEY_TILE
     key_warps: int = 4
     key_parts: int = 2
     key_stages: int = 2
@@ -110,36 +116,20 @@ def _state(
             GROUP=GROUP, GROUPS=groups, D_PADDED=d_padded, W_PADDED=w_padded, FEATURES=tiles.prefix_features,
             CAUSAL=causal, num_warps=4,
         )  # fmt: skip
-    products = torch.empty((heads, chunks, d_padded, w_padded + d_padded), dtype=torch.float32, device=device)
-    sums = torch.empty((heads, chunks, w_padded + d_padded), dtype=torch.float32, device=device)
+    wide = w_padded + d_padded
+    products = torch.empty((heads, chunks, d_padded + 1, wide), dtype=torch.float32, device=device)
     linear_kernel[chunks * heads,](
-        key, value, centre, products, sums, *strides, problem.kv_heads, keys, chunks,
+        key, value, centre, products, *strides, problem.kv_heads, keys, chunks,
         CHUNK=tiles.chunk, KEY_TILE=tiles.linear_tile, D=d, WIDTH=width, D_PADDED=d_padded, W_PADDED=w_padded,
         V_EXACT=_exact(value), K_EXACT=_exact(key, centre), num_warps=4, num_stages=2,
     )  # fmt: skip
-    products, sums = (_before(part, causal=causal) for part in (products, sums))
-    c0, c1, c2 = weights
-    by_values, by_keys = products.split([w_padded, d_padded], 3)
-    high[:, :, d_padded], low[:, :, d_padded] = _halves(by_values * c1)
-    factors = torch.tensor([c0] * w_padded + [c1] * d_padded, dtype=torch.float32).to(device)
-    return _State(
-        high=high, low=low, **dict(zip(("keys_high", "keys_low"), _halves(by_keys * c2), strict=True)),
-        sums=(sums * factors).contiguous(),
+    keys_high, keys_low = (high.new_empty(heads, states, d_padded, d_padded) for _ in range(2))
+    sums = products.new_empty(heads, states, wide)
+    linear_prefix_kernel[heads * (d_padded + 1),](
+        products, high, low, keys_high, keys_low, sums, chunks, states, *weights,
+        D_PADDED=d_padded, W_PADDED=w_padded, CAUSAL=causal, num_warps=1,
     )  # fmt: skip
-
-
-def _before(parts: Tensor, *, causal: bool) -> Tensor:
-    """Sums over all chunks, or over those before each and before the last, in double precision."""
-    if not causal:
-        return parts.sum(1, keepdim=True, dtype=torch.float64).float()
-    return torch.nn.functional.pad(parts.cumsum(1, dtype=torch.float64).float().flatten(2), (0, 0, 1, 0)).unflatten(
-        2, parts.shape[2:]
-    )
-
-
-def _halves(tensor: Tensor) -> tuple[Tensor, Tensor]:
-    high = tensor.to(torch.bfloat16)
-    return high, (tensor - high).to(torch.bfloat16)
+    return _State(high=high, low=low, keys_high=keys_high, keys_low=keys_low, sums=sums)
 
 
 def _nothing(problem: KernelProblem, widths: Widths) -> _State:

@@ -5,7 +5,8 @@
 
     quadratic_kernel  for each chunk, each pair A <= B of groups of 16 coordinates:  M_AB += (K_A x K_B)^T V
     linear_kernel     for each chunk:  N1, D2, N, D1
-    prefix_kernel     sums over the chunks before each, or over all of them, weighted
+    prefix_kernel     sums of M over the chunks before each, or over all of them, weighted
+    linear_prefix_kernel  the same of N1, D2, N, D1
     query_kernel      for each coordinate a:  O_i += q_ia (Q_i M_a);  causal: also p(Q_i K_j^T) V_j inside the chunk
 
 Only one of the two orders of a pair of groups is summed. Products run on bf16 in tensor cores with sums in fp32, and
@@ -18,7 +19,7 @@ the polynomial. ``TensorCoreSums`` counts what that leaves.
 import triton
 import triton.language as tl
 
-__all__ = ["linear_kernel", "prefix_kernel", "quadratic_kernel", "query_kernel"]
+__all__ = ["linear_kernel", "linear_prefix_kernel", "prefix_kernel", "quadratic_kernel", "query_kernel"]
 
 # The interpreter does not multiply numbers of bf16; as fp32 their products are the same.
 _INTERPRETED = tl.constexpr(bool(triton.knobs.runtime.interpret))
@@ -126,12 +127,12 @@ def selected(repeat, X, Centre, rows, columns, stride_n, stride_d, stop, nothing
 
 @triton.jit
 def linear_kernel(
-    K, V, Centre, Products, Sums, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, kv_heads, keys, chunks,
+    K, V, Centre, Products, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, kv_heads, keys, chunks,
     CHUNK: tl.constexpr, KEY_TILE: tl.constexpr,
     D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
     V_EXACT: tl.constexpr, K_EXACT: tl.constexpr,
 ):  # fmt: skip
-    """Products (heads, chunks, D_PADDED, W_PADDED + D_PADDED): K^T V beside K^T K; Sums: those of V and K."""
+    """Products (heads, chunks, D_PADDED + 1, W_PADDED + D_PADDED): K^T V beside K^T K, below them sums of V and K."""
     chunk, head = tl.program_id(0) % chunks, (tl.program_id(0) // chunks).to(tl.int64)
     K += head // kv_heads * k_b + head % kv_heads * k_h
     V += head // kv_heads * v_b + head % kv_heads * v_h
@@ -153,13 +154,12 @@ def linear_kernel(
         by_keys += product(tl.trans(k), k, nothing, K_EXACT, K_EXACT)
         of_values += tl.sum(v, 0)
         of_keys += tl.sum(k, 0)
-    place = head * chunks + chunk
-    Products += place * (W_PADDED + D_PADDED) * D_PADDED + dims[:, None] * (W_PADDED + D_PADDED)
-    tl.store(Products + columns[None, :], by_values)
-    tl.store(Products + W_PADDED + dims[None, :], by_keys)
-    Sums += place * (W_PADDED + D_PADDED)
-    tl.store(Sums + columns, of_values)
-    tl.store(Sums + W_PADDED + dims, of_keys)
+    wide: tl.constexpr = W_PADDED + D_PADDED
+    Products += (head * chunks + chunk) * (D_PADDED + 1) * wide
+    tl.store(Products + dims[:, None] * wide + columns[None, :], by_values)
+    tl.store(Products + dims[:, None] * wide + W_PADDED + dims[None, :], by_keys)
+    tl.store(Products + D_PADDED * wide + columns, of_values)
+    tl.store(Products + D_PADDED * wide + W_PADDED + dims, of_keys)
 
 
 @triton.jit
@@ -210,6 +210,42 @@ def prefix_kernel(
     if mirrored:
         tl.store(High + other, nothing)
         tl.store(Low + other, nothing)
+
+
+@triton.jit
+def linear_prefix_kernel(
+    Products, High, Low, KeysHigh, KeysLow, Sums, chunks, states, c0, c1, c2,
+    D_PADDED: tl.constexpr, W_PADDED: tl.constexpr, CAUSAL: tl.constexpr,
+):  # fmt: skip
+    """The last matrix of High + Low, KeysHigh + KeysLow and Sums: weighted N1, D2, N and D1, a row for each program."""
+    row, head = tl.program_id(0) % (D_PADDED + 1), (tl.program_id(0) // (D_PADDED + 1)).to(tl.int64)
+    dims, columns = tl.arange(0, D_PADDED), tl.arange(0, W_PADDED)
+    wide: tl.constexpr = W_PADDED + D_PADDED
+    whole: tl.constexpr = (D_PADDED + 1) * W_PADDED * D_PADDED
+    Products += (head * chunks * (D_PADDED + 1) + row) * wide
+    to = head * states * whole + (D_PADDED * D_PADDED + row) * W_PADDED + columns
+    to_keys = (head * states * D_PADDED + row) * D_PADDED + dims
+    Sums += head * states * wide
+    of_values, of_keys = tl.zeros([W_PADDED], tl.float32), tl.zeros([D_PADDED], tl.float32)
+    for step in range(chunks + 1):
+        if CAUSAL or step == chunks:
+            if row < D_PADDED:
+                high, low = halves(of_values * c1)
+                tl.store(High + to, high)
+                tl.store(Low + to, low)
+                high, low = halves(of_keys * c2)
+                tl.store(KeysHigh + to_keys, high)
+                tl.store(KeysLow + to_keys, low)
+            else:
+                tl.store(Sums + columns, of_values * c0)
+                tl.store(Sums + W_PADDED + dims, of_keys * c1)
+            to += whole
+            to_keys += D_PADDED * D_PADDED
+            Sums += wide
+        if step < chunks:
+            of_values += tl.load(Products + columns)
+            of_keys += tl.load(Products + W_PADDED + dims)
+            Products += (D_PADDED + 1) * wide
 
 
 @triton.jit
