@@ -1,13 +1,14 @@
 """What the approximate kernels of a GPU promise: how they round, how much they compute, and the certificate of data."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from attenio.approximation.certificate import Evidence, Terms, certificate_for
 from attenio.approximation.rounding import Summation
-from attenio.approximation.running.tensors import Reach, scores_of, stored_as
+from attenio.approximation.running.tensors import Reach, ValueRange, scores_within, stored_as
 from attenio.errors import InvalidInput
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.promise import Promise, on_grid
@@ -53,8 +54,10 @@ class TensorCoreSums(Summation):
 def promise_for(problem: KernelProblem, tolerance: float, *, causal: bool) -> Promise:
     """The certificate of these data, which may say to use exact; InvalidInput where they have none."""
     with torch.no_grad():
-        reach = on_grid(_reach(problem))
-        scores = scores_of(reach, problem.value.flatten(0, 1), d=int(problem.query.shape[-1]))
+        sizes = _Sizes.of(problem)
+        reach = on_grid(_reach(problem, sizes))
+    d = int(problem.query.shape[-1])
+    scores = scores_within(reach, sizes.values, problem.value.flatten(0, 1), d=d)
     if scores.value_bound > _LARGEST or scores.value_unit < _LEAST_UNIT:
         raise InvalidInput(
             f"use exact: values of up to {scores.value_bound:.2g} that differ by {2 * scores.value_unit:.2g} are out of"
@@ -68,22 +71,41 @@ def promise_for(problem: KernelProblem, tolerance: float, *, causal: bool) -> Pr
     return Promise(certificate=certificate_for(scores, terms), reach=reach)
 
 
-def _reach(problem: KernelProblem) -> Reach:
-    """How far scores reach by the norms of rows, with keys centred where that helps; read back from the GPU once."""
-    centre = problem.key.mean(2, keepdim=True, dtype=torch.float32)
-    queries = _largest_norm(problem.query).amax(2)
-    plain, moved = (_largest_norm(keys) for keys in (problem.key, problem.key - centre))
-    largest = torch.stack([queries.max(), plain.max(), (queries * plain).max(), (queries * moved).max()]).tolist()
-    if not all(size <= _LARGEST for size in largest):
-        raise InvalidInput(f"use exact: queries or keys are not finite, or longer than {_LARGEST:,.0f}")
-    d = int(problem.query.shape[-1])
+class _Sizes(NamedTuple):
+    """Largest norms of queries and of keys, (batch, KV heads), the norm of the mean key, and the range of values."""
+
+    queries: Tensor
+    keys: Tensor
+    means: Tensor
+    centre: Tensor
+    values: ValueRange
+
+    @classmethod
+    def of(cls, problem: KernelProblem) -> "_Sizes":
+        """Found where the tensors are, and read back at once: only ``centre`` stays there."""
+        centre = problem.key.mean(2, keepdim=True, dtype=torch.float32)
+        low, high = torch.aminmax(problem.value, dim=2)
+        norms = (_largest_norm(problem.query).amax(2), _largest_norm(problem.key), _largest_norm(centre))
+        flat = torch.cat([part.flatten().float() for part in (*norms, low, high)]).cpu()
+        heads = problem.batch * problem.kv_heads
+        queries, keys, means, low, high = flat.split([heads] * 3 + [low.numel()] * 2)
+        if not float(flat[: 3 * heads].max()) <= _LARGEST:
+            raise InvalidInput(f"use exact: queries or keys are not finite, or longer than {_LARGEST:,.0f}")
+        return cls(queries, keys, means, centre, ValueRange.between(low.view(heads, -1), high.view(heads, -1)))
+
+
+def _reach(problem: KernelProblem, sizes: _Sizes) -> Reach:
+    """How far scores reach by the norms of rows, with keys centred where that helps."""
+    d, longest, centre = int(problem.query.shape[-1]), sizes.keys, None
+    # by the triangle inequality centring takes no more off a norm than the norm of the mean
+    if bool((sizes.means > (1 - _WORTH_CENTRING) * sizes.keys).any()):
+        moved = _largest_norm(problem.key - sizes.centre).flatten().cpu()
+        if float((sizes.queries * moved).max()) < _WORTH_CENTRING * float((sizes.queries * sizes.keys).max()):
+            longest, centre = moved, sizes.centre.reshape(-1, 1, d)
     slack = (1 + (d + 16) * torch.finfo(torch.float32).eps) * abs(problem.scale)
-    by_plain, by_moved = (size * slack for size in largest[2:])
-    uses_centre = by_moved < _WORTH_CENTRING * by_plain
     return Reach(
-        bound=by_moved if uses_centre else by_plain, evidence=Evidence.ROW_NORMS,
-        centre=centre.reshape(-1, 1, d) if uses_centre else None,
-        balance=centre.new_ones(problem.batch * problem.kv_heads, 1, 1),
+        bound=float((sizes.queries * longest).max()) * slack, evidence=Evidence.ROW_NORMS, centre=centre,
+        balance=sizes.centre.new_ones(problem.batch * problem.kv_heads, 1, 1),
     )  # fmt: skip
 
 

@@ -7,7 +7,6 @@ keeps every tolerance.
 """
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -24,7 +23,7 @@ from attenio.machine import Machine, MemoryLevel
 from attenio.masks import Causal, Dense
 from attenio.planning import Dataflow, plan_with
 from attenio.planning.costs.cost import problems_of
-from attenio.planning.plan import ApproximateDataflow, Tiles
+from attenio.planning.plan import ApproximateDataflow
 from attenio.planning.search.approximate import best_approximate_tiles
 from attenio.workload import Workload
 
@@ -193,22 +192,31 @@ def _is_concrete(problem: KernelProblem) -> bool:
 
 
 def _words(problem: KernelProblem, degree: int, machine: str | Machine | None, *, causal: bool) -> Words | None:
+    shapes = tuple(tuple(tensor.shape) for tensor in (problem.query, problem.key, problem.value))
+    call = (shapes, problem.query.dtype, problem.query.device, degree, str(machine), causal, torch.get_num_threads())
+    if call not in _KNOWN:
+        if len(_KNOWN) > _MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[call] = _planned(problem, degree, machine, causal=causal)
+    return _KNOWN[call]
+
+
+_MOST_KNOWN = 1024
+_KNOWN: dict[tuple[Any, ...], Words | None] = {}
+
+
+def _planned(problem: KernelProblem, degree: int, machine: str | Machine | None, *, causal: bool) -> Words | None:
     choice = choice_for(problem, machine)
     workload = Workload(
         queries=problem.queries, keys=problem.keys, d=int(problem.query.shape[-1]),
         value_dim=int(problem.value.shape[-1]), heads=problem.kv_heads * problem.group, kv_heads=problem.kv_heads,
         batch=problem.batch, mask=Causal() if causal else Dense(), dtype=choice.dtype,
     )  # fmt: skip
+    here = Machine(name="here", levels=(choice.level, MemoryLevel(name="below")))
     try:
-        return _planned(workload, choice.level, choice.dataflow, choice.tiles, degree)
+        exact = plan_with(workload, here, choice.dataflow, choice.tiles)
     except AttenioError:  # the plan of the kernel is none of the planner's
         return None
-
-
-@lru_cache(maxsize=256)
-def _planned(workload: Workload, level: MemoryLevel, dataflow: Dataflow, tiles: Tiles, degree: int) -> Words:
-    here = Machine(name="here", levels=(level, MemoryLevel(name="below")))
-    exact = plan_with(workload, here, dataflow, tiles)
     found = [
         (tried.moved_words, each.value, str(tried.tiles))
         for each in _BY_FEATURES

@@ -26,6 +26,7 @@ __all__ = [
     "check_values_fit",
     "reach_of",
     "scores_of",
+    "scores_within",
     "stored_as",
     "sum_length",
     "terms_for",
@@ -153,7 +154,14 @@ class ValueRange:
         import torch
 
         with torch.no_grad():
-            found = cls(low=value.amin(1).to(torch.float64), high=value.amax(1).to(torch.float64))
+            return cls.between(value.amin(1), value.amax(1))
+
+    @classmethod
+    def between(cls, low: Tensor, high: Tensor) -> "ValueRange":
+        """The range with these ends, if they are finite."""
+        import torch
+
+        found = cls(low=low.to(torch.float64), high=high.to(torch.float64))
         if not bool(torch.isfinite(found.bounds).all()):
             raise InvalidInput("values are not finite; clean them first")
         return found
@@ -195,7 +203,11 @@ def check_values_fit(unit: float, dtype: Any) -> None:
 
 def scores_of(reach: Reach, value: Tensor, *, d: int) -> Scores:
     """What a certificate is about: one for all heads, so the worst of each thing over them."""
-    values = ValueRange.of(value)
+    return scores_within(reach, ValueRange.of(value), value, d=d)
+
+
+def scores_within(reach: Reach, values: ValueRange, value: Tensor, *, d: int) -> Scores:
+    """The same, where the range of the values is known."""
     widest = float(values.units.max())
     check_values_fit(widest, value.dtype)
     # never zero: other data whose keys are nearly equal keep to it as well
