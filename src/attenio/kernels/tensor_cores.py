@@ -13,11 +13,21 @@ from attenio.errors import InvalidInput
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.promise import Promise, on_grid
 
-__all__ = ["CHUNK", "GROUP", "KEY_TILE", "MOST_DEGREE", "TensorCoreSums", "approximate_operations", "promise_for"]
+__all__ = [
+    "CHUNK",
+    "GROUP",
+    "KEY_TILE",
+    "MOST_DEGREE",
+    "MOST_WIDTH",
+    "TensorCoreSums",
+    "approximate_operations",
+    "promise_for",
+]
 
 # Keys of one state; of those that one chain of tensor-core additions takes; and coordinates multiplied at once.
 CHUNK, KEY_TILE, GROUP = 2048, 64, 16
-MOST_DEGREE = 2
+# A state of degree 3 or of wider heads is larger than all registers and shared memory of a GPU.
+MOST_DEGREE, MOST_WIDTH = 2, 128
 # Centring makes every product three instead of two: it has to be worth something.
 _WORTH_CENTRING = 0.9
 # No sum of these sizes overflows fp32, and what underflow loses is nothing beside the smallest unit.
@@ -53,6 +63,8 @@ class TensorCoreSums(Summation):
 
 def promise_for(problem: KernelProblem, tolerance: float, *, causal: bool) -> Promise:
     """The certificate of these data, which may say to use exact; InvalidInput where they have none."""
+    if max(problem.query.shape[-1], problem.value.shape[-1]) > MOST_WIDTH:
+        raise InvalidInput(f"use exact: features on a GPU are for heads up to {MOST_WIDTH} wide")
     with torch.no_grad():
         sizes = _Sizes.of(problem)
         reach = on_grid(_reach(problem, sizes))

@@ -12,6 +12,7 @@ pytest.importorskip("triton", reason="Triton has no package for this platform")
 
 from attenio.approximation.certificate import Evidence, Scores, Terms, certificate_for
 from attenio.approximation.running.tensors import Reach
+from attenio.errors import InvalidInput
 from attenio.kernels.cpu import features as on_cpu
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.promise import Promise
@@ -138,6 +139,11 @@ def test_centring_is_used_where_it_helps_and_counted():
     assert plain.reach.centre is None and moved.reach.centre is not None
     counts = [x.certificate.terms.summation.roundings(d=16, degree=2, features=153, keys=64) for x in (plain, moved)]
     assert counts[0] < counts[1]
+
+
+def test_wide_heads_are_left_to_exact_attention():
+    with pytest.raises(InvalidInput, match="up to 128 wide"):
+        promise_for(problem_of((1, 1, 1, 8, 8, 129, 8)), 0.1, causal=False)
 
 
 def test_operations_grow_with_the_length_and_not_with_its_square():
