@@ -65,7 +65,8 @@ def test_outputs_and_denominators_are_those_of_the_polynomial(case):
     shape, causal, shift = CASES[case]
     problem = problem_of(shape, shift=shift)
     centre = centre_of(problem) if shift else None
-    output, below = polynomial_sums(problem, COEFFICIENTS, centre, causal=causal, tiles=SMALL)
+    tiles = replace(SMALL, state_bytes=2**30 if problem.batch == 1 else 1)  # one head at a time
+    output, below = polynomial_sums(problem, COEFFICIENTS, centre, causal=causal, tiles=tiles)
     exact, total = wanted(problem, COEFFICIENTS, centre, causal=causal)
     assert float((output - exact).abs().max()) <= 16 * CUT
     assert float(((below - total) / total).abs().max()) <= 4 * CUT

@@ -1,6 +1,8 @@
-"""Approximate attention on a GPU: the kernels of ``features`` in order, chunk by chunk, with the state in memory."""
+"""Approximate attention on a GPU: the kernels of ``features`` in order, chunk by chunk, with states in memory."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,7 +23,7 @@ __all__ = ["FeatureTiles", "polynomial_sums"]
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureTiles:
-    """Tiles of the loops over keys and over queries, and the warps and stages that they are run with."""
+    """Tiles of the loops over keys and over queries, their warps and stages, and room for states."""
 
     chunk: int = CHUNK
     key_tile: int = KEY_TILE
@@ -34,6 +36,7 @@ class FeatureTiles:
     row_stages: int = 3
     prefix_features: int = 8
     linear_tile: int = KEY_TILE
+    state_bytes: int = 2**30  # as many heads run together as have room for their states, at least one
 
     @classmethod
     def of(cls, widths: Widths) -> "FeatureTiles":
@@ -43,9 +46,8 @@ class FeatureTiles:
         return cls(key_parts=4, row_warps=8, row_stages=2)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _State:
-    """What queries read: halves of M and N1, halves of D2, and the sums N and D1, weighted, for each state."""
+class _State(NamedTuple):
+    """What queries read: halves of M and N1, halves of D2, and the sums N and D1, weighted, of each state."""
 
     high: Tensor
     low: Tensor
@@ -68,108 +70,134 @@ def polynomial_sums(
     ``centre`` is (batch * KV heads, 1, d) in fp32 and contiguous; outputs have the type of the queries unless given.
     """
     c0, c1, c2 = (*coefficients, 0.0, 0.0)[:3]
-    weights = (c0, c1 * problem.scale, c2 * problem.scale**2)
-    widths = _widths(problem)
-    tiles = tiles or FeatureTiles.of(widths)
-    if causal and problem.keys <= tiles.chunk:
-        state = _nothing(problem, widths)
-    else:
-        state = _state(problem, weights, centre, widths, tiles, causal=causal)
-    return _queries(problem, weights, centre, widths, tiles, state, causal=causal, dtype=dtype or problem.query.dtype)
-
-
-def _widths(problem: KernelProblem) -> Widths:
-    """Coordinates come in two halves of whole groups."""
     found = widths_of(problem)
-    return found._replace(d_padded=max(2 * GROUP, found.d_padded))
+    widths = found._replace(d_padded=max(2 * GROUP, found.d_padded))  # two halves of whole groups
+    run = _Run(
+        problem=problem, weights=(c0, c1 * problem.scale, c2 * problem.scale**2), centre=centre, causal=causal,
+        widths=widths, tiles=tiles or FeatureTiles.of(widths),
+    )  # fmt: skip
+    query = grouped_heads(problem.query)
+    output = query.new_empty((*query.shape[:-1], widths.width), dtype=dtype or query.dtype)
+    below = query.new_empty(query.shape[:-1], dtype=torch.float32)
+    for some, which in run.batches():
+        some.read(some.states(), output[which], below[which])
+    return output, below
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Run:
+    """Heads that run together."""
+
+    problem: KernelProblem
+    weights: tuple[float, float, float]  # of the powers of q . k: the scale is in them
+    centre: Tensor | None
+    causal: bool
+    widths: Widths
+    tiles: FeatureTiles
+
+    @property
+    def heads(self) -> int:
+        return self.problem.batch * self.problem.kv_heads
+
+    @property
+    def keys(self) -> int:
+        """Keys that states are made of: a causal run has no use for the one after the last chunk."""
+        keys, chunk = self.problem.keys, self.tiles.chunk
+        return (keys - 1) // chunk * chunk if self.causal else keys
+
+    @property
+    def chunks(self) -> int:
+        return -(-self.keys // self.tiles.chunk)
+
+    @property
+    def state_count(self) -> int:
+        return self.chunks + 1 if self.causal else 1
+
+    @property
+    def pairs(self) -> int:
+        groups = self.widths.d_padded // GROUP
+        return groups * (groups + 1) // 2
+
+    def batches(self) -> Iterator[tuple["_Run", tuple[slice, slice]]]:
+        """Parts of the run, and which sequences and KV heads each has."""
+        of_state = 4 * (self.widths.d_padded + 1) * self.widths.d_padded * self.widths.width_padded
+        of_chunk = 4 * self.pairs * GROUP**2 * self.widths.width_padded
+        at_once = max(1, self.tiles.state_bytes // (self.state_count * of_state + self.chunks * of_chunk))
+        problem = self.problem
+        if self.heads <= at_once:
+            yield self, (slice(None), slice(None))
+            return
+        for batch in range(problem.batch):
+            for head in range(0, problem.kv_heads, at_once):
+                which = slice(batch, batch + 1), slice(head, min(head + at_once, problem.kv_heads))
+                some = replace(
+                    problem, query=problem.query[which], key=problem.key[which], value=problem.value[which]
+                )  # fmt: skip
+                centre = self.centre
+                if centre is not None:
+                    centre = centre.unflatten(0, (problem.batch, problem.kv_heads))[which].flatten(0, 1)
+                yield replace(self, problem=some, centre=centre), which
+
+    def states(self) -> _State:
+        """Sums over keys: of all, or of those before each chunk."""
+        d, width, d_padded, w_padded = self.widths
+        half, single = ({"dtype": t, "device": self.problem.key.device} for t in (torch.bfloat16, torch.float32))
+        lead = (self.heads, self.state_count)
+        high, low = (torch.empty((*lead, d_padded + 1, d_padded, w_padded), **half) for _ in range(2))
+        keys_high, keys_low = (torch.empty((*lead, d_padded, d_padded), **half) for _ in range(2))
+        state = _State(high, low, keys_high, keys_low, torch.empty((*lead, w_padded + d_padded), **single))
+        if self.chunks == 0:  # one chunk holds everything, and nobody reads a state
+            return state
+        if self.weights[2]:
+            self._quadratic(state)
+        key, value, tiles = self.problem.key, self.problem.value, self.tiles
+        products = torch.empty((self.heads, self.chunks, d_padded + 1, w_padded + d_padded), **single)
+        linear_kernel[self.chunks * self.heads,](
+            key, value, self.centre, products, *key.stride(), *value.stride(),
+            self.problem.kv_heads, self.keys, self.chunks,
+            CHUNK=tiles.chunk, KEY_TILE=tiles.linear_tile, D=d, WIDTH=width, D_PADDED=d_padded, W_PADDED=w_padded,
+            K_EXACT=_exact(key, self.centre), V_EXACT=_exact(value), num_warps=4, num_stages=2,
+        )  # fmt: skip
+        linear_prefix_kernel[self.heads * (d_padded + 1),](
+            products, *state, self.chunks, self.state_count, *self.weights,
+            D_PADDED=d_padded, W_PADDED=w_padded, CAUSAL=self.causal, num_warps=1,
+        )  # fmt: skip
+        return state
+
+    def _quadratic(self, state: _State) -> None:
+        key, value, tiles = self.problem.key, self.problem.value, self.tiles
+        d, width, d_padded, w_padded = self.widths
+        parts = state.sums.new_empty(self.heads, self.chunks, self.pairs, GROUP**2, w_padded)
+        quadratic_kernel[self.pairs * tiles.key_parts * self.chunks * self.heads,](
+            key, value, self.centre, parts, *key.stride(), *value.stride(),
+            self.problem.kv_heads, self.keys, self.chunks, self.pairs,
+            CHUNK=tiles.chunk, KEY_TILE=tiles.key_tile, GROUP=GROUP, GROUPS=d_padded // GROUP, PARTS=tiles.key_parts,
+            D=d, WIDTH=width, W_PADDED=w_padded, K_EXACT=_exact(key, self.centre), V_EXACT=_exact(value),
+            num_warps=tiles.key_warps, num_stages=tiles.key_stages,
+        )  # fmt: skip
+        prefix_kernel[GROUP**2 // tiles.prefix_features * self.pairs * self.heads,](
+            parts, state.high, state.low, self.chunks, self.pairs, self.state_count, self.weights[2],
+            GROUP=GROUP, GROUPS=d_padded // GROUP, D_PADDED=d_padded, W_PADDED=w_padded,
+            FEATURES=tiles.prefix_features, CAUSAL=self.causal, num_warps=4,
+        )  # fmt: skip
+
+    def read(self, state: _State, output: Tensor, below: Tensor) -> None:
+        """Outputs and denominators of all queries."""
+        query, key, value = grouped_heads(self.problem.query), self.problem.key, self.problem.value
+        d, width, d_padded, w_padded = self.widths
+        tiles, queries = self.tiles, self.problem.queries
+        query_kernel[-(-queries // tiles.row_tile) * self.heads * self.problem.group,](
+            query, key, value, self.centre, output, below, *state,
+            *strides_of(query, key, value), output.stride(0), output.stride(2), output.stride(3),
+            self.problem.kv_heads, self.problem.group, queries, self.problem.keys, self.state_count, *self.weights,
+            CHUNK=tiles.chunk, ROW_TILE=tiles.row_tile, KEY_TILE=tiles.inner_key_tile,
+            D=d, WIDTH=width, D_PADDED=d_padded, W_PADDED=w_padded,
+            Q_EXACT=_exact(query), K_EXACT=_exact(key, self.centre), V_EXACT=_exact(value),
+            QUADRATIC=self.weights[2] != 0, CAUSAL=self.causal,
+            num_warps=tiles.row_warps, num_stages=tiles.row_stages,
+        )  # fmt: skip
 
 
 def _exact(tensor: Tensor, centre: Tensor | None = None) -> bool:
     """Whether entries are numbers of bf16 as they are."""
     return tensor.dtype == torch.bfloat16 and centre is None
-
-
-def _state(
-    problem: KernelProblem,
-    weights: tuple[float, float, float],
-    centre: Tensor | None,
-    widths: Widths,
-    tiles: FeatureTiles,
-    *,
-    causal: bool,
-) -> _State:
-    key, value = problem.key, problem.value
-    heads, device = problem.batch * problem.kv_heads, key.device
-    d, width, d_padded, w_padded = widths
-    # a causal run has no use for the state after the last chunk
-    keys = (problem.keys - 1) // tiles.chunk * tiles.chunk if causal else problem.keys
-    chunks = -(-keys // tiles.chunk)
-    states = chunks + 1 if causal else 1
-    strides = (*key.stride(), *value.stride())
-    groups = d_padded // GROUP
-    pairs = groups * (groups + 1) // 2
-    shape = (heads, states, d_padded + 1, d_padded, w_padded)
-    high, low = (torch.empty(shape, dtype=torch.bfloat16, device=device) for _ in range(2))
-    if weights[2]:
-        parts = torch.empty((heads, chunks, pairs, GROUP * GROUP, w_padded), dtype=torch.float32, device=device)
-        quadratic_kernel[pairs * tiles.key_parts * chunks * heads,](
-            key, value, centre, parts, *strides, problem.kv_heads, keys, chunks, pairs,
-            CHUNK=tiles.chunk, KEY_TILE=tiles.key_tile, GROUP=GROUP, GROUPS=groups, PARTS=tiles.key_parts,
-            D=d, WIDTH=width, W_PADDED=w_padded, K_EXACT=_exact(key, centre), V_EXACT=_exact(value),
-            num_warps=tiles.key_warps, num_stages=tiles.key_stages,
-        )  # fmt: skip
-        prefix_kernel[GROUP * GROUP // tiles.prefix_features * pairs * heads,](
-            parts, high, low, chunks, pairs, states, weights[2],
-            GROUP=GROUP, GROUPS=groups, D_PADDED=d_padded, W_PADDED=w_padded, FEATURES=tiles.prefix_features,
-            CAUSAL=causal, num_warps=4,
-        )  # fmt: skip
-    wide = w_padded + d_padded
-    products = torch.empty((heads, chunks, d_padded + 1, wide), dtype=torch.float32, device=device)
-    linear_kernel[chunks * heads,](
-        key, value, centre, products, *strides, problem.kv_heads, keys, chunks,
-        CHUNK=tiles.chunk, KEY_TILE=tiles.linear_tile, D=d, WIDTH=width, D_PADDED=d_padded, W_PADDED=w_padded,
-        V_EXACT=_exact(value), K_EXACT=_exact(key, centre), num_warps=4, num_stages=2,
-    )  # fmt: skip
-    keys_high, keys_low = (high.new_empty(heads, states, d_padded, d_padded) for _ in range(2))
-    sums = products.new_empty(heads, states, wide)
-    linear_prefix_kernel[heads * (d_padded + 1),](
-        products, high, low, keys_high, keys_low, sums, chunks, states, *weights,
-        D_PADDED=d_padded, W_PADDED=w_padded, CAUSAL=causal, num_warps=1,
-    )  # fmt: skip
-    return _State(high=high, low=low, keys_high=keys_high, keys_low=keys_low, sums=sums)
-
-
-def _nothing(problem: KernelProblem, widths: Widths) -> _State:
-    """No state is read where one chunk holds everything."""
-    none = torch.empty(1, dtype=torch.bfloat16, device=problem.key.device)
-    return _State(high=none, low=none, keys_high=none, keys_low=none, sums=none.float())
-
-
-def _queries(
-    problem: KernelProblem,
-    weights: tuple[float, float, float],
-    centre: Tensor | None,
-    widths: Widths,
-    tiles: FeatureTiles,
-    state: _State,
-    *,
-    causal: bool,
-    dtype: torch.dtype,
-) -> tuple[Tensor, Tensor]:
-    query, key, value = grouped_heads(problem.query), problem.key, problem.value
-    d, width, d_padded, w_padded = widths
-    shape = query.shape[:-1]
-    output = torch.empty((*shape, width), dtype=dtype, device=query.device)
-    below = torch.empty(shape, dtype=torch.float32, device=query.device)
-    heads = problem.batch * problem.kv_heads * problem.group
-    query_kernel[-(-problem.queries // tiles.row_tile) * heads,](
-        query, key, value, centre, output, below, state.high, state.low, state.keys_high, state.keys_low, state.sums,
-        *strides_of(query, key, value), output.stride(0), output.stride(2), output.stride(3),
-        problem.kv_heads, problem.group, problem.queries, problem.keys,
-        state.sums.shape[1] if state.sums.dim() > 1 else 1, *weights,
-        CHUNK=tiles.chunk, ROW_TILE=tiles.row_tile, KEY_TILE=tiles.inner_key_tile,
-        D=d, WIDTH=width, D_PADDED=d_padded, W_PADDED=w_padded,
-        Q_EXACT=_exact(query), K_EXACT=_exact(key, centre), V_EXACT=_exact(value),
-        QUADRATIC=weights[2] != 0, CAUSAL=causal, num_warps=tiles.row_warps, num_stages=tiles.row_stages,
-    )  # fmt: skip
-    return output, below
