@@ -49,16 +49,29 @@ class TensorCoreSums(Summation):
 
     def roundings(self, *, d: int, degree: int, features: int, keys: int) -> int:
         """The most roundings between the entries and a term of the output, in units of u."""
-        halved, products = (256, 2) if self.exact else (3 * 256 + 8, 3)
-        tile = 3 * products * KEY_TILE
-        # centring, the feature, its halves, its sums over a tile, a chunk and all chunks, the weight, halves again
-        key_side = 2 * degree + halved + tile + self.chunk // KEY_TILE + -(-keys // self.chunk) + 2 + 256
+        halves, left_out = 256, 264
+        products = 2 if self.exact else 3
+        # what is not a number of bf16 is halved: keys, values, queries; and a product of two halved ones lacks a part
+        of_feature = halves if self.exact else 4 * halves + left_out
+        of_query = 0 if self.exact else halves + left_out
+        of_score = 0 if self.exact else 2 * halves + left_out
+        of_weight = halves if self.exact else 2 * halves + left_out
+        along, tile = 3 * products * padded(d), 3 * products * KEY_TILE
+        over_chunk = tile + self.chunk // KEY_TILE
+        # centring, the feature, its sums over a tile, a chunk and all chunks, the weight, the halves of the state
+        by_keys = 2 * degree + 1 + of_feature + over_chunk + -(-keys // self.chunk) + 2 + halves
         # q M_a, times q_a, over all a, then the linear and the constant part
-        query_side = halved + 3 * products * d + 2 * (d + 1) + 3 * products * d + 4
-        # p(q.k): degree factors that are sums of d products, Horner's rule, halves, sums over the chunk
-        inside = degree * (halved + 3 * products * d + 6) + halved + tile + self.chunk // KEY_TILE + 4
-        added = self.chunk // KEY_TILE + 4
-        return max(key_side + query_side, inside) + added if self.direct else key_side + query_side
+        by_queries = of_query + along + 2 * (d + 1) + along + 4
+        if not self.direct:
+            return by_keys + by_queries
+        # p(q.k): factors that are sums of d products, Horner's rule, sums over the chunk, which features pass as well
+        inside = degree * (of_score + along + 6) + of_weight + over_chunk
+        return max(by_keys + by_queries, inside) + self.chunk // KEY_TILE + 4
+
+
+def padded(d: int) -> int:
+    """Coordinates as the kernels hold them: two halves of whole groups."""
+    return max(2 * GROUP, 1 << (d - 1).bit_length())
 
 
 def promise_for(problem: KernelProblem, tolerance: float, *, causal: bool) -> Promise:
@@ -130,13 +143,16 @@ def _largest_norm(rows: Tensor) -> Tensor:
 def approximate_operations(problem: KernelProblem, degree: int, *, causal: bool) -> int:
     """Multiplications and additions of a run in tensor cores: every product twice or three times, in its halves."""
     d, width = int(problem.query.shape[-1]), int(problem.value.shape[-1])
-    padded = max(2 * GROUP, 1 << (d - 1).bit_length())
+    wide = padded(d)
     products = 2 if problem.query.dtype == torch.bfloat16 else 3
-    groups = padded // GROUP
-    of_keys = padded * (width + padded) + (GROUP**2 * groups * (groups + 1) // 2 * width if degree > 1 else 0)
-    of_queries = padded * (width + padded) + (3 * padded**2 // 4 * width if degree > 1 else 0)
+    groups = wide // GROUP
+    of_keys = of_queries = wide * (width + wide)
+    if degree > 1:
+        repeated = 2 * GROUP * (products - 1) // products  # by products with zeros and ones
+        of_keys += GROUP**2 * groups * (groups + 1) // 2 * (width + repeated)
+        of_queries += 3 * wide**2 // 4 * width
     count = 2 * products * (problem.keys * of_keys + problem.group * problem.queries * of_queries)
     if causal:
         inner = min(CHUNK, problem.queries)
-        count += problem.group * problem.queries * inner * (padded + products * width)
+        count += problem.group * problem.queries * inner * (wide + products * width)
     return problem.batch * problem.kv_heads * count

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.tensor_cores import CHUNK, GROUP, KEY_TILE
+from attenio.kernels.tensor_cores import CHUNK, GROUP, KEY_TILE, padded
 from attenio.kernels.triton.features import (
     linear_kernel,
     linear_prefix_kernel,
@@ -70,8 +70,7 @@ def polynomial_sums(
     ``centre`` is (batch * KV heads, 1, d) in fp32 and contiguous; outputs have the type of the queries unless given.
     """
     c0, c1, c2 = (*coefficients, 0.0, 0.0)[:3]
-    found = widths_of(problem)
-    widths = found._replace(d_padded=max(2 * GROUP, found.d_padded))  # two halves of whole groups
+    widths = widths_of(problem)._replace(d_padded=padded(int(problem.query.shape[-1])))
     run = _Run(
         problem=problem, weights=(c0, c1 * problem.scale, c2 * problem.scale**2), centre=centre, causal=causal,
         widths=widths, tiles=tiles or FeatureTiles.of(widths),
