@@ -7,11 +7,11 @@ from torch import Tensor
 
 from attenio.errors import InvalidInput, MissingExtra
 
-__all__ = ["backend_of"]
+__all__ = ["backend_of", "features_of"]
 
 
 def backend_of(tensor: Tensor) -> ModuleType:
-    """A module with ``attend`` and ``two_pass``, and for approximations ``promise_for`` and ``attend_by_features``."""
+    """A module with ``attend`` and ``two_pass``."""
     if tensor.device.type == "cpu":
         from attenio.kernels import cpu
 
@@ -23,3 +23,18 @@ def backend_of(tensor: Tensor) -> ModuleType:
     except ImportError:
         raise MissingExtra("attention on a GPU", "triton") from None
     return triton
+
+
+def features_of(tensor: Tensor) -> ModuleType:
+    """A module with ``promise_for``, ``approximate_operations`` and ``attend_by_features``."""
+    if tensor.device.type == "cpu":
+        from attenio.kernels.cpu import features
+
+        return features
+    if tensor.dtype == torch.float64:
+        raise InvalidInput("use exact: features on a GPU are summed in float32")
+    try:
+        from attenio.kernels.triton import feature_function
+    except ImportError:
+        raise MissingExtra("attention on a GPU", "triton") from None
+    return feature_function

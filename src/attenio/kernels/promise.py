@@ -2,17 +2,19 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from attenio.approximation.certificate import Certificate
+from attenio.approximation.certificate import Certificate, Scores, Terms, certificate_for
+from attenio.approximation.rounding import storage_error
 from attenio.approximation.running.tensors import Reach
 from attenio.kernels.problem import KernelProblem
 
-__all__ = ["RATE", "Promise", "exact_operations", "on_grid"]
+__all__ = ["RATE", "Promise", "certificate_like", "exact_operations", "on_grid"]
 
 # What features reach of the rate of exact attention, measured: 330 of 440 TFLOP/s on an H200 in bf16 and 22 times the
 # speed at 30 times fewer operations on two Neoverse N1 in fp32.
 RATE = 0.75
-# Steps of a radius between two powers of two. Proving a polynomial takes milliseconds and is remembered by its radius.
+# Steps between two powers of two of what certificates are remembered by: proving a polynomial takes milliseconds.
 _STEPS = 64
 
 
@@ -31,9 +33,38 @@ def on_grid(reach: Reach) -> Reach:
     >>> on_grid(Reach(bound=0.995, evidence=Evidence.BOX, centre=None, balance=None)).bound
     1.0
     """
-    if not 2.0**-20 < reach.bound < 2.0**20:
-        return reach
-    return replace(reach, bound=max(reach.bound, 2.0 ** (math.ceil(_STEPS * math.log2(reach.bound)) / _STEPS)))
+    return replace(reach, bound=_rounded_up(reach.bound))
+
+
+def certificate_like(scores: Scores, terms: Terms) -> Certificate:
+    """The certificate for these scores, out of that for values of unit range, with an offset not smaller than theirs.
+
+    Truncation is a share of the range of values and rounding one of their offset: only storing outputs knows a size.
+
+    >>> from attenio.approximation.certificate import certificate_for
+    >>> scores, terms = Scores(d=64, keys=4096, radius=0.5, value_bound=3.0, value_radius=2.0), Terms(tolerance=0.1)
+    >>> mine, plain = certificate_like(scores, terms), certificate_for(scores, terms)
+    >>> 1 <= mine.rounding_error / plain.rounding_error < 1.02, mine.truncation_error == plain.truncation_error
+    (True, True)
+    """
+    unit = scores.value_unit
+    offset = _rounded_up(scores.value_bound / unit)
+    found = _certificate(replace(scores, value_bound=offset, value_radius=1.0), terms)
+    if found.polynomial is None:
+        return replace(found, scores=scores)
+    stored = storage_error(terms.dtype, largest=offset + found.added_error, unit=unit)
+    return replace(found, scores=replace(scores, value_bound=offset * unit), storage_error=stored)
+
+
+@lru_cache(maxsize=1024)
+def _certificate(scores: Scores, terms: Terms) -> Certificate:
+    return certificate_for(scores, terms)
+
+
+def _rounded_up(value: float) -> float:
+    if not 2.0**-20 < value < 2.0**20:
+        return value
+    return float(max(value, 2.0 ** (math.ceil(_STEPS * math.log2(value)) / _STEPS)))
 
 
 def exact_operations(problem: KernelProblem, *, causal: bool) -> int:

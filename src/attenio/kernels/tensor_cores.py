@@ -1,17 +1,18 @@
 """What the approximate kernels of a GPU promise: how they round, how much they compute, and the certificate of data."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from attenio.approximation.certificate import Evidence, Terms, certificate_for
+from attenio.approximation.certificate import Evidence, Terms
 from attenio.approximation.rounding import Summation
 from attenio.approximation.running.tensors import Reach, ValueRange, scores_within, stored_as
 from attenio.errors import InvalidInput
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.promise import Promise, on_grid
+from attenio.kernels.promise import Promise, certificate_like, on_grid
 
 __all__ = [
     "CHUNK",
@@ -19,6 +20,7 @@ __all__ = [
     "KEY_TILE",
     "MOST_DEGREE",
     "MOST_WIDTH",
+    "Sizes",
     "TensorCoreSums",
     "approximate_operations",
     "promise_for",
@@ -74,15 +76,41 @@ def padded(d: int) -> int:
     return max(2 * GROUP, 1 << (d - 1).bit_length())
 
 
-def promise_for(problem: KernelProblem, tolerance: float, *, causal: bool) -> Promise:
+class Sizes(NamedTuple):
+    """Largest norms of queries and of keys, the norm of the mean key, and the range of values, of every KV head."""
+
+    queries: Tensor
+    keys: Tensor
+    means: Tensor
+    values: ValueRange
+    centre: Tensor  # the mean key, (heads, 1, d), where the keys are; all else is on the CPU
+
+    @classmethod
+    def of(cls, problem: KernelProblem) -> "Sizes":
+        """By PyTorch, on any device."""
+        centre = problem.key.mean(2, keepdim=True, dtype=torch.float32)
+        low, high = (part.flatten(0, 1).cpu() for part in torch.aminmax(problem.value, dim=2))
+        norms = (_largest_norm(problem.query).amax(2), _largest_norm(problem.key), _largest_norm(centre))
+        return cls.checked(torch.stack([part.flatten() for part in norms]).cpu(), low, high, centre.flatten(0, 1))
+
+    @classmethod
+    def checked(cls, norms: Tensor, low: Tensor, high: Tensor, centre: Tensor) -> "Sizes":
+        """From the norms of queries, keys and means, and the ends of the values' range, if all are sane."""
+        if not float(norms.max()) <= _LARGEST:
+            raise InvalidInput(f"use exact: queries or keys are not finite, or longer than {_LARGEST:,.0f}")
+        return cls(norms[0], norms[1], norms[2], ValueRange.between(low, high), centre)
+
+
+def promise_for(
+    problem: KernelProblem, tolerance: float, *, causal: bool, sizes_of: Callable[[KernelProblem], Sizes] = Sizes.of
+) -> Promise:
     """The certificate of these data, which may say to use exact; InvalidInput where they have none."""
     if max(problem.query.shape[-1], problem.value.shape[-1]) > MOST_WIDTH:
         raise InvalidInput(f"use exact: features on a GPU are for heads up to {MOST_WIDTH} wide")
     with torch.no_grad():
-        sizes = _Sizes.of(problem)
+        sizes = sizes_of(problem)
         reach = on_grid(_reach(problem, sizes))
-    d = int(problem.query.shape[-1])
-    scores = scores_within(reach, sizes.values, problem.value.flatten(0, 1), d=d)
+    scores = scores_within(reach, sizes.values, problem.value.flatten(0, 1), d=int(problem.query.shape[-1]))
     if scores.value_bound > _LARGEST or scores.value_unit < _LEAST_UNIT:
         raise InvalidInput(
             f"use exact: values of up to {scores.value_bound:.2g} that differ by {2 * scores.value_unit:.2g} are out of"
@@ -93,40 +121,18 @@ def promise_for(problem: KernelProblem, tolerance: float, *, causal: bool) -> Pr
         tolerance=tolerance, dtype=stored_as(problem.value.dtype), most_degree=MOST_DEGREE,
         summation=TensorCoreSums(direct=causal, exact=exact),
     )  # fmt: skip
-    return Promise(certificate=certificate_for(scores, terms), reach=reach)
+    return Promise(certificate=certificate_like(scores, terms), reach=reach)
 
 
-class _Sizes(NamedTuple):
-    """Largest norms of queries and of keys, (batch, KV heads), the norm of the mean key, and the range of values."""
-
-    queries: Tensor
-    keys: Tensor
-    means: Tensor
-    centre: Tensor
-    values: ValueRange
-
-    @classmethod
-    def of(cls, problem: KernelProblem) -> "_Sizes":
-        """Found where the tensors are, and read back at once: only ``centre`` stays there."""
-        centre = problem.key.mean(2, keepdim=True, dtype=torch.float32)
-        low, high = torch.aminmax(problem.value, dim=2)
-        norms = (_largest_norm(problem.query).amax(2), _largest_norm(problem.key), _largest_norm(centre))
-        flat = torch.cat([part.flatten().float() for part in (*norms, low, high)]).cpu()
-        heads = problem.batch * problem.kv_heads
-        queries, keys, means, low, high = flat.split([heads] * 3 + [low.numel()] * 2)
-        if not float(flat[: 3 * heads].max()) <= _LARGEST:
-            raise InvalidInput(f"use exact: queries or keys are not finite, or longer than {_LARGEST:,.0f}")
-        return cls(queries, keys, means, centre, ValueRange.between(low.view(heads, -1), high.view(heads, -1)))
-
-
-def _reach(problem: KernelProblem, sizes: _Sizes) -> Reach:
+def _reach(problem: KernelProblem, sizes: Sizes) -> Reach:
     """How far scores reach by the norms of rows, with keys centred where that helps."""
     d, longest, centre = int(problem.query.shape[-1]), sizes.keys, None
     # by the triangle inequality centring takes no more off a norm than the norm of the mean
     if bool((sizes.means > (1 - _WORTH_CENTRING) * sizes.keys).any()):
-        moved = _largest_norm(problem.key - sizes.centre).flatten().cpu()
+        middle = sizes.centre.view(problem.batch, problem.kv_heads, 1, d)
+        moved = _largest_norm(problem.key - middle).flatten().cpu()
         if float((sizes.queries * moved).max()) < _WORTH_CENTRING * float((sizes.queries * sizes.keys).max()):
-            longest, centre = moved, sizes.centre.reshape(-1, 1, d)
+            longest, centre = moved, sizes.centre.contiguous()
     slack = (1 + (d + 16) * torch.finfo(torch.float32).eps) * abs(problem.scale)
     return Reach(
         bound=float((sizes.queries * longest).max()) * slack, evidence=Evidence.ROW_NORMS, centre=centre,

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attenio.errors import AttenioError, InvalidInput
 from attenio.kernels import tensor_cores
-from attenio.kernels.backends import backend_of
+from attenio.kernels.backends import features_of
 from attenio.kernels.choices import choice_for
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.promise import RATE, Promise, exact_operations
@@ -111,7 +111,7 @@ def approximated(problem: KernelProblem, tolerance: float) -> Tensor | None:
     seen, causal = _served(problem)
     assert seen is not None
     try:
-        output: Tensor = backend_of(seen.query).attend_by_features(seen, way.promise, causal=causal)
+        output: Tensor = features_of(seen.query).attend_by_features(seen, way.promise, causal=causal)
     except InvalidInput:  # sums overflowed: no certificate is about that
         return None
     return output
@@ -128,7 +128,7 @@ def way_for(problem: KernelProblem, tolerance: float, machine: str | Machine | N
     backend: Any = tensor_cores
     try:
         if machine is None:
-            backend = backend_of(seen.query)
+            backend = features_of(seen.query)
         exact = exact_operations(seen, causal=causal)
         least: int = backend.approximate_operations(seen, 1, causal=causal)
         if least >= RATE * exact:

@@ -16,9 +16,10 @@ from attenio.errors import InvalidInput
 from attenio.kernels.cpu import features as on_cpu
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.promise import Promise
-from attenio.kernels.tensor_cores import TensorCoreSums, approximate_operations, promise_for
-from attenio.kernels.triton import attend_by_features
+from attenio.kernels.tensor_cores import Sizes, TensorCoreSums, approximate_operations, promise_for
+from attenio.kernels.triton.feature_function import attend_by_features
 from attenio.kernels.triton.feature_state import FeatureTiles, polynomial_sums
+from attenio.kernels.triton.sizes import sizes_of
 from attenio.kernels.visibility import Visibility
 
 SMALL = FeatureTiles(
@@ -140,6 +141,24 @@ def test_centring_is_used_where_it_helps_and_counted():
     assert plain.reach.centre is None and moved.reach.centre is not None
     counts = [x.certificate.terms.summation.roundings(d=16, degree=2, features=153, keys=64) for x in (plain, moved)]
     assert counts[0] < counts[1]
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 2, 70, 40, 20, 9), (1, 2, 1, 30, 600, 16, 16)])
+def test_one_pass_finds_the_sizes_that_pytorch_finds(shape):
+    problem = problem_of(shape, torch.bfloat16, shift=0.4)
+    mine, theirs = sizes_of(problem), Sizes.of(problem)
+    for x, y in zip((*mine[:3], mine.centre), (*theirs[:3], theirs.centre), strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-5, atol=1e-6)
+    assert torch.equal(mine.values.low, theirs.values.low) and torch.equal(mine.values.high, theirs.values.high)
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("which", ["query", "key", "value"])
+def test_one_pass_sees_what_is_not_finite(which, value):
+    problem = problem_of((1, 1, 1, 20, 20, 16, 16))
+    getattr(problem, which)[..., 11, 3] = value
+    with pytest.raises(InvalidInput, match="not finite"):
+        sizes_of(problem)
 
 
 def test_wide_heads_are_left_to_exact_attention():

@@ -1,7 +1,5 @@
 """Attention on NVIDIA GPUs in portable Triton; every kernel also runs in Triton's interpreter on a CPU."""
 
-from attenio.kernels.tensor_cores import approximate_operations, promise_for
-from attenio.kernels.triton.feature_function import attend_by_features
 from attenio.kernels.triton.forward import attend
 from attenio.kernels.triton.traffic import grids
 from attenio.kernels.triton.two_pass import two_pass

@@ -10,10 +10,15 @@ from attenio.approximation.running.formula import Formula
 from attenio.approximation.running.function import PolynomialAttention
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.promise import Promise
+from attenio.kernels.tensor_cores import approximate_operations
 from attenio.kernels.triton.feature_state import polynomial_sums
+from attenio.kernels.triton.sizes import promise_for
 from attenio.kernels.visibility import Visibility
 
-__all__ = ["attend_by_features"]
+__all__ = ["approximate_operations", "attend_by_features", "promise_for"]
+
+# Rows of a tile of the gradient: enough to fill a GPU, with features of some 35 MB at d = 64.
+_ROWS, _CAUSAL_ROWS = 4096, 1024
 
 
 def attend_by_features(problem: KernelProblem, promise: Promise, *, causal: bool) -> Tensor:
@@ -24,8 +29,9 @@ def attend_by_features(problem: KernelProblem, promise: Promise, *, causal: bool
     if not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)):
         return polynomial_sums(problem, polynomial.coefficients, reach.centre, causal=causal)[0]
     formula = Formula(
-        coefficients=polynomial.coefficients, d=int(problem.query.shape[-1]), scale=problem.scale, causal=causal
-    )
+        coefficients=polynomial.coefficients, d=int(problem.query.shape[-1]), scale=problem.scale, causal=causal,
+        rows=_CAUSAL_ROWS if causal else _ROWS,
+    )  # fmt: skip
     queries, keys, values = (tensor.flatten(0, 1) for tensor in inputs)
     centre = None if reach.centre is None else centre_as_function(keys, reach.centre)
     found: Tensor = FeatureAttention.apply(queries, keys, values, centre, reach.balance, formula)

@@ -29,7 +29,7 @@ class FeatureTiles:
     key_tile: int = KEY_TILE
     key_warps: int = 4
     key_parts: int = 2
-    key_stages: int = 2
+    key_stages: int = 3
     row_tile: int = 128
     inner_key_tile: int = KEY_TILE
     row_warps: int = 4
