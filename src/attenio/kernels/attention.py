@@ -64,7 +64,7 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     ``block_mask``: a ``BlockSparse`` or a 2-D array of blocks of 64.
     ``prefix``: so many first keys are the same in all sequences of the batch; those of the first are read, once. Their
     gradients are those of each sequence.
-    ``tolerance``: how far an output may move, in units of half the range of a column of ``value``: where the data
+    ``tolerance``: how far an output may move, in units of half the largest range of a column of ``value``: where data
     certify that a polynomial keeps to it, and that computes and moves less, it takes the place of the exponential. In
     all other cases, and where data cannot be looked at (``torch.compile``, ``vmap``, CUDA graphs), the call is exact.
     Rounding outputs to their type comes on top, as always. ``explain`` tells which way a call goes.
