@@ -4,4 +4,4 @@ from attenio.kernels.triton.forward import attend
 from attenio.kernels.triton.traffic import grids
 from attenio.kernels.triton.two_pass import two_pass
 
-__all__ = ["approximate_operations", "attend", "attend_by_features", "grids", "promise_for", "two_pass"]
+__all__ = ["attend", "grids", "two_pass"]
