@@ -1,9 +1,10 @@
 """Numbers that grow from round to round are what they are in every round."""
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attenio.accelerator.growth import Growing
+from attenio.accelerator.growth import Growing, Listed
 
 ROUNDS = range(40)
 NUMBERS = st.builds(
@@ -27,20 +28,27 @@ def test_a_quotient_is_rounded_up_in_every_round(first: int, growth: int, units:
 
 
 @given(NUMBERS, NUMBERS, st.integers(-5, 5))
-def test_sums_differences_multiples_and_shifts_hold_in_every_round(one: Growing, other: Growing, by: int) -> None:
+def test_sums_differences_and_multiples_hold_in_every_round(one: Growing, other: Growing, by: int) -> None:
     for number in ROUNDS:
         assert (one + other).at(number) == one.at(number) + other.at(number)
         assert (one - other).at(number) == one.at(number) - other.at(number)
+        assert (one + by).at(number) == one.at(number) + by
         assert one.times(by).at(number) == by * one.at(number)
-        assert one.later(by).at(number) == one.at(number + by)
     assert one - one == Growing(0)
-    assert one.later(by).later(-by) == one
 
 
 @settings(max_examples=200)
-@given(NUMBERS, st.integers(0, 20), st.integers(1, 20))
-def test_totals_are_sums_and_bounds_hold(number: Growing, start: int, count: int) -> None:
-    values = [number.at(each) for each in range(start, start + count)]
-    assert number.total(start, start + count) == sum(values)
-    low, high = number.sign_bounds(start, start + count)
-    assert low <= min(values) and max(values) <= high
+@given(NUMBERS)
+def test_rounds_a_period_apart_differ_by_a_constant_and_none_is_below_the_least(number: Growing) -> None:
+    values = number.values(np.array(ROUNDS))
+    assert values.tolist() == [number.at(each) for each in ROUNDS]
+    assert number.least(len(ROUNDS)) <= values.min()
+    assert len({number.at(each + number.period) - number.at(each) for each in ROUNDS}) == 1
+
+
+@given(st.integers(-30, 200), st.integers(-9, 9), st.integers(1, 30))
+def test_a_number_is_its_quotient_and_its_rest(first: int, growth: int, by: int) -> None:
+    number = Growing(first, growth)
+    listed = Listed(number.values(np.array(ROUNDS)))
+    for whole, rest in (number.divided(by), listed.divided(by)):
+        assert [(whole.at(each), rest.at(each)) for each in ROUNDS] == [divmod(number.at(each), by) for each in ROUNDS]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from attenio.accelerator import (
     periodic_timeline,
     spans,
 )
+from attenio.accelerator.growth import Growing, Listed
 from attenio.errors import InvalidInput
 
 NAMES = list("abcdef")
@@ -39,24 +41,40 @@ NODES = st.recursive(
     ),
     max_leaves=8,
 )
+# numbers that grow, or what is left of them over a divisor, or how often the divisor is in them
+ROUND_NUMBERS = st.one_of(
+    st.builds(Growing, st.integers(0, 5), st.integers(0, 3)),
+    st.builds(
+        lambda first, growth, by, part: Growing(first, growth).divided(by)[part],
+        st.integers(0, 9),
+        st.integers(0, 5),
+        st.integers(1, 7),
+        st.integers(0, 1),
+    ),
+    st.builds(lambda numbers: Listed(np.array(numbers)), st.lists(st.integers(0, 6), min_size=25, max_size=25)),
+)
 GROWING = st.builds(
-    lambda step, elements, growth, units: GrowingStep(
-        first=replace(step, pace=Pace(elements=elements, units=units), cycles=step.cycles + -(-elements // units)),
+    lambda step, size, elements, growth, pace: GrowingStep(
+        one=replace(step, pace=replace(pace, elements=elements), cycles=step.cycles + 3 * pace.cycles_a_turn),
+        size=size,
+        cycles=Fraction(growth, 2),
         elements=growth,
         keys=growth,
         work=Work(macs=3 * growth),
     ),
     STEPS,
-    st.integers(0, 20),
+    ROUND_NUMBERS,
+    st.integers(7, 20),
     st.integers(0, 5),
-    st.integers(1, 7),
+    st.builds(
+        lambda units, turn: Pace(elements=0, units=units, cycles_a_turn=turn), st.integers(1, 7), st.integers(1, 3)
+    ),
 )
 IN_RAMPS = st.recursive(
     st.one_of(STEPS, GROWING),
     lambda nodes: st.builds(
-        lambda count, growth, body: Repeat(count=count, growth=growth, body=tuple(body)),
-        st.integers(0, 5),
-        st.integers(0, 3),
+        lambda count, body: Repeat(count=count, body=tuple(body)),
+        st.one_of(st.integers(0, 5), ROUND_NUMBERS),
         st.lists(nodes, min_size=1, max_size=3),
     ),
     max_leaves=6,
@@ -111,7 +129,7 @@ def test_ramps_of_a_pipelined_loop_agree_with_events(
     )
     body = (
         Step(name="queries", engine=Engine.HBM, cycles=data.draw(st.integers(0, 50)), after=("outputs",)),
-        Repeat(count=count, growth=growth, body=inner),
+        Repeat(count=Growing(count, growth), body=inner),
         Step(name="store", engine=Engine.HBM, cycles=7, after=("outputs",)),
     )
     program = Program((Ramp(times=times, body=body),))
@@ -123,7 +141,7 @@ def test_a_ramp_of_a_billion_rounds_is_an_arithmetic_series() -> None:
         Step(name="load", engine=Engine.HBM, cycles=Fraction(30, 7), after=("use",)),
         Step(name="use", engine=Engine.PE, cycles=64, after=("load",)),
     )
-    program = Program((Ramp(times=10**9, body=(Repeat(count=5, growth=3, body=inner),)),))
+    program = Program((Ramp(times=10**9, body=(Repeat(count=Growing(5, 3), body=inner),)),))
     rounds = 5 * 10**9 + 3 * 10**9 * (10**9 - 1) // 2
     assert program.steps == 2 * rounds
     assert periodic_timeline(program).cycles == rounds * (64 + Fraction(30, 7))
@@ -131,8 +149,8 @@ def test_a_ramp_of_a_billion_rounds_is_an_arithmetic_series() -> None:
 
 def test_a_ramp_that_shrinks_below_nothing_is_refused() -> None:
     step = Step(name="use", engine=Engine.PE, cycles=1)
-    with pytest.raises(InvalidInput, match="a loop repeats -1 times; it must be at least 0"):
-        Ramp(times=4, body=(Repeat(count=5, growth=-2, body=(step,)),))
+    with pytest.raises(InvalidInput, match="a loop repeats -1 in a round of a ramp; it must be at least 0"):
+        Ramp(times=4, body=(Repeat(count=Growing(5, -2), body=(step,)),))
 
 
 def test_a_ramp_inside_a_ramp_is_refused() -> None:

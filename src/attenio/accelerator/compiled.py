@@ -6,7 +6,10 @@ from fractions import Fraction
 from functools import cached_property
 from math import lcm
 
-from attenio.accelerator.growth import Growing
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.accelerator.growth import RoundNumber
 from attenio.accelerator.program import Engine, GrowingStep, Node, Program, Ramp, Repeat, Step
 from attenio.accelerator.timeline import RAMP
 
@@ -39,15 +42,25 @@ class CompiledStep:
 
 @dataclass(frozen=True, eq=False)
 class CompiledGrowingStep:
-    """A step of a ramp: as it is in round 0, and its ticks in every round."""
+    """A step of a ramp: as it is at size 1, and the ticks that every more adds besides its turns."""
 
-    first: CompiledStep
-    ticks: Growing
+    one: CompiledStep
     growing: GrowingStep
+    ticks: int
+    ticks_a_turn: int
 
     def at(self, number: int) -> CompiledStep:
         """The step as it is in a round."""
-        return replace(self.first, ticks=self.ticks.at(number), step=self.growing.at(number))
+        return replace(self.one, ticks=int(self.values(np.array([number]))[0]), step=self.growing.at(number))
+
+    def values(self, rounds: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Its ticks in each of many rounds."""
+        more = self.growing.size.values(rounds) - 1
+        found, pace = self.one.ticks + self.ticks * more, self.one.step.pace
+        if pace is not None:
+            elements = pace.elements + self.growing.elements * more
+            found += self.ticks_a_turn * (-(-elements // pace.units) - pace.turns)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +78,7 @@ class CompiledBody:
                 case CompiledStep():
                     found.append(node)
                 case CompiledGrowingStep():
-                    found.append(node.first)
+                    found.append(node.one)
                 case CompiledLoop() | CompiledRamp():
                     found += node.body.steps
         return tuple(dict.fromkeys(found))
@@ -99,7 +112,7 @@ class CompiledBody:
         """Whether rounds of the ramp around it differ."""
         return any(
             isinstance(node, CompiledGrowingStep)
-            or (isinstance(node, CompiledLoop) and (node.growth != 0 or node.body.grows))
+            or (isinstance(node, CompiledLoop) and (isinstance(node.count, RoundNumber) or node.body.grows))
             for node in self.nodes
         )
 
@@ -110,7 +123,7 @@ class CompiledBody:
         found: list[CompiledNode] = []
         for node in self.nodes:
             if isinstance(node, CompiledLoop):
-                count = node.count + number * node.growth
+                count = node.count if isinstance(node.count, int) else node.count.at(number)
                 found += [CompiledLoop(count, node.body.at(number))] if count else []
             else:
                 found.append(node.at(number) if isinstance(node, CompiledGrowingStep) else node)
@@ -119,11 +132,10 @@ class CompiledBody:
 
 @dataclass(frozen=True, eq=False)
 class CompiledLoop:
-    """A body and how often it runs, in the first round of a ramp and how much more in every later one."""
+    """A body and how often it runs."""
 
-    count: int
+    count: int | RoundNumber
     body: CompiledBody
-    growth: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +143,7 @@ class CompiledRamp:
     """A body whose rounds differ by what grows in it."""
 
     times: int
+    period: int
     body: CompiledBody
 
 
@@ -144,8 +157,9 @@ def flat_steps(body: CompiledBody) -> Iterator[CompiledStep]:
             case CompiledStep():
                 yield node
             case CompiledGrowingStep():
-                yield node.first
+                raise AssertionError("a step that grows outside a ramp")
             case CompiledLoop():
+                assert isinstance(node.count, int), "a loop that grows outside a ramp"
                 for _ in range(node.count):
                     yield from flat_steps(node.body)
             case CompiledRamp():
@@ -180,7 +194,7 @@ class _Compiler:
         self._causes: list[str] = []
         self._steps: dict[int, CompiledStep] = {}
         self._bodies: dict[tuple[int, ...], CompiledBody] = {}
-        self._loops: dict[tuple[int, int, int], CompiledLoop] = {}
+        self._loops: dict[tuple[int | RoundNumber, int], CompiledLoop] = {}
         # compiled nodes by the identity of what they came from, which the program keeps alive
         self._known: dict[int, CompiledNode] = {}
         self._by_value: dict[Step, CompiledStep] = {}
@@ -200,16 +214,16 @@ class _Compiler:
             self._causes.append("")
         return self._names[name]
 
-    def _body(self, nodes: tuple[Node, ...], last_round: int = 0) -> CompiledBody:
+    def _body(self, nodes: tuple[Node, ...]) -> CompiledBody:
         # a loop that never runs moves nothing, so it must not count among what its body moves
-        made = tuple(node for each in nodes if (node := self._node(each, last_round)) is not None)
+        made = tuple(node for each in nodes if (node := self._node(each)) is not None)
         key = tuple(id(node) for node in made)
         if key not in self._bodies:
             self._bodies[key] = CompiledBody(made)
         return self._bodies[key]
 
-    def _node(self, node: Node, last_round: int) -> CompiledNode | None:
-        """The node in ticks, None if it never runs; ``last_round`` is that of the ramp around it."""
+    def _node(self, node: Node) -> CompiledNode | None:
+        """The node in ticks, None if it never runs."""
         known = self._known.get(id(node))
         if known is None:
             match node:
@@ -218,29 +232,30 @@ class _Compiler:
                 case GrowingStep():
                     known = self._growing(node)
                 case Repeat():
-                    known = self._loop(node, last_round)
+                    known = self._loop(node)
                 case Ramp():
-                    body = self._body(node.body, node.times - 1) if node.times else CompiledBody(())
-                    known = CompiledRamp(node.times, body) if body.nodes else None
-            # whether a loop that grows runs at all depends on the ramp it stands in
-            if known is not None and not (isinstance(node, Repeat) and node.grows):
+                    body = self._body(node.body) if node.times else CompiledBody(())
+                    known = CompiledRamp(node.times, node.period, body) if body.nodes else None
+            if known is not None:
                 self._known[id(node)] = known
         return known
 
-    def _loop(self, node: Repeat, last_round: int) -> CompiledLoop | None:
-        if node.count == 0 and node.count + last_round * node.growth == 0:
+    def _loop(self, node: Repeat) -> CompiledLoop | None:
+        if isinstance(node.count, int) and node.count == 0:
             return None
-        body = self._body(node.body, last_round)
+        body = self._body(node.body)
         if not body.nodes:
             return None
-        return self._loops.setdefault((node.count, node.growth, id(body)), CompiledLoop(node.count, body, node.growth))
+        return self._loops.setdefault((node.count, id(body)), CompiledLoop(node.count, body))
 
     def _growing(self, node: GrowingStep) -> CompiledGrowingStep:
-        first, pace = self._step(node.first), node.first.pace
-        assert pace is not None, "only steps with a pace grow"
-        grown = Growing.quotient(first=pace.elements, growth=node.elements, units=pace.units)
-        fixed = Growing(first.ticks - pace.cycles * self._ticks)
-        return CompiledGrowingStep(first=first, ticks=fixed + grown.times(self._ticks), growing=node)
+        pace = node.one.pace
+        return CompiledGrowingStep(
+            one=self._step(node.one),
+            growing=node,
+            ticks=int(node.cycles * self._ticks),
+            ticks_a_turn=0 if pace is None else int(pace.cycles_a_turn * self._ticks),
+        )
 
     def _step(self, step: Step) -> CompiledStep:
         if step not in self._by_value:
@@ -266,7 +281,8 @@ def _denominators(nodes: tuple[Node, ...], seen: set[int]) -> set[int]:
             case Step():
                 found.add(Fraction(node.cycles).denominator)
             case GrowingStep():
-                found.add(Fraction(node.first.cycles).denominator)
+                turn = 1 if node.one.pace is None else node.one.pace.cycles_a_turn
+                found |= {Fraction(each).denominator for each in (node.one.cycles, node.cycles, turn)}
             case Repeat() | Ramp():
                 found |= _denominators(node.body, seen)
     return found

@@ -245,7 +245,7 @@ class _Shapes:
         exp = Hardware.of(designs.base).exp
         joining = self._joining(rows)
         group = np.minimum(np.minimum(rows, designs.macs), designs.exp_modules)
-        maps = 3 * rows * keys + 2 * rows - (exp.filling_cycles + exp.draining_cycles) * group
+        maps = 2 * rows * keys + 3 * rows - (exp.filling_cycles + exp.draining_cycles) * group
         scores = keys * self._broadcast(rows, d) + joining
         maxima, sums = np.full_like(rows, exp.filling_cycles), np.full_like(rows, exp.draining_cycles)
         if keys > 1:

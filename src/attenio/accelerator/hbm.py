@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from attenio.accelerator.pe_array import ceil_div
+from attenio.accelerator.step import Pace
 from attenio.parts import HbmParts
 
 __all__ = ["Hbm"]
@@ -71,6 +72,14 @@ class Hbm:
         # rows of one run are opened ahead, each while the one before is read
         moved = busiest if runs + (rest > 0) == 1 else max(busiest, opened)
         return moved * self.refresh_factor + (self.miss_cycles if jump else 0)
+
+    def pace(self, words: int) -> Pace:
+        """Words of one run: a burst on every channel at a time."""
+        return Pace(
+            elements=words * self.element_bytes,
+            units=self.parts.burst_bytes * self.parts.channels,
+            cycles_a_turn=self.burst_cycles * self.refresh_factor,
+        )
 
     def _bursts(self, words: int) -> int:
         return ceil_div(words * self.element_bytes, self.parts.burst_bytes)

@@ -9,8 +9,8 @@ loop, is not worked out again.
 
 A loop in which engines run apart for ever never comes back to a state; it is run round by round, to the same result.
 
-The rounds of a ramp differ from each other. A round is run; then as many as go the same way are taken at once, times
-being functions of the round (``ramp_rounds``): all, or half of them, or a quarter, down to one round by itself.
+The rounds of a ramp differ from each other. They are run side by side (``ramp_rounds``), and where rounds a period
+apart go the same way, whole series of them are: all, or half of them, or a quarter, down to one round by itself.
 """
 
 from dataclasses import dataclass, field
@@ -25,18 +25,19 @@ from attenio.accelerator.compiled import (
     CompiledStep,
     compiled,
 )
-from attenio.accelerator.growth import Growing
 from attenio.accelerator.program import Program
-from attenio.accelerator.ramp_rounds import RampRounds, RoundFunctions, RoundState, Undecided
+from attenio.accelerator.ramp_rounds import RampRounds, RoundsTaken, RoundState, Undecided
 from attenio.accelerator.timeline import RAMP, Timeline
 
 __all__ = ["periodic_timeline"]
 
 # States of a loop that are kept to be met again; engines that wait for each other come back within a few rounds.
 _KEPT_STATES = 4096
-# Rounds of a ramp that are too few to be worth functions, and those that are run one by one, at most, between trying.
-_FEW_ROUNDS = 4
+# Rounds of a ramp that are too few to be worth a series, and those that are run one by one, at most, between trying.
+_FEW_ROUNDS = 8
 _MOST_SINGLE_ROUNDS = 256
+# Rounds whose times are kept at the same time, and rounds that a period may have.
+_MOST_TOGETHER = 2**18
 
 _Key = tuple[int, ...]
 
@@ -84,7 +85,7 @@ class _Run:
                 case CompiledStep():
                     self._step(node)
                 case CompiledGrowingStep():
-                    self._step(node.first)
+                    raise AssertionError("a step that grows outside a ramp")
                 case CompiledLoop():
                     self._loop(node)
                 case CompiledRamp():
@@ -104,6 +105,7 @@ class _Run:
 
     def _loop(self, loop: CompiledLoop) -> None:
         body, at = loop.body, 0
+        assert isinstance(loop.count, int), "a loop that grows outside a ramp"
         met: dict[_Key, tuple[int, int, list[int]]] = {}
         if not body.engines:
             return
@@ -156,57 +158,61 @@ class _Run:
             self.tally[where] += ticks
 
     def _ramp(self, ramp: CompiledRamp) -> None:
-        at, singly = 0, 1
+        body, at, singly = ramp.body, 0, 1
+        # the first rounds are short and unlike others; what is left after them is best a multiple of the period
+        together = max(_FEW_ROUNDS, ramp.times % ramp.period) if ramp.times > ramp.period else ramp.times
         while at < ramp.times:
-            for number in range(at, min(at + singly, ramp.times)):
-                self.body(ramp.body.at(number))
-                at = number + 1
-            reached = self._many_rounds(ramp, at)
-            singly = 1 if reached > at else min(2 * singly, _MOST_SINGLE_ROUNDS)
-            at = reached
-
-    def _many_rounds(self, ramp: CompiledRamp, at: int) -> int:
-        """Take as many rounds at once as go the same way, none if there are none; the round that is reached."""
-        body, stop = ramp.body, ramp.times
-        guess = self._guess(body)
-        while guess is not None and stop - at >= _FEW_ROUNDS:
-            try:
-                found = RampRounds(body, self._reason, at, stop).functions(guess)
-            except Undecided:
-                stop = at + (stop - at) // 2
+            found = None
+            if self._is_settled(body):
+                found = self._series(ramp, at) if at >= min(ramp.period, _FEW_ROUNDS) else None
+                found = found or self._side_by_side(ramp, at, min(together, ramp.times - at))
+            if found is not None:
+                self._take(found, body)
+                at, together, singly = at + found.rounds, ramp.period, 1
                 continue
-            if not self._begins(found.begins, body, at):
-                return at
-            self._take(found, body, at, stop)
-            return stop
-        return at
+            for number in range(at, min(at + singly, ramp.times)):
+                self.body(body.at(number))
+                at = number + 1
+            singly = min(2 * singly, _MOST_SINGLE_ROUNDS)
 
-    def _guess(self, body: CompiledBody) -> RoundState | None:
-        """Now, as if all rounds began so; None where an older step still matters."""
-        base = self.free[body.engines[0]]
+    def _is_settled(self, body: CompiledBody) -> bool:
+        """Whether all engines have begun and no step from before the ramp still matters."""
         older = (name for name in body.waits if name not in body.sets)
         over = all(self.done[name] <= self.free[engine] for name in older for engine in body.waiting[name])
-        if not over or not all(self.started[engine] for engine in body.engines):
-            return None
-        return RoundState(
-            {engine: Growing(self.free[engine] - base) for engine in body.engines},
-            {name: Growing(self.done[name] - base) for name in body.sets},
-        )
+        return over and all(self.started[engine] for engine in body.engines)
 
-    def _begins(self, state: RoundState, body: CompiledBody, at: int) -> bool:
+    def _now(self, body: CompiledBody) -> RoundState:
         base = self.free[body.engines[0]]
-        return all(self.free[engine] - base == time.at(at) for engine, time in state.free.items()) and all(
-            self.done[name] - base == time.at(at) for name, time in state.done.items()
+        return RoundState(
+            {engine: self.free[engine] - base for engine in body.engines},
+            {name: self.done[name] - base for name in body.sets},
         )
 
-    def _take(self, found: RoundFunctions, body: CompiledBody, at: int, stop: int) -> None:
-        base = self.free[body.engines[0]] + found.shift.total(at, stop)
-        for engine, time in found.begins.free.items():
-            self.free[engine] = base + time.at(stop)
-        for name, time in found.begins.done.items():
-            self.done[name] = base + time.at(stop)
+    def _series(self, ramp: CompiledRamp, at: int) -> RoundsTaken | None:
+        """As many whole periods as go the same way, if any do."""
+        series = (ramp.times - at) // ramp.period
+        while series >= _FEW_ROUNDS and ramp.period <= _MOST_TOGETHER:
+            try:
+                return RampRounds(ramp, self._reason, at, ramp.period, series).taken(self._now(ramp.body))
+            except Undecided:
+                series //= 2
+        return None
+
+    def _side_by_side(self, ramp: CompiledRamp, at: int, count: int) -> RoundsTaken | None:
+        """So many rounds, or as many as an array is good for; none where a loop comes to no steady state."""
+        try:
+            return RampRounds(ramp, self._reason, at, min(count, _MOST_TOGETHER)).taken(self._now(ramp.body))
+        except Undecided:
+            return None
+
+    def _take(self, found: RoundsTaken, body: CompiledBody) -> None:
+        base = self.free[body.engines[0]] + found.shift
+        for engine, time in found.ends.free.items():
+            self.free[engine] = base + time
+        for name, time in found.ends.done.items():
+            self.done[name] = base + time
         for (engine, reason), ticks in found.tally.items():
-            self.tally[engine * self._width + reason] += ticks.total(at, stop)
+            self.tally[engine * self._width + reason] += ticks
 
     def timeline(self) -> Timeline:
         reasons, width = self.program.reasons, self._width

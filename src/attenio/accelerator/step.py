@@ -6,6 +6,7 @@ from enum import Enum
 from fractions import Fraction
 from operator import add
 
+from attenio.accelerator.growth import RoundNumber
 from attenio.errors import InvalidInput
 
 __all__ = ["Engine", "GrowingStep", "Operation", "Pace", "Step", "Work"]
@@ -79,15 +80,21 @@ class Work:
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """Elements that an engine takes so many at a time: the part of a step's cycles that grows with them."""
+    """Elements that an engine takes so many at a time: the cycles of a step that come in whole turns."""
 
     elements: int
     units: int
+    cycles_a_turn: int | Fraction = 1
 
     @property
-    def cycles(self) -> int:
-        """Cycles until all are taken."""
+    def turns(self) -> int:
+        """Turns until all are taken."""
         return -(-self.elements // self.units)
+
+    @property
+    def cycles(self) -> int | Fraction:
+        """Cycles until all are taken."""
+        return self.turns * self.cycles_a_turn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,35 +123,42 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class GrowingStep:
-    """A step of a ramp that takes more elements, and does more work, in every round: ``first`` is that of round 0."""
+    """A step of a ramp whose size depends on the round: ``one`` is that of size 1, the rest what each more adds."""
 
-    first: Step
+    one: Step
+    size: RoundNumber
+    cycles: int | Fraction
     elements: int
     keys: int
     work: Work
 
     @classmethod
-    def between(cls, first: Step, second: Step) -> "GrowingStep | None":
-        """The growing step that is ``first`` in round 0 and ``second`` in round 1, if there is one."""
-        if first.pace is None or second.pace is None:
-            return None
-        found = cls(
-            first=first,
-            elements=second.pace.elements - first.pace.elements,
-            keys=second.keys - first.keys,
-            work=second.work + first.work * -1,
+    def of(cls, size: RoundNumber, one: Step, two: Step) -> "GrowingStep":
+        """The step that is ``one`` at size 1 and ``two`` at size 2, the size being that of the round."""
+        before, after = one.pace, two.pace
+        paced = after.cycles - before.cycles if before is not None and after is not None else 0
+        return cls(
+            one=one,
+            size=size,
+            cycles=two.cycles - one.cycles - paced,
+            elements=after.elements - before.elements if before is not None and after is not None else 0,
+            keys=two.keys - one.keys,
+            work=two.work + one.work * -1,
         )
-        return found if found.at(1) == second else None
 
     def at(self, round_number: int) -> Step:
         """The step as it is in a round."""
-        pace = self.first.pace
-        assert pace is not None, "only steps with a pace grow"
-        now = replace(pace, elements=pace.elements + round_number * self.elements)
+        return self.sized(self.size.at(round_number))
+
+    def sized(self, size: int) -> Step:
+        """The step of some size."""
+        one, more, pace = self.one, size - 1, self.one.pace
+        now = None if pace is None else replace(pace, elements=pace.elements + more * self.elements)
+        paced = now.cycles - pace.cycles if now is not None and pace is not None else 0
         return replace(
-            self.first,
+            one,
             pace=now,
-            cycles=self.first.cycles + now.cycles - pace.cycles,
-            keys=self.first.keys + round_number * self.keys,
-            work=self.first.work + self.work * round_number,
+            cycles=one.cycles + more * self.cycles + paced,
+            keys=one.keys + more * self.keys,
+            work=one.work + self.work * more,
         )

@@ -1,13 +1,12 @@
 """Runs of tiles are the tiles, and their ramps are their steps."""
 
 from functools import partial
-from math import gcd
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attenio.accelerator.program import Engine, Node, Pace, Program, Ramp, Repeat, Step, Work, repeat
-from attenio.accelerator.programs.query_tiles import TileRun, query_tiles, tiles_of_run
+from attenio.accelerator.program import Engine, Node, Pace, Program, Ramp, Step, Work, repeat
+from attenio.accelerator.programs.query_tiles import Keys, TileRun, of_size, query_tiles, stream, tiles_of_run
 from attenio.patterns import Band
 
 
@@ -26,28 +25,50 @@ def test_runs_list_the_keys_of_every_tile_and_never_mix_tiles_with_keys_and_with
         assert len({run.keys_at(number) > 0 for number in range(run.count)}) == 1
 
 
-def _tile(key_tile: int, keys: int) -> tuple[Node, ...]:
-    """A loop over tiles of keys with a ragged end, and a step that takes all keys at once."""
-    load = Step(name="load", engine=Engine.HBM, cycles=2, work=Work(loaded_words=key_tile), keys=key_tile)
-    whole, rest = divmod(keys, key_tile)
-    ragged = Step(name="load", engine=Engine.HBM, cycles=1, work=Work(loaded_words=rest), keys=rest)
+def _granule(bent: bool, keys: int, jump: bool) -> tuple[Node, ...]:
+    """Keys that pass together; bent, they take a time that is no line over their number."""
+    cycles = 2 + 3 * keys + 7 * jump + (keys * keys if bent else 0)
+    return (Step(name="load", engine=Engine.HBM, cycles=cycles, work=Work(loaded_words=keys), keys=keys),)
+
+
+def _row(keys: int) -> tuple[Node, ...]:
     pace = Pace(elements=keys, units=4)
-    row = Step(
-        name="row", engine=Engine.PE, cycles=pace.cycles + 3, keys=keys, pace=pace, work=Work(map_operations=keys)
+    return (
+        Step(
+            name="row", engine=Engine.PE, cycles=pace.cycles + 3, keys=keys, pace=pace, work=Work(map_operations=keys)
+        ),
     )
-    return (*repeat(whole, load), *((ragged,) if rest else ()), *repeat(3, row))
+
+
+def _tile(key_tile: int, bent: bool, keys: Keys) -> tuple[Node, ...]:
+    """A loop over tiles of keys with a ragged end, and steps that take all keys at once."""
+    return (*stream(keys, key_tile, partial(_granule, bent), jump=True), *repeat(3, *of_size(keys, _row)))
+
+
+def _steps_of(run: TileRun, key_tile: int, bent: bool) -> list[Step]:
+    tiles = (_tile(key_tile, bent, Keys.fixed(run.keys_at(number))) for number in range(run.count))
+    return list(Program(tuple(node for tile in tiles for node in tile)))
 
 
 @settings(max_examples=150)
-@given(st.integers(0, 60), st.integers(0, 200), st.integers(-4, 7), st.integers(1, 6))
-def test_a_ramp_has_the_steps_of_its_tiles(count: int, keys: int, growth: int, key_tile: int) -> None:
+@given(st.integers(0, 60), st.integers(0, 200), st.integers(-4, 7), st.integers(1, 6), st.booleans())
+def test_a_ramp_has_the_steps_of_its_tiles(count: int, keys: int, growth: int, key_tile: int, bent: bool) -> None:
     if growth < 0:
         count = min(count, keys // -growth + 1)
     run = TileRun(count=count, rows=1, keys=keys, growth=growth)
-    made = Program(tiles_of_run(run, key_tile // gcd(growth, key_tile), partial(_tile, key_tile)))
-    listed = Program(tuple(node for number in range(count) for node in _tile(key_tile, run.keys_at(number))))
-    assert list(made) == list(listed)
-    assert (made.steps, made.work) == (listed.steps, listed.work)
+    made = Program(tiles_of_run(run, (0, key_tile - 1), partial(_tile, key_tile, bent)))
+    listed = _steps_of(run, key_tile, bent)
+    assert list(made) == listed
+    assert (made.steps, made.work) == (len(listed), sum((step.work for step in listed), Work()))
     if growth and count >= 16 * key_tile:
         assert any(isinstance(node, Ramp) for node in made.body)
-    assert all(isinstance(node, Step | Repeat | Ramp) for node in made.body)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=60), st.integers(1, 6), st.booleans())
+def test_tiles_that_follow_no_rule_are_listed(keys: list[int], key_tile: int, bent: bool) -> None:
+    run = TileRun(count=len(keys), rows=1, keys=keys[0], listed=tuple(keys))
+    made = Program(tiles_of_run(run, (0, key_tile - 1), partial(_tile, key_tile, bent)))
+    listed = _steps_of(run, key_tile, bent)
+    assert list(made) == listed
+    assert (made.steps, made.work) == (len(listed), sum((step.work for step in listed), Work()))

@@ -19,11 +19,10 @@ way in.
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import pairwise
-from math import gcd
 
 from attenio.accelerator.hardware import Hardware
-from attenio.accelerator.program import Engine, Node, Operation, Step, Work, repeat
-from attenio.accelerator.programs.query_tiles import query_tiles, tiles_of_run
+from attenio.accelerator.program import Engine, Node, Operation, Step, Work
+from attenio.accelerator.programs.query_tiles import Keys, query_tiles, stream, tiles_of_run
 from attenio.accelerator.programs.steps import Steps
 from attenio.accelerator.switches import Switches
 from attenio.patterns import Pattern
@@ -55,7 +54,7 @@ def attenio_head(
                 loaded=same if start else ahead,
                 following=same if stop < run.count else other,
             )
-            found += tiles_of_run(run.part(start, stop), key_tile // gcd(run.growth, key_tile), tile)
+            found += tiles_of_run(run.part(start, stop), (0, key_tile - 1), tile)
         ahead = other
     return found
 
@@ -74,19 +73,14 @@ class QueryStationary:
         return rows if self.switches.overlap_queries and keys and next_keys else 0
 
     def tile(
-        self, hardware: Hardware, rows: int, key_tile: int, keys: int, *, loaded: int, following: int
+        self, hardware: Hardware, rows: int, key_tile: int, keys: Keys, *, loaded: int, following: int
     ) -> tuple[Node, ...]:
         """The steps of one tile of rows and the keys it needs; ``following`` rows of the next one load meanwhile."""
         steps = Steps(hardware=hardware)
         finish = self._finish(steps, rows)
-        if keys == 0:
+        if keys.most == 0:
             return finish
-        whole, rest = divmod(keys, key_tile)
-        body = self._keys(steps, rows, key_tile if whole else rest, jump=True)
-        if whole > 1:
-            body += repeat(whole - 1, *self._keys(steps, rows, key_tile, jump=False))
-        if whole and rest:
-            body += self._keys(steps, rows, rest, jump=False)
+        body = stream(keys, key_tile, partial(self._keys, steps, rows), jump=True)
         own = () if loaded else (self._queries(steps, rows, "store O"),)
         next_queries = (self._queries(steps, following, "outputs"),) if following else ()
         return (*own, *body, *next_queries, *finish)
@@ -103,7 +97,7 @@ class QueryStationary:
         return steps.load("Q", rows * self.d, after=(after,)).doing(Operation.LOAD_QUERIES, rows=rows)
 
     @lru_cache(maxsize=256)  # noqa: B019 - values, and few of them
-    def _keys(self, steps: Steps, rows: int, keys: int, *, jump: bool) -> tuple[Node, ...]:
+    def _keys(self, steps: Steps, rows: int, keys: int, jump: bool) -> tuple[Node, ...]:
         """One round of the inner loop; the first of a tile begins at the first key, where no row is open."""
         switches = self.switches
         key_words, value_words = keys * self.d, keys * self.value_dim
@@ -124,14 +118,15 @@ def _pipeline(steps: Steps, rows: int, keys: int) -> tuple[Node, ...]:
     """Two pipelines over groups of rows, the second close behind the first.
 
     Of several keys the largest must be known before the first exponential; their sum follows the exponentials, and only
-    what the MACs of a row hold apart is joined at the end. Of four operations on a score and one more on a row, the
-    array does those of the first group while the pipelines fill and those of the last while they drain; all others are
-    maps beside the EXP unit, and the phase lasts as long as the slower of the two.
+    what the MACs of a row hold apart is joined at the end. Of three operations on a score (maximum, subtract, add) and
+    two on a row (subtract the old maximum, multiply the old sum), the array does the maxima of further keys and those of
+    the first group while the pipelines fill, and those of the last while they drain; all others are maps beside the EXP
+    unit, and the phase lasts as long as the slower of the two.
     """
     pe, exp, scores = steps.hardware.pe, steps.hardware.exp, rows * keys
     group = exp.group_rows(rows=rows, macs=pe.macs)
     before, after = scores - rows + exp.filling_cycles * group, exp.draining_cycles * group
-    between = 4 * scores + rows - before - after
+    between = 3 * scores + 2 * rows - before - after
     return (
         Step(
             name="maxima",

@@ -10,11 +10,10 @@ for each tile i of queries:
 """
 
 from functools import lru_cache, partial
-from math import gcd
 
 from attenio.accelerator.hardware import Hardware
-from attenio.accelerator.program import Node, Operation, repeat
-from attenio.accelerator.programs.query_tiles import query_tiles, tiles_of_run
+from attenio.accelerator.program import Node, Operation
+from attenio.accelerator.programs.query_tiles import Keys, query_tiles, stream, tiles_of_run
 from attenio.accelerator.programs.steps import Steps
 from attenio.patterns import Pattern
 
@@ -28,20 +27,15 @@ def flash_attention_2_head(
     found: tuple[Node, ...] = ()
     for run in query_tiles(pattern, tiles[0]):
         tile = partial(_tile, Steps(hardware=hardware), run.rows, tiles[1], widths)
-        found += tiles_of_run(run, tiles[1] // gcd(run.growth, tiles[1]), tile)
+        found += tiles_of_run(run, (0, tiles[1] - 1), tile)
     return found
 
 
-def _tile(steps: Steps, rows: int, key_tile: int, widths: tuple[int, int], keys: int) -> tuple[Node, ...]:
+def _tile(steps: Steps, rows: int, key_tile: int, widths: tuple[int, int], keys: Keys) -> tuple[Node, ...]:
     queries, finish = _ends(steps, rows, widths)
-    if keys == 0:
+    if keys.most == 0:
         return finish
-    whole, rest = divmod(keys, key_tile)
-    body = _keys(steps, rows, key_tile if whole else rest, widths, jump=True)
-    body += repeat(whole - 1, *_keys(steps, rows, key_tile, widths, jump=False))
-    if whole and rest:
-        body += _keys(steps, rows, rest, widths, jump=False)
-    return (*queries, *body, *finish)
+    return (*queries, *stream(keys, key_tile, partial(_keys, steps, rows, widths), jump=True), *finish)
 
 
 @lru_cache(maxsize=4096)
@@ -55,7 +49,7 @@ def _ends(steps: Steps, rows: int, widths: tuple[int, int]) -> tuple[tuple[Node,
 
 
 @lru_cache(maxsize=4096)
-def _keys(steps: Steps, rows: int, keys: int, widths: tuple[int, int], *, jump: bool) -> tuple[Node, ...]:
+def _keys(steps: Steps, rows: int, widths: tuple[int, int], keys: int, jump: bool) -> tuple[Node, ...]:
     d, value_dim = widths
     scores = rows * keys  # the new maximum is subtracted from them, and from the old one of every row
     return (

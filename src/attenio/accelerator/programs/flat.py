@@ -10,14 +10,12 @@
 When not one row fits, scores beyond the resident ones are stored after their granule and loaded back before it.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from math import gcd, lcm
 
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.program import Node, Operation, repeat
-from attenio.accelerator.programs.query_tiles import query_tiles, tiles_of_run
+from attenio.accelerator.programs.query_tiles import Keys, of_size, query_tiles, stream, tiles_of_run
 from attenio.accelerator.programs.steps import Steps
 from attenio.patterns import Pattern
 
@@ -37,41 +35,39 @@ class Flat:
     def head(self, pattern: Pattern) -> tuple[Node, ...]:
         """One head of one sequence."""
         found: tuple[Node, ...] = ()
-        # tiles so far apart have equally ragged last granules, of keys and of values
-        every = lcm(*(max(1, self.hardware.hbm.granule_words // width) for width in (self.d, self.value_dim)))
+        resident = () if self.resident_keys is None else (self.resident_keys,)
+        granules = {self._granule_keys(width) - 1 for width in (self.d, self.value_dim)}
+        bounds = (0, *resident, *(start + keys for start in (0, *resident) for keys in granules))
         for run in query_tiles(pattern, self.query_tile):
-            for part in (run,) if self.resident_keys is None else run.split_at_keys(self.resident_keys):
-                found += tiles_of_run(part, every // gcd(part.growth, every), partial(self._tile, part.rows))
+            found += tiles_of_run(run, bounds, partial(self._tile, run.rows))
         return found
 
-    def _tile(self, rows: int, keys: int) -> tuple[Node, ...]:
+    def _tile(self, rows: int, keys: Keys) -> tuple[Node, ...]:
         steps = Steps(hardware=self.hardware)
         store = steps.store("O", rows * self.value_dim, after=("outputs",)).doing(Operation.STORE_OUTPUTS, rows=rows)
-        if keys == 0:
+        if keys.most == 0:
             return (store,)
-        kept = keys if self.resident_keys is None else min(keys, self.resident_keys)
+        kept, spilled = (keys, Keys.fixed(0)) if self.resident_keys is None else keys.split(self.resident_keys)
         return (
             steps.load("Q", rows * self.d, after=("store O",)).doing(Operation.LOAD_QUERIES, rows=rows),
             *self._scores(steps, rows, kept, jump=True),
-            *self._scores(steps, rows, keys - kept, spilled=True, jump=kept == 0),
-            *repeat(rows, *_row(steps, keys)),
+            *self._scores(steps, rows, spilled, spilled=True, jump=kept.most == 0),
+            *repeat(rows, *of_size(keys, partial(_row, steps))),
             *self._outputs(steps, rows, kept, jump=True),
-            *self._outputs(steps, rows, keys - kept, spilled=True, jump=kept == 0),
+            *self._outputs(steps, rows, spilled, spilled=True, jump=kept.most == 0),
             store,
         )
 
-    def _granules(self, width: int, keys: int) -> tuple[int, int, int]:
-        """Keys of a granule of memory, how many granules there are, and the keys of the ragged one."""
-        each = min(max(1, self.hardware.hbm.granule_words // width), max(keys, 1))
-        return each, *divmod(keys, each)
+    def _granule_keys(self, width: int) -> int:
+        """Keys of a granule of memory."""
+        return max(1, self.hardware.hbm.granule_words // width)
 
-    def _scores(self, steps: Steps, rows: int, keys: int, *, jump: bool, spilled: bool = False) -> tuple[Node, ...]:
-        granule = partial(self._score_granule, steps, rows, spilled)
-        return _stream(granule, self._granules(self.d, keys), jump=jump)
+    def _scores(self, steps: Steps, rows: int, keys: Keys, *, jump: bool, spilled: bool = False) -> tuple[Node, ...]:
+        return stream(keys, self._granule_keys(self.d), partial(self._score_granule, steps, rows, spilled), jump=jump)
 
-    def _outputs(self, steps: Steps, rows: int, keys: int, *, jump: bool, spilled: bool = False) -> tuple[Node, ...]:
+    def _outputs(self, steps: Steps, rows: int, keys: Keys, *, jump: bool, spilled: bool = False) -> tuple[Node, ...]:
         granule = partial(self._output_granule, steps, rows, spilled)
-        return _stream(granule, self._granules(self.value_dim, keys), jump=jump)
+        return stream(keys, self._granule_keys(self.value_dim), granule, jump=jump)
 
     @lru_cache(maxsize=256)  # noqa: B019 - values, and few of them
     def _score_granule(self, steps: Steps, rows: int, spilled: bool, keys: int, jump: bool) -> tuple[Node, ...]:
@@ -87,20 +83,6 @@ class Flat:
         load = steps.load("V", keys * self.value_dim, after=("probabilities", "outputs"), jump=jump)
         outputs = steps.outputs(rows, keys, self.value_dim, after=("load S", "load V", "probabilities"))
         return (*back, load.doing(Operation.LOAD_VALUES, rows=rows, keys=keys), outputs)
-
-
-def _stream(
-    granule: Callable[[int, bool], tuple[Node, ...]], parts: tuple[int, int, int], *, jump: bool
-) -> tuple[Node, ...]:
-    """Granules one after the other; only the first begins where no row is open."""
-    each, whole, rest = parts
-    found: tuple[Node, ...] = ()
-    if whole:
-        found += granule(each, jump)
-        found += repeat(whole - 1, *granule(each, False))
-    if rest:
-        found += granule(rest, jump and not whole)
-    return found
 
 
 @lru_cache(maxsize=256)

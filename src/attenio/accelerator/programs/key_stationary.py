@@ -16,11 +16,10 @@ Five products in place of two, and no reduction along rows: the maxima and sums 
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
-from math import gcd
 
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.program import Engine, Node, Step, Work, repeat
-from attenio.accelerator.programs.query_tiles import query_tiles, tiles_of_run
+from attenio.accelerator.programs.query_tiles import Keys, query_tiles, stream, tiles_of_run
 from attenio.accelerator.programs.steps import Steps
 from attenio.errors import InvalidInput
 from attenio.patterns import Band, Pattern
@@ -46,18 +45,13 @@ class KeyStationary:
         for number, run in enumerate(query_tiles(_band(pattern).transposed, self.key_tile)):
             for start, stop in pairwise(sorted({0, 1 if number == 0 else 0, run.count})):
                 tile = partial(self._keys, run.rows, number == 0 and start == 0)
-                period = self.query_tile // gcd(run.growth, self.query_tile)
-                found += tiles_of_run(run.part(start, stop), period, tile)
+                found += tiles_of_run(run.part(start, stop), (0, self.query_tile - 1), tile)
         return found
 
-    def _keys(self, keys: int, first: bool, rows: int) -> tuple[Node, ...]:
+    def _keys(self, keys: int, first: bool, rows: Keys) -> tuple[Node, ...]:
         """A tile of keys and the rows that need one of them; the first tile meets every row for the first time."""
         steps, width = Steps(hardware=self.hardware), self.d + self.value_dim
-        heads: tuple[Node, ...] = ()
-        whole, rest = divmod(rows, self.query_tile)
-        for count, height in ((whole, self.query_tile), (int(rest > 0), rest)):
-            if count:
-                heads += repeat(count, *self._visit(steps, height, keys, first=first))
+        heads = stream(rows, self.query_tile, lambda height, _: self._visit(steps, height, keys, first=first))
         return (
             steps.load("KV", keys * width, after=("store dKV",)),
             *repeat(self.group, *heads),

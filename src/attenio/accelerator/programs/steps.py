@@ -23,6 +23,7 @@ class Steps:
             after=after,
             work=Work(loaded_words=words, cache_words=words),
             cause=what,
+            pace=self.hardware.hbm.pace(words),
         )
 
     def store(self, what: str, words: int, *, after: tuple[str, ...], run_words: int | None = None) -> Step:
@@ -34,6 +35,7 @@ class Steps:
             after=after,
             work=Work(stored_words=words, cache_words=words),
             cause=f"{what} stored",
+            pace=self.hardware.hbm.pace(words) if run_words is None else None,
         )
 
     def scores(self, rows: int, keys: int, depth: int, *, after: tuple[str, ...], joined: bool = True) -> Step:
