@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from attenio.accelerator import ExpApproximation, FunctionalRun, Simulation
+    from attenio.accelerator.refresh import RefreshRun, RefreshTimes
 
 __all__ = ["simulate"]
 
@@ -43,6 +44,14 @@ def simulate(
     events: Annotated[
         bool, typer.Option("--events", help="Event by event; the same answer, slower.", rich_help_panel="AttenIO")
     ] = False,
+    refresh: Annotated[
+        str | None,
+        typer.Option(
+            help="Also with refreshes at their times, step by step: together or by-channel (else their average).",
+            metavar="WHEN",
+            rich_help_panel="AttenIO",
+        ),
+    ] = None,
     compute: Annotated[
         str | None,
         typer.Option(
@@ -73,6 +82,7 @@ def simulate(
       attenio simulate --n 8K --overlaps none --softmax rows
       attenio simulate --n 4K --d 64 --trace timeline.json --picture timeline.svg
       attenio simulate --n 256 --d 64 --mask causal --compute table --json
+      attenio simulate --n 4K --d 64 --refresh by-channel
     """
     from attenio.accelerator import plan_for, simulate_plan
     from attenio.planning import Dataflow
@@ -82,7 +92,7 @@ def simulate(
     for path in filter(None, (trace, picture)):
         check_place(path)
     drawn, exponentials = _Picture.of(picture, picture_cycles), _exponentials(compute)
-    switches = _switches(overlaps, softmax)
+    switches, refresh_times = _switches(overlaps, softmax), _refresh_times(refresh)
     default_n = DEFAULT_N if compute is None else COMPUTED_N
     workload, machine = question.workload(default_n, executed=compute is not None), question.chosen_machine()
     default = Dataflow.KEY_STATIONARY if workload.direction is Direction.BACKWARD else Dataflow.ATTENIO
@@ -96,11 +106,18 @@ def simulate(
     if drawn is not None:
         drawn.write(done)
     computed = None if exponentials is None else _computed(done, exponentials)
+    refreshes = None if refresh_times is None else _refreshed(done, refresh_times)
     if as_json:
-        print_json({**done.to_json(), **({} if computed is None else _errors(computed))})
+        also = {} if refreshes is None else {"refresh": refreshes.when.value, "refresh_cycles": ceil(refreshes.cycles)}
+        print_json({**done.to_json(), **also, **({} if computed is None else _errors(computed))})
         return
     lines = [] if trace is None else [f"The timeline is in {trace}; open it with https://ui.perfetto.dev"]
     lines += [] if picture is None else [f"The picture is in {picture}"]
+    if refreshes is not None:
+        more = float(refreshes.cycles / done.cycles) - 1 if done.cycles else 0.0
+        lines.append(
+            f"with refreshes {refreshes.when.value}: {ceil(refreshes.cycles):,} cycles, {more:+.2%} on their average"
+        )
     if computed is not None:
         lines.append(
             f"computed in fp16, {compute} exponentials: largest error against float64 {computed.max_abs_error:.3g}"
@@ -150,6 +167,18 @@ def _exponentials(name: str | None) -> "ExpApproximation | None":
     from attenio.accelerator import ExpApproximation
 
     return None if name is None else member_named(ExpApproximation, name, "exponentials")
+
+
+def _refresh_times(name: str | None) -> "RefreshTimes | None":
+    from attenio.accelerator.refresh import RefreshTimes
+
+    return None if name is None else member_named(RefreshTimes, name, "refresh times")
+
+
+def _refreshed(done: "Simulation", when: "RefreshTimes") -> "RefreshRun":
+    from attenio.accelerator.refresh import refreshed
+
+    return refreshed(done.program, done.hardware.hbm, when, clock_hz=done.hardware.clock_hz)
 
 
 def _computed(done: "Simulation", exponentials: "ExpApproximation") -> "FunctionalRun":
