@@ -59,6 +59,7 @@ GROWING = st.builds(
         size=size,
         cycles=Fraction(growth, 2),
         elements=growth,
+        rows=growth,
         keys=growth,
         work=Work(macs=3 * growth),
     ),

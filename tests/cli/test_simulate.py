@@ -54,7 +54,7 @@ def test_a_picture_is_drawn_where_it_is_wanted(attenio: Any, tmp_path: Path, nam
         (("--picture", "timeline.png"), "picture timeline.png is neither .svg nor .html"),
         (("--picture-cycles", "0:10"), "name its file with --picture"),
         (("--picture", "timeline.svg", "--picture-cycles", "10:5"), "write first:last, such as 0:5000"),
-        (("--compute", "table", "--dataflow", "standard"), "standard is only timed"),
+        (("--refresh", "never"), "unknown refresh times 'never'; choose one of together, by-channel"),
         (("--overlaps", "nothing"), "unknown overlap 'nothing'; did you mean none? choose any of values"),
         (("--compute", "magic"), "unknown exponentials 'magic'; choose one of table, linear, rounded"),
         (("--overlaps", "nne"), "unknown overlap 'nne'; did you mean none?"),
@@ -74,3 +74,16 @@ def test_the_error_of_real_numbers_is_stated(attenio: Any) -> None:
     asked = ("simulate", "--n", "64", "--d", "16")
     assert attenio(*asked, "--compute", "rounded", "--json").json["max_abs_error"] < 0.01
     assert "largest error" in attenio(*asked, "--compute", "linear").out
+
+
+@pytest.mark.parametrize("options", [("--dataflow", "standard"), ("--direction", "backward", "--mask", "causal")])
+def test_standard_attention_and_gradients_are_computed_too(attenio: Any, options: tuple[str, ...]) -> None:
+    said = attenio("simulate", "--n", "32", "--d", "8", "--compute", "rounded", *options, "--json")
+    assert 0 < json.loads(said.out)["max_abs_error"] < 0.05
+
+
+def test_refreshes_at_their_times_are_told_beside_their_average(attenio: Any) -> None:
+    asked = ("simulate", "--n", "256", "--d", "64", "--refresh", "together")
+    assert "with refreshes together" in attenio(*asked).out
+    said = json.loads(attenio(*asked, "--json").out)
+    assert abs(said["refresh_cycles"] / said["cycles"] - 1) < 0.08

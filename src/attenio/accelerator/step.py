@@ -34,6 +34,19 @@ class Operation(Enum):
     OUTPUTS = "outputs"
     NORMALISE = "normalise"
     STORE_OUTPUTS = "store outputs"
+    # standard attention: products of a row of columns and one of rows at a time
+    LOAD_COLUMNS = "load columns"
+    OUTER_PRODUCT = "outer product"
+    STORE_TILE = "store a tile of the product"
+    LOAD_SCORES = "load scores"
+    # the gradient
+    ROW_DOTS = "outputs times their gradient"
+    VALUE_GRADIENT = "value gradient"
+    PROBABILITY_GRADIENT = "probability gradient"
+    SCORE_GRADIENT = "score gradient"
+    KEY_GRADIENT = "key gradient"
+    QUERY_GRADIENT = "query gradient"
+    STORE_KEY_GRADIENTS = "store key gradients"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +142,7 @@ class GrowingStep:
     size: RoundNumber
     cycles: int | Fraction
     elements: int
+    rows: int
     keys: int
     work: Work
 
@@ -142,6 +156,7 @@ class GrowingStep:
             size=size,
             cycles=two.cycles - one.cycles - paced,
             elements=after.elements - before.elements if before is not None and after is not None else 0,
+            rows=two.rows - one.rows,
             keys=two.keys - one.keys,
             work=two.work + one.work * -1,
         )
@@ -159,6 +174,7 @@ class GrowingStep:
             one,
             pace=now,
             cycles=one.cycles + more * self.cycles + paced,
+            rows=one.rows + more * self.rows,
             keys=one.keys + more * self.keys,
             work=one.work + self.work * more,
         )

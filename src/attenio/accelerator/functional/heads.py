@@ -2,58 +2,107 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from attenio.errors import InvalidInput
+import numpy as np
+from numpy.typing import NDArray
+
 from attenio.masks import SharedPrefix
 from attenio.patterns import Pattern
 from attenio.planning import Dataflow, Plan
 from attenio.planning.costs.cost import problems_of
 from attenio.reference.forward import parts
+from attenio.workload import Workload
 
 __all__ = ["Head", "heads_of"]
 
+Floats = NDArray[np.floating[Any]]
+Indices = NDArray[np.intp]
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Head:
-    """Rows of one head of one sequence, or of several heads that are stacked, and the keys that they meet."""
+    """Rows of one head, or of several heads that are stacked, and the keys that they meet, as places in the inputs."""
 
-    batch: int
     heads: tuple[int, ...]
     kv_head: int
-    rows: slice
-    keys: slice
+    row_batches: Indices
+    row_positions: Indices
+    key_batches: Indices
+    key_positions: Indices
     pattern: Pattern
+
+    def queries(self, q: Floats) -> NDArray[np.float64]:
+        """Their rows of queries, outputs or gradients: heads, rows, width."""
+        taken = [q[self.row_batches, head, self.row_positions] for head in self.heads]
+        return np.stack(taken).astype(np.float64)
+
+    def keys(self, k: Floats) -> NDArray[np.float64]:
+        """Their keys or values: keys, width."""
+        return np.asarray(k[self.key_batches, self.kv_head, self.key_positions], dtype=np.float64)
+
+    def store(self, output: Floats, rows: slice, values: NDArray[np.float64]) -> None:
+        """Put some rows of all heads (heads, rows, width) where they belong."""
+        for head, each in zip(self.heads, values, strict=True):
+            output[self.row_batches[rows], head, self.row_positions[rows]] = each
 
 
 def heads_of(plan: Plan) -> Iterator[Head]:
     """Every head of the plan's program."""
     workload = plan.workload
-    if isinstance(workload.mask, SharedPrefix):
-        raise InvalidInput(
-            "the functional mode takes every sequence by itself, and a shared prefix stacks them; use another mask"
-        )
-    ordered = [
-        part
-        for pattern, _ in problems_of(workload, plan.dataflow).patterns
-        for part in parts(workload)
-        if part.pattern == pattern
-    ]
-    most = plan.tiles["head_tile"] if plan.dataflow is Dataflow.STACKED_GROUPS else 1
+    most = {
+        Dataflow.STACKED_GROUPS: plan.tiles.get("head_tile", 1),
+        Dataflow.KEY_STATIONARY: workload.group,
+    }.get(plan.dataflow, 1)
     whole = workload.group // most
     # all stacks of full height come before the lower ones, whichever KV head they belong to
     stacks = [range(number * most, (number + 1) * most) for number in range(whole)]
     rest = range(whole * most, workload.group)
     for group in (stacks, [rest] if rest else []):
-        for batch in range(workload.batch):
+        for places in _sequences(plan):
             for kv_head in range(workload.kv_heads):
                 for stack in group:
                     heads = tuple(kv_head * workload.group + member for member in stack)
-                    for part in ordered:
+                    for pattern, rows, keys in places:
                         yield Head(
-                            batch=batch,
                             heads=heads,
                             kv_head=kv_head,
-                            rows=part.rows,
-                            keys=part.keys,
-                            pattern=part.pattern,
+                            row_batches=rows[0],
+                            row_positions=rows[1],
+                            key_batches=keys[0],
+                            key_positions=keys[1],
+                            pattern=pattern,
                         )
+
+
+_Places = tuple[Pattern, tuple[Indices, Indices], tuple[Indices, Indices]]
+
+
+def _sequences(plan: Plan) -> Iterator[list[_Places]]:
+    """Sequence by sequence the patterns of its parts, in the program's order, and where their rows and keys lie."""
+    workload = plan.workload
+    if plan.dataflow is Dataflow.STACKED_GROUPS and isinstance(workload.mask, SharedPrefix):
+        yield [_stacked_requests(workload, workload.mask.length)]
+        return
+    for batch in range(workload.batch):
+
+        def places(positions: slice, batch: int = batch) -> tuple[Indices, Indices]:
+            every = np.arange(positions.start, positions.stop)
+            return np.full_like(every, batch), every
+
+        yield [
+            (pattern, places(part.rows), places(part.keys))
+            for pattern, _ in problems_of(workload, plan.dataflow).patterns
+            for part in parts(workload)
+            if part.pattern == pattern
+        ]
+
+
+def _stacked_requests(workload: Workload, prefix: int) -> _Places:
+    """All requests, one under the other: the prefix once, as the first has it, then everyone's own keys."""
+    ((pattern, _),) = workload.stacked_patterns
+    requests, own = np.arange(workload.batch), np.arange(prefix, workload.keys)
+    shared = np.arange(prefix)
+    rows = np.repeat(requests, workload.queries), np.tile(np.arange(workload.queries), workload.batch)
+    batches = np.concatenate([np.zeros_like(shared), np.repeat(requests, len(own))])
+    return pattern, rows, (batches, np.concatenate([shared, np.tile(own, workload.batch)]))

@@ -14,35 +14,37 @@ Masked scores are hidden as they are written, and the scale of the scores is mul
 0.0025
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from attenio.accelerator.controller import program_of
+from attenio.accelerator.controller import SIMULATED, program_of
 from attenio.accelerator.functional.arithmetic import Numbers, Precision
-from attenio.accelerator.functional.complete_rows import CompleteRows
 from attenio.accelerator.functional.error import error_bound
 from attenio.accelerator.functional.exponential import ExpApproximation
-from attenio.accelerator.functional.heads import Head, heads_of
-from attenio.accelerator.functional.online_rows import OnlineRows
-from attenio.accelerator.functional.tile import Tile
+from attenio.accelerator.functional.gradient import GradientTiles, Saved
+from attenio.accelerator.functional.heads import heads_of
+from attenio.accelerator.functional.query_tiles import QueryTiles
+from attenio.accelerator.functional.three_operators import ThreeOperators
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.program import Operation, Program
 from attenio.accelerator.switches import Switches
-from attenio.dataflows.inputs import Inputs, checked_inputs, random_inputs
-from attenio.dataflows.run import max_abs_error
+from attenio.dataflows.inputs import Inputs, checked_inputs, given_or_random, random_inputs
+from attenio.dataflows.run import gradient_error, max_abs_error
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.machine import Machine
 from attenio.planning import Dataflow, Plan
+from attenio.reference import Gradients
+from attenio.workload import Direction
 
 __all__ = ["FUNCTIONAL", "FunctionalRun", "run_functional"]
 
-# Standard's outer products are timed, not computed.
-FUNCTIONAL = (Dataflow.FLAT, Dataflow.FLASH_ATTENTION_2, Dataflow.ATTENIO, Dataflow.STACKED_GROUPS)
+FUNCTIONAL = SIMULATED
 # As many products as take about a minute.
 _MOST_MACS = 2**31
 
@@ -51,13 +53,18 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FunctionalRun:
-    """The output of a program, its distance from the definition, and the distance that it cannot exceed."""
+    """The output of a program, its distance from the definition, and the distance that it cannot exceed.
+
+    Of a gradient the ``output`` is the one that it was given, the error is that of the ``gradients``, and nothing is
+    promised about it: the bound is infinite.
+    """
 
     plan: Plan
     precision: Precision
     output: NDArray[np.float32]
     max_abs_error: float
     error_bound: float
+    gradients: Gradients | None = None
 
 
 def run_functional(
@@ -69,103 +76,72 @@ def run_functional(
     inputs: Sequence[ArrayLike] | int = 0,
     progress: Progress | None = None,
 ) -> FunctionalRun:
-    """Compute a plan's program; ``inputs`` are q, k and v, or the seed of random ones.
+    """Compute a plan's program; ``inputs`` are q, k and v (and do of a gradient), or the seed of random ones.
 
     ``arithmetic`` is half precision, with another exponential if one is named, or exact.
     """
     _check(plan)
     hardware = Hardware.of(machine)
-    given = random_inputs(plan.workload, inputs) if isinstance(inputs, int) else checked_inputs(plan.workload, inputs)
     program = program_of(plan, hardware, switches)
     precision = arithmetic if isinstance(arithmetic, Precision) else Precision.HALF
     kind = arithmetic if isinstance(arithmetic, ExpApproximation) else ExpApproximation.TABLE
     numbers = Numbers(pe=hardware.pe, precision=precision, approximation=kind)
-    output = _computed(plan, program, numbers, given, progress)
+    workload, seed = plan.workload, inputs if isinstance(inputs, int) else 0
+    if workload.direction is Direction.BACKWARD:
+        given, d_output = given_or_random(workload, None if isinstance(inputs, int) else inputs, seed)
+        return _gradient(plan, program, numbers, (given, d_output), progress)
+    given = random_inputs(workload, inputs) if isinstance(inputs, int) else checked_inputs(workload, inputs)
+    output = np.full((workload.batch, workload.heads, workload.queries, workload.value_dim), np.nan)
+    made = ThreeOperators if plan.dataflow is Dataflow.STANDARD else QueryTiles
+    _compute(program, (made(head, plan, numbers, given, output) for head in heads_of(plan)), progress)
     return FunctionalRun(
         plan=plan,
         precision=precision,
         output=output.astype(np.float32),
-        max_abs_error=max_abs_error(output, given, plan.workload),  # type: ignore[arg-type]
-        error_bound=error_bound(given, plan.workload, kind),
+        max_abs_error=max_abs_error(output, given, workload),
+        error_bound=error_bound(given, workload, kind),
     )
 
 
-def _computed(
-    plan: Plan, program: Program, numbers: Numbers, given: Inputs, progress: Progress | None
-) -> NDArray[np.float64]:
-    workload = plan.workload
-    output = np.full((workload.batch, workload.heads, workload.queries, workload.value_dim), np.nan)
-    heads = heads_of(plan)
-    work = _Head(next(heads), plan, numbers, given, output)
+def _gradient(
+    plan: Plan,
+    program: Program,
+    numbers: Numbers,
+    inputs: tuple[Inputs, NDArray[np.float32]],
+    progress: Progress | None,
+) -> FunctionalRun:
+    given, d_output = inputs
+    saved = Saved(given, d_output, plan.workload)
+    found = Gradients(*(np.full(array.shape, np.nan) for array in given))
+    _compute(program, (GradientTiles(head, plan, numbers, given, saved, found) for head in heads_of(plan)), progress)
+    return FunctionalRun(
+        plan=plan,
+        precision=numbers.precision,
+        output=saved.output.astype(np.float32),
+        max_abs_error=gradient_error(found, given, d_output, plan.workload),
+        error_bound=math.inf,
+        gradients=found,
+    )
+
+
+def _compute(
+    program: Program, heads: Iterator[QueryTiles | ThreeOperators | GradientTiles], progress: Progress | None
+) -> None:
+    """Every step that has an operation does it, on the head that it belongs to."""
+    work = next(heads)
     for number, step in enumerate(program):
         if step.operation is None:
             continue
         if work.is_done:
-            work = _Head(next(heads), plan, numbers, given, output)
-        if step.operation is Operation.LOAD_QUERIES:
-            work.load(step.rows)  # of the tile under way, or ahead of the next one
-            continue
-        work.tile(step.rows).do(step.operation, step.keys)
-        if step.operation is Operation.STORE_OUTPUTS:
-            work.store()
-            if progress is not None:
-                progress(number, program.steps)
+            work = next(heads)
+        work.do(step)
+        if step.operation is Operation.STORE_OUTPUTS and progress is not None:
+            progress(number, program.steps)
     assert work.is_done and next(heads, None) is None, "the program ended before its heads did"
-    return output
-
-
-class _Head:
-    """A head under way: the rows that are done, and the tile that is not."""
-
-    def __init__(self, head: Head, plan: Plan, numbers: Numbers, given: Inputs, output: NDArray[np.float64]) -> None:
-        self._head, self._numbers, self._output = head, numbers, output
-        self._kind: type[Tile] = CompleteRows if plan.dataflow is Dataflow.FLAT else OnlineRows
-        queries = given.q[head.batch, list(head.heads), head.rows].astype(np.float64)
-        self._q = numbers.keep(queries * plan.workload.softmax_scale)
-        self._k = numbers.keep(given.k[head.batch, head.kv_head, head.keys].astype(np.float64))
-        self._v = numbers.keep(given.v[head.batch, head.kv_head, head.keys].astype(np.float64))
-        self._at = self._loaded_rows = 0
-        self._tile: Tile | None = None
-
-    @property
-    def is_done(self) -> bool:
-        return self._at == self._head.pattern.rows
-
-    def load(self, rows: int) -> None:
-        """Queries have arrived."""
-        self._loaded_rows += rows
-
-    def tile(self, rows: int) -> Tile:
-        """The tile under way, or the next one with so many rows."""
-        if self._tile is None:
-            pattern, stacked = self._head.pattern, len(self._head.heads)
-            stop = self._at + rows // stacked
-            needed = pattern.needed_keys(self._at, stop)
-            if len(needed):
-                assert self._loaded_rows >= rows, "a tile of queries that were not loaded"
-                self._loaded_rows -= rows
-            hidden = ~np.tile(pattern.required(self._at, stop, needed), (stacked, 1))
-            queries = self._q[:, self._at : stop].reshape(rows, -1)
-            self._tile = self._kind(self._numbers, queries, (self._k[needed], self._v[needed]), hidden)
-        return self._tile
-
-    def store(self) -> None:
-        assert self._tile is not None
-        head, width = self._head, self._v.shape[1]
-        outputs = self._tile.outputs.astype(np.float64).reshape(len(head.heads), -1, width)
-        start = head.rows.start + self._at
-        self._output[head.batch, list(head.heads), start : start + outputs.shape[1]] = outputs
-        self._at += outputs.shape[1]
-        self._tile = None
 
 
 def _check(plan: Plan) -> None:
     workload = plan.workload
-    if plan.dataflow not in FUNCTIONAL:
-        known = ", ".join(each.value for each in FUNCTIONAL)
-        raise InvalidInput(
-            f"the functional mode computes {known}; {plan.dataflow.value} is only timed: choose one of these"
-        )
     if workload.dtype is not ElementType.FP16:
         raise InvalidInput(f"the functional mode computes in fp16, the workload is in {workload.dtype.value}: use fp16")
     macs = workload.scores * (workload.d + workload.value_dim)

@@ -119,9 +119,9 @@ def _pipeline(steps: Steps, rows: int, keys: int) -> tuple[Node, ...]:
 
     Of several keys the largest must be known before the first exponential; their sum follows the exponentials, and only
     what the MACs of a row hold apart is joined at the end. Of three operations on a score (maximum, subtract, add) and
-    two on a row (subtract the old maximum, multiply the old sum), the array does the maxima of further keys and those of
-    the first group while the pipelines fill, and those of the last while they drain; all others are maps beside the EXP
-    unit, and the phase lasts as long as the slower of the two.
+    two on a row (subtract the old maximum, multiply the old sum), the array does the maxima of further keys and those
+    of the first group while the pipelines fill, and those of the last while they drain; all others are maps beside the
+    EXP unit, and the phase lasts as long as the slower of the two.
     """
     pe, exp, scores = steps.hardware.pe, steps.hardware.exp, rows * keys
     group = exp.group_rows(rows=rows, macs=pe.macs)

@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from itertools import pairwise
 
 from attenio.accelerator.hardware import Hardware
-from attenio.accelerator.program import Engine, Node, Step, Work, repeat
+from attenio.accelerator.program import Engine, Node, Operation, Step, Work, repeat
 from attenio.accelerator.programs.query_tiles import Keys, query_tiles, stream, tiles_of_run
 from attenio.accelerator.programs.steps import Steps
 from attenio.errors import InvalidInput
@@ -52,49 +52,66 @@ class KeyStationary:
         """A tile of keys and the rows that need one of them; the first tile meets every row for the first time."""
         steps, width = Steps(hardware=self.hardware), self.d + self.value_dim
         heads = stream(rows, self.query_tile, lambda height, _: self._visit(steps, height, keys, first=first))
+        load = steps.load("KV", keys * width, after=("store dKV",)).doing(Operation.LOAD_KEYS, rows=0, keys=keys)
+        store = steps.store("dKV", keys * width, after=("query gradient",))
         return (
-            steps.load("KV", keys * width, after=("store dKV",)),
+            load,
             *repeat(self.group, *heads),
-            steps.store("dKV", keys * width, after=("query gradient",)),
+            store.doing(Operation.STORE_KEY_GRADIENTS, rows=0, keys=keys),
         )
 
     @lru_cache(maxsize=4096)  # noqa: B019 - values, and few of them
     def _visit(self, steps: Steps, rows: int, keys: int, *, first: bool) -> tuple[Node, ...]:
         d, dv, scores = self.d, self.value_dim, rows * keys
         own = rows * (d + dv + 1)
-        passing: tuple[Node, ...]
+        words = own + (rows * dv if first else rows * (d + 1))
+        load = steps.load("Q", words, after=("store dQ", "load KV"), jump=True)
+        passing: tuple[Step, ...] = (load.doing(Operation.LOAD_QUERIES, rows=rows, keys=keys),)
         if first:
-            passing = (
-                steps.load("Q", own + rows * dv, after=("store dQ", "load KV"), jump=True),
-                steps.map("dO.O", rows * dv, after=("load Q",)),
-                steps.store("D", rows, after=("dO.O",)),
-            )
-        else:
-            passing = (steps.load("Q", own + rows * (d + 1), after=("store dQ", "load KV"), jump=True),)
+            dots = steps.map("dO.O", rows * dv, after=("load Q",))
+            passing += (dots.doing(Operation.ROW_DOTS, rows=rows), steps.store("D", rows, after=("dO.O",)))
+        size, joined = (rows, keys), self.hardware.pe.joining_cycles(keys)
+        maps = (
+            (steps.map("subtract", scores, after=("scores",)), Operation.MAXIMUM),
+            (steps.exponentials(scores, after=("subtract",)), Operation.EXPONENTIALS),
+            (
+                steps.map("score gradient", scores, operations=2, after=("probability gradient",)),
+                Operation.SCORE_GRADIENT,
+            ),
+        )
+        subtract, exponentials, score_gradient = (step.doing(what, rows=rows, keys=keys) for step, what in maps)
         return (
             *passing,
-            steps.scores(rows, keys, d, after=("load Q", "load KV", "dO.O")),
-            steps.map("subtract", scores, after=("scores",)),
-            steps.exponentials(scores, after=("subtract",)),
-            self._product("value gradient", rows, (keys, dv), ("exponentials",)),
-            self._product("probability gradient", rows, (keys, dv), ("value gradient",)),
-            steps.map("score gradient", scores, operations=2, after=("probability gradient",)),
-            self._product("key gradient", rows, (keys, d), ("score gradient",)),
-            self._product("query gradient", rows, (keys, d), ("key gradient",)),
-            steps.store("dQ", rows * d, after=("query gradient", "store D")),
+            self._product(Operation.SCORES, size, d, ("load Q", "load KV", "dO.O"), joined),
+            subtract,
+            exponentials,
+            self._product(Operation.VALUE_GRADIENT, size, dv, ("exponentials",)),
+            self._product(Operation.PROBABILITY_GRADIENT, size, dv, ("value gradient",), joined),
+            score_gradient,
+            self._product(Operation.KEY_GRADIENT, size, d, ("score gradient",)),
+            self._product(Operation.QUERY_GRADIENT, size, d, ("key gradient",)),
+            steps.store("dQ", rows * d, after=("query gradient", "store D")).doing(
+                Operation.STORE_OUTPUTS, rows=rows, keys=keys
+            ),
         )
 
-    def _product(self, name: str, rows: int, size: tuple[int, int], after: tuple[str, ...]) -> Step:
-        """One of the five products: every row with so many elements of every key."""
-        keys, width = size
+    def _product(
+        self, what: Operation, size: tuple[int, int], width: int, after: tuple[str, ...], joined: int = 0
+    ) -> Step:
+        """One of the five products. MACs keep keys and hear rows; only for dQ, a sum over keys, they keep rows."""
+        rows, keys = size
         macs = rows * keys * width
+        kept, heard = (rows, keys) if what is Operation.QUERY_GRADIENT else (keys, rows)
         return Step(
-            name=name,
+            name=what.value,
             engine=Engine.PE,
-            cycles=keys * self.hardware.pe.broadcast_cycles(rows=rows, steps=width),
+            cycles=heard * self.hardware.pe.broadcast_cycles(rows=kept, steps=width) + joined,
             after=after,
-            work=Work(macs=macs, cache_words=2 * macs, kv_words=keys * width),
+            work=Work(macs=macs, cache_words=2 * macs, kv_words=heard * width),
             cause="PE array",
+            operation=what,
+            rows=rows,
+            keys=keys,
         )
 
 

@@ -13,7 +13,7 @@ read: Q and K by columns, P by columns although the softmax makes it by rows.
 from dataclasses import dataclass
 
 from attenio.accelerator.hardware import Hardware
-from attenio.accelerator.program import Engine, Node, Step, Work, repeat
+from attenio.accelerator.program import Engine, Node, Operation, Step, Work, repeat
 from attenio.accelerator.programs.steps import Steps
 from attenio.patterns import Pattern
 from attenio.planning.plan import Tiles
@@ -46,14 +46,14 @@ class Standard:
         steps = Steps(hardware=self.hardware)
         again = keys - min(self.tiles["resident_keys"], keys)
         return (
-            steps.load("S", keys, after=("store S", "store P")),
+            steps.load("S", keys, after=("store S", "store P")).doing(Operation.LOAD_SCORES, rows=1, keys=keys),
             steps.reduction("maxima", keys, after=("load S",)),
-            steps.map("subtract", keys, after=("maxima",)),
-            steps.exponentials(keys, after=("subtract",)),
-            steps.reduction("row sums", keys, after=("exponentials",)),
+            steps.map("subtract", keys, after=("maxima",)).doing(Operation.MAXIMUM, rows=1, keys=keys),
+            steps.exponentials(keys, after=("subtract",)).doing(Operation.EXPONENTIALS, rows=1, keys=keys),
+            steps.reduction("row sums", keys, after=("exponentials",)).doing(Operation.SUM, rows=1, keys=keys),
             *((steps.load("S", again, after=("row sums",), jump=True),) if again else ()),
-            steps.map("divide", keys, after=("row sums", "load S")),
-            steps.store("P", keys, after=("divide",)),
+            steps.map("divide", keys, after=("row sums", "load S")).doing(Operation.NORMALISE, rows=1, keys=keys),
+            steps.store("P", keys, after=("divide",)).doing(Operation.STORE_OUTPUTS, rows=1, keys=keys),
         )
 
 
@@ -75,7 +75,9 @@ def _result_tile(hardware: Hardware, operands: str, result: str, size: tuple[int
     height, width, depth = size
     steps, macs = Steps(hardware=hardware), height * width
     # the two columns are asked for together, so that both rows open at once
-    load = steps.load(operands, height + width, after=("products", f"store {result}", "store S", "store P"), jump=True)
+    load = steps.load(
+        operands, height + width, after=("products", f"store {result}", "store S", "store P"), jump=True
+    ).doing(Operation.LOAD_COLUMNS, rows=height, keys=width)
     products = Step(
         name="products",
         engine=Engine.PE,
@@ -83,9 +85,12 @@ def _result_tile(hardware: Hardware, operands: str, result: str, size: tuple[int
         after=(load.name,),
         work=Work(macs=macs, cache_words=2 * macs + height, kv_words=width),
         cause="PE array",
+        operation=Operation.OUTER_PRODUCT,
+        rows=height,
+        keys=width,
     )
     store = steps.store(result, height * width, after=("products",), run_words=width)
-    return (*repeat(depth, load, products), store)
+    return (*repeat(depth, load, products), store.doing(Operation.STORE_TILE, rows=height, keys=width))
 
 
 def _cuts(length: int, tile: int) -> list[tuple[int, int]]:

@@ -1,0 +1,99 @@
+"""A head in three operators: standard attention, with its scores and probabilities in memory."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.accelerator.functional.arithmetic import Numbers, Values
+from attenio.accelerator.functional.heads import Head
+from attenio.accelerator.functional.tile import finite
+from attenio.accelerator.step import Operation, Step
+from attenio.dataflows.inputs import Inputs
+from attenio.planning import Plan
+
+__all__ = ["ThreeOperators"]
+
+
+class ThreeOperators:
+    """Scores as outer products of columns, softmax row by row, outputs as outer products again."""
+
+    def __init__(self, head: Head, plan: Plan, numbers: Numbers, given: Inputs, output: NDArray[np.float64]) -> None:
+        self._head, self._numbers, self._output = head, numbers, output
+        (queries,) = head.queries(given.q)
+        self._q = numbers.keep(queries * plan.workload.softmax_scale)
+        self._k, self._v = (numbers.keep(head.keys(each)) for each in (given.k, given.v))
+        rows, keys = head.pattern.rows, head.pattern.keys
+        every = np.arange(keys)
+        self._hidden = ~head.pattern.required(0, rows, every)
+        self._scores: Values = np.full((rows, keys), np.nan, dtype=numbers.kept)
+        self._outputs: Values = np.full((rows, self._v.shape[1]), np.nan, dtype=numbers.kept)
+        self._row = 0
+        self._sum: Values = np.zeros((1, 1), dtype=numbers.kept)
+        self._product = _Product(numbers, self._q, self._k, self._scores)
+        self.is_done = False
+
+    def do(self, step: Step) -> None:
+        """One step of the program."""
+        match step.operation:
+            case Operation.LOAD_COLUMNS | Operation.OUTER_PRODUCT | Operation.STORE_TILE:
+                self._product.do(step)
+            case _:
+                assert step.operation is not None
+                self._softmax(step.operation)
+        if self._product.result is self._outputs and self._product.is_done:
+            self._head.store(self._output, slice(0, len(self._outputs)), self._outputs[None].astype(np.float64))
+            self.is_done = True
+
+    def _softmax(self, operation: Operation) -> None:
+        numbers, row = self._numbers, slice(self._row, self._row + 1)
+        match operation:
+            case Operation.LOAD_SCORES:
+                assert not np.isnan(self._scores[row]).any(), "scores that were not stored"
+                self._scores[row] = np.where(self._hidden[row], -np.inf, self._scores[row])
+            case Operation.MAXIMUM:
+                largest = self._scores[row].max(axis=1, keepdims=True)
+                self._scores[row] = numbers.less(self._scores[row], finite(largest))
+            case Operation.EXPONENTIALS:
+                self._scores[row] = numbers.exponentials(self._scores[row])
+            case Operation.SUM:
+                self._sum = numbers.row_sums(self._scores[row])
+            case Operation.NORMALISE:
+                self._scores[row] = numbers.divided(self._scores[row], self._sum)
+            case _:
+                assert operation is Operation.STORE_OUTPUTS
+                self._row += 1
+                if self._row == len(self._scores):
+                    self._product = _Product(numbers, self._scores, self._v.T, self._outputs)
+
+
+class _Product:
+    """A product of rows of ``left`` with rows of ``right``, tile by tile, a column of both at a time."""
+
+    def __init__(self, numbers: Numbers, left: Values, right: Values, result: Values) -> None:
+        self._numbers, self._left, self._right, self.result = numbers, left, right, result
+        self._row = self._column = self._depth = self._loaded = 0
+        self._sums: Values | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every tile is stored."""
+        return self._row == len(self._left)
+
+    def do(self, step: Step) -> None:
+        """Load columns, add their outer product, or store the tile and go on to the next."""
+        rows, columns = slice(self._row, self._row + step.rows), slice(self._column, self._column + step.keys)
+        match step.operation:
+            case Operation.LOAD_COLUMNS:
+                self._loaded += 1
+            case Operation.OUTER_PRODUCT:
+                assert self._loaded > self._depth, "a product of columns that were not loaded"
+                if self._sums is None:
+                    self._sums = np.zeros((step.rows, step.keys), dtype=self._numbers.kept)
+                left, right = self._left[rows, self._depth], self._right[columns, self._depth]
+                self._sums = self._numbers.add_product(self._sums, left[:, None], right[None])
+                self._depth += 1
+            case _:
+                assert self._sums is not None and self._depth == self._left.shape[1], "a tile that is not complete"
+                self.result[rows, columns] = self._sums
+                self._sums, self._depth, self._loaded = None, 0, 0
+                self._column = columns.stop % len(self._right)
+                self._row += step.rows if self._column == 0 else 0
