@@ -10,6 +10,7 @@ __all__ = ["closest", "did_you_mean", "member_named"]
 
 _Member = TypeVar("_Member", bound=Enum)
 _NO_NICKNAMES: Mapping[str, str] = {}
+_SHORT = 5
 
 
 def member_named(
@@ -32,13 +33,15 @@ def member_named(
 def closest(name: str, known: Iterable[str]) -> str | None:
     """The known name most like ``name``, or none when nothing is close.
 
-    >>> closest("h10", ["a100", "h100"])
-    'h100'
+    >>> closest("h10", ["a100", "h100"]), closest("fig99", ["fig10", "fig11"])
+    ('h100', None)
     """
     import difflib  # slow to import, and names are seldom wrong
 
     by_lower = {candidate.lower(): candidate for candidate in known}
-    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
+    # of a short name half is soon the same: fig99 is not fig10 mistyped
+    cutoff = 0.5 if len(name) > _SHORT else 0.7
+    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
     if found:
         return by_lower[found[0]]
     # difflib compares whole names: a short beginning such as "llama" of a long name scores low, yet is what people type

@@ -86,4 +86,4 @@ def test_refreshes_at_their_times_are_told_beside_their_average(attenio: Any) ->
     asked = ("simulate", "--n", "256", "--d", "64", "--refresh", "together")
     assert "with refreshes together" in attenio(*asked).out
     said = json.loads(attenio(*asked, "--json").out)
-    assert abs(said["refresh_cycles"] / said["cycles"] - 1) < 0.08
+    assert abs(said["refresh_cycles"] / said["cycles"] - 1) < 0.11

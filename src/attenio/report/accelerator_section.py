@@ -1,6 +1,7 @@
 """What a report says about a machine with an accelerator: a timeline of the workload, and the paper's figures."""
 
 import html
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -12,6 +13,7 @@ from attenio.planning import Dataflow
 from attenio.report import palette
 from attenio.report.experiments import Experiment, ExperimentRow, experiment
 from attenio.report.figures import axes, hover
+from attenio.report.reproduce import reproduce
 from attenio.report.timeline_picture import timeline_svg
 from attenio.workload import Direction, Workload
 
@@ -19,8 +21,7 @@ __all__ = ["AcceleratorSection", "accelerator_section"]
 
 Figure = dict[str, Any]
 
-# Figure 15 takes half a minute, and table 3 is met by construction: attenio reproduce prints both.
-_DRAWN = ("fig10", "fig12", "fig13", "fig14", "fig16", "fig17")
+_DRAWN = ("fig10", "fig11", "fig12", "fig13", "fig14", "fig15", "fig16", "fig17", "table3")
 _AXES = {"n": "n (positions)", "cache_kb": "cache (KB)"}
 
 
@@ -69,15 +70,62 @@ def _timeline(workload: Workload, machine: Machine) -> str:
 def _experiment_figures() -> tuple[tuple[str, tuple[str, Figure]], ...]:
     found = []
     for name in _DRAWN:
-        done = experiment(name)
-        drawn = [row for row in done.rows if isinstance(row.at, int) and row.value > 0]
+        title, every = ("words moved", tuple(_volumes())) if name == "fig11" else _titled(experiment(name))
+        in_parts = name == "table3"
+        drawn = [row for row in every if isinstance(row.at, str) is in_parts and row.value > 0]
+        label = "Table 3" if in_parts else f"Figure {name[3:]}"
         for number, quantity in enumerate(dict.fromkeys(row.quantity for row in drawn)):
             rows = [row for row in drawn if row.quantity == quantity]
-            found.append((f"{name}-{number}", (f"Figure {name[3:]}, {done.title}: {quantity}.", _figure(done, rows))))
+            figure = _parts_figure(rows) if in_parts else _figure(rows)
+            found.append((f"{name}-{number}", (f"{label}, {title}: {quantity}.", figure)))
     return tuple(found)
 
 
-def _figure(done: Experiment, rows: list[ExperimentRow]) -> Figure:
+def _titled(done: Experiment) -> tuple[str, tuple[ExperimentRow, ...]]:
+    return done.title, done.rows
+
+
+def _volumes() -> Iterator[ExperimentRow]:
+    """Figure 11, which needs no accelerator, as rows like the others."""
+    for ratio in reproduce("fig11").rows:
+        yield ExperimentRow(
+            figure="fig11",
+            d=ratio.d,
+            axis="n",
+            at=ratio.n,
+            dataflow=ratio.dataflow.value,
+            quantity=f"words over those of {ratio.over.value}",
+            value=ratio.value,
+            published=ratio.published,
+        )
+
+
+def _parts_figure(rows: list[ExperimentRow]) -> Figure:
+    """Numbers of parts: ours filled, the printed ones open."""
+    axis = {"showline": True, "ticks": "outside", "automargin": True, "zeroline": False}
+    traces = []
+    for d in dict.fromkeys(row.d for row in rows):
+        own = [row for row in rows if row.d == d]
+        width = "" if d is None else f", d = {d}"
+        traces.append(_markers(f"here{width}", own, [row.value for row in own], "circle" if d != 128 else "square"))
+        kept = [row for row in own if row.published]
+        if kept:
+            numbers = [row.published or 0.0 for row in kept]
+            traces.append(
+                _markers(f"printed{width}", kept, numbers, "circle-open" if d != 128 else "square-open", size=14)
+            )
+    layout = {
+        "showlegend": False,
+        "hovermode": "closest",
+        "xaxis": {**axis, "type": "category", "title": {"text": "part"}},
+        "yaxis": {**axis, "type": "log", "title": {"text": rows[0].quantity}},
+        "shapes": [],
+        "annotations": [],
+    }
+    return {"data": traces, "layout": layout}
+
+
+def _figure(rows: list[ExperimentRow]) -> Figure:
     values = [row.value for row in rows] + [row.published for row in rows if row.published]
     places = sorted({int(row.at) for row in rows})
     layout = axes(_AXES[rows[0].axis], rows[0].quantity, places, (min(values) / 1.3, max(values) * 1.3))
@@ -105,14 +153,20 @@ def _trace(name: str, rows: list[ExperimentRow], *, dash: str) -> Figure:
 
 def _printed(name: str, rows: list[ExperimentRow]) -> Figure:
     kept = [row for row in rows if row.published]
-    look = Dataflow.named(kept[0].dataflow)
+    return _markers(name, kept, [row.published or 0.0 for row in kept], "circle-open")
+
+
+def _markers(name: str, rows: list[ExperimentRow], values: list[float], symbol: str, size: int = 8) -> Figure:
+    told = [
+        (value, f"{row.at:,}" if isinstance(row.at, int) else row.at) for value, row in zip(values, rows, strict=True)
+    ]
     return {
         "type": "scatter",
         "mode": "markers",
-        "x": [row.at for row in kept],
-        "y": [row.published for row in kept],
-        "marker": {"symbol": "circle-open", "size": 8, "color": palette.color(look)},
+        "x": [row.at for row in rows],
+        "y": values,
+        "marker": {"symbol": symbol, "size": size, "color": palette.color(Dataflow.named(rows[0].dataflow))},
         "legendgroup": name,
         "meta": {"legend": name},
-        **hover([f"<b>{name}</b><br>{row.published:.4g} at {row.at:,}" for row in kept]),
+        **hover([f"<b>{name}</b><br>{value:.4g} at {at}" for value, at in told]),
     }
