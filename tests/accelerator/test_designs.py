@@ -82,9 +82,28 @@ def test_a_larger_part_never_takes_longer_unless_it_is_the_cache() -> None:
         assert (np.diff(cube, axis=axis) <= 0).all()
 
 
-def test_other_work_than_dense_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="explored on dense forward attention"):
-        attenio_runs(GRID, Workload(n=64, d=64, mask="causal"))
+def test_other_work_than_dense_and_causal_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="where attention is dense, or causal with as many queries as keys"):
+        attenio_runs(GRID, Workload(n=64, d=64, mask="window:8"))
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from([1, 2, 37, 1000, 2**17]),
+    st.sampled_from([1, 48, 64, 128]),
+    st.integers(1, 3),
+    st.lists(st.integers(0, len(GRID) - 1), min_size=5, max_size=5),
+)
+def test_causal_cycles_are_those_of_simulating_each_exactly(n: int, d: int, heads: int, sampled: list[int]) -> None:
+    workload = Workload(n=n, d=d, heads=heads, mask="causal")
+    for tiling in Tiling:
+        runs = attenio_runs(GRID, workload, tiling)
+        for number in sampled:
+            if runs.ticks[number] >= 0:
+                machine = machine_of(BASE, GRID.sizes(number), d)
+                tiles = Tiles.of(query_tile=int(runs.query_tile[number]), key_tile=1)
+                plan = plan_with(workload, machine, Dataflow.ATTENIO, tiles)
+                assert simulate_plan(plan, machine).cycles == _cycles(runs, number)
 
 
 def test_caches_without_room_for_a_row_are_refused() -> None:

@@ -9,6 +9,7 @@ from attenio.accelerator.designs import Designs, Tiling, machine_of
 from attenio.accelerator.exploration import Budget, Exploration, explore
 from attenio.catalogue import machine_named
 from attenio.errors import DoesNotFit, InvalidInput
+from attenio.planning import Dataflow
 from attenio.workload import Workload
 
 BASE = machine_named("attenio-512k")
@@ -79,3 +80,10 @@ def test_a_budget_must_be_above_zero(budget: dict[str, float]) -> None:
 def test_a_budget_that_nothing_keeps_to_says_what_the_smallest_takes() -> None:
     with pytest.raises(DoesNotFit, match=r"the smallest takes .* mm² and .* mW; raise it"):
         explore(DESIGNS, WORKLOAD, Budget(area_mm2=0.1))
+
+
+def test_too_many_designs_to_run_one_by_one_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attenio.accelerator.exploration.MOST_ONE_BY_ONE", 5)
+    explore(Designs.product(BASE, exp_modules=range(60, 66)), WORKLOAD)
+    with pytest.raises(InvalidInput, match="6 designs within the budget are more than the 5 that run one by one"):
+        explore(Designs.product(BASE, exp_modules=range(60, 66)), WORKLOAD, dataflow=Dataflow.FLAT)

@@ -45,9 +45,26 @@ def test_the_picture_is_written_where_it_is_wanted(attenio: Any, tmp_path: Path)
         (("--machine", "h100"), "machine h100 has no accelerator"),
         (("--key-tile", "0"), "key-tile is 0; it must be at least 1"),
         (("--tiles", "all"), "unknown tiles 'all'; choose one of published, fastest"),
-        (("--mask", "causal"), "designs are explored on dense forward attention"),
+        (("--dataflow", "score-stationary"), "score-stationary has no program on the accelerator"),
         (("--picture", "front.png"), "picture front.png is not an .svg file"),
     ],
 )
 def test_a_mistake_is_one_line(attenio: Any, options: tuple[str, ...], line: str) -> None:
     assert line in attenio("explore-design", *SMALL, *options).mistake
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--mask", "causal"),
+        ("--mask", "causal", "--key-tile", "2"),
+        ("--dataflow", "standard"),
+        ("--dataflow", "flash-attention-2", "--mask", "causal"),
+        ("--direction", "backward"),
+    ],
+)
+def test_other_masks_and_dataflows_are_explored_as_they_are_simulated(attenio: Any, options: tuple[str, ...]) -> None:
+    found = attenio("explore-design", *SMALL, "--tiles", "published", "--cache", "512KB", *options, "--json").json
+    simulated = [each for each in options if each not in ("--key-tile", "2")]
+    assert found["base"]["cycles"] == attenio("simulate", "--n", "4K", *simulated, "--json").json["cycles"]
+    assert found["best"]["cycles"] <= found["base"]["cycles"]

@@ -15,15 +15,16 @@ from numpy.typing import NDArray
 
 from attenio.accelerator.energy import Component, area_of, peak_power_watts
 from attenio.accelerator.hardware import WORD_BYTES, Hardware
-from attenio.accelerator.many_timelines import Counts, ManyLoops, ManyNodes, ManySteps, many_cycles
+from attenio.accelerator.many_timelines import Counts, ManyLoops, ManyNodes, ManyRamps, ManySteps, many_cycles
 from attenio.accelerator.program import Engine
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine, MemoryLevel
+from attenio.patterns import Band
 from attenio.planning.costs.cost import problems_of
 from attenio.planning.plan import Dataflow
 from attenio.workload import Direction, Workload
 
-__all__ = ["Designs", "Runs", "Tiling", "attenio_runs", "machine_of"]
+__all__ = ["Designs", "Runs", "Tiling", "attenio_runs", "filling_tiles", "is_vectorised", "machine_of"]
 
 _BEFORE_SCORES = ("load Q", "load K", "outputs", "normalise")
 _BEFORE_OUTPUTS = ("load V", "row sums", "store O")
@@ -143,7 +144,11 @@ class Tiling(Enum):
 
 def attenio_runs(designs: Designs, workload: Workload, tiling: Tiling = Tiling.PUBLISHED) -> Runs:
     """Run AttenIO's program on every design."""
-    _check(workload)
+    if not is_vectorised(workload, Dataflow.ATTENIO, designs.key_tile):
+        raise InvalidInput(
+            f"AttenIO runs on many designs at once where attention is dense, or causal with as many queries as keys and"
+            f" one key at a time; this is {workload} with {designs.key_tile:,}"
+        )
     d, dv = workload.d, workload.value_dim
     keys = min(designs.key_tile, workload.keys)
     room = designs.cache_bytes // WORD_BYTES - keys * max(d, dv)
@@ -155,7 +160,7 @@ def attenio_runs(designs: Designs, workload: Workload, tiling: Tiling = Tiling.P
     shape = _Shapes(designs=fitting, workload=workload)
     taken, tile = many_cycles(shape.program(rows[fits]), len(fitting)), rows[fits]
     if tiling is Tiling.FASTEST:
-        filling = _filling(fitting, tile)
+        filling = filling_tiles(fitting, tile)
         other = many_cycles(shape.program(filling), len(fitting))
         taken, tile = np.minimum(taken, other), np.where(other < taken, filling, tile)
     ticks, query_tile = np.full(len(designs), -1, dtype=np.int64), np.zeros(len(designs), dtype=np.int64)
@@ -163,7 +168,7 @@ def attenio_runs(designs: Designs, workload: Workload, tiling: Tiling = Tiling.P
     return Runs(ticks=ticks, query_tile=query_tile, ticks_per_cycle=shape.ticks_per_cycle)
 
 
-def _filling(designs: Designs, most: Counts) -> Counts:
+def filling_tiles(designs: Designs, most: Counts) -> Counts:
     """The largest tile up to ``most`` rows that fills the array: whole arrays of rows, or rows that more MACs share."""
     ways = designs.pe_lines // -(-most // designs.macs_per_line) + 1
     shared = designs.pe_lines // ways * designs.macs_per_line
@@ -172,13 +177,17 @@ def _filling(designs: Designs, most: Counts) -> Counts:
     return np.where(chosen > 0, np.minimum(chosen, most), most)
 
 
-def _check(workload: Workload) -> None:
-    problems = problems_of(workload, Dataflow.ATTENIO)
-    if workload.direction is not Direction.FORWARD or not problems.is_dense or len(problems.patterns) > 1:
-        raise InvalidInput(
-            f"designs are explored on dense forward attention, and this is {workload}; leave out --mask and"
-            " --direction, and simulate the designs that are found on the rest"
-        )
+def is_vectorised(workload: Workload, dataflow: Dataflow, key_tile: int) -> bool:
+    """Whether a workload runs on many designs at once: AttenIO on dense heads, or on causal ones one key at a time."""
+    if dataflow is not Dataflow.ATTENIO or workload.direction is not Direction.FORWARD:
+        return False
+    problems = problems_of(workload, dataflow)
+    return (problems.is_dense and len(problems.patterns) == 1) or (_is_causal(workload) and key_tile == 1)
+
+
+def _is_causal(workload: Workload) -> bool:
+    patterns = problems_of(workload, Dataflow.ATTENIO).patterns
+    return len(patterns) == 1 and patterns[0][0] == Band.causal(workload.queries, workload.queries)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -204,23 +213,31 @@ class _Shapes:
         ragged, several = np.maximum(rest, 1), (rest > 0).astype(np.int64)
         self._check_ticks(rows)
         once = ManyLoops(count=several, body=(self._load("load Q", ragged * self.workload.d, ("outputs",)),))
+        if _is_causal(self.workload):
+            # every tile needs as many keys more as it has rows
+            growing = (
+                *self._round(rows, 1, jump=True),
+                ManyLoops(count=rows - 1, growth=rows, body=self._round(rows, 1, jump=False)),
+                self._load("load Q", rows * self.workload.d, ("outputs",)),
+                *self._finish(rows),
+            )
+            whole: ManyNodes = (ManyRamps(count=tiles - 1, body=growing), *self._keys(rows, tiles * rows))
+        else:
+            whole = self._whole_tiles(rows, tiles)
         body: ManyNodes = (
             self._load("load Q", rows * self.workload.d, ("store O",)),
-            ManyLoops(
-                count=tiles - 1,
-                body=(
-                    *self._keys(rows),
-                    self._load("load Q", rows * self.workload.d, ("outputs",)),
-                    *self._finish(rows),
-                ),
-            ),
-            *self._keys(rows),
+            *whole,
             once,
             *self._finish(rows),
             ManyLoops(count=several, body=(*self._keys(ragged), *self._finish(ragged))),
         )
         heads = np.full_like(rows, self.workload.heads * self.workload.batch)
         return (ManyLoops(count=heads, body=body),)
+
+    def _whole_tiles(self, rows: Counts, tiles: Counts) -> ManyNodes:
+        """All tiles of so many rows, the last without what comes after its keys."""
+        body = (*self._keys(rows), self._load("load Q", rows * self.workload.d, ("outputs",)), *self._finish(rows))
+        return (ManyLoops(count=tiles - 1, body=body), *self._keys(rows))
 
     def _check_ticks(self, rows: Counts) -> None:
         work = self.workload
@@ -232,7 +249,11 @@ class _Shapes:
                 "the smallest designs would run for more cycles than are counted exactly; use a smaller n"
             )
 
-    def _keys(self, rows: Counts) -> ManyNodes:
+    def _keys(self, rows: Counts, needed: Counts | None = None) -> ManyNodes:
+        """All keys of a tile, or its own number of them one by one."""
+        if needed is not None:
+            others = ManyLoops(count=needed - 1, body=self._round(rows, 1, jump=False))
+            return (*self._round(rows, 1, jump=True), others)
         tile = min(self.designs.key_tile, self.workload.keys)
         whole, rest = divmod(self.workload.keys, tile)
         rounds = ManyLoops(count=np.full_like(rows, whole - 1), body=self._round(rows, tile, jump=False))

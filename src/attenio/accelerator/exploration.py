@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.accelerator.designs import Designs, Tiling, attenio_runs, machine_of
+from attenio.accelerator.design_runs import design_runs, simulated_design
+from attenio.accelerator.designs import Designs, Tiling, is_vectorised, machine_of
 from attenio.accelerator.hardware import WORD_BYTES
 from attenio.accelerator.program import Engine
-from attenio.accelerator.simulate import simulate_plan
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine
-from attenio.planning import Dataflow, Tiles, plan_with
+from attenio.planning import Dataflow
 from attenio.workload import Workload
 
 __all__ = ["Budget", "Design", "Exploration", "Growth", "explore"]
@@ -27,7 +27,9 @@ __all__ = ["Budget", "Design", "Exploration", "Growth", "explore"]
 Progress = Callable[[int, int], None]
 
 MOST_DESIGNS = 2_000_000
+# Designs that are run together, and the most that are run one after the other: about a minute.
 _AT_ONCE = 20_000
+MOST_ONE_BY_ONE = 10_000
 # A part that saves less than this when it is doubled is not worth growing.
 _WORTH = 0.005
 
@@ -101,6 +103,7 @@ class Exploration:
     """What was found: the fastest design within the budget, those that no other beats, and what to grow next."""
 
     workload: Workload
+    dataflow: Dataflow
     base: Design
     budget: Budget
     designs: int
@@ -115,6 +118,7 @@ class Exploration:
         budget = {name: value if math.isfinite(value) else None for name, value in vars(self.budget).items()}
         return {
             "workload": str(self.workload),
+            "dataflow": self.dataflow.value,
             "budget": budget,
             "designs": self.designs,
             "within_budget": self.within,
@@ -132,10 +136,12 @@ def explore(
     workload: Workload,
     budget: Budget | None = None,
     *,
+    dataflow: Dataflow = Dataflow.ATTENIO,
     tiling: Tiling = Tiling.FASTEST,
     progress: Progress | None = None,
 ) -> Exploration:
     """Evaluate designs for a workload; without a budget, within the area of the machine they start from."""
+    task = _Task(workload=workload, dataflow=dataflow, tiling=tiling)
     if len(designs) > MOST_DESIGNS:
         raise InvalidInput(f"{len(designs):,} designs are more than {MOST_DESIGNS:,}; use larger steps or fewer sizes")
     allowed = Budget.of(designs.base) if budget is None else budget
@@ -152,13 +158,19 @@ def explore(
             f"none of {every:,} designs keeps to the budget: the smallest takes {area.min():.3g} mm² and"
             f" {1e3 * watts.min():.4g} mW; raise it or sweep smaller parts"
         )
-    within = _Evaluated.of(designs.of(affordable), workload, tiling, progress)
-    base = _Evaluated.of(Designs.product(designs.base), workload, tiling)
+    if affordable.sum() > MOST_ONE_BY_ONE and not is_vectorised(workload, dataflow, designs.key_tile):
+        raise InvalidInput(
+            f"{int(affordable.sum()):,} designs within the budget are more than the {MOST_ONE_BY_ONE:,} that run one by"
+            f" one with {dataflow.value} on {workload}; sweep fewer sizes, or attenio dense or causal one key at a time"
+        )
+    within = _Evaluated.of(designs.of(affordable), task, progress)
+    base = _Evaluated.of(Designs.product(designs.base, key_tile=_own_keys(designs, dataflow)), task)
     order = within.order()
     best = within.design(int(order[0]))
-    growths = _growths(designs, best, workload, tiling)
+    growths = _growths(designs, best, task)
     return Exploration(
         workload=workload,
+        dataflow=dataflow,
         base=base.design(0),
         budget=allowed,
         designs=every,
@@ -166,8 +178,27 @@ def explore(
         best=best,
         front=tuple(within.design(number) for number in within.front(order)),
         growths=growths,
-        advice=_advice(designs, best, growths, workload),
+        advice=_advice(designs, best, growths, task),
     )
+
+
+def _own_keys(designs: Designs, dataflow: Dataflow) -> int:
+    """Keys at a time on the machine itself: AttenIO's one, or what the KV buffer of the designs is for."""
+    return 1 if dataflow is Dataflow.ATTENIO else designs.key_tile
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Task:
+    """What the designs are to run."""
+
+    workload: Workload
+    dataflow: Dataflow
+    tiling: Tiling
+
+    @property
+    def width(self) -> int:
+        """Words of the widest key or value."""
+        return max(self.workload.d, self.workload.value_dim)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -182,17 +213,18 @@ class _Evaluated:
     watts: NDArray[np.float64]
 
     @classmethod
-    def of(cls, designs: Designs, workload: Workload, tiling: Tiling, progress: Progress | None = None) -> "_Evaluated":
+    def of(cls, designs: Designs, task: _Task, progress: Progress | None = None) -> "_Evaluated":
         found = []
-        for start in range(0, len(designs), _AT_ONCE):
-            some = designs.of(np.arange(start, min(start + _AT_ONCE, len(designs))))
-            found.append(attenio_runs(some, workload, tiling))
+        at_once = _AT_ONCE if is_vectorised(task.workload, task.dataflow, designs.key_tile) else len(designs)
+        for start in range(0, len(designs), at_once):
+            some = designs.of(np.arange(start, min(start + at_once, len(designs))))
+            found.append(design_runs(some, task.workload, task.dataflow, task.tiling, progress))
             if progress is not None:
                 progress(start + len(some), len(designs))
         ticks = np.concatenate([runs.ticks for runs in found])
         tiles, fits = np.concatenate([runs.query_tile for runs in found]), ticks >= 0
         kept = designs.of(fits)
-        area, watts = kept.costs(max(workload.d, workload.value_dim))
+        area, watts = kept.costs(task.width)
         return cls(
             designs=kept,
             ticks=ticks[fits],
@@ -231,14 +263,14 @@ class _Evaluated:
         )
 
 
-def _growths(designs: Designs, best: Design, workload: Workload, tiling: Tiling) -> tuple[Growth, ...]:
+def _growths(designs: Designs, best: Design, task: _Task) -> tuple[Growth, ...]:
     """Twice of each resource, the most saved for the area first."""
     grown = []
     for name, size in best.sizes:
         sizes = {**dict(best.sizes), name: 2 * size}
         grid = {key: (value,) for key, value in sizes.items()}
         one = Designs.product(designs.base, key_tile=designs.key_tile, **grid)
-        larger = _Evaluated.of(one, workload, tiling).design(0)
+        larger = _Evaluated.of(one, task).design(0)
         grown.append(
             Growth(
                 resource=name,
@@ -256,11 +288,10 @@ def _worth(growth: Growth) -> float:
     return gain / max(growth.area_mm2, 1e-9) if gain > 0 else gain
 
 
-def _advice(designs: Designs, best: Design, growths: tuple[Growth, ...], workload: Workload) -> str:
+def _advice(designs: Designs, best: Design, growths: tuple[Growth, ...], task: _Task) -> str:
     """Which resource to grow next, and why."""
-    machine = machine_of(designs.base, dict(best.sizes), designs.key_tile * max(workload.d, workload.value_dim))
-    tiles = Tiles.of(query_tile=best.query_tile, key_tile=min(designs.key_tile, workload.keys))
-    done = simulate_plan(plan_with(workload, machine, Dataflow.ATTENIO, tiles), machine)
+    machine = machine_of(designs.base, dict(best.sizes), designs.key_tile * task.width)
+    done = simulated_design(machine, task.workload, task.dataflow, (best.query_tile, designs.key_tile))
     exp = float(done.timeline.idle_by_reason(Engine.PE).get("EXP unit", 0) / done.cycles)
     why = (
         f"the array works {done.pe_utilisation:.1%} of all cycles, waits {exp:.1%} for the EXP unit and"

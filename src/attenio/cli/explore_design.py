@@ -7,7 +7,7 @@ import typer
 
 from attenio.cli.grid import numbers, sizes
 from attenio.cli.output import check_place, plain_table, print_json, print_tables, progress_bar
-from attenio.cli.question import DEFAULT_N, AsJson, Question, asking
+from attenio.cli.question import DEFAULT_N, AsJson, DataflowName, Question, asking, dataflow_named
 from attenio.errors import InvalidInput
 from attenio.names import member_named
 from attenio.quantities import parse_count, show_bytes, show_seconds
@@ -38,6 +38,7 @@ def _sizes_option(help: str) -> Any:
 @asking
 def explore_design(
     question: Question,
+    dataflow: DataflowName = None,
     area_mm2: Annotated[
         str | None, _budget_option("Largest area of the chip, mm² (default, without a budget: the machine's).")
     ] = None,
@@ -56,18 +57,23 @@ def explore_design(
 ) -> None:
     """Sweep the accelerator's parts under a budget: the fastest design, those that no other beats, what to grow next.
 
-    Every combination of the lists runs AttenIO's program, exactly as simulate does. What is not swept (clock, memory
-    timings, rate of a channel) is as on --machine.
+    Every combination of the lists runs AttenIO's program, or another --dataflow's, exactly as simulate does. What is
+    not swept (clock, memory timings, rate of a channel) is as on --machine. AttenIO, dense or causal, runs on all
+    designs at once; others run one by one, so sweep fewer sizes for them.
 
     \b
     Examples:
       attenio explore-design --n 128K --d 64
       attenio explore-design --n 32K --d 128 --area-mm2 2 --json
+      attenio explore-design --mask causal
+      attenio explore-design --dataflow flash-attention-2 --pe-lines 64 --macs-per-line 16:64:x2 --channels 8,16
       attenio explore-design --power-mw 1500 --channels 16 --picture front.svg
       attenio explore-design --pe-lines 64 --macs-per-line 32 --exp-modules 64:512:+16 --cache 128KB:1MB:+64KB
     """
     from attenio.accelerator.designs import Designs, Tiling
     from attenio.accelerator.exploration import explore
+    from attenio.planning import Dataflow
+    from attenio.workload import Direction
 
     if picture is not None:
         check_place(picture)
@@ -89,8 +95,10 @@ def explore_design(
         cache_bytes=sizes(cache, "cache"),
         channels=numbers(channels, "channels"),
     )
+    default = Dataflow.KEY_STATIONARY if workload.direction is Direction.BACKWARD else Dataflow.ATTENIO
+    chosen = dataflow_named(dataflow) or default
     with progress_bar(f"running {len(designs):,} designs") as progress:
-        found = explore(designs, workload, budget, tiling=tiling, progress=progress)
+        found = explore(designs, workload, budget, dataflow=chosen, tiling=tiling, progress=progress)
     if picture is not None:
         from attenio.files import write_atomically
         from attenio.report.design_figure import design_svg
@@ -122,7 +130,9 @@ def _number(name: str, text: str) -> float:
 def _title(found: "Exploration") -> str:
     limits = [f"{value:.4g} {unit}" for value, unit in zip(vars(found.budget).values(), ("mm²", "mW"), strict=True)]
     allowed = " and ".join(limit for limit in limits if not limit.startswith("inf"))
-    return f"{found.workload}: {found.within:,} of {found.designs:,} designs keep to {allowed}"
+    return (
+        f"{found.dataflow.value} on {found.workload}: {found.within:,} of {found.designs:,} designs keep to {allowed}"
+    )
 
 
 def _cut(found: "Exploration") -> str:
