@@ -28,10 +28,26 @@ def test_a_row_has_at_most_one_mac_in_a_line_and_all_rows_fit(array: PeArray, ro
         assert -(-rows // array.macs_per_line) * ways <= array.lines
 
 
-@given(ARRAYS, st.integers(0, 3), st.integers(1, 1600))
-def test_rows_of_a_last_pass_are_joined_as_if_they_were_alone(array: PeArray, passes: int, rows: int) -> None:
+@given(ARRAYS, st.integers(0, 3), st.integers(1, 1600), st.integers(1, 200))
+def test_rows_of_a_last_pass_are_joined_as_if_they_were_alone(
+    array: PeArray, passes: int, rows: int, steps: int
+) -> None:
     last = min(rows, array.macs)
-    assert array.joining_cycles(passes * array.macs + last) == array.joining_cycles(last)
+    alone = array.joining_cycles(rows=last, steps=steps)
+    assert array.joining_cycles(rows=passes * array.macs + last, steps=steps) == alone
+
+
+@given(ARRAYS, st.integers(1, 5000), st.integers(1, 300), st.integers(1, 3), st.booleans())
+def test_a_larger_array_never_takes_longer_for_scores(
+    array: PeArray, rows: int, steps: int, keys: int, more_lines: bool
+) -> None:
+    larger = PeArray(lines=array.lines + more_lines, macs_per_line=array.macs_per_line + (not more_lines))
+
+    def cycles(of: PeArray) -> int:
+        return keys * of.broadcast_cycles(rows=rows, steps=steps) + of.joining_cycles(rows=rows, steps=steps)
+
+    assert cycles(larger) <= cycles(array)
+    assert array.broadcast_cycles(rows=rows, steps=steps) >= larger.broadcast_cycles(rows=rows, steps=steps)
 
 
 @given(ARRAYS, st.integers(1, 5000), st.integers(1, 50))

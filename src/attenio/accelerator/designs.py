@@ -264,12 +264,12 @@ class _Shapes:
         d, dv, designs = self.workload.d, self.workload.value_dim, self.designs
         exponentials, rescaling = -(-rows * keys // designs.exp_modules), -(-rows // designs.exp_modules)
         exp = Hardware.of(designs.base).exp
-        joining = self._joining(rows)
         group = np.minimum(np.minimum(rows, designs.macs), designs.exp_modules)
         maps = 2 * rows * keys + 3 * rows - (exp.filling_cycles + exp.draining_cycles) * group
-        scores = keys * self._broadcast(rows, d) + joining
+        scores = keys * self._broadcast(rows, d) + self._joining(rows, d)
         maxima, sums = np.full_like(rows, exp.filling_cycles), np.full_like(rows, exp.draining_cycles)
         if keys > 1:
+            joining = self._joining(rows, keys)
             maxima = maxima + self._broadcast(rows, keys) - self._broadcast(rows, 1) + joining
             sums = sums + joining
         return (
@@ -304,9 +304,10 @@ class _Shapes:
     def _ways(self, rows: Counts) -> Counts:
         return np.maximum(1, self.designs.pe_lines // -(-rows // self.designs.macs_per_line))
 
-    def _joining(self, rows: Counts) -> Counts:
+    def _joining(self, rows: Counts, steps: int) -> Counts:
         last = rows % self.designs.macs
-        depth: Counts = np.frexp(self._ways(np.maximum(last, 1)) - 1)[1].astype(np.int64)
+        sharing = -(-steps // -(-steps // self._ways(np.maximum(last, 1))))
+        depth: Counts = np.frexp(sharing - 1)[1].astype(np.int64)
         return np.where(last > 0, depth, 0)
 
     def _broadcast(self, rows: Counts, steps: int) -> Counts:

@@ -45,29 +45,38 @@ class PeArray:
         whole, rest = divmod(rows, self.macs)
         return whole * steps + (ceil_div(steps, self.ways(rest)) if rest else 0)
 
-    def joining_cycles(self, rows: int) -> int:
+    def sharing(self, rows: int, steps: int) -> int:
+        """MACs that share a row for so many steps: no more than make them fewer.
+
+        >>> PeArray(lines=64, macs_per_line=32).sharing(31, 64), PeArray(lines=100, macs_per_line=32).sharing(31, 64)
+        (64, 64)
+        """
+        return ceil_div(steps, ceil_div(steps, self.ways(rows)))
+
+    def joining_cycles(self, *, rows: int, steps: int) -> int:
         """Cycles until the partial sums of the MACs that share a row have met.
 
-        Where rows exceed the MACs, those of the last pass share what the full passes before had to themselves.
+        Where rows exceed the MACs, those of the last pass share what the full passes before had to themselves. More
+        lines are never slower: a step less is worth a level of the tree.
 
         >>> array = PeArray(lines=64, macs_per_line=32)
-        >>> [array.joining_cycles(rows) for rows in (1024, 2048, 2048 + 1024)]
+        >>> [array.joining_cycles(rows=rows, steps=64) for rows in (1024, 2048, 2048 + 1024)]
         [1, 0, 1]
         """
         last = rows % self.macs
-        return (self.ways(last) - 1).bit_length() if last else 0
+        return (self.sharing(last, steps) - 1).bit_length() if last else 0
 
     def over_keys_cycles(self, *, rows: int, keys: int) -> int:
         """Cycles that a maximum or sum over several keys takes beyond one over a single key, every row on its MACs.
 
         >>> array = PeArray(lines=64, macs_per_line=32)
         >>> [array.over_keys_cycles(rows=rows, keys=16) for rows in (1985, 1024, 20)]
-        [15, 8, 6]
+        [15, 8, 4]
         """
         if keys <= 1:
             return 0
         more = self.broadcast_cycles(rows=rows, steps=keys) - self.broadcast_cycles(rows=rows, steps=1)
-        return more + self.joining_cycles(rows)
+        return more + self.joining_cycles(rows=rows, steps=keys)
 
     def map_cycles(self, elements: int) -> int:
         """Cycles of one operation on each of so many elements, every MAC on its own."""

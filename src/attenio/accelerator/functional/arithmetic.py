@@ -75,7 +75,7 @@ class Numbers:
         whole = len(rows) // self.pe.macs * self.pe.macs
         parts = [self._scores(rows[:whole], keys, 1)] if whole else []
         if whole < len(rows):
-            parts.append(self._scores(rows[whole:], keys, self.pe.ways(len(rows) - whole)))
+            parts.append(self._scores(rows[whole:], keys, self.pe.sharing(len(rows) - whole, rows.shape[1])))
         return np.concatenate(parts)
 
     def _scores(self, rows: Values, keys: Values, ways: int) -> Values:

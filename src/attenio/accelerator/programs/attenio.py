@@ -152,7 +152,7 @@ def _pipeline(steps: Steps, rows: int, keys: int) -> tuple[Node, ...]:
         Step(
             name="row sums",
             engine=Engine.PE,
-            cycles=exp.draining_cycles + (pe.joining_cycles(rows) if keys > 1 else 0),
+            cycles=exp.draining_cycles + (pe.joining_cycles(rows=rows, steps=keys) if keys > 1 else 0),
             after=("exponentials", "rescaling"),
             work=Work(map_operations=after, cache_words=3 * scores),
             cause="PE array",

@@ -70,7 +70,7 @@ class KeyStationary:
         if first:
             dots = steps.map("dO.O", rows * dv, after=("load Q",))
             passing += (dots.doing(Operation.ROW_DOTS, rows=rows), steps.store("D", rows, after=("dO.O",)))
-        size, joined = (rows, keys), self.hardware.pe.joining_cycles(keys)
+        size = rows, keys
         maps = (
             (steps.map("subtract", scores, after=("scores",)), Operation.MAXIMUM),
             (steps.exponentials(scores, after=("subtract",)), Operation.EXPONENTIALS),
@@ -82,11 +82,11 @@ class KeyStationary:
         subtract, exponentials, score_gradient = (step.doing(what, rows=rows, keys=keys) for step, what in maps)
         return (
             *passing,
-            self._product(Operation.SCORES, size, d, ("load Q", "load KV", "dO.O"), joined),
+            self._product(Operation.SCORES, size, d, ("load Q", "load KV", "dO.O")),
             subtract,
             exponentials,
             self._product(Operation.VALUE_GRADIENT, size, dv, ("exponentials",)),
-            self._product(Operation.PROBABILITY_GRADIENT, size, dv, ("value gradient",), joined),
+            self._product(Operation.PROBABILITY_GRADIENT, size, dv, ("value gradient",)),
             score_gradient,
             self._product(Operation.KEY_GRADIENT, size, d, ("score gradient",)),
             self._product(Operation.QUERY_GRADIENT, size, d, ("key gradient",)),
@@ -95,17 +95,18 @@ class KeyStationary:
             ),
         )
 
-    def _product(
-        self, what: Operation, size: tuple[int, int], width: int, after: tuple[str, ...], joined: int = 0
-    ) -> Step:
+    def _product(self, what: Operation, size: tuple[int, int], width: int, after: tuple[str, ...]) -> Step:
         """One of the five products. MACs keep keys and hear rows; only for dQ, a sum over keys, they keep rows."""
         rows, keys = size
         macs = rows * keys * width
         kept, heard = (rows, keys) if what is Operation.QUERY_GRADIENT else (keys, rows)
+        cycles = heard * self.hardware.pe.broadcast_cycles(rows=kept, steps=width)
+        if what in (Operation.SCORES, Operation.PROBABILITY_GRADIENT):  # sums over the width
+            cycles += self.hardware.pe.joining_cycles(rows=kept, steps=width)
         return Step(
             name=what.value,
             engine=Engine.PE,
-            cycles=heard * self.hardware.pe.broadcast_cycles(rows=kept, steps=width) + joined,
+            cycles=cycles,
             after=after,
             work=Work(macs=macs, cache_words=2 * macs, kv_words=heard * width),
             cause="PE array",

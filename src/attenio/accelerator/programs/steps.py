@@ -41,7 +41,8 @@ class Steps:
     def scores(self, rows: int, keys: int, depth: int, *, after: tuple[str, ...], joined: bool = True) -> Step:
         """Products of rows with keys; ``joined`` waits for partial sums that several MACs of a row hold."""
         pe = self.hardware.pe
-        cycles = keys * pe.broadcast_cycles(rows=rows, steps=depth) + (pe.joining_cycles(rows) if joined else 0)
+        cycles = keys * pe.broadcast_cycles(rows=rows, steps=depth)
+        cycles += pe.joining_cycles(rows=rows, steps=depth) if joined else 0
         macs = rows * keys * depth
         return self._on_array("scores", cycles, after, Work(macs=macs, cache_words=macs, kv_words=keys * depth)).doing(
             Operation.SCORES, rows=rows, keys=keys
