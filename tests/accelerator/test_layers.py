@@ -1,6 +1,6 @@
 """Laws of whole layers."""
 
-from attenio.accelerator.layers import LayerShape, layer_cycles
+from attenio.accelerator.layers import LayerShape, layer_cycles, model_cycles
 from attenio.catalogue import machine_named
 from attenio.planning import Dataflow
 
@@ -26,3 +26,8 @@ def test_attention_grows_faster_than_the_rest() -> None:
 def test_no_product_beats_the_array() -> None:
     found = layer_cycles(MACHINE, n=512, dataflow=Dataflow.ATTENIO, shape=SMALL)
     assert found.feed_forward * 2048 >= 2 * 512 * 256 * 1024
+
+
+def test_a_model_is_its_layers() -> None:
+    one, whole = (of(MACHINE, n=512, dataflow=Dataflow.FLAT, shape=SMALL) for of in (layer_cycles, model_cycles))
+    assert whole.total == 2 * one.total

@@ -18,7 +18,7 @@ from attenio.machine import Machine
 from attenio.planning import Dataflow
 from attenio.workload import Workload
 
-__all__ = ["LayerCycles", "LayerShape", "layer_cycles"]
+__all__ = ["LayerCycles", "LayerShape", "layer_cycles", "model_cycles"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +62,19 @@ def layer_cycles(
         projections=_product_cycles(hardware, n, 3 * hidden, hidden) + _product_cycles(hardware, n, hidden, hidden),
         attention=simulate(workload, machine, dataflow=dataflow, switches=switches).cycles,
         feed_forward=_product_cycles(hardware, n, wide, hidden) + _product_cycles(hardware, n, hidden, wide),
+    )
+
+
+def model_cycles(
+    machine: Machine, *, n: int, dataflow: Dataflow, shape: LayerShape | None = None, switches: Switches | None = None
+) -> LayerCycles:
+    """All layers of a prefill of ``n`` positions, one after the other."""
+    widths = LayerShape() if shape is None else shape
+    one = layer_cycles(machine, n=n, dataflow=dataflow, shape=widths, switches=switches)
+    return LayerCycles(
+        projections=widths.layers * one.projections,
+        attention=widths.layers * one.attention,
+        feed_forward=widths.layers * one.feed_forward,
     )
 
 
