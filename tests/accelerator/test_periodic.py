@@ -137,6 +137,38 @@ def test_ramps_of_a_pipelined_loop_agree_with_events(
     assert periodic_timeline(program) == event_timeline(program)
 
 
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 9), st.integers(1, 7), st.integers(2, 6), st.integers(20, 90), st.booleans(), st.data())
+def test_series_of_rounds_with_ragged_ends_agree_with_events(
+    more: int, growth: int, tile: int, times: int, overlaps: bool, data: st.DataObject
+) -> None:
+    """Whole tiles of keys and what is left of them, as in causal programs: long periods, and series of them."""
+
+    def granule(keys: int, *, cycles: int) -> tuple[Step, ...]:
+        pace = Pace(elements=3 * keys, units=4, cycles_a_turn=Fraction(15, 7))
+        return (
+            Step(name="load", engine=Engine.HBM, cycles=pace.cycles, pace=pace, after=() if overlaps else ("use",)),
+            Step(name="use", engine=Engine.PE, cycles=cycles * keys + 1, after=("load", "queries", "store")),
+        )
+
+    cycles = data.draw(st.integers(0, 5))
+    keys = Growing(tile + more, growth)
+    whole, rest = keys.divided(tile)
+    ragged = tuple(
+        GrowingStep.of(rest, one, two)
+        for one, two in zip(granule(1, cycles=cycles), granule(2, cycles=cycles), strict=True)
+    )
+    body = (
+        Step(name="queries", engine=Engine.HBM, cycles=data.draw(st.integers(0, 9)), after=("use",)),
+        Repeat(count=whole, body=granule(tile, cycles=cycles)),
+        Repeat(count=(keys + (tile - 1)).divided(tile)[0] - whole, body=ragged),
+        Step(name="store", engine=Engine.HBM, cycles=2, after=("use",)),
+    )
+    program = Program((Ramp(times=times, body=body),))
+    assert periodic_timeline(program) == event_timeline(program)
+    assert program.work == sum((step.work for step in program), Work())
+
+
 def test_a_ramp_of_a_billion_rounds_is_an_arithmetic_series() -> None:
     inner = (
         Step(name="load", engine=Engine.HBM, cycles=Fraction(30, 7), after=("use",)),

@@ -160,6 +160,28 @@ def test_causal_programs_stay_short_at_any_length(dataflow: Dataflow) -> None:
     assert max(sizes) < 1500
 
 
+def test_masks_without_a_rule_may_have_tens_of_thousands_of_tiles() -> None:
+    done = simulate(
+        Workload(n=2**15, d=64, mask="bigbird:96:32:3"), machine_named("attenio-64k"), dataflow=Dataflow.FLAT
+    )
+    assert done.plan.tiles["query_tile"] == 1
+    assert done.moved_words == done.plan.moved_words
+
+
+@pytest.mark.parametrize("mask", ["bigbird:6:2:1", "strided:5", "shared-prefix:9"])
+@pytest.mark.parametrize(
+    "dataflow", [Dataflow.ATTENIO, Dataflow.STACKED_GROUPS, Dataflow.FLASH_ATTENTION_2, Dataflow.FLAT]
+)
+def test_masks_without_a_rule_agree_with_events(mask: str, dataflow: Dataflow) -> None:
+    queries = 40 if mask.startswith("shared") else 80
+    workload = Workload(queries=queries, keys=80, d=2, heads=2, kv_heads=1, batch=3, mask=mask)
+    for machine in (small_machine(60, kv_words=6), small_machine(130, kv_words=6)):
+        plan = best_plan(workload, machine, dataflow=dataflow)
+        done = simulate_plan(plan, machine)
+        assert done.moved_words == plan.moved_words
+        assert done.timeline == simulate_plan(plan, machine, by_events=True).timeline
+
+
 @settings(max_examples=30, deadline=None)
 @given(cases(), st.sampled_from(["overlap_values", "overlap_keys", "overlap_queries"]))
 def test_an_overlap_never_costs_cycles(case: tuple[Workload, Machine], overlap: str) -> None:
