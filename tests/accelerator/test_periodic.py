@@ -55,7 +55,7 @@ ROUND_NUMBERS = st.one_of(
 )
 GROWING = st.builds(
     lambda step, size, elements, growth, pace: GrowingStep(
-        one=replace(step, pace=replace(pace, elements=elements), cycles=step.cycles + 3 * pace.cycles_a_turn),
+        one=replace(step, pace=replace(pace, elements=elements), cycles=step.cycles + 21),
         size=size,
         cycles=Fraction(growth, 2),
         elements=growth,

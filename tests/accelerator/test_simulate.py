@@ -237,12 +237,18 @@ def test_other_words_than_sixteen_bits_are_refused() -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(20, 50), st.integers(0, 9), st.integers(1, 3), st.integers(1, 7), st.integers(1, 3))
-def test_a_causal_gradient_moves_the_planner_s_words_and_agrees_with_events(
-    queries: int, more_keys: int, key_tile: int, query_tile: int, group: int
+@given(
+    st.integers(20, 50),
+    st.integers(0, 9),
+    st.integers(1, 3),
+    st.integers(1, 7),
+    st.sampled_from(["causal", "window:12", "window:17"]),
+)
+def test_a_masked_gradient_moves_the_planner_s_words_and_agrees_with_events(
+    queries: int, more_keys: int, key_tile: int, query_tile: int, mask: str
 ) -> None:
     keys = queries + more_keys
-    workload = Workload(queries=queries, keys=keys, d=2, heads=group, kv_heads=1, mask="causal", direction="backward")
+    workload = Workload(queries=queries, keys=keys, d=2, heads=2, kv_heads=1, mask=mask, direction="backward")
     machine = small_machine(2000)
     tiles = Tiles.of(query_tile=query_tile, key_tile=key_tile)
     plan = plan_with(workload, machine, Dataflow.KEY_STATIONARY, tiles)
@@ -251,7 +257,7 @@ def test_a_causal_gradient_moves_the_planner_s_words_and_agrees_with_events(
     assert done.timeline == simulate_plan(plan, machine, by_events=True).timeline
 
 
-def test_a_gradient_whose_rows_begin_with_different_keys_is_refused() -> None:
-    workload = Workload(n=128, d=64, mask="window:16", direction="backward")
-    with pytest.raises(InvalidInput, match="the gradient is timed where every row needs the first key"):
+def test_a_gradient_with_rows_or_keys_that_nobody_needs_is_refused() -> None:
+    workload = Workload(queries=128, keys=64, d=64, mask="causal", direction="backward")
+    with pytest.raises(InvalidInput, match="the gradient is timed on dense, causal and window masks"):
         simulate(workload, machine_named("attenio-512k"), dataflow=Dataflow.KEY_STATIONARY)

@@ -33,8 +33,8 @@ def plans(draw: st.DrawFn) -> tuple[Plan, Machine]:
     )
     dataflow = draw(st.sampled_from(FUNCTIONAL))
     if dataflow.direction is Direction.BACKWARD:
-        # every row must need the first key
-        workload = replace(workload, direction="backward", mask=draw(st.sampled_from(["dense", "causal", documents])))
+        masks = ["dense", "causal", f"window:{max(1, n // 2)}", documents]
+        workload = replace(workload, direction="backward", mask=draw(st.sampled_from(masks)))
     elif n > 3 and draw(st.booleans()):
         workload = replace(workload, queries=n - n // 2, mask=f"shared-prefix:{n // 2}")
     cache = draw(st.integers(30, 200))

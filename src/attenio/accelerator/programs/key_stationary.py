@@ -13,13 +13,14 @@
 Five products in place of two, and no reduction along rows: the maxima and sums are in the saved log-sum-exp.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import pairwise
 
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.program import Engine, Node, Operation, Step, Work, repeat
-from attenio.accelerator.programs.query_tiles import Keys, query_tiles, stream, tiles_of_run
+from attenio.accelerator.programs.query_tiles import Keys as Rows
+from attenio.accelerator.programs.query_tiles import query_tiles, stream, tiles_of_run
 from attenio.accelerator.programs.steps import Steps
 from attenio.errors import InvalidInput
 from attenio.patterns import Band, Pattern
@@ -29,7 +30,7 @@ __all__ = ["KeyStationary"]
 
 @dataclass(frozen=True, kw_only=True)
 class KeyStationary:
-    """Tiles of keys that stay, tiles of rows that pass, for a group of heads; dense or causal scores."""
+    """Tiles of keys that stay, tiles of rows that pass, for a group of heads; dense, causal or window scores."""
 
     hardware: Hardware
     d: int
@@ -40,18 +41,29 @@ class KeyStationary:
 
     def head(self, pattern: Pattern) -> tuple[Node, ...]:
         """The heads of one group on one sequence."""
-        found: tuple[Node, ...] = ()
+        across, found = _band(pattern).transposed, tuple[Node, ...]()
+        keys = seen = 0  # keys that are done, and rows that were visited
         # seen from the keys: tiles of keys, and the rows that each needs
-        for number, run in enumerate(query_tiles(_band(pattern).transposed, self.key_tile)):
-            for start, stop in pairwise(sorted({0, 1 if number == 0 else 0, run.count})):
-                tile = partial(self._keys, run.rows, number == 0 and start == 0)
-                found += tiles_of_run(run.part(start, stop), (0, self.query_tile - 1), tile)
+        for run in query_tiles(across, self.key_tile):
+            # the ends of the rows move evenly within a run, so from its second tile on equally many are new
+            for start, stop in pairwise(sorted({0, 1, run.count})):
+                part = run.part(start, stop)
+                new = int(across.end_key(keys + part.rows - 1)) - seen
+                tile = partial(self._keys, part.rows, new)
+                visited = replace(part, keys=part.keys - new)
+                found += tiles_of_run(visited, (0, self.query_tile - 1), tile)
+                keys += part.count * part.rows
+                seen = int(across.end_key(keys - 1))
         return found
 
-    def _keys(self, keys: int, first: bool, rows: Keys) -> tuple[Node, ...]:
-        """A tile of keys and the rows that need one of them; the first tile meets every row for the first time."""
+    def _keys(self, keys: int, new: int, visited: Rows) -> tuple[Node, ...]:
+        """A tile of keys and the rows that need one of them: those that were visited before, then the new ones."""
         steps, width = Steps(hardware=self.hardware), self.d + self.value_dim
-        heads = stream(rows, self.query_tile, lambda height, _: self._visit(steps, height, keys, first=first))
+
+        def visits(rows: Rows, *, first: bool) -> tuple[Node, ...]:
+            return stream(rows, self.query_tile, lambda height, _: self._visit(steps, height, keys, first=first))
+
+        heads = (*visits(visited, first=False), *visits(Rows.fixed(new), first=True))
         load = steps.load("KV", keys * width, after=("store dKV",)).doing(Operation.LOAD_KEYS, rows=0, keys=keys)
         store = steps.store("dKV", keys * width, after=("query gradient",))
         return (
@@ -117,12 +129,12 @@ class KeyStationary:
 
 
 def _band(pattern: Pattern) -> Band:
-    """The pattern as a band in which every row needs the first key, so that all first visits are of one tile."""
+    """The pattern as a band in which every row and every key is needed."""
     if pattern.is_dense:
         return Band.dense(pattern.rows, pattern.keys)
-    if isinstance(pattern, Band) and pattern.first_key(pattern.rows - 1) == 0 and pattern.end_key(0) > 0:
+    if isinstance(pattern, Band) and pattern.touched_rows == pattern.rows and pattern.touched_keys == pattern.keys:
         return pattern
     raise InvalidInput(
-        "the gradient is timed where every row needs the first key; use --mask dense, or causal with at least as many"
-        " keys as queries, or count its words with plan"
+        "the gradient is timed on dense, causal and window masks that need every row and every key; use one of these"
+        " with at least as many keys as queries, or count its words with plan"
     )
