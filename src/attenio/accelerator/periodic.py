@@ -26,7 +26,8 @@ from attenio.accelerator.compiled import (
     compiled,
 )
 from attenio.accelerator.program import Program
-from attenio.accelerator.ramp_rounds import RampRounds, RoundsTaken, RoundState, Undecided
+from attenio.accelerator.ramp_rounds import RampRounds, RoundsTaken
+from attenio.accelerator.side_by_side import RoundState, Undecided
 from attenio.accelerator.timeline import RAMP, Timeline
 
 __all__ = ["periodic_timeline"]
