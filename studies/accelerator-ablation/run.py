@@ -39,14 +39,17 @@ MODULES = (8, 16, 32, 64, 128, 256, 512)
 
 
 def ablation() -> Iterator[dict[str, object]]:
-    points = [(d, n, 128) for d in WIDTHS for n in LENGTHS] + [(d, 32768, rate) for d in WIDTHS for rate in SLOWER_GB]
-    for d, n, rate in points:
+    points = [(d, n, 128, mask) for mask in ("dense", "causal") for d in WIDTHS for n in LENGTHS]
+    points += [(d, 32768, rate, "dense") for d in WIDTHS for rate in SLOWER_GB]
+    for d, n, rate, mask in points:
+        workload = Workload(n=n, d=d, mask=mask)
         for name, switches in VARIANTS.items():
-            whole = simulate(Workload(n=n, d=d), with_bandwidth(rate)).cycles
-            done = simulate(Workload(n=n, d=d), with_bandwidth(rate), switches=switches)
+            whole = simulate(workload, with_bandwidth(rate)).cycles
+            done = simulate(workload, with_bandwidth(rate), switches=switches)
             yield {
                 "d": d,
                 "n": n,
+                "mask": mask,
                 "bandwidth_gb_per_s": rate,
                 "variant": name,
                 "cycles": float(done.cycles),
@@ -128,19 +131,32 @@ def first(pair: tuple[float, int]) -> float:
     return pair[0]
 
 
+def kind_of(row: dict[str, object]) -> object:
+    return "slower" if row["bandwidth_gb_per_s"] != 128 else row["mask"]
+
+
 def answer(results: dict[str, list[dict[str, object]]]) -> str:
     lines = ["# What does each idea of the accelerator contribute?", ""]
     lines += ["Cycles more than those of the whole design, on attenio-512k (written by run.py from results.json)."]
-    for slower in (False, True):
-        rows = [row for row in results["ablation"] if (row["bandwidth_gb_per_s"] != 128) is slower]
+    titles = {
+        "dense": "With the published memory, 128 GB/s:",
+        "causal": "The same under a block-wise causal mask:",
+        "slower": "With a slower memory, dense, n = 32K:",
+    }
+    for kind, title in titles.items():
+        rows = [row for row in results["ablation"] if kind_of(row) == kind]
         points = dict.fromkeys((row["d"], row["n"], row["bandwidth_gb_per_s"]) for row in rows)
-        heads = [f"d={d}, {rate} GB/s" if slower else f"d={d}, n={n // 1024}K" for d, n, rate in points]
-        lines += ["", "With a slower memory, n = 32K:" if slower else "With the published memory, 128 GB/s:", ""]
+        heads = [f"d={d}, {rate} GB/s" if kind == "slower" else f"d={d}, n={n // 1024}K" for d, n, rate in points]
+        lines += ["", title, ""]
         lines += ["| variant | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(heads)]
         for variant in VARIANTS:
             cells = [row["slowdown"] - 1 for row in rows if row["variant"] == variant]
             lines.append(f"| {variant} | " + " | ".join(f"{cell:+.2%}" for cell in cells) + " |")
-    slow = {row["variant"]: row["slowdown"] for row in results["ablation"] if (row["d"], row["n"]) == (64, 131072)}
+    slow = {
+        row["variant"]: row["slowdown"]
+        for row in results["ablation"]
+        if (row["d"], row["n"], row["mask"]) == (64, 131072, "dense")
+    }
     lines += ["", "At d = 64 and n = 128K the parallel softmax is worth"]
     lines[-1] += (
         f" {slow['without parallel softmax'] - 1:.1%}, all overlaps together {slow['without any overlap'] - 1:.1%}:"
