@@ -51,7 +51,11 @@ class CompiledGrowingStep:
 
     def at(self, number: int) -> CompiledStep:
         """The step as it is in a round."""
-        return replace(self.one, ticks=int(self.values(np.array([number]))[0]), step=self.growing.at(number))
+        step = self.growing.at(number)
+        ticks = self.one.ticks + self.ticks * (self.growing.size.at(number) - 1)
+        if self.one.step.pace is not None and step.pace is not None:
+            ticks += self.ticks_a_turn * (step.pace.turns - self.one.step.pace.turns)
+        return replace(self.one, ticks=ticks, step=step)
 
     def values(self, rounds: NDArray[np.int64]) -> NDArray[np.int64]:
         """Its ticks in each of many rounds."""
