@@ -6,7 +6,8 @@ from attenio.accelerator.events import event_timeline, spans
 from attenio.accelerator.functional import ExpApproximation, FunctionalRun, run_functional
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.periodic import periodic_timeline
-from attenio.accelerator.program import Engine, GrowingStep, Pace, Program, Ramp, Repeat, Step, Work
+from attenio.accelerator.program import Engine, Growing, GrowingStep, Pace, Program, Ramp, Repeat, Step, Work
+from attenio.accelerator.refresh import RefreshRun, RefreshTimes, refreshed
 from attenio.accelerator.simulate import Simulation, plan_for, simulate, simulate_plan
 from attenio.accelerator.switches import Switches
 from attenio.accelerator.timeline import Timeline
@@ -20,11 +21,14 @@ __all__ = [
     "Engine",
     "ExpApproximation",
     "FunctionalRun",
+    "Growing",
     "GrowingStep",
     "Hardware",
     "Pace",
     "Program",
     "Ramp",
+    "RefreshRun",
+    "RefreshTimes",
     "Repeat",
     "Simulation",
     "Step",
@@ -38,6 +42,7 @@ __all__ = [
     "periodic_timeline",
     "plan_for",
     "program_of",
+    "refreshed",
     "run_functional",
     "simulate",
     "simulate_plan",

@@ -22,7 +22,7 @@ __all__ = ["RampRounds", "RoundsTaken"]
 _MOST_GUESSES = 6
 _LARGEST = 2.0**60
 # Rounds whose times lie side by side: as many as this computer's caches are good for.
-_AT_ONCE = 2**13
+_AT_ONCE = 2**14
 
 
 @dataclass(frozen=True)
