@@ -22,7 +22,13 @@ from attenio.workload import Workload
 
 HERE = Path(__file__).parent
 MACHINE = machine_named("attenio-512k")
-DATAFLOWS = (Dataflow.STANDARD, Dataflow.FLAT, Dataflow.FLASH_ATTENTION_2, Dataflow.ATTENIO)
+DATAFLOWS = (
+    Dataflow.STANDARD,
+    Dataflow.FLAT,
+    Dataflow.FLASH_ATTENTION_2,
+    Dataflow.ATTENIO,
+    Dataflow.KEY_STATIONARY,  # the gradient
+)
 MASKS = ("dense", "causal")
 EVENT_N = 4096
 PERIODIC_N = (4096, 131072, 2**24)
@@ -35,7 +41,7 @@ KV_WORDS = MACHINE.accelerator.kv_buffer_bytes // 2 if MACHINE.accelerator else 
 def sample(case: tuple[Dataflow, str, int, int], *, by_events: bool, repeat: int) -> dict[str, object]:
     """Plan, program and timeline, from nothing; the timeline alone is also timed."""
     dataflow, mask, n, d = case
-    workload = Workload(n=n, d=d, mask=mask)
+    workload = Workload(n=n, d=d, mask=mask, direction=dataflow.direction)
     start = time.process_time()
     program = program_of(plan_for(workload, MACHINE, dataflow), Hardware.of(MACHINE))
     built = time.process_time()

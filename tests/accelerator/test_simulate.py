@@ -257,6 +257,20 @@ def test_a_masked_gradient_moves_the_planner_s_words_and_agrees_with_events(
     assert done.timeline == simulate_plan(plan, machine, by_events=True).timeline
 
 
+def test_a_causal_gradient_takes_about_half_as_long_as_a_dense_one() -> None:
+    dense, causal = (
+        simulate(
+            Workload(n=8192, d=64, mask=mask, direction="backward"),
+            machine_named("attenio-512k"),
+            dataflow=Dataflow.KEY_STATIONARY,
+        )
+        for mask in ("dense", "causal")
+    )
+    assert dense.plan.tiles["query_tile"] == 32
+    assert dense.mac_utilisation > 0.7
+    assert 0.5 < causal.cycles / dense.cycles < 0.6
+
+
 def test_a_gradient_with_rows_or_keys_that_nobody_needs_is_refused() -> None:
     workload = Workload(queries=128, keys=64, d=64, mask="causal", direction="backward")
     with pytest.raises(InvalidInput, match="the gradient is timed on dense, causal and window masks"):

@@ -17,6 +17,7 @@ __all__ = ["RoundState", "SideBySide", "Times", "Undecided"]
 
 Times = NDArray[np.int64]  # two ends, or one, by rounds; one round stands for all if they are equal
 Chosen = NDArray[np.bool_]  # by rounds
+Moved = dict[int, Chosen | None]  # names, and in which rounds; all if None
 
 # Rounds of a loop in which it has to come to a steady state.
 _MOST_LOOP_ROUNDS = 64
@@ -45,6 +46,7 @@ class SideBySide:
     _free: dict[int, Times] = field(init=False, default_factory=dict)
     _done: dict[int, Times] = field(init=False, default_factory=dict)
     _tally: dict[tuple[int, int], Times] = field(init=False, default_factory=dict)
+    _moved: Moved = field(init=False, default_factory=dict)
     _known: dict[CompiledGrowingStep | CompiledLoop, Times] = field(init=False, default_factory=dict)
 
     def run(self, begins: list[Times], now: RoundState) -> list[Times]:
@@ -52,7 +54,7 @@ class SideBySide:
         self._free = dict(zip(now.free, begins, strict=False))
         self._done = dict(zip(now.done, begins[len(now.free) :], strict=True))
         self._tally = {}
-        self._nodes(self.body, None, nested=False)
+        self._nodes(self.body, None)
         self._shift = self._free[self.body.engines[0]]
         return [time - self._shift for time in (*self._free.values(), *self._done.values())]
 
@@ -70,11 +72,11 @@ class SideBySide:
     def _everywhere(self, number: int) -> Times:
         return np.full((len(self.rounds), 1), number, dtype=np.int64)
 
-    def _nodes(self, body: CompiledBody, active: Chosen | None, *, nested: bool) -> None:
+    def _nodes(self, body: CompiledBody, active: Chosen | None) -> None:
         for node in body.nodes:
             match node:
                 case CompiledLoop():
-                    self._loop(node, active, nested=nested)
+                    self._loop(node, active)
                 case CompiledRamp():
                     raise Undecided
                 case CompiledGrowingStep():
@@ -112,6 +114,7 @@ class SideBySide:
             self._add((engine, reason), begin - free, active if where is None else _both(where, active))
         self._add((engine, 0), ticks, active)
         end = begin + ticks
+        self._move(name, active)
         if active is None:
             self._free[engine] = self._done[name] = end
         else:
@@ -143,13 +146,12 @@ class SideBySide:
             found = self._everywhere(0)
         self._tally[where] = found + (ticks if active is None else np.where(active, ticks, 0))
 
-    def _loop(self, loop: CompiledLoop, active: Chosen | None, *, nested: bool) -> None:
+    def _loop(self, loop: CompiledLoop, active: Chosen | None) -> None:
         body, left = loop.body, self._values(loop)
         if active is not None:
             left = np.where(active, left, 0)
-        if nested and _both(_anywhere(left == 0), active).any():
-            raise Undecided  # it moves no names, though the loop around it takes them to be moved
         before: tuple[list[Times], Times, dict[tuple[int, int], Times]] | None = None
+        moved: Moved = {}
         for _ in range(_MOST_LOOP_ROUNDS):
             running = _anywhere(left > 0)
             if not running.any():
@@ -162,7 +164,7 @@ class SideBySide:
                     for one, other in zip(state, before[0], strict=True):
                         steady = steady & (one == other).all(axis=0)
                     if steady.any():
-                        self._skip(body, np.where(steady, left, 0), base - before[1], before[2])
+                        self._skip(body, np.where(steady, left, 0), base - before[1], before[2], moved)
                         left = np.where(steady, 0, left)
                         running = running & ~steady
                         if not running.any():
@@ -170,10 +172,25 @@ class SideBySide:
                 before = state, base, dict(self._tally)
             if (running & _anywhere(left <= 0)).any():
                 raise Undecided  # it ends earlier at one end of a series than at the other
-            self._nodes(body, None if running.all() else running, nested=True)
+            moved = self._round(body, None if running.all() else running)
             left = left - running
         if (left > 0).any():
             raise Undecided
+
+    def _round(self, body: CompiledBody, active: Chosen | None) -> Moved:
+        """One round of a loop, and the names that it moves: a loop in it that does not run moves none."""
+        around, self._moved = self._moved, {}
+        self._nodes(body, active)
+        moved, self._moved = self._moved, around
+        for name, where in moved.items():
+            self._move(name, where)
+        return moved
+
+    def _move(self, name: int, where: Chosen | None) -> None:
+        if name in self._moved:
+            before = self._moved[name]
+            where = None if before is None or where is None else before | where
+        self._moved[name] = where
 
     def _state(self, body: CompiledBody, base: Times) -> list[Times]:
         """What a round of the body depends on; names that are done before anyone could wait are done just then."""
@@ -187,17 +204,24 @@ class SideBySide:
                 found.append(np.maximum(done, earliest) - base)
         return found
 
-    def _skip(self, body: CompiledBody, times: Times, shift: Times, tally_before: dict[tuple[int, int], Times]) -> None:
-        """Let the rest of a loop pass at once."""
-        moved = self._product(times, shift)
+    def _skip(
+        self,
+        body: CompiledBody,
+        times: Times,
+        shift: Times,
+        tally_before: dict[tuple[int, int], Times],
+        moved: Moved,
+    ) -> None:
+        """Let the rest of a loop pass at once; ``moved`` are the names that its last round has moved."""
+        further = self._product(times, shift)
         for engine in body.engines:
-            self._free[engine] = self._free[engine] + moved
-        for name in body.sets:
-            self._done[name] = self._done[name] + moved
-        for where, ticks in self._tally.items():
-            before = tally_before.get(where)
+            self._free[engine] = self._free[engine] + further
+        for name, where in moved.items():
+            self._done[name] = self._done[name] + (further if where is None else np.where(where, further, 0))
+        for place, ticks in self._tally.items():
+            before = tally_before.get(place)
             if ticks is not before:
-                self._tally[where] = ticks + self._product(times, ticks if before is None else ticks - before)
+                self._tally[place] = ticks + self._product(times, ticks if before is None else ticks - before)
 
     def _product(self, times: Times, each: Times) -> Times:
         if self.series > 2 and ((times[0] != times[1]) & (each[0] != each[1])).any():

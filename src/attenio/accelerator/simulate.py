@@ -8,6 +8,7 @@ True
 (84, 19.5)
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
@@ -24,6 +25,7 @@ from attenio.accelerator.timeline import RAMP, Timeline
 from attenio.errors import InvalidInput
 from attenio.machine import Machine
 from attenio.planning import Dataflow, Plan, Tiles, best_plan, plan_with, published_plan
+from attenio.planning.costs.cost import cost
 from attenio.workload import Workload
 
 __all__ = ["Simulation", "plan_for", "simulate", "simulate_plan"]
@@ -122,11 +124,13 @@ def simulate(
 
 
 def plan_for(workload: Workload, machine: Machine, dataflow: Dataflow) -> Plan:
-    """The plan that is run when none is given."""
+    """The plan that is run when none is given: the paper's tiles, or those of fewest words that suit the array."""
     if dataflow not in SIMULATED:
         known = ", ".join(each.value for each in SIMULATED)
         raise InvalidInput(f"{dataflow.value} has no program on the accelerator; choose one of {known}")
     hardware = Hardware.of(machine)  # a machine without an accelerator is refused before anything is planned
+    if dataflow is Dataflow.KEY_STATIONARY and (filling := _filling_rows(workload, machine, hardware)) is not None:
+        return filling
     found = published_plan(workload, machine, dataflow) or best_plan(workload, machine, dataflow=dataflow)
     width = max(workload.d, workload.value_dim)
     if dataflow is not Dataflow.STACKED_GROUPS or found.tiles["key_tile"] * width <= hardware.kv.words:
@@ -134,6 +138,23 @@ def plan_for(workload: Workload, machine: Machine, dataflow: Dataflow) -> Plan:
     # the planner has the whole cache for keys; the array takes them from the KV buffer, and words do not depend on it
     fitting = {**found.tiles, "key_tile": max(1, hardware.kv.words // width)}
     return plan_with(workload, machine, dataflow, Tiles.of(**fitting))
+
+
+def _filling_rows(workload: Workload, machine: Machine, hardware: Hardware) -> Plan | None:
+    """A gradient's plan with a row for every MAC of a line and the largest tile of keys beside them, if that fits.
+
+    The plan of fewest words has as few rows as it can, one at worst, and dQ, a sum over keys, would use a MAC a line.
+    """
+
+    def held(keys: int) -> int:
+        return cost(workload, Dataflow.KEY_STATIONARY, tiles(keys)).peak_words
+
+    def tiles(keys: int) -> Tiles:
+        return Tiles.of(query_tile=min(hardware.pe.macs_per_line, workload.queries), key_tile=keys)
+
+    sizes = range(1, workload.keys + 1)
+    fitting = bisect_right(sizes, hardware.cache.words, key=held)
+    return plan_with(workload, machine, Dataflow.KEY_STATIONARY, tiles(fitting)) if fitting else None
 
 
 def simulate_plan(
