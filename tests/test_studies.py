@@ -40,7 +40,7 @@ def test_an_answer_is_what_its_script_makes_of_the_results(script: Path, monkeyp
         ("sparse-layouts", "rows"),
         ("certificate-tightness", "rows"),
         ("accelerator-ablation", None),
-        ("simulator-speed", "samples"),
+        ("simulator-speed", None),
         ("where-attenio-stops-being-best", None),
     ],
 )

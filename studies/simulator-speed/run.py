@@ -95,7 +95,8 @@ def every_width(rows: list[dict[str, object]]) -> list[str]:
     return lines
 
 
-def answer(rows: list[dict[str, object]], swept: list[dict[str, object]]) -> str:
+def answer(results: dict[str, list[dict[str, object]]]) -> str:
+    rows, swept = results["samples"], results["widths"]
     cases = [(dataflow.value, mask, EVENT_N) for dataflow in DATAFLOWS for mask in MASKS]
     found = {
         case: {row["exact_cycles"] for row in rows if (row["dataflow"], row["mask"], row["n"]) == case}
@@ -145,7 +146,7 @@ def main() -> None:
     }
     found = {"provenance": made_by, "samples": rows, "widths": swept}
     write_atomically(HERE / "results.json", json.dumps(found, indent=1) + "\n")
-    write_atomically(HERE / "answer.md", answer(rows, swept))
+    write_atomically(HERE / "answer.md", answer(found))
 
 
 if __name__ == "__main__":
