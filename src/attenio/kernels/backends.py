@@ -1,5 +1,6 @@
 """Which kernels serve a tensor: those of the device that it is on."""
 
+from functools import lru_cache
 from types import ModuleType
 
 import torch
@@ -22,6 +23,10 @@ def backend_of(tensor: Tensor) -> ModuleType:
         from attenio.kernels import triton
     except ImportError:
         raise MissingExtra("attention on a GPU", "triton") from None
+    if _is_hopper(tensor.device):
+        from attenio.kernels import gluon
+
+        return gluon
     return triton
 
 
@@ -38,3 +43,8 @@ def features_of(tensor: Tensor) -> ModuleType:
     except ImportError:
         raise MissingExtra("attention on a GPU", "triton") from None
     return feature_function
+
+
+@lru_cache(maxsize=64)
+def _is_hopper(device: torch.device) -> bool:
+    return device.type == "cuda" and tuple(torch.cuda.get_device_capability(device)) == (9, 0)

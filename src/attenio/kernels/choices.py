@@ -1,5 +1,6 @@
 """What ``attention()`` would choose for a call, in the planner's words: on this CPU, or on a GPU."""
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -79,6 +80,10 @@ def _on_gpu(problem: KernelProblem, machine: Machine) -> Choice:
     level = machine.levels[0]
     stacks = can_stack(problem)
     run = stacked(problem) if stacks else problem
+    hopper = None if stacks else _hopper_tiles(run, machine)
+    if hopper is not None:
+        tiles = Tiles.of(query_tile=min(run.queries, hopper.row_tile), key_tile=min(hopper.key_tile, run.keys))
+        return _chosen(problem, machine, Dataflow.ATTENIO, tiles, hopper)
     kernel = forward_tiles(run, splits_keys=True if stacks else None, processors=level.units)[0]
     positions = max(1, min(run.queries, kernel.row_tile // kernel.pack))
     key_tile = min(kernel.key_tile, run.keys)
@@ -91,10 +96,25 @@ def _on_gpu(problem: KernelProblem, machine: Machine) -> Choice:
         dataflow, tiles = Dataflow.SPLIT_KEYS, Tiles.of(**grouped, keys_per_split=min(length, run.keys))
     else:
         dataflow, tiles = Dataflow.ATTENIO, Tiles.of(query_tile=positions, key_tile=key_tile)
+    return _chosen(problem, machine, dataflow, tiles, kernel)
+
+
+def _chosen(problem: KernelProblem, machine: Machine, dataflow: Dataflow, tiles: Tiles, kernel: Any) -> Choice:
+    level = machine.levels[0]
     return Choice(
         dataflow=dataflow, tiles=tiles, kernel=kernel, level=level, workers=f"{level.units} SMs",
         dtype=_TYPES.get(problem.query.dtype, ElementType.FP32), machine_name=machine.name,
     )  # fmt: skip
+
+
+def _hopper_tiles(problem: KernelProblem, machine: Machine) -> Any:
+    """Tiles of the Hopper kernel where it is the one that runs, or None."""
+    from attenio.kernels.gluon.forward import supports
+    from attenio.kernels.gluon.tiles import hopper_tiles
+
+    if not re.search(r"\bh[12]00\b", machine.name.lower()) or not supports(problem):
+        return None
+    return hopper_tiles(problem.query.shape[-1], problem.value.shape[-1])[0]
 
 
 def _gpu(machine: str | Machine) -> Machine:

@@ -1,0 +1,215 @@
+"""The forward pass on Hopper: which problems it takes, and with which tiles and lists they run."""
+
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attenio.catalogue import machine_named
+from attenio.kernels.gluon.launch import ELEMENTS, boxes, launch
+from attenio.kernels.gluon.query_stationary import query_stationary_kernel
+from attenio.kernels.gluon.schedule import SAVED, key_tiles, paced_schedule, schedule
+from attenio.kernels.gluon.tiles import ROWS, HopperTiles, hopper_tiles, side_by_side
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.stacking import can_stack
+from attenio.kernels.triton.forward import Attended
+from attenio.kernels.triton.launch import flops_of, kind_of, scaled
+from attenio.kernels.triton.tuning import tuned
+
+__all__ = ["attend", "run", "supports"]
+
+WIDTHS = (64, 96, 128, 192, 256)
+_FAR = 2**30
+# Programs that walk keys together look at each other every PACE key tiles, and stay LAG such stretches apart at most.
+PACE = 16
+LAG = 4
+# Keys of a chunk, where a program works on two row tiles in turns.
+CHUNK = 16384
+
+
+def supports(problem: KernelProblem) -> bool:
+    """Whether this kernel computes the problem: 16-bit heads of its widths, rows enough, ranges of keys only.
+
+    While a CUDA graph is captured, only what has run before: a new schedule could not be copied to the device then.
+    """
+    seen, query = problem.visible, problem.query
+    d, width = query.shape[-1], problem.value.shape[-1]
+    ranges_only = seen.bias is None and seen.query_ids is None and seen.blocks is None and problem.dropout is None
+    return (
+        query.dtype in ELEMENTS
+        and d in WIDTHS
+        and width in WIDTHS
+        and bool(hopper_tiles(d, width))
+        and ranges_only
+        and problem.queries >= ROWS
+        and problem.keys > 0
+        and problem.batch * problem.kv_heads > 0
+        and problem.scale != 0.0
+        and not (problem.prefix and can_stack(problem))
+        and (not _captures(query.device) or _Kind.of(problem) in _settled)
+    )
+
+
+def attend(problem: KernelProblem) -> Attended:
+    """Attention of a problem that ``supports`` accepts."""
+    query, kind = problem.query, _Kind.of(problem)
+    shape, device = query.shape[:-1], query.device
+    output = torch.empty((*shape, kind.width), dtype=query.dtype, device=device)
+    largest, total = torch.empty(shape, device=device), torch.empty(shape, device=device)
+    found, tiles = Attended(output, largest, total), _settled.get(kind)
+    if tiles is not None:
+        run(problem, found, tiles)
+        return found
+    ran: list[HopperTiles] = []
+
+    def tried(each: HopperTiles) -> None:
+        run(problem, found, each)
+        ran.append(each)
+
+    tuned(kind_of("gluon forward", problem), hopper_tiles(kind.d, kind.width), tried, device, flops_of(problem))
+    _settled[kind] = ran[-1]
+    return found
+
+
+class _Kind(NamedTuple):
+    """What tiles and schedules depend on."""
+
+    units: int
+    queries: int
+    keys: int
+    below: int
+    above: int
+    ranged: bool
+    d: int
+    width: int
+    dtype: torch.dtype
+    device: torch.device
+
+    @classmethod
+    def of(cls, problem: KernelProblem) -> "_Kind":
+        seen, (batch, kv_heads, group, queries, d) = problem.visible, problem.query.shape
+        below, above = max(-_FAR, seen.below), min(_FAR, seen.above)
+        return cls(
+            batch * kv_heads * group, queries, problem.keys, below, above, seen.first is not None, d,
+            problem.value.shape[3], problem.query.dtype, problem.query.device,
+        )  # fmt: skip
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether every score is required."""
+        return not self.ranged and self.below <= -_FAR and self.above >= _FAR
+
+    @property
+    def head_bytes(self) -> int:
+        """Keys and values of one head."""
+        return self.keys * int(self.dtype.itemsize) * (self.d + self.width)
+
+    @property
+    def leaves_cache(self) -> bool:
+        """Whether a head fills more than half of L2, whose two halves hold copies for the SMs near them."""
+        return 2 * self.head_bytes > _cache_bytes()
+
+
+# Tiles of the kinds that have run.
+_settled: dict[_Kind, HopperTiles] = {}
+
+
+class _Lists(NamedTuple):
+    """A schedule on a device."""
+
+    starts: Tensor
+    entries: Tensor
+    programs: int
+    # Stretches of key tiles at which programs keep pace, 0 where they need not, and rows whose sums are saved.
+    stretches: int
+    saved_rows: int
+
+
+class _Ranges(NamedTuple):
+    """First key and the one after the last of every query (batch or 1, queries), and the least and the largest of both
+    for every 64 of them (batch or 1, blocks, 4): what a consumer needs to know which key tiles it sees."""
+
+    first: Tensor
+    stop: Tensor
+    bounds: Tensor
+
+    @classmethod
+    def of(cls, problem: KernelProblem, kind: _Kind) -> "_Ranges | None":
+        seen, device = problem.visible, kind.device
+        if seen.first is None or seen.stop is None:
+            return None
+        at = torch.arange(kind.queries, device=device)
+        first = torch.maximum(seen.first.to(device), (at + kind.below).clamp(min=0))
+        stop = torch.minimum(seen.stop.to(device), (at + kind.above + 1).clamp(max=kind.keys))
+        both = torch.stack((first, stop), 1).to(torch.int32)
+        padded = torch.arange(-(-kind.queries // ROWS) * ROWS, device=device).clamp(max=kind.queries - 1)
+        low, high = both[:, :, padded].unflatten(2, (-1, ROWS)).aminmax(dim=3)
+        bounds = torch.stack((low[:, 0], high[:, 0], low[:, 1], high[:, 1]), 2)
+        return cls(both[:, 0].contiguous(), both[:, 1].contiguous(), bounds)
+
+
+def run(problem: KernelProblem, found: Attended, tiles: HopperTiles) -> None:
+    """Launch the kernel with these tiles."""
+    kind = _Kind.of(problem)
+    lists = _lists(kind, tiles)
+    (query, scale), ranges, whole = scaled(problem), _Ranges.of(problem, kind), lists.starts
+    first, stop, bounds = ranges or (whole, whole, whole)
+    restricted = kind.ranged or kind.below > -_FAR
+    masked = restricted or kind.above < _FAR or kind.keys % tiles.key_tile != 0
+    progress, sums, kept = whole, found.total, found.total
+    if lists.stretches:
+        progress = torch.zeros(lists.stretches, dtype=torch.int32, device=kind.device)
+    if lists.saved_rows:
+        sums, kept = (torch.empty(lists.saved_rows * size, device=kind.device) for size in (kind.width, 2))
+    per_sequence = ranges is not None and first.shape[0] > 1
+    launch(
+        query_stationary_kernel, lists.programs, (
+            *boxes(query.flatten(1, 2), ROWS), *boxes(problem.key, tiles.key_tile),
+            *boxes(problem.value, tiles.key_tile), *boxes(found.output.flatten(1, 2), ROWS),
+        ), (
+            found.largest, found.total, lists.starts, lists.entries, first, stop, bounds, progress,
+            sums, kept, first.stride(0) if per_sequence else 0, bounds.stride(0) if per_sequence else 0,
+            problem.kv_heads * problem.group, problem.group, kind.queries, kind.keys, kind.below, kind.above, scale,
+        ), (
+            tiles.consumers, tiles.key_tile, tiles.stages, *side_by_side(kind.d), *side_by_side(kind.width),
+            masked, restricted, kind.ranged, tiles.ping_pong, tiles.staged, tiles.held,
+            lists.saved_rows > 0, PACE if lists.stretches else 0, LAG, tiles.registers,
+        ), tiles.registers_at_start,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=512)
+def _lists(kind: _Kind, tiles: HopperTiles) -> _Lists:
+    """The schedule of a kind, kept on its device."""
+    programs, saved = _processors(kind.device), 0
+    if kind.is_dense and kind.leaves_cache and kind.keys % tiles.key_tile == 0:
+        # Programs that walk the keys together read them once for all; twice the rows, where sums can be saved in L2.
+        length, splits = kind.keys // tiles.key_tile, kind.head_bytes > _cache_bytes() and kind.width in (64, 128)
+        chunk = max(1, CHUNK // tiles.key_tile) if splits else length
+        made = paced_schedule(
+            -(-kind.queries // tiles.row_tile), length, kind.units, programs=programs, pace=PACE, chunk=chunk
+        )
+        saved = made.programs * SAVED * tiles.row_tile if chunk < length else 0
+    else:
+        lengths = key_tiles(
+            kind.queries, kind.keys, kind.below, kind.above, row_tile=tiles.row_tile, key_tile=tiles.key_tile
+        )
+        at_once = _cache_bytes() // 2 // kind.head_bytes
+        made = schedule(lengths, kind.units, programs=programs, units_at_once=at_once)
+    starts, entries = (torch.from_numpy(x).to(kind.device) for x in (made.starts, made.entries))
+    return _Lists(starts, entries, made.programs, made.stretches, saved)
+
+
+@cache
+def _cache_bytes() -> int:
+    return machine_named("h200").levels[1].capacity_bytes or 0
+
+
+@cache
+def _processors(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 4
+
+
+def _captures(device: torch.device) -> bool:
+    return device.type == "cuda" and bool(torch.cuda.is_current_stream_capturing())

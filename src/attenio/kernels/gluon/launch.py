@@ -1,0 +1,90 @@
+"""Launching Gluon kernels: boxes that the copy engine takes of a tensor, and a short way to a kernel that is compiled.
+
+A call through ``jit`` looks at every argument anew, which takes longer than a short kernel runs. Once compiled for its
+constants a kernel is called directly: numbers are declared ``do_not_specialize``, so nothing else distinguishes calls.
+"""
+
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+from attenio.kernels.gluon.tiles import side_by_side
+
+__all__ = ["ELEMENTS", "Box", "aligned", "boxes", "launch"]
+
+ELEMENTS = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}
+Sizes: TypeAlias = tuple[int, ...]
+_compiled: dict[tuple[Any, ...], Any] = {}
+
+
+class Box(NamedTuple):
+    """What a launch takes of a tensor descriptor; the field names are Triton's."""
+
+    base: Tensor
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    block_shape: tuple[int, ...]
+    padding: str = "zero"
+
+    def described(self) -> TensorDescriptor:
+        """As Triton's own class, which it compiles for."""
+        layout = _layout(self.block_shape, self.base.dtype)
+        return TensorDescriptor(self.base, list(self.shape), list(self.strides), list(self.block_shape), layout)
+
+
+def boxes(tensor: Tensor, rows: int) -> tuple[Box, Box | None]:
+    """Boxes of so many rows of a tensor (batch, heads, rows, width): its side-by-side tiles, the second may be none."""
+    tensor = aligned(tensor)
+    shape = tensor.shape
+    strides, first, second = _cuts(shape, tensor.stride(), rows)
+    return Box(tensor, shape, strides, first), None if second is None else Box(tensor, shape, strides, second)
+
+
+@lru_cache(maxsize=1024)
+def _cuts(shape: Sizes, strides: Sizes, rows: int) -> tuple[Sizes, Sizes, Sizes | None]:
+    """Steps of a descriptor and the boxes of the side-by-side tiles."""
+    # A dimension of one element has no step of its own, and whatever it states must be a multiple of 16 bytes.
+    steps = (*(step if size > 1 else shape[-1] for size, step in zip(shape[:3], strides, strict=False)), 1)
+    wide, narrow = side_by_side(shape[-1])
+    return steps, (1, 1, rows, wide), (1, 1, rows, narrow) if narrow else None
+
+
+def launch(
+    kernel: Any,
+    programs: int,
+    described: tuple[Box | None, ...],
+    arguments: tuple[Any, ...],
+    constants: tuple[Any, ...],
+    registers: int,
+) -> None:
+    """Call a kernel whose parameters are boxes, tensors and numbers, and constants, in this order."""
+    one = next(box.base for box in described if box is not None)
+    key = (kernel, one.device, one.dtype, *constants)
+    ready = _compiled.get(key)
+    if ready is not None:
+        ready[programs, 1, 1](*described, *arguments, *constants)
+        return
+    slow = tuple(box if box is None else box.described() for box in described)
+    _compiled[key] = kernel[(programs,)](*slow, *arguments, *constants, num_warps=4, maxnreg=registers)
+
+
+def aligned(tensor: Tensor) -> Tensor:
+    """The tensor, or a copy of it, as the copy engine takes it: rows contiguous, steps multiples of 16 bytes."""
+    if tensor.data_ptr() % 16 == 0 and _steps_fit(tensor.shape, tensor.stride(), 16 // tensor.element_size()):
+        return tensor
+    return tensor.clone(memory_format=torch.contiguous_format)
+
+
+@lru_cache(maxsize=1024)
+def _steps_fit(shape: Sizes, strides: Sizes, unit: int) -> bool:
+    outer = zip(shape[:-1], strides[:-1], strict=True)
+    return strides[-1] == 1 and all(size == 1 or (step > 0 and step % unit == 0) for size, step in outer)
+
+
+@lru_cache(maxsize=64)
+def _layout(block_shape: tuple[int, ...], dtype: torch.dtype) -> Any:
+    return gl.NVMMASharedLayout.get_default_for(list(block_shape), ELEMENTS[dtype])

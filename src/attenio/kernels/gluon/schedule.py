@@ -1,0 +1,144 @@
+"""Which program computes which row tile, in what order and direction: a list a program, made once for each shape.
+
+Heads come in runs whose keys and values fit in L2 together; within a run the tiles with the most keys come first, and
+each goes to the program that would be free first (list scheduling, by the number of key tiles). So every head is read
+from memory while others of its run are computed, and programs finish together. The lists are data: the kernel reads
+them, and they can be checked without a GPU.
+"""
+
+import heapq
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["SAVED", "Schedule", "key_tiles", "paced_schedule", "schedule"]
+
+# Numbers of an entry, and row tiles that a program works on in turns where keys come in chunks: as in the kernel.
+ENTRY = 7
+SAVED = 2
+# What a row tile costs besides its key tiles (its queries, its output, an empty pipeline), in key tiles.
+OVERHEAD = 1.0
+# Longer lists are dealt out in turns: with so many tiles a program the order hardly matters any more.
+_MOST_SIMULATED = 2**17 - 1
+# Cuts into runs that are tried: programs finish the nearer together the better the last run divides.
+_MORE_RUNS = 4
+
+Integers = NDArray[np.int64]
+
+
+class Schedule(NamedTuple):
+    """Program p computes ``entries[starts[p]:starts[p + 1]]``, rows of seven numbers: unit, 2 tile + backwards, first
+    key tile and the one after the last (where keys come in chunks), 1 to take up saved sums + 2 to save them + 4 times
+    where, the stretch of key tiles that the entry begins with, and how many programs walk it together."""
+
+    starts: NDArray[np.int32]
+    entries: NDArray[np.int32]
+    stretches: int = 0
+
+    @property
+    def programs(self) -> int:
+        """How many programs have something to do."""
+        return len(self.starts) - 1
+
+
+def key_tiles(queries: int, keys: int, below: int, above: int, *, row_tile: int, key_tile: int) -> Integers:
+    """How many key tiles each row tile may see, at least one: it is written even if it sees nothing."""
+    row = np.arange(0, queries, row_tile, dtype=np.int64)
+    last = np.minimum(row + row_tile, queries) - 1
+    first, stop = np.maximum(row + below, 0), np.minimum(last + above + 1, keys)
+    found: Integers = np.maximum(-(-stop // key_tile) - first // key_tile, 1)
+    return found
+
+
+def schedule(lengths: Integers, units: int, *, programs: int, units_at_once: int) -> Schedule:
+    """The lists of every program for ``units`` heads whose row tiles see ``lengths`` key tiles each."""
+    programs = max(1, min(programs, units * len(lengths)))
+    tile, unit, program = _dealt(lengths, units, programs, max(1, min(units, units_at_once)))
+    by_program = np.argsort(program, kind="stable")
+    starts = _starts(program, programs)
+    place = np.arange(len(tile)) - np.repeat(starts[:-1], np.diff(starts))  # the how-manieth of its program
+    entries = np.zeros((len(tile) + 1, ENTRY), dtype=np.int32)  # the kernel reads one entry ahead
+    entries[:-1, 0], entries[:-1, 1] = unit[by_program], 2 * tile[by_program] + place % 2
+    return Schedule(starts.astype(np.int32), entries)
+
+
+def paced_schedule(tiles: int, length: int, units: int, *, programs: int, pace: int, chunk: int) -> Schedule:
+    """Lists of programs that walk ``length`` key tiles together, for heads too large for L2.
+
+    A program works on two row tiles in turns, ``chunk`` key tiles at a time, so that what is read serves twice the
+    rows; the next two walk the chunks backwards. With one chunk row tiles follow each other.
+    """
+    programs, chunks = max(1, min(programs, units * tiles)), -(-length // chunk)
+    together = SAVED if chunks > 1 else 1
+    count = np.arange(units * tiles)[:, None]
+    visit = np.arange(chunks)[None, :]
+    turn, program = count // programs, np.broadcast_to(count % programs, (len(count), chunks))
+    group, which = turn // together, turn % together
+    backwards = group % 2
+    part = np.where(backwards, chunks - 1 - visit, visit)
+    slot = (group * chunks + visit) * together + which
+    steps = np.minimum((part + 1) * chunk, length) - part * chunk
+    order = np.lexsort((slot.ravel(), program.ravel()))
+    members = np.bincount(slot.ravel())
+    of_slot = np.zeros(len(members), dtype=np.int64)
+    of_slot[slot.ravel()] = -(-steps.ravel() // pace)
+    base = np.concatenate(([0], np.cumsum(of_slot)))
+    others = np.minimum(members, np.concatenate((members[:1], members[:-1])))
+    columns = (
+        count // tiles, 2 * (count % tiles) + backwards, part * chunk, part * chunk + steps,
+        (visit > 0) + 2 * (visit < chunks - 1) + 4 * which, base[slot], others[slot],
+    )  # fmt: skip
+    entries = np.zeros((len(order) + 1, ENTRY), dtype=np.int32)
+    for number, column in enumerate(columns):
+        entries[:-1, number] = np.broadcast_to(column, slot.shape).ravel()[order]
+    return Schedule(_starts(program.ravel(), programs).astype(np.int32), entries, int(base[-1]))
+
+
+def _starts(program: Integers, programs: int) -> Integers:
+    return np.concatenate(([0], np.cumsum(np.bincount(program, minlength=programs))))
+
+
+def _dealt(lengths: Integers, units: int, programs: int, at_once: int) -> tuple[Integers, Integers, Integers]:
+    """Row tiles and units in the order in which they are begun, and the program of each."""
+    if len(np.unique(lengths)) == 1:
+        tile, unit = _order(lengths, units, units)
+        return tile, unit, np.arange(len(tile)) % programs
+    runs = -(-units // at_once)
+    if units * len(lengths) > _MOST_SIMULATED:
+        tile, unit = _order(lengths, units, runs)
+        return tile, unit, _forth_and_back(len(tile), programs)
+    tried = []
+    for count in {min(units, runs + more) for more in range(_MORE_RUNS)}:
+        tile, unit = _order(lengths, units, count)
+        program = _first_free(lengths[tile] + OVERHEAD, programs)
+        last = np.bincount(program, weights=lengths[tile] + OVERHEAD).max()
+        tried.append((float(last), count, tile, unit, program))
+    _, _, tile, unit, program = min(tried, key=lambda each: each[:2])
+    return tile, unit, program
+
+
+def _order(lengths: Integers, units: int, runs: int) -> tuple[Integers, Integers]:
+    """Row tiles and units run after run of heads, the longest tiles of a run first."""
+    falling = np.argsort(-lengths, kind="stable")
+    tiles, heads = [], []
+    for run in np.array_split(np.arange(units), runs):
+        tiles.append(np.repeat(falling, len(run)))
+        heads.append(np.tile(run, len(falling)))
+    return np.concatenate(tiles), np.concatenate(heads)
+
+
+def _forth_and_back(count: int, programs: int) -> Integers:
+    """Programs in turns: who had the longest of one round has the shortest of the next."""
+    turn, place = np.divmod(np.arange(count), programs)
+    return np.where(turn % 2 == 0, place, programs - 1 - place)
+
+
+def _first_free(costs: NDArray[Any], programs: int) -> Integers:
+    free = [(0.0, program) for program in range(programs)]
+    found = np.empty(len(costs), dtype=np.int64)
+    for index, cost in enumerate(costs.tolist()):
+        time, program = free[0]
+        found[index] = program
+        heapq.heapreplace(free, (time + cost, program))
+    return found
