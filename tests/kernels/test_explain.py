@@ -54,7 +54,8 @@ def test_decode_splits_keys_over_the_sms_of_a_gpu_and_prefill_does_not():
     k = torch.empty(1, 8, 8192, 128, **half)
     step = explain(torch.empty(1, 32, 1, 128, **half), k, k, enable_gqa=True, machine="h200").plan
     assert step.dataflow.value == "split-keys" and step.tiles["keys_per_split"] < 8192
-    assert explain(torch.empty(1, 8, 8192, 128, **half), k, k, machine="h200").plan.dataflow.value == "attenio"
+    prefill = explain(torch.empty(1, 8, 8192, 128, **half), k, k, machine="h200").plan
+    assert prefill.dataflow.value == "attenio" and dict(prefill.tiles) == {"query_tile": 128, "key_tile": 128}
 
 
 def test_a_machine_that_is_no_gpu_is_refused_in_one_line():

@@ -1,0 +1,14 @@
+"""What the tests of Gluon kernels share: an interpreter of them, beside this file."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton", reason="Triton has no package for this platform")
+
+
+_spec = importlib.util.spec_from_file_location("gluon_interpreter", Path(__file__).parent / "gluon_interpreter.py")
+sys.modules["gluon_interpreter"] = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(sys.modules["gluon_interpreter"])

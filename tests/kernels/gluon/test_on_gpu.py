@@ -1,0 +1,198 @@
+"""The Hopper kernels on a Hopper GPU, against float64. Without pytest: python tests/kernels/gluon/test_on_gpu.py"""
+
+import math
+import sys
+from dataclasses import replace
+
+import torch
+
+from attenio.kernels.gluon import forward
+from attenio.kernels.gluon.tiles import hopper_tiles
+from attenio.kernels.masking import seen_by
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.triton.forward import Attended
+from attenio.kernels.triton.launch import LOG2_E
+from attenio.kernels.visibility import Visibility
+
+HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
+if "pytest" in sys.modules:
+    import pytest
+
+    pytestmark = pytest.mark.skipif(not HOPPER, reason="there is no Hopper GPU on this machine")
+
+WIDTHS = ((64, 64), (96, 96), (128, 128), (192, 192), (192, 128), (256, 256))
+SEGMENTS = torch.tensor([0, 13, 400, 640, 900])
+# Batch, KV heads, group, queries, keys, and what restricts them.
+SHAPES = {
+    "whole tiles": ((2, 1, 2, 384, 384), {}),
+    "ragged": ((2, 1, 2, 193, 330), {}),
+    "fewer keys than a tile": ((1, 1, 1, 70, 5), {}),
+    "causal": ((2, 2, 2, 512, 512), {"is_causal": True}),
+    "causal ragged in groups of three": ((1, 1, 3, 777, 777), {"is_causal": True}),
+    "causal, more keys": ((1, 1, 2, 130, 500), {"is_causal": True}),
+    "aligned to the last key": ((1, 1, 2, 130, 500), {"window": (-1, 0)}),
+    "rows that see nothing": ((1, 2, 1, 500, 130), {"window": (-1, 0)}),
+    "a window": ((2, 1, 2, 640, 640), {"window": 200}),
+    "a window on both sides": ((1, 1, 2, 300, 420), {"window": (50, 70)}),
+    "more row tiles than SMs": ((3, 5, 2, 1024, 1024), {"is_causal": True}),
+    "packed sequences": ((1, 2, 2, 900, 900), {"segments": SEGMENTS, "is_causal": True}),
+}
+
+
+def problem_of(shape, d=128, width=None, dtype=torch.bfloat16, scale=None, heads=None, **options):
+    batch, kv_heads, group, queries, keys = shape
+    width = width or d
+    sizes = ((kv_heads * group, queries, d), (kv_heads, keys, d), (kv_heads, keys, width))
+    q, k, v = heads or (torch.randn(batch, *size, device="cuda").to(dtype) for size in sizes)
+    given = {"is_causal": False, "window": None, "segments": None, "block_mask": None, **options}
+    visible = Visibility(group=group, **seen_by(q, k, None, batch=(batch,), **given)._asdict())
+    return KernelProblem.of_heads(q, k, v, visible, d**-0.5 if scale is None else scale)
+
+
+def run(problem, tiles=None):
+    """The kernel, on memory that it has to write."""
+    shape, device = problem.query.shape[:-1], problem.query.device
+    output = torch.full((*shape, problem.value.shape[-1]), torch.nan, dtype=problem.query.dtype, device=device)
+    found = Attended(output, *(torch.full(shape, torch.nan, device=device) for _ in range(2)))
+    forward.run(problem, found, tiles or hopper_tiles(problem.query.shape[-1], problem.value.shape[-1])[0])
+    return found
+
+
+def exact(problem):
+    """Output and log2 of the sum of exponentials, in float64."""
+    scores = torch.einsum("bkgqd,bknd->bkgqn", problem.query.double(), problem.key.double()) * problem.scale
+    i, j = torch.arange(problem.queries, device="cuda")[:, None], torch.arange(problem.keys, device="cuda")
+    shown = (j >= i + problem.visible.below) & (j <= i + problem.visible.above)
+    if problem.visible.first is not None:
+        first, stop = (x.cuda()[:, None, None, :, None] for x in (problem.visible.first, problem.visible.stop))
+        shown = shown & (j >= first) & (j < stop)
+    scores = scores.masked_fill(~shown, -torch.inf)
+    largest = scores.amax(-1)
+    weights = torch.exp(scores - torch.where(largest.isinf(), 0.0, largest)[..., None])
+    total = weights.sum(-1)
+    output = torch.einsum("bkgqn,bknd->bkgqd", weights, problem.value.double())
+    return output / torch.where(total == 0, 1.0, total)[..., None], (largest + total.log()) * LOG2_E
+
+
+def assert_exact(problem, found, what):
+    output, statistic = exact(problem)
+    sees = statistic.isfinite()
+    # Weights and outputs are rounded once each.
+    allowed = torch.finfo(problem.query.dtype).eps * float(problem.value.abs().max())
+    error = float((found.output.double() - output).abs().max())
+    assert error <= allowed, f"{what}: {error:.2e} where {allowed:.2e} is allowed"
+    apart = (found.largest.double() + found.total.double().log2() - statistic)[sees].abs()
+    size = max(1.0, float(statistic[sees].abs().max())) if sees.any() else 1.0
+    assert not sees.any() or float(apart.max()) <= 1e-5 * size, f"{what}: statistics"
+    assert not found.total[~sees].any() and not found.output[~sees].any(), f"{what}: hidden rows"
+
+
+def test_every_width_and_edge_in_both_types():
+    torch.manual_seed(0)
+    for d, width in WIDTHS:
+        for name, (shape, options) in SHAPES.items():
+            for dtype in (torch.bfloat16, torch.float16):
+                problem = problem_of(shape, d, width, dtype, **options)
+                assert forward.supports(problem)
+                for tiles in hopper_tiles(d, width):
+                    assert_exact(problem, run(problem, tiles), f"{d}/{width} {name} {dtype} {tiles}")
+
+
+def test_weights_that_are_powers_of_two_give_exact_sums():
+    """A register that is overwritten before a product has read it shows here as a wrong integer."""
+    torch.manual_seed(0)
+    n = 4096
+    for d, width in WIDTHS:
+        for is_causal in (False, True):
+            q, k = (torch.zeros(2, 4, n, d, device="cuda") for _ in range(2))
+            q[..., 0], k[..., 0] = 1.0, -torch.randint(0, 4, (2, 4, n), device="cuda").float()
+            v = torch.randint(-8, 9, (2, 4, n, width), device="cuda").float()
+            heads = tuple(x.bfloat16() for x in (q, k, v))
+            problem = problem_of((2, 4, 1, n, n), d, width, heads=heads, scale=1.0 / LOG2_E, is_causal=is_causal)
+            weights = torch.exp2(k[..., 0].double())
+            sums = (weights[..., None] * v.double()).cumsum(2) if is_causal else (weights[..., None] * v).sum(2, True)
+            totals = weights.cumsum(2) if is_causal else weights.sum(2, True)
+            for tiles in hopper_tiles(d, width):
+                found = run(problem, tiles)
+                total = found.total.double().flatten(1, 2) * torch.exp2(found.largest.double().flatten(1, 2))
+                assert torch.equal(total, totals.expand(total.shape)), f"{d} {tiles}"
+                wanted = (sums / totals[..., None]).expand(2, 4, n, width)
+                error = (found.output.double().flatten(1, 2) - wanted).abs()
+                assert bool((error <= wanted.abs() * 2.0**-8 + 1e-9).all()), f"{d} {tiles}"
+
+
+def test_adversarial_inputs():
+    torch.manual_seed(0)
+    shape = (1, 2, 1, 300, 300)
+    problem = problem_of(shape)
+    hot = torch.nn.functional.one_hot(torch.arange(300) % 128, 128).cuda().bfloat16()
+    cases = {
+        "huge logits": replace(problem, query=problem.query * 50, key=problem.key * 50),
+        "all equal": replace(problem, query=torch.ones_like(problem.query), key=torch.ones_like(problem.key)),
+        "one hot": replace(problem, key=hot.expand(1, 2, 300, 128)),
+        "tiny": replace(problem, query=problem.query * 1e-20),
+        "a negative factor": replace(problem, scale=-problem.scale),
+    }  # fmt: skip
+    for name, case in cases.items():
+        assert_exact(case, run(case), name)
+
+
+def test_any_strides_are_taken():
+    torch.manual_seed(0)
+    packed = torch.randn(2, 300, 3, 4, 128, device="cuda").bfloat16()  # batch, tokens, which, heads, width
+    q, k, v = (packed[:, :, which].transpose(1, 2) for which in range(3))
+    odd = torch.randn(2, 4, 300, 129, device="cuda").bfloat16()[..., 1:]
+    one = torch.randn(2, 1, 300, 128, device="cuda").bfloat16().expand(2, 4, 300, 128)
+    for heads in ((q, k, v), (odd, k, v), (q, odd, odd), (q, one, one)):
+        problem = problem_of((2, 4, 1, 300, 300), heads=heads, is_causal=True)
+        assert_exact(problem, run(problem), str([x.stride() for x in heads]))
+
+
+def test_results_repeat_to_the_bit():
+    torch.manual_seed(0)
+    problem = problem_of((2, 4, 2, 2000, 2000), is_causal=True)
+    first = run(problem)
+    for _ in range(5):
+        assert all(torch.equal(a, b) for a, b in zip(run(problem), first, strict=True))
+
+
+def test_graphs_and_streams():
+    from attenio import attention
+
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 8, 1000, 128, device="cuda").bfloat16() for _ in range(3))
+    wanted, graph, stream = attention(q, k, v), torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    with torch.cuda.graph(graph):
+        captured = attention(q, k, v)
+    graph.replay()
+    assert torch.equal(captured, wanted)
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        others = [attention(q, k, v) for _ in range(10)]
+    mine = [attention(q, k, v) for _ in range(10)]
+    torch.cuda.synchronize()
+    assert all(torch.equal(each, wanted) for each in (*others, *mine))
+    # Captured before anything was prepared, a call still computes.
+    late = torch.randn(1, 8, 1100, 128, device="cuda").bfloat16()
+    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        attention(late, late, late)
+
+
+def test_tensors_of_more_than_two_to_the_31_elements():
+    torch.manual_seed(0)
+    n, heads = 2**18, 66
+    q, k, v = (torch.randn(1, heads, n, 128, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    problem = problem_of((1, heads, 1, n, n), heads=(q, k, v), window=100)
+    output = run(problem).output[0, -1, 0, -64:].double()
+    scores = q[0, -1, -64:].double() @ k[0, -1, -200:].double().T * problem.scale
+    i, j = torch.arange(136, 200, device="cuda")[:, None], torch.arange(200, device="cuda")
+    weights = torch.softmax(scores.masked_fill((j > i) | (j <= i - 100), -math.inf), -1)
+    assert float((weights @ v[0, -1, -200:].double() - output).abs().max()) <= 2e-2
+
+
+if __name__ == "__main__":
+    for name, test in list(globals().items()):
+        if name.startswith("test_") and (len(sys.argv) < 2 or any(part in name for part in sys.argv[1:])):
+            test()
+            torch.cuda.synchronize()
+            print("passed", name, flush=True)
