@@ -1,0 +1,287 @@
+"""Is dense attention on Hopper ahead of cuDNN, FlashAttention-2, FlexAttention and JAX, in one run?
+
+    PYTHONPATH=src python studies/hopper/run.py [--part forward] [--into FOLDER] [--commit NAME]
+
+writes results.json: every sample of every contender, GPU time only (replays of CUDA graphs, contenders in turns, random
+inputs larger than the cache), the error against float64, and what made it. A run that was cut short goes on where it
+stopped. ``answer.py`` turns the results into answer.md.
+
+A part is a function that gives cases; ``PARTS`` lists them.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+from torch.nn.attention import SDPBackend
+
+from attenio import attention
+from attenio.files import write_atomically
+from attenio.measurement.contenders import backend
+from attenio.measurement.provenance import provenance
+
+SEED = 0
+REPEATS = 15
+# So many milliseconds of calls are replayed at once: short kernels are not timed one by one.
+REPLAYED_MS = 3.0
+LENGTHS = (2048, 4096, 8192, 16384, 32768)
+TOKENS, HIDDEN = 16384, 2048
+OURS = "attenio"
+Inputs = tuple[Tensor, Tensor, Tensor]
+Call = Callable[[], Any]
+
+
+@dataclass
+class Case:
+    """One question: calls of ours and of the peers on the same inputs, and how much work they are."""
+
+    name: str
+    part: str
+    flops: float
+    # What the case is about, for the tables: d, n, mask.
+    about: dict[str, Any]
+    # Contenders by name, made when the case is measured; a contender gives its call for these inputs.
+    inputs: Callable[[], Inputs]
+    contenders: dict[str, Callable[[Inputs], Call]]
+    target: float | None = None
+    exact: Callable[[Inputs], tuple[slice, Tensor]] | None = None
+    # Contenders whose work cannot be captured; they give their own samples, in milliseconds.
+    sampled: dict[str, Callable[[], list[float]]] = field(default_factory=dict)
+
+
+def randoms(*shapes: tuple[int, ...]) -> Inputs:
+    return tuple(torch.randn(shape, device="cuda").to(torch.bfloat16) for shape in shapes)  # type: ignore[return-value]
+
+
+def on(call: Callable[..., Tensor]) -> Callable[[Inputs], Call]:
+    """A function of tensors as a contender."""
+
+    def prepared(inputs: Inputs) -> Call:
+        def run() -> Tensor:
+            with torch.no_grad():
+                return call(*inputs)
+
+        return run
+
+    return prepared
+
+
+def exact_rows(inputs: Inputs, seen: Callable[[Tensor, Tensor], Tensor] | None) -> tuple[slice, Tensor]:
+    """The last 64 queries of the first sequence, in float64."""
+    q, k, v = inputs
+    rows = slice(q.shape[2] - 64, q.shape[2])
+    i, j = torch.arange(rows.start, rows.stop, device="cuda")[:, None], torch.arange(k.shape[2], device="cuda")
+    out = []
+    for head in range(q.shape[1]):
+        scores = q[0, head, rows].double() @ k[0, head].double().T * q.shape[-1] ** -0.5
+        if seen is not None:
+            scores = scores.masked_fill(~seen(i, j), -torch.inf)
+        out.append(torch.softmax(scores, -1) @ v[0, head].double())
+    return rows, torch.stack(out)
+
+
+def flex(seen: Callable[[Tensor, Tensor], Tensor] | None, n: int) -> Callable[[Inputs], Call]:
+    """FlexAttention, compiled; it skips blocks that the mask hides."""
+
+    def prepared(inputs: Inputs) -> Call:
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+        blocks = None
+        if seen is not None:
+            blocks = create_block_mask(lambda _b, _h, i, j: seen(i, j), None, None, n, n, device="cuda")
+        compiled = torch.compile(flex_attention, dynamic=False)
+        return on(lambda q, k, v: compiled(q, k, v, block_mask=blocks))(inputs)
+
+    return prepared
+
+
+def jax_samples(d: int, n: int, is_causal: bool) -> dict[str, Callable[[], list[float]]]:
+    """JAX's kernel for Hopper, in fp16, which is all it computes in; nothing where there is no JAX."""
+    from attenio.elements import ElementType
+    from attenio.masks import Causal, Dense
+    from attenio.workload import Direction, Workload
+
+    try:
+        from attenio.measurement.jax_peer import jax_contender
+    except ImportError:
+        return {}
+    workload = Workload(
+        queries=n, keys=n, d=d, heads=HIDDEN // d, kv_heads=HIDDEN // d, batch=max(1, TOKENS // n),
+        mask=Causal() if is_causal else Dense(), dtype=ElementType.FP16,
+    )  # fmt: skip
+    peer = jax_contender(workload)
+    if peer is None:
+        return {}
+
+    def samples() -> list[float]:
+        shape = (workload.batch, workload.heads, n, d)
+        inputs = tuple(torch.randn(shape, device="cuda").half() for _ in range(3))
+        found: list[float] = peer.gpu_samples([peer.forward(inputs)], Direction.FORWARD, repeats=5)
+        return found
+
+    return {"jax": samples}
+
+
+def causal(i: Tensor, j: Tensor) -> Tensor:
+    return j <= i
+
+
+def forward() -> Iterator[Case]:
+    for d in (64, 128, 256):
+        for is_causal in (False, True):
+            for n in LENGTHS:
+                yield dense_case(d, n, is_causal)
+    yield window_case()
+
+
+def dense_case(d: int, n: int, is_causal: bool) -> Case:
+    heads, batch, seen = HIDDEN // d, max(1, TOKENS // n), causal if is_causal else None
+    shape = (batch, heads, n, d)
+    contenders = {
+        OURS: on(lambda q, k, v: attention(q, k, v, is_causal=is_causal)),
+        "cudnn": on(backend(SDPBackend.CUDNN_ATTENTION, is_causal=is_causal)),
+        "flash": on(backend(SDPBackend.FLASH_ATTENTION, is_causal=is_causal)),
+    }
+    if n == 8192 and d <= 128:  # compiling takes seconds, it is never the first, and at d=256 it is 20 times slower
+        contenders["flex"] = flex(seen, n)
+    return Case(
+        name=f"forward d={d} {'causal' if is_causal else 'full'} n={n}", part="forward",
+        flops=4.0 * batch * heads * n * n * d * (0.5 if is_causal else 1.0),
+        about={"d": d, "n": n, "mask": "causal" if is_causal else "full"},
+        inputs=lambda: randoms(shape, shape, shape), contenders=contenders,
+        exact=lambda inputs: exact_rows(inputs, seen), sampled=jax_samples(d, n, is_causal),
+    )  # fmt: skip
+
+
+def window_case() -> Case:
+    n, width, heads, d = 16384, 1024, 16, 128
+    shape = (1, heads, n, d)
+
+    def seen(i: Tensor, j: Tensor) -> Tensor:
+        return (j <= i) & (j > i - width)
+
+    return Case(
+        name=f"forward d={d} window {width} n={n}", part="window", flops=4.0 * heads * n * width * d, target=1.3,
+        about={"d": d, "n": n, "mask": f"window {width}"}, inputs=lambda: randoms(shape, shape, shape),
+        contenders={OURS: on(lambda q, k, v: attention(q, k, v, window=width)), "flex": flex(seen, n)},
+        exact=lambda inputs: exact_rows(inputs, seen),
+    )  # fmt: skip
+
+
+PARTS: dict[str, Callable[[], Iterator[Case]]] = {"forward": forward}
+
+
+def captured(call: Call) -> tuple[torch.cuda.CUDAGraph, int]:
+    """A graph of several calls, after everything was compiled and measured that wants to be."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        call()
+        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        before.record()
+        call()
+        after.record()
+    torch.cuda.synchronize()
+    count = max(1, min(10, round(REPLAYED_MS / max(1e-3, before.elapsed_time(after)))))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        for _ in range(count):
+            call()
+    return graph, count
+
+
+def samples_in_turns(graphs: dict[str, tuple[torch.cuda.CUDAGraph, int]]) -> dict[str, list[float]]:
+    """Milliseconds of a call: contenders take turns, so that a warm GPU slows all of them alike."""
+    samples: dict[str, list[float]] = {name: [] for name in graphs}
+    for repeat in range(REPEATS + 1):
+        for name, (graph, count) in graphs.items():
+            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            before.record()
+            graph.replay()
+            after.record()
+            after.synchronize()
+            if repeat:
+                samples[name].append(before.elapsed_time(after) / count)
+    return samples
+
+
+def measured(case: Case) -> dict[str, Any]:
+    inputs = case.inputs()
+    found: dict[str, Any] = {}
+    graphs, exact = {}, None if case.exact is None else case.exact(inputs)
+    for name, prepare in case.contenders.items():
+        try:
+            call = prepare(inputs)
+            output = call()
+            graphs[name] = captured(call)
+        except (RuntimeError, ValueError) as problem:  # a backend that refuses a shape is no contender
+            found[name] = {"refused": str(problem).splitlines()[0][:120]}
+            continue
+        found[name] = {}
+        if exact is not None:
+            found[name]["max_abs_error"] = float((output[0, :, exact[0]].double() - exact[1]).abs().max())
+        del output
+    for name, samples in samples_in_turns(graphs).items():
+        found[name]["samples_ms"] = samples
+    del graphs
+    for name, take in case.sampled.items():
+        try:
+            found[name] = {"samples_ms": take()}
+        except Exception as problem:  # whatever another library raises, the run goes on
+            found[name] = {"refused": str(problem).splitlines()[0][:120]}
+    for entry in found.values():
+        if "samples_ms" in entry:
+            entry["median_ms"] = statistics.median(entry["samples_ms"])
+            entry["tflop_per_s"] = case.flops / entry["median_ms"] / 1e9
+    peers = {name: entry["median_ms"] for name, entry in found.items() if name != OURS and "median_ms" in entry}
+    best = min(peers, key=peers.__getitem__) if peers else None
+    ours = found[OURS].get("median_ms")
+    return {
+        "case": case.name, "part": case.part, "about": case.about, "target": case.target, "best_peer": best,
+        "ratio_to_best_peer": peers[best] / ours if best is not None and ours else None, "contenders": found,
+    }  # fmt: skip
+
+
+def made_by(commit: str | None) -> dict[str, Any]:
+    properties, named = torch.cuda.get_device_properties(0), asdict(provenance())
+    return {
+        **named, "commit": commit or named["commit"], "seed": SEED,
+        "device": properties.name, "sms": properties.multi_processor_count, "torch": torch.__version__,
+        "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version(), "triton": triton.__version__,
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--part", choices=sorted(PARTS), action="append", help="measure this part only")
+    parser.add_argument("--into", type=Path, default=Path(__file__).parent, help="folder of results.json")
+    parser.add_argument("--commit", help="name of the commit, where there is no checkout")
+    given = parser.parse_args()
+    file, made = given.into / "results.json", made_by(given.commit)
+    before = json.loads(file.read_text()) if file.exists() else {}
+    rows = before.get("cases", []) if before.get("provenance", {}).get("commit") == made["commit"] else []
+    done = {row["case"] for row in rows}
+    start = time.monotonic()
+    for part in given.part or PARTS:
+        for case in PARTS[part]():
+            if case.name in done:
+                continue
+            torch.manual_seed(SEED)
+            row = measured(case)
+            rows.append(row)
+            ratio = "refused" if row["ratio_to_best_peer"] is None else f"{row['ratio_to_best_peer']:.3f}"
+            print(f"{time.monotonic() - start:5.0f} s  {case.name:<36} {ratio} to {row['best_peer']}", flush=True)
+            write_atomically(file, json.dumps({"provenance": made, "cases": rows}, indent=1) + "\n")
+            torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()
