@@ -15,6 +15,7 @@ from attenio.kernels.masking import seen_by
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.forward import Attended
 from attenio.kernels.visibility import Visibility
+from attenio.planning.shared_cache import traffic
 
 
 def problem_of(shape, dtype=torch.bfloat16, **options):
@@ -133,3 +134,12 @@ def test_what_it_does_not_take_goes_to_triton(monkeypatch, change):
     assert forward.supports(problem)
     monkeypatch.setattr(triton, "attend", lambda _problem: "portable")
     assert gluon.attend(replace(problem, **change)) == "portable"
+
+
+@pytest.mark.parametrize(("heads", "n", "counted_megabytes"), [(1, 65536, 95.5)])
+def test_bytes_below_the_cache_are_predicted_within_a_tenth(monkeypatch, heads, n, counted_megabytes):
+    monkeypatch.setattr(forward, "_processors", lambda _device: 132)
+    q = torch.empty(1, heads, n, 128, dtype=torch.bfloat16, device="meta")
+    grids = gluon.grids(KernelProblem.of_heads(q, q, q, Visibility(group=1), 0.1), backward=False)
+    predicted = traffic(*grids, cache_bytes=60 * 2**20).moved_bytes / 1e6
+    assert abs(predicted / counted_megabytes - 1.0) <= 0.1  # counted by Nsight Compute on an H200

@@ -6,13 +6,21 @@ from attenio.kernels.gluon import forward
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.forward import Attended
 from attenio.kernels.triton.two_pass import Gradients
+from attenio.planning.shared_cache import Grid
 
-__all__ = ["attend", "two_pass"]
+__all__ = ["attend", "grids", "two_pass"]
 
 
 def attend(problem: KernelProblem) -> Attended:
     """Attention by the plan for this GPU."""
     return forward.attend(problem) if forward.supports(problem) else triton.attend(problem)
+
+
+def grids(problem: KernelProblem, *, backward: bool) -> tuple[Grid, ...] | None:
+    """Grids in the order of their launches, for a prediction of the bytes that they move below the L2."""
+    if backward or not forward.supports(problem):
+        return triton.grids(problem, backward=backward)
+    return (forward.grid_of(problem),)
 
 
 def two_pass(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -> Gradients:

@@ -16,8 +16,9 @@ from attenio.kernels.stacking import can_stack
 from attenio.kernels.triton.forward import Attended
 from attenio.kernels.triton.launch import flops_of, kind_of, scaled
 from attenio.kernels.triton.tuning import tuned
+from attenio.planning.shared_cache import Grid
 
-__all__ = ["attend", "run", "supports"]
+__all__ = ["attend", "grid_of", "run", "supports"]
 
 WIDTHS = (64, 96, 128, 192, 256)
 _FAR = 2**30
@@ -111,6 +112,27 @@ class _Kind(NamedTuple):
         return 2 * self.head_bytes > _cache_bytes()
 
 
+def grid_of(problem: KernelProblem) -> Grid:
+    """The programs of a problem that ``supports`` accepts, for a prediction of the bytes that they move below L2."""
+    kind = _Kind.of(problem)
+    tiles = _settled.get(kind) or hopper_tiles(kind.d, kind.width)[0]
+    element, programs = int(kind.dtype.itemsize), _processors(kind.device)
+    return Grid(
+        units=kind.units,
+        rows=kind.queries,
+        passing=min(kind.keys, max(1, kind.above - kind.below + 1)),
+        # Two row tiles in turns meet each chunk of keys together.
+        tile=tiles.row_tile * (SAVED if _chunk_of(kind, tiles) else 1),
+        resident=programs,
+        read_bytes=kind.d * element,
+        written_bytes=kind.width * element + 8,
+        passing_bytes=(kind.d + kind.width) * element,
+        sharing=problem.group,
+        causal=kind.above < _FAR,
+        turns=True,
+    )
+
+
 # Tiles of the kinds that have run.
 _settled: dict[_Kind, HopperTiles] = {}
 
@@ -184,13 +206,11 @@ def _lists(kind: _Kind, tiles: HopperTiles) -> _Lists:
     """The schedule of a kind, kept on its device."""
     programs, saved = _processors(kind.device), 0
     if kind.is_dense and kind.leaves_cache and kind.keys % tiles.key_tile == 0:
-        # Programs that walk the keys together read them once for all; twice the rows, where sums can be saved in L2.
-        length, splits = kind.keys // tiles.key_tile, kind.head_bytes > _cache_bytes() and kind.width in (64, 128)
-        chunk = max(1, CHUNK // tiles.key_tile) if splits else length
+        length, chunk = kind.keys // tiles.key_tile, _chunk_of(kind, tiles)
         made = paced_schedule(
-            -(-kind.queries // tiles.row_tile), length, kind.units, programs=programs, pace=PACE, chunk=chunk
+            -(-kind.queries // tiles.row_tile), length, kind.units, programs=programs, pace=PACE, chunk=chunk or length
         )
-        saved = made.programs * SAVED * tiles.row_tile if chunk < length else 0
+        saved = made.programs * SAVED * tiles.row_tile if chunk else 0
     else:
         lengths = key_tiles(
             kind.queries, kind.keys, kind.below, kind.above, row_tile=tiles.row_tile, key_tile=tiles.key_tile
@@ -199,6 +219,13 @@ def _lists(kind: _Kind, tiles: HopperTiles) -> _Lists:
         made = schedule(lengths, kind.units, programs=programs, units_at_once=at_once)
     starts, entries = (torch.from_numpy(x).to(kind.device) for x in (made.starts, made.entries))
     return _Lists(starts, entries, made.programs, made.stretches, saved)
+
+
+def _chunk_of(kind: _Kind, tiles: HopperTiles) -> int:
+    """Key tiles of a chunk where two row tiles take turns, or 0: worth it for heads that are larger than all of L2."""
+    chunk = max(1, CHUNK // tiles.key_tile)
+    large = kind.is_dense and kind.head_bytes > _cache_bytes() and kind.keys % tiles.key_tile == 0
+    return chunk if large and kind.width in (64, 128) and chunk < kind.keys // tiles.key_tile else 0
 
 
 @cache
