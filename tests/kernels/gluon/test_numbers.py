@@ -45,7 +45,7 @@ def run(problem, tiles, programs=3):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(forward, "launch", on_interpreter)
         patch.setattr(forward, "_processors", lambda _device: programs)
-        forward._lists.cache_clear()
+        forward._plan.cache_clear()
         forward.run(problem, found, tiles)
     return found
 

@@ -60,17 +60,23 @@ def attend(problem: KernelProblem) -> Attended:
     largest, total = torch.empty(shape, device=device), torch.empty(shape, device=device)
     found, tiles = Attended(output, largest, total), _settled.get(kind)
     if tiles is not None:
-        run(problem, found, tiles)
+        _launch(problem, found, kind, _plan(kind, tiles))
         return found
     ran: list[HopperTiles] = []
 
     def tried(each: HopperTiles) -> None:
-        run(problem, found, each)
+        _launch(problem, found, kind, _plan(kind, each))
         ran.append(each)
 
     tuned(kind_of("gluon forward", problem), hopper_tiles(kind.d, kind.width), tried, device, flops_of(problem))
     _settled[kind] = ran[-1]
     return found
+
+
+def run(problem: KernelProblem, found: Attended, tiles: HopperTiles) -> None:
+    """Attention with these tiles, whichever are the best."""
+    kind = _Kind.of(problem)
+    _launch(problem, found, kind, _plan(kind, tiles))
 
 
 class _Kind(NamedTuple):
@@ -137,8 +143,8 @@ def grid_of(problem: KernelProblem) -> Grid:
 _settled: dict[_Kind, HopperTiles] = {}
 
 
-class _Lists(NamedTuple):
-    """A schedule on a device."""
+class _Plan(NamedTuple):
+    """A schedule on a device, and what a launch with it takes besides the tensors."""
 
     starts: Tensor
     entries: Tensor
@@ -146,6 +152,9 @@ class _Lists(NamedTuple):
     # Stretches of key tiles at which programs keep pace, 0 where they need not, and rows whose sums are saved.
     stretches: int
     saved_rows: int
+    key_tile: int
+    constants: tuple[int, ...]
+    registers: int
 
 
 class _Ranges(NamedTuple):
@@ -157,10 +166,9 @@ class _Ranges(NamedTuple):
     bounds: Tensor
 
     @classmethod
-    def of(cls, problem: KernelProblem, kind: _Kind) -> "_Ranges | None":
+    def of(cls, problem: KernelProblem, kind: _Kind) -> "_Ranges":
         seen, device = problem.visible, kind.device
-        if seen.first is None or seen.stop is None:
-            return None
+        assert seen.first is not None and seen.stop is not None
         at = torch.arange(kind.queries, device=device)
         first = torch.maximum(seen.first.to(device), (at + kind.below).clamp(min=0))
         stop = torch.minimum(seen.stop.to(device), (at + kind.above + 1).clamp(max=kind.keys))
@@ -171,46 +179,38 @@ class _Ranges(NamedTuple):
         return cls(both[:, 0].contiguous(), both[:, 1].contiguous(), bounds)
 
 
-def run(problem: KernelProblem, found: Attended, tiles: HopperTiles) -> None:
-    """Launch the kernel with these tiles."""
-    kind = _Kind.of(problem)
-    lists = _lists(kind, tiles)
-    (query, scale), ranges, whole = scaled(problem), _Ranges.of(problem, kind), lists.starts
-    first, stop, bounds = ranges or (whole, whole, whole)
-    restricted = kind.ranged or kind.below > -_FAR
-    masked = restricted or kind.above < _FAR or kind.keys % tiles.key_tile != 0
-    progress, sums, kept = whole, found.total, found.total
-    if lists.stretches:
-        progress = torch.zeros(lists.stretches, dtype=torch.int32, device=kind.device)
-    if lists.saved_rows:
-        sums, kept = (torch.empty(lists.saved_rows * size, device=kind.device) for size in (kind.width, 2))
-    per_sequence = ranges is not None and first.shape[0] > 1
+def _launch(problem: KernelProblem, found: Attended, kind: _Kind, plan: _Plan) -> None:
+    (query, scale), whole = scaled(problem), plan.starts
+    first, stop, bounds, progress, sums, kept = whole, whole, whole, whole, found.total, found.total
+    step, bounds_step = 0, 0
+    if kind.ranged:
+        first, stop, bounds = _Ranges.of(problem, kind)
+        step, bounds_step = (first.stride(0), bounds.stride(0)) if first.shape[0] > 1 else (0, 0)
+    if plan.stretches:
+        progress = torch.zeros(plan.stretches, dtype=torch.int32, device=kind.device)
+    if plan.saved_rows:
+        sums, kept = (torch.empty(plan.saved_rows * size, device=kind.device) for size in (kind.width, 2))
     launch(
-        query_stationary_kernel, lists.programs, (
-            *boxes(query.flatten(1, 2), ROWS), *boxes(problem.key, tiles.key_tile),
-            *boxes(problem.value, tiles.key_tile), *boxes(found.output.flatten(1, 2), ROWS),
+        query_stationary_kernel, plan.programs, (
+            *boxes(query.flatten(1, 2), ROWS), *boxes(problem.key, plan.key_tile),
+            *boxes(problem.value, plan.key_tile), *boxes(found.output.flatten(1, 2), ROWS),
         ), (
-            found.largest, found.total, lists.starts, lists.entries, first, stop, bounds, progress,
-            sums, kept, first.stride(0) if per_sequence else 0, bounds.stride(0) if per_sequence else 0,
-            problem.kv_heads * problem.group, problem.group, kind.queries, kind.keys, kind.below, kind.above, scale,
-        ), (
-            tiles.consumers, tiles.key_tile, tiles.stages, *side_by_side(kind.d), *side_by_side(kind.width),
-            masked, restricted, kind.ranged, tiles.ping_pong, tiles.staged, tiles.held,
-            lists.saved_rows > 0, PACE if lists.stretches else 0, LAG, tiles.registers,
-        ), tiles.registers_at_start,
+            found.largest, found.total, plan.starts, plan.entries, first, stop, bounds, progress, sums, kept,
+            step, bounds_step, problem.kv_heads * problem.group, problem.group, kind.queries, kind.keys,
+            kind.below, kind.above, scale,
+        ), plan.constants, plan.registers,
     )  # fmt: skip
 
 
 @lru_cache(maxsize=512)
-def _lists(kind: _Kind, tiles: HopperTiles) -> _Lists:
-    """The schedule of a kind, kept on its device."""
-    programs, saved = _processors(kind.device), 0
+def _plan(kind: _Kind, tiles: HopperTiles) -> _Plan:
+    """Schedule and constants of a kind, kept on its device."""
+    programs, chunk = _processors(kind.device), _chunk_of(kind, tiles)
     if kind.is_dense and kind.leaves_cache and kind.keys % tiles.key_tile == 0:
-        length, chunk = kind.keys // tiles.key_tile, _chunk_of(kind, tiles)
+        length = kind.keys // tiles.key_tile
         made = paced_schedule(
             -(-kind.queries // tiles.row_tile), length, kind.units, programs=programs, pace=PACE, chunk=chunk or length
         )
-        saved = made.programs * SAVED * tiles.row_tile if chunk else 0
     else:
         lengths = key_tiles(
             kind.queries, kind.keys, kind.below, kind.above, row_tile=tiles.row_tile, key_tile=tiles.key_tile
@@ -218,7 +218,17 @@ def _lists(kind: _Kind, tiles: HopperTiles) -> _Lists:
         at_once = _cache_bytes() // 2 // kind.head_bytes
         made = schedule(lengths, kind.units, programs=programs, units_at_once=at_once)
     starts, entries = (torch.from_numpy(x).to(kind.device) for x in (made.starts, made.entries))
-    return _Lists(starts, entries, made.programs, made.stretches, saved)
+    restricted = kind.ranged or kind.below > -_FAR
+    masked = restricted or kind.above < _FAR or kind.keys % tiles.key_tile != 0
+    constants = (
+        tiles.consumers, tiles.key_tile, tiles.stages, *side_by_side(kind.d), *side_by_side(kind.width),
+        masked, restricted, kind.ranged, tiles.ping_pong, tiles.staged, tiles.held,
+        chunk > 0, PACE if made.stretches else 0, LAG, tiles.registers,
+    )  # fmt: skip
+    saved = made.programs * SAVED * tiles.row_tile if chunk else 0
+    return _Plan(
+        starts, entries, made.programs, made.stretches, saved, tiles.key_tile, constants, tiles.registers_at_start
+    )
 
 
 def _chunk_of(kind: _Kind, tiles: HopperTiles) -> int:
