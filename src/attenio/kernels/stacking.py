@@ -10,9 +10,8 @@ __all__ = ["can_stack", "stacked"]
 
 def can_stack(problem: KernelProblem) -> bool:
     """Whether there is a prefix to share and every query sees all of it, undropped."""
-    prefix = problem.everything._replace(keys=slice(0, problem.prefix))
     worth = problem.prefix > 0 and problem.batch > 1 and problem.dropout is None
-    return worth and problem.visible.is_whole(prefix)
+    return worth and problem.visible.is_whole(problem.everything._replace(keys=slice(0, problem.prefix)))
 
 
 def stacked(problem: KernelProblem) -> KernelProblem:

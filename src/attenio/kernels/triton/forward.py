@@ -10,6 +10,7 @@ from triton.runtime.errors import OutOfResources
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.stacking import can_stack, stacked
 from attenio.kernels.triton.attenio import attenio_kernel
+from attenio.kernels.triton.counters import counters
 from attenio.kernels.triton.launch import (
     LOG2_E,
     Shape,
@@ -27,7 +28,7 @@ from attenio.kernels.triton.tiles import ForwardTiles, forward_tiles, splits_for
 from attenio.kernels.triton.tuning import tuned
 from attenio.planning.shared_cache import Grid
 
-__all__ = ["Attended", "attend", "grid_of"]
+__all__ = ["Attended", "Parts", "attend", "grid_of", "prefix_parts"]
 
 
 class Attended(NamedTuple):
@@ -108,14 +109,15 @@ def _grid(shape: Shape, tiles: ForwardTiles, device: torch.device) -> Grid:
     return ordered(grid, device, warps=tiles.warps, shared_bytes=shared)
 
 
-class _Parts(NamedTuple):
+class Parts(NamedTuple):
     """Sums of runs of keys: (units, splits, rows, width), and largest and total of each, (units, splits, 2, rows)."""
 
     sums: Tensor
     statistics: Tensor
 
     @classmethod
-    def of(cls, problem: KernelProblem, splits: int) -> "_Parts":
+    def of(cls, problem: KernelProblem, splits: int) -> "Parts":
+        """Room for them."""
         units, rows = problem.batch * problem.kv_heads, problem.group * problem.queries
         sums = torch.empty(
             (units, splits, rows, problem.value.shape[-1]), dtype=torch.float32, device=problem.query.device
@@ -123,7 +125,7 @@ class _Parts(NamedTuple):
         return cls(sums, sums.new_empty((units, splits, 2, rows)))
 
 
-def _split(problem: KernelProblem, found: Attended | None, *, skipped: int = 0, prefix: _Parts | None = None) -> _Parts:
+def _split(problem: KernelProblem, found: Attended | None, *, skipped: int = 0, prefix: Parts | None = None) -> Parts:
     """Run ``split_keys`` over the keys from ``skipped`` on; without a place for the output only parts are made."""
     candidates = forward_tiles(problem, splits_keys=True)
     for tiles in candidates[:-1]:
@@ -135,21 +137,24 @@ def _split(problem: KernelProblem, found: Attended | None, *, skipped: int = 0, 
 
 
 def _split_with(
-    problem: KernelProblem, found: Attended | None, tiles: ForwardTiles, skipped: int, prefix: _Parts | None
-) -> _Parts:
+    problem: KernelProblem, found: Attended | None, tiles: ForwardTiles, skipped: int, prefix: Parts | None
+) -> Parts:
     query, scale = scaled(problem)
     query, widths, seen = grouped_heads(query), widths_of(problem), restrictions_of(problem, scale)
     rows, units = problem.group * problem.queries, problem.batch * problem.kv_heads
     row_tiles = -(-rows // tiles.row_tile)
-    keys_per_split, splits = splits_for(problem, tiles, units * row_tiles, problem.keys - skipped)
-    parts = _Parts.of(problem, splits)
+    below, above, _ = seen.band
+    start = max(skipped, max(0, below) // tiles.key_tile * tiles.key_tile)
+    seen_keys = min(problem.keys, problem.queries + above) - start
+    keys_per_split, splits = splits_for(problem, tiles, units * row_tiles, max(1, seen_keys))
+    parts = Parts.of(problem, splits)
     written = found or Attended(parts.sums, parts.sums, parts.sums)
-    arrived = _counters(problem.query.device, units * row_tiles)
-    split_keys_kernel[splits, units * row_tiles](
+    arrived = counters(problem.query.device, units * row_tiles)
+    split_keys_kernel[(splits * units * row_tiles,)](
         query, problem.key, problem.value, *written, *parts, arrived,
         None if prefix is None else prefix.sums, None if prefix is None else prefix.statistics,
         *strides_of(query, problem.key, problem.value), *_output_strides(written.output),
-        problem.kv_heads, problem.queries, problem.keys, skipped, keys_per_split,
+        problem.kv_heads, problem.queries, problem.keys, start, keys_per_split,
         0 if prefix is None else prefix.sums.shape[2],
         *seen.band, *seen.data,
         ROW_TILE=tiles.row_tile, KEY_TILE=tiles.key_tile, PACK=problem.group,
@@ -163,23 +168,14 @@ def _split_with(
 
 def _after_prefix(problem: KernelProblem, found: Attended) -> None:
     """The prefix once, for the rows of all requests together; then each request's own keys, joined with it."""
-    together = stacked(problem)
-    parts = _split(together, None)
-    _split(problem, found, skipped=problem.prefix, prefix=parts)
+    _split(problem, found, skipped=problem.prefix, prefix=prefix_parts(problem))
+
+
+def prefix_parts(problem: KernelProblem) -> Parts:
+    """Sums of the shared prefix for the rows of all requests, stacked."""
+    return _split(stacked(problem), None)
 
 
 def _output_strides(output: Tensor) -> tuple[int, int, int]:
     batch, head, position = (output.stride(0), output.stride(2), output.stride(3)) if output.dim() == 5 else (0, 0, 0)
     return batch, head, position
-
-
-_COUNTERS: dict[tuple[torch.device, int], Tensor] = {}
-
-
-def _counters(device: torch.device, count: int) -> Tensor:
-    """Counters that are zero between launches of one stream; launches of two streams must not share them."""
-    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
-    held = _COUNTERS.get((device, stream))
-    if held is None or held.numel() < count:
-        held = _COUNTERS[device, stream] = torch.zeros(max(4096, count), dtype=torch.int32, device=device)
-    return held

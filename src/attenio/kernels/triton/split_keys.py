@@ -61,7 +61,8 @@ def split_keys_kernel(
     """Keys before ``skipped`` belong to a shared prefix, whose sums are given; without JOINS only parts are written."""
     row_count = queries * PACK
     tiles = tl.cdiv(row_count, ROW_TILE)
-    split, tile, unit = tl.program_id(0), tl.program_id(1) % tiles, tl.program_id(1) // tiles
+    split, place = tl.program_id(0) % SPLITS, tl.program_id(0) // SPLITS
+    tile, unit = place % tiles, place // tiles
     batch, kv_head = (unit // kv_heads).to(tl.int64), unit % kv_heads
     rows = tile * ROW_TILE + tl.arange(0, ROW_TILE)
     inside = rows < row_count
@@ -108,8 +109,8 @@ def split_keys_kernel(
     tl.store(part_at, sums, mask=kept)
     if JOINS:
         tl.debug_barrier()
-        if tl.atomic_add(Arrived + tl.program_id(1), 1, sem="acq_rel") == SPLITS - 1:
-            tl.store(Arrived + tl.program_id(1), 0)
+        if tl.atomic_add(Arrived + place, 1, sem="acq_rel") == SPLITS - 1:
+            tl.store(Arrived + place, 0)
             anchor = _largest_of(
                 tl.full([ROW_TILE], float("-inf"), tl.float32), Statistics, 2 * row_count, rows, inside, SPLITS
             )

@@ -81,7 +81,8 @@ def _split_tiles(rows: int, group: int, widest: int, element: int, *, long_runs:
                     row_tile=row_tile, key_tile=key_tile, pack=group, warps=warps, stages=stages, splits_keys=True
                 )
             )
-    return tuple(found[:_MOST])
+    # A single stage fetches nothing while it computes: narrower tiles go before it.
+    return tuple(sorted(found, key=lambda tiles: tiles.stages == 1)[:_MOST])
 
 
 @lru_cache(maxsize=1024)
