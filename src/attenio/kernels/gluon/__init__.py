@@ -2,7 +2,7 @@
 
 from attenio.kernels import triton
 from attenio.kernels.cpu.two_pass import Saved
-from attenio.kernels.gluon import forward
+from attenio.kernels.gluon import decode, forward
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.forward import Attended
 from attenio.kernels.triton.two_pass import Gradients
@@ -13,6 +13,8 @@ __all__ = ["attend", "grids", "two_pass"]
 
 def attend(problem: KernelProblem) -> Attended:
     """Attention by the plan for this GPU."""
+    if decode.supports(problem):
+        return decode.attend(problem)
     return forward.attend(problem) if forward.supports(problem) else triton.attend(problem)
 
 
