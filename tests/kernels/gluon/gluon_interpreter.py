@@ -42,6 +42,15 @@ class Pointer:
     def __sub__(self, steps):
         return self + -steps
 
+    @property
+    def dtype(self):
+        return types.SimpleNamespace(element_ty=self.memory.dtype)
+
+    def add(self, value):
+        before = self.load()
+        self.store(before + value)
+        return before
+
     def load(self, mask=None, other=0):
         if not isinstance(self.at, torch.Tensor):
             return self.memory[self.at].item()
@@ -92,6 +101,9 @@ class Shared:
 
     def index(self, which):
         return Shared(self.tensor[which])
+
+    def _reinterpret(self, dtype, shape, _layout):
+        return Shared(self.tensor.reshape(-1).view(dtype)[: torch.Size(shape).numel()].view(shape))
 
     def reshape(self, shape):
         return Shared(self.tensor.view(shape))
@@ -146,7 +158,7 @@ class Barrier:
 
 def _copy_in(box, place, barrier, result, pred=True):
     if pred:
-        result.store(box.read(place))
+        result.store(box.read(place).view(result.shape))
         barrier.change(bytes_left=-box.block_type.nbytes)
 
 
@@ -219,20 +231,33 @@ def _language():
     gl.convert_layout = lambda value, _layout, assert_trivial=False: value
     gl.load = lambda pointer, mask=None, other=0, **_: pointer.load(mask, other)
     gl.store = lambda pointer, value, mask=None, **_: pointer.store(value, mask)
-    gl.atomic_add = lambda pointer, value, **_: pointer.store(pointer.load() + value)
+    gl.atomic_add = lambda pointer, value, **_: pointer.add(value)
+    gl.expand_dims = lambda value, axis: value.unsqueeze(axis)
+    gl.broadcast = torch.broadcast_tensors
+    gl.cdiv = lambda a, b: -(-a // b)
     gl.program_id = lambda axis: _here.program[axis]
     gl.num_programs = lambda axis: _here.grid[axis]
     gl.allocate_shared_memory = _allocate
     gl.warp_specialize = _specialize
-    for layout in ("NVMMADistributedLayout", "DotOperandLayout", "SliceLayout", "BlockedLayout", "NVMMASharedLayout"):
-        setattr(gl, layout, lambda *_args, **_options: None)
-    gl.NVMMASharedLayout.get_default_for = lambda *_args: None
+    for layout in (
+        "NVMMADistributed",
+        "DotOperand",
+        "Slice",
+        "Blocked",
+        "NVMMAShared",
+        "SwizzledShared",
+        "PaddedShared",
+    ):
+        setattr(gl, f"{layout}Layout", lambda *_args, **_options: None)
+    gl.NVMMASharedLayout.get_default_for = gl.PaddedSharedLayout.with_identity_for = lambda *_args: None
     return gl
 
 
-def _allocate(dtype, shape, layout):
+def _allocate(dtype, shape, layout, value=None):
     if layout == "barrier":
         return Barriers(shape)
+    if value is not None:
+        return Shared(value.clone())
     filled = torch.full(shape, torch.nan if dtype.is_floating_point else 0, dtype=dtype)
     return Shared(filled)
 
@@ -240,7 +265,7 @@ def _allocate(dtype, shape, layout):
 def _hopper():
     hopper = types.ModuleType("hopper")
     hopper.fence_async_shared = lambda *_args, **_options: None
-    hopper.warpgroup_mma = _product
+    hopper.warpgroup_mma = hopper.mma_v2 = _product
     hopper.warpgroup_mma_wait = lambda _pending=0, deps=(): deps[0] if len(deps) == 1 else tuple(deps)
     hopper.tma = types.SimpleNamespace(
         async_copy_global_to_shared=_copy_in,
@@ -268,6 +293,8 @@ def interpreted(module_name, needing=()):
         "triton.experimental.gluon.language": gluon.language,
         "triton.experimental.gluon.language.nvidia": types.ModuleType("nvidia"),
         "triton.experimental.gluon.language.nvidia.hopper": _hopper(),
+        "triton.language": types.SimpleNamespace(debug_barrier=lambda: None),
+        "triton.language.extra.cuda": types.SimpleNamespace(gdc_wait=lambda: None, gdc_launch_dependents=lambda: None),
     }
     for name in needing:
         standing_in[name] = interpreted(name)

@@ -56,10 +56,10 @@ def _write(
     columns = gl.arange(0, W_PADDED, gl.SliceLayout(0, LAYOUT))
     heads, positions = kv_head * PACK + rows % PACK, rows // PACK
     output = sums / gl.where(total == 0.0, 1.0, total)[:, None]
-    at = batch.to(gl.int64) * o_b + heads.to(gl.int64) * o_h + positions.to(gl.int64) * o_n
+    at = gl.cast(batch, gl.int64) * o_b + heads.to(gl.int64) * o_h + positions.to(gl.int64) * o_n
     inside = (rows < row_count)[:, None] & (columns < WIDTH)[None, :]
     gl.store(O + at[:, None] + columns[None, :], output.to(O.dtype.element_ty), mask=inside)
-    at = (batch.to(gl.int64) * kv_heads * PACK + heads) * queries + positions
+    at = (gl.cast(batch, gl.int64) * kv_heads * PACK + heads) * queries + positions
     gl.store(Largest + at, largest, mask=rows < row_count)
     gl.store(Total + at, total, mask=rows < row_count)
 
@@ -77,8 +77,8 @@ def _after_prefix(
     split = gl.expand_dims(gl.arange(0, AT_ONCE, gl.SliceLayout(1, BY_ROW)), 1)
     columns = gl.arange(0, sums.shape[1], gl.SliceLayout(0, gl.SliceLayout(1, LAYOUT)))
     columns = gl.expand_dims(gl.expand_dims(columns, 0), 1)
-    PrefixStatistics += kv_head.to(gl.int64) * prefix_splits * 2 * prefix_rows
-    PrefixSums += kv_head.to(gl.int64) * prefix_splits * prefix_rows * WIDTH
+    PrefixStatistics += gl.cast(kv_head, gl.int64) * prefix_splits * 2 * prefix_rows
+    PrefixSums += gl.cast(kv_head, gl.int64) * prefix_splits * prefix_rows * WIDTH
     shared = batch * row_count + rows
     largest = gl.convert_layout(largest, gl.SliceLayout(0, BY_ROW))
     total = gl.convert_layout(total, gl.SliceLayout(0, BY_ROW))
@@ -196,7 +196,7 @@ def split_keys_kernel(
     columns = gl.arange(0, D_PADDED, gl.SliceLayout(0, LOADED))
     at = (kv_head * PACK + rows % PACK).to(gl.int64) * q_h + (rows // PACK).to(gl.int64) * q_n
     inside = (rows < row_count)[:, None] & (columns < D)[None, :]
-    q = gl.load(Q + batch.to(gl.int64) * q_b + at[:, None] + columns[None, :], mask=inside, other=0.0)
+    q = gl.load(Q + gl.cast(batch, gl.int64) * q_b + at[:, None] + columns[None, :], mask=inside, other=0.0)
     held = gl.allocate_shared_memory(
         element, [ROWS, D_PADDED], gl.NVMMASharedLayout.get_default_for([ROWS, D_PADDED], element), q
     )
@@ -222,7 +222,7 @@ def split_keys_kernel(
     here = gl.expand_dims(gl.expand_dims(warps, 1), 2) * OWN + gl.expand_dims(gl.expand_dims(own, 0), 1)
     here += start
     if Bias is not None:
-        Bias += batch.to(gl.int64) * bias_b
+        Bias += gl.cast(batch, gl.int64) * bias_b
         bias = _bias_tile(Bias, heads, positions, queries, here, stop, bias_h, bias_q, bias_k, tiles > 0, BIAS_BY_ROW)
 
     largest = gl.full([KEY_WARPS, ROWS], float("-inf"), gl.float32, gl.SliceLayout(2, SCORES))
@@ -298,8 +298,8 @@ def split_keys_kernel(
     merged_largest = gl.convert_layout(merged_largest, gl.SliceLayout(1, BY_ROW))
     merged = gl.sum(parts * gl.expand_dims(faded, 2), 0)
     if JOINS:
-        Statistics += unit.to(gl.int64) * splits * (2 * PART_ROWS)
-        Sums += unit.to(gl.int64) * splits * (PART_ROWS * W_PADDED)
+        Statistics += gl.cast(unit, gl.int64) * splits * (2 * PART_ROWS)
+        Sums += gl.cast(unit, gl.int64) * splits * (PART_ROWS * W_PADDED)
         rows = gl.arange(0, PART_ROWS, gl.SliceLayout(1, BY_ROW))
         columns = gl.arange(0, W_PADDED, gl.SliceLayout(0, BY_ROW))
         place = split * PART_ROWS + rows
