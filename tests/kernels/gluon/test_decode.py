@@ -84,19 +84,6 @@ CASES = {
 }
 
 
-class Interpreted:
-    """What stands where the compiled kernel does: a launch runs its source on the CPU."""
-
-    def __init__(self):
-        self.kernel = interpreted("attenio.kernels.gluon.split_keys").split_keys_kernel
-
-    def __getitem__(self, grid):
-        def run(*arguments, num_warps, launch_pdl, **constants):
-            launch(self.kernel, grid, *arguments, **constants)
-
-        return run
-
-
 def parts_of(problem):
     """What the portable kernel makes of a prefix: sums of its two halves for the rows of all sequences."""
     together = stacked(problem)
@@ -113,9 +100,14 @@ def parts_of(problem):
 
 @pytest.fixture
 def on_cpu(monkeypatch):
+    kernel = interpreted("attenio.kernels.gluon.split_keys").split_keys_kernel
+
+    def on_interpreter(_kernel, programs, described, arguments, constants, **_options):
+        boxes = [Box(each.base, each.block_shape) for each in described]
+        launch(kernel, (programs,), *boxes, *arguments, *constants)
+
     monkeypatch.setattr(decode, "prefix_parts", parts_of)
-    monkeypatch.setattr(decode, "split_keys_kernel", Interpreted())
-    monkeypatch.setattr(decode, "_fetched", lambda tensor, rows, padded: Box(tensor, (1, 1, rows, padded)))
+    monkeypatch.setattr(decode, "launch", on_interpreter)
     monkeypatch.setattr(decode, "_processors", lambda _device: 6)
 
 

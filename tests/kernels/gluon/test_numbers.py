@@ -125,7 +125,7 @@ def test_any_strides_are_taken():
     "change",
     [
         {"scale": 0.0}, {"prefix": 40}, {"dropout": Dropout(probability=0.5, seed=1)},
-        {"query": torch.zeros(2, 1, 1, 70, 64)}, {"query": torch.zeros(2, 1, 1, 8, 64).bfloat16()},
+        {"query": torch.zeros(2, 1, 1, 70, 64)}, {"query": torch.zeros(2, 1, 1, 40, 64).bfloat16()},
     ],
     ids=["no scale", "a prefix", "dropout", "single precision", "few rows"],
 )  # fmt: skip

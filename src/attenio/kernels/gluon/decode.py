@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
-from torch import Tensor
-from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
+from attenio.kernels.gluon.launch import ELEMENTS, is_aligned, launch, padded_box
 from attenio.kernels.gluon.split_keys import split_keys_kernel
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.stacking import can_stack
@@ -18,7 +16,6 @@ from attenio.kernels.triton.launch import LOG2_E, grouped_heads, restrictions_of
 
 __all__ = ["DecodeTiles", "attend", "decode_tiles", "splits_for", "supports"]
 
-_ELEMENTS = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}
 # Most rows of a block. Warps that share rows read the same keys from shared memory: past 32 rows the portable kernel,
 # which multiplies 64 rows at once, is faster (77 against 87 us), but not under a mask, which it waits for (207, 122).
 _ROWS, _MASKED_ROWS = 32, 64
@@ -47,15 +44,15 @@ def supports(problem: KernelProblem) -> bool:
     narrow = max(widths) <= 128
     plain = seen.query_ids is None and seen.blocks is None and problem.dropout is None
     return (
-        problem.query.dtype in _ELEMENTS
+        problem.query.dtype in ELEMENTS
         and problem.key.dtype == problem.value.dtype == problem.query.dtype
         and plain
         and all(32 <= size <= 256 and size % 8 == 0 for size in widths)
         and 0 < problem.group * problem.queries <= (_MASKED_ROWS if seen.bias is not None and narrow else _ROWS)
         and problem.keys >= 1
         and problem.batch * problem.kv_heads > 0
-        and _is_fetchable(problem.key)
-        and _is_fetchable(problem.value)
+        and is_aligned(problem.key)
+        and is_aligned(problem.value)
     )
 
 
@@ -82,21 +79,29 @@ def attend(problem: KernelProblem) -> Attended:
     sums = torch.empty(parts * (widths.width_padded + 2), dtype=torch.float32, device=device)
     joined_rows = min(16, part_rows)
     at_once = max(2, min(16, 64 * 32 * warps // (joined_rows * widths.width_padded)))
-    split_keys_kernel[(splits * units,)](
-        _fetched(problem.key, tiles.key_tile, widths.d_padded),
-        _fetched(problem.value, tiles.key_tile, widths.width_padded),
+    pointers = (
         query, output, largest, total, sums, sums[parts * widths.width_padded :], counters(device, units),
         *(prefix or (None, None)),
-        query.stride(0), query.stride(2), query.stride(3), output.stride(0), output.stride(2), output.stride(3),
+    )  # fmt: skip
+    numbers = (
+        query.stride(0), query.stride(2), query.stride(3),
         problem.kv_heads, problem.queries, problem.keys, first_key, stop_key, run, splits,
-        *((0, 0) if prefix is None else (prefix.sums.shape[2], prefix.sums.shape[1])), below, above, scale,
-        first, stop, range_b, bias, bias_b, bias_h, bias_q, bias_k,
-        ROWS=tiles.rows, KEY_TILE=tiles.key_tile, STAGES=tiles.stages,
-        KEY_WARPS=tiles.key_warps, ROW_WARPS=tiles.row_warps, PACK=problem.group,
-        D=widths.d, WIDTH=widths.width, D_PADDED=widths.d_padded, W_PADDED=widths.width_padded,
-        RANGED=cuts or first is not None, BOOLEAN=seen.boolean, BIAS_BY_ROW=bool(bias_h or bias_q), LOG2_E=LOG2_E,
-        PART_ROWS=part_rows, JOINS=splits > 1, JOINED_ROWS=joined_rows, AT_ONCE=at_once, EVEN=splits % at_once == 0,
-        num_warps=warps, launch_pdl=True,
+        *((0, 0) if prefix is None else (prefix.sums.shape[2], prefix.sums.shape[1])), below, above,
+    )  # fmt: skip
+    restricted = (first, stop, range_b, bias, bias_b, bias_h, bias_q, bias_k)
+    constants = (
+        tiles.rows, tiles.key_tile, tiles.stages, tiles.key_warps, tiles.row_warps, problem.group, *widths,
+        cuts or first is not None, seen.boolean, bool(bias_h or bias_q), LOG2_E,
+        part_rows, splits > 1, joined_rows, at_once, splits % at_once == 0,
+    )  # fmt: skip
+    # Numbers of more than 32 bits make another kernel.
+    long = tuple(abs(number) >= 2**31 for number in (*numbers, bias_b, bias_h, bias_q))
+    kinds = (prefix is None, *(None if tensor is None else tensor.dtype for tensor in (first, bias)), long)
+    launch(
+        split_keys_kernel, splits * units,
+        (padded_box(problem.key, tiles.key_tile, widths.d_padded),
+         padded_box(problem.value, tiles.key_tile, widths.width_padded)),
+        (*pointers, *numbers, scale, *restricted), constants, warps=warps, overlaps=True, kinds=kinds,
     )  # fmt: skip
     return Attended(output, largest, total)
 
@@ -135,27 +140,6 @@ def _runs(total: int, units: int, processors: int, key_tile: int) -> tuple[int, 
         best = min(best, ((full + last) * run + waves + join, used, run))
     _, splits, run = best
     return run, splits
-
-
-def _is_fetchable(tensor: Tensor) -> bool:
-    """Whether the copy engine can fetch boxes of it: rows contiguous, everything at multiples of 16 bytes."""
-    *outer, inner = tensor.stride()
-    steps = [step for size, step in zip(tensor.shape[:-1], outer, strict=True) if size > 1]
-    aligned = all(step > 0 and step * tensor.element_size() % 16 == 0 for step in steps)
-    return inner == 1 and aligned and tensor.data_ptr() % 16 == 0
-
-
-def _fetched(tensor: Tensor, key_tile: int, padded: int) -> TensorDescriptor:
-    """Boxes of ``key_tile`` keys; a step along a dimension of 1 is never made, but has to look like one."""
-    steps = [step if size > 1 else padded for size, step in zip(tensor.shape, tensor.stride(), strict=True)]
-    return TensorDescriptor(tensor, list(tensor.shape), [*steps[:-1], 1], [1, 1, key_tile, padded], _layout(
-        tensor.dtype, key_tile, padded
-    ))  # fmt: skip
-
-
-@lru_cache(maxsize=64)
-def _layout(dtype: torch.dtype, key_tile: int, padded: int) -> gl.NVMMASharedLayout:
-    return gl.NVMMASharedLayout.get_default_for([1, 1, key_tile, padded], _ELEMENTS[dtype])
 
 
 @lru_cache(maxsize=16)

@@ -14,7 +14,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from attenio.kernels.gluon.tiles import side_by_side
 
-__all__ = ["ELEMENTS", "Box", "aligned", "boxes", "launch"]
+__all__ = ["ELEMENTS", "Box", "aligned", "boxes", "is_aligned", "launch", "padded_box"]
 
 ELEMENTS = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}
 Sizes: TypeAlias = tuple[int, ...]
@@ -44,6 +44,11 @@ def boxes(tensor: Tensor, rows: int) -> tuple[Box, Box | None]:
     return Box(tensor, shape, strides, first), None if second is None else Box(tensor, shape, strides, second)
 
 
+def padded_box(tensor: Tensor, rows: int, width: int) -> Box:
+    """One box of so many rows of a tensor that is aligned; columns past the tensor's are zeros."""
+    return Box(tensor, tensor.shape, _cuts(tensor.shape, tensor.stride(), rows)[0], (1, 1, rows, width))
+
+
 @lru_cache(maxsize=1024)
 def _cuts(shape: Sizes, strides: Sizes, rows: int) -> tuple[Sizes, Sizes, Sizes | None]:
     """Steps of a descriptor and the boxes of the side-by-side tiles."""
@@ -59,24 +64,36 @@ def launch(
     described: tuple[Box | None, ...],
     arguments: tuple[Any, ...],
     constants: tuple[Any, ...],
-    registers: int,
+    registers: int | None = None,
+    *,
+    warps: int = 4,
+    overlaps: bool = False,
+    kinds: tuple[Any, ...] = (),
 ) -> None:
-    """Call a kernel whose parameters are boxes, tensors and numbers, and constants, in this order."""
+    """Call a kernel whose parameters are boxes, tensors and numbers, and constants, in this order.
+
+    ``kinds`` tells apart what it is compiled for beside the constants: arguments that may be missing, or of another
+    type. Where it ``overlaps`` the end of the launch before it, the kernel itself waits for what that writes.
+    """
     one = next(box.base for box in described if box is not None)
-    key = (kernel, one.device, one.dtype, *constants)
+    key = (kernel, one.device, one.dtype, warps, overlaps, kinds, *constants)
     ready = _compiled.get(key)
     if ready is not None:
         ready[programs, 1, 1](*described, *arguments, *constants)
         return
     slow = tuple(box if box is None else box.described() for box in described)
-    _compiled[key] = kernel[(programs,)](*slow, *arguments, *constants, num_warps=4, maxnreg=registers)
+    options = {"num_warps": warps, "maxnreg": registers, "launch_pdl": overlaps}
+    _compiled[key] = kernel[(programs,)](*slow, *arguments, *constants, **options)
 
 
 def aligned(tensor: Tensor) -> Tensor:
-    """The tensor, or a copy of it, as the copy engine takes it: rows contiguous, steps multiples of 16 bytes."""
-    if tensor.data_ptr() % 16 == 0 and _steps_fit(tensor.shape, tensor.stride(), 16 // tensor.element_size()):
-        return tensor
-    return tensor.clone(memory_format=torch.contiguous_format)
+    """The tensor, or a copy of it, as the copy engine takes it."""
+    return tensor if is_aligned(tensor) else tensor.clone(memory_format=torch.contiguous_format)
+
+
+def is_aligned(tensor: Tensor) -> bool:
+    """Whether the copy engine takes boxes of it: rows contiguous, everything at multiples of 16 bytes."""
+    return tensor.data_ptr() % 16 == 0 and _steps_fit(tensor.shape, tensor.stride(), 16 // tensor.element_size())
 
 
 @lru_cache(maxsize=1024)

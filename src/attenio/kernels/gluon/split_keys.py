@@ -47,7 +47,7 @@ def _bias_tile(Bias, heads, positions, queries, keys_here, stop, bias_h, bias_q,
 
 @gluon.jit
 def _write(
-    O, Largest, Total, sums, largest, total, first_row, batch, kv_head, kv_heads, queries, row_count, o_b, o_h, o_n,
+    O, Largest, Total, sums, largest, total, first_row, batch, kv_head, kv_heads, queries, row_count,
     ROWS: gl.constexpr, PACK: gl.constexpr, WIDTH: gl.constexpr, LAYOUT: gl.constexpr,
 ):  # fmt: skip
     """Output and statistics of all rows; ``sums`` (rows, width) has LAYOUT, the statistics its slice."""
@@ -56,10 +56,9 @@ def _write(
     columns = gl.arange(0, W_PADDED, gl.SliceLayout(0, LAYOUT))
     heads, positions = kv_head * PACK + rows % PACK, rows // PACK
     output = sums / gl.where(total == 0.0, 1.0, total)[:, None]
-    at = gl.cast(batch, gl.int64) * o_b + heads.to(gl.int64) * o_h + positions.to(gl.int64) * o_n
-    inside = (rows < row_count)[:, None] & (columns < WIDTH)[None, :]
-    gl.store(O + at[:, None] + columns[None, :], output.to(O.dtype.element_ty), mask=inside)
     at = (gl.cast(batch, gl.int64) * kv_heads * PACK + heads) * queries + positions
+    inside = (rows < row_count)[:, None] & (columns < WIDTH)[None, :]
+    gl.store(O + (at[:, None] * WIDTH + columns[None, :]), output.to(O.dtype.element_ty), mask=inside)
     gl.store(Largest + at, largest, mask=rows < row_count)
     gl.store(Total + at, total, mask=rows < row_count)
 
@@ -140,15 +139,16 @@ def _joined(
 
 # One compiled kernel whatever these numbers are: some change with every token.
 _ANY_NUMBER = [
-    "kv_heads", "queries", "keys", "first_key", "stop_key", "keys_per_split", "splits", "below", "above",
-    "prefix_rows", "prefix_splits", "range_b", "bias_b", "bias_h", "bias_q", "bias_k",
+    "q_b", "q_h", "q_n", "kv_heads", "queries", "keys", "first_key", "stop_key", "keys_per_split", "splits",
+    "below", "above", "prefix_rows", "prefix_splits", "range_b", "bias_b", "bias_h", "bias_q", "bias_k",
 ]  # fmt: skip
+_ANY_PLACE = ["Q", "Arrived", "First", "Stop", "Bias"]
 
 
-@gluon.jit(do_not_specialize=_ANY_NUMBER)
+@gluon.jit(do_not_specialize=_ANY_NUMBER, do_not_specialize_on_alignment=_ANY_PLACE)
 def split_keys_kernel(
     K, V, Q, O, Largest, Total, Sums, Statistics, Arrived, PrefixSums, PrefixStatistics,
-    q_b, q_h, q_n, o_b, o_h, o_n,
+    q_b, q_h, q_n,
     kv_heads, queries, keys, first_key, stop_key, keys_per_split, splits, prefix_rows, prefix_splits,
     below, above, scale, First, Stop, range_b, Bias, bias_b, bias_h, bias_q, bias_k,
     ROWS: gl.constexpr, KEY_TILE: gl.constexpr, STAGES: gl.constexpr, KEY_WARPS: gl.constexpr, ROW_WARPS: gl.constexpr,
@@ -324,7 +324,7 @@ def split_keys_kernel(
                     )  # fmt: skip
                 _write(
                     O, Largest, Total, all_sums, all_largest, all_total, first_row,
-                    batch, kv_head, kv_heads, queries, row_count, o_b, o_h, o_n,
+                    batch, kv_head, kv_heads, queries, row_count,
                     JOINED_ROWS, PACK, WIDTH, gl.SliceLayout(0, JOINED),
                 )  # fmt: skip
     else:
@@ -335,5 +335,5 @@ def split_keys_kernel(
             )  # fmt: skip
         _write(
             O, Largest, Total, merged, merged_largest, merged_total, 0,
-            batch, kv_head, kv_heads, queries, row_count, o_b, o_h, o_n, PART_ROWS, PACK, WIDTH, BY_ROW,
+            batch, kv_head, kv_heads, queries, row_count, PART_ROWS, PACK, WIDTH, BY_ROW,
         )  # fmt: skip
