@@ -64,10 +64,8 @@ def attend(problem: KernelProblem) -> Attended:
     first, stop, range_b, *_, bias, bias_b, bias_h, bias_q, bias_k, _seed, _probability = seen.data
     below, above, _ = seen.band
     prefix = prefix_parts(problem) if can_stack(problem) else None
-    first_key, stop_key = (
-        max(0 if prefix is None else problem.prefix, below),
-        min(problem.keys, problem.queries + above),
-    )
+    first_key = max(0 if prefix is None else problem.prefix, below)
+    stop_key = min(problem.keys, problem.queries + above)
     cuts = problem.queries > 1 and (problem.queries - 1 + below > first_key or above + 1 < stop_key)
     rows, units = problem.group * problem.queries, problem.batch * problem.kv_heads
     tiles = decode_tiles(rows, widths.d_padded, widths.width_padded)
