@@ -1,0 +1,192 @@
+"""Gradients of heads up to 128 wide: a block keeps 128 keys, rows pass, and two groups of warps own 64 keys each.
+
+    for each tile i of rows:                                     (in each group g, with keys K_g, V_g)
+        S^T = K_g Q_i^T;  dP^T = V_g dO_i^T
+        P^T = exp2(S^T - lse);  dS^T = P^T (dP^T - delta)        (both stay in registers)
+        dV_g += P^T dO_i;  dK_g += dS^T Q_i
+        share dS^T;  half of dQ_i += dS K                        (columns, or rows where the tile has 128)
+
+Scores of the next tile are asked for before this tile's share of dQ is added, and its slopes right after.
+"""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_init,
+    warpgroup_mma_wait,
+)
+
+from attenio.kernels.gluon.backward_service import add_sums, block_of, serve
+
+__all__ = ["narrow_gradients_kernel"]
+
+
+@gluon.jit
+def _compute(
+    Sums, dk_desc, dv_desc, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s,
+    kv_full, q_full, do_full, empty, turn, added, ds_full, finished,
+    unit, kv_heads, group, first_key, first_row, stop_row, steps, keys, below, above, scale, slope, padded, slots,
+    ROWS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr, HIDES: gl.constexpr,
+    ORDERED: gl.constexpr,
+):  # fmt: skip
+    dtype: gl.constexpr = q_s.dtype
+    scores: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, ROWS, 16])
+    grads: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, D, 16])
+    square: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
+    operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads, k_width=2)
+    dk, dv = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, D], gl.float32, grads)
+    no_scores, no_sums = gl.zeros([64, ROWS], gl.float32, scores), gl.zeros([64, 64], gl.float32, square)
+    head, i, stage, phase, slot, ds_phase = unit % slots * group, first_row, 0, 0, 0, 0
+    mbarrier.wait(kv_full, 0)
+    mbarrier.wait(q_full.index(0), 0)
+    s = warpgroup_mma(k_s.index(GROUP), q_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
+    mbarrier.wait(do_full.index(0), 0)
+    dp = warpgroup_mma(v_s.index(GROUP), do_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
+    s, dp = warpgroup_mma_wait(0, deps=(s, dp))
+    dp = warpgroup_mma_init(dp)
+    if not ORDERED:
+        if steps > 0:
+            mbarrier.wait(turn, 0)
+    for step in range(steps):
+        # Always 0, but not to the compiler: else it keeps the address of every operand in registers of its own.
+        zero = step >> 30
+        q, do = q_s.index(stage), do_s.index(stage)
+        lse = lse_s.index(stage).load(gl.SliceLayout(0, scores))
+        seen = s
+        if HIDES:
+            if (i + above < first_key + 63) | (i + ROWS - 1 + below > first_key) | (first_key + 64 > keys):
+                positions = i + gl.arange(0, ROWS, gl.SliceLayout(0, scores))[None, :]
+                here = first_key + gl.arange(0, 64, gl.SliceLayout(1, scores))[:, None]
+                allowed = (here <= positions + above) & (here >= positions + below) & (here < keys)
+                seen = gl.where(allowed, s, float("-inf"))
+        p = gl.exp2(seen * scale - lse[None, :])
+        p16 = gl.convert_layout(p.to(dtype), operand, assert_trivial=True)
+        slopes = warpgroup_mma_wait(0, deps=(dp,))
+        dv = warpgroup_mma(p16, do, dv, is_async=True)
+        delta = delta_s.index(stage).load(gl.SliceLayout(0, scores))
+        ds = (p * (slopes - delta[None, :])).to(dtype)
+        # The other group has read what this slot held: it waited for its own dQ before it shared the last tile.
+        ds_s.index(slot * 2 + GROUP).store(ds)
+        fence_async_shared()
+        mbarrier.arrive(ds_full.index(slot), count=1)
+        ds16 = gl.convert_layout(ds, operand, assert_trivial=True)
+        dk = warpgroup_mma(ds16, q, dk, is_async=True)
+        mbarrier.wait(ds_full.index(slot), ds_phase)
+        dq = no_sums
+        for part in gl.static_range(2):
+            shared = ds_s.index(slot * 2 + part)
+            if ROWS == 64:
+                k_part = k_s.index(zero + part).slice(GROUP * 64, 64, dim=1)
+            else:
+                shared = shared.slice(GROUP * 64, 64, dim=1)
+                k_part = k_s.index(zero + part)
+            dq = warpgroup_mma(shared.permute((1, 0)), k_part, dq, use_acc=part > 0, is_async=True)
+        dv, dk, p16, ds16 = warpgroup_mma_wait(2, deps=(dv, dk, p16, ds16))
+        mbarrier.arrive(empty.index(stage), count=1)
+        stage += 1
+        if stage == STAGES:
+            stage = 0
+            phase ^= 1
+        mbarrier.wait(q_full.index(stage), phase)
+        s = warpgroup_mma(
+            k_s.index(zero + GROUP), q_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
+        )
+        dq = warpgroup_mma_wait(1, deps=(dq,))
+        tile = (head * padded + i) // 64
+        if ORDERED:
+            mbarrier.wait(turn, step & 1)
+        add_sums(Sums, tile * 2 + GROUP if ROWS == 64 else tile + GROUP, dq)
+        if ORDERED:
+            mbarrier.arrive(added, count=1)
+        mbarrier.wait(do_full.index(stage), phase)
+        dp = warpgroup_mma(
+            v_s.index(zero + GROUP), do_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
+        )
+        s = warpgroup_mma_wait(1, deps=(s,))
+        slot ^= 1
+        if slot == 0:
+            ds_phase ^= 1
+        i += ROWS
+        if i >= stop_row:
+            i = first_row
+            head += 1
+    dp = warpgroup_mma_wait(0, deps=(dp,))
+    if not ORDERED:
+        mbarrier.arrive(added, count=1)
+    mbarrier.arrive(finished, count=1)
+    mbarrier.wait(finished, 0)
+    batch, kv_head = unit // kv_heads, unit % kv_heads
+    v_s.index(GROUP).store(dv.to(dtype))
+    k_s.index(GROUP).store((dk * slope).to(dtype))
+    fence_async_shared()
+    tma.async_copy_shared_to_global(dv_desc, [batch, kv_head, first_key, 0], v_s.index(GROUP))
+    tma.async_copy_shared_to_global(dk_desc, [batch, kv_head, first_key, 0], k_s.index(GROUP))
+    tma.store_wait(0)
+
+
+@gluon.jit
+def narrow_gradients_kernel(
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, Sums, dQ, Lse, Delta, Counters, Added, Converted,
+    scale, slope, units, kv_heads, group, queries, keys, below, above, padded, slots, lag,
+    ROWS: gl.constexpr, KEYS: gl.constexpr, WIDTH: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
+    HIDES: gl.constexpr, ORDERED: gl.constexpr, REGISTERS: gl.constexpr,
+):  # fmt: skip
+    tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
+    plain: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
+    q_s = gl.allocate_shared_memory(q_desc.dtype, [STAGES, ROWS, D], tiled)
+    do_s = gl.allocate_shared_memory(q_desc.dtype, [STAGES, ROWS, D], tiled)
+    k_s = gl.allocate_shared_memory(q_desc.dtype, [2, 64, D], tiled)
+    v_s = gl.allocate_shared_memory(q_desc.dtype, [2, 64, D], tiled)
+    ds_s = gl.allocate_shared_memory(q_desc.dtype, [4, 64, ROWS], tiled)
+    lse_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
+    delta_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
+    barrier: gl.constexpr = mbarrier.MBarrierLayout()
+    kv_full = gl.allocate_shared_memory(gl.int64, [1], barrier)
+    turn = gl.allocate_shared_memory(gl.int64, [1], barrier)
+    added = gl.allocate_shared_memory(gl.int64, [1], barrier)
+    finished = gl.allocate_shared_memory(gl.int64, [1], barrier)
+    q_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
+    do_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
+    empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
+    ds_full = gl.allocate_shared_memory(gl.int64, [2, 1], barrier)
+    mbarrier.init(kv_full, count=1)
+    mbarrier.init(turn, count=1)
+    mbarrier.init(added, count=2)
+    mbarrier.init(finished, count=2)
+    for stage in gl.static_range(STAGES):
+        mbarrier.init(q_full.index(stage), count=2)
+        mbarrier.init(do_full.index(stage), count=2)
+        mbarrier.init(empty.index(stage), count=2)
+    for slot in gl.static_range(2):
+        mbarrier.init(ds_full.index(slot), count=2)
+    fence_async_shared()
+    unit, tile, first_row, stop_row, steps = block_of(
+        units, kv_heads, group, queries, keys, below, above, padded, ROWS, KEYS, ORDERED
+    )
+    first_key = tile * KEYS
+    gl.warp_specialize([
+        (serve, (
+            q_desc, k_desc, v_desc, do_desc, Lse, Delta, Sums, dQ, Counters, Added, Converted,
+            k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, empty, turn, added,
+            unit, units, kv_heads, group, tile, first_row, stop_row, steps, queries, keys, below, above, slope,
+            padded, slots, lag, ROWS, KEYS, WIDTH, D, STAGES, ORDERED,
+        )),
+        (_compute, (
+            Sums, dk_desc, dv_desc, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s,
+            kv_full, q_full, do_full, empty, turn, added, ds_full, finished,
+            unit, kv_heads, group, first_key, first_row, stop_row, steps, keys, below, above, scale, slope,
+            padded, slots, ROWS, D, STAGES, 0, HIDES, ORDERED,
+        )),
+        (_compute, (
+            Sums, dk_desc, dv_desc, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s,
+            kv_full, q_full, do_full, empty, turn, added, ds_full, finished,
+            unit, kv_heads, group, first_key + 64, first_row, stop_row, steps, keys, below, above, scale, slope,
+            padded, slots, ROWS, D, STAGES, 1, HIDES, ORDERED,
+        )),
+    ], [4, 4], [REGISTERS, REGISTERS])  # fmt: skip

@@ -1,0 +1,39 @@
+"""What the backward kernels need of every row, and clean memory to add in; one pass over O and dO.
+
+    lse_i = m_i + log2 l_i  (infinite where a row sees nothing, so that its weights are 0);  D_i = dO_i . O_i
+"""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
+
+import triton
+import triton.language as tl
+
+__all__ = ["prepare_kernel"]
+
+
+@triton.jit
+def prepare_kernel(
+    O, dO, Largest, Total, Lse, Delta, Work, work_size, share,
+    o_b, o_h, o_n, g_b, g_h, g_n, heads, queries, padded,
+    ROWS: tl.constexpr, WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr,
+):  # fmt: skip
+    """A program takes ROWS rows of a head, and clears ``share`` words of the work space."""
+    tiles = padded // ROWS
+    tile, unit = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
+    batch, head = unit // heads, unit % heads
+    positions, columns = tile * ROWS + tl.arange(0, ROWS), tl.arange(0, PADDED_WIDTH)
+    inside = positions < queries
+    kept = inside[:, None] & (columns < WIDTH)[None, :]
+    rows = positions.to(tl.int64)[:, None]
+    o = tl.load(O + batch * o_b + head * o_h + rows * o_n + columns[None, :], mask=kept, other=0.0)
+    g = tl.load(dO + batch * g_b + head * g_h + rows * g_n + columns[None, :], mask=kept, other=0.0)
+    at = unit * queries + positions
+    total = tl.load(Total + at, mask=inside, other=0.0)
+    lse = tl.load(Largest + at, mask=inside, other=0.0) + tl.log2(total)
+    to = unit * padded + positions
+    tl.store(Lse + to, tl.where(total == 0.0, float("inf"), lse))
+    tl.store(Delta + to, tl.sum(o.to(tl.float32) * g.to(tl.float32), 1))
+    first = tl.program_id(0).to(tl.int64) * share
+    for offset in range(0, share, 1024):
+        here = first + offset + tl.arange(0, 1024)
+        tl.store(Work + here, tl.zeros([1024], tl.float32), mask=here < work_size)

@@ -1,0 +1,265 @@
+"""Gradients of heads up to 256 wide: a block keeps 64 keys, rows pass, and two groups of warps divide the products.
+
+    for each tile i of 64 rows:
+        weighing group:  S^T = K Q_i^T;  P^T = exp2(S^T - lse);  share P^T;             dV += P^T dO_i
+        sloping group:   dP^T = V dO_i^T;  dS^T = P^T (dP^T - delta);  share dS^T;      dK += dS^T Q_i
+        both:            half of the columns of dQ_i += dS K
+
+Each group keeps one gradient of 64 x 256 whole, so that P and dS reach the tensor cores from registers.
+"""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+
+from attenio.kernels.gluon.backward_service import add_sums, block_of, serve
+
+__all__ = ["wide_gradients_kernel"]
+
+
+@gluon.jit
+def _half(ds, k, dq, step, GROUP: gl.constexpr, PART: gl.constexpr):
+    """64 columns of a group's half of dQ; both halves at once would not fit in registers."""
+    columns = k.slice((GROUP * 2 + PART) * 64, 64, dim=1)
+    # It never accumulates, but the compiler must not know: so both parts share registers.
+    return warpgroup_mma(ds.permute((1, 0)), columns, dq, use_acc=(PART > 0) & (step < 0), is_async=True)
+
+
+@gluon.jit
+def _weights(
+    s, lse, i, first_key, keys, below, above, scale,
+    scores: gl.constexpr, ROWS: gl.constexpr, HIDES: gl.constexpr,
+):  # fmt: skip
+    """P^T of a tile."""
+    if HIDES:
+        if (i + above < first_key + 63) | (i + ROWS - 1 + below > first_key) | (first_key + 64 > keys):
+            positions = i + gl.arange(0, ROWS, gl.SliceLayout(0, scores))[None, :]
+            here = first_key + gl.arange(0, 64, gl.SliceLayout(1, scores))[:, None]
+            allowed = (here <= positions + above) & (here >= positions + below) & (here < keys)
+            s = gl.where(allowed, s, float("-inf"))
+    return gl.exp2(s * scale - lse[None, :])
+
+
+@gluon.jit
+def _weigh(
+    Sums, dv_desc, k_s, v_s, q_s, do_s, lse_s, p_s, ds_s,
+    kv_full, q_full, do_full, empty, turn, added, p_full, ds_full, finished,
+    unit, kv_heads, group, first_key, first_row, stop_row, steps, keys, below, above, scale, padded, slots,
+    ROWS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, HIDES: gl.constexpr,
+    ORDERED: gl.constexpr,
+):  # fmt: skip
+    dtype: gl.constexpr = q_s.dtype
+    scores: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, ROWS, 16])
+    grads: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, D, 16])
+    square: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
+    operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads, k_width=2)
+    dv, no_scores = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, ROWS], gl.float32, scores)
+    no_sums = gl.zeros([64, 64], gl.float32, square)
+    head, i, stage, phase, slot, ds_phase = unit % slots * group, first_row, 0, 0, 0, 0
+    mbarrier.wait(kv_full, 0)
+    mbarrier.wait(q_full.index(0), 0)
+    s = warpgroup_mma(k_s.index(0), q_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
+    s = warpgroup_mma_wait(0, deps=(s,))
+    lse = lse_s.index(0).load(gl.SliceLayout(0, scores))
+    p = _weights(s, lse, i, first_key, keys, below, above, scale, scores, ROWS, HIDES).to(dtype)
+    p_s.store(p)
+    mbarrier.arrive(p_full, count=1)
+    if not ORDERED:
+        if steps > 0:
+            mbarrier.wait(turn, 0)
+    for step in range(steps):
+        zero = step >> 30  # as in the narrow form: operands' addresses are not worth registers
+        p16 = gl.convert_layout(p, operand, assert_trivial=True)
+        mbarrier.wait(do_full.index(stage), phase)
+        dv = warpgroup_mma(p16, do_s.index(stage), dv, is_async=True)
+        next_stage, next_phase = stage + 1, phase
+        if next_stage == STAGES:
+            next_stage = 0
+            next_phase ^= 1
+        mbarrier.wait(q_full.index(next_stage), next_phase)
+        s = warpgroup_mma(
+            k_s.index(zero), q_s.index(next_stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
+        )
+        tile = (head * padded + i) // 64
+        i += ROWS
+        if i >= stop_row:
+            i = first_row
+            head += 1
+        dv, p16 = warpgroup_mma_wait(1, deps=(dv, p16))
+        mbarrier.arrive(empty.index(stage), count=1)
+        stage, phase = next_stage, next_phase
+        lse = lse_s.index(stage).load(gl.SliceLayout(0, scores))
+        # The other group has read P of this tile when it shares dS.
+        mbarrier.wait(ds_full.index(slot), ds_phase)
+        dq = _half(ds_s.index(slot), k_s.index(zero), no_sums, step, 0, 0)
+        s = warpgroup_mma_wait(1, deps=(s,))
+        p = _weights(s, lse, i, first_key, keys, below, above, scale, scores, ROWS, HIDES).to(dtype)
+        p_s.store(p)
+        mbarrier.arrive(p_full, count=1)
+        dq = warpgroup_mma_wait(0, deps=(dq,))
+        if ORDERED:
+            mbarrier.wait(turn, step & 1)
+        add_sums(Sums, tile * 4, dq)
+        dq = _half(ds_s.index(slot), k_s.index(zero), dq, step, 0, 1)
+        dq = warpgroup_mma_wait(0, deps=(dq,))
+        add_sums(Sums, tile * 4 + 1, dq)
+        if ORDERED:
+            mbarrier.arrive(added, count=1)
+        slot ^= 1
+        if slot == 0:
+            ds_phase ^= 1
+    if not ORDERED:
+        mbarrier.arrive(added, count=1)
+    mbarrier.arrive(finished, count=1)
+    mbarrier.wait(finished, 0)
+    batch, kv_head = unit // kv_heads, unit % kv_heads
+    v_s.index(0).store(dv.to(dtype))
+    fence_async_shared()
+    tma.async_copy_shared_to_global(dv_desc, [batch, kv_head, first_key, 0], v_s.index(0))
+    tma.store_wait(0)
+
+
+@gluon.jit
+def _slope(
+    Sums, dk_desc, k_s, v_s, q_s, do_s, delta_s, p_s, ds_s,
+    kv_full, q_full, do_full, empty, turn, added, p_full, ds_full, finished,
+    unit, kv_heads, group, first_key, first_row, stop_row, steps, slope, padded, slots,
+    ROWS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, ORDERED: gl.constexpr,
+):  # fmt: skip
+    dtype: gl.constexpr = q_s.dtype
+    scores: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, ROWS, 16])
+    grads: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, D, 16])
+    square: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
+    operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads, k_width=2)
+    dk, no_scores = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, ROWS], gl.float32, scores)
+    no_sums = gl.zeros([64, 64], gl.float32, square)
+    head, i, stage, phase, slot = unit % slots * group, first_row, 0, 0, 0
+    mbarrier.wait(kv_full, 0)
+    mbarrier.wait(do_full.index(0), 0)
+    dp = warpgroup_mma(v_s.index(0), do_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
+    dp = warpgroup_mma_wait(0, deps=(dp,))
+    if not ORDERED:
+        if steps > 0:
+            mbarrier.wait(turn, 0)
+    for step in range(steps):
+        zero = step >> 30
+        delta = delta_s.index(stage).load(gl.SliceLayout(0, scores))
+        ds = dp - delta[None, :]
+        mbarrier.wait(p_full, step & 1)
+        # Both groups are done with what this slot held: the weighing one added it before it shared this tile's P.
+        ds = (ds * p_s.load(scores).to(gl.float32)).to(dtype)
+        ds_s.index(slot).store(ds)
+        fence_async_shared()
+        mbarrier.arrive(ds_full.index(slot), count=1)
+        ds16 = gl.convert_layout(ds, operand, assert_trivial=True)
+        mbarrier.wait(q_full.index(stage), phase)
+        dk = warpgroup_mma(ds16, q_s.index(stage), dk, is_async=True)
+        next_stage, next_phase = stage + 1, phase
+        if next_stage == STAGES:
+            next_stage = 0
+            next_phase ^= 1
+        mbarrier.wait(do_full.index(next_stage), next_phase)
+        dp = warpgroup_mma(
+            v_s.index(zero), do_s.index(next_stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
+        )
+        tile = (head * padded + i) // 64
+        i += ROWS
+        if i >= stop_row:
+            i = first_row
+            head += 1
+        dk, ds16 = warpgroup_mma_wait(1, deps=(dk, ds16))
+        mbarrier.arrive(empty.index(stage), count=1)
+        stage, phase = next_stage, next_phase
+        dq = _half(ds_s.index(slot), k_s.index(zero), no_sums, step, 1, 0)
+        dp, dq = warpgroup_mma_wait(0, deps=(dp, dq))
+        if ORDERED:
+            mbarrier.wait(turn, step & 1)
+        add_sums(Sums, tile * 4 + 2, dq)
+        dq = _half(ds_s.index(slot), k_s.index(zero), dq, step, 1, 1)
+        dq = warpgroup_mma_wait(0, deps=(dq,))
+        add_sums(Sums, tile * 4 + 3, dq)
+        if ORDERED:
+            mbarrier.arrive(added, count=1)
+        slot ^= 1
+    if not ORDERED:
+        mbarrier.arrive(added, count=1)
+    mbarrier.arrive(finished, count=1)
+    mbarrier.wait(finished, 0)
+    batch, kv_head = unit // kv_heads, unit % kv_heads
+    k_s.index(0).store((dk * slope).to(dtype))
+    fence_async_shared()
+    tma.async_copy_shared_to_global(dk_desc, [batch, kv_head, first_key, 0], k_s.index(0))
+    tma.store_wait(0)
+
+
+@gluon.jit
+def wide_gradients_kernel(
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, Sums, dQ, Lse, Delta, Counters, Added, Converted,
+    scale, slope, units, kv_heads, group, queries, keys, below, above, padded, slots, lag,
+    ROWS: gl.constexpr, KEYS: gl.constexpr, WIDTH: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
+    HIDES: gl.constexpr, ORDERED: gl.constexpr, REGISTERS: gl.constexpr,
+):  # fmt: skip
+    tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
+    plain: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
+    q_s = gl.allocate_shared_memory(q_desc.dtype, [STAGES, ROWS, D], tiled)
+    do_s = gl.allocate_shared_memory(q_desc.dtype, [STAGES, ROWS, D], tiled)
+    k_s = gl.allocate_shared_memory(q_desc.dtype, [1, 64, D], tiled)
+    v_s = gl.allocate_shared_memory(q_desc.dtype, [1, 64, D], tiled)
+    p_s = gl.allocate_shared_memory(q_desc.dtype, [64, ROWS], tiled)
+    ds_s = gl.allocate_shared_memory(q_desc.dtype, [2, 64, ROWS], tiled)
+    lse_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
+    delta_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
+    barrier: gl.constexpr = mbarrier.MBarrierLayout()
+    kv_full = gl.allocate_shared_memory(gl.int64, [1], barrier)
+    turn = gl.allocate_shared_memory(gl.int64, [1], barrier)
+    added = gl.allocate_shared_memory(gl.int64, [1], barrier)
+    p_full = gl.allocate_shared_memory(gl.int64, [1], barrier)
+    ds_full = gl.allocate_shared_memory(gl.int64, [2, 1], barrier)
+    finished = gl.allocate_shared_memory(gl.int64, [1], barrier)
+    q_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
+    do_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
+    empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
+    mbarrier.init(kv_full, count=1)
+    mbarrier.init(turn, count=1)
+    mbarrier.init(p_full, count=1)
+    mbarrier.init(ds_full.index(0), count=1)
+    mbarrier.init(ds_full.index(1), count=1)
+    mbarrier.init(added, count=2)
+    mbarrier.init(finished, count=2)
+    for stage in gl.static_range(STAGES):
+        mbarrier.init(q_full.index(stage), count=2)
+        mbarrier.init(do_full.index(stage), count=2)
+        mbarrier.init(empty.index(stage), count=2)
+    fence_async_shared()
+    unit, tile, first_row, stop_row, steps = block_of(
+        units, kv_heads, group, queries, keys, below, above, padded, ROWS, KEYS, ORDERED
+    )
+    first_key = tile * KEYS
+    gl.warp_specialize([
+        (serve, (
+            q_desc, k_desc, v_desc, do_desc, Lse, Delta, Sums, dQ, Counters, Added, Converted,
+            k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, empty, turn, added,
+            unit, units, kv_heads, group, tile, first_row, stop_row, steps, queries, keys, below, above, slope,
+            padded, slots, lag, ROWS, KEYS, WIDTH, D, STAGES, ORDERED,
+        )),
+        (_weigh, (
+            Sums, dv_desc, k_s, v_s, q_s, do_s, lse_s, p_s, ds_s,
+            kv_full, q_full, do_full, empty, turn, added, p_full, ds_full, finished,
+            unit, kv_heads, group, first_key, first_row, stop_row, steps, keys, below, above, scale,
+            padded, slots, ROWS, D, STAGES, HIDES, ORDERED,
+        )),
+        (_slope, (
+            Sums, dk_desc, k_s, v_s, q_s, do_s, delta_s, p_s, ds_s,
+            kv_full, q_full, do_full, empty, turn, added, p_full, ds_full, finished,
+            unit, kv_heads, group, first_key, first_row, stop_row, steps, slope, padded, slots,
+            ROWS, D, STAGES, ORDERED,
+        )),
+    ], [4, 4], [REGISTERS, REGISTERS])  # fmt: skip
