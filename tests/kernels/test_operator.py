@@ -25,12 +25,12 @@ def inputs(dtype=torch.float32):
 @pytest.mark.parametrize("case", CASES)
 def test_opcheck_is_clean(case):
     tensors, numbers = CASES[case]
-    arguments = (*inputs(), *tensors, 0.3, *numbers, 0, 0.0)
+    arguments = (*inputs(), *tensors, 0.3, *numbers, 0, 0.0, case == "causal")
     torch.library.opcheck(attention_operator, arguments)
     q, k, v = (x.detach() for x in arguments[:3])
     output = attention_operator(q, k, v, *arguments[3:])
     gradient = torch.randn_like(output[0])
-    backward = (q, k, v, *tensors, *output, gradient, 0.3, *numbers, 0.0, case == "bias")
+    backward = (q, k, v, *tensors, *output, gradient, 0.3, *numbers, 0.0, case == "causal", case == "bias")
     torch.library.opcheck(attention_backward_operator, backward)
 
 

@@ -68,7 +68,8 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     certify that a polynomial keeps to it, and that computes and moves less, it takes the place of the exponential. In
     all other cases, and where data cannot be looked at (``torch.compile``, ``vmap``, CUDA graphs), the call is exact.
     Rounding outputs to their type comes on top, as always. ``explain`` tells which way a call goes.
-    ``deterministic``: asks for results that repeat to the bit; on a CPU they always do.
+    ``deterministic``: asks for gradients that repeat to the bit, as ``torch.use_deterministic_algorithms`` does for
+    everything; only on Hopper GPUs they otherwise may not.
     """
     call = call_of(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
@@ -85,6 +86,7 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
         call.query, call.key, call.value,
         seen.bias, seen.first, seen.stop, seen.query_ids, seen.key_ids, seen.blocks, seed,
         call.scale, seen.below, seen.above, seen.query_block, seen.key_block, prefix or 0, dropout_p,
+        deterministic or torch.are_deterministic_algorithms_enabled(),
     )  # fmt: skip
     return found[0] if found[0].shape == call.shape else found[0].reshape(call.shape)
 

@@ -24,13 +24,11 @@ __all__ = ["attention_backward_operator", "attention_operator"]
 _TENSORS = 10
 
 
-def _problem(
-    heads: tuple[Tensor, Tensor, Tensor], seen: Seen, scale: float, dropout: Dropout | None, prefix: int = 0
-) -> KernelProblem:
+def _problem(heads: tuple[Tensor, Tensor, Tensor], seen: Seen, scale: float, **rest: object) -> KernelProblem:
     """What an operator's flat arguments mean."""
     query, key, value = heads
     visible = Visibility(group=query.shape[1] // key.shape[1], **seen._asdict())
-    return KernelProblem.of_heads(query, key, value, visible, scale, prefix=prefix, dropout=dropout)
+    return KernelProblem.of_heads(query, key, value, visible, scale, **rest)
 
 
 def _dropout(seed: Tensor | None, probability: float) -> Dropout | None:
@@ -60,10 +58,14 @@ def attention_operator(  # noqa: PLR0913 - an operator's schema is flat
     key_block: int,
     prefix: int,
     dropout_p: float,
+    deterministic: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Output (batch, heads, queries, width), largest score and sum of weights of every row."""
+    """Output (batch, heads, queries, width), largest score and sum of weights of every row.
+
+    These repeat to the bit anyway; ``deterministic`` is for the gradients.
+    """
     seen = Seen(below, above, first, stop, query_ids, key_ids, blocks, query_block, key_block, bias)
-    problem = _problem((query, key, value), seen, scale, _dropout(seed, dropout_p), prefix)
+    problem = _problem((query, key, value), seen, scale, prefix=prefix, dropout=_dropout(seed, dropout_p))
     found = backend_of(query).attend(problem)
     return found.output.flatten(1, 2), found.largest.flatten(1, 2), found.total.flatten(1, 2)
 
@@ -90,11 +92,13 @@ def attention_backward_operator(  # noqa: PLR0913
     query_block: int,
     key_block: int,
     dropout_p: float,
+    deterministic: bool,
     with_bias: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of queries, keys, values, and of the bias (empty unless asked for)."""
     seen = Seen(below, above, first, stop, query_ids, key_ids, blocks, query_block, key_block, bias)
-    problem = _problem((query, key, value), seen, scale, _dropout(seed, dropout_p))
+    dropout = _dropout(seed, dropout_p)
+    problem = _problem((query, key, value), seen, scale, dropout=dropout, deterministic=deterministic)
     heads = (key.shape[1], -1)
     saved = Saved(*(x.unflatten(1, heads) for x in (output, largest, total, gradient)))
     found = backend_of(query).two_pass(problem, saved, with_bias=with_bias)
@@ -120,14 +124,14 @@ def _gradient_shapes(
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     ctx.save_for_backward(*inputs[:_TENSORS], *output)
-    scale, below, above, query_block, key_block, _prefix, dropout_p = inputs[_TENSORS:]
-    ctx.numbers = (scale, below, above, query_block, key_block, dropout_p)
+    scale, below, above, query_block, key_block, _prefix, dropout_p, deterministic = inputs[_TENSORS:]
+    ctx.numbers = (scale, below, above, query_block, key_block, dropout_p, deterministic)
     ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
 
 
 def _differentiate(ctx: Any, gradient: Tensor | None, *_statistics: Any) -> tuple[Any, ...]:
-    nothing = (None,) * (_TENSORS + 7)
+    nothing = (None,) * (_TENSORS + 8)
     if gradient is None:
         return nothing
     bias = ctx.saved_tensors[3]

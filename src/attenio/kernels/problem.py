@@ -16,7 +16,8 @@ __all__ = ["KernelProblem"]
 class KernelProblem:
     """Queries (batch, KV heads, group, queries, d), keys and values (batch, KV heads, keys, width).
 
-    The first ``prefix`` keys of all sequences are those of the first.
+    The first ``prefix`` keys of all sequences are those of the first. ``deterministic`` asks for gradients that repeat
+    to the bit; kernels whose gradients always do pass it over.
     """
 
     query: Tensor
@@ -26,6 +27,7 @@ class KernelProblem:
     scale: float
     prefix: int = 0
     dropout: Dropout | None = None
+    deterministic: bool = False
 
     @classmethod
     def of_heads(

@@ -2,7 +2,7 @@
 
 from attenio.kernels import triton
 from attenio.kernels.cpu.two_pass import Saved
-from attenio.kernels.gluon import decode, forward
+from attenio.kernels.gluon import backward, decode, forward
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.forward import Attended
 from attenio.kernels.triton.two_pass import Gradients
@@ -27,4 +27,6 @@ def grids(problem: KernelProblem, *, backward: bool) -> tuple[Grid, ...] | None:
 
 def two_pass(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -> Gradients:
     """Gradients of everything, from what the forward pass saved."""
+    if backward.supports(problem) and not with_bias:
+        return backward.two_pass(problem, saved)
     return triton.two_pass(problem, saved, with_bias=with_bias)

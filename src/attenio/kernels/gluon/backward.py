@@ -50,7 +50,7 @@ def backward_form(width: int) -> BackwardForm:
 class Slots(NamedTuple):
     """How many units' sums of dQ exist at once, and how many units later they are converted."""
 
-    count: int
+    held: int
     lag: int
 
     @classmethod
@@ -77,10 +77,10 @@ def supports(problem: KernelProblem) -> bool:
     )
 
 
-def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...], *, deterministic: bool = False) -> Gradients:
+def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group.
 
-    ``deterministic``: blocks add to dQ in a fixed order, each after the one before it.
+    To be deterministic, blocks add to dQ in a fixed order, each after the one before it.
     """
     output, largest, total, gradient = saved[0], saved[1].contiguous(), saved[2].contiguous(), saved[3]
     query, key, value = grouped_heads(problem.query), problem.key, problem.value
@@ -103,8 +103,8 @@ def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...], *, deterministic
     programs = padded // _PREPARED_ROWS * problem.batch * heads
     prepare_kernel[(programs,)](
         output, gradient, largest, total, work.lse, work.delta, work.cleared,
-        work.cleared.numel(), -(-work.cleared.numel() // (1024 * programs)) * 1024, *output.stride()[:3], *gradient.stride()[:3],
-        heads, problem.queries, padded,
+        work.cleared.numel(), -(-work.cleared.numel() // (1024 * programs)) * 1024,
+        *output.stride()[:3], *gradient.stride()[:3], heads, problem.queries, padded,
         ROWS=_PREPARED_ROWS, WIDTH=width, PADDED_WIDTH=max(16, 1 << (width - 1).bit_length()), num_warps=4,
     )  # fmt: skip
     hides = below > -problem.queries or above < problem.keys - 1 or problem.keys % form.keys != 0
@@ -113,9 +113,9 @@ def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...], *, deterministic
         _boxes(gradient, form.rows, form.d), _boxes(found.key, 64, form.d), _boxes(found.value, 64, form.d),
         work.sums, found.query, work.lse, work.delta, work.counters, work.added, work.converted,
         scale, problem.scale, units, problem.kv_heads, problem.group, problem.queries, problem.keys, below, above,
-        padded, slots.count, slots.lag,
-        ROWS=form.rows, KEYS=form.keys, WIDTH=d, D=form.d, STAGES=form.stages, HIDES=hides, ORDERED=deterministic,
-        REGISTERS=form.registers, num_warps=4, maxnreg=168,
+        padded, slots.held, slots.lag,
+        ROWS=form.rows, KEYS=form.keys, WIDTH=d, D=form.d, STAGES=form.stages, HIDES=hides,
+        ORDERED=problem.deterministic, REGISTERS=form.registers, num_warps=4, maxnreg=168,
     )  # fmt: skip
     return found
 
@@ -135,12 +135,13 @@ class _Work(NamedTuple):
     def allocate(
         cls, slots: Slots, padded: int, form: BackwardForm, units: int, group: int, device: torch.device
     ) -> "_Work":
-        rows, kept = units * group * padded, slots.count * group * padded
-        sizes = [-(-size // 32) * 32 for size in (kept * form.d, kept // form.rows, slots.count, slots.count, rows, rows)]
+        rows, kept = units * group * padded, slots.held * group * padded
+        words = (kept * form.d, kept // form.rows, slots.held, slots.held, rows, rows)
+        sizes = [-(-size // 32) * 32 for size in words]
         whole = torch.empty(sum(sizes), dtype=torch.float32, device=device)
         sums, counters, added, converted, lse, delta = whole.split(sizes)
-        counts = [part.view(torch.int32) for part in (counters, added, converted)]
-        return cls(whole[: sum(sizes[:4])], sums, *counts, lse, delta)
+        counters, added, converted = (part.view(torch.int32) for part in (counters, added, converted))
+        return cls(whole[: sum(sizes[:4])], sums, counters, added, converted, lse, delta)
 
 
 @lru_cache(maxsize=64)

@@ -1,6 +1,6 @@
 """What the backward kernels need of every row, and clean memory to add in; one pass over O and dO.
 
-    lse_i = m_i + log2 l_i  (infinite where a row sees nothing, so that its weights are 0);  D_i = dO_i . O_i
+lse_i = m_i + log2 l_i  (infinite where a row sees nothing, so that its weights are 0);  D_i = dO_i . O_i
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
@@ -13,7 +13,7 @@ __all__ = ["prepare_kernel"]
 
 @triton.jit
 def prepare_kernel(
-    O, dO, Largest, Total, Lse, Delta, Work, work_size, share,
+    Out, dO, Largest, Total, Lse, Delta, Work, work_size, share,
     o_b, o_h, o_n, g_b, g_h, g_n, heads, queries, padded,
     ROWS: tl.constexpr, WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr,
 ):  # fmt: skip
@@ -25,7 +25,7 @@ def prepare_kernel(
     inside = positions < queries
     kept = inside[:, None] & (columns < WIDTH)[None, :]
     rows = positions.to(tl.int64)[:, None]
-    o = tl.load(O + batch * o_b + head * o_h + rows * o_n + columns[None, :], mask=kept, other=0.0)
+    o = tl.load(Out + batch * o_b + head * o_h + rows * o_n + columns[None, :], mask=kept, other=0.0)
     g = tl.load(dO + batch * g_b + head * g_h + rows * g_n + columns[None, :], mask=kept, other=0.0)
     at = unit * queries + positions
     total = tl.load(Total + at, mask=inside, other=0.0)

@@ -24,6 +24,9 @@ from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
 
 __all__ = ["add_sums", "block_of", "serve"]
 
+# Triton 3.6 and 3.7 name it differently.
+_all_threads_meet = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier
+
 
 @gluon.jit
 def block_of(
@@ -90,7 +93,7 @@ def _convert_share(
         head, first = part // in_head, part % in_head * 64
         row = (unit * group + head) * queries + first
         _convert(Sums, dQ, slot * parts + part, row, queries - first, slope, WIDTH, D)
-    gl.thread_barrier()
+    _all_threads_meet()
     gl.atomic_add(Converted + slot, 1, sem="release")
 
 
