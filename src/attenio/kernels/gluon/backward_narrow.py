@@ -4,9 +4,10 @@
         S^T = K_g Q_i^T;  dP^T = V_g dO_i^T
         P^T = exp2(S^T - lse);  dS^T = P^T (dP^T - delta)        (both stay in registers)
         dV_g += P^T dO_i;  dK_g += dS^T Q_i
-        share dS^T;  half of dQ_i += dS K                        (columns, or rows where the tile has 128)
+        share dS^T;  half of dQ_{i-1} += dS K                    (columns, or rows where the tile has 128)
 
-Scores of the next tile are asked for before this tile's share of dQ is added, and its slopes right after.
+Scores of the next tile are asked for before a share of dQ is added, and its slopes right after. dQ comes a tile late,
+so that groups do not wait for each other: while one weighs, the other has the tensor cores.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
@@ -28,10 +29,24 @@ __all__ = ["narrow_gradients_kernel"]
 
 
 @gluon.jit
+def _half(ds_s, k_s, dq, step, zero, ROWS: gl.constexpr, GROUP: gl.constexpr):
+    """Start a group's half of dQ, from what both have shared: columns, or rows where the tile has 128."""
+    for part in gl.static_range(2):
+        shared = ds_s.index((step & 3) * 2 + part)
+        if ROWS == 64:
+            k_part = k_s.index(zero + part).slice(GROUP * 64, 64, dim=1)
+        else:
+            shared = shared.slice(GROUP * 64, 64, dim=1)
+            k_part = k_s.index(zero + part)
+        dq = warpgroup_mma(shared.permute((1, 0)), k_part, dq, use_acc=part > 0, is_async=True)
+    return dq
+
+
+@gluon.jit
 def _compute(
     Sums, dk_desc, dv_desc, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s,
     kv_full, q_full, do_full, empty, turn, added, ds_full, finished,
-    unit, kv_heads, group, first_key, first_row, stop_row, steps, keys, below, above, scale, slope, padded, slots,
+    unit, kv_heads, group, first_key, first_row, stop_row, steps, keys, below, above, scale, slope, padded,
     ROWS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr, HIDES: gl.constexpr,
     ORDERED: gl.constexpr,
 ):  # fmt: skip
@@ -42,7 +57,8 @@ def _compute(
     operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads, k_width=2)
     dk, dv = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, D], gl.float32, grads)
     no_scores, no_sums = gl.zeros([64, ROWS], gl.float32, scores), gl.zeros([64, 64], gl.float32, square)
-    head, i, stage, phase, slot, ds_phase = unit % slots * group, first_row, 0, 0, 0, 0
+    head, i, stage, phase, tile = unit * group, first_row, 0, 0, 0
+    dq = no_sums
     mbarrier.wait(kv_full, 0)
     mbarrier.wait(q_full.index(0), 0)
     s = warpgroup_mma(k_s.index(GROUP), q_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
@@ -50,9 +66,6 @@ def _compute(
     dp = warpgroup_mma(v_s.index(GROUP), do_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
     s, dp = warpgroup_mma_wait(0, deps=(s, dp))
     dp = warpgroup_mma_init(dp)
-    if not ORDERED:
-        if steps > 0:
-            mbarrier.wait(turn, 0)
     for step in range(steps):
         # Always 0, but not to the compiler: else it keeps the address of every operand in registers of its own.
         zero = step >> 30
@@ -71,22 +84,16 @@ def _compute(
         dv = warpgroup_mma(p16, do, dv, is_async=True)
         delta = delta_s.index(stage).load(gl.SliceLayout(0, scores))
         ds = (p * (slopes - delta[None, :])).to(dtype)
-        # The other group has read what this slot held: it waited for its own dQ before it shared the last tile.
-        ds_s.index(slot * 2 + GROUP).store(ds)
+        # Four slots: who shares this tile has seen the other group share the last but one, after it was done with the
+        # last but three.
+        ds_s.index((step & 3) * 2 + GROUP).store(ds)
         fence_async_shared()
-        mbarrier.arrive(ds_full.index(slot), count=1)
+        mbarrier.arrive(ds_full.index(step & 3), count=1)
         ds16 = gl.convert_layout(ds, operand, assert_trivial=True)
         dk = warpgroup_mma(ds16, q, dk, is_async=True)
-        mbarrier.wait(ds_full.index(slot), ds_phase)
-        dq = no_sums
-        for part in gl.static_range(2):
-            shared = ds_s.index(slot * 2 + part)
-            if ROWS == 64:
-                k_part = k_s.index(zero + part).slice(GROUP * 64, 64, dim=1)
-            else:
-                shared = shared.slice(GROUP * 64, 64, dim=1)
-                k_part = k_s.index(zero + part)
-            dq = warpgroup_mma(shared.permute((1, 0)), k_part, dq, use_acc=part > 0, is_async=True)
+        # dQ of the tile before (garbage at first, which is not added).
+        mbarrier.wait(ds_full.index((step + 3) & 3), (((step + 3) >> 2) + 1) & 1)
+        dq = _half(ds_s, k_s, no_sums, step + 3, zero, ROWS, GROUP)
         dv, dk, p16, ds16 = warpgroup_mma_wait(2, deps=(dv, dk, p16, ds16))
         mbarrier.arrive(empty.index(stage), count=1)
         stage += 1
@@ -98,27 +105,33 @@ def _compute(
             k_s.index(zero + GROUP), q_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
         )
         dq = warpgroup_mma_wait(1, deps=(dq,))
+        if step > 0:
+            if ORDERED:
+                mbarrier.wait(turn, (step + 1) & 1)
+            add_sums(Sums, tile, dq)
+            if ORDERED:
+                mbarrier.arrive(added, count=1)
         tile = (head * padded + i) // 64
-        if ORDERED:
-            mbarrier.wait(turn, step & 1)
-        add_sums(Sums, tile * 2 + GROUP if ROWS == 64 else tile + GROUP, dq)
-        if ORDERED:
-            mbarrier.arrive(added, count=1)
+        tile = tile * 2 + GROUP if ROWS == 64 else tile + GROUP
         mbarrier.wait(do_full.index(stage), phase)
         dp = warpgroup_mma(
             v_s.index(zero + GROUP), do_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
         )
         s = warpgroup_mma_wait(1, deps=(s,))
-        slot ^= 1
-        if slot == 0:
-            ds_phase ^= 1
         i += ROWS
         if i >= stop_row:
             i = first_row
             head += 1
     dp = warpgroup_mma_wait(0, deps=(dp,))
-    if not ORDERED:
-        mbarrier.arrive(added, count=1)
+    if steps > 0:
+        mbarrier.wait(ds_full.index((steps + 3) & 3), (((steps + 3) >> 2) + 1) & 1)
+        dq = _half(ds_s, k_s, no_sums, steps + 3, 0, ROWS, GROUP)
+        dq = warpgroup_mma_wait(0, deps=(dq,))
+        if ORDERED:
+            mbarrier.wait(turn, (steps + 1) & 1)
+        add_sums(Sums, tile, dq)
+        if ORDERED:
+            mbarrier.arrive(added, count=1)
     mbarrier.arrive(finished, count=1)
     mbarrier.wait(finished, 0)
     batch, kv_head = unit // kv_heads, unit % kv_heads
@@ -132,9 +145,9 @@ def _compute(
 
 @gluon.jit
 def narrow_gradients_kernel(
-    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, Sums, dQ, Lse, Delta, Counters, Added, Converted,
-    scale, slope, units, kv_heads, group, queries, keys, below, above, padded, slots, lag,
-    ROWS: gl.constexpr, KEYS: gl.constexpr, WIDTH: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, Sums, Lse, Delta, Counters,
+    scale, slope, kv_heads, group, queries, keys, below, above, padded,
+    ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
     HIDES: gl.constexpr, ORDERED: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
     tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
@@ -143,7 +156,7 @@ def narrow_gradients_kernel(
     do_s = gl.allocate_shared_memory(q_desc.dtype, [STAGES, ROWS, D], tiled)
     k_s = gl.allocate_shared_memory(q_desc.dtype, [2, 64, D], tiled)
     v_s = gl.allocate_shared_memory(q_desc.dtype, [2, 64, D], tiled)
-    ds_s = gl.allocate_shared_memory(q_desc.dtype, [4, 64, ROWS], tiled)
+    ds_s = gl.allocate_shared_memory(q_desc.dtype, [8, 64, ROWS], tiled)
     lse_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
     delta_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
     barrier: gl.constexpr = mbarrier.MBarrierLayout()
@@ -154,7 +167,7 @@ def narrow_gradients_kernel(
     q_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
     do_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
-    ds_full = gl.allocate_shared_memory(gl.int64, [2, 1], barrier)
+    ds_full = gl.allocate_shared_memory(gl.int64, [4, 1], barrier)
     mbarrier.init(kv_full, count=1)
     mbarrier.init(turn, count=1)
     mbarrier.init(added, count=2)
@@ -163,30 +176,28 @@ def narrow_gradients_kernel(
         mbarrier.init(q_full.index(stage), count=2)
         mbarrier.init(do_full.index(stage), count=2)
         mbarrier.init(empty.index(stage), count=2)
-    for slot in gl.static_range(2):
+    for slot in gl.static_range(4):
         mbarrier.init(ds_full.index(slot), count=2)
     fence_async_shared()
-    unit, tile, first_row, stop_row, steps = block_of(
-        units, kv_heads, group, queries, keys, below, above, padded, ROWS, KEYS, ORDERED
-    )
+    unit, tile, first_row, stop_row, steps = block_of(group, queries, keys, below, above, padded, ROWS, KEYS, ORDERED)
     first_key = tile * KEYS
     gl.warp_specialize([
         (serve, (
-            q_desc, k_desc, v_desc, do_desc, Lse, Delta, Sums, dQ, Counters, Added, Converted,
+            q_desc, k_desc, v_desc, do_desc, Lse, Delta, Counters,
             k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, empty, turn, added,
-            unit, units, kv_heads, group, tile, first_row, stop_row, steps, queries, keys, below, above, slope,
-            padded, slots, lag, ROWS, KEYS, WIDTH, D, STAGES, ORDERED,
+            unit, kv_heads, group, tile, first_row, stop_row, steps, keys, below, above, padded,
+            ROWS, KEYS, STAGES, ORDERED,
         )),
         (_compute, (
             Sums, dk_desc, dv_desc, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s,
             kv_full, q_full, do_full, empty, turn, added, ds_full, finished,
             unit, kv_heads, group, first_key, first_row, stop_row, steps, keys, below, above, scale, slope,
-            padded, slots, ROWS, D, STAGES, 0, HIDES, ORDERED,
+            padded, ROWS, D, STAGES, 0, HIDES, ORDERED,
         )),
         (_compute, (
             Sums, dk_desc, dv_desc, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s,
             kv_full, q_full, do_full, empty, turn, added, ds_full, finished,
             unit, kv_heads, group, first_key + 64, first_row, stop_row, steps, keys, below, above, scale, slope,
-            padded, slots, ROWS, D, STAGES, 1, HIDES, ORDERED,
+            padded, ROWS, D, STAGES, 1, HIDES, ORDERED,
         )),
     ], [4, 4], [REGISTERS, REGISTERS])  # fmt: skip

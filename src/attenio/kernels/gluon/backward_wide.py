@@ -3,9 +3,10 @@
     for each tile i of 64 rows:
         weighing group:  S^T = K Q_i^T;  P^T = exp2(S^T - lse);  share P^T;             dV += P^T dO_i
         sloping group:   dP^T = V dO_i^T;  dS^T = P^T (dP^T - delta);  share dS^T;      dK += dS^T Q_i
-        both:            half of the columns of dQ_i += dS K
+        both:            a quarter of the columns of dQ_i += dS K, and another one of dQ_{i-1}
 
-Each group keeps one gradient of 64 x 256 whole, so that P and dS reach the tensor cores from registers.
+Each group keeps one gradient of 64 x 256 whole, so that P and dS reach the tensor cores from registers. Weights of the
+next tile are found while dQ is multiplied, and quarters of dQ leave registers while other products run.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
@@ -26,11 +27,10 @@ __all__ = ["wide_gradients_kernel"]
 
 
 @gluon.jit
-def _half(ds, k, dq, step, GROUP: gl.constexpr, PART: gl.constexpr):
-    """64 columns of a group's half of dQ; both halves at once would not fit in registers."""
-    columns = k.slice((GROUP * 2 + PART) * 64, 64, dim=1)
-    # It never accumulates, but the compiler must not know: so both parts share registers.
-    return warpgroup_mma(ds.permute((1, 0)), columns, dq, use_acc=(PART > 0) & (step < 0), is_async=True)
+def _quarter(ds, k, dq, step, PART: gl.constexpr):
+    """Start 64 columns of dQ, in the registers of the last; a group's half at once would not fit."""
+    # It never accumulates, but the compiler must not know: so that registers are the same.
+    return warpgroup_mma(ds.permute((1, 0)), k.slice(PART * 64, 64, dim=1), dq, use_acc=step < 0, is_async=True)
 
 
 @gluon.jit
@@ -52,7 +52,7 @@ def _weights(
 def _weigh(
     Sums, dv_desc, k_s, v_s, q_s, do_s, lse_s, p_s, ds_s,
     kv_full, q_full, do_full, empty, turn, added, p_full, ds_full, finished,
-    unit, kv_heads, group, first_key, first_row, stop_row, steps, keys, below, above, scale, padded, slots,
+    unit, kv_heads, group, first_key, first_row, stop_row, steps, keys, below, above, scale, padded,
     ROWS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, HIDES: gl.constexpr,
     ORDERED: gl.constexpr,
 ):  # fmt: skip
@@ -62,8 +62,8 @@ def _weigh(
     square: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads, k_width=2)
     dv, no_scores = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, ROWS], gl.float32, scores)
-    no_sums = gl.zeros([64, 64], gl.float32, square)
-    head, i, stage, phase, slot, ds_phase = unit % slots * group, first_row, 0, 0, 0, 0
+    dq = gl.zeros([64, 64], gl.float32, square)
+    head, i, stage, phase, tile = unit * group, first_row, 0, 0, 0
     mbarrier.wait(kv_full, 0)
     mbarrier.wait(q_full.index(0), 0)
     s = warpgroup_mma(k_s.index(0), q_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
@@ -72,14 +72,13 @@ def _weigh(
     p = _weights(s, lse, i, first_key, keys, below, above, scale, scores, ROWS, HIDES).to(dtype)
     p_s.store(p)
     mbarrier.arrive(p_full, count=1)
-    if not ORDERED:
-        if steps > 0:
-            mbarrier.wait(turn, 0)
     for step in range(steps):
         zero = step >> 30  # as in the narrow form: operands' addresses are not worth registers
         p16 = gl.convert_layout(p, operand, assert_trivial=True)
         mbarrier.wait(do_full.index(stage), phase)
         dv = warpgroup_mma(p16, do_s.index(stage), dv, is_async=True)
+        # The second part of dQ of the tile before (garbage at first, which is not added).
+        dq = _quarter(ds_s.index((step + 1) & 1), k_s.index(zero), dq, step, 1)
         next_stage, next_phase = stage + 1, phase
         if next_stage == STAGES:
             next_stage = 0
@@ -88,18 +87,23 @@ def _weigh(
         s = warpgroup_mma(
             k_s.index(zero), q_s.index(next_stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
         )
+        dv, p16 = warpgroup_mma_wait(2, deps=(dv, p16))
+        mbarrier.arrive(empty.index(stage), count=1)
+        dq = warpgroup_mma_wait(1, deps=(dq,))
+        if step > 0:
+            add_sums(Sums, tile * 4 + 1, dq)
+            if ORDERED:
+                mbarrier.arrive(added, count=1)
         tile = (head * padded + i) // 64
         i += ROWS
         if i >= stop_row:
             i = first_row
             head += 1
-        dv, p16 = warpgroup_mma_wait(1, deps=(dv, p16))
-        mbarrier.arrive(empty.index(stage), count=1)
         stage, phase = next_stage, next_phase
         lse = lse_s.index(stage).load(gl.SliceLayout(0, scores))
         # The other group has read P of this tile when it shares dS.
-        mbarrier.wait(ds_full.index(slot), ds_phase)
-        dq = _half(ds_s.index(slot), k_s.index(zero), no_sums, step, 0, 0)
+        mbarrier.wait(ds_full.index(step & 1), step >> 1 & 1)
+        dq = _quarter(ds_s.index(step & 1), k_s.index(zero), dq, step, 0)
         s = warpgroup_mma_wait(1, deps=(s,))
         p = _weights(s, lse, i, first_key, keys, below, above, scale, scores, ROWS, HIDES).to(dtype)
         p_s.store(p)
@@ -108,16 +112,12 @@ def _weigh(
         if ORDERED:
             mbarrier.wait(turn, step & 1)
         add_sums(Sums, tile * 4, dq)
-        dq = _half(ds_s.index(slot), k_s.index(zero), dq, step, 0, 1)
+    if steps > 0:
+        dq = _quarter(ds_s.index((steps + 1) & 1), k_s.index(0), dq, steps, 1)
         dq = warpgroup_mma_wait(0, deps=(dq,))
         add_sums(Sums, tile * 4 + 1, dq)
         if ORDERED:
             mbarrier.arrive(added, count=1)
-        slot ^= 1
-        if slot == 0:
-            ds_phase ^= 1
-    if not ORDERED:
-        mbarrier.arrive(added, count=1)
     mbarrier.arrive(finished, count=1)
     mbarrier.wait(finished, 0)
     batch, kv_head = unit // kv_heads, unit % kv_heads
@@ -131,7 +131,7 @@ def _weigh(
 def _slope(
     Sums, dk_desc, k_s, v_s, q_s, do_s, delta_s, p_s, ds_s,
     kv_full, q_full, do_full, empty, turn, added, p_full, ds_full, finished,
-    unit, kv_heads, group, first_key, first_row, stop_row, steps, slope, padded, slots,
+    unit, kv_heads, group, first_key, first_row, stop_row, steps, slope, padded,
     ROWS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, ORDERED: gl.constexpr,
 ):  # fmt: skip
     dtype: gl.constexpr = q_s.dtype
@@ -140,28 +140,26 @@ def _slope(
     square: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads, k_width=2)
     dk, no_scores = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, ROWS], gl.float32, scores)
-    no_sums = gl.zeros([64, 64], gl.float32, square)
-    head, i, stage, phase, slot = unit % slots * group, first_row, 0, 0, 0
+    dq = gl.zeros([64, 64], gl.float32, square)
+    head, i, stage, phase, tile = unit * group, first_row, 0, 0, 0
     mbarrier.wait(kv_full, 0)
     mbarrier.wait(do_full.index(0), 0)
     dp = warpgroup_mma(v_s.index(0), do_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
     dp = warpgroup_mma_wait(0, deps=(dp,))
-    if not ORDERED:
-        if steps > 0:
-            mbarrier.wait(turn, 0)
     for step in range(steps):
         zero = step >> 30
         delta = delta_s.index(stage).load(gl.SliceLayout(0, scores))
         ds = dp - delta[None, :]
         mbarrier.wait(p_full, step & 1)
-        # Both groups are done with what this slot held: the weighing one added it before it shared this tile's P.
+        # Both groups are done with what this slot held: the weighing one before it shared this tile's P.
         ds = (ds * p_s.load(scores).to(gl.float32)).to(dtype)
-        ds_s.index(slot).store(ds)
+        ds_s.index(step & 1).store(ds)
         fence_async_shared()
-        mbarrier.arrive(ds_full.index(slot), count=1)
+        mbarrier.arrive(ds_full.index(step & 1), count=1)
         ds16 = gl.convert_layout(ds, operand, assert_trivial=True)
         mbarrier.wait(q_full.index(stage), phase)
         dk = warpgroup_mma(ds16, q_s.index(stage), dk, is_async=True)
+        dq = _quarter(ds_s.index((step + 1) & 1), k_s.index(zero), dq, step, 3)
         next_stage, next_phase = stage + 1, phase
         if next_stage == STAGES:
             next_stage = 0
@@ -170,27 +168,30 @@ def _slope(
         dp = warpgroup_mma(
             v_s.index(zero), do_s.index(next_stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
         )
+        dk, ds16 = warpgroup_mma_wait(2, deps=(dk, ds16))
+        mbarrier.arrive(empty.index(stage), count=1)
+        dq = warpgroup_mma_wait(1, deps=(dq,))
+        if step > 0:
+            add_sums(Sums, tile * 4 + 3, dq)
+            if ORDERED:
+                mbarrier.arrive(added, count=1)
         tile = (head * padded + i) // 64
         i += ROWS
         if i >= stop_row:
             i = first_row
             head += 1
-        dk, ds16 = warpgroup_mma_wait(1, deps=(dk, ds16))
-        mbarrier.arrive(empty.index(stage), count=1)
         stage, phase = next_stage, next_phase
-        dq = _half(ds_s.index(slot), k_s.index(zero), no_sums, step, 1, 0)
+        dq = _quarter(ds_s.index(step & 1), k_s.index(zero), dq, step, 2)
         dp, dq = warpgroup_mma_wait(0, deps=(dp, dq))
         if ORDERED:
             mbarrier.wait(turn, step & 1)
         add_sums(Sums, tile * 4 + 2, dq)
-        dq = _half(ds_s.index(slot), k_s.index(zero), dq, step, 1, 1)
+    if steps > 0:
+        dq = _quarter(ds_s.index((steps + 1) & 1), k_s.index(0), dq, steps, 3)
         dq = warpgroup_mma_wait(0, deps=(dq,))
         add_sums(Sums, tile * 4 + 3, dq)
         if ORDERED:
             mbarrier.arrive(added, count=1)
-        slot ^= 1
-    if not ORDERED:
-        mbarrier.arrive(added, count=1)
     mbarrier.arrive(finished, count=1)
     mbarrier.wait(finished, 0)
     batch, kv_head = unit // kv_heads, unit % kv_heads
@@ -202,9 +203,9 @@ def _slope(
 
 @gluon.jit
 def wide_gradients_kernel(
-    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, Sums, dQ, Lse, Delta, Counters, Added, Converted,
-    scale, slope, units, kv_heads, group, queries, keys, below, above, padded, slots, lag,
-    ROWS: gl.constexpr, KEYS: gl.constexpr, WIDTH: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, Sums, Lse, Delta, Counters,
+    scale, slope, kv_heads, group, queries, keys, below, above, padded,
+    ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
     HIDES: gl.constexpr, ORDERED: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
     tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
@@ -239,27 +240,25 @@ def wide_gradients_kernel(
         mbarrier.init(do_full.index(stage), count=2)
         mbarrier.init(empty.index(stage), count=2)
     fence_async_shared()
-    unit, tile, first_row, stop_row, steps = block_of(
-        units, kv_heads, group, queries, keys, below, above, padded, ROWS, KEYS, ORDERED
-    )
+    unit, tile, first_row, stop_row, steps = block_of(group, queries, keys, below, above, padded, ROWS, KEYS, ORDERED)
     first_key = tile * KEYS
     gl.warp_specialize([
         (serve, (
-            q_desc, k_desc, v_desc, do_desc, Lse, Delta, Sums, dQ, Counters, Added, Converted,
+            q_desc, k_desc, v_desc, do_desc, Lse, Delta, Counters,
             k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, empty, turn, added,
-            unit, units, kv_heads, group, tile, first_row, stop_row, steps, queries, keys, below, above, slope,
-            padded, slots, lag, ROWS, KEYS, WIDTH, D, STAGES, ORDERED,
+            unit, kv_heads, group, tile, first_row, stop_row, steps, keys, below, above, padded,
+            ROWS, KEYS, STAGES, ORDERED,
         )),
         (_weigh, (
             Sums, dv_desc, k_s, v_s, q_s, do_s, lse_s, p_s, ds_s,
             kv_full, q_full, do_full, empty, turn, added, p_full, ds_full, finished,
             unit, kv_heads, group, first_key, first_row, stop_row, steps, keys, below, above, scale,
-            padded, slots, ROWS, D, STAGES, HIDES, ORDERED,
+            padded, ROWS, D, STAGES, HIDES, ORDERED,
         )),
         (_slope, (
             Sums, dk_desc, k_s, v_s, q_s, do_s, delta_s, p_s, ds_s,
             kv_full, q_full, do_full, empty, turn, added, p_full, ds_full, finished,
-            unit, kv_heads, group, first_key, first_row, stop_row, steps, slope, padded, slots,
+            unit, kv_heads, group, first_key, first_row, stop_row, steps, slope, padded,
             ROWS, D, STAGES, ORDERED,
         )),
     ], [4, 4], [REGISTERS, REGISTERS])  # fmt: skip

@@ -1,6 +1,8 @@
-"""What the backward kernels need of every row, and clean memory to add in; one pass over O and dO.
+"""What the backward kernels need of every row before, and leave of every row after.
 
-lse_i = m_i + log2 l_i  (infinite where a row sees nothing, so that its weights are 0);  D_i = dO_i . O_i
+``prepare_kernel``, one pass over O and dO, clears the sums of dQ and finds
+    lse_i = m_i + log2 l_i  (infinite where a row sees nothing, so that its weights are 0);  D_i = dO_i . O_i
+``convert_kernel`` turns the sums into gradients.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
@@ -8,7 +10,7 @@ lse_i = m_i + log2 l_i  (infinite where a row sees nothing, so that its weights 
 import triton
 import triton.language as tl
 
-__all__ = ["prepare_kernel"]
+__all__ = ["convert_kernel", "prepare_kernel"]
 
 
 @triton.jit
@@ -37,3 +39,17 @@ def prepare_kernel(
     for offset in range(0, share, 1024):
         here = first + offset + tl.arange(0, 1024)
         tl.store(Work + here, tl.zeros([1024], tl.float32), mask=here < work_size)
+
+
+@triton.jit
+def convert_kernel(Sums, dQ, slope, queries, padded, WIDTH: tl.constexpr, D: tl.constexpr):
+    """A program takes a tile of 64 x 64, which lies in memory as registers of a product held it."""
+    parts = padded // 64 * (D // 64)
+    part, head = tl.program_id(0) % parts, (tl.program_id(0) // parts).to(tl.int64)
+    sums = tl.load(Sums + tl.program_id(0).to(tl.int64) * 4096 + tl.arange(0, 4096))
+    tile = sums.reshape(8, 4, 8, 4, 2, 2).permute(1, 4, 2, 0, 3, 5).reshape(64, 64)
+    rows = part // (D // 64) * 64 + tl.arange(0, 64)
+    columns = part % (D // 64) * 64 + tl.arange(0, 64)
+    kept = (rows < queries)[:, None] & (columns < WIDTH)[None, :]
+    at = dQ + (head * queries + rows)[:, None] * WIDTH + columns[None, :]
+    tl.store(at, (tile * slope).to(dQ.dtype.element_ty), mask=kept)
