@@ -80,13 +80,13 @@ def serve(
         lse, delta = gl.load(Lse + row + within), gl.load(Delta + row + within)
         mbarrier.wait(empty.index(stage), phase)
         mbarrier.expect(q_full.index(stage), q_desc.block_type.nbytes)
+        mbarrier.expect(do_full.index(stage), do_desc.block_type.nbytes)
         box = [batch, kv_head * group + head, i, 0]
         tma.async_copy_global_to_shared(q_desc, box, q_full.index(stage), q_s.index(stage))
-        lse_s.index(stage).store(lse)
-        mbarrier.arrive(q_full.index(stage), count=1)
-        mbarrier.expect(do_full.index(stage), do_desc.block_type.nbytes)
         tma.async_copy_global_to_shared(do_desc, box, do_full.index(stage), do_s.index(stage))
+        lse_s.index(stage).store(lse)
         delta_s.index(stage).store(delta)
+        mbarrier.arrive(q_full.index(stage), count=1)
         mbarrier.arrive(do_full.index(stage), count=1)
         i += ROWS
         if i >= stop_row:
