@@ -16,7 +16,7 @@ from attenio.kernels.triton.two_pass import Gradients
 
 __all__ = ["BackwardForm", "backward_form", "supports", "two_pass"]
 
-_ELEMENTS = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}
+_ELEMENTS = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16, torch.float32: gl.float32}
 # Tiles of rows divide this, and log-sum-exp is there for so many rows more.
 _PADDING = 128
 _PREPARED_ROWS = 64
@@ -30,6 +30,7 @@ class BackwardForm(NamedTuple):
     rows: int
     keys: int
     stages: int
+    slots: int
     registers: int
 
 
@@ -40,10 +41,10 @@ def backward_form(width: int) -> BackwardForm:
     halve the reads of keys out of shared memory, but fit only beside heads of 64.
     """
     if width <= 64:
-        return BackwardForm(narrow_gradients_kernel, 64, 128, 128, 2, 240)
+        return BackwardForm(narrow_gradients_kernel, 64, 128, 128, 2, 3, 240)
     if width <= 128:
-        return BackwardForm(narrow_gradients_kernel, 128, 64, 128, 2, 240)
-    return BackwardForm(wide_gradients_kernel, 256, 64, 64, 2, 240)
+        return BackwardForm(narrow_gradients_kernel, 128, 64, 128, 2, 4, 240)
+    return BackwardForm(wide_gradients_kernel, 256, 64, 64, 2, 2, 240)
 
 
 def supports(problem: KernelProblem) -> bool:
@@ -52,7 +53,7 @@ def supports(problem: KernelProblem) -> bool:
     restricted = (seen.bias, seen.query_ids, seen.blocks, seen.first, problem.dropout)
     widths = problem.query.shape[-1], problem.value.shape[-1]
     return (
-        problem.query.dtype in _ELEMENTS
+        problem.query.dtype in (torch.bfloat16, torch.float16)
         and all(0 < width <= 256 and width % 8 == 0 for width in widths)
         and all(given is None for given in restricted)
         and min(problem.query.numel(), problem.key.numel()) > 0
@@ -91,12 +92,12 @@ def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
     form.kernel[(tiles * problem.batch * problem.kv_heads,)](
         _boxes(query.flatten(1, 2), form.rows, form.d), _boxes(key, 64, form.d), _boxes(value, 64, form.d),
         _boxes(gradient, form.rows, form.d), _boxes(found.key, 64, form.d), _boxes(found.value, 64, form.d),
-        work.sums, work.lse, work.delta, work.counters, scale, problem.scale, problem.kv_heads, problem.group,
+        _boxes(work.sums, 64, 64), work.lse, work.delta, work.counters, scale, problem.scale, problem.kv_heads, problem.group,
         problem.queries, problem.keys, below, above, padded,
-        ROWS=form.rows, KEYS=form.keys, D=form.d, STAGES=form.stages, HIDES=hides,
+        ROWS=form.rows, KEYS=form.keys, D=form.d, STAGES=form.stages, SLOTS=form.slots, HIDES=hides,
         ORDERED=problem.deterministic, REGISTERS=form.registers, num_warps=4, maxnreg=168,
     )  # fmt: skip
-    convert_kernel[(work.sums.numel() // 4096,)](
+    convert_kernel[(padded // 32 * problem.batch * heads,)](
         work.sums, found.query, problem.scale, problem.queries, padded, WIDTH=d, D=form.d, num_warps=4
     )
     return found
@@ -116,7 +117,7 @@ class _Work(NamedTuple):
         sizes = [rows * form.d, -(-rows // (form.rows * 32)) * 32, rows, rows]
         whole = torch.empty(sum(sizes), dtype=torch.float32, device=device)
         sums, counters, lse, delta = whole.split(sizes)
-        return cls(whole[: sum(sizes[:2])], sums, counters.view(torch.int32), lse, delta)
+        return cls(whole[: sum(sizes[:2])], sums.view(1, 1, rows, form.d), counters.view(torch.int32), lse, delta)
 
 
 def _boxes(tensor: Tensor, rows: int, width: int) -> TensorDescriptor:

@@ -23,16 +23,16 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from attenio.kernels.gluon.backward_service import add_sums, block_of, serve
+from attenio.kernels.gluon.backward_service import add_sums, all_added, block_of, serve
 
 __all__ = ["narrow_gradients_kernel"]
 
 
 @gluon.jit
-def _half(ds_s, k_s, dq, step, zero, ROWS: gl.constexpr, GROUP: gl.constexpr):
+def _half(ds_s, k_s, dq, slot, zero, ROWS: gl.constexpr, GROUP: gl.constexpr):
     """Start a group's half of dQ, from what both have shared: columns, or rows where the tile has 128."""
     for part in gl.static_range(2):
-        shared = ds_s.index((step & 3) * 2 + part)
+        shared = ds_s.index(slot * 2 + part)
         if ROWS == 64:
             k_part = k_s.index(zero + part).slice(GROUP * 64, 64, dim=1)
         else:
@@ -44,21 +44,23 @@ def _half(ds_s, k_s, dq, step, zero, ROWS: gl.constexpr, GROUP: gl.constexpr):
 
 @gluon.jit
 def _compute(
-    Sums, dk_desc, dv_desc, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s,
-    kv_full, q_full, do_full, empty, turn, added, ds_full, finished,
+    sums_desc, dk_desc, dv_desc, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
+    kv_full, q_full, do_full, empty, turn, added, ds_full, ds_free, finished,
     unit, kv_heads, group, first_key, first_row, stop_row, steps, keys, below, above, scale, slope, padded,
-    ROWS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr, HIDES: gl.constexpr,
-    ORDERED: gl.constexpr,
+    ROWS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr, GROUP: gl.constexpr,
+    HIDES: gl.constexpr, ORDERED: gl.constexpr,
 ):  # fmt: skip
     dtype: gl.constexpr = q_s.dtype
     scores: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, ROWS, 16])
     grads: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, D, 16])
     square: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads, k_width=2)
+    ROW: gl.constexpr = 0 if ROWS == 64 else GROUP * 64
+    COLUMN: gl.constexpr = GROUP * 64 if ROWS == 64 else 0
     dk, dv = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, D], gl.float32, grads)
     no_scores, no_sums = gl.zeros([64, ROWS], gl.float32, scores), gl.zeros([64, 64], gl.float32, square)
-    head, i, stage, phase, tile = unit * group, first_row, 0, 0, 0
-    dq = no_sums
+    head, i, stage, phase, row = unit * group, first_row, 0, 0, 0
+    slot, slot_phase, last_slot, last_phase = 0, 0, SLOTS - 1, 1
     mbarrier.wait(kv_full, 0)
     mbarrier.wait(q_full.index(0), 0)
     s = warpgroup_mma(k_s.index(GROUP), q_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
@@ -84,16 +86,18 @@ def _compute(
         dv = warpgroup_mma(p16, do, dv, is_async=True)
         delta = delta_s.index(stage).load(gl.SliceLayout(0, scores))
         ds = (p * (slopes - delta[None, :])).to(dtype)
-        # Four slots: who shares this tile has seen the other group share the last but one, after it was done with the
-        # last but three.
-        ds_s.index((step & 3) * 2 + GROUP).store(ds)
+        # Who shares this tile has seen the other group share the last but one, when it was done with the last but
+        # three: with four slots that is enough.
+        if SLOTS < 4:
+            mbarrier.wait(ds_free.index(slot), slot_phase ^ 1)
+        ds_s.index(slot * 2 + GROUP).store(ds)
         fence_async_shared()
-        mbarrier.arrive(ds_full.index(step & 3), count=1)
+        mbarrier.arrive(ds_full.index(slot), count=1)
         ds16 = gl.convert_layout(ds, operand, assert_trivial=True)
         dk = warpgroup_mma(ds16, q, dk, is_async=True)
         # dQ of the tile before (garbage at first, which is not added).
-        mbarrier.wait(ds_full.index((step + 3) & 3), (((step + 3) >> 2) + 1) & 1)
-        dq = _half(ds_s, k_s, no_sums, step + 3, zero, ROWS, GROUP)
+        mbarrier.wait(ds_full.index(last_slot), last_phase)
+        dq = _half(ds_s, k_s, no_sums, last_slot, zero, ROWS, GROUP)
         dv, dk, p16, ds16 = warpgroup_mma_wait(2, deps=(dv, dk, p16, ds16))
         mbarrier.arrive(empty.index(stage), count=1)
         stage += 1
@@ -105,33 +109,45 @@ def _compute(
             k_s.index(zero + GROUP), q_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
         )
         dq = warpgroup_mma_wait(1, deps=(dq,))
+        if SLOTS < 4:
+            if step > 0:
+                mbarrier.arrive(ds_free.index(last_slot), count=1)
         if step > 0:
             if ORDERED:
-                mbarrier.wait(turn, (step + 1) & 1)
-            add_sums(Sums, tile, dq)
-            if ORDERED:
-                mbarrier.arrive(added, count=1)
-        tile = (head * padded + i) // 64
-        tile = tile * 2 + GROUP if ROWS == 64 else tile + GROUP
+                if step > 1:
+                    all_added()
+                    mbarrier.arrive(added.index(step & 1), count=1)
+                mbarrier.wait(turn.index((step + 1) & 1), (step - 1) >> 1 & 1)
+            add_sums(sums_desc, row, COLUMN, dq, dq_s.index(GROUP))
+        row = head * padded + i + ROW
         mbarrier.wait(do_full.index(stage), phase)
         dp = warpgroup_mma(
             v_s.index(zero + GROUP), do_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
         )
         s = warpgroup_mma_wait(1, deps=(s,))
+        last_slot, last_phase = slot, slot_phase
+        slot += 1
+        if slot == SLOTS:
+            slot = 0
+            slot_phase ^= 1
         i += ROWS
         if i >= stop_row:
             i = first_row
             head += 1
     dp = warpgroup_mma_wait(0, deps=(dp,))
     if steps > 0:
-        mbarrier.wait(ds_full.index((steps + 3) & 3), (((steps + 3) >> 2) + 1) & 1)
-        dq = _half(ds_s, k_s, no_sums, steps + 3, 0, ROWS, GROUP)
+        mbarrier.wait(ds_full.index(last_slot), last_phase)
+        dq = _half(ds_s, k_s, no_sums, last_slot, 0, ROWS, GROUP)
         dq = warpgroup_mma_wait(0, deps=(dq,))
         if ORDERED:
-            mbarrier.wait(turn, (steps + 1) & 1)
-        add_sums(Sums, tile, dq)
+            if steps > 1:
+                all_added()
+                mbarrier.arrive(added.index(steps & 1), count=1)
+            mbarrier.wait(turn.index((steps + 1) & 1), (steps - 1) >> 1 & 1)
+        add_sums(sums_desc, row, COLUMN, dq, dq_s.index(GROUP))
         if ORDERED:
-            mbarrier.arrive(added, count=1)
+            all_added()
+            mbarrier.arrive(added.index((steps + 1) & 1), count=1)
     mbarrier.arrive(finished, count=1)
     mbarrier.wait(finished, 0)
     batch, kv_head = unit // kv_heads, unit % kv_heads
@@ -145,9 +161,9 @@ def _compute(
 
 @gluon.jit
 def narrow_gradients_kernel(
-    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, Sums, Lse, Delta, Counters,
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, sums_desc, Lse, Delta, Counters,
     scale, slope, kv_heads, group, queries, keys, below, above, padded,
-    ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
+    ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
     HIDES: gl.constexpr, ORDERED: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
     tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
@@ -156,48 +172,53 @@ def narrow_gradients_kernel(
     do_s = gl.allocate_shared_memory(q_desc.dtype, [STAGES, ROWS, D], tiled)
     k_s = gl.allocate_shared_memory(q_desc.dtype, [2, 64, D], tiled)
     v_s = gl.allocate_shared_memory(q_desc.dtype, [2, 64, D], tiled)
-    ds_s = gl.allocate_shared_memory(q_desc.dtype, [8, 64, ROWS], tiled)
+    ds_s = gl.allocate_shared_memory(q_desc.dtype, [SLOTS * 2, 64, ROWS], tiled)
+    dq_s = gl.allocate_shared_memory(gl.float32, [2, 64, 64], gl.NVMMASharedLayout(128, 32, rank=2))
     lse_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
     delta_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
     barrier: gl.constexpr = mbarrier.MBarrierLayout()
     kv_full = gl.allocate_shared_memory(gl.int64, [1], barrier)
-    turn = gl.allocate_shared_memory(gl.int64, [1], barrier)
-    added = gl.allocate_shared_memory(gl.int64, [1], barrier)
+    turn = gl.allocate_shared_memory(gl.int64, [2, 1], barrier)
+    added = gl.allocate_shared_memory(gl.int64, [2, 1], barrier)
     finished = gl.allocate_shared_memory(gl.int64, [1], barrier)
     q_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
     do_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
-    ds_full = gl.allocate_shared_memory(gl.int64, [4, 1], barrier)
+    ds_full = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], barrier)
+    ds_free = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], barrier)
     mbarrier.init(kv_full, count=1)
-    mbarrier.init(turn, count=1)
-    mbarrier.init(added, count=2)
+    # Two of each, for odd and even tiles: a group may be one tile ahead of the other.
+    for parity in gl.static_range(2):
+        mbarrier.init(turn.index(parity), count=1)
+        mbarrier.init(added.index(parity), count=2)
     mbarrier.init(finished, count=2)
     for stage in gl.static_range(STAGES):
         mbarrier.init(q_full.index(stage), count=2)
-        mbarrier.init(do_full.index(stage), count=2)
+        mbarrier.init(do_full.index(stage), count=1)
         mbarrier.init(empty.index(stage), count=2)
-    for slot in gl.static_range(4):
+    for slot in gl.static_range(SLOTS):
         mbarrier.init(ds_full.index(slot), count=2)
+        mbarrier.init(ds_free.index(slot), count=2)
     fence_async_shared()
     unit, tile, first_row, stop_row, steps = block_of(group, queries, keys, below, above, padded, ROWS, KEYS, ORDERED)
     first_key = tile * KEYS
     gl.warp_specialize([
         (serve, (
             q_desc, k_desc, v_desc, do_desc, Lse, Delta, Counters,
-            k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, empty, turn, added,
+            k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, empty, empty, turn, added,
             unit, kv_heads, group, tile, first_row, stop_row, steps, keys, below, above, padded,
-            ROWS, KEYS, STAGES, ORDERED,
+            ROWS, KEYS, STAGES, STAGES, ORDERED,
         )),
         (_compute, (
-            Sums, dk_desc, dv_desc, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s,
-            kv_full, q_full, do_full, empty, turn, added, ds_full, finished,
+            sums_desc, dk_desc, dv_desc, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
+            kv_full, q_full, do_full, empty, turn, added, ds_full, ds_free, finished,
             unit, kv_heads, group, first_key, first_row, stop_row, steps, keys, below, above, scale, slope,
-            padded, ROWS, D, STAGES, 0, HIDES, ORDERED,
+            padded, ROWS, D, STAGES, SLOTS, 0, HIDES, ORDERED,
         )),
         (_compute, (
-            Sums, dk_desc, dv_desc, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s,
-            kv_full, q_full, do_full, empty, turn, added, ds_full, finished,
+            sums_desc, dk_desc, dv_desc, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
+            kv_full, q_full, do_full, empty, turn, added, ds_full, ds_free, finished,
             unit, kv_heads, group, first_key + 64, first_row, stop_row, steps, keys, below, above, scale, slope,
-            padded, ROWS, D, STAGES, 1, HIDES, ORDERED,
+            padded, ROWS, D, STAGES, SLOTS, 1, HIDES, ORDERED,
         )),
     ], [4, 4], [REGISTERS, REGISTERS])  # fmt: skip

@@ -13,11 +13,13 @@ of their number and wait only for those of a lower number, so that nothing can d
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
 
+from triton._C.libtriton import ir
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
+from triton.experimental.gluon.language._core import builtin
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 
-__all__ = ["add_sums", "block_of", "serve"]
+__all__ = ["add_sums", "all_added", "block_of", "serve"]
 
 
 @gluon.jit
@@ -39,11 +41,29 @@ def block_of(group, queries, keys, below, above, padded, ROWS: gl.constexpr, KEY
     return unit, tile, gl.minimum(first_row, padded - ROWS), stop_row, steps
 
 
+@builtin
+def _reduce_add(descriptor, place, source, _semantic=None):
+    """The copy engine adds a tile of shared memory to memory; Gluon has the instruction, but no name for it."""
+    place = _semantic._convert_to_ir_values(place, require_i64=False)
+    _semantic.builder.create_async_tma_reduce(ir.DESCRIPTOR_REDUCE_KIND.ADD, descriptor.handle, place, source.handle)
+
+
 @gluon.jit
-def add_sums(Sums, part, sums):
-    """Add a tile of 64 x 64 to its sums, 16 bytes a thread and in the order in which registers hold them."""
-    flat = sums.reshape([4, 2, 8, 8, 4, 2]).permute([3, 0, 2, 4, 1, 5]).reshape([4096])
-    gl.atomic_add(Sums + part.to(gl.int64) * 4096 + gl.arange(0, 4096, flat.type.layout), flat, sem="relaxed")
+def add_sums(sums_desc, row, column, sums, staged):
+    """Add 64 x 64 sums of rows. From registers it would take no shared memory, and stall those who need them next."""
+    tma.store_wait(0)
+    staged.store(sums)
+    fence_async_shared()
+    _reduce_add(sums_desc, [0, 0, row, column], staged)
+
+
+@gluon.jit
+def all_added():
+    """Wait until what this group has added is in memory, not only out of shared memory."""
+    gl.inline_asm_elementwise(
+        "cp.async.bulk.wait_group 0; mov.b32 $0, $1;", "=r,r",
+        [gl.arange(0, 128, gl.BlockedLayout([1], [32], [4], [0]))], dtype=gl.int32, is_pure=False, pack=1,
+    )  # fmt: skip
 
 
 @gluon.jit
@@ -61,9 +81,9 @@ def _wait_for_turn(
 @gluon.jit
 def serve(
     q_desc, k_desc, v_desc, do_desc, Lse, Delta, Counters,
-    k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, empty, turn, added,
+    k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, q_empty, do_empty, turn, added,
     unit, kv_heads, group, tile, first_row, stop_row, steps, keys, below, above, padded,
-    ROWS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr, ORDERED: gl.constexpr,
+    ROWS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr, ORDERED: gl.constexpr,
 ):  # fmt: skip
     flat: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
     batch, kv_head = unit // kv_heads, unit % kv_heads
@@ -73,21 +93,25 @@ def serve(
         tma.async_copy_global_to_shared(k_desc, [batch, kv_head, at, 0], kv_full, k_s.index(part))
         tma.async_copy_global_to_shared(v_desc, [batch, kv_head, at, 0], kv_full, v_s.index(part))
     within = gl.arange(0, ROWS, flat)
-    head, i, stage, phase = 0, first_row, 0, 1
-    added_head, added_i = 0, first_row
+    head, i, stage, phase, do_stage, do_phase = 0, first_row, 0, 1, 0, 1
+    added_head, added_i, turn_head, turn_i = 0, first_row, 0, first_row
     for step in range(steps + 1):
         row = (unit * group + head) * padded + i
         lse, delta = gl.load(Lse + row + within), gl.load(Delta + row + within)
-        mbarrier.wait(empty.index(stage), phase)
-        mbarrier.expect(q_full.index(stage), q_desc.block_type.nbytes)
-        mbarrier.expect(do_full.index(stage), do_desc.block_type.nbytes)
         box = [batch, kv_head * group + head, i, 0]
+        mbarrier.wait(q_empty.index(stage), phase)
+        mbarrier.expect(q_full.index(stage), q_desc.block_type.nbytes)
         tma.async_copy_global_to_shared(q_desc, box, q_full.index(stage), q_s.index(stage))
-        tma.async_copy_global_to_shared(do_desc, box, do_full.index(stage), do_s.index(stage))
+        if DO_STAGES == STAGES:
+            mbarrier.expect(do_full.index(stage), do_desc.block_type.nbytes)
+            tma.async_copy_global_to_shared(do_desc, box, do_full.index(stage), do_s.index(stage))
         lse_s.index(stage).store(lse)
         delta_s.index(stage).store(delta)
         mbarrier.arrive(q_full.index(stage), count=1)
-        mbarrier.arrive(do_full.index(stage), count=1)
+        if DO_STAGES != STAGES:
+            mbarrier.wait(do_empty.index(do_stage), do_phase)
+            mbarrier.expect(do_full.index(do_stage), do_desc.block_type.nbytes)
+            tma.async_copy_global_to_shared(do_desc, box, do_full.index(do_stage), do_s.index(do_stage))
         i += ROWS
         if i >= stop_row:
             i = first_row
@@ -97,19 +121,36 @@ def serve(
         if stage == STAGES:
             stage = 0
             phase ^= 1
+        do_stage += 1
+        if do_stage == DO_STAGES:
+            do_stage = 0
+            do_phase ^= 1
         if ORDERED:
-            if step >= 2:
-                mbarrier.wait(added, step & 1)
+            # Additions of a tile are in memory when the groups are two tiles further.
+            if step >= 3:
+                mbarrier.wait(added.index((step + 1) & 1), (step - 3) >> 1 & 1)
                 gl.atomic_add(Counters + ((unit * group + added_head) * padded + added_i) // ROWS, 1, sem="release")
                 added_i += ROWS
                 if added_i >= stop_row:
                     added_i = first_row
                     added_head += 1
-            if step >= 1:
-                counter = ((unit * group + added_head) * padded + added_i) // ROWS
-                _wait_for_turn(Counters, counter, added_i, tile, keys, below, above, ROWS, KEYS)
-                mbarrier.arrive(turn, count=1)
+            if step >= 2:
+                counter = ((unit * group + turn_head) * padded + turn_i) // ROWS
+                _wait_for_turn(Counters, counter, turn_i, tile, keys, below, above, ROWS, KEYS)
+                mbarrier.arrive(turn.index(step & 1), count=1)
+                turn_i += ROWS
+                if turn_i >= stop_row:
+                    turn_i = first_row
+                    turn_head += 1
     if ORDERED:
-        if steps > 0:
-            mbarrier.wait(added, (steps - 1) & 1)
+        for step in range(gl.maximum(steps - 2, 0), steps):
+            if step == steps - 1:
+                counter = ((unit * group + turn_head) * padded + turn_i) // ROWS
+                _wait_for_turn(Counters, counter, turn_i, tile, keys, below, above, ROWS, KEYS)
+                mbarrier.arrive(turn.index(step & 1), count=1)
+            mbarrier.wait(added.index(step & 1), step >> 1 & 1)
             gl.atomic_add(Counters + ((unit * group + added_head) * padded + added_i) // ROWS, 1, sem="release")
+            added_i += ROWS
+            if added_i >= stop_row:
+                added_i = first_row
+                added_head += 1

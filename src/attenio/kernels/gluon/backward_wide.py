@@ -18,10 +18,11 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     mbarrier,
     tma,
     warpgroup_mma,
+    warpgroup_mma_init,
     warpgroup_mma_wait,
 )
 
-from attenio.kernels.gluon.backward_service import add_sums, block_of, serve
+from attenio.kernels.gluon.backward_service import add_sums, all_added, block_of, serve
 
 __all__ = ["wide_gradients_kernel"]
 
@@ -50,11 +51,10 @@ def _weights(
 
 @gluon.jit
 def _weigh(
-    Sums, dv_desc, k_s, v_s, q_s, do_s, lse_s, p_s, ds_s,
-    kv_full, q_full, do_full, empty, turn, added, p_full, ds_full, finished,
+    sums_desc, dv_desc, k_s, v_s, q_s, do_s, lse_s, p_s, ds_s, dq_s,
+    kv_full, q_full, do_full, q_empty, do_empty, turn, added, p_full, ds_full, finished,
     unit, kv_heads, group, first_key, first_row, stop_row, steps, keys, below, above, scale, padded,
-    ROWS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, HIDES: gl.constexpr,
-    ORDERED: gl.constexpr,
+    ROWS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, HIDES: gl.constexpr, ORDERED: gl.constexpr,
 ):  # fmt: skip
     dtype: gl.constexpr = q_s.dtype
     scores: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, ROWS, 16])
@@ -62,62 +62,69 @@ def _weigh(
     square: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads, k_width=2)
     dv, no_scores = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, ROWS], gl.float32, scores)
-    dq = gl.zeros([64, 64], gl.float32, square)
-    head, i, stage, phase, tile = unit * group, first_row, 0, 0, 0
+    dq = warpgroup_mma_init(gl.zeros([64, 64], gl.float32, square))
+    head, i, stage, row = unit * group, first_row, 0, 0
+    phase = 0
     mbarrier.wait(kv_full, 0)
     mbarrier.wait(q_full.index(0), 0)
     s = warpgroup_mma(k_s.index(0), q_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
     s = warpgroup_mma_wait(0, deps=(s,))
-    lse = lse_s.index(0).load(gl.SliceLayout(0, scores))
-    p = _weights(s, lse, i, first_key, keys, below, above, scale, scores, ROWS, HIDES).to(dtype)
-    p_s.store(p)
-    mbarrier.arrive(p_full, count=1)
     for step in range(steps):
         zero = step >> 30  # as in the narrow form: operands' addresses are not worth registers
+        lse = lse_s.index(stage).load(gl.SliceLayout(0, scores))
+        p = _weights(s, lse, i, first_key, keys, below, above, scale, scores, ROWS, HIDES).to(dtype)
+        # The other group has read P of the tile before: it shared dS, for which this one has waited.
+        p_s.store(p)
+        mbarrier.arrive(p_full, count=1)
+        mbarrier.arrive(q_empty.index(stage), count=1)
         p16 = gl.convert_layout(p, operand, assert_trivial=True)
-        mbarrier.wait(do_full.index(stage), phase)
-        dv = warpgroup_mma(p16, do_s.index(stage), dv, is_async=True)
-        # The second part of dQ of the tile before (garbage at first, which is not added).
-        dq = _quarter(ds_s.index((step + 1) & 1), k_s.index(zero), dq, step, 1)
-        next_stage, next_phase = stage + 1, phase
-        if next_stage == STAGES:
-            next_stage = 0
-            next_phase ^= 1
-        mbarrier.wait(q_full.index(next_stage), next_phase)
+        # dQ of the tile before (garbage at first, which is not added): its first quarter is there, the second starts.
+        sums = warpgroup_mma_wait(0, deps=(dq,))
+        mbarrier.wait(do_full.index(0), step & 1)
+        dv = warpgroup_mma(p16, do_s.index(0), dv, is_async=True)
+        if step > 0:
+            if ORDERED:
+                if step > 1:
+                    all_added()
+                    mbarrier.arrive(added.index(step & 1), count=1)
+                mbarrier.wait(turn.index((step + 1) & 1), (step - 1) >> 1 & 1)
+            add_sums(sums_desc, row, 0, sums, dq_s.index(0))
+        second = _quarter(ds_s.index((step + 1) & 1), k_s.index(zero), sums, step, 1)
+        stage += 1
+        if stage == STAGES:
+            stage = 0
+            phase ^= 1
+        mbarrier.wait(q_full.index(stage), phase)
         s = warpgroup_mma(
-            k_s.index(zero), q_s.index(next_stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
+            k_s.index(zero), q_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
         )
         dv, p16 = warpgroup_mma_wait(2, deps=(dv, p16))
-        mbarrier.arrive(empty.index(stage), count=1)
-        dq = warpgroup_mma_wait(1, deps=(dq,))
+        mbarrier.arrive(do_empty.index(0), count=1)
+        sums = warpgroup_mma_wait(1, deps=(second,))
         if step > 0:
-            add_sums(Sums, tile * 4 + 1, dq)
-            if ORDERED:
-                mbarrier.arrive(added, count=1)
-        tile = (head * padded + i) // 64
+            add_sums(sums_desc, row, 64, sums, dq_s.index(0))
+        row = head * padded + i
         i += ROWS
         if i >= stop_row:
             i = first_row
             head += 1
-        stage, phase = next_stage, next_phase
-        lse = lse_s.index(stage).load(gl.SliceLayout(0, scores))
-        # The other group has read P of this tile when it shares dS.
         mbarrier.wait(ds_full.index(step & 1), step >> 1 & 1)
-        dq = _quarter(ds_s.index(step & 1), k_s.index(zero), dq, step, 0)
+        dq = _quarter(ds_s.index(step & 1), k_s.index(zero), sums, step, 0)
         s = warpgroup_mma_wait(1, deps=(s,))
-        p = _weights(s, lse, i, first_key, keys, below, above, scale, scores, ROWS, HIDES).to(dtype)
-        p_s.store(p)
-        mbarrier.arrive(p_full, count=1)
-        dq = warpgroup_mma_wait(0, deps=(dq,))
-        if ORDERED:
-            mbarrier.wait(turn, step & 1)
-        add_sums(Sums, tile * 4, dq)
+    sums = warpgroup_mma_wait(0, deps=(dq,))
     if steps > 0:
-        dq = _quarter(ds_s.index((steps + 1) & 1), k_s.index(0), dq, steps, 1)
-        dq = warpgroup_mma_wait(0, deps=(dq,))
-        add_sums(Sums, tile * 4 + 1, dq)
         if ORDERED:
-            mbarrier.arrive(added, count=1)
+            if steps > 1:
+                all_added()
+                mbarrier.arrive(added.index(steps & 1), count=1)
+            mbarrier.wait(turn.index((steps + 1) & 1), (steps - 1) >> 1 & 1)
+        add_sums(sums_desc, row, 0, sums, dq_s.index(0))
+        second = _quarter(ds_s.index((steps + 1) & 1), k_s.index(0), sums, steps, 1)
+        sums = warpgroup_mma_wait(0, deps=(second,))
+        add_sums(sums_desc, row, 64, sums, dq_s.index(0))
+        if ORDERED:
+            all_added()
+            mbarrier.arrive(added.index((steps + 1) & 1), count=1)
     mbarrier.arrive(finished, count=1)
     mbarrier.wait(finished, 0)
     batch, kv_head = unit // kv_heads, unit % kv_heads
@@ -129,8 +136,8 @@ def _weigh(
 
 @gluon.jit
 def _slope(
-    Sums, dk_desc, k_s, v_s, q_s, do_s, delta_s, p_s, ds_s,
-    kv_full, q_full, do_full, empty, turn, added, p_full, ds_full, finished,
+    sums_desc, dk_desc, k_s, v_s, q_s, do_s, delta_s, p_s, ds_s, dq_s,
+    kv_full, q_full, do_full, q_empty, do_empty, turn, added, p_full, ds_full, finished,
     unit, kv_heads, group, first_key, first_row, stop_row, steps, slope, padded,
     ROWS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, ORDERED: gl.constexpr,
 ):  # fmt: skip
@@ -140,14 +147,16 @@ def _slope(
     square: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads, k_width=2)
     dk, no_scores = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, ROWS], gl.float32, scores)
-    dq = gl.zeros([64, 64], gl.float32, square)
-    head, i, stage, phase, tile = unit * group, first_row, 0, 0, 0
+    sums = gl.zeros([64, 64], gl.float32, square)
+    head, i, stage, phase, row = unit * group, first_row, 0, 0, 0
     mbarrier.wait(kv_full, 0)
     mbarrier.wait(do_full.index(0), 0)
     dp = warpgroup_mma(v_s.index(0), do_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
     dp = warpgroup_mma_wait(0, deps=(dp,))
     for step in range(steps):
         zero = step >> 30
+        mbarrier.arrive(do_empty.index(0), count=1)
+        mbarrier.wait(q_full.index(stage), phase)
         delta = delta_s.index(stage).load(gl.SliceLayout(0, scores))
         ds = dp - delta[None, :]
         mbarrier.wait(p_full, step & 1)
@@ -157,41 +166,40 @@ def _slope(
         fence_async_shared()
         mbarrier.arrive(ds_full.index(step & 1), count=1)
         ds16 = gl.convert_layout(ds, operand, assert_trivial=True)
-        mbarrier.wait(q_full.index(stage), phase)
         dk = warpgroup_mma(ds16, q_s.index(stage), dk, is_async=True)
-        dq = _quarter(ds_s.index((step + 1) & 1), k_s.index(zero), dq, step, 3)
-        next_stage, next_phase = stage + 1, phase
-        if next_stage == STAGES:
-            next_stage = 0
-            next_phase ^= 1
-        mbarrier.wait(do_full.index(next_stage), next_phase)
-        dp = warpgroup_mma(
-            v_s.index(zero), do_s.index(next_stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
-        )
-        dk, ds16 = warpgroup_mma_wait(2, deps=(dk, ds16))
-        mbarrier.arrive(empty.index(stage), count=1)
-        dq = warpgroup_mma_wait(1, deps=(dq,))
+        dq = _quarter(ds_s.index((step + 1) & 1), k_s.index(zero), sums, step, 3)
+        dk, ds16 = warpgroup_mma_wait(1, deps=(dk, ds16))
+        mbarrier.arrive(q_empty.index(stage), count=1)
+        stage += 1
+        if stage == STAGES:
+            stage = 0
+            phase ^= 1
+        sums = warpgroup_mma_wait(0, deps=(dq,))
         if step > 0:
-            add_sums(Sums, tile * 4 + 3, dq)
-            if ORDERED:
-                mbarrier.arrive(added, count=1)
-        tile = (head * padded + i) // 64
+            add_sums(sums_desc, row, 192, sums, dq_s.index(1))
+        row = head * padded + i
         i += ROWS
         if i >= stop_row:
             i = first_row
             head += 1
-        stage, phase = next_stage, next_phase
-        dq = _quarter(ds_s.index(step & 1), k_s.index(zero), dq, step, 2)
-        dp, dq = warpgroup_mma_wait(0, deps=(dp, dq))
+        dq = _quarter(ds_s.index(step & 1), k_s.index(zero), sums, step, 2)
+        mbarrier.wait(do_full.index(0), (step + 1) & 1)
+        dp = warpgroup_mma(v_s.index(zero), do_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
+        sums = warpgroup_mma_wait(1, deps=(dq,))
         if ORDERED:
-            mbarrier.wait(turn, step & 1)
-        add_sums(Sums, tile * 4 + 2, dq)
+            if step > 0:
+                all_added()
+                mbarrier.arrive(added.index((step + 1) & 1), count=1)
+            mbarrier.wait(turn.index(step & 1), step >> 1 & 1)
+        add_sums(sums_desc, row, 128, sums, dq_s.index(1))
+        dp = warpgroup_mma_wait(0, deps=(dp,))
     if steps > 0:
-        dq = _quarter(ds_s.index((steps + 1) & 1), k_s.index(0), dq, steps, 3)
-        dq = warpgroup_mma_wait(0, deps=(dq,))
-        add_sums(Sums, tile * 4 + 3, dq)
+        dq = _quarter(ds_s.index((steps + 1) & 1), k_s.index(0), sums, steps, 3)
+        sums = warpgroup_mma_wait(0, deps=(dq,))
+        add_sums(sums_desc, row, 192, sums, dq_s.index(1))
         if ORDERED:
-            mbarrier.arrive(added, count=1)
+            all_added()
+            mbarrier.arrive(added.index((steps + 1) & 1), count=1)
     mbarrier.arrive(finished, count=1)
     mbarrier.wait(finished, 0)
     batch, kv_head = unit // kv_heads, unit % kv_heads
@@ -203,61 +211,66 @@ def _slope(
 
 @gluon.jit
 def wide_gradients_kernel(
-    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, Sums, Lse, Delta, Counters,
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, sums_desc, Lse, Delta, Counters,
     scale, slope, kv_heads, group, queries, keys, below, above, padded,
-    ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
+    ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
     HIDES: gl.constexpr, ORDERED: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
     tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
     plain: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
     q_s = gl.allocate_shared_memory(q_desc.dtype, [STAGES, ROWS, D], tiled)
-    do_s = gl.allocate_shared_memory(q_desc.dtype, [STAGES, ROWS, D], tiled)
+    do_s = gl.allocate_shared_memory(q_desc.dtype, [1, ROWS, D], tiled)
     k_s = gl.allocate_shared_memory(q_desc.dtype, [1, 64, D], tiled)
     v_s = gl.allocate_shared_memory(q_desc.dtype, [1, 64, D], tiled)
     p_s = gl.allocate_shared_memory(q_desc.dtype, [64, ROWS], tiled)
-    ds_s = gl.allocate_shared_memory(q_desc.dtype, [2, 64, ROWS], tiled)
+    ds_s = gl.allocate_shared_memory(q_desc.dtype, [SLOTS, 64, ROWS], tiled)
+    dq_s = gl.allocate_shared_memory(gl.float32, [2, 64, 64], gl.NVMMASharedLayout(128, 32, rank=2))
     lse_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
     delta_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
     barrier: gl.constexpr = mbarrier.MBarrierLayout()
     kv_full = gl.allocate_shared_memory(gl.int64, [1], barrier)
-    turn = gl.allocate_shared_memory(gl.int64, [1], barrier)
-    added = gl.allocate_shared_memory(gl.int64, [1], barrier)
+    turn = gl.allocate_shared_memory(gl.int64, [2, 1], barrier)
+    added = gl.allocate_shared_memory(gl.int64, [2, 1], barrier)
     p_full = gl.allocate_shared_memory(gl.int64, [1], barrier)
     ds_full = gl.allocate_shared_memory(gl.int64, [2, 1], barrier)
     finished = gl.allocate_shared_memory(gl.int64, [1], barrier)
     q_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
-    do_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
-    empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
+    q_empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
+    do_full = gl.allocate_shared_memory(gl.int64, [1, 1], barrier)
+    do_empty = gl.allocate_shared_memory(gl.int64, [1, 1], barrier)
     mbarrier.init(kv_full, count=1)
-    mbarrier.init(turn, count=1)
+    # Two of each, for odd and even tiles: a group may be one tile ahead of the other.
+    for parity in gl.static_range(2):
+        mbarrier.init(turn.index(parity), count=1)
+        mbarrier.init(added.index(parity), count=2)
     mbarrier.init(p_full, count=1)
     mbarrier.init(ds_full.index(0), count=1)
     mbarrier.init(ds_full.index(1), count=1)
-    mbarrier.init(added, count=2)
     mbarrier.init(finished, count=2)
     for stage in gl.static_range(STAGES):
         mbarrier.init(q_full.index(stage), count=2)
-        mbarrier.init(do_full.index(stage), count=2)
-        mbarrier.init(empty.index(stage), count=2)
+        mbarrier.init(q_empty.index(stage), count=2)
+    mbarrier.init(do_full.index(0), count=1)
+    mbarrier.init(do_empty.index(0), count=2)
     fence_async_shared()
     unit, tile, first_row, stop_row, steps = block_of(group, queries, keys, below, above, padded, ROWS, KEYS, ORDERED)
     first_key = tile * KEYS
     gl.warp_specialize([
         (serve, (
             q_desc, k_desc, v_desc, do_desc, Lse, Delta, Counters,
-            k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, empty, turn, added,
+            k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, q_empty, do_empty, turn, added,
             unit, kv_heads, group, tile, first_row, stop_row, steps, keys, below, above, padded,
-            ROWS, KEYS, STAGES, ORDERED,
+            ROWS, KEYS, STAGES, 1, ORDERED,
         )),
         (_weigh, (
-            Sums, dv_desc, k_s, v_s, q_s, do_s, lse_s, p_s, ds_s,
-            kv_full, q_full, do_full, empty, turn, added, p_full, ds_full, finished,
+            sums_desc, dv_desc, k_s, v_s, q_s, do_s, lse_s, p_s, ds_s, dq_s,
+            kv_full, q_full, do_full, q_empty, do_empty, turn, added, p_full, ds_full, finished,
             unit, kv_heads, group, first_key, first_row, stop_row, steps, keys, below, above, scale,
             padded, ROWS, D, STAGES, HIDES, ORDERED,
         )),
         (_slope, (
-            Sums, dk_desc, k_s, v_s, q_s, do_s, delta_s, p_s, ds_s,
-            kv_full, q_full, do_full, empty, turn, added, p_full, ds_full, finished,
+            sums_desc, dk_desc, k_s, v_s, q_s, do_s, delta_s, p_s, ds_s, dq_s,
+            kv_full, q_full, do_full, q_empty, do_empty, turn, added, p_full, ds_full, finished,
             unit, kv_heads, group, first_key, first_row, stop_row, steps, slope, padded,
             ROWS, D, STAGES, ORDERED,
         )),
