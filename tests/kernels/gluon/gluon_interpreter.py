@@ -90,7 +90,7 @@ class Box:
 
     def write(self, place, tile):
         inside, part = self._cut(place)
-        self.tensor[inside] = tile[part]
+        self.tensor[inside] = tile.reshape(self.shape)[part]
 
 
 class Shared:
@@ -158,7 +158,7 @@ class Barrier:
 
 def _copy_in(box, place, barrier, result, pred=True):
     if pred:
-        result.store(box.read(place).view(result.shape))
+        result.store(box.read(place).reshape(result.shape))
         barrier.change(bytes_left=-box.block_type.nbytes)
 
 
@@ -255,7 +255,7 @@ def _language():
 
 def _allocate(dtype, shape, layout, value=None):
     if layout == "barrier":
-        return Barriers(shape)
+        return Barriers(shape) if len(shape) > 1 else Barrier()
     if value is not None:
         return Shared(value.clone())
     filled = torch.full(shape, torch.nan if dtype.is_floating_point else 0, dtype=dtype)
@@ -266,6 +266,7 @@ def _hopper():
     hopper = types.ModuleType("hopper")
     hopper.fence_async_shared = lambda *_args, **_options: None
     hopper.warpgroup_mma = hopper.mma_v2 = _product
+    hopper.warpgroup_mma_init = lambda value: value
     hopper.warpgroup_mma_wait = lambda _pending=0, deps=(): deps[0] if len(deps) == 1 else tuple(deps)
     hopper.tma = types.SimpleNamespace(
         async_copy_global_to_shared=_copy_in,

@@ -86,6 +86,8 @@ def serve(
     ROWS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr, ORDERED: gl.constexpr,
 ):  # fmt: skip
     flat: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    # Turns are given so many loads ahead of the tile's own: the groups must get there without them, but not twice.
+    LEAD: gl.constexpr = 2 if DO_STAGES == STAGES else 1
     batch, kv_head = unit // kv_heads, unit % kv_heads
     mbarrier.expect(kv_full, KEYS // 64 * (k_desc.block_type.nbytes + v_desc.block_type.nbytes))
     for part in gl.static_range(KEYS // 64):
@@ -134,17 +136,17 @@ def serve(
                 if added_i >= stop_row:
                     added_i = first_row
                     added_head += 1
-            if step >= 2:
+            if step >= LEAD:
                 counter = ((unit * group + turn_head) * padded + turn_i) // ROWS
                 _wait_for_turn(Counters, counter, turn_i, tile, keys, below, above, ROWS, KEYS)
-                mbarrier.arrive(turn.index(step & 1), count=1)
+                mbarrier.arrive(turn.index((step - LEAD) & 1), count=1)
                 turn_i += ROWS
                 if turn_i >= stop_row:
                     turn_i = first_row
                     turn_head += 1
     if ORDERED:
         for step in range(gl.maximum(steps - 2, 0), steps):
-            if step == steps - 1:
+            if (LEAD == 2) & (step == steps - 1):
                 counter = ((unit * group + turn_head) * padded + turn_i) // ROWS
                 _wait_for_turn(Counters, counter, turn_i, tile, keys, below, above, ROWS, KEYS)
                 mbarrier.arrive(turn.index(step & 1), count=1)
