@@ -1,4 +1,4 @@
-"""The backward kernels of Hopper compile without a GPU: five products on tensor cores, additions of 16 bytes."""
+"""The backward kernels of Hopper compile without a GPU: five products on tensor cores, additions by the copy engine."""
 
 import json
 import os
@@ -18,18 +18,19 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 from attenio.kernels.gluon.backward import backward_form
 
-TYPES = {"Sums": "*fp32", "Lse": "*fp32", "Delta": "*fp32", "Counters": "*i32",
+SUMS = [1, 1, 64, 64]
+TYPES = {"sums_desc": f"tensordesc<fp32{SUMS},{gl.NVMMASharedLayout.get_default_for(SUMS, gl.float32)!r}>", "Lse": "*fp32", "Delta": "*fp32", "Counters": "*i32",
          "scale": "fp32", "slope": "fp32"}
 
 def built(width, dtype, hides, ordered):
     form = backward_form(width)
-    fixed = dict(ROWS=form.rows, KEYS=form.keys, D=form.d, STAGES=form.stages, HIDES=hides,
-                 ORDERED=ordered, REGISTERS=form.registers)
+    fixed = dict(ROWS=form.rows, KEYS=form.keys, D=form.d, STAGES=form.stages, SLOTS=form.slots,
+                 HIDES=hides, ORDERED=ordered, REGISTERS=form.registers)
     signature, constants, aligned = {}, {}, {}
     for index, name in enumerate(form.kernel.arg_names):
         if name in fixed:
             signature[name], constants[(index,)] = "constexpr", fixed[name]
-        elif name.endswith("_desc"):
+        elif name.endswith("_desc") and name not in TYPES:
             shape = [1, 1, form.rows if name in ("q_desc", "do_desc") else 64, form.d]
             layout = gl.NVMMASharedLayout.get_default_for(shape, {"bf16": gl.bfloat16, "fp16": gl.float16}[dtype])
             signature[name] = f"tensordesc<{dtype}{shape},{layout!r}>"
@@ -47,11 +48,11 @@ for variant in json.loads(sys.argv[1]):
         file.write(made.asm["cubin"])
         file.flush()
         text = subprocess.run([tools / "nvdisasm", "-c", file.name], capture_output=True, text=True, check=True).stdout
-    names = ("HGMMA", "WARPGROUP.ARRIVE", "LDL", "STL", "UTMALDG", "UTMASTG", "REDG.E.ADD.F32x4")
+    names = ("HGMMA", "WARPGROUP.ARRIVE", "LDL", "STL", "UTMALDG", "UTMASTG", "UTMAREDG")
     print(json.dumps({**{name: text.count(name) for name in names}, "shared": made.metadata.shared}))
 """
 # Width, type, with a mask, deterministic.
-VARIANTS = [(64, "bf16", False, True), (128, "bf16", True, False), (192, "fp16", True, False)]
+VARIANTS = [(128, "bf16", False, False), (192, "fp16", True, True)]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,9 @@ def compiled():
 def test_a_variant_multiplies_on_tensor_cores_and_fits(compiled, index):
     found, form = compiled[index], backward_form(VARIANTS[index][0])
     assert found["shared"] <= 227 * 2**10
-    assert found["LDL"] <= 24 and found["STL"] <= 32, "some addresses may be spilled, no accumulator"
+    hides = VARIANTS[index][2]
+    # With a mask some addresses are spilled, but no accumulator.
+    assert max(found["LDL"], found["STL"]) <= (32 if hides else 0)
     # Each group: scores or slopes (or both) before the loop and in it; two gradients or one; dQ in it and after it.
     deep, rows, keys = form.d // 16, form.rows // 16, 64 // 16
     narrow = 2 * (4 * deep + 2 * rows + 4 * keys)
@@ -77,5 +80,5 @@ def test_a_variant_multiplies_on_tensor_cores_and_fits(compiled, index):
     assert found["HGMMA"] == (narrow if form.keys == 128 else wide)
     # Products of a group wait for each other nowhere: the compiler would otherwise start each by itself.
     assert found["WARPGROUP.ARRIVE"] < found["HGMMA"] // 4
-    assert found["REDG.E.ADD.F32x4"] == 8 * (4 if form.keys == 128 else 6)
+    assert found["UTMAREDG"] >= 4
     assert found["UTMALDG"] > 0 and found["UTMASTG"] > 0
