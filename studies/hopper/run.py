@@ -161,6 +161,65 @@ def dense_case(d: int, n: int, is_causal: bool) -> Case:
     )  # fmt: skip
 
 
+def gradients_of(call: Callable[..., Tensor], *, deterministic: bool = False) -> Callable[[Inputs], Call]:
+    """The backward pass of a function of tensors as a contender; it runs where its forward pass ran."""
+
+    def prepared(inputs: Inputs) -> Call:
+        leaves = tuple(tensor.detach().requires_grad_() for tensor in inputs)
+        ran: dict[int, tuple[Tensor, Tensor]] = {}
+
+        def run() -> tuple[Tensor, ...]:
+            stream = torch.cuda.current_stream().cuda_stream
+            if stream not in ran:
+                ran.clear()
+                output = call(*leaves)
+                ran[stream] = output, torch.randn_like(output)
+            output, gradient = ran[stream]
+            torch.use_deterministic_algorithms(deterministic)
+            torch.utils.deterministic.fill_uninitialized_memory = False  # it would time the filling
+            try:
+                return torch.autograd.grad(output, leaves, gradient, retain_graph=True)
+            finally:
+                torch.use_deterministic_algorithms(False)
+
+        return run
+
+    return prepared
+
+
+def backward() -> Iterator[Case]:
+    for d in (64, 128, 256):
+        for is_causal in (False, True):
+            for n in LENGTHS:
+                yield backward_case(d, n, is_causal)
+
+
+def deterministic() -> Iterator[Case]:
+    for d in (64, 128, 256):
+        for is_causal in (False, True):
+            yield backward_case(d, 8192, is_causal, repeats=True)
+
+
+def backward_case(d: int, n: int, is_causal: bool, *, repeats: bool = False) -> Case:
+    """Gradients; with ``repeats`` those that repeat to the bit, and ours that need not for comparison."""
+    heads, batch = HIDDEN // d, max(1, TOKENS // n)
+    shape, mask = (batch, heads, n, d), "causal" if is_causal else "full"
+    flash = backend(SDPBackend.FLASH_ATTENTION, is_causal=is_causal)
+    ours = gradients_of(lambda q, k, v: attention(q, k, v, is_causal=is_causal, deterministic=repeats))
+    if repeats:
+        peers = {"flash": gradients_of(flash, deterministic=True)}
+    else:
+        peers = {"flash": gradients_of(flash)}
+        peers["cudnn"] = gradients_of(backend(SDPBackend.CUDNN_ATTENTION, is_causal=is_causal))
+    part = "deterministic" if repeats else "backward"
+    return Case(
+        name=f"{part} d={d} {mask} n={n}", part=part,
+        flops=10.0 * batch * heads * n * n * d * (0.5 if is_causal else 1.0),
+        about={"d": d, "n": n, "mask": mask}, inputs=lambda: randoms(shape, shape, shape),
+        contenders={OURS: ours, **peers}, target=2.0 if repeats else 1.3 if d == 256 else None,
+    )  # fmt: skip
+
+
 def window_case() -> Case:
     n, width, heads, d = 16384, 1024, 16, 128
     shape = (1, heads, n, d)
@@ -176,7 +235,11 @@ def window_case() -> Case:
     )  # fmt: skip
 
 
-PARTS: dict[str, Callable[[], Iterator[Case]]] = {"forward": forward}
+PARTS: dict[str, Callable[[], Iterator[Case]]] = {
+    "forward": forward,
+    "backward": backward,
+    "deterministic": deterministic,
+}
 
 
 def captured(call: Call) -> tuple[torch.cuda.CUDAGraph, int]:

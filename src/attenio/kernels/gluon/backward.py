@@ -38,7 +38,7 @@ def backward_form(width: int) -> BackwardForm:
     """The form for heads of at most this width.
 
     Registers of a computing thread, of 64 keys: two gradients of 64 x d, scores and their slopes of 64 x rows. 128 rows
-    halve the reads of keys out of shared memory, but fit only beside heads of 64.
+    halve the reads of keys out of shared memory, but fit only beside heads of 64. ``slots`` are tiles of dS at once.
     """
     if width <= 64:
         return BackwardForm(narrow_gradients_kernel, 64, 128, 128, 2, 3, 240)
@@ -92,8 +92,8 @@ def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
     form.kernel[(tiles * problem.batch * problem.kv_heads,)](
         _boxes(query.flatten(1, 2), form.rows, form.d), _boxes(key, 64, form.d), _boxes(value, 64, form.d),
         _boxes(gradient, form.rows, form.d), _boxes(found.key, 64, form.d), _boxes(found.value, 64, form.d),
-        _boxes(work.sums, 64, 64), work.lse, work.delta, work.counters, scale, problem.scale, problem.kv_heads, problem.group,
-        problem.queries, problem.keys, below, above, padded,
+        _boxes(work.sums, 64, 64), work.lse, work.delta, work.counters,
+        scale, problem.scale, problem.kv_heads, problem.group, problem.queries, problem.keys, below, above, padded,
         ROWS=form.rows, KEYS=form.keys, D=form.d, STAGES=form.stages, SLOTS=form.slots, HIDES=hides,
         ORDERED=problem.deterministic, REGISTERS=form.registers, num_warps=4, maxnreg=168,
     )  # fmt: skip

@@ -95,9 +95,7 @@ def _weigh(
             stage = 0
             phase ^= 1
         mbarrier.wait(q_full.index(stage), phase)
-        s = warpgroup_mma(
-            k_s.index(zero), q_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
-        )
+        s = warpgroup_mma(k_s.index(zero), q_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True)
         dv, p16 = warpgroup_mma_wait(2, deps=(dv, p16))
         mbarrier.arrive(do_empty.index(0), count=1)
         sums = warpgroup_mma_wait(1, deps=(second,))
