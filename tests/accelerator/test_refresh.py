@@ -1,5 +1,6 @@
 """How far the average of the refreshes is from refreshes that happen at their times."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -47,3 +48,12 @@ def test_a_stream_without_pauses_loses_the_share_that_the_average_says() -> None
     by_channel = refreshed(in_pieces, HBM, RefreshTimes.BY_CHANNEL, clock_hz=10**9).cycles
     # eight refreshes are put off for ever
     assert load.cycles - 10 * REFRESH * SHARE <= by_channel <= load.cycles + REFRESH
+
+
+def test_a_memory_that_needs_no_refresh_is_not_held_up() -> None:
+    assert MACHINE.accelerator is not None
+    parts = replace(MACHINE.accelerator, hbm=replace(MACHINE.accelerator.hbm, refresh_ns=0))
+    done = simulate(Workload(n=128, d=64), replace(MACHINE, accelerator=parts))
+    for when in RefreshTimes:
+        run = refreshed(done.program, done.hardware.hbm, when, clock_hz=10**9)
+        assert run.cycles == run.without == done.cycles

@@ -4,7 +4,8 @@ Addresses are spread over the channels burst by burst. A transfer that continues
 finds its rows open, or opened ahead in another bank: it moves at the rate of the channels. One that begins elsewhere
 meets a closed row in every bank, and its first word comes after a precharge, an activation and the read latency; if
 nobody asked for it ahead, that time is lost. Runs that are short open a row for little, at most four in the window of
-four activations. Stores are posted: nobody waits for a row to open. Refresh takes its share of all time.
+four activations. Stores are posted: nobody waits for a row to open. Refresh takes its share of all
+transfers, on average (``refresh`` has it as events).
 
 >>> from attenio.parts import HbmParts
 >>> hbm = Hbm.of(HbmParts(), bytes_per_s=128 * 10**9, clock_hz=10**9, element_bytes=2)

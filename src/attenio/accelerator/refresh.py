@@ -72,7 +72,7 @@ def refreshed(program: Program, hbm: Hbm, when: RefreshTimes, *, clock_hz: int) 
     ticks = lcm(interval.denominator, length.denominator, *(each.denominator for each in set(cycles.values())))
     whole = {step: int(each * ticks) for step, each in cycles.items()}
     memory: _Together | _ByChannel = _Together(int(interval * ticks), int(length * ticks))
-    if when is RefreshTimes.BY_CHANNEL:
+    if when is RefreshTimes.BY_CHANNEL and length:
         memory = _ByChannel(int(interval * ticks), int(length * ticks), _touched(steps, hbm))
     return RefreshRun(
         when=when,
