@@ -19,7 +19,7 @@ from triton.experimental.gluon._runtime import GluonASTSource
 from attenio.kernels.gluon.query_stationary import query_stationary_kernel as kernel
 from attenio.kernels.gluon.tiles import hopper_tiles, side_by_side
 
-TYPES = {"scale": "fp32", **dict.fromkeys(("Largest", "Total", "Sums", "Kept"), "*fp32")}
+TYPES = {"scale": "fp32", **dict.fromkeys(("Largest", "Total"), "*fp32")}
 POINTERS = ("Starts", "Entries", "First", "Stop", "Bounds", "Progress")
 
 def box(rows, width, dtype):
@@ -31,7 +31,7 @@ def built(d, width, which, dtype, masked, below, ranges, pace):
     widths = {"q": (d_a, d_b), "k": (d_a, d_b), "v": (v_a, v_b), "o": (v_a, v_b)}
     fixed = dict(CONSUMERS=tiles.consumers, KEY_TILE=tiles.key_tile, STAGES=tiles.stages, D_A=d_a, D_B=d_b, V_A=v_a,
                  V_B=v_b, MASKED=masked, BELOW=below, RANGES=ranges, PINGPONG=tiles.ping_pong, STAGED=tiles.staged,
-                 HELD=tiles.held, CHUNKED=pace > 0, PACE=pace, LAG=4, REGISTERS=tiles.registers)
+                 HELD=tiles.held, PACE=pace, LAG=4, REGISTERS=tiles.registers)
     signature, constants = {}, {}
     for index, name in enumerate(kernel.arg_names):
         if name in fixed:
@@ -56,7 +56,7 @@ for variant in json.loads(sys.argv[1]):
     counts = {name: text.count(name) for name in ("HGMMA", "LDL", "STL", "UTMALDG", "UTMASTG", "CALL.REL")}
     print(json.dumps({**counts, "sm_90a": "sm_90a" in made.asm["ptx"], "shared": made.metadata.shared}))
 """
-# d, width, which candidate, type, masked, from below, ranges given as tensors, pace (and chunks): each once.
+# d, width, which candidate, type, masked, from below, ranges given as tensors, pace: each once.
 VARIANTS = [
     (64, 64, 0, "bf16", False, False, False, 16),
     (128, 128, 1, "fp16", True, False, False, 0),

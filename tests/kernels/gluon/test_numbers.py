@@ -10,7 +10,7 @@ from gluon_interpreter import Box, interpreted, launch
 from attenio.kernels import cpu, gluon, triton
 from attenio.kernels.dropout import Dropout
 from attenio.kernels.gluon import forward
-from attenio.kernels.gluon.tiles import HopperTiles
+from attenio.kernels.gluon.tiles import WIDE_TILES, HopperTiles
 from attenio.kernels.masking import seen_by
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.forward import Attended
@@ -33,11 +33,15 @@ def tiles_of(consumers=2, key_tile=64, stages=2, *, staged=True, ping_pong=True)
 
 def run(problem, tiles, programs=3):
     """The host's launch, on an interpreter in place of a GPU with so many SMs."""
-    kernel = interpreted("attenio.kernels.gluon.query_stationary").query_stationary_kernel
+    narrow = "attenio.kernels.gluon.query_stationary"
+    kernels = {
+        "query_stationary_kernel": interpreted(narrow).query_stationary_kernel,
+        "wide_rows_kernel": interpreted("attenio.kernels.gluon.wide_rows", needing=(narrow,)).wide_rows_kernel,
+    }
 
-    def on_interpreter(_kernel, count, described, arguments, constants, _registers):
+    def on_interpreter(kernel, count, described, arguments, constants, _registers):
         boxes = (None if box is None else Box(box.base, box.block_shape) for box in described)
-        launch(kernel, (count,), *boxes, *arguments, *constants)
+        launch(kernels[kernel.fn.__name__], (count,), *boxes, *arguments, *constants)
 
     shape = problem.query.shape[:-1]
     output = torch.full((*shape, problem.value.shape[-1]), torch.nan, dtype=problem.query.dtype)
@@ -62,6 +66,7 @@ CASES = {
     "packed sequences": ({"shape": (1, 2, 1, 160, 160, 64, 64), "segments": SEGMENTS, "is_causal": True}, tiles_of(2)),
     "d = 96 side by side": ({"shape": (1, 1, 1, 130, 130, 96, 96), "is_causal": True}, tiles_of(2)),
     "192 and 128, output where Q was": ({"shape": (1, 1, 2, 70, 150, 192, 128)}, tiles_of(2, staged=False)),
+    "twice the rows": ({"shape": (1, 2, 2, 300, 192, 64, 64)}, WIDE_TILES),
     "256": ({"shape": (1, 1, 1, 200, 200, 256, 256), "is_causal": True}, tiles_of(2, staged=False, ping_pong=False)),
 }
 
@@ -94,14 +99,14 @@ def test_weights_that_are_powers_of_two_give_exact_sums():
     assert torch.equal(total.flatten() * torch.exp2(largest.flatten()), torch.exp2(k[..., 0]).sum().expand(n))
 
 
-@pytest.mark.parametrize("chunk", [64, 128, 1024])
-def test_heads_too_large_for_the_cache_are_walked_together_in_chunks(monkeypatch, chunk):
+@pytest.mark.parametrize("tiles", [tiles_of(), WIDE_TILES], ids=["narrow", "wide"])
+def test_heads_too_large_for_the_cache_are_walked_together(monkeypatch, tiles):
     problem = problem_of((1, 1, 2, 300, 320, 64, 64))
     apart = run(problem, tiles_of(), programs=2)
-    for name, value in (("PACE", 1), ("CHUNK", chunk), ("_cache_bytes", lambda: 1)):
-        monkeypatch.setattr(forward, name, value)
+    monkeypatch.setattr(forward, "PACE", 1)
+    monkeypatch.setattr(forward, "_cache_bytes", lambda: 1)
     # The interpreter runs one program after another: each waits in vain for the next, and goes on.
-    together = run(problem, tiles_of(), programs=2)
+    together = run(problem, tiles, programs=2)
     for mine, theirs in zip(together, apart, strict=True):
         assert float((mine.float() - theirs.float()).abs().max()) <= 4e-3
 
@@ -136,7 +141,7 @@ def test_what_it_does_not_take_goes_to_triton(monkeypatch, change):
     assert gluon.attend(replace(problem, **change)) == "portable"
 
 
-@pytest.mark.parametrize(("heads", "n", "counted_megabytes"), [(1, 65536, 95.5)])
+@pytest.mark.parametrize(("heads", "n", "counted_megabytes"), [(1, 65536, 95.5), (1, 262144, 1100)])
 def test_bytes_below_the_cache_are_predicted_within_a_tenth(monkeypatch, heads, n, counted_megabytes):
     monkeypatch.setattr(forward, "_processors", lambda _device: 132)
     q = torch.empty(1, heads, n, 128, dtype=torch.bfloat16, device="meta")

@@ -78,33 +78,17 @@ def test_scores_of_the_lists_cover_the_causal_half():
     assert 0 <= scores - Workload(queries=n, keys=n, d=64, mask=Causal()).scores <= n * tile
 
 
-@given(
-    tiles=st.integers(1, 30), length=st.integers(1, 40), units=st.integers(1, 3), programs=st.integers(1, 7),
-    pace=st.integers(1, 5), chunk=st.integers(1, 45),
-)  # fmt: skip
-def test_chunks_of_a_row_tile_follow_each_other_and_cover_its_keys(tiles, length, units, programs, pace, chunk):
-    found = paced_schedule(tiles, length, units, programs=programs, pace=pace, chunk=chunk)
-    met = {}
-    for each in lists_of(found):
-        held = {}
-        for unit, code, start, stop, kept, *_ in each.tolist():
-            place, seen = kept // 4, met.setdefault((unit, code // 2), [])
-            assert (kept % 2 == 1) == (len(seen) > 0)
-            assert kept % 2 == 0 or held[place] == (unit, code // 2)  # nobody else used its place meanwhile
-            held[place] = (unit, code // 2)
-            seen.extend(range(start, stop))
-            assert (kept // 2 % 2 == 0) == (len(seen) == length)
-    assert len(met) == units * tiles and all(sorted(seen) == list(range(length)) for seen in met.values())
-
-
-@given(tiles=st.integers(1, 30), length=st.integers(1, 40), programs=st.integers(1, 7), chunk=st.integers(4, 45))
-def test_nobody_waits_for_a_program_that_does_not_come(tiles, length, programs, chunk):
-    found = paced_schedule(tiles, length, 1, programs=programs, pace=1, chunk=chunk)
+@given(tiles=st.integers(1, 30), length=st.integers(1, 40), units=st.integers(1, 3), programs=st.integers(1, 7))
+def test_nobody_waits_for_a_program_that_does_not_come(tiles, length, units, programs):
+    found = paced_schedule(tiles, length, units, programs=programs, pace=3)
+    entries, stretches = found.entries[:-1].tolist(), -(-length // 3)
+    assert sorted((unit, code // 2) for unit, code, *_ in entries) == [
+        (u, t) for u in range(units) for t in range(tiles)
+    ]
     counted = np.zeros(found.stretches, dtype=int)
-    for each in lists_of(found):
-        for _, _, start, stop, _, base, _ in each.tolist():
-            counted[base : base + stop - start] += 1
-    lag = 4
-    for _, _, start, stop, _, base, others in found.entries[:-1].tolist():
-        for stretch in range(max(lag, base), base + stop - start):
-            assert counted[stretch - lag] >= others
+    for _, _, base, _ in entries:
+        counted[base : base + stretches] += 1
+    for lag in (1, 4, 9):
+        for _, _, base, others in entries:
+            for stretch in range(max(lag, base), base + stretches):
+                assert counted[stretch - lag] >= others

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from attenio.catalogue import machine_named
-from attenio.kernels.gluon.launch import ELEMENTS, boxes, launch
+from attenio.kernels.gluon.launch import ELEMENTS, aligned, boxes, launch
 from attenio.kernels.gluon.query_stationary import query_stationary_kernel
-from attenio.kernels.gluon.schedule import SAVED, key_tiles, paced_schedule, schedule
-from attenio.kernels.gluon.tiles import ROWS, HopperTiles, hopper_tiles, side_by_side
+from attenio.kernels.gluon.schedule import key_tiles, paced_schedule, schedule
+from attenio.kernels.gluon.tiles import ROWS, WIDE_TILES, WIDE_WIDTHS, HopperTiles, hopper_tiles, side_by_side
+from attenio.kernels.gluon.wide_rows import wide_rows_kernel
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.stacking import can_stack
 from attenio.kernels.triton.forward import Attended
@@ -18,15 +19,13 @@ from attenio.kernels.triton.launch import flops_of, kind_of, scaled
 from attenio.kernels.triton.tuning import tuned
 from attenio.planning.shared_cache import Grid
 
-__all__ = ["attend", "grid_of", "run", "supports"]
+__all__ = ["attend", "candidates", "grid_of", "run", "supports"]
 
 WIDTHS = (64, 96, 128, 192, 256)
 _FAR = 2**30
 # Programs that walk keys together look at each other every PACE key tiles, and stay LAG such stretches apart at most.
-PACE = 16
+PACE = 32
 LAG = 4
-# Keys of a chunk, where a program works on two row tiles in turns.
-CHUNK = 16384
 
 
 def supports(problem: KernelProblem) -> bool:
@@ -68,7 +67,7 @@ def attend(problem: KernelProblem) -> Attended:
         _launch(problem, found, kind, _plan(kind, each))
         ran.append(each)
 
-    tuned(kind_of("gluon forward", problem), hopper_tiles(kind.d, kind.width), tried, device, flops_of(problem))
+    tuned(kind_of("gluon forward", problem), candidates(kind), tried, device, flops_of(problem))
     _settled[kind] = ran[-1]
     return found
 
@@ -121,14 +120,13 @@ class _Kind(NamedTuple):
 def grid_of(problem: KernelProblem) -> Grid:
     """The programs of a problem that ``supports`` accepts, for a prediction of the bytes that they move below L2."""
     kind = _Kind.of(problem)
-    tiles = _settled.get(kind) or hopper_tiles(kind.d, kind.width)[0]
+    tiles = _settled.get(kind) or candidates(kind)[0]
     element, programs = int(kind.dtype.itemsize), _processors(kind.device)
     return Grid(
         units=kind.units,
         rows=kind.queries,
         passing=min(kind.keys, max(1, kind.above - kind.below + 1)),
-        # Two row tiles in turns meet each chunk of keys together.
-        tile=tiles.row_tile * (SAVED if _chunk_of(kind, tiles) else 1),
+        tile=tiles.row_tile,
         resident=programs,
         read_bytes=kind.d * element,
         written_bytes=kind.width * element + 8,
@@ -149,12 +147,10 @@ class _Plan(NamedTuple):
     starts: Tensor
     entries: Tensor
     programs: int
-    # Stretches of key tiles at which programs keep pace, 0 where they need not, and rows whose sums are saved.
+    # Stretches of key tiles at which programs keep pace, 0 where they need not.
     stretches: int
-    saved_rows: int
-    key_tile: int
+    tiles: HopperTiles
     constants: tuple[int, ...]
-    registers: int
 
 
 class _Ranges(NamedTuple):
@@ -181,36 +177,47 @@ class _Ranges(NamedTuple):
 
 def _launch(problem: KernelProblem, found: Attended, kind: _Kind, plan: _Plan) -> None:
     (query, scale), whole = scaled(problem), plan.starts
-    first, stop, bounds, progress, sums, kept = whole, whole, whole, whole, found.total, found.total
+    first, stop, bounds, progress = whole, whole, whole, whole
     step, bounds_step = 0, 0
+    if plan.stretches:
+        progress = torch.zeros(plan.stretches, dtype=torch.int32, device=kind.device)
+    if plan.tiles.wide:
+        return _launch_wide(problem, found, plan, progress)
     if kind.ranged:
         first, stop, bounds = _Ranges.of(problem, kind)
         step, bounds_step = (first.stride(0), bounds.stride(0)) if first.shape[0] > 1 else (0, 0)
-    if plan.stretches:
-        progress = torch.zeros(plan.stretches, dtype=torch.int32, device=kind.device)
-    if plan.saved_rows:
-        sums, kept = (torch.empty(plan.saved_rows * size, device=kind.device) for size in (kind.width, 2))
-    launch(
+    return launch(
         query_stationary_kernel, plan.programs, (
-            *boxes(query.flatten(1, 2), ROWS), *boxes(problem.key, plan.key_tile),
-            *boxes(problem.value, plan.key_tile), *boxes(found.output.flatten(1, 2), ROWS),
+            *boxes(query.flatten(1, 2), ROWS), *boxes(problem.key, plan.tiles.key_tile),
+            *boxes(problem.value, plan.tiles.key_tile), *boxes(found.output.flatten(1, 2), ROWS),
         ), (
-            found.largest, found.total, plan.starts, plan.entries, first, stop, bounds, progress, sums, kept,
+            found.largest, found.total, plan.starts, plan.entries, first, stop, bounds, progress,
             step, bounds_step, problem.kv_heads * problem.group, problem.group, kind.queries, kind.keys,
             kind.below, kind.above, scale,
-        ), plan.constants, plan.registers,
+        ), plan.constants, plan.tiles.registers_at_start,
+    )  # fmt: skip
+
+
+def _launch_wide(problem: KernelProblem, found: Attended, plan: _Plan, progress: Tensor) -> None:
+    query, scale = scaled(problem)
+    q, o = aligned(query.flatten(1, 2)), found.output.flatten(1, 2)
+    launch(
+        wide_rows_kernel, plan.programs,
+        (boxes(problem.key, plan.tiles.key_tile)[0], boxes(problem.value, plan.tiles.key_tile)[0]), (
+            q, o, found.largest, found.total, plan.starts, plan.entries, progress,
+            *(step // 8 for step in (*q.stride()[:3], *o.stride()[:3])),
+            problem.kv_heads * problem.group, problem.group, problem.queries, problem.keys, scale,
+        ), plan.constants, plan.tiles.registers_at_start,
     )  # fmt: skip
 
 
 @lru_cache(maxsize=512)
 def _plan(kind: _Kind, tiles: HopperTiles) -> _Plan:
     """Schedule and constants of a kind, kept on its device."""
-    programs, chunk = _processors(kind.device), _chunk_of(kind, tiles)
+    programs = _processors(kind.device)
     if kind.is_dense and kind.leaves_cache and kind.keys % tiles.key_tile == 0:
-        length = kind.keys // tiles.key_tile
-        made = paced_schedule(
-            -(-kind.queries // tiles.row_tile), length, kind.units, programs=programs, pace=PACE, chunk=chunk or length
-        )
+        rows, length = -(-kind.queries // tiles.row_tile), kind.keys // tiles.key_tile
+        made = paced_schedule(rows, length, kind.units, programs=programs, pace=PACE)
     else:
         lengths = key_tiles(
             kind.queries, kind.keys, kind.below, kind.above, row_tile=tiles.row_tile, key_tile=tiles.key_tile
@@ -218,24 +225,22 @@ def _plan(kind: _Kind, tiles: HopperTiles) -> _Plan:
         at_once = _cache_bytes() // 2 // kind.head_bytes
         made = schedule(lengths, kind.units, programs=programs, units_at_once=at_once)
     starts, entries = (torch.from_numpy(x).to(kind.device) for x in (made.starts, made.entries))
-    restricted = kind.ranged or kind.below > -_FAR
+    restricted, pace = kind.ranged or kind.below > -_FAR, PACE if made.stretches else 0
     masked = restricted or kind.above < _FAR or kind.keys % tiles.key_tile != 0
-    constants = (
+    constants: tuple[int, ...] = (
         tiles.consumers, tiles.key_tile, tiles.stages, *side_by_side(kind.d), *side_by_side(kind.width),
-        masked, restricted, kind.ranged, tiles.ping_pong, tiles.staged, tiles.held,
-        chunk > 0, PACE if made.stretches else 0, LAG, tiles.registers,
+        masked, restricted, kind.ranged, tiles.ping_pong, tiles.staged, tiles.held, pace, LAG, tiles.registers,
     )  # fmt: skip
-    saved = made.programs * SAVED * tiles.row_tile if chunk else 0
-    return _Plan(
-        starts, entries, made.programs, made.stretches, saved, tiles.key_tile, constants, tiles.registers_at_start
-    )
+    if tiles.wide:
+        constants = (tiles.key_tile, tiles.stages, kind.d, kind.width, pace, LAG, tiles.registers)
+    return _Plan(starts, entries, made.programs, made.stretches, tiles, constants)
 
 
-def _chunk_of(kind: _Kind, tiles: HopperTiles) -> int:
-    """Key tiles of a chunk where two row tiles take turns, or 0: worth it for heads that are larger than all of L2."""
-    chunk = max(1, CHUNK // tiles.key_tile)
-    large = kind.is_dense and kind.head_bytes > _cache_bytes() and kind.keys % tiles.key_tile == 0
-    return chunk if large and kind.width in (64, 128) and chunk < kind.keys // tiles.key_tile else 0
+def candidates(kind: _Kind) -> tuple[HopperTiles, ...]:
+    """Tiles that may run: for dense heads much larger than L2 those that read them from memory least often."""
+    whole = kind.keys % WIDE_TILES.key_tile == 0 and kind.d == kind.width and kind.d in WIDE_WIDTHS
+    large = kind.is_dense and kind.head_bytes > 2 * _cache_bytes() and kind.queries >= WIDE_TILES.row_tile
+    return (WIDE_TILES,) if large and whole else hopper_tiles(kind.d, kind.width)
 
 
 @cache

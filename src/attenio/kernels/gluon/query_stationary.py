@@ -28,11 +28,9 @@ __all__ = ["query_stationary_kernel"]
 
 # Rows of a consumer: those of one matrix instruction.
 ROWS = gl.constexpr(64)
-# Numbers of an entry of a schedule: unit, 2 tile + backwards, first key tile and the one after the last, what to do
-# with saved sums, the stretch that the entry begins with, programs to keep pace with.
-ENTRY = gl.constexpr(7)
-# Row tiles that a program works on in turns where keys come in chunks.
-SAVED = gl.constexpr(2)
+# Numbers of an entry of a schedule: unit, 2 tile + backwards, the stretch of key tiles that it begins with, and
+# programs to keep pace with.
+ENTRY = gl.constexpr(4)
 # How often a program looks for those behind it before it goes on alone: some milliseconds.
 MOST_LOOKS = gl.constexpr(4096)
 
@@ -111,7 +109,7 @@ def loader(
     Starts, Entries, Bounds, Progress, bounds_b, heads, group, queries, keys, below, above,
     CONSUMERS: gl.constexpr, KEY_TILE: gl.constexpr, STAGES: gl.constexpr,
     D_A: gl.constexpr, D_B: gl.constexpr, V_A: gl.constexpr, V_B: gl.constexpr,
-    MASKED: gl.constexpr, RANGES: gl.constexpr, CHUNKED: gl.constexpr, PACE: gl.constexpr, LAG: gl.constexpr,
+    MASKED: gl.constexpr, RANGES: gl.constexpr, PACE: gl.constexpr, LAG: gl.constexpr,
 ):  # fmt: skip
     """Keeps the ring of key and value tiles full, over row tile after row tile."""
     program = gl.program_id(0)
@@ -122,8 +120,6 @@ def loader(
         unit, code = gl.load(entry), gl.load(entry + 1)
         batch, head, row, backwards = unit // heads, unit % heads, (code // 2) * (CONSUMERS * ROWS), code % 2
         start, stop = 0, keys // KEY_TILE
-        if CHUNKED:
-            start, stop = gl.load(entry + 2), gl.load(entry + 3)
         if MASKED:
             start, stop = union_range(
                 row, queries, keys, below, above, Bounds + batch * bounds_b, CONSUMERS, KEY_TILE, RANGES
@@ -132,7 +128,7 @@ def loader(
             key = gl.where(backwards != 0, stop - 1 - step, start + step) * KEY_TILE
             if PACE > 0:
                 if step % PACE == 0:
-                    keep_pace(Progress, gl.load(entry + 5) + step // PACE, gl.load(entry + 6), LAG)
+                    keep_pace(Progress, gl.load(entry + 2) + step // PACE, gl.load(entry + 3), LAG)
             mbarrier.wait(k_free.index(stage), phase)
             copy_tile(
                 k_a, k_b, batch, head // group, key, k_full.index(stage), k_sa.index(stage), k_sb.index(stage), D_A, D_B
@@ -220,17 +216,6 @@ def softmax_step(
 
 
 @gluon.jit
-def places_of(
-    program, which, ME: gl.constexpr, CONSUMERS: gl.constexpr, V: gl.constexpr, R_LAYOUT: gl.constexpr,
-    O_LAYOUT: gl.constexpr,
-):  # fmt: skip
-    """Where a consumer keeps statistics and sums of a row tile between chunks of keys."""
-    place = ((program * SAVED + which) * CONSUMERS + ME) * ROWS
-    rows, columns = gl.arange(0, ROWS, gl.SliceLayout(1, O_LAYOUT)), gl.arange(0, V, gl.SliceLayout(0, O_LAYOUT))
-    return place + gl.arange(0, ROWS, R_LAYOUT), (place + rows)[:, None] * V + columns[None, :]
-
-
-@gluon.jit
 def write_rows(
     sums, sums_b, largest, total, o_a, o_b, Largest, Total, place, place_b, q_free, batch, head, row, out_row, queries,
     R_LAYOUT: gl.constexpr, O_LAYOUT: gl.constexpr, B_LAYOUT: gl.constexpr,
@@ -261,11 +246,11 @@ def write_rows(
 def consumer(
     o_a, o_b, Largest, Total, q_sa, q_sb, k_sa, k_sb, v_sa, v_sb, o_sa, o_sb,
     q_full, q_free, k_full, k_free, v_full, v_free, mine, theirs,
-    Starts, Entries, First, Stop, Bounds, Sums, Kept, range_b, bounds_b, heads, queries, keys, below, above, scale,
+    Starts, Entries, First, Stop, Bounds, range_b, bounds_b, heads, queries, keys, below, above, scale,
     ME: gl.constexpr, CONSUMERS: gl.constexpr, KEY_TILE: gl.constexpr, STAGES: gl.constexpr,
     D_A: gl.constexpr, D_B: gl.constexpr, V_A: gl.constexpr, V_B: gl.constexpr,
     MASKED: gl.constexpr, BELOW: gl.constexpr, RANGES: gl.constexpr, PINGPONG: gl.constexpr, STAGED: gl.constexpr,
-    HELD: gl.constexpr, CHUNKED: gl.constexpr,
+    HELD: gl.constexpr,
 ):  # fmt: skip
     """Computes rows 64 ME .. 64 ME + 63 of every row tile of the program."""
     element: gl.constexpr = q_sa.dtype
@@ -288,9 +273,6 @@ def consumer(
         entry = Entries + ENTRY * index
         unit, code = gl.load(entry + ENTRY), gl.load(entry + ENTRY + 1)
         start, stop, whole_start, whole_stop = 0, keys // KEY_TILE, 0, 0
-        kept = 0
-        if CHUNKED:
-            start, stop, kept = gl.load(entry + 2), gl.load(entry + 3), gl.load(entry + 4)
         after, first, row_stop = 0, 0, 0
         if MASKED:
             limits = Bounds + batch * bounds_b
@@ -313,11 +295,6 @@ def consumer(
         total = gl.zeros([ROWS], gl.float32, R_LAYOUT)
         sums = gl.zeros([ROWS, V_A], gl.float32, O_LAYOUT)
         sums_b = gl.zeros([ROWS, V_B if V_B > 0 else V_A], gl.float32, B_LAYOUT)
-        if CHUNKED:
-            if kept % 2 == 1:
-                at_rows, at_sums = places_of(program, kept // 4, ME, CONSUMERS, V_A, R_LAYOUT, O_LAYOUT)
-                largest, total = gl.load(Kept + 2 * at_rows), gl.load(Kept + 2 * at_rows + 1)
-                sums = gl.load(Sums + at_sums)
 
         mbarrier.wait(q_full.index(ME), turn)
         turn ^= 1
@@ -330,11 +307,9 @@ def consumer(
         scores = scores_of(q_a, q_b, k_sa.index(stage), k_sb.index(stage), zeros, KEY_TILE, D_A, D_B)
         scores = warpgroup_mma_wait(0, deps=(scores,))
         mbarrier.arrive(k_free.index(stage), count=1)
-        weights, largest, total, fading = softmax_step(
+        weights, largest, total, _ = softmax_step(
             scores, largest, total, scale, first, row_stop, tile, whole_start, whole_stop, C_LAYOUT, MASKED, BELOW
         )
-        if CHUNKED:
-            sums = sums * gl.convert_layout(fading, gl.SliceLayout(1, O_LAYOUT), assert_trivial=True)[:, None]
         narrow = weights.to(element)
         for _ in range(1, stop - start):
             tile += onward
@@ -384,26 +359,10 @@ def consumer(
                 stage, phase, token, after, k_full, k_free, v_full, v_free, mine, theirs, STAGES, PINGPONG
             )
 
-        if CHUNKED:
-            if kept // 2 % 2 == 1:
-                at_rows, at_sums = places_of(program, kept // 4, ME, CONSUMERS, V_A, R_LAYOUT, O_LAYOUT)
-                gl.store(Kept + 2 * at_rows, largest)
-                gl.store(Kept + 2 * at_rows + 1, total)
-                gl.store(Sums + at_sums, sums)
-                if not STAGED:
-                    mbarrier.arrive(q_free.index(ME), count=1)
-            else:
-                write_rows(
-                    sums, sums_b, largest, total, o_a, o_b, Largest, Total, o_sa.index(ME), o_sb.index(ME),
-                    q_free.index(ME), batch, head, row, out_row, queries,
-                    R_LAYOUT, O_LAYOUT, B_LAYOUT, V_A, V_B, STAGED,
-                )  # fmt: skip
-        else:
-            write_rows(
-                sums, sums_b, largest, total, o_a, o_b, Largest, Total, o_sa.index(ME), o_sb.index(ME),
-                q_free.index(ME), batch, head, row, out_row, queries,
-                R_LAYOUT, O_LAYOUT, B_LAYOUT, V_A, V_B, STAGED,
-            )  # fmt: skip
+        write_rows(
+            sums, sums_b, largest, total, o_a, o_b, Largest, Total, o_sa.index(ME), o_sb.index(ME), q_free.index(ME),
+            batch, head, row, out_row, queries, R_LAYOUT, O_LAYOUT, B_LAYOUT, V_A, V_B, STAGED,
+        )  # fmt: skip
     tma.store_wait(0)
 
 
@@ -418,17 +377,15 @@ def consumer(
         "Stop",
         "Bounds",
         "Progress",
-        "Sums",
-        "Kept",
     ],
 )
 def query_stationary_kernel(
     q_a, q_b, k_a, k_b, v_a, v_b, o_a, o_b, Largest, Total, Starts, Entries, First, Stop, Bounds,
-    Progress, Sums, Kept, range_b, bounds_b, heads, group, queries, keys, below, above, scale,
+    Progress, range_b, bounds_b, heads, group, queries, keys, below, above, scale,
     CONSUMERS: gl.constexpr, KEY_TILE: gl.constexpr, STAGES: gl.constexpr,
     D_A: gl.constexpr, D_B: gl.constexpr, V_A: gl.constexpr, V_B: gl.constexpr,
     MASKED: gl.constexpr, BELOW: gl.constexpr, RANGES: gl.constexpr,
-    PINGPONG: gl.constexpr, STAGED: gl.constexpr, HELD: gl.constexpr, CHUNKED: gl.constexpr,
+    PINGPONG: gl.constexpr, STAGED: gl.constexpr, HELD: gl.constexpr,
     PACE: gl.constexpr, LAG: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
     q_sa = gl.allocate_shared_memory(q_a.dtype, [CONSUMERS, 1, 1, ROWS, D_A], q_a.layout)
@@ -480,23 +437,23 @@ def query_stationary_kernel(
                     q_a, q_b, k_a, k_b, v_a, v_b, q_sa, q_sb, k_sa, k_sb, v_sa, v_sb,
                     q_full, q_free, k_full, k_free, v_full, v_free,
                     Starts, Entries, Bounds, Progress, bounds_b, heads, group, queries, keys, below, above,
-                    CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B, MASKED, RANGES, CHUNKED, PACE, LAG,
+                    CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B, MASKED, RANGES, PACE, LAG,
                 )),
                 (consumer, (
                     o_a, o_b, Largest, Total, q_sa, q_sb, k_sa, k_sb, v_sa, v_sb, o_sa, o_sb,
                     q_full, q_free, k_full, k_free, v_full, v_free, tokens.index(0), tokens.index(1),
-                    Starts, Entries, First, Stop, Bounds, Sums, Kept,
+                    Starts, Entries, First, Stop, Bounds,
                     range_b, bounds_b, heads, queries, keys, below, above, scale,
                     0, CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B,
-                    MASKED, BELOW, RANGES, PINGPONG, STAGED, HELD, CHUNKED,
+                    MASKED, BELOW, RANGES, PINGPONG, STAGED, HELD,
                 )),
                 (consumer, (
                     o_a, o_b, Largest, Total, q_sa, q_sb, k_sa, k_sb, v_sa, v_sb, o_sa, o_sb,
                     q_full, q_free, k_full, k_free, v_full, v_free, tokens.index(1), tokens.index(0),
-                    Starts, Entries, First, Stop, Bounds, Sums, Kept,
+                    Starts, Entries, First, Stop, Bounds,
                     range_b, bounds_b, heads, queries, keys, below, above, scale,
                     1, CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B,
-                    MASKED, BELOW, RANGES, PINGPONG, STAGED, HELD, CHUNKED,
+                    MASKED, BELOW, RANGES, PINGPONG, STAGED, HELD,
                 )),
             ],
             [4, 4],
@@ -509,31 +466,31 @@ def query_stationary_kernel(
                     q_a, q_b, k_a, k_b, v_a, v_b, q_sa, q_sb, k_sa, k_sb, v_sa, v_sb,
                     q_full, q_free, k_full, k_free, v_full, v_free,
                     Starts, Entries, Bounds, Progress, bounds_b, heads, group, queries, keys, below, above,
-                    CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B, MASKED, RANGES, CHUNKED, PACE, LAG,
+                    CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B, MASKED, RANGES, PACE, LAG,
                 )),
                 (consumer, (
                     o_a, o_b, Largest, Total, q_sa, q_sb, k_sa, k_sb, v_sa, v_sb, o_sa, o_sb,
                     q_full, q_free, k_full, k_free, v_full, v_free, tokens.index(0), tokens.index(1),
-                    Starts, Entries, First, Stop, Bounds, Sums, Kept,
+                    Starts, Entries, First, Stop, Bounds,
                     range_b, bounds_b, heads, queries, keys, below, above, scale,
                     0, CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B,
-                    MASKED, BELOW, RANGES, PINGPONG, STAGED, HELD, CHUNKED,
+                    MASKED, BELOW, RANGES, PINGPONG, STAGED, HELD,
                 )),
                 (consumer, (
                     o_a, o_b, Largest, Total, q_sa, q_sb, k_sa, k_sb, v_sa, v_sb, o_sa, o_sb,
                     q_full, q_free, k_full, k_free, v_full, v_free, tokens.index(1), tokens.index(2),
-                    Starts, Entries, First, Stop, Bounds, Sums, Kept,
+                    Starts, Entries, First, Stop, Bounds,
                     range_b, bounds_b, heads, queries, keys, below, above, scale,
                     1, CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B,
-                    MASKED, BELOW, RANGES, PINGPONG, STAGED, HELD, CHUNKED,
+                    MASKED, BELOW, RANGES, PINGPONG, STAGED, HELD,
                 )),
                 (consumer, (
                     o_a, o_b, Largest, Total, q_sa, q_sb, k_sa, k_sb, v_sa, v_sb, o_sa, o_sb,
                     q_full, q_free, k_full, k_free, v_full, v_free, tokens.index(2), tokens.index(0),
-                    Starts, Entries, First, Stop, Bounds, Sums, Kept,
+                    Starts, Entries, First, Stop, Bounds,
                     range_b, bounds_b, heads, queries, keys, below, above, scale,
                     2, CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B,
-                    MASKED, BELOW, RANGES, PINGPONG, STAGED, HELD, CHUNKED,
+                    MASKED, BELOW, RANGES, PINGPONG, STAGED, HELD,
                 )),
             ],
             [4, 4, 4],

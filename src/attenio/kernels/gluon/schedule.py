@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SAVED", "Schedule", "key_tiles", "paced_schedule", "schedule"]
+__all__ = ["Schedule", "key_tiles", "paced_schedule", "schedule"]
 
-# Numbers of an entry, and row tiles that a program works on in turns where keys come in chunks: as in the kernel.
-ENTRY = 7
-SAVED = 2
+# Numbers of an entry, as in the kernels.
+ENTRY = 4
 # What a row tile costs besides its key tiles (its queries, its output, an empty pipeline), in key tiles.
 OVERHEAD = 1.0
 # Longer lists are dealt out in turns: with so many tiles a program the order hardly matters any more.
@@ -28,9 +27,8 @@ Integers = NDArray[np.int64]
 
 
 class Schedule(NamedTuple):
-    """Program p computes ``entries[starts[p]:starts[p + 1]]``, rows of seven numbers: unit, 2 tile + backwards, first
-    key tile and the one after the last (where keys come in chunks), 1 to take up saved sums + 2 to save them + 4 times
-    where, the stretch of key tiles that the entry begins with, and how many programs walk it together."""
+    """Program p computes ``entries[starts[p]:starts[p + 1]]``, rows of four numbers: unit, 2 tile + backwards, the
+    stretch of key tiles that the entry begins with, and how many programs walk it together."""
 
     starts: NDArray[np.int32]
     entries: NDArray[np.int32]
@@ -63,36 +61,20 @@ def schedule(lengths: Integers, units: int, *, programs: int, units_at_once: int
     return Schedule(starts.astype(np.int32), entries)
 
 
-def paced_schedule(tiles: int, length: int, units: int, *, programs: int, pace: int, chunk: int) -> Schedule:
+def paced_schedule(tiles: int, length: int, units: int, *, programs: int, pace: int) -> Schedule:
     """Lists of programs that walk ``length`` key tiles together, for heads too large for L2.
 
-    A program works on two row tiles in turns, ``chunk`` key tiles at a time, so that what is read serves twice the
-    rows; the next two walk the chunks backwards. With one chunk row tiles follow each other.
+    Row tiles are dealt out in rounds. ``pace`` key tiles are a stretch, and programs count themselves in at each.
     """
-    programs, chunks = max(1, min(programs, units * tiles)), -(-length // chunk)
-    together = SAVED if chunks > 1 else 1
-    count = np.arange(units * tiles)[:, None]
-    visit = np.arange(chunks)[None, :]
-    turn, program = count // programs, np.broadcast_to(count % programs, (len(count), chunks))
-    group, which = turn // together, turn % together
-    backwards = group % 2
-    part = np.where(backwards, chunks - 1 - visit, visit)
-    slot = (group * chunks + visit) * together + which
-    steps = np.minimum((part + 1) * chunk, length) - part * chunk
-    order = np.lexsort((slot.ravel(), program.ravel()))
-    members = np.bincount(slot.ravel())
-    of_slot = np.zeros(len(members), dtype=np.int64)
-    of_slot[slot.ravel()] = -(-steps.ravel() // pace)
-    base = np.concatenate(([0], np.cumsum(of_slot)))
-    others = np.minimum(members, np.concatenate((members[:1], members[:-1])))
-    columns = (
-        count // tiles, 2 * (count % tiles) + backwards, part * chunk, part * chunk + steps,
-        (visit > 0) + 2 * (visit < chunks - 1) + 4 * which, base[slot], others[slot],
-    )  # fmt: skip
-    entries = np.zeros((len(order) + 1, ENTRY), dtype=np.int32)
-    for number, column in enumerate(columns):
-        entries[:-1, number] = np.broadcast_to(column, slot.shape).ravel()[order]
-    return Schedule(_starts(program.ravel(), programs).astype(np.int32), entries, int(base[-1]))
+    programs, stretches = max(1, min(programs, units * tiles)), -(-length // pace)
+    count = np.arange(units * tiles)
+    turn, program = np.divmod(count, programs)
+    others = np.minimum(programs, len(count) - turn * programs)
+    order = np.argsort(program, kind="stable")
+    entries = np.zeros((len(count) + 1, ENTRY), dtype=np.int32)
+    columns = (count // tiles, 2 * (count % tiles) + turn % 2, turn * stretches, others)
+    entries[:-1] = np.stack(columns, axis=1)[order]
+    return Schedule(_starts(program, programs).astype(np.int32), entries, stretches * (int(turn[-1]) + 1))
 
 
 def _starts(program: Integers, programs: int) -> Integers:

@@ -11,7 +11,7 @@ from itertools import product
 
 from attenio.catalogue import machine_named
 
-__all__ = ["ROWS", "HopperTiles", "hopper_tiles", "side_by_side"]
+__all__ = ["ROWS", "WIDE_TILES", "WIDE_WIDTHS", "HopperTiles", "hopper_tiles", "side_by_side"]
 
 ROWS = 64
 # Compute capability 9.0 (CUDA C++ Programming Guide, NVIDIA H100 whitepaper), per SM: registers, bytes of shared memory
@@ -34,8 +34,8 @@ _MOST = 2
 
 @dataclass(frozen=True, kw_only=True)
 class HopperTiles:
-    """``consumers`` groups of 64 rows share key tiles; ``staged`` output has shared memory of its own, and queries that
-    are ``held`` stay in registers."""
+    """``consumers`` groups of 64 rows, or of 128 if ``wide``, share key tiles; ``staged`` output has shared memory of
+    its own, and queries that are ``held`` stay in registers."""
 
     consumers: int
     key_tile: int
@@ -43,11 +43,12 @@ class HopperTiles:
     staged: bool
     ping_pong: bool
     held: bool = False
+    wide: bool = False
 
     @property
     def row_tile(self) -> int:
         """Rows of a program."""
-        return ROWS * self.consumers
+        return ROWS * self.consumers * (2 if self.wide else 1)
 
     @property
     def registers(self) -> int:
@@ -65,6 +66,11 @@ def side_by_side(width: int) -> tuple[int, int]:
     """A width as one or two powers of two: 96 is 64 and 32 side by side."""
     large = 1 << (width.bit_length() - 1)
     return large, width - large
+
+
+# The most rows that registers hold, and the widths of heads for which they do.
+WIDE_TILES = HopperTiles(consumers=2, key_tile=64, stages=4, staged=False, ping_pong=False, wide=True)
+WIDE_WIDTHS = (64, 128)
 
 
 @lru_cache(maxsize=64)
