@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attenio.catalogue import machine_named
-from attenio.kernels.gluon.launch import ELEMENTS, aligned, boxes, launch
+from attenio.kernels.gluon.launch import ELEMENTS, boxes, launch
 from attenio.kernels.gluon.query_stationary import query_stationary_kernel
 from attenio.kernels.gluon.schedule import key_tiles, paced_schedule, schedule
 from attenio.kernels.gluon.tiles import ROWS, WIDE_TILES, WIDE_WIDTHS, HopperTiles, hopper_tiles, side_by_side
@@ -199,14 +199,13 @@ def _launch(problem: KernelProblem, found: Attended, kind: _Kind, plan: _Plan) -
 
 
 def _launch_wide(problem: KernelProblem, found: Attended, plan: _Plan, progress: Tensor) -> None:
-    query, scale = scaled(problem)
-    q, o = aligned(query.flatten(1, 2)), found.output.flatten(1, 2)
+    (query, scale), key_tile = scaled(problem), plan.tiles.key_tile
+    queries, outputs = (boxes(x.flatten(1, 2), ROWS)[0] for x in (query, found.output))
     launch(
         wide_rows_kernel, plan.programs,
-        (boxes(problem.key, plan.tiles.key_tile)[0], boxes(problem.value, plan.tiles.key_tile)[0]), (
-            q, o, found.largest, found.total, plan.starts, plan.entries, progress,
-            *(step // 8 for step in (*q.stride()[:3], *o.stride()[:3])),
-            problem.kv_heads * problem.group, problem.group, problem.queries, problem.keys, scale,
+        (queries, boxes(problem.key, key_tile)[0], boxes(problem.value, key_tile)[0], outputs), (
+            found.largest, found.total, plan.starts, plan.entries, progress, problem.kv_heads * problem.group,
+            problem.group, problem.queries, problem.keys, scale,
         ), plan.constants, plan.tiles.registers_at_start,
     )  # fmt: skip
 

@@ -1,16 +1,16 @@
 """Query-stationary attention with 256 rows an SM: for heads whose keys and values do not stay in L2.
 
     for each (head, row tile of 256, direction) of the program's list:
-        loader:      for each key tile, kept in pace with all other programs: copy K_j, then V_j
-        consumer c:  rows 128 c .. 128 c + 127 of the tile as two halves; read both of Q, past the cache
+        loader:      copy Q; for each key tile, kept in pace with all other programs: copy K_j, then V_j
+        consumer c:  rows 128 c .. 128 c + 127 of the tile as two halves
             S_0 = Q_0 K_0^T
             for each j:  start S_1 = Q_1 K_j^T;  softmax step of S_0 meanwhile
                          start O_0 += P_0 V_j;  softmax step of S_1 meanwhile
                          O_1 += P_1 V_j;  S_0 = Q_0 K_{j+1}^T
-            write O / l, m, l, past the cache
+            write O / l, m, l
 
-A sweep over the keys then serves twice the rows, so memory is read half as often. Queries and outputs are touched once:
-marked to be evicted first, they leave L2 to keys and values. Dense attention only, and whole key tiles.
+A sweep over the keys then serves twice the rows, so memory is read half as often. Dense attention only, and whole key
+tiles.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
@@ -24,7 +24,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from attenio.kernels.gluon.query_stationary import ENTRY, ROWS, advanced, loader, scores_of, softmax_step
+from attenio.kernels.gluon.query_stationary import ENTRY, ROWS, advanced, loader, scores_of, softmax_step, write_rows
 
 __all__ = ["wide_rows_kernel"]
 
@@ -32,36 +32,9 @@ CONSUMERS = gl.constexpr(2)
 
 
 @gluon.jit
-def rows_at(X, batch, head, row, step_b, step_h, step_n, WIDTH: gl.constexpr):
-    """Where 64 rows of a matrix lie, 16 bytes to a thread, and which rows these are; steps count 16 bytes."""
-    LAYOUT: gl.constexpr = gl.BlockedLayout([1, 8], [256 // WIDTH, WIDTH // 8], [4, 1], [1, 0])
-    rows = row + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
-    columns = gl.arange(0, WIDTH, gl.SliceLayout(0, LAYOUT))
-    deep = gl.cast(step_b, gl.int64) * batch + gl.cast(step_h, gl.int64) * head + gl.cast(step_n, gl.int64) * row
-    return X + deep * 8 + ((rows - row) * (step_n * 8))[:, None] + columns[None, :], rows[:, None]
-
-
-@gluon.jit
-def finish(
-    sums, largest, total, O, Largest, Total, place, batch, head, row, out_row, queries, o_b, o_h, o_n,
-    R_LAYOUT: gl.constexpr, O_LAYOUT: gl.constexpr, V: gl.constexpr,
-):  # fmt: skip
-    """Write 64 rows: through the memory that their queries were in, to have them in order."""
-    inverse = 1.0 / gl.where(total == 0.0, 1.0, total)
-    at = row + gl.arange(0, ROWS, R_LAYOUT)
-    gl.store(Largest + out_row + at, largest, mask=at < queries)
-    gl.store(Total + out_row + at, total, mask=at < queries)
-    by = gl.convert_layout(inverse, gl.SliceLayout(1, O_LAYOUT), assert_trivial=True)
-    place.store((sums * by[:, None]).to(place.dtype))
-    where, rows = rows_at(O, batch, head, row, o_b, o_h, o_n, V)
-    IO: gl.constexpr = gl.BlockedLayout([1, 8], [256 // V, V // 8], [4, 1], [1, 0])
-    gl.store(where, place.load(IO), mask=rows < queries, eviction_policy="evict_first")
-
-
-@gluon.jit
 def wide_consumer(
-    Q, O, Largest, Total, q_s, k_s, v_s, k_full, k_free, v_full, v_free, Starts, Entries,
-    q_b, q_h, q_n, o_b, o_h, o_n, heads, queries, keys, scale,
+    o_box, Largest, Total, q_s, k_s, v_s, q_full, q_free, k_full, k_free, v_full, v_free, Starts, Entries,
+    heads, queries, keys, scale,
     ME: gl.constexpr, KEY_TILE: gl.constexpr, STAGES: gl.constexpr, D: gl.constexpr, V: gl.constexpr,
 ):  # fmt: skip
     """Computes rows 128 ME .. 128 ME + 127 of every row tile of the program."""
@@ -75,22 +48,20 @@ def wide_consumer(
     program = gl.program_id(0)
     begin, end = gl.load(Starts + program), gl.load(Starts + program + 1)
     zeros = gl.zeros([ROWS, KEY_TILE], gl.float32, S_LAYOUT)
-    q_0, q_1 = q_s.index(2 * ME), q_s.index(2 * ME + 1)
-    stage, phase = 0, 0
+    q_0, q_1 = q_s.index(2 * ME).reshape([ROWS, D]), q_s.index(2 * ME + 1).reshape([ROWS, D])
+    stage, phase, turn = 0, 0, 0
     for index in range(begin, end):
         unit, code = gl.load(Entries + ENTRY * index), gl.load(Entries + ENTRY * index + 1)
         batch, head, out_row = unit // heads, unit % heads, unit * queries
         row = (code // 2) * (2 * CONSUMERS * ROWS) + 2 * ME * ROWS
-        where, rows = rows_at(Q, batch, head, row, q_b, q_h, q_n, D)
-        q_0.store(gl.load(where, mask=rows < queries, other=0.0, eviction_policy="evict_first"))
-        where, rows = rows_at(Q, batch, head, row + ROWS, q_b, q_h, q_n, D)
-        q_1.store(gl.load(where, mask=rows < queries, other=0.0, eviction_policy="evict_first"))
-        fence_async_shared()
         m_0 = gl.full([ROWS], float("-inf"), gl.float32, R_LAYOUT)
         m_1 = gl.full([ROWS], float("-inf"), gl.float32, R_LAYOUT)
         l_0, l_1 = gl.zeros([ROWS], gl.float32, R_LAYOUT), gl.zeros([ROWS], gl.float32, R_LAYOUT)
         sums_0 = gl.zeros([ROWS, V], gl.float32, O_LAYOUT)
         sums_1 = gl.zeros([ROWS, V], gl.float32, O_LAYOUT)
+        mbarrier.wait(q_full.index(2 * ME), turn)
+        mbarrier.wait(q_full.index(2 * ME + 1), turn)
+        turn ^= 1
         mbarrier.wait(k_full.index(stage), phase)
         k = k_s.index(stage)
         scores_0 = scores_of(q_0, q_0, k, k, zeros, KEY_TILE, D, 0)
@@ -132,35 +103,40 @@ def wide_consumer(
         sums_0, sums_1, p_0, p_1 = warpgroup_mma_wait(0, deps=(sums_0, sums_1, p_0, p_1))
         mbarrier.arrive(v_free.index(stage), count=1)
         stage, phase = advanced(stage, phase, STAGES)
-        finish(
-            sums_0, m_0, l_0, O, Largest, Total, q_0, batch, head, row, out_row, queries, o_b, o_h, o_n,
-            R_LAYOUT, O_LAYOUT, V,
+        write_rows(
+            sums_0, sums_0, m_0, l_0, o_box, o_box, Largest, Total, q_s.index(2 * ME), q_s.index(2 * ME),
+            q_free.index(2 * ME), batch, head, row, out_row, queries, R_LAYOUT, O_LAYOUT, O_LAYOUT, V, 0, False,
         )  # fmt: skip
-        finish(
-            sums_1, m_1, l_1, O, Largest, Total, q_1, batch, head, row + ROWS, out_row, queries, o_b, o_h, o_n,
-            R_LAYOUT, O_LAYOUT, V,
+        write_rows(
+            sums_1, sums_1, m_1, l_1, o_box, o_box, Largest, Total, q_s.index(2 * ME + 1), q_s.index(2 * ME + 1),
+            q_free.index(2 * ME + 1), batch, head, row + ROWS, out_row, queries, R_LAYOUT, O_LAYOUT, O_LAYOUT, V, 0,
+            False,
         )  # fmt: skip
 
 
 @gluon.jit(
-    do_not_specialize=["q_b", "q_h", "q_n", "o_b", "o_h", "o_n", "heads", "group", "queries", "keys"],
+    do_not_specialize=["heads", "group", "queries", "keys"],
     do_not_specialize_on_alignment=["Largest", "Total", "Starts", "Entries", "Progress"],
 )
 def wide_rows_kernel(
-    k_box, v_box, Q, O, Largest, Total, Starts, Entries, Progress, q_b, q_h, q_n, o_b, o_h, o_n,
+    q_box, k_box, v_box, o_box, Largest, Total, Starts, Entries, Progress,
     heads, group, queries, keys, scale,
     KEY_TILE: gl.constexpr, STAGES: gl.constexpr, D: gl.constexpr, V: gl.constexpr,
     PACE: gl.constexpr, LAG: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
-    Q_LAYOUT: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, D], k_box.dtype)
-    q_s = gl.allocate_shared_memory(k_box.dtype, [2 * CONSUMERS, ROWS, D], Q_LAYOUT)
+    q_s = gl.allocate_shared_memory(q_box.dtype, [2 * CONSUMERS, 1, 1, ROWS, D], q_box.layout)
     k_s = gl.allocate_shared_memory(k_box.dtype, [STAGES, 1, 1, KEY_TILE, D], k_box.layout)
     v_s = gl.allocate_shared_memory(v_box.dtype, [STAGES, 1, 1, KEY_TILE, V], v_box.layout)
     BARRIER: gl.constexpr = mbarrier.MBarrierLayout()
+    q_full = gl.allocate_shared_memory(gl.int64, [2 * CONSUMERS, 1], BARRIER)
+    q_free = gl.allocate_shared_memory(gl.int64, [2 * CONSUMERS, 1], BARRIER)
     k_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
     k_free = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
     v_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
     v_free = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
+    for h in gl.static_range(2 * CONSUMERS):
+        mbarrier.init(q_full.index(h), count=1)
+        mbarrier.init(q_free.index(h), count=1)
     for s in gl.static_range(STAGES):
         mbarrier.init(k_full.index(s), count=1)
         mbarrier.init(v_full.index(s), count=1)
@@ -170,18 +146,18 @@ def wide_rows_kernel(
     gl.warp_specialize(
         [
             (loader, (
-                None, None, k_box, None, v_box, None, k_s, k_s, k_s, k_s, v_s, v_s,
-                k_full, k_free, k_full, k_free, v_full, v_free,
+                q_box, None, k_box, None, v_box, None, q_s, q_s, k_s, k_s, v_s, v_s,
+                q_full, q_free, k_full, k_free, v_full, v_free,
                 Starts, Entries, Starts, Progress, 0, heads, group, queries, keys, 0, 0,
-                0, KEY_TILE, STAGES, D, 0, V, 0, False, False, PACE, LAG,
+                2 * CONSUMERS, KEY_TILE, STAGES, D, 0, V, 0, False, False, PACE, LAG,
             )),
             (wide_consumer, (
-                Q, O, Largest, Total, q_s, k_s, v_s, k_full, k_free, v_full, v_free, Starts, Entries,
-                q_b, q_h, q_n, o_b, o_h, o_n, heads, queries, keys, scale, 0, KEY_TILE, STAGES, D, V,
+                o_box, Largest, Total, q_s, k_s, v_s, q_full, q_free, k_full, k_free, v_full, v_free,
+                Starts, Entries, heads, queries, keys, scale, 0, KEY_TILE, STAGES, D, V,
             )),
             (wide_consumer, (
-                Q, O, Largest, Total, q_s, k_s, v_s, k_full, k_free, v_full, v_free, Starts, Entries,
-                q_b, q_h, q_n, o_b, o_h, o_n, heads, queries, keys, scale, 1, KEY_TILE, STAGES, D, V,
+                o_box, Largest, Total, q_s, k_s, v_s, q_full, q_free, k_full, k_free, v_full, v_free,
+                Starts, Entries, heads, queries, keys, scale, 1, KEY_TILE, STAGES, D, V,
             )),
         ],
         [4, 4],
