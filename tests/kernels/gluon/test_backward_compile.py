@@ -18,10 +18,10 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 from attenio.kernels.gluon.backward import backward_form
 
-def box(shape, name, element):
-    return f"tensordesc<{name}{shape},{gl.NVMMASharedLayout.get_default_for(shape, element)!r}>"
+def box(shape, name, bits, swizzle):
+    return f"tensordesc<{name}{shape},{gl.NVMMASharedLayout(swizzle, bits, rank=4)!r}>"
 
-TYPES = {"sums_desc": box([1, 1, 64, 64], "fp32", gl.float32), "Lse": "*fp32", "Delta": "*fp32", "Counters": "*i32",
+TYPES = {"sums_desc": box([1, 1, 64, 64], "fp32", 32, 0), "Lse": "*fp32", "Delta": "*fp32", "Counters": "*i32",
          "scale": "fp32", "slope": "fp32"}
 
 def built(width, dtype, hides, ordered):
@@ -34,7 +34,7 @@ def built(width, dtype, hides, ordered):
             signature[name], constants[(index,)] = "constexpr", fixed[name]
         elif name.endswith("_desc") and name not in TYPES:
             shape = [1, 1, form.rows if name in ("q_desc", "do_desc") else 64, form.d]
-            signature[name] = box(shape, dtype, {"bf16": gl.bfloat16, "fp16": gl.float16}[dtype])
+            signature[name] = box(shape, dtype, 16, 128)
         else:
             signature[name] = TYPES.get(name, "i32")
             if signature[name].startswith("*") or name == "padded":

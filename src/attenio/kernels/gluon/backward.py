@@ -16,7 +16,6 @@ from attenio.kernels.triton.two_pass import Gradients
 
 __all__ = ["BackwardForm", "backward_form", "supports", "two_pass"]
 
-_ELEMENTS = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16, torch.float32: gl.float32}
 # Tiles of rows divide this, and log-sum-exp is there for so many rows more.
 _PADDING = 128
 _PREPARED_ROWS = 64
@@ -92,12 +91,12 @@ def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
     form.kernel[(tiles * problem.batch * problem.kv_heads,)](
         _boxes(query.flatten(1, 2), form.rows, form.d), _boxes(key, 64, form.d), _boxes(value, 64, form.d),
         _boxes(gradient, form.rows, form.d), _boxes(found.key, 64, form.d), _boxes(found.value, 64, form.d),
-        _boxes(work.sums, 64, 64), work.lse, work.delta, work.counters,
-        scale, problem.scale, problem.kv_heads, problem.group, problem.queries, problem.keys, below, above, padded,
+        _boxes(work.sums, 64, 64, 0), work.lse, work.delta, work.counters,
+        scale, problem.scale, problem.batch * problem.kv_heads, problem.kv_heads, problem.group, problem.queries, problem.keys, below, above, padded,
         ROWS=form.rows, KEYS=form.keys, D=form.d, STAGES=form.stages, SLOTS=form.slots, HIDES=hides,
         ORDERED=problem.deterministic, REGISTERS=form.registers, num_warps=4, maxnreg=168,
     )  # fmt: skip
-    convert_kernel[(padded // 32 * problem.batch * heads,)](
+    convert_kernel[(work.sums.numel() // 4096,)](
         work.sums, found.query, problem.scale, problem.queries, padded, WIDTH=d, D=form.d, num_warps=4
     )
     return found
@@ -117,14 +116,13 @@ class _Work(NamedTuple):
         sizes = [rows * form.d, -(-rows // (form.rows * 32)) * 32, rows, rows]
         whole = torch.empty(sum(sizes), dtype=torch.float32, device=device)
         sums, counters, lse, delta = whole.split(sizes)
-        return cls(whole[: sum(sizes[:2])], sums.view(1, 1, rows, form.d), counters.view(torch.int32), lse, delta)
+        return cls(whole[: sum(sizes[:2])], sums.view(1, 1, -1, 64), counters.view(torch.int32), lse, delta)
 
 
-def _boxes(tensor: Tensor, rows: int, width: int) -> TensorDescriptor:
+def _boxes(tensor: Tensor, rows: int, width: int, swizzle: int = 128) -> TensorDescriptor:
     """(batch, heads, tokens, width) in boxes of rows of a head; what lies outside reads as zero."""
     steps = [stride * tensor.element_size() for stride in tensor.stride()[:3]]
     if tensor.stride(-1) != 1 or any(step == 0 or step % 16 for step in steps) or tensor.data_ptr() % 16:
         tensor = tensor.clone(memory_format=torch.contiguous_format)
-    box = [1, 1, rows, width]
-    layout = gl.NVMMASharedLayout.get_default_for(box, _ELEMENTS[tensor.dtype])
-    return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), box, layout)
+    layout = gl.NVMMASharedLayout(swizzle, tensor.element_size() * 8, rank=4)
+    return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), [1, 1, rows, width], layout)

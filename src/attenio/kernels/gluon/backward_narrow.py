@@ -55,11 +55,9 @@ def _compute(
     grads: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, D, 16])
     square: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads, k_width=2)
-    ROW: gl.constexpr = 0 if ROWS == 64 else GROUP * 64
-    COLUMN: gl.constexpr = GROUP * 64 if ROWS == 64 else 0
     dk, dv = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, D], gl.float32, grads)
     no_scores, no_sums = gl.zeros([64, ROWS], gl.float32, scores), gl.zeros([64, 64], gl.float32, square)
-    head, i, stage, phase, row = unit * group, first_row, 0, 0, 0
+    head, i, stage, phase, part = unit * group, first_row, 0, 0, 0
     slot, slot_phase, last_slot, last_phase = 0, 0, SLOTS - 1, 1
     mbarrier.wait(kv_full, 0)
     mbarrier.wait(q_full.index(0), 0)
@@ -95,6 +93,10 @@ def _compute(
         mbarrier.arrive(ds_full.index(slot), count=1)
         ds16 = gl.convert_layout(ds, operand, assert_trivial=True)
         dk = warpgroup_mma(ds16, q, dk, is_async=True)
+        if ORDERED:
+            if step > 1:
+                all_added()
+                mbarrier.arrive(added.index(step & 1), count=1)
         # dQ of the tile before (garbage at first, which is not added).
         mbarrier.wait(ds_full.index(last_slot), last_phase)
         dq = _half(ds_s, k_s, no_sums, last_slot, zero, ROWS, GROUP)
@@ -114,12 +116,10 @@ def _compute(
                 mbarrier.arrive(ds_free.index(last_slot), count=1)
         if step > 0:
             if ORDERED:
-                if step > 1:
-                    all_added()
-                    mbarrier.arrive(added.index(step & 1), count=1)
                 mbarrier.wait(turn.index((step + 1) & 1), (step - 1) >> 1 & 1)
-            add_sums(sums_desc, row, COLUMN, dq, dq_s.index(GROUP))
-        row = head * padded + i + ROW
+            add_sums(sums_desc, part, dq, dq_s.index(GROUP))
+        part = (head * padded + i) // 64
+        part = part * 2 + GROUP if ROWS == 64 else part + GROUP
         mbarrier.wait(do_full.index(stage), phase)
         dp = warpgroup_mma(
             v_s.index(zero + GROUP), do_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
@@ -144,7 +144,7 @@ def _compute(
                 all_added()
                 mbarrier.arrive(added.index(steps & 1), count=1)
             mbarrier.wait(turn.index((steps + 1) & 1), (steps - 1) >> 1 & 1)
-        add_sums(sums_desc, row, COLUMN, dq, dq_s.index(GROUP))
+        add_sums(sums_desc, part, dq, dq_s.index(GROUP))
         if ORDERED:
             all_added()
             mbarrier.arrive(added.index((steps + 1) & 1), count=1)
@@ -162,7 +162,7 @@ def _compute(
 @gluon.jit
 def narrow_gradients_kernel(
     q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, sums_desc, Lse, Delta, Counters,
-    scale, slope, kv_heads, group, queries, keys, below, above, padded,
+    scale, slope, units, kv_heads, group, queries, keys, below, above, padded,
     ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
     HIDES: gl.constexpr, ORDERED: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
@@ -173,7 +173,7 @@ def narrow_gradients_kernel(
     k_s = gl.allocate_shared_memory(q_desc.dtype, [2, 64, D], tiled)
     v_s = gl.allocate_shared_memory(q_desc.dtype, [2, 64, D], tiled)
     ds_s = gl.allocate_shared_memory(q_desc.dtype, [SLOTS * 2, 64, ROWS], tiled)
-    dq_s = gl.allocate_shared_memory(gl.float32, [2, 64, 64], gl.NVMMASharedLayout(128, 32, rank=2))
+    dq_s = gl.allocate_shared_memory(gl.float32, [2, 64, 64], gl.NVMMASharedLayout(0, 32, rank=2))
     lse_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
     delta_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
     barrier: gl.constexpr = mbarrier.MBarrierLayout()
@@ -200,7 +200,9 @@ def narrow_gradients_kernel(
         mbarrier.init(ds_full.index(slot), count=2)
         mbarrier.init(ds_free.index(slot), count=2)
     fence_async_shared()
-    unit, tile, first_row, stop_row, steps = block_of(group, queries, keys, below, above, padded, ROWS, KEYS, ORDERED)
+    unit, tile, first_row, stop_row, steps = block_of(
+        units, group, queries, keys, below, above, padded, ROWS, KEYS, ORDERED
+    )
     first_key = tile * KEYS
     gl.warp_specialize([
         (serve, (

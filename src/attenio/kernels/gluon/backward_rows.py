@@ -43,11 +43,13 @@ def prepare_kernel(
 
 @triton.jit
 def convert_kernel(Sums, dQ, slope, queries, padded, WIDTH: tl.constexpr, D: tl.constexpr):
-    """A program takes 32 rows of a head."""
-    tiles = padded // 32
-    rows, head = tl.program_id(0) % tiles * 32 + tl.arange(0, 32), (tl.program_id(0) // tiles).to(tl.int64)
-    columns = tl.arange(0, D)
+    """A program takes a tile of 64 x 64, which lies in memory as registers of a product held it."""
+    parts = padded // 64 * (D // 64)
+    part, head = tl.program_id(0) % parts, (tl.program_id(0) // parts).to(tl.int64)
+    sums = tl.load(Sums + tl.program_id(0).to(tl.int64) * 4096 + tl.arange(0, 4096))
+    tile = sums.reshape(8, 4, 8, 4, 2, 2).permute(1, 4, 2, 0, 3, 5).reshape(64, 64)
+    rows = part // (D // 64) * 64 + tl.arange(0, 64)
+    columns = part % (D // 64) * 64 + tl.arange(0, 64)
     kept = (rows < queries)[:, None] & (columns < WIDTH)[None, :]
-    sums = tl.load(Sums + (head * padded + rows)[:, None] * D + columns[None, :], mask=kept)
     at = dQ + (head * queries + rows)[:, None] * WIDTH + columns[None, :]
-    tl.store(at, (sums * slope).to(dQ.dtype.element_ty), mask=kept)
+    tl.store(at, (tile * slope).to(dQ.dtype.element_ty), mask=kept)

@@ -23,15 +23,23 @@ __all__ = ["add_sums", "all_added", "block_of", "serve"]
 
 
 @gluon.jit
-def block_of(group, queries, keys, below, above, padded, ROWS: gl.constexpr, KEYS: gl.constexpr, ORDERED: gl.constexpr):
-    """Which keys a block keeps, and which rows see one of them: tiles from ``first_row`` up to ``stop_row``.
+def block_of(
+    units, group, queries, keys, below, above, padded,
+    ROWS: gl.constexpr, KEYS: gl.constexpr, ORDERED: gl.constexpr, TOGETHER: gl.constexpr = 4,
+):  # fmt: skip
+    """Which unit (a KV head of a sequence) and which of its keys a block has, and which rows see one of these.
 
-    Blocks of a causal head come with the longest first; where order matters with the shortest, whose diagonal is last,
-    so that those which add to a tile one after the other also reach it one after the other.
+    Blocks of a causal head come with the longest first. Where order matters they come with the shortest first, whose
+    diagonal is last, so that those which add to a tile one after the other also reach it one after the other; and four
+    units come together, because a block hands a tile on some three tiles later, while one starts with every tile.
     """
     tiles = (keys + KEYS - 1) // KEYS
     tile, unit = gl.program_id(0) % tiles, gl.program_id(0) // tiles
     if ORDERED:
+        first = gl.program_id(0) // (TOGETHER * tiles) * TOGETHER
+        together = gl.minimum(TOGETHER, units - first)
+        place = gl.program_id(0) - first * tiles
+        tile, unit = place // together, first + place % together
         if above < keys:
             tile = tiles - 1 - tile
     first_row = gl.maximum(tile * KEYS - above, 0) // ROWS * ROWS
@@ -49,12 +57,16 @@ def _reduce_add(descriptor, place, source, _semantic=None):
 
 
 @gluon.jit
-def add_sums(sums_desc, row, column, sums, staged):
-    """Add 64 x 64 sums of rows. From registers it would take no shared memory, and stall those who need them next."""
+def add_sums(sums_desc, part, sums, staged):
+    """Add a tile of 64 x 64 to its sums, by way of shared memory.
+
+    It lies there and in memory as registers hold it, 16 bytes of a thread side by side: no two threads meet in a bank.
+    From registers it would take no shared memory, and stall those who need the registers next.
+    """
     tma.store_wait(0)
-    staged.store(sums)
+    staged.store(sums.reshape([4, 2, 8, 8, 4, 2]).permute([3, 0, 2, 4, 1, 5]).reshape([64, 64]))
     fence_async_shared()
-    _reduce_add(sums_desc, [0, 0, row, column], staged)
+    _reduce_add(sums_desc, [0, 0, part * 64, 0], staged)
 
 
 @gluon.jit

@@ -63,7 +63,7 @@ def _weigh(
     operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads, k_width=2)
     dv, no_scores = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, ROWS], gl.float32, scores)
     dq = warpgroup_mma_init(gl.zeros([64, 64], gl.float32, square))
-    head, i, stage, row = unit * group, first_row, 0, 0
+    head, i, stage, part = unit * group, first_row, 0, 0
     phase = 0
     mbarrier.wait(kv_full, 0)
     mbarrier.wait(q_full.index(0), 0)
@@ -88,7 +88,7 @@ def _weigh(
                     all_added()
                     mbarrier.arrive(added.index(step & 1), count=1)
                 mbarrier.wait(turn.index((step + 1) & 1), (step - 1) >> 1 & 1)
-            add_sums(sums_desc, row, 0, sums, dq_s.index(0))
+            add_sums(sums_desc, part, sums, dq_s.index(0))
         second = _quarter(ds_s.index((step + 1) & 1), k_s.index(zero), sums, step, 1)
         stage += 1
         if stage == STAGES:
@@ -100,8 +100,8 @@ def _weigh(
         mbarrier.arrive(do_empty.index(0), count=1)
         sums = warpgroup_mma_wait(1, deps=(second,))
         if step > 0:
-            add_sums(sums_desc, row, 64, sums, dq_s.index(0))
-        row = head * padded + i
+            add_sums(sums_desc, part + 1, sums, dq_s.index(0))
+        part = (head * padded + i) // 64 * 4
         i += ROWS
         if i >= stop_row:
             i = first_row
@@ -116,10 +116,10 @@ def _weigh(
                 all_added()
                 mbarrier.arrive(added.index(steps & 1), count=1)
             mbarrier.wait(turn.index((steps + 1) & 1), (steps - 1) >> 1 & 1)
-        add_sums(sums_desc, row, 0, sums, dq_s.index(0))
+        add_sums(sums_desc, part, sums, dq_s.index(0))
         second = _quarter(ds_s.index((steps + 1) & 1), k_s.index(0), sums, steps, 1)
         sums = warpgroup_mma_wait(0, deps=(second,))
-        add_sums(sums_desc, row, 64, sums, dq_s.index(0))
+        add_sums(sums_desc, part + 1, sums, dq_s.index(0))
         if ORDERED:
             all_added()
             mbarrier.arrive(added.index((steps + 1) & 1), count=1)
@@ -146,7 +146,7 @@ def _slope(
     operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads, k_width=2)
     dk, no_scores = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, ROWS], gl.float32, scores)
     sums = gl.zeros([64, 64], gl.float32, square)
-    head, i, stage, phase, row = unit * group, first_row, 0, 0, 0
+    head, i, stage, phase, part = unit * group, first_row, 0, 0, 0
     mbarrier.wait(kv_full, 0)
     mbarrier.wait(do_full.index(0), 0)
     dp = warpgroup_mma(v_s.index(0), do_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
@@ -174,8 +174,8 @@ def _slope(
             phase ^= 1
         sums = warpgroup_mma_wait(0, deps=(dq,))
         if step > 0:
-            add_sums(sums_desc, row, 192, sums, dq_s.index(1))
-        row = head * padded + i
+            add_sums(sums_desc, part + 3, sums, dq_s.index(1))
+        part = (head * padded + i) // 64 * 4
         i += ROWS
         if i >= stop_row:
             i = first_row
@@ -189,12 +189,12 @@ def _slope(
                 all_added()
                 mbarrier.arrive(added.index((step + 1) & 1), count=1)
             mbarrier.wait(turn.index(step & 1), step >> 1 & 1)
-        add_sums(sums_desc, row, 128, sums, dq_s.index(1))
+        add_sums(sums_desc, part + 2, sums, dq_s.index(1))
         dp = warpgroup_mma_wait(0, deps=(dp,))
     if steps > 0:
         dq = _quarter(ds_s.index((steps + 1) & 1), k_s.index(0), sums, steps, 3)
         sums = warpgroup_mma_wait(0, deps=(dq,))
-        add_sums(sums_desc, row, 192, sums, dq_s.index(1))
+        add_sums(sums_desc, part + 3, sums, dq_s.index(1))
         if ORDERED:
             all_added()
             mbarrier.arrive(added.index((steps + 1) & 1), count=1)
@@ -210,7 +210,7 @@ def _slope(
 @gluon.jit
 def wide_gradients_kernel(
     q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, sums_desc, Lse, Delta, Counters,
-    scale, slope, kv_heads, group, queries, keys, below, above, padded,
+    scale, slope, units, kv_heads, group, queries, keys, below, above, padded,
     ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
     HIDES: gl.constexpr, ORDERED: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
@@ -222,7 +222,7 @@ def wide_gradients_kernel(
     v_s = gl.allocate_shared_memory(q_desc.dtype, [1, 64, D], tiled)
     p_s = gl.allocate_shared_memory(q_desc.dtype, [64, ROWS], tiled)
     ds_s = gl.allocate_shared_memory(q_desc.dtype, [SLOTS, 64, ROWS], tiled)
-    dq_s = gl.allocate_shared_memory(gl.float32, [2, 64, 64], gl.NVMMASharedLayout(128, 32, rank=2))
+    dq_s = gl.allocate_shared_memory(gl.float32, [2, 64, 64], gl.NVMMASharedLayout(0, 32, rank=2))
     lse_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
     delta_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
     barrier: gl.constexpr = mbarrier.MBarrierLayout()
@@ -251,7 +251,9 @@ def wide_gradients_kernel(
     mbarrier.init(do_full.index(0), count=1)
     mbarrier.init(do_empty.index(0), count=2)
     fence_async_shared()
-    unit, tile, first_row, stop_row, steps = block_of(group, queries, keys, below, above, padded, ROWS, KEYS, ORDERED)
+    unit, tile, first_row, stop_row, steps = block_of(
+        units, group, queries, keys, below, above, padded, ROWS, KEYS, ORDERED
+    )
     first_key = tile * KEYS
     gl.warp_specialize([
         (serve, (
