@@ -46,8 +46,8 @@ def run(problem, saved, form):
         (-(-problem.keys // form.keys) * problem.batch * problem.kv_heads,),
         Box(q, box), Box(problem.key, small), Box(problem.value, small), Box(g, box), Box(wide[0], small),
         Box(wide[1], small), Sums(sums, (1, 1, 64, 64)), lse.flatten(), delta.flatten(), counters,
-        problem.scale * backward.LOG2_E, problem.scale, problem.batch * problem.kv_heads, problem.kv_heads, problem.group, problem.queries, problem.keys,
-        below, above, padded,
+        problem.scale * backward.LOG2_E, problem.scale, problem.batch * problem.kv_heads, problem.kv_heads,
+        problem.group, problem.queries, problem.keys, below, above, padded,
         ROWS=form.rows, KEYS=form.keys, D=form.d, STAGES=form.stages, SLOTS=form.slots, HIDES=True,
         ORDERED=problem.deterministic, REGISTERS=form.registers,
     )  # fmt: skip
