@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from attenio.errors import InvalidInput
 from attenio.kernels.traffic import grids_of
 from attenio.measurement.contenders import contenders, random_inputs
 from attenio.measurement.exact import Inputs, window_of
@@ -31,7 +32,7 @@ def main(asked: str) -> None:
     for number, each in enumerate(json.loads(asked)):
         try:
             told = _call(number, Workload(**each["workload"]), each["contender"], filler)
-        except (RuntimeError, ValueError, KeyError) as problem:
+        except (RuntimeError, ValueError) as problem:
             told = {"refused": (str(problem).strip().splitlines() or ["refused"])[0][:120]}
         print(SAID, json.dumps({"number": number, **told}), flush=True)
         torch.cuda.empty_cache()
@@ -41,7 +42,10 @@ def _call(number: int, workload: Workload, name: str, filler: torch.Tensor) -> d
     """One call in a range of its own."""
     torch.manual_seed(0)
     inputs = random_inputs(workload, "cuda")
-    contender = contenders(workload, "cuda", flex=name == "flex", jax=name.startswith("jax"))[name]
+    known = contenders(workload, "cuda", flex=name == "flex", jax=name.startswith("jax"))
+    if name not in known:
+        raise InvalidInput(f"nobody here is called {name!r}; there are {', '.join(known)}, flex and jax mosaic")
+    contender = known[name]
     call = (contender.backward if workload.direction is Direction.BACKWARD else contender.forward)(inputs)
     for _ in range(_WARM):
         contender.tensors(call())
