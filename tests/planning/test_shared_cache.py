@@ -1,5 +1,7 @@
 """Laws of the bytes below a cache that programs share."""
 
+import heapq
+from collections import OrderedDict
 from dataclasses import replace
 
 import pytest
@@ -123,3 +125,37 @@ def test_walks_turn_where_turning_saves_bytes(n: int, tile: int, resident: int) 
 def test_a_grid_of_nothing_is_refused() -> None:
     with pytest.raises(InvalidInput, match="resident of a grid is 0"):
         forward(1, 128, resident=0)
+
+
+def drifting(grid: Grid, cache_bytes: float, spread: float) -> float:
+    """Bytes of passing rows, counted anew, where speeds of the programs of one dense unit lie ``spread`` apart."""
+    chunks, held, read = 64, OrderedDict[int, None](), 0
+    rates = [1 + spread * (slot / (grid.resident - 1) - 0.5) for slot in range(grid.resident)]
+    events = [(0.0, slot, 0, slot) for slot in range(grid.resident)]
+    while events:
+        now, slot, place, tile = heapq.heappop(events)
+        read += place not in held
+        held[place] = None
+        held.move_to_end(place)
+        if len(held) > cache_bytes / 2 / (grid.sweep_bytes / chunks):
+            held.popitem(last=False)
+        tile, place = (tile, place + 1) if place + 1 < chunks else (tile + grid.resident, 0)
+        if tile < grid.tiles:
+            heapq.heappush(events, (now + 1 / rates[slot], slot, place, tile))
+    return read * grid.sweep_bytes / chunks
+
+
+@pytest.mark.parametrize("waves", [4, 16])
+def test_programs_lose_each_other_beyond_the_tolerated_spread_and_not_before(waves: int) -> None:
+    grid = Grid(
+        units=1, rows=32 * waves, passing=4096, tile=4, resident=8, read_bytes=1, written_bytes=1, passing_bytes=64
+    )
+    cache = grid.sweep_bytes  # half of it counts
+    together = drifting(grid, cache, 0.0)
+    assert (
+        together
+        == traffic(replace(grid, drops_reads=True, drops_writes=True), cache_bytes=cache).read_bytes - grid.rows
+    )
+    limit = grid.tolerated_spread(cache)
+    assert drifting(grid, cache, 0.7 * limit) <= 1.1 * together
+    assert drifting(grid, cache, 3 * limit) >= 1.3 * together

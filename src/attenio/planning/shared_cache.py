@@ -6,9 +6,9 @@ together meet the same passing rows at the same time, so that one of them loads 
 the passing rows what the cache still holds: nothing where every wave starts with the first row and they do not fit (the
 row needed next is the one evicted last), and as much as fits where every other wave walks backwards.
 
-``traffic`` plays that: all programs advance at one speed, chunk by chunk, through a cache that evicts what was used
-longest ago and writes back what is dirty when it is evicted. What is dirty at the end stays in the cache and is not
-counted, as a profiler does not count it.
+``traffic`` plays that: all programs advance at one speed (``Grid.tolerated_spread`` says when they need not), chunk by
+chunk, through a cache that evicts what was used longest ago and writes back what is dirty when it is evicted. What is
+dirty at the end stays in the cache and is not counted, as a profiler does not count it.
 
 NVIDIA's L2 since the A100 has two partitions, each of which serves the SMs next to it [NVIDIA A100 whitepaper, 2020].
 What one partition holds the other holds too, so that data find half of the capacity. No parameter is fitted: on an H200
@@ -98,6 +98,20 @@ class Grid:
         Where it fits, a row met last would be needed last: turning costs a few percent there.
         """
         return replace(self, turns=self.live_bytes > cache_bytes // partitions)
+
+    def tolerated_spread(self, cache_bytes: int, *, partitions: int = PARTITIONS) -> float:
+        """How far apart the speeds of programs may lie, as a share, before they lose what others have read.
+
+        In every wave the fastest gains that share of a sweep on the slowest; once they are further apart than the cache
+        holds, each reads for itself. A kernel beyond this has to keep its programs in pace.
+
+        >>> sketch = Grid(units=1, rows=2**18, passing=2**18, tile=128, resident=132, read_bytes=256, written_bytes=264,
+        ...               passing_bytes=512)
+        >>> round(sketch.tolerated_spread(60 * 2**20), 4)
+        0.0146
+        """
+        waves = max(1, -(-self.units * self.tiles // self.resident))
+        return cache_bytes / partitions / (waves * self.sweep_bytes)
 
     @property
     def compulsory_bytes(self) -> int:
