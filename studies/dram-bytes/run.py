@@ -18,6 +18,8 @@ from attenio.measurement.provenance import provenance
 from attenio.measurement.software import software_of
 from attenio.workload import Workload
 
+# Workloads that are counted in one process, and written down together.
+BATCH = 3
 # As many tokens times heads in every case: 16 x 16K, 4 x 64K, 1 x 256K.
 TOKENS = 2**18
 FORWARD = [(n, 128) for n in (16384, 65536, 262144)] + [(65536, 64), (131072, 256)]
@@ -43,16 +45,19 @@ def main() -> None:
     if len(sys.argv) > 2:
         made["commit"] = sys.argv[2]
     file = folder / "results.json"
-    cases: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))["cases"] if file.exists() else []
+    kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"cases": []}
+    cases = kept["cases"]
     done = {case["workload"] for case in cases}
     missing = [workload for workload in workloads() if str(workload) not in done]
-    for found in profiles(missing) if missing else ():
-        cases.append({**found.to_json(), "shape": shape_of(found.workload)})
-        moved = {each.name: each.moved_bytes and round(each.moved_bytes / 1e6) for each in found.contenders}
-        predicted = found.contenders[0].predicted
-        foreseen = None if predicted is None else round(predicted.moved_bytes / 1e6)
-        print(f"{found.workload}: {moved} MB, predicted {foreseen}", flush=True)
-    write_atomically(file, json.dumps({"provenance": {**made, **software_of("cuda")}, "cases": cases}, indent=1) + "\n")
+    for start in range(0, len(missing), BATCH):
+        for found in profiles(missing[start : start + BATCH]):
+            cases.append({**found.to_json(), "shape": shape_of(found.workload)})
+            moved = {each.name: each.moved_bytes and round(each.moved_bytes / 1e6) for each in found.contenders}
+            predicted = found.contenders[0].predicted
+            foreseen = None if predicted is None else round(predicted.moved_bytes / 1e6)
+            print(f"{found.workload}: {moved} MB, predicted {foreseen}", flush=True)
+        text = json.dumps({**kept, "provenance": {**made, **software_of("cuda")}}, indent=1)
+        write_atomically(file, text + "\n")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from attenio import __version__
+
 __all__ = ["Provenance", "provenance"]
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -29,7 +31,7 @@ def provenance() -> Provenance:
     try:
         version = metadata.version("attenio")
     except metadata.PackageNotFoundError:
-        version = "unknown"
+        version = __version__  # from a folder of sources, without an installation
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
     return Provenance(version=version, commit=_commit(), date=day)
 
