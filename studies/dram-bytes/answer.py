@@ -27,7 +27,7 @@ that a short call may be below both.
 | case | once | least | ours | predicted | off by | cuDNN | FlashAttention-2 |
 |---|---:|---:|---:|---:|---:|---:|---:|
 {rows}
-
+{portable}
 **Peers, predicted the same way.** cuDNN keeps 128 rows of a forward pass on each SM, FlashAttention-2 twice 128; both
 walk one way.
 
@@ -38,6 +38,13 @@ walk one way.
 **What it means.** Predictions of our forward passes are off by {worst_forward:.1%} at most, of our backward passes by
 {worst_backward:.1%}. At 256K keys, one head, ours moves {long:.2f} GB, cuDNN {long_cudnn:.2f} GB, FlashAttention-2
 {long_flash:.2f} GB. {resident}
+"""
+_PORTABLE = """
+**The portable kernels on the same GPU** (Triton, `portable` in `results.json`), counted by themselves:
+
+| case | ours | predicted | off by |
+|---|---:|---:|---:|
+{rows}
 """
 _RESIDENT = (
     "Bytes follow the rows that are resident at once and the order of the walk: more rows on an SM move less."
@@ -59,6 +66,7 @@ def answer(results: dict[str, Any]) -> str:
         cache=cache / 1e6,
         device=results["provenance"]["device_name"],
         rows="\n".join(_row(case) for case in cases),
+        portable=_portable(results.get("portable", {}).get("cases", [])),
         peers="\n".join(_peer_row(case, cache) for case in cases if _peer_grid(case, 132) is not None),
         worst_forward=max(forward),
         worst_backward=max(backward, default=0.0),
@@ -67,6 +75,17 @@ def answer(results: dict[str, Any]) -> str:
         long_flash=flash / 1e3,
         resident=_RESIDENT,
     )
+
+
+def _portable(cases: list[dict[str, Any]]) -> str:
+    if not cases:
+        return ""
+    rows = []
+    for case in cases:
+        off = _off(case)
+        shown = "-" if off is None else f"{off:+.1%}"
+        rows.append(f"| {_named(case)} | {_shown(_moved(case, 'attenio'))} | {_shown(_predicted(case))} | {shown} |")
+    return _PORTABLE.format(rows="\n".join(rows))
 
 
 def _contender(case: dict[str, Any], name: str) -> dict[str, Any]:
