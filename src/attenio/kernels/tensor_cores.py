@@ -79,9 +79,9 @@ def padded(d: int) -> int:
 class Sizes(NamedTuple):
     """Largest norms of queries and of keys, the norm of the mean key, and the range of values, of every KV head."""
 
-    queries: Tensor
-    keys: Tensor
-    means: Tensor
+    queries: list[float]
+    keys: list[float]
+    means: list[float]
     values: ValueRange
     centre: Tensor  # the mean key, (heads, 1, d), where the keys are; all else is on the CPU
 
@@ -96,9 +96,14 @@ class Sizes(NamedTuple):
     @classmethod
     def checked(cls, norms: Tensor, low: Tensor, high: Tensor, centre: Tensor) -> "Sizes":
         """From the norms of queries, keys and means, and the ends of the values' range, if all are sane."""
-        if not float(norms.max()) <= _LARGEST:
+        queries, keys, means = norms.tolist()
+        if not all(norm <= _LARGEST for norm in (*queries, *keys, *means)):
             raise InvalidInput(f"use exact: queries or keys are not finite, or longer than {_LARGEST:,.0f}")
-        return cls(norms[0], norms[1], norms[2], ValueRange.between(low, high), centre)
+        return cls(queries, keys, means, ValueRange.between(low, high), centre)
+
+    def reach(self, keys: list[float]) -> float:
+        """The largest product of a norm of queries and one of these of keys."""
+        return max(query * key for query, key in zip(self.queries, keys, strict=True))
 
 
 def promise_for(
@@ -128,15 +133,15 @@ def _reach(problem: KernelProblem, sizes: Sizes) -> Reach:
     """How far scores reach by the norms of rows, with keys centred where that helps."""
     d, longest, centre = int(problem.query.shape[-1]), sizes.keys, None
     # by the triangle inequality centring takes no more off a norm than the norm of the mean
-    if bool((sizes.means > (1 - _WORTH_CENTRING) * sizes.keys).any()):
+    if any(mean > (1 - _WORTH_CENTRING) * key for mean, key in zip(sizes.means, sizes.keys, strict=True)):
         middle = sizes.centre.view(problem.batch, problem.kv_heads, 1, d)
-        moved = _largest_norm(problem.key - middle).flatten().cpu()
-        if float((sizes.queries * moved).max()) < _WORTH_CENTRING * float((sizes.queries * sizes.keys).max()):
+        moved = _largest_norm(problem.key - middle).flatten().tolist()
+        if sizes.reach(moved) < _WORTH_CENTRING * sizes.reach(sizes.keys):
             longest, centre = moved, sizes.centre.contiguous()
     slack = (1 + (d + 16) * torch.finfo(torch.float32).eps) * abs(problem.scale)
     return Reach(
-        bound=float((sizes.queries * longest).max()) * slack, evidence=Evidence.ROW_NORMS, centre=centre,
-        balance=sizes.centre.new_ones(problem.batch * problem.kv_heads, 1, 1),
+        bound=sizes.reach(longest) * slack, evidence=Evidence.ROW_NORMS, centre=centre,
+        balance=torch.ones(problem.batch * problem.kv_heads, 1, 1),
     )  # fmt: skip
 
 

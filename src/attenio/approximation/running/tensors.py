@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
 from attenio.approximation.certificate import Certificate, Evidence, Scores, Terms, certificate_for
@@ -170,17 +170,17 @@ class ValueRange:
         """Of all values of both."""
         return ValueRange(low=self.low.minimum(other.low), high=self.high.maximum(other.high))
 
-    @property
+    @cached_property
     def bounds(self) -> Tensor:
         """The largest size of an entry, of each head."""
         return self.high.abs().maximum(self.low.abs()).amax(-1)
 
-    @property
+    @cached_property
     def radii(self) -> Tensor:
         """Half the largest range of a column, of each head."""
         return ((self.high - self.low) / 2).amax(-1)
 
-    @property
+    @cached_property
     def units(self) -> Tensor:
         """What errors are measured in: half the range, the size where the range is 0, and 1 where that is 0 too."""
         bounds, radii = self.bounds, self.radii

@@ -34,7 +34,7 @@ def attend_by_features(problem: KernelProblem, promise: Promise, *, causal: bool
     )  # fmt: skip
     queries, keys, values = (tensor.flatten(0, 1) for tensor in inputs)
     centre = None if reach.centre is None else centre_as_function(keys, reach.centre)
-    found: Tensor = FeatureAttention.apply(queries, keys, values, centre, reach.balance, formula)
+    found: Tensor = FeatureAttention.apply(queries, keys, values, centre, reach.balance.to(queries.device), formula)
     return found.unflatten(0, problem.query.shape[:2])
 
 

@@ -5,7 +5,6 @@
 import torch
 import triton
 import triton.language as tl
-from torch import Tensor
 
 from attenio.kernels import tensor_cores
 from attenio.kernels.problem import KernelProblem
@@ -79,10 +78,8 @@ def sizes_of(problem: KernelProblem) -> Sizes:
     )  # fmt: skip
     centre = sums.sum(1, keepdim=True) / problem.keys
     found = torch.cat([largest.amax(1), centre.square().sum(-1)], 1).cpu()
-    squares: Tensor = found[:, [0, 1, -1]].sqrt()
-    return Sizes.checked(
-        squares.T, found[:, 2 : 2 + width].neg(), found[:, 2 + width : 2 + 2 * width], centre
-    )  # fmt: skip
+    squares, low, high, mean = found.split([2, width, width, 1], 1)
+    return Sizes.checked(torch.cat([squares, mean], 1).sqrt().T, low.neg(), high, centre)
 
 
 def promise_for(problem: KernelProblem, tolerance: float, *, causal: bool) -> Promise:
