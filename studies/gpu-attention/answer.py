@@ -92,8 +92,8 @@ def _promised(case: dict[str, Any]) -> str:
     told, ours, peer = case["tolerance"], case["contenders"]["attenio"], _best_peer(case)[1]
     return (
         f"{case['case']}: {ours['median_ms']:.2f} ms, {told['kernels_ms']:.2f} ms of it in kernels, against"
-        f" {peer['median_ms']:.1f} ms, {case['ratio_to_best_peer']:.1f} times as fast; error {ours['max_abs_error']:.1e}, guaranteed"
-        f" {told['guaranteed_error'] * told['error_unit']:.2g}"
+        f" {peer['median_ms']:.1f} ms, {case['ratio_to_best_peer']:.1f} times as fast; error"
+        f" {ours['max_abs_error']:.1e}, guaranteed {told['guaranteed_error'] * told['error_unit']:.2g}"
         f" ({told['guaranteed_error']:.2g} of half the range of values)"
     )
 
