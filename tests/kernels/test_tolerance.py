@@ -158,7 +158,6 @@ def test_where_data_cannot_be_looked_at_exact_attention_runs():
     assert torch.equal(make_fx(call)(q, k, v)(q, k, v), plain)
     with FakeTensorMode() as fake:
         assert call(*(fake.from_tensor(x) for x in (q, k, v))).shape == q.shape
-    assert "no data" in explain(*(x.to("meta") for x in (q, k, v)), tolerance=TOLERANCE, machine="h200").way.reason
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -198,3 +197,4 @@ def test_a_gpu_is_asked_about_with_its_own_sums():
     assert found.approximates and found.promise.certificate.degree == 2
     assert found.promise.reach.centre is None
     assert explain(q, k, v, tolerance=0.1, machine="h200").way.promise.reach.centre is not None
+    assert "no data" in explain(*(x.to("meta") for x in (q, k, v)), tolerance=0.1, machine="h200").way.reason
