@@ -184,9 +184,9 @@ def test_one_explanation_tells_both_ways():
     assert told["degree"] == 2 and told["features"] == 45
     assert told["added_error"] <= TOLERANCE and told["words"] <= told["exact_words"]
     assert told["operations"] < told["exact_operations"]
-    assert "approximate runs" in str(found) and "45 features" in str(found)
+    assert "approximate attention runs" in str(found) and "45 features" in str(found)
     refused = explain(100 * q, k, v, tolerance=TOLERANCE)
-    assert "exact runs, because scores reach" in str(refused)
+    assert "exact attention runs, because scores reach" in str(refused)
     assert refused.to_json()["tolerance"]["degree"] is None
 
 

@@ -71,9 +71,10 @@ class Explanation:
     def __str__(self) -> str:
         plan, choice = self.plan, self.choice
         capacity = choice.level.capacity_bytes or 0
+        runs = "exactly" if self.way is not None and self.way.approximates else "runs"
         lines = [
             str(plan.workload),
-            f"runs       {plan.dataflow.value}, {plan.tiles}, on {choice.workers} of {choice.machine_name}",
+            f"{runs:<10} {plan.dataflow.value}, {plan.tiles}, on {choice.workers} of {choice.machine_name}",
             f"fast       {choice.level.name} of {show_bytes(capacity)} each: {plan.fast_words:,} words of"
             f" {choice.dtype.value}, {plan.peak_words:,} used",
             f"moves      {show_words(plan.moved_words)}",
@@ -128,8 +129,6 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     if tolerance is not None:
         checked_positive("tolerance", tolerance)
         way = way_for(problem_of(call, prefix, dropout_p), tolerance, machine)
-        if way.approximates:
-            notes.append("with this tolerance features run, and the plan above is that of exact attention")
     if deterministic:
         notes.append("every sum is made in one order: results repeat to the bit")
     return Explanation(

@@ -83,7 +83,7 @@ class Way:
         }
 
     def __str__(self) -> str:
-        lines = [f"tolerance  {self.tolerance:g}: {'approximate' if self.approximates else 'exact'} runs"]
+        lines = [f"tolerance  {self.tolerance:g}: {'approximate' if self.approximates else 'exact'} attention runs"]
         if self.reason is not None:
             lines[0] += f", because {self.reason}"
         found = None if self.promise is None else self.promise.certificate
