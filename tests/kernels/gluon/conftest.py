@@ -1,13 +1,15 @@
 """What the tests of Gluon kernels share: an interpreter of them, beside this file."""
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
+if "triton" not in sys.modules:  # tests of Triton's kernels, which may follow, need it so
+    os.environ["TRITON_INTERPRET"] = "1"
 pytest.importorskip("triton", reason="Triton has no package for this platform")
-
 
 _spec = importlib.util.spec_from_file_location("gluon_interpreter", Path(__file__).parent / "gluon_interpreter.py")
 sys.modules["gluon_interpreter"] = importlib.util.module_from_spec(_spec)
