@@ -9,6 +9,7 @@ import torch
 
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput, MissingExtra
+from attenio.kernels.cpu.compiled_rows import TILE, can_compile
 from attenio.kernels.host import host_machine, private_boundary
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.stacking import can_stack, stacked
@@ -60,6 +61,8 @@ def _cpu_plan(problem: KernelProblem, tiling: Tiling, *, stacks: bool) -> tuple[
         d, width = problem.query.shape[-1], problem.value.shape[-1]
         words, rows = (private_boundary(host_machine()).fast.capacity_bytes or 0) // 4, positions * problem.group
         keys = max(1, min(keys, (words - rows * (d + width + 3)) // (rows + max(d, width))))
+        if can_compile(problem, problem.keys) and problem.visible.is_whole(problem.everything):
+            keys = min(keys, TILE)
     if stacks:
         return Dataflow.STACKED_GROUPS, Tiles.of(query_tile=positions, head_tile=problem.group, key_tile=keys)
     if tiling.has_few_rows and problem.keys > 1:

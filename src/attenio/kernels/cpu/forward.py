@@ -1,5 +1,6 @@
 """The forward pass: which nest runs where, in what tasks, and how their sums become the output."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -7,9 +8,10 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.cpu.attenio import attenio
+from attenio.kernels.cpu.compiled_rows import can_compile, compiled_rows
 from attenio.kernels.cpu.fused import can_fuse, can_fuse_rows, fused, fused_rows
 from attenio.kernels.cpu.online_softmax import MOST_SCORE, Sums, are_short, merged
-from attenio.kernels.cpu.shared_prefix import shared_prefix
+from attenio.kernels.cpu.shared_prefix import SharedPrefix
 from attenio.kernels.cpu.split_keys import split_keys
 from attenio.kernels.cpu.tiles import Keys, cuts, units, unstacked_rows
 from attenio.kernels.cpu.workers import run_all
@@ -99,11 +101,16 @@ def _stationary(problem: KernelProblem, tiling: Tiling, found: Attended) -> None
 def _split(problem: KernelProblem, tiling: Tiling, found: Attended) -> None:
     """All rows of some heads at once; keys are split where heads alone do not keep the threads busy."""
     parts = _runs(problem, tiling, slice(0, problem.keys))
-    plain = can_fuse_rows(problem) and problem.dropout is None and problem.visible.is_whole(problem.everything)
-    if plain and problem.keys >= FUSED_KEYS and _fused_split(problem, parts, found):
+    plain = problem.dropout is None and problem.visible.is_whole(problem.everything)
+    compiles = plain and can_compile(problem, problem.keys)
+    fuses = plain and not compiles and can_fuse_rows(problem) and problem.keys >= FUSED_KEYS
+    if fuses and _fused_split(problem, parts, found):
         return
-    sums = run_all(lambda part: split_keys(problem, part, tiling.key_tile), parts, small=tiling.is_small)
-    for part, given in _joined(parts, sums):
+
+    def work(part: Part) -> Sums:
+        return compiled_rows(problem, part) if compiles else split_keys(problem, part, tiling.key_tile)
+
+    for part, given in _joined(parts, run_all(work, parts, small=tiling.is_small)):
         found.write(given, part)
 
 
@@ -139,33 +146,39 @@ def _after_prefix(problem: KernelProblem, found: Attended) -> None:
     """The prefix once for all requests, then each one's own keys, then both together."""
     together, threads = stacked(problem), torch.get_num_threads()
     tiling = tiling_for(replace(Shape.of(together), threads=1))
-    subtracts = not are_short(together.query, together.key, problem.scale)
+    prefix = SharedPrefix(together, tiling.key_tile)
     positions = cuts(together.queries, tiling.query_tile)
     # Rows are worth more together than keys: threads share the keys of the prefix.
     splits = -(-threads // (problem.kv_heads * len(positions)))
     runs = cuts(problem.prefix, -(-problem.prefix // splits))
-    keys = [Keys(together, (slice(0, 1), slice(h, h + 1)), tiling.key_tile) for h in range(problem.kv_heads)]
-    tasks = [
+    common_parts = [
         Part(slice(0, 1), slice(h, h + 1), i, run) for h in range(problem.kv_heads) for i in positions for run in runs
     ]
-    every = run_all(lambda p: shared_prefix(together, p, keys[p.heads.start], subtracts=subtracts), tasks)
-    common = [sums for _, sums in _joined(tasks, every)]
-    own_tiling = tiling_for(replace(Shape.of(problem), keys=max(1, problem.keys - problem.prefix)))
+    own_keys = problem.keys - problem.prefix
+    own_tiling = tiling_for(replace(Shape.of(problem), keys=max(1, own_keys)))
     parts = _runs(problem, own_tiling, slice(problem.prefix, problem.keys))
-    own = run_all(lambda part: split_keys(problem, part, own_tiling.key_tile), parts, small=own_tiling.is_small)
+    compiles = can_compile(problem, own_keys) and problem.visible.is_whole(problem.everything)
+
+    def own(part: Part) -> Sums:
+        return compiled_rows(problem, part) if compiles else split_keys(problem, part, own_tiling.key_tile)
+
+    tasks: list[tuple[Callable[[Part], Sums], Part]] = [(prefix.sums, part) for part in common_parts]
+    tasks += [(own, part) for part in parts]
+    every = run_all(lambda task: task[0](task[1]), tasks)
+    common = [sums for _, sums in _joined(common_parts, every[: len(common_parts)])]
     width, per_head = problem.value.shape[-1], len(positions)
     heads = [_concatenated(common[h * per_head : (h + 1) * per_head]) for h in range(problem.kv_heads)]
-    for part, given in _joined(parts, own):
+    for part, given in _joined(parts, every[len(common_parts) :]):
         sequences = part.batch.stop - part.batch.start
         mine = [_of_requests(head, part.batch, problem) for head in heads[part.heads]]
         shape = (sequences * len(mine), problem.queries * problem.group)
-        prefix = Sums(
+        before = Sums(
             output=torch.stack([each.output for each in mine], 1).reshape(*shape, width),
             largest=torch.stack([each.largest for each in mine], 1).reshape(*shape, 1),
             total=torch.stack([each.total for each in mine], 1).reshape(*shape, 1),
-            subtracts=subtracts,
+            subtracts=given.subtracts,
         )
-        found.write(merged([prefix, given]), part)
+        found.write(merged([before, given]), part)
 
 
 def _concatenated(tiles: list[Sums]) -> Sums:

@@ -7,17 +7,34 @@ merge the two, row by row
 """
 
 from attenio.kernels.cpu.attenio import attenio
+from attenio.kernels.cpu.compiled_rows import can_compile, compiled_rows
 from attenio.kernels.cpu.fused import can_fuse_rows, fused_rows
-from attenio.kernels.cpu.online_softmax import Sums
+from attenio.kernels.cpu.online_softmax import MOST_SCORE, Sums, are_short
 from attenio.kernels.cpu.tiles import Keys
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Part
 
-__all__ = ["shared_prefix"]
+__all__ = ["SharedPrefix"]
 
 
-def shared_prefix(together: KernelProblem, part: Part, keys: Keys, *, subtracts: bool) -> Sums:
-    """The sums of a tile of stacked positions over the prefix."""
-    if not subtracts and can_fuse_rows(together):
-        return fused_rows(together, part)
-    return attenio(together, part, keys, subtracts=subtracts)
+class SharedPrefix:
+    """The prefix as all stacked rows meet it, by the kernel that is quickest for so many rows."""
+
+    def __init__(self, together: KernelProblem, key_tile: int) -> None:
+        self._together = together
+        self._compiles = can_compile(together, together.keys)
+        self._fuses = not self._compiles and can_fuse_rows(together)
+        measures = not (self._compiles or self._fuses)
+        self._subtracts = not (measures and are_short(together.query, together.key, together.scale))
+        where = [(slice(0, 1), slice(h, h + 1)) for h in range(together.kv_heads)]
+        self._keys = [Keys(together, unit, key_tile) for unit in where]
+
+    def sums(self, part: Part) -> Sums:
+        """The sums of a tile of stacked positions over some keys of the prefix."""
+        if self._compiles:
+            return compiled_rows(self._together, part)
+        if self._fuses:
+            found = fused_rows(self._together, part)
+            if float(found.largest.abs().max()) <= MOST_SCORE:  # its log-sum-exp would lose a sum next to large scores
+                return found
+        return attenio(self._together, part, self._keys[part.heads.start], subtracts=self._subtracts)
