@@ -4,7 +4,7 @@
         widen K_j and V_j, if their precision is reduced and they are met more than once
         S = Q K_j^T, four keys and up to four rows at a time, sums in registers; values of j are asked for meanwhile
         P, max, sum, rescale = online softmax of S
-        O = rescale O + P V_j, up to four rows and sixteen columns at a time, sums in registers
+        O = rescale O + P V_j, up to four rows and sixteen columns at a time, sums in registers; the next are asked for
 
 The library's product copies its long operand into an order of its own before it multiplies. For a matrix of queries
 that pays; for eight rows it was measured to take a third of the time, and more from memory. Here keys and values are read
@@ -197,8 +197,7 @@ def _scores(body: Body, tensors: tuple[str, _Rows, _Rows], scores: str, count: s
         rows = keys.four(j)
         for row in values.four(j):
             with body.loop("%width", LINE // (4 if values.kind == "float" else 2)) as column:
-                line = body.at(row, column, kind=values.kind)
-                body.do(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 3, i32 1)")
+                _ask_for(body, values, row, column)
         with body.loop("%rows", abreast) as r:
             mine = [body.at(query, body.let(f"mul i64 {body.let(f'add i64 {r}, {u}')}, %d")) for u in range(abreast)]
             sums = [[body.slot(FLOAT4, "zeroinitializer") for _ in rows] for _ in mine]
@@ -308,6 +307,7 @@ def _accumulate(body: Body, weights: str, values: _Rows, output: str, count: str
                 P = [body.read(body.at(weights, body.let(f"mul i64 {index}, {TILE}"), j)) for index in indices]
                 for k, row in enumerate(values.four(j)):
                     spread = [_lane(body, p, k) for p in P]
+                    _ask_for(body, values, row, body.let(f"add i64 {column}, {4 * vectors}"))
                     for x in range(vectors):
                         v = values.read(row, body.let(f"add i64 {column}, {4 * x}"))
                         for of_row, p in zip(sums, spread, strict=True):
@@ -317,6 +317,12 @@ def _accumulate(body: Body, weights: str, values: _Rows, output: str, count: str
                 for x, each in enumerate(of_row):
                     place = body.at(start, str(4 * x))
                     body.write(body.let(f"fadd {FLOAT4} {body.read(place)}, {body.read(each)}"), place)
+
+
+def _ask_for(body: Body, values: _Rows, row: str, column: str) -> None:
+    """Have the line with a column of a row brought near."""
+    line = body.at(row, column, kind=values.kind)
+    body.do(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 3, i32 1)")
 
 
 def _lane(body: Body, vector: str, lane: int) -> str:

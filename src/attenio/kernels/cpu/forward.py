@@ -102,9 +102,10 @@ def _split(problem: KernelProblem, tiling: Tiling, found: Attended) -> None:
     """All rows of some heads at once; keys are split where heads alone do not keep the threads busy."""
     parts = _runs(problem, tiling, slice(0, problem.keys))
     plain = problem.dropout is None and problem.visible.is_whole(problem.everything)
-    compiles = plain and can_compile(problem, problem.keys)
-    fuses = plain and not compiles and can_fuse_rows(problem) and problem.keys >= FUSED_KEYS
-    if fuses and _fused_split(problem, parts, found):
+    fuses = plain and can_fuse_rows(problem) and problem.keys >= FUSED_KEYS
+    # One row reads keys as fast by the library's products; from two on they fall behind.
+    compiles = plain and can_compile(problem, problem.keys) and not (fuses and problem.group * problem.queries == 1)
+    if fuses and not compiles and _fused_split(problem, parts, found):
         return
 
     def work(part: Part) -> Sums:
