@@ -12,6 +12,7 @@ from attenio.errors import InvalidInput  # noqa: E402
 from attenio.kernels.dropout import Dropout  # noqa: E402
 from attenio.kernels.visibility import Part  # noqa: E402
 from attenio.masks import BlockSparse  # noqa: E402
+from tests.kernels.definition import definition, gradients  # noqa: E402
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 INF = float("inf")
@@ -44,24 +45,6 @@ def required(queries, keys, options):
         mask = options["block_mask"]
         seen &= torch.from_numpy(mask.array.copy())[i // mask.query_block, j // mask.key_block]
     return seen
-
-
-def definition(q, k, v, seen, bias=None, scale=None):
-    """Untiled, in the precision of its arguments; rows that see nothing give zeros."""
-    group = q.shape[1] // k.shape[1]
-    k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
-    scores = (q @ k.transpose(-1, -2)) * (q.shape[-1] ** -0.5 if scale is None else scale)
-    if bias is not None:
-        scores = scores + bias
-    scores = scores.masked_fill(~seen, -INF)
-    dead = (scores == -INF).all(-1, keepdim=True)
-    return torch.softmax(scores.masked_fill(dead, 0.0), -1).masked_fill(dead, 0.0) @ v
-
-
-def gradients(function, q, k, v, g):
-    inputs = [x.detach().clone().requires_grad_() for x in (q, k, v)]
-    output = function(*inputs)
-    return (output.detach(), *torch.autograd.grad(output, inputs, g))
 
 
 def assert_as_exact_as_untiled(ours, q, k, v, seen, **rest):
@@ -205,14 +188,6 @@ def test_rows_that_see_nothing_give_zeros_and_pass_no_gradient():
         assert (output[0, 0, 7] == 0).all()
         found = torch.autograd.grad(output.sum(), (q, k, v))
         assert all(x.isfinite().all() for x in found) and (found[0][0, 0, 7] == 0).all()
-
-
-def test_a_million_keys_decode():
-    q, k, v = torch.randn(1, 2, 1, 16), torch.randn(1, 1, 2**20, 16), torch.randn(1, 1, 2**20, 8)
-    seen = torch.ones(1, 2**20, dtype=torch.bool)
-    exact = definition(q.double(), k.double(), v.double(), seen)
-    error, untiled = attention(q, k, v, enable_gqa=True) - exact, definition(q, k, v, seen) - exact
-    assert float(error.abs().max()) <= 2 * float(untiled.abs().max()) + 1e-7
 
 
 @pytest.mark.parametrize(("queries", "group"), [(1, 1), (1, 4), (40, 2)])

@@ -1,10 +1,10 @@
 """AttenIO's order, queries and outputs stationary; stacked over the heads that share keys, it is stacked groups.
 
     for each tile i of query_tile positions and all heads of the group:
-        Q_i = scale log2(e) Q of these rows, in single precision; O_i, max, sum = 0, -inf, 0
+        Q_i = Q of these rows, in single precision; O_i, max, sum = 0, -inf, 0
         for each tile j of key_tile keys that a row of the tile may see:
             S = Q_i K_j^T for the rows that see a key of j;  hide the others' scores
-            P, max, sum, rescale = online softmax of S
+            P, max, sum, rescale = online softmax of scale S
             O_i = rescale O_i + P V_j
 
 What remains, O_i, max and sum, is divided at the end, or merged with what other keys gave first.
@@ -12,9 +12,9 @@ What remains, O_i, max and sum, is divided at the end, or merged with what other
 
 from torch import Tensor
 
-from attenio.kernels.cpu.online_softmax import LOG2_E, Sums
+from attenio.kernels.cpu.online_softmax import Sums
 from attenio.kernels.cpu.products import product
-from attenio.kernels.cpu.tiles import Keys, per_row, rows_of, rows_within
+from attenio.kernels.cpu.tiles import Keys, hidden_scores, per_row, rows_of, rows_within
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Part
 
@@ -37,9 +37,8 @@ def attenio(problem: KernelProblem, part: Part, keys: Keys, *, subtracts: bool) 
         here, rows = part._replace(keys=j, positions=positions), rows_within(positions, part.positions, group)
         K_j, V_j = keys.transposed(j, turned=Q_i.shape[1] > MANY_ROWS)
         S = product(Q_i[:, rows], K_j, buffer)
-        if not problem.visible.is_whole(here):
-            problem.visible.hide(per_row(S, here, group), here, LOG2_E)
-        P = sums.weigh(S, rows)
+        factor = hidden_scores(problem, S, per_row(S, here, group), here)
+        P = sums.weigh(S, factor, rows)
         if problem.dropout is not None:
             P = dropped(problem, P, here)
         sums.accumulate(P, V_j, rows)

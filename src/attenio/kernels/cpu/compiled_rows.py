@@ -3,7 +3,7 @@
     for each tile j of 64 keys:
         widen K_j and V_j, if their precision is reduced and they are met more than once
         S = Q K_j^T, four keys and up to four rows at a time, sums in registers; values of j are asked for meanwhile
-        P, max, sum, rescale = online softmax of S
+        P, max, sum, rescale = online softmax of scale S
         O = rescale O + P V_j, up to four rows and sixteen columns at a time, sums in registers; the next are asked for
 
 The library's product copies its long operand into an order of its own before it multiplies. For a matrix of queries
@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.cpu.assembly import FLOAT4, Body, constant, splat
-from attenio.kernels.cpu.online_softmax import Sums
+from attenio.kernels.cpu.online_softmax import LOG2_E, Sums
 from attenio.kernels.cpu.tiles import rows_of
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Part
@@ -73,7 +73,9 @@ def compiled_rows(problem: KernelProblem, part: Part) -> Sums:
     wide = Q.new_empty(TILE * (d + value.shape[-1]) if widens else 0)
     pointers = (x.data_ptr() for x in (Q, key, value, sums.output, sums.largest, sums.total, wide))
     sizes = (key.shape[0], key.shape[1], padded, key.shape[2], d, value.shape[-1])
-    _kernel(_KINDS[key.dtype], abreast, widens)(*pointers, *sizes, *key.stride()[:3], *value.stride()[:3])
+    factor = (abs(problem.scale) or 1.0) * LOG2_E
+    kernel = _kernel(_KINDS[key.dtype], abreast, widens)
+    kernel(*pointers, *sizes, *key.stride()[:3], *value.stride()[:3], factor)
     return Sums(
         output=sums.output[:, :rows], largest=sums.largest[:, :rows], total=sums.total[:, :rows], subtracts=True
     )
@@ -100,14 +102,14 @@ def _kernel(kind: str, abreast: int, widens: bool) -> Any:
     builder.getModulePassManager().run(module, builder)
     engine = binding.create_mcjit_compiler(module, machine)
     engine.finalize_object()
-    types = [ctypes.c_void_p] * len(_POINTERS) + [ctypes.c_int64] * len(_NUMBERS)
+    types = [ctypes.c_void_p] * len(_POINTERS) + [ctypes.c_int64] * len(_NUMBERS) + [ctypes.c_float]
     function = ctypes.CFUNCTYPE(None, *types)(engine.get_function_address("few_rows"))
     function.engine = engine  # it owns the code
     return function
 
 
 def _text(kind: str, abreast: int, widens: bool) -> str:
-    arguments = ", ".join([f"ptr %{name}" for name in _POINTERS] + [f"i64 %{name}" for name in _NUMBERS])
+    arguments = ", ".join([f"ptr %{name}" for name in _POINTERS] + [f"i64 %{name}" for name in _NUMBERS] + ["float %factor"])
     body = _few_rows(kind, abreast, widens)
     declared = (
         f"declare {FLOAT4} @llvm.fmuladd.v4f32({FLOAT4}, {FLOAT4}, {FLOAT4})",
@@ -242,7 +244,7 @@ def _softmax(body: Body, scores: str, count: str, state: tuple[str, str, str]) -
         before = body.read(of_row, "float")
         widest = _folded(body, [body.read(part) for part in most], lambda x, y: body.call("maxnum.v4f32", FLOAT4, x, y))
         here = body.call("vector.reduce.fmax.v4f32", FLOAT4, widest, result="float")
-        now = body.call("maxnum.f32", "float", before, here)
+        now = body.call("maxnum.f32", "float", before, body.let(f"fmul float {here}, %factor"))
         with body.only_if(body.let(f"fcmp ogt float {now}, {before}")):
             shrink = _exp2(body, _spread(body, body.let(f"fsub float {before}, {now}")))
             one = body.let(f"extractelement {FLOAT4} {shrink}, i32 0")
@@ -251,11 +253,12 @@ def _softmax(body: Body, scores: str, count: str, state: tuple[str, str, str]) -
             with body.loop("%width", 4) as c:
                 place = body.at(output, body.let(f"mul i64 {r}, %width"), c)
                 body.write(body.let(f"fmul {FLOAT4} {body.read(place)}, {shrink}"), place)
-        shift, added = _spread(body, now), [body.slot(FLOAT4, "zeroinitializer") for _ in range(ABREAST)]
+        factor, shift = _spread(body, "%factor"), _spread(body, body.let(f"fneg float {now}"))
+        added = [body.slot(FLOAT4, "zeroinitializer") for _ in range(ABREAST)]
         with body.loop(count, 4 * ABREAST) as j:
             for k, part in enumerate(added):
                 place = body.at(row, j, str(4 * k))
-                weight = _exp2(body, body.let(f"fsub {FLOAT4} {body.read(place)}, {shift}"))
+                weight = _exp2(body, body.muladd(body.read(place), factor, shift))
                 body.write(weight, place)
                 body.write(body.let(f"fadd {FLOAT4} {body.read(part)}, {weight}"), part)
         whole = _folded(body, [body.read(part) for part in added], lambda x, y: body.let(f"fadd {FLOAT4} {x}, {y}"))

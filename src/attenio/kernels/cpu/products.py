@@ -6,7 +6,9 @@ A batch of one is a plain product, which the library starts with less ado.
 import torch
 from torch import Tensor
 
-__all__ = ["add_product", "product"]
+__all__ = ["add_product", "product", "product_in_pieces"]
+
+PIECE = 16
 
 
 def product(left: Tensor, right: Tensor, buffer: Tensor) -> Tensor:
@@ -17,6 +19,14 @@ def product(left: Tensor, right: Tensor, buffer: Tensor) -> Tensor:
         torch.mm(left[0], right[0], out=into[0])
     else:
         torch.bmm(left, right, out=into)
+    return into
+
+
+def product_in_pieces(left: Tensor, right: Tensor, buffer: Tensor) -> Tensor:
+    """The same, summed up in pieces, as the library's product of one row is: half the error, but slower."""
+    into = product(left[..., :PIECE], right[:, :PIECE], buffer)
+    for at in range(PIECE, left.shape[2], PIECE):
+        add_product(into, left[..., at : at + PIECE], right[:, at : at + PIECE])
     return into
 
 

@@ -3,36 +3,39 @@
 for each run s of keys_per_split keys, on a thread of its own:
     for each tile j of key_tile keys of s:
         S^T = K_j Q^T  (the long side first: K_j is read as it lies)
-        P, max, sum, rescale = online softmax of S;  O_s = rescale O_s + P V_j
+        P, max, sum, rescale = online softmax of scale S;  O_s = rescale O_s + P V_j
 merge (O_s, max, sum) over s
 """
 
 from torch import Tensor
 
 from attenio.kernels.cpu.attenio import dropped
-from attenio.kernels.cpu.online_softmax import LOG2_E, Sums
-from attenio.kernels.cpu.products import product
-from attenio.kernels.cpu.tiles import cuts, per_row, rows_of
+from attenio.kernels.cpu.online_softmax import Sums
+from attenio.kernels.cpu.products import product, product_in_pieces
+from attenio.kernels.cpu.tiles import cuts, hidden_scores, per_row, rows_of
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Part
 
 __all__ = ["split_keys"]
 
+# Up to here a step takes as long as its calls, and one more exact product costs nothing.
+FEW_KEYS = 512
 
-def split_keys(problem: KernelProblem, part: Part, key_tile: int) -> Sums:
+
+def split_keys(problem: KernelProblem, part: Part, key_tile: int, *, in_pieces: bool = False) -> Sums:
     """The sums of all rows of a part over one run of keys."""
     Q = rows_of(problem, part)
     turned, rows = Q.transpose(1, 2).contiguous(), slice(0, Q.shape[1])
     sums = Sums.empty(Q.shape[:2], problem.value.shape[-1], problem.precision, subtracts=True)
     buffer = Q.new_empty(Q.shape[0] * Q.shape[1] * key_tile)
+    multiply = product_in_pieces if in_pieces or problem.keys <= FEW_KEYS else product
     for j in cuts(part.keys.stop, key_tile, part.keys.start):
         here = part._replace(keys=j)
         if (positions := problem.visible.positions_of(here)).start >= positions.stop:
             continue
-        S = product(_tile(problem.key, here, problem), turned, buffer).transpose(1, 2).contiguous()
-        if not problem.visible.is_whole(here):
-            problem.visible.hide(per_row(S, here, problem.group), here, LOG2_E)
-        P = sums.weigh(S, rows)
+        S = multiply(_tile(problem.key, here, problem), turned, buffer).transpose(1, 2).contiguous()
+        factor = hidden_scores(problem, S, per_row(S, here, problem.group), here)
+        P = sums.weigh(S, factor, rows)
         if problem.dropout is not None:
             P = dropped(problem, P, here)
         sums.accumulate(P, _tile(problem.value, here, problem), rows)

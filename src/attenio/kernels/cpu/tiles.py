@@ -10,7 +10,17 @@ from attenio.kernels.cpu.online_softmax import LOG2_E
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Part
 
-__all__ = ["Keys", "cuts", "per_row", "rows_of", "rows_within", "stacked_rows", "units", "unstacked_rows"]
+__all__ = [
+    "Keys",
+    "cuts",
+    "hidden_scores",
+    "per_row",
+    "rows_of",
+    "rows_within",
+    "stacked_rows",
+    "units",
+    "unstacked_rows",
+]
 
 
 def cuts(size: int, tile: int, start: int = 0) -> list[slice]:
@@ -41,9 +51,26 @@ def unstacked_rows(rows: Tensor, into: Tensor) -> None:
 
 
 def rows_of(problem: KernelProblem, part: Part) -> Tensor:
-    """The queries of a part, times scale and log2(e): their products with keys are powers of two."""
-    queries = problem.query[part.batch, part.heads, :, part.positions]
-    return stacked_rows(queries, problem.precision).mul_(problem.scale * LOG2_E)
+    """The queries of a part as they are, but for the sign of the scale: products are scaled after they are made.
+
+    So are those of an untiled computation; queries scaled before would be rounded once more.
+    """
+    rows = stacked_rows(problem.query[part.batch, part.heads, :, part.positions], problem.precision)
+    return rows if problem.scale > 0.0 else rows.mul_(-1.0 if problem.scale < 0.0 else 0.0)
+
+
+def hidden_scores(problem: KernelProblem, scores: Tensor, by_row: Tensor, part: Part) -> float:
+    """Hide what a part may not see (``by_row`` is a view of the scores), and say what exponents of two they still want.
+
+    It is scale times log2(e), or 1 where a bias had to be added to scaled scores.
+    """
+    factor = (abs(problem.scale) or 1.0) * LOG2_E
+    if problem.visible.is_whole(part):
+        return factor
+    if problem.visible.adds:
+        scores.mul_(factor)
+    problem.visible.hide(by_row, part, LOG2_E)
+    return 1.0 if problem.visible.adds else factor
 
 
 def rows_within(positions: slice, outer: slice, group: int) -> slice:

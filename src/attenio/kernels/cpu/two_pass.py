@@ -3,7 +3,7 @@
     for each tile i of query_tile positions and all heads of the group:
         D_i = dO_i . O_i;  dO_i = dO_i / sum_i;  D_i = D_i / sum_i;  dQ_i = 0
         for each tile j of key_tile keys that a row of the tile may see:
-            P = exp2(Q_i K_j^T - max_i);  dP = dO_i V_j^T;  dS = P (dP - D_i);  dQ_i += scale dS K_j
+            P = exp2(scale log2(e) Q_i K_j^T - max_i);  dP = dO_i V_j^T;  dS = P (dP - D_i);  dQ_i += scale dS K_j
     for each tile j of query_tile keys (they are the stationary ones now):
         dK_j, dV_j = 0
         for each tile i of positions that see a key of j:
@@ -13,18 +13,28 @@ P is not divided by its row's sum: dO_i and D_i are, once. Scores are computed t
 one order, and results repeat to the bit.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from attenio.kernels.cpu.fused import can_fuse_backward, fused_backward
-from attenio.kernels.cpu.online_softmax import LOG2_E
-from attenio.kernels.cpu.products import add_product, product
-from attenio.kernels.cpu.tiles import cuts, per_row, rows_of, rows_within, stacked_rows, units, unstacked_rows
+from attenio.kernels.cpu.products import add_product, product, product_in_pieces
+from attenio.kernels.cpu.split_keys import split_keys
+from attenio.kernels.cpu.tiles import (
+    cuts,
+    hidden_scores,
+    per_row,
+    rows_of,
+    rows_within,
+    stacked_rows,
+    units,
+    unstacked_rows,
+)
 from attenio.kernels.cpu.workers import run_all
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.tiling import Tiling, backward_tiling_of
+from attenio.kernels.tiling import FEW_ROWS, Tiling, backward_tiling_of
 from attenio.kernels.visibility import Part
 
 __all__ = ["Gradients", "Saved", "two_pass"]
@@ -49,7 +59,7 @@ class Gradients(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """Rows of a part, stacked: queries times scale and log2(e), dO and D over the row's sum, largest scores."""
+    """Rows of a part, stacked: queries, dO and D over the row's sum, largest scores as exponents of two."""
 
     Q: Tensor
     dO: Tensor
@@ -59,7 +69,7 @@ class _Rows(NamedTuple):
 
 def two_pass(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -> Gradients:
     """The gradients, by the plan for this machine."""
-    if can_fuse_backward(problem, saved.largest):
+    if problem.keys > 1 and can_fuse_backward(problem, saved.largest):
         return Gradients(*fused_backward(problem, saved.output, saved.total, saved.gradient), None)
     tiling, bias = backward_tiling_of(problem), problem.visible.bias
     found = Gradients(
@@ -69,6 +79,8 @@ def two_pass(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -
         bias=torch.zeros(bias.shape, dtype=problem.precision) if with_bias and bias is not None else None,
     )
     where, positions = units(problem, tiling.units_at_once), cuts(problem.queries, tiling.query_tile)
+    if _has_few_rows(problem):
+        saved = _anew(problem, saved, where, tiling)
     parts = [Part(*unit, i, slice(0, problem.keys)) for unit in where for i in positions[::-1]]
     # A bias that heads or sequences share collects from several tiles: one thread then.
     alone = tiling.is_small or found.bias is not None
@@ -77,12 +89,37 @@ def two_pass(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -
     parts = [Part(*unit, slice(0, problem.queries), j) for unit in where for j in cuts(problem.keys, stationary)]
     passing, turned = max(1, tiling.key_tile // problem.group), _TurnedRows(problem, saved, tiling.keep_bytes)
     run_all(lambda part: _key_gradients(problem, turned, part, passing, found), parts, small=tiling.is_small)
+    return found if problem.keys > 1 else _of_one_key(found)
+
+
+def _anew(problem: KernelProblem, saved: Saved, where: list[tuple[slice, slice]], tiling: Tiling) -> Saved:
+    """Largest scores and sums of weights by the products that follow: another order rounds large scores otherwise.
+
+    For many rows both passes use the same products, and for few ones this costs little.
+    """
+    largest, total = torch.empty_like(saved.largest), torch.empty_like(saved.total)
+
+    def work(unit: tuple[slice, slice]) -> None:
+        part = Part(*unit, slice(0, problem.queries), slice(0, problem.keys))
+        sums = split_keys(problem, part, tiling.key_tile, in_pieces=True)
+        unstacked_rows(sums.largest, largest[unit][..., None])
+        unstacked_rows(sums.total, total[unit][..., None])
+
+    run_all(work, where, small=tiling.is_small)
+    return saved._replace(largest=largest, total=total)
+
+
+def _of_one_key(found: Gradients) -> Gradients:
+    """The weight of an only key is 1 whatever its score: dO.V - dO.O is zero, and what is left of it is rounding."""
+    for gradient in (found.query, found.key, found.bias):
+        if gradient is not None:
+            gradient.zero_()
     return found
 
 
 def _query_gradient(problem: KernelProblem, saved: Saved, part: Part, tiling: Tiling, found: Gradients) -> None:
     rows = _rows(problem, saved, part)
-    dQ = torch.zeros_like(rows.Q)
+    dQ, multiply = torch.zeros_like(rows.Q), _multiply(problem)
     buffers = rows.Q.new_empty(2, rows.Q.shape[0] * rows.Q.shape[1] * tiling.key_tile)
     for j in cuts(problem.keys, tiling.key_tile):
         positions = problem.visible.positions_of(part._replace(keys=j))
@@ -92,9 +129,9 @@ def _query_gradient(problem: KernelProblem, saved: Saved, part: Part, tiling: Ti
         K_j, V_j = (
             x[part.batch, part.heads, j].to(problem.precision).flatten(0, 1) for x in (problem.key, problem.value)
         )
-        P = product(rows.Q[:, cut], K_j.transpose(1, 2).contiguous(), buffers[0])
+        P = multiply(rows.Q[:, cut], K_j.transpose(1, 2).contiguous(), buffers[0])
         _weigh(problem, P, per_row(P, here, problem.group), rows.largest[:, cut], here)
-        dP = product(rows.dO[:, cut], V_j.transpose(1, 2).contiguous(), buffers[1])
+        dP = multiply(rows.dO[:, cut], V_j.transpose(1, 2).contiguous(), buffers[1])
         if problem.dropout is not None:
             per_row(dP, here, problem.group).mul_(_factors(problem, here, dP))
         dS = dP.sub_(rows.D[:, cut]).mul_(P)
@@ -108,7 +145,7 @@ def _query_gradient(problem: KernelProblem, saved: Saved, part: Part, tiling: Ti
 def _key_gradients(problem: KernelProblem, turned: "_TurnedRows", part: Part, passing: int, found: Gradients) -> None:
     where = (part.batch, part.heads, part.keys)
     K_j, V_j = (x[where].to(problem.precision).flatten(0, 1) for x in (problem.key, problem.value))
-    dK, dV = torch.zeros_like(K_j), torch.zeros_like(V_j)
+    dK, dV, multiply = torch.zeros_like(K_j), torch.zeros_like(V_j), _multiply(problem)
     buffers = K_j.new_empty(2, K_j.shape[0] * K_j.shape[1] * passing * problem.group)
     for i in cuts(problem.queries, passing):
         positions = problem.visible.positions_of(part._replace(positions=i))
@@ -117,10 +154,10 @@ def _key_gradients(problem: KernelProblem, turned: "_TurnedRows", part: Part, pa
         here, cut = part._replace(positions=positions), rows_within(positions, i, problem.group)
         whole, Q_turned, dO_turned = turned(part._replace(positions=i))
         rows = _Rows(*(x[:, cut] for x in whole))
-        P = product(K_j, Q_turned[:, :, cut], buffers[0])
+        P = multiply(K_j, Q_turned[:, :, cut], buffers[0])
         by_row = per_row(P.transpose(1, 2), here, problem.group)
         _weigh(problem, P, by_row, rows.largest.transpose(1, 2), here)
-        dP = product(V_j, dO_turned[:, :, cut], buffers[1])
+        dP = multiply(V_j, dO_turned[:, :, cut], buffers[1])
         if problem.dropout is not None:
             factors = _factors(problem, here, dP)
             per_row(dP.transpose(1, 2), here, problem.group).mul_(factors)
@@ -130,10 +167,19 @@ def _key_gradients(problem: KernelProblem, turned: "_TurnedRows", part: Part, pa
         else:
             add_product(dV, P, rows.dO)
         add_product(dK, dP.sub_(rows.D.transpose(1, 2)).mul_(P), rows.Q)
-    # rows.Q carry the scale and log2(e); the gradient has the scale alone.
+    # rows.Q carry the sign of the scale.
     shape = found.key[where].shape
-    found.key[where] = dK.mul_(1.0 / LOG2_E).view(shape).to(found.key.dtype)
+    found.key[where] = dK.mul_(abs(problem.scale)).view(shape).to(found.key.dtype)
     found.value[where] = dV.view(*shape[:-1], -1).to(found.value.dtype)
+
+
+def _multiply(problem: KernelProblem) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """Few rows: an untiled computation multiplies them one by one, and that is the error to stay near."""
+    return product_in_pieces if _has_few_rows(problem) else product
+
+
+def _has_few_rows(problem: KernelProblem) -> bool:
+    return problem.group * problem.queries <= FEW_ROWS
 
 
 class _TurnedRows:
@@ -166,9 +212,8 @@ def _rows(problem: KernelProblem, saved: Saved, part: Part) -> _Rows:
 
 def _weigh(problem: KernelProblem, scores: Tensor, by_row: Tensor, largest: Tensor, part: Part) -> None:
     """Turn products into weights, in place; ``by_row`` is a view of the same scores."""
-    if not problem.visible.is_whole(part):
-        problem.visible.hide(by_row, part, LOG2_E)
-    torch.exp2(scores.sub_(largest), out=scores)
+    factor = hidden_scores(problem, scores, by_row, part)
+    torch.exp2(torch.add(-largest, scores, alpha=factor, out=scores), out=scores)
 
 
 def _factors(problem: KernelProblem, part: Part, like: Tensor) -> Tensor:
