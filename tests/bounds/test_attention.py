@@ -16,7 +16,7 @@ from attenio.errors import InvalidInput
 from attenio.machine import Machine, MemoryLevel
 from attenio.workload import Workload
 
-laws = settings(max_examples=300, deadline=None, derandomize=True)
+laws = settings(max_examples=100, deadline=None, derandomize=True)
 
 Shape = tuple[int, int, int, int, int]  # rows, keys, d, dv, fast words
 

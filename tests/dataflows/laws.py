@@ -24,7 +24,7 @@ from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.reference import Gradients, attention, attention_gradients, parts
 from attenio.workload import Workload
 
-QUICK = settings(max_examples=90, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=45, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 EPSILON = {ElementType.FP32: 2.0**-23, ElementType.FP16: 2.0**-10, ElementType.BF16: 2.0**-7, ElementType.FP8: 2.0**-3}
 

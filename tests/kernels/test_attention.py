@@ -7,12 +7,13 @@ from hypothesis import strategies as st
 
 F = torch.nn.functional
 
+from tests.kernels.definition import definition, gradients  # noqa: E402
+
 from attenio import attention  # noqa: E402
 from attenio.errors import InvalidInput  # noqa: E402
 from attenio.kernels.dropout import Dropout  # noqa: E402
 from attenio.kernels.visibility import Part  # noqa: E402
 from attenio.masks import BlockSparse  # noqa: E402
-from tests.kernels.definition import definition, gradients  # noqa: E402
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 INF = float("inf")

@@ -7,10 +7,10 @@ import math
 
 import pytest
 import torch
+from tests.kernels.definition import definition, gradients
 
 from attenio import attention
 from attenio.kernels.cpu import compiled_rows
-from tests.kernels.definition import definition, gradients
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 INF = float("inf")
@@ -56,10 +56,8 @@ def squares(problem, dtype):
 
     mask = None if bias is None else bias.to(dtype)
     ours = gradients(lambda *a: attention(*a, mask, enable_gqa=True, **options), q, k, v, g)
-    exact = untiled(torch.float64)
-    return torch.tensor(
-        [[float((x.double() - e).square().sum()) for x, e in zip(found, exact, strict=True)] for found in (untiled(dtype), ours)]
-    )  # fmt: skip
+    exact, both = untiled(torch.float64), (untiled(dtype), ours)
+    return torch.tensor([[float((x.double() - e).square().sum()) for x, e in zip(y, exact, strict=True)] for y in both])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

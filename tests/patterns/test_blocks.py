@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from attenio.masks import BlockSparse
 from attenio.patterns import BlockPattern, blocks
 
-laws = settings(max_examples=100, deadline=None, derandomize=True)
+laws = settings(max_examples=60, deadline=None, derandomize=True)
 
 
 @st.composite

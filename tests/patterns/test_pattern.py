@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from attenio.masks import BlockSparse
 from attenio.patterns import Band, BlockPattern, Pattern, PrefixedRequests
 
-laws = settings(max_examples=150, deadline=None, derandomize=True)
+laws = settings(max_examples=100, deadline=None, derandomize=True)
 length = st.integers(1, 13)
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from attenio.patterns.sums import floor_sum, sum_clipped, sum_linear, sum_of_residues
 
 small = st.integers(-12, 12)
-laws = settings(max_examples=120, deadline=None, derandomize=True)
+laws = settings(max_examples=60, deadline=None, derandomize=True)
 
 
 @laws

@@ -13,7 +13,7 @@ from attenio.workload import Direction, Workload
 
 from .schedules import SCHEDULES, Shape
 
-laws = settings(max_examples=300, deadline=None, derandomize=True)
+laws = settings(max_examples=100, deadline=None, derandomize=True)
 directions = st.sampled_from(list(Direction))
 
 

@@ -11,7 +11,7 @@ from attenio.workload import Workload
 
 from ..strategies import workloads
 
-LAWS = settings(max_examples=200, deadline=None, derandomize=True)
+LAWS = settings(max_examples=100, deadline=None, derandomize=True)
 
 
 @LAWS
