@@ -26,9 +26,10 @@ all cores and reads everything once nothing can be gained: fp32 prefill should t
   head (4 ms) against 537 MB of reading (38 ms at 14 GB/s, less if a cache holds the request): up to 8 times.
 
 **Measured** (`results.json`, made by `run.py`): PyTorch {torch} on {threads} {machine} cores, all contenders in turns
-in one process, {pinned}medians of {repeats} turns, {date}. The floor is the larger of arithmetic at {gflops:.0f} GFLOP/s
-and reading at {gbytes:.0f} GB/s, the best rates seen between the cases of the same run; "at most" is the ratio that a call
-at the floor would have. "Without llvmlite" is what `attenio[torch]` alone gives where `attenio[cpu]` compiles a kernel.
+in one process, {pinned}medians of {repeats} turns, {date}. The floor is the larger of arithmetic at
+{gflops:.0f} GFLOP/s and reading at {gbytes:.0f} GB/s, the best rates seen between the cases of the same run; "at most"
+is the ratio that a call at the floor would have. "Without llvmlite" is what `attenio[torch]` alone gives where
+`attenio[cpu]` compiles a kernel.
 
 | case | floor, ms | ours, ms | without llvmlite, ms | SDPA, ms | ratio | at most | target |
 |---|---:|---:|---:|---:|---:|---:|---|

@@ -73,7 +73,8 @@ def _few_rows(kind: str, abreast: int, widens: bool) -> Body:
                 value_rows = value_rows.widened(body.at("%wide", body.let(f"mul i64 %d, {TILE}")), "%width")
             _scores(body, (query, key_rows, value_rows), scores, here, abreast)
             _softmax(body, scores, here, (output, largest, total))
-            _accumulate(body, scores, value_rows, output, here, abreast)
+            next_keys = body.at(key, body.let(f"mul i64 {body.let(f'add i64 {start}, {TILE}')}, %kr"), kind=kind)
+            _accumulate(body, (scores, value_rows, next_keys), output, here, abreast, kind)
     return body
 
 
@@ -121,7 +122,7 @@ def _scores(body: Body, tensors: tuple[str, _Rows, _Rows], scores: str, count: s
         rows = keys.four(j)
         for row in values.four(j):
             with body.loop("%width", LINE // (4 if values.kind == "float" else 2)) as column:
-                _ask_for(body, values, row, column)
+                _ask_for(body, body.at(row, column, kind=values.kind))
         with body.loop("%rows", abreast) as r:
             mine = [body.at(query, body.let(f"mul i64 {body.let(f'add i64 {r}, {u}')}, %d")) for u in range(abreast)]
             sums = [[body.slot(FLOAT4, "zeroinitializer") for _ in rows] for _ in mine]
@@ -219,8 +220,14 @@ def _exp2(body: Body, x: str) -> str:
     return body.let(f"select <4 x i1> {low}, {FLOAT4} zeroinitializer, {FLOAT4} {scaled}")
 
 
-def _accumulate(body: Body, weights: str, values: _Rows, output: str, count: str, abreast: int) -> None:
-    """O += P V, sixteen columns at a time and then what remains in fours; a tile's sum is made by itself."""
+def _accumulate(
+    body: Body, tensors: tuple[str, "_Rows", str], output: str, count: str, abreast: int, kind: str
+) -> None:
+    """O += P V, sixteen columns at a time and then what remains in fours; a tile's sum is made by itself.
+
+    Meanwhile the same columns of the next keys are asked for, and the next ones of these values.
+    """
+    weights, values, next_keys = tensors
     sixteens = body.let(f"and i64 %width, {-16}")
     rest = body.let(f"sub i64 %width, {sixteens}")
     for stop, first, vectors in ((sixteens, "0", 4), (rest, sixteens, 1)):
@@ -232,7 +239,9 @@ def _accumulate(body: Body, weights: str, values: _Rows, output: str, count: str
                 P = [body.read(body.at(weights, body.let(f"mul i64 {index}, {TILE}"), j)) for index in indices]
                 for k, row in enumerate(values.four(j)):
                     spread = [_lane(body, p, k) for p in P]
-                    _ask_for(body, values, row, body.let(f"add i64 {column}, {4 * vectors}"))
+                    _ask_for(body, body.at(row, body.let(f"add i64 {column}, {4 * vectors}"), kind=values.kind))
+                    next_row = body.let(f"mul i64 {body.let(f'add i64 {j}, {k}')}, %kr")
+                    _ask_for(body, body.at(next_keys, next_row, column, kind=kind))
                     for x in range(vectors):
                         v = values.read(row, body.let(f"add i64 {column}, {4 * x}"))
                         for of_row, p in zip(sums, spread, strict=True):
@@ -244,10 +253,9 @@ def _accumulate(body: Body, weights: str, values: _Rows, output: str, count: str
                     body.write(body.let(f"fadd {FLOAT4} {body.read(place)}, {body.read(each)}"), place)
 
 
-def _ask_for(body: Body, values: _Rows, row: str, column: str) -> None:
-    """Have the line with a column of a row brought near."""
-    line = body.at(row, column, kind=values.kind)
-    body.do(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 3, i32 1)")
+def _ask_for(body: Body, place: str) -> None:
+    """Have the line of a place brought near."""
+    body.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
 
 
 def _lane(body: Body, vector: str, lane: int) -> str:
