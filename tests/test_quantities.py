@@ -83,7 +83,13 @@ def test_numbers_are_shown_with_their_unit() -> None:
     assert show_words(1_234_567) == "1,234,567 words"
     assert show_bytes(512 * 1024) == "512 KiB"
     assert show_bytes(2**70) == "1.049e+06 PiB"
-    assert [show_seconds(s) for s in (2.5, 0.0025, 2.5e-6, 2.5e-9)] == ["2.5 s", "2.5 ms", "2.5 µs", "2.5 ns"]
+    assert [show_seconds(s) for s in (2.5, 0.0025, 2.5e-6, 2.5e-9, 0.0)] == [
+        "2.5 s",
+        "2.5 ms",
+        "2.5 µs",
+        "2.5 ns",
+        "0 s",
+    ]
 
 
 def test_seeds_are_whole_numbers_of_at_least_nothing() -> None:

@@ -104,7 +104,9 @@ def show_bytes(size_bytes: float) -> str:
 
 
 def show_seconds(seconds: float) -> str:
-    """A duration in the unit that keeps its digits readable."""
+    """A duration in the unit that keeps its digits readable; what took no time at all took 0 s."""
+    if seconds == 0.0:
+        return "0 s"
     for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if seconds >= factor:
             return f"{seconds / factor:.4g} {unit}"

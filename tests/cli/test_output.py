@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from attenio.cli import main
 from attenio.cli.output import plain_table, print_json, print_tables, progress_bar
 
 
@@ -82,3 +83,13 @@ def test_sentences_keep_to_the_columns(attenio: Any, monkeypatch: pytest.MonkeyP
     said = attenio(*command.split())
     assert said.status == 0, said.err
     assert [line for line in said.out.splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("command", [(), ("plan",), ("certify",), ("pebble", "solve")])
+def test_flags_take_no_value_and_their_help_shows_none(
+    capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    assert main([*command, "--help"]) == 0
+    said = capsys.readouterr().out
+    assert "--help" in said
+    assert "bool" not in said.lower()

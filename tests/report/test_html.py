@@ -13,9 +13,11 @@ from attenio import files
 from attenio.catalogue import machine_named
 from attenio.errors import MissingExtra
 from attenio.machine import Machine
+from attenio.quantities import show_bytes
 from attenio.report.answer import answer
-from attenio.report.html import write_report
+from attenio.report.html import write_report, write_training_report
 from attenio.report.notation import show_ratio
+from attenio.report.training import training_answer
 from attenio.workload import Workload
 
 from .strategies import machines, workloads
@@ -79,6 +81,18 @@ def test_the_page_states_question_answer_and_provenance(page: Page) -> None:
     assert show_ratio(found.gap) in page.text
     assert re.search(r"attenio \S+(, commit [0-9a-f]+\+?)?, \d{4}-\d\d-\d\d\.", page.text)
     assert page.tables == 5
+
+
+def test_the_cards_of_a_training_step_are_about_the_step(tmp_path: Path) -> None:
+    machine = machine_named("toy-1k-words")
+    step = training_answer(SMALL, machine)
+    text = write_training_report(tmp_path / "step.html", SMALL, machine).read_text(encoding="utf-8")
+    cards = text[text.index("<dl") : text.index("</dl>")]
+    width = SMALL.dtype.bytes
+    for words in (step.bound.words, step.plan.moved_words):
+        assert show_bytes(words * width) in cards
+    assert show_ratio(step.gap) in cards and step.plan.saved.value in cards
+    assert show_bytes(step.backward.plan.moved_words * width) not in cards
 
 
 def test_the_page_names_no_computer_and_no_path(page: Page) -> None:

@@ -1,6 +1,6 @@
 """The commands, put together."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,7 +21,7 @@ from attenio.cli.run import run
 from attenio.cli.simulate import simulate
 from attenio.cli.sweep import sweep
 
-__all__ = ["app"]
+__all__ = ["app", "command_line"]
 
 app = typer.Typer(
     name="attenio",
@@ -79,3 +79,27 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(pebble)
+
+
+def command_line() -> Any:
+    """The commands as they run; flags take no value, and their help shows none."""
+    command: Any = typer.main.get_command(app)
+    _hide_types_of_flags(command)
+    return command
+
+
+def _hide_types_of_flags(command: Any) -> None:
+    offered = command.get_help_option
+
+    def help_option(context: Any) -> Any:
+        option = offered(context)
+        if option is not None:
+            option.metavar = ""
+        return option
+
+    command.get_help_option = help_option
+    for parameter in command.params:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    for inner in getattr(command, "commands", {}).values():
+        _hide_types_of_flags(inner)

@@ -24,9 +24,9 @@ def outcome_of(arguments: Sequence[str] | None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
-        from attenio.cli.app import app
+        from attenio.cli.app import command_line
 
-        status = app(args=arguments, prog_name="attenio", standalone_mode=False)
+        status = command_line()(args=arguments, prog_name="attenio", standalone_mode=False)
         sys.stdout.flush()
     except AttenioError as problem:
         return _say(str(problem), MISTAKE)

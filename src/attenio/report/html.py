@@ -121,7 +121,7 @@ def _page(found: Answer, memory: Curves, length: Curves, plotly: str, step: Trai
         version=html.escape(made.version),
         style=resource("page.css") + palette.stylesheet(),
         answer=_sentence(found) if step is None else _step_sentence(step),
-        facts=_facts(found),
+        facts=_facts(found) if step is None else _step_facts(step),
         sections=_sections(found, step, accelerated, has_roofline=roofline is not None),
         footer=_footer(found, made),
         # "</" would end the script element early.
@@ -183,6 +183,28 @@ def _facts(found: Answer) -> str:
         known = "of the rates known, " if found.unknown_rates else ""
         note = f"{known}{binding.resource} binds ({found.timed_plan})"
         facts.append(("time at least", show_seconds(binding.plan_seconds), note))
+    return _cards(facts)
+
+
+def _step_facts(step: TrainingAnswer) -> str:
+    width, plan, bound = step.workload.dtype.bytes, step.plan, step.bound
+    passes = f"{plan.forward.dataflow.value} forward, {plan.backward.dataflow.value} backward"
+    return _cards(
+        [
+            ("must move", show_bytes(bytes_of(bound.words, element_bytes=width)), bound.theorem),
+            ("best step moves", show_bytes(bytes_of(plan.moved_words, element_bytes=width)), passes),
+            ("gap", show_ratio(step.gap), "step over the largest absolute bound"),
+            ("saved between the passes", plan.saved.value, f"{plan.extra_words:,} words that neither pass counts"),
+            (
+                "fast memory",
+                show_bytes(bytes_of(step.fast_words, element_bytes=width)),
+                f"{step.fast_words:,} words, {plan.peak_words:,} in use",
+            ),
+        ]
+    )
+
+
+def _cards(facts: list[tuple[str, str, str]]) -> str:
     return "\n".join(
         f"    <div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}<small>{html.escape(note)}</small></dd></div>"
         for name, value, note in facts

@@ -106,6 +106,9 @@ def test_a_certificate_from_bounds_is_kept_to() -> None:
         approximate_attention(query, key, value, certificate=stated, is_causal=True)
     with pytest.raises(InvalidInput, match="the certificate is for d = 8"):
         approximate_attention(query[..., :5], key[..., :5], value, certificate=stated)
+    with pytest.raises(InvalidInput, match="leave kind out") as problem:
+        approximate_attention(query, key, value, certificate=stated, kind=Kind.TAYLOR)
+    assert "\n" not in str(problem.value)
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -54,7 +54,7 @@ def approximate_attention(  # noqa: PLR0913 - the signature of scaled_dot_produc
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-    kind: Kind = Kind.MINIMAX,
+    kind: Kind | None = None,
     centre: bool | Tensor = True,
     rows: int | None = None,
     value_columns: int | None = None,
@@ -64,8 +64,9 @@ def approximate_attention(  # noqa: PLR0913 - the signature of scaled_dot_produc
     Shapes and meaning are those of ``torch.nn.functional.scaled_dot_product_attention``. Give a ``tolerance``, the
     largest change of an output in units of half the range of a column of ``value``, or a ``certificate`` that covers
     these data, which is checked; with both, it has to keep the tolerance. ``InvalidInput`` begins "use exact" where
-    no polynomial certifies. ``centre`` subtracts the mean key, or the vector given, from all keys. ``rows`` and
-    ``value_columns`` are the tiles: with fewer value columns the state is smaller, and features are made again.
+    no polynomial certifies. ``kind`` is that of the polynomial sought for a tolerance: the best one unless given.
+    ``centre`` subtracts the mean key, or the vector given, from all keys. ``rows`` and ``value_columns`` are the tiles:
+    with fewer value columns the state is smaller, and features are made again.
     """
     loaded_torch()
     from attenio.approximation.running.function import PolynomialAttention
@@ -77,8 +78,10 @@ def approximate_attention(  # noqa: PLR0913 - the signature of scaled_dot_produc
         reach = _reach(queries, keys, factor, centre=centre)
         if tolerance is None:
             raise InvalidInput("neither tolerance nor certificate is given; give one, such as tolerance=0.01")
-        terms = terms_for(tolerance, kind, value.dtype, causal=is_causal)
+        terms = terms_for(tolerance, kind or Kind.MINIMAX, value.dtype, causal=is_causal)
         found = certified(certificate_of(reach, values, terms, d=query.shape[-1]))
+    elif kind is not None:
+        raise InvalidInput("kind chooses a polynomial for a tolerance, and the certificate has its own; leave kind out")
     else:
         found = _promising(certificate, queries, values, tolerance=tolerance, causal=is_causal)
         reach = _within(found, queries, keys, factor, centre=centre)
