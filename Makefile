@@ -49,5 +49,5 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.developing: $(VENV)/.installed
-	$(PIP) --editable '.[report,parquet,pebble,approximation,torch,triton,transformers,docs,dev]'
+	$(PIP) --editable '.[report,parquet,pebble,approximation,torch,cpu,triton,transformers,docs,dev]'
 	@touch $@
