@@ -53,8 +53,8 @@ def assert_as_exact_as_untiled(ours, q, k, v, seen, **rest):
 
     A rounding is one of what is added up, which may cancel: of the weighed sizes of values for the output.
     Gradients of queries and keys are differences of dO.V and dO.O: their rounding is that of what is subtracted, and a
-    key or a value adds it up over all rows that see it, as a random walk. Scores are made in single precision, as
-    powers of two, and backward anew in another order: a weight is wrong by as much as its score is rounded.
+    key or a value adds it up over all rows that see it, as a random walk. That is for single problems, where the untiled
+    computation may be lucky; ``test_numerics`` allows nothing over several draws.
     """
     g = torch.randn(*q.shape[:-1], v.shape[-1]).to(q.dtype)
     wide = {name: x.double() if isinstance(x, torch.Tensor) else x for name, x in rest.items()}
@@ -70,12 +70,9 @@ def assert_as_exact_as_untiled(ours, q, k, v, seen, **rest):
         subtracted * float(q.abs().max()) * rows**0.5,
         float(g.abs().max()) * rows**0.5,
     )
-    factor = q.shape[-1] ** -0.5 if rest.get("scale") is None else rest["scale"]
-    scores = factor * float(q.double().norm(dim=-1).max() * k.double().norm(dim=-1).max())
-    unit = torch.finfo(q.dtype).eps + torch.finfo(torch.float32).eps * scores
     for true, untiled, tiled, size in zip(exact, plain, mine, sizes, strict=True):
         assert tiled.isfinite().all()
-        rounding = unit * max(size, float(true.abs().max()))
+        rounding = torch.finfo(q.dtype).eps * max(size, float(true.abs().max()))
         allowed = 2 * float((untiled - true).abs().max()) + rounding
         assert float((tiled - true).abs().max()) <= allowed
 
