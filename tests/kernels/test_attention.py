@@ -53,8 +53,8 @@ def assert_as_exact_as_untiled(ours, q, k, v, seen, **rest):
 
     A rounding is one of what is added up, which may cancel: of the weighed sizes of values for the output.
     Gradients of queries and keys are differences of dO.V and dO.O: their rounding is that of what is subtracted, and a
-    key or a value adds it up over all rows that see it, as a random walk. That is for single problems, where the untiled
-    computation may be lucky; ``test_numerics`` allows nothing over several draws.
+    key or a value adds it up over all rows that see it, as a random walk. That is for single problems, where the
+    untiled computation may be lucky; ``test_numerics`` allows nothing over several draws.
     """
     g = torch.randn(*q.shape[:-1], v.shape[-1]).to(q.dtype)
     wide = {name: x.double() if isinstance(x, torch.Tensor) else x for name, x in rest.items()}

@@ -83,6 +83,18 @@ def test_rows_with_a_single_weight_are_off_by_one_rounding_of_what_their_gradien
 
 
 @pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("queries", [1, 40])
+def test_an_only_key_gives_its_value_to_the_bit_however_large_its_score(monkeypatch, queries, compiled):
+    monkeypatch.setattr(compiled_rows, "_is_here", lambda: compiled)
+    monkeypatch.setattr(compiled_rows, "LEAST_PRODUCTS", 0)
+    q, k, v, g = 30 * draw(1, 4, queries, 24), 30 * draw(1, 1, 1, 24), draw(1, 1, 1, 8), draw(1, 4, queries, 8)
+    output, of_query, of_key, of_value = gradients(lambda *a: attention(*a, enable_gqa=True), q, k, v, g)
+    assert torch.equal(output, v.expand_as(output))
+    assert not of_query.any() and not of_key.any()
+    torch.testing.assert_close(of_value, g.sum((1, 2), keepdim=True), atol=3e-5, rtol=1e-6)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("rows", [1, 8])
 def test_a_million_keys_decode(monkeypatch, rows, compiled):
     if not compiled:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attenio.kernels.cpu.online_softmax import Sums
 from attenio.kernels.cpu.products import product
-from attenio.kernels.cpu.tiles import Keys, hidden_scores, per_row, rows_of, rows_within
+from attenio.kernels.cpu.tiles import Keys, as_exponents, per_row, rows_of, rows_within
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Part
 
@@ -37,8 +37,8 @@ def attenio(problem: KernelProblem, part: Part, keys: Keys, *, subtracts: bool) 
         here, rows = part._replace(keys=j, positions=positions), rows_within(positions, part.positions, group)
         K_j, V_j = keys.transposed(j, turned=Q_i.shape[1] > MANY_ROWS)
         S = product(Q_i[:, rows], K_j, buffer)
-        factor = hidden_scores(problem, S, per_row(S, here, group), here)
-        P = sums.weigh(S, factor, rows)
+        as_exponents(problem, S, per_row(S, here, group), here)
+        P = sums.weigh(S, rows)
         if problem.dropout is not None:
             P = dropped(problem, P, here)
         sums.accumulate(P, V_j, rows)

@@ -157,17 +157,17 @@ def _softmax(body: Body, scores: str, count: str, state: tuple[str, str, str]) -
         row, of_row, sum_of_row = (
             body.at(scores, body.let(f"mul i64 {r}, {TILE}")), body.at(largest, r), body.at(total, r)
         )  # fmt: skip
-        most = [body.slot(FLOAT4, splat(float("-inf"))) for _ in range(ABREAST)]
+        factor, most = _spread(body, "%factor"), [body.slot(FLOAT4, splat(float("-inf"))) for _ in range(ABREAST)]
         with body.loop(count, 4 * ABREAST) as j:
             for k, part in enumerate(most):
                 place, at = body.at(row, j, str(4 * k)), body.let(f"add i64 {j}, {4 * k}")
-                seen = _hidden_behind(body, body.read(place), at, count)
+                seen = _hidden_behind(body, body.let(f"fmul {FLOAT4} {body.read(place)}, {factor}"), at, count)
                 body.write(seen, place)
                 body.write(body.call("maxnum.v4f32", FLOAT4, body.read(part), seen), part)
         before = body.read(of_row, "float")
         widest = _folded(body, [body.read(part) for part in most], lambda x, y: body.call("maxnum.v4f32", FLOAT4, x, y))
         here = body.call("vector.reduce.fmax.v4f32", FLOAT4, widest, result="float")
-        now = body.call("maxnum.f32", "float", before, body.let(f"fmul float {here}, %factor"))
+        now = body.call("maxnum.f32", "float", before, here)
         with body.only_if(body.let(f"fcmp ogt float {now}, {before}")):
             shrink = _exp2(body, _spread(body, body.let(f"fsub float {before}, {now}")))
             one = body.let(f"extractelement {FLOAT4} {shrink}, i32 0")
@@ -176,12 +176,11 @@ def _softmax(body: Body, scores: str, count: str, state: tuple[str, str, str]) -
             with body.loop("%width", 4) as c:
                 place = body.at(output, body.let(f"mul i64 {r}, %width"), c)
                 body.write(body.let(f"fmul {FLOAT4} {body.read(place)}, {shrink}"), place)
-        factor, shift = _spread(body, "%factor"), _spread(body, body.let(f"fneg float {now}"))
-        added = [body.slot(FLOAT4, "zeroinitializer") for _ in range(ABREAST)]
+        shift, added = _spread(body, now), [body.slot(FLOAT4, "zeroinitializer") for _ in range(ABREAST)]
         with body.loop(count, 4 * ABREAST) as j:
             for k, part in enumerate(added):
                 place = body.at(row, j, str(4 * k))
-                weight = _exp2(body, body.muladd(body.read(place), factor, shift))
+                weight = _exp2(body, body.let(f"fsub {FLOAT4} {body.read(place)}, {shift}"))
                 body.write(weight, place)
                 body.write(body.let(f"fadd {FLOAT4} {body.read(part)}, {weight}"), part)
         whole = _folded(body, [body.read(part) for part in added], lambda x, y: body.let(f"fadd {FLOAT4} {x}, {y}"))

@@ -43,21 +43,19 @@ class Sums:
             subtracts=subtracts,
         )
 
-    def weigh(self, scores: Tensor, factor: float, rows: slice) -> Tensor:
-        """Turn scores (..., rows, keys) of some rows into weights 2^(factor score), in place, and add them up."""
+    def weigh(self, scores: Tensor, rows: slice) -> Tensor:
+        """Turn scores (..., rows, keys) of some rows into weights 2^score, in place, and add them up."""
         total = self.total[:, rows]
         if self.subtracts:
             largest = self.largest[:, rows]
-            grown = torch.maximum(largest, scores.amax(-1, keepdim=True).mul_(factor))
+            grown = torch.maximum(largest, scores.amax(-1, keepdim=True))
             # Where nothing was visible yet there is nothing to subtract, and -inf - -inf would be NaN.
             shift = torch.where(grown == -torch.inf, 0.0, grown)
             shrink = torch.exp2(largest - shift)
-            torch.add(-shift, scores, alpha=factor, out=scores)
+            scores.sub_(shift)
             self.output[:, rows].mul_(shrink)
             total.mul_(shrink)
             largest.copy_(grown)
-        else:
-            scores.mul_(factor)
         torch.exp2(scores, out=scores)
         total.add_(scores.sum(-1, keepdim=True))
         return scores

@@ -12,7 +12,7 @@ from torch import Tensor
 from attenio.kernels.cpu.attenio import dropped
 from attenio.kernels.cpu.online_softmax import Sums
 from attenio.kernels.cpu.products import product, product_in_pieces
-from attenio.kernels.cpu.tiles import cuts, hidden_scores, per_row, rows_of
+from attenio.kernels.cpu.tiles import as_exponents, cuts, per_row, rows_of
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Part
 
@@ -34,8 +34,8 @@ def split_keys(problem: KernelProblem, part: Part, key_tile: int, *, in_pieces: 
         if (positions := problem.visible.positions_of(here)).start >= positions.stop:
             continue
         S = multiply(_tile(problem.key, here, problem), turned, buffer).transpose(1, 2).contiguous()
-        factor = hidden_scores(problem, S, per_row(S, here, problem.group), here)
-        P = sums.weigh(S, factor, rows)
+        as_exponents(problem, S, per_row(S, here, problem.group), here)
+        P = sums.weigh(S, rows)
         if problem.dropout is not None:
             P = dropped(problem, P, here)
         sums.accumulate(P, _tile(problem.value, here, problem), rows)

@@ -12,8 +12,8 @@ from attenio.kernels.visibility import Part
 
 __all__ = [
     "Keys",
+    "as_exponents",
     "cuts",
-    "hidden_scores",
     "per_row",
     "rows_of",
     "rows_within",
@@ -59,18 +59,11 @@ def rows_of(problem: KernelProblem, part: Part) -> Tensor:
     return rows if problem.scale > 0.0 else rows.mul_(-1.0 if problem.scale < 0.0 else 0.0)
 
 
-def hidden_scores(problem: KernelProblem, scores: Tensor, by_row: Tensor, part: Part) -> float:
-    """Hide what a part may not see (``by_row`` is a view of the scores), and say what exponents of two they still want.
-
-    It is scale times log2(e), or 1 where a bias had to be added to scaled scores.
-    """
-    factor = (abs(problem.scale) or 1.0) * LOG2_E
-    if problem.visible.is_whole(part):
-        return factor
-    if problem.visible.adds:
-        scores.mul_(factor)
-    problem.visible.hide(by_row, part, LOG2_E)
-    return 1.0 if problem.visible.adds else factor
+def as_exponents(problem: KernelProblem, scores: Tensor, by_row: Tensor, part: Part) -> None:
+    """Scale products to exponents of two, in place, and hide what a part may not see; ``by_row`` is a view of them."""
+    scores.mul_((abs(problem.scale) or 1.0) * LOG2_E)
+    if not problem.visible.is_whole(part):
+        problem.visible.hide(by_row, part, LOG2_E)
 
 
 def rows_within(positions: slice, outer: slice, group: int) -> slice:

@@ -23,8 +23,8 @@ from attenio.kernels.cpu.fused import can_fuse_backward, fused_backward
 from attenio.kernels.cpu.products import add_product, product, product_in_pieces
 from attenio.kernels.cpu.split_keys import split_keys
 from attenio.kernels.cpu.tiles import (
+    as_exponents,
     cuts,
-    hidden_scores,
     per_row,
     rows_of,
     rows_within,
@@ -89,7 +89,7 @@ def two_pass(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -
     parts = [Part(*unit, slice(0, problem.queries), j) for unit in where for j in cuts(problem.keys, stationary)]
     passing, turned = max(1, tiling.key_tile // problem.group), _TurnedRows(problem, saved, tiling.keep_bytes)
     run_all(lambda part: _key_gradients(problem, turned, part, passing, found), parts, small=tiling.is_small)
-    return found if problem.keys > 1 else _of_one_key(found)
+    return found if problem.keys > 1 else _of_one_key(problem, saved, found)
 
 
 def _anew(problem: KernelProblem, saved: Saved, where: list[tuple[slice, slice]], tiling: Tiling) -> Saved:
@@ -109,11 +109,15 @@ def _anew(problem: KernelProblem, saved: Saved, where: list[tuple[slice, slice]]
     return saved._replace(largest=largest, total=total)
 
 
-def _of_one_key(found: Gradients) -> Gradients:
+def _of_one_key(problem: KernelProblem, saved: Saved, found: Gradients) -> Gradients:
     """The weight of an only key is 1 whatever its score: dO.V - dO.O is zero, and what is left of it is rounding."""
     for gradient in (found.query, found.key, found.bias):
         if gradient is not None:
             gradient.zero_()
+    if problem.dropout is None:
+        sees = (saved.total != 0.0)[..., None]
+        summed = (saved.gradient.to(problem.precision) * sees).sum((2, 3))
+        found.value.copy_(summed[:, :, None])
     return found
 
 
@@ -212,8 +216,8 @@ def _rows(problem: KernelProblem, saved: Saved, part: Part) -> _Rows:
 
 def _weigh(problem: KernelProblem, scores: Tensor, by_row: Tensor, largest: Tensor, part: Part) -> None:
     """Turn products into weights, in place; ``by_row`` is a view of the same scores."""
-    factor = hidden_scores(problem, scores, by_row, part)
-    torch.exp2(torch.add(-largest, scores, alpha=factor, out=scores), out=scores)
+    as_exponents(problem, scores, by_row, part)
+    torch.exp2(scores.sub_(largest), out=scores)
 
 
 def _factors(problem: KernelProblem, part: Part, like: Tensor) -> Tensor:
