@@ -112,7 +112,7 @@ def approximated(problem: KernelProblem, tolerance: float) -> Tensor | None:
     assert seen is not None
     try:
         output: Tensor = features_of(seen.query).attend_by_features(seen, way.promise, causal=causal)
-    except InvalidInput:  # sums overflowed: no certificate is about that
+    except InvalidInput:  # sums overflowed, or tiles do not fit: no certificate is about that
         return None
     return output
 

@@ -4,10 +4,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from triton.runtime.errors import OutOfResources
 
 from attenio.approximation.running.attention import centre_as_function
 from attenio.approximation.running.formula import Formula
 from attenio.approximation.running.function import PolynomialAttention
+from attenio.errors import InvalidInput
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.promise import Promise
 from attenio.kernels.tensor_cores import approximate_operations
@@ -27,7 +29,7 @@ def attend_by_features(problem: KernelProblem, promise: Promise, *, causal: bool
     assert polynomial is not None
     inputs = (problem.query, problem.key, problem.value)
     if not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)):
-        return polynomial_sums(problem, polynomial.coefficients, reach.centre, causal=causal)[0]
+        return _sums(problem, polynomial.coefficients, reach.centre, causal=causal)[0]
     formula = Formula(
         coefficients=polynomial.coefficients, d=int(problem.query.shape[-1]), scale=problem.scale, causal=causal,
         rows=_CAUSAL_ROWS if causal else _ROWS,
@@ -36,6 +38,20 @@ def attend_by_features(problem: KernelProblem, promise: Promise, *, causal: bool
     centre = None if reach.centre is None else centre_as_function(keys, reach.centre)
     found: Tensor = FeatureAttention.apply(queries, keys, values, centre, reach.balance.to(queries.device), formula)
     return found.unflatten(0, problem.query.shape[:2])
+
+
+def _sums(
+    problem: KernelProblem,
+    coefficients: tuple[float, ...],
+    centre: Tensor | None,
+    *,
+    causal: bool,
+    dtype: torch.dtype | None = None,
+) -> tuple[Tensor, Tensor]:
+    try:
+        return polynomial_sums(problem, coefficients, centre, causal=causal, dtype=dtype)
+    except OutOfResources as lacking:
+        raise InvalidInput(f"use exact: tiles of features do not fit into this GPU ({lacking})") from None
 
 
 class FeatureAttention(torch.autograd.Function):
@@ -51,9 +67,7 @@ class FeatureAttention(torch.autograd.Function):
             scale=formula.scale,
         )  # fmt: skip
         middle = None if centre is None else centre.contiguous()
-        output, below = polynomial_sums(
-            problem, formula.coefficients, middle, causal=formula.causal, dtype=torch.float32
-        )
+        output, below = _sums(problem, formula.coefficients, middle, causal=formula.causal, dtype=torch.float32)
         ctx.save_for_backward(query, key, value, centre, balance, output[:, 0], below[:, 0])
         ctx.formula = formula
         return output[:, 0].to(query.dtype)

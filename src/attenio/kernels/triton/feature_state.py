@@ -36,6 +36,7 @@ class FeatureTiles:
     row_stages: int = 3
     prefix_features: int = 8
     linear_tile: int = KEY_TILE
+    linear_warps: int = 4
     state_bytes: int = 2**30  # as many heads run together as have room for their states, at least one
 
     @classmethod
@@ -43,7 +44,7 @@ class FeatureTiles:
         """The tiles whose sums fit into registers, the fastest of those tried on an H200."""
         if max(widths.d_padded, widths.width_padded) <= 64:
             return cls()
-        return cls(key_parts=4, row_warps=8, row_stages=2)
+        return cls(key_parts=4, row_warps=8, row_stages=2, linear_warps=8)
 
 
 class _State(NamedTuple):
@@ -155,7 +156,7 @@ class _Run:
             key, value, self.centre, products, *key.stride(), *value.stride(),
             self.problem.kv_heads, self.keys, self.chunks,
             CHUNK=tiles.chunk, KEY_TILE=tiles.linear_tile, D=d, WIDTH=width, D_PADDED=d_padded, W_PADDED=w_padded,
-            K_EXACT=_exact(key, self.centre), V_EXACT=_exact(value), num_warps=4, num_stages=2,
+            K_EXACT=_exact(key, self.centre), V_EXACT=_exact(value), num_warps=tiles.linear_warps, num_stages=2,
         )  # fmt: skip
         linear_prefix_kernel[self.heads * (d_padded + 1),](
             products, *state, self.chunks, self.state_count, *self.weights,
