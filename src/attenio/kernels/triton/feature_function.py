@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 from triton.runtime.errors import OutOfResources
 
-from attenio.approximation.running.attention import centre_as_function
 from attenio.approximation.running.formula import Formula
 from attenio.approximation.running.function import PolynomialAttention
 from attenio.errors import InvalidInput
@@ -35,7 +34,10 @@ def attend_by_features(problem: KernelProblem, promise: Promise, *, causal: bool
         rows=_CAUSAL_ROWS if causal else _ROWS,
     )  # fmt: skip
     queries, keys, values = (tensor.flatten(0, 1) for tensor in inputs)
-    centre = None if reach.centre is None else centre_as_function(keys, reach.centre)
+    centre = reach.centre
+    if centre is not None and keys.requires_grad:
+        mean = keys.mean(1, keepdim=True, dtype=torch.float32)
+        centre = centre + (mean - mean.detach())  # the certificate's number with the mean's gradient
     found: Tensor = FeatureAttention.apply(queries, keys, values, centre, reach.balance.to(queries.device), formula)
     return found.unflatten(0, problem.query.shape[:2])
 
