@@ -4,7 +4,7 @@
 
 writes results.json beside this file (or to the folder given as the first argument): every sample of every contender,
 GPU time only (CUDA graphs, inputs rotated so that the cache holds none of them), errors against float64, and what made
-it. ``answer.py`` turns it into answer.md.
+it. A run that was cut short goes on where it stopped, on the same commit. ``answer.py`` turns it into answer.md.
 """
 
 import json
@@ -13,6 +13,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,8 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from attenio import attention, explain
 from attenio.files import write_atomically
-from attenio.kernels import Explanation
+from attenio.kernels import Explanation, operator
+from attenio.kernels import triton as portable_kernels
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.feature_function import attend_by_features
 from attenio.kernels.visibility import Visibility
@@ -179,17 +181,29 @@ def window() -> Case:
     )  # fmt: skip
 
 
+@contextmanager
+def portable() -> Iterator[None]:
+    """The kernels in portable Triton alone, as on a GPU that has none of its own."""
+    chosen = operator.backend_of
+    operator.backend_of = lambda _tensor: portable_kernels
+    try:
+        yield
+    finally:
+        operator.backend_of = chosen
+
+
 def dense(d: int, n: int, is_causal: bool, backward: bool) -> Case:
     heads, batch = 2048 // d, 16384 // n
     flops = 4 * batch * heads * n * n * d * (0.5 if is_causal else 1.0) * (2.5 if backward else 1.0)
-    shape = (batch, heads, n, d)
+    shape, pass_ = (batch, heads, n, d), "backward" if backward else "forward"
     rest = peers(is_causal=is_causal)
     return Case(
-        f"{'backward' if backward else 'forward'}, n={n}, d={d}, {'causal' if is_causal else 'full'}", None, flops,
+        f"{pass_} in portable Triton, n={n}, d={d}, {'causal' if is_causal else 'full'}", None, flops,
         (16 if backward else 8) * batch * heads * n * d, lambda: randoms(shape, shape, shape),
         lambda q, k, v: attention(q, k, v, is_causal=is_causal, deterministic=True),
         {name: call for name, call in rest.items() if name != "efficient"}, backward=backward,
         exact=None if backward else lambda q, k, v: exact_rows(q, k, v, causal if is_causal else None),
+        extra={"portable": True},
     )  # fmt: skip
 
 
@@ -272,11 +286,13 @@ def measured(case: Case) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, call in contenders.items():
         torch.use_deterministic_algorithms(bool(case.extra.get("deterministic")))
+        kernels = portable() if case.extra.get("portable") else nullcontext()
         try:
             if case.backward:
-                samples, error = backward_samples(call, one), None
+                with kernels:
+                    samples, error = backward_samples(call, one), None
             else:
-                with torch.no_grad():
+                with torch.no_grad(), kernels:
                     if "tolerance" in case.extra:  # what data allow is found in the call, which no graph can hold
                         samples = event_samples(lambda call=call: call(*one), repeats=9)
                     else:
@@ -315,18 +331,32 @@ def made_by(commit: str | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def finished(file: Path, made: dict[str, Any]) -> list[dict[str, Any]]:
+    """Cases that a run of the same commit on the same device has measured already."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    same = all(found["provenance"].get(name) == made[name] for name in ("commit", "device", "torch", "triton"))
+    return list(found["cases"]) if same and made["commit"] else []
+
+
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
     commit = sys.argv[2] if len(sys.argv) > 2 else None
     torch.manual_seed(SEED)
     warnings.filterwarnings("ignore", module="attenio.measurement.contenders")  # why a backend refuses: it is recorded
-    rows, start = [], time.monotonic()
+    made, start = made_by(commit), time.monotonic()
+    rows = finished(folder / "results.json", made)
     for make in cases():
-        row = measured(make())
+        case = make()
+        if any(row["case"] == case.name for row in rows):
+            continue
+        row = measured(case)
         rows.append(row)
         ratio = "refused" if row["ratio_to_best_peer"] is None else f"{row['ratio_to_best_peer']:.3f}"
         print(f"{time.monotonic() - start:5.0f} s  {row['case']:<60} {ratio}", flush=True)
-        text = json.dumps({"provenance": made_by(commit), "cases": rows}, indent=1)
+        text = json.dumps({"provenance": made, "cases": rows}, indent=1)
         write_atomically(folder / "results.json", text + "\n")
         torch.cuda.empty_cache()
 
