@@ -22,7 +22,7 @@ settings.load_profile("repeatable")
 
 
 # Tests under these folders search games, which is compiled: for more than a minute, but only once on a disk.
-SEARCHING = ("pebbling/solving", "pebbling/scheduling", "pebbling/certified", "cli/pebble")
+SEARCHING = ("tests/pebbling/solving", "tests/pebbling/scheduling", "tests/pebbling/certified", "tests/cli/pebble")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
