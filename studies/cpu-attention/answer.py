@@ -42,7 +42,9 @@ is the ratio that a call at the floor would have. "Without llvmlite" is what `at
 - In fp32 fused prefill ties because it is PyTorch's own kernel that runs; `kernels/cpu/fused.py` says when.
 - One-head backward was changed after a first run that missed: where there are fewer heads than threads, PyTorch's
   kernel is called for a run of rows on every thread, and what they give to keys and values is added up. That makes
-  five products instead of the predicted seven, and the prediction was too low.
+  five products instead of the predicted seven, and the prediction was too low. SDPA cuts the head's small products over
+  all threads, which wait for each other after each: on one thread alone it needs as much processor time as ours, so
+  two cores that do nothing else can give no more than twice, and the rest is what that waiting costs beside other work.
 - Decode in fp32 was bound by thin products: the library copies keys and values into an order of its own before it
   multiplies, and with 8 rows runs at 23 of 37 GFLOP/s a core from the cache and at 18 to 20 from memory, so that its
   products alone took the third of SDPA's time that was allowed. The kernel that `attenio[cpu]` compiles reads them as
