@@ -2,7 +2,8 @@
 
 from attenio.kernels import triton
 from attenio.kernels.cpu.two_pass import Saved
-from attenio.kernels.gluon import backward, decode, forward
+from attenio.kernels.gluon import backward as gradients
+from attenio.kernels.gluon import decode, forward
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.forward import Attended
 from attenio.kernels.triton.two_pass import Gradients
@@ -20,6 +21,8 @@ def attend(problem: KernelProblem) -> Attended:
 
 def grids(problem: KernelProblem, *, backward: bool) -> tuple[Grid, ...] | None:
     """Grids in the order of their launches, for a prediction of the bytes that they move below the L2."""
+    if backward and gradients.supports(problem):
+        return gradients.gradient_grids(problem)
     if backward or not forward.supports(problem):
         return triton.grids(problem, backward=backward)
     return (forward.grid_of(problem),)
@@ -27,6 +30,6 @@ def grids(problem: KernelProblem, *, backward: bool) -> tuple[Grid, ...] | None:
 
 def two_pass(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -> Gradients:
     """Gradients of everything, from what the forward pass saved."""
-    if backward.supports(problem) and not with_bias:
-        return backward.two_pass(problem, saved)
+    if gradients.supports(problem) and not with_bias:
+        return gradients.two_pass(problem, saved)
     return triton.two_pass(problem, saved, with_bias=with_bias)

@@ -1,5 +1,6 @@
 """The backward pass on Hopper: which problems it takes, and how they are launched."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -13,8 +14,9 @@ from attenio.kernels.gluon.backward_wide import wide_gradients_kernel
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.launch import LOG2_E, grouped_heads, restrictions_of
 from attenio.kernels.triton.two_pass import Gradients
+from attenio.planning.shared_cache import Grid
 
-__all__ = ["BackwardForm", "backward_form", "supports", "two_pass"]
+__all__ = ["BackwardForm", "backward_form", "gradient_grids", "supports", "two_pass"]
 
 # Tiles of rows divide this, and log-sum-exp is there for so many rows more.
 _PADDING = 128
@@ -101,6 +103,24 @@ def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
         work.sums, found.query, problem.scale, problem.queries, padded, WIDTH=d, D=form.d, num_warps=4
     )
     return found
+
+
+def gradient_grids(problem: KernelProblem) -> tuple[Grid, Grid, Grid]:
+    """The programs of the three kernels, for a prediction of the bytes that they move below L2."""
+    element, d, width = problem.query.element_size(), int(problem.query.shape[-1]), int(problem.value.shape[-1])
+    form, units = backward_form(max(d, width)), problem.batch * problem.kv_heads
+    processors = torch.cuda.get_device_properties(problem.query.device).multi_processor_count
+    heads, sums, both = units * problem.group, 4 * form.d, (d + width) * element
+    single = Grid(
+        units=heads, rows=problem.queries, passing=1, tile=64, resident=16 * processors,
+        read_bytes=2 * width * element + 8, written_bytes=sums + 8, passing_bytes=0, drops_reads=True,
+    )  # fmt: skip
+    gradients = Grid(
+        units=units, rows=problem.keys, passing=problem.group * problem.queries, tile=form.keys, resident=processors,
+        read_bytes=both, written_bytes=both, passing_bytes=both + 8, updated_bytes=sums,
+        causal=problem.visible.above < problem.keys and problem.group == 1,
+    )  # fmt: skip
+    return single, gradients, replace(single, read_bytes=sums, written_bytes=d * element)
 
 
 class _Work(NamedTuple):

@@ -1,0 +1,57 @@
+"""Which problems the backward kernels of Hopper take, their tiles, and the programs whose bytes are predicted."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from attenio.kernels.dropout import Dropout
+from attenio.kernels.gluon import backward
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.visibility import Visibility
+
+
+def problem_of(d=64, width=64, dtype=torch.bfloat16, dropout=None, **seen):
+    q, k, v = (torch.empty(2, heads, 96, size, dtype=dtype) for heads, size in ((4, d), (2, d), (2, width)))
+    return KernelProblem.of_heads(q, k, v, Visibility(group=2, **seen), 1.0, dropout=dropout)
+
+
+@pytest.mark.parametrize("d, width", [(64, 64), (192, 128), (8, 256), (96, 96)])
+def test_widths_up_to_256_are_taken(d, width):
+    assert backward.supports(problem_of(d, width, above=0, below=-10))
+    assert backward.backward_form(max(d, width)).d >= max(d, width)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"d": 264}, {"d": 60}, {"dtype": torch.float32}, {"bias": torch.zeros(1, 1, 96, 96)},
+        {"first": torch.zeros(1, 96), "stop": torch.ones(1, 96)}, {"query_ids": torch.zeros(1, 96)},
+        {"dropout": Dropout(probability=0.5, seed=1)},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_everything_else_is_left_to_triton(options):
+    assert not backward.supports(problem_of(**options))
+
+
+@pytest.mark.parametrize("width", [64, 128, 256])
+def test_tiles_fit(width):
+    form = backward.backward_form(width)
+    gradients = 2 * 64 * form.d // 128 if form.keys == 128 else 64 * form.d // 128
+    scores = (2 if form.keys == 128 else 1) * 64 * form.rows // 128
+    assert gradients + scores + 16 <= form.registers <= 240
+    # Keys and values, two stages of rows (of their gradients one, where rows are wide), shared slopes, staged sums.
+    streamed = (3 if form.keys == 64 else 2 * form.stages) * form.rows * form.d * 2
+    shared = 2 * form.keys * form.d * 2 + streamed + form.slots * form.keys * form.rows * 2 + 2 * 64 * 64 * 4
+    assert shared <= 227 * 2**10
+
+
+def test_the_programs_move_every_tensor_at_least_once(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(multi_processor_count=132))
+    problem = problem_of(128, 64)
+    prepare, gradients, convert = backward.gradient_grids(problem)
+    queries, keys = 2 * 4 * 96, 2 * 2 * 96
+    assert prepare.compulsory_bytes == queries * (2 * 64 * 2 + 8 + 4 * 128 + 8)
+    assert gradients.compulsory_bytes >= keys * 2 * (128 + 64) * 2 + queries * (128 + 64) * 2
+    assert convert.compulsory_bytes == queries * (4 * 128 + 128 * 2)
