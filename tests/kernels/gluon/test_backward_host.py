@@ -11,9 +11,9 @@ from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
 
 
-def problem_of(d=64, width=64, dtype=torch.bfloat16, dropout=None, **seen):
+def problem_of(d=64, width=64, dtype=torch.bfloat16, dropout=None, scale=1.0, **seen):
     q, k, v = (torch.empty(2, heads, 96, size, dtype=dtype) for heads, size in ((4, d), (2, d), (2, width)))
-    return KernelProblem.of_heads(q, k, v, Visibility(group=2, **seen), 1.0, dropout=dropout)
+    return KernelProblem.of_heads(q, k, v, Visibility(group=2, **seen), scale, dropout=dropout)
 
 
 @pytest.mark.parametrize("d, width", [(64, 64), (192, 128), (8, 256), (96, 96)])
@@ -27,7 +27,7 @@ def test_widths_up_to_256_are_taken(d, width):
     [
         {"d": 264}, {"d": 60}, {"dtype": torch.float32}, {"bias": torch.zeros(1, 1, 96, 96)},
         {"first": torch.zeros(1, 96), "stop": torch.ones(1, 96)}, {"query_ids": torch.zeros(1, 96)},
-        {"dropout": Dropout(probability=0.5, seed=1)},
+        {"dropout": Dropout(probability=0.5, seed=1)}, {"scale": -1.0}, {"scale": 0.0},
     ],
     ids=str,
 )  # fmt: skip

@@ -49,7 +49,7 @@ def backward_form(width: int) -> BackwardForm:
 
 
 def supports(problem: KernelProblem) -> bool:
-    """Whether this kernel computes the problem: 16-bit heads up to 256 wide, and no mask but a band."""
+    """Whether these kernels compute the problem: 16-bit heads up to 256 wide, and no mask but a band."""
     seen = problem.visible
     restricted = (seen.bias, seen.query_ids, seen.blocks, seen.first, problem.dropout)
     widths = problem.query.shape[-1], problem.value.shape[-1]
@@ -58,6 +58,7 @@ def supports(problem: KernelProblem) -> bool:
         and all(0 < width <= 256 and width % 8 == 0 for width in widths)
         and all(given is None for given in restricted)
         and min(problem.query.numel(), problem.key.numel()) > 0
+        and problem.scale > 0.0  # hidden scores are -inf before they are scaled
     )
 
 
