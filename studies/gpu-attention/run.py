@@ -244,8 +244,6 @@ def cases() -> Iterator[Callable[[], Case]]:
     yield lambda: masked_decode("mask", queries=4)
     yield prefix
     yield window
-    yield lambda: deterministic(128)
-    yield lambda: deterministic(64)
     yield lambda: approximate(False)
     yield lambda: approximate(True)
     yield lambda: masked_decode("bias of heads")
@@ -253,6 +251,8 @@ def cases() -> Iterator[Callable[[], Case]]:
     yield lambda: masked_decode("mask", repeated=True)
     yield lambda: masked_decode("mask", deterministic=True)
     yield lambda: masked_decode("mask", dtype=torch.float32)
+    yield lambda: deterministic(128)
+    yield lambda: deterministic(64)
     for d in (64, 128, 256):
         for is_causal in (False, True):
             yield lambda d=d, c=is_causal: dense(d, 8192, c, False)
