@@ -53,7 +53,8 @@ class Case:
     contenders: dict[str, Callable[[Inputs], Call]]
     target: float | None = None
     exact: Callable[[Inputs], tuple[slice, Tensor]] | None = None
-    # Contenders whose work cannot be captured; they give their own samples, in milliseconds.
+    # Contenders whose work cannot be captured and takes seconds to compile: measured last, while there is time. They
+    # give their own samples, in milliseconds.
     sampled: dict[str, Callable[[], list[float]]] = field(default_factory=dict)
 
 
@@ -104,24 +105,21 @@ def flex(seen: Callable[[Tensor, Tensor], Tensor] | None, n: int) -> Callable[[I
 
 
 def jax_samples(d: int, n: int, is_causal: bool) -> dict[str, Callable[[], list[float]]]:
-    """JAX's kernel for Hopper, in fp16, which is all it computes in; nothing where there is no JAX."""
-    from attenio.elements import ElementType
-    from attenio.masks import Causal, Dense
-    from attenio.workload import Direction, Workload
-
-    try:
-        from attenio.measurement.jax_peer import jax_contender
-    except ImportError:
-        return {}
-    workload = Workload(
-        queries=n, keys=n, d=d, heads=HIDDEN // d, kv_heads=HIDDEN // d, batch=max(1, TOKENS // n),
-        mask=Causal() if is_causal else Dense(), dtype=ElementType.FP16,
-    )  # fmt: skip
-    peer = jax_contender(workload)
-    if peer is None:
-        return {}
+    """JAX's kernel for Hopper, in fp16, which is all it computes in."""
 
     def samples() -> list[float]:
+        from attenio.elements import ElementType
+        from attenio.masks import Causal, Dense
+        from attenio.measurement.jax_peer import jax_contender
+        from attenio.workload import Direction, Workload
+
+        workload = Workload(
+            queries=n, keys=n, d=d, heads=HIDDEN // d, kv_heads=HIDDEN // d, batch=max(1, TOKENS // n),
+            mask=Causal() if is_causal else Dense(), dtype=ElementType.FP16,
+        )  # fmt: skip
+        peer = jax_contender(workload)
+        if peer is None:
+            raise RuntimeError("there is no JAX here that sees a GPU")
         shape = (workload.batch, workload.heads, n, d)
         inputs = tuple(torch.randn(shape, device="cuda").half() for _ in range(3))
         found: list[float] = peer.gpu_samples([peer.forward(inputs)], Direction.FORWARD, repeats=5)
@@ -295,22 +293,31 @@ def measured(case: Case) -> dict[str, Any]:
     for name, samples in samples_in_turns(graphs).items():
         found[name]["samples_ms"] = samples
     del graphs
-    for name, take in case.sampled.items():
-        try:
-            found[name] = {"samples_ms": take()}
-        except Exception as problem:  # whatever another library raises, the run goes on
-            found[name] = {"refused": str(problem).splitlines()[0][:120]}
-    for entry in found.values():
+    row = {"case": case.name, "part": case.part, "about": case.about, "target": case.target, "contenders": found}
+    return compared(row, case.flops)
+
+
+def compared(row: dict[str, Any], flops: float) -> dict[str, Any]:
+    """A row with medians, rates and the ratio to the fastest peer."""
+    for entry in row["contenders"].values():
         if "samples_ms" in entry:
             entry["median_ms"] = statistics.median(entry["samples_ms"])
-            entry["tflop_per_s"] = case.flops / entry["median_ms"] / 1e9
-    peers = {name: entry["median_ms"] for name, entry in found.items() if name != OURS and "median_ms" in entry}
-    best = min(peers, key=peers.__getitem__) if peers else None
-    ours = found[OURS].get("median_ms")
-    return {
-        "case": case.name, "part": case.part, "about": case.about, "target": case.target, "best_peer": best,
-        "ratio_to_best_peer": peers[best] / ours if best is not None and ours else None, "contenders": found,
-    }  # fmt: skip
+            entry["tflop_per_s"] = flops / entry["median_ms"] / 1e9
+    medians = {name: entry["median_ms"] for name, entry in row["contenders"].items() if "median_ms" in entry}
+    ours = medians.pop(OURS, None)
+    row["best_peer"] = min(medians, key=medians.__getitem__) if medians else None
+    row["ratio_to_best_peer"] = medians[row["best_peer"]] / ours if medians and ours else None
+    return row
+
+
+def sampled(case: Case, row: dict[str, Any]) -> None:
+    """Take the samples of contenders that come last."""
+    for name, take in case.sampled.items():
+        try:
+            row["contenders"][name] = {"samples_ms": take()}
+        except Exception as problem:  # whatever another library raises, the run goes on
+            row["contenders"][name] = {"refused": (str(problem).splitlines() or ["refused"])[0][:120]}
+    compared(row, case.flops)
 
 
 def wake() -> None:
@@ -336,24 +343,33 @@ def main() -> None:
     parser.add_argument("--part", choices=sorted(PARTS), action="append", help="measure this part only")
     parser.add_argument("--into", type=Path, default=Path(__file__).parent, help="folder of results.json")
     parser.add_argument("--commit", help="name of the commit, where there is no checkout")
+    parser.add_argument("--last-seconds", type=float, default=30.0, help="how long contenders that come last may take")
     given = parser.parse_args()
     file, made = given.into / "results.json", made_by(given.commit)
     before = json.loads(file.read_text()) if file.exists() else {}
-    rows = before.get("cases", []) if before.get("provenance", {}).get("commit") == made["commit"] else []
-    done = {row["case"] for row in rows}
+    kept = before.get("cases", []) if before.get("provenance", {}).get("commit") == made["commit"] else []
+    rows = {row["case"]: row for row in kept}
     start = time.monotonic()
+
+    def tell(row: dict[str, Any]) -> None:
+        rows[row["case"]] = row
+        ratio = "refused" if row["ratio_to_best_peer"] is None else f"{row['ratio_to_best_peer']:.3f}"
+        print(f"{time.monotonic() - start:5.0f} s  {row['case']:<36} {ratio} to {row['best_peer']}", flush=True)
+        write_atomically(file, json.dumps({"provenance": made, "cases": list(rows.values())}, indent=1) + "\n")
+        torch.cuda.empty_cache()
+
     wake()
-    for part in given.part or PARTS:
-        for case in PARTS[part]():
-            if case.name in done:
-                continue
+    cases = [case for part in given.part or PARTS for case in PARTS[part]()]
+    for case in cases:
+        if case.name not in rows:
             torch.manual_seed(SEED)
-            row = measured(case)
-            rows.append(row)
-            ratio = "refused" if row["ratio_to_best_peer"] is None else f"{row['ratio_to_best_peer']:.3f}"
-            print(f"{time.monotonic() - start:5.0f} s  {case.name:<36} {ratio} to {row['best_peer']}", flush=True)
-            write_atomically(file, json.dumps({"provenance": made, "cases": rows}, indent=1) + "\n")
-            torch.cuda.empty_cache()
+            tell(measured(case))
+    last = time.monotonic()
+    # The middle length first, so that there is one of each kind if time is short.
+    for case in sorted((case for case in cases if case.sampled), key=lambda case: case.about["n"] != 8192):
+        if time.monotonic() - last < given.last_seconds and not set(case.sampled) <= set(rows[case.name]["contenders"]):
+            sampled(case, rows[case.name])
+            tell(rows[case.name])
 
 
 if __name__ == "__main__":

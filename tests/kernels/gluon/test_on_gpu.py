@@ -1,6 +1,7 @@
 """The Hopper kernels on a Hopper GPU, against float64. Without pytest: python tests/kernels/gluon/test_on_gpu.py"""
 
 import math
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -87,15 +88,26 @@ def assert_exact(problem, found, what):
     assert not found.total[~sees].any() and not found.output[~sees].any(), f"{what}: hidden rows"
 
 
-def test_every_width_and_edge_in_both_types():
+def edges_of(d, width):
+    """Every edge with the planned tiles in one type; two of them with all tiles in both."""
     torch.manual_seed(0)
-    for d, width in WIDTHS:
-        for name, (shape, options) in SHAPES.items():
-            for dtype in (torch.bfloat16, torch.float16):
-                problem = problem_of(shape, d, width, dtype, **options)
-                assert forward.supports(problem)
-                for tiles in hopper_tiles(d, width):
-                    assert_exact(problem, run(problem, tiles), f"{d}/{width} {name} {dtype} {tiles}")
+    for name, (shape, options) in SHAPES.items():
+        plain = name in ("whole tiles", "causal")
+        for dtype in (torch.bfloat16, torch.float16) if plain and d == 128 else (torch.bfloat16,):
+            problem = problem_of(shape, d, width, dtype, **options)
+            assert forward.supports(problem)
+            for tiles in hopper_tiles(d, width) if plain else hopper_tiles(d, width)[:1]:
+                assert_exact(problem, run(problem, tiles), f"{d}/{width} {name} {dtype} {tiles}")
+
+
+def test_every_width_and_edge():
+    """Each width in a process of its own: compiling is most of the time."""
+    started = [
+        subprocess.Popen([sys.executable, __file__, "edges", str(d), str(width)], stderr=subprocess.PIPE, text=True)
+        for d, width in WIDTHS
+    ]
+    failures = [process.communicate()[1][-600:] for process in started]
+    assert not any(process.returncode for process in started), "\n".join(failures)
 
 
 def test_weights_that_are_powers_of_two_give_exact_sums():
@@ -190,7 +202,9 @@ def test_tensors_of_more_than_two_to_the_31_elements():
     assert float((weights @ v[0, -1, -200:].double() - output).abs().max()) <= 2e-2
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1:2] == ["edges"]:
+    edges_of(int(sys.argv[2]), int(sys.argv[3]))
+elif __name__ == "__main__":
     for name, test in list(globals().items()):
         if name.startswith("test_") and (len(sys.argv) < 2 or any(part in name for part in sys.argv[1:])):
             test()

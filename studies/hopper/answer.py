@@ -1,0 +1,132 @@
+"""answer.md of this study, from its results.
+
+python studies/hopper/answer.py
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+HERE = Path(__file__).parent
+OURS = "attenio"
+Cases: TypeAlias = list[dict[str, Any]]
+
+_TEXT = """# Is dense attention on Hopper ahead of cuDNN, FlashAttention-2, FlexAttention and JAX?
+
+**Prediction** (before the run). Forward attention of these lengths is bound by the tensor cores: the bytes of a head
+are read once and stay in L2, and exponentials take half the time of the products at d=128 and as long as them at d=64.
+So the most that can be won is what the front runner leaves idle: cuDNN reaches 600 to 730 of about 790 TFLOP/s at
+d=128 and 256, and 440 to 490 at d=64, where three groups of 64 rows instead of two hide more of the exponentials. We
+expect 1.02 to 1.05 at d=128, 1.1 at d=64, 1.0 to 1.05 at d=256, and less at n=2048, where a row tile's beginning and
+end weigh most.
+
+**Measured** (`results.json`, made by `run.py`): {device}, PyTorch {torch}, cuDNN {cudnn}, Triton {triton}; bf16 (JAX
+fp16), {tokens} tokens and {hidden} columns in all (one sequence at n=32768), random inputs, GPU time only, contenders
+in turns. Ratios are the fastest peer's median over ours: above 1 we are faster.
+
+{tables}
+{others}
+**What it means.** {verdict}
+"""
+
+
+def answer(results: dict[str, Any]) -> str:
+    """The text, every number of it from the results."""
+    made = results["provenance"]
+    cases = [case for case in results["cases"] if case["ratio_to_best_peer"]]
+    parts = {part: [case for case in cases if case["part"] == part] for part in ("forward", "backward")}
+    rest = [case for case in cases if case["part"] not in parts]
+    head = "\n| case | ours, ms | best peer | its ms | ratio | target |\n|---|---:|---|---:|---:|---|\n"
+    return _TEXT.format(
+        device=made["device"], torch=made["torch"], cudnn=made["cudnn"], triton=made["triton"],
+        tokens="16,384", hidden="2,048",
+        tables="\n\n".join(_table(part, found) for part, found in parts.items() if found),
+        others=head + "\n".join(_row(case) for case in rest) + "\n" if rest else "",
+        verdict=" ".join(_verdicts(parts["forward"], parts["backward"], rest)),
+    )  # fmt: skip
+
+
+def _table(part: str, cases: Cases) -> str:
+    """TFLOP/s of ours and of the fastest peer, a line for each width and mask, a column for each length."""
+    lengths = sorted({case["about"]["n"] for case in cases})
+    lines = [
+        f"{part.capitalize()}, TFLOP/s of ours / of the fastest peer = ratio:",
+        "",
+        "| d, mask | " + " | ".join(f"n={n}" for n in lengths) + " | geometric mean |",
+        "|---|" + "---:|" * (len(lengths) + 1),
+    ]
+    for d, mask in sorted({(case["about"]["d"], case["about"]["mask"]) for case in cases}, key=_order):
+        row = {case["about"]["n"]: case for case in cases if (case["about"]["d"], case["about"]["mask"]) == (d, mask)}
+        cells = [_cell(row[n]) if n in row else "" for n in lengths]
+        lines.append(f"| d={d}, {mask} | " + " | ".join(cells) + f" | {_mean(row.values()):.3f} |")
+    return "\n".join(lines)
+
+
+def _order(key: tuple[int, str]) -> tuple[int, bool]:
+    return key[0], key[1] == "causal"
+
+
+def _cell(case: dict[str, Any]) -> str:
+    mine, peer = case["contenders"][OURS]["tflop_per_s"], case["contenders"][case["best_peer"]]["tflop_per_s"]
+    name = "" if case["best_peer"] == "cudnn" else f" ({case['best_peer']})"
+    return f"{mine:.0f} / {peer:.0f}{name} = {case['ratio_to_best_peer']:.3f}"
+
+
+def _row(case: dict[str, Any]) -> str:
+    mine, peer = case["contenders"][OURS]["median_ms"], case["contenders"][case["best_peer"]]["median_ms"]
+    ratio, target = case["ratio_to_best_peer"], case["target"]
+    goal = "" if target is None else f"{target:g}: {'met' if ratio >= target else 'missed'}"
+    return f"| {case['case']} | {mine:.4g} | {case['best_peer']} | {peer:.4g} | {ratio:.3f} | {goal} |"
+
+
+def _mean(cases: Any) -> float:
+    ratios = [case["ratio_to_best_peer"] for case in cases]
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def _verdicts(forward: Cases, backward: Cases, rest: Cases) -> Iterator[str]:
+    mean, least = _mean(forward), min(forward, key=lambda case: case["ratio_to_best_peer"])
+    yield (
+        f"Forward: geometric mean {mean:.3f} over {len(forward)} cases ({_wanted(mean, 1.05)}); the least is"
+        f" {least['ratio_to_best_peer']:.3f}, {least['case']} ({_wanted(least['ratio_to_best_peer'], 0.97)})."
+    )
+    errors = [case["contenders"][OURS]["max_abs_error"] for case in forward]
+    yield f"The largest error against float64 is {max(errors):.1e}."
+    compared = [case for case in forward if "median_ms" in case["contenders"].get("jax", {})]
+    yield f"JAX was timed in {len(compared)} of the cases."
+    if backward:
+        wide = [case for case in backward if case["about"]["d"] == 256]
+        yield (
+            f"Backward: geometric mean {_mean(backward):.3f} over {len(backward)} cases"
+            f" ({_wanted(_mean(backward), 1.0)}), at d=256 {_mean(wide):.3f} ({_wanted(_mean(wide), 1.3)})."
+        )
+    fast = {_key(case): case["contenders"][OURS]["median_ms"] for case in backward}
+    slower = [
+        case["contenders"][OURS]["median_ms"] / fast[_key(case)] - 1.0
+        for case in rest
+        if case["part"] == "deterministic" and _key(case) in fast
+    ]
+    if slower:
+        yield (
+            f"The deterministic backward pass takes {min(slower):.0%} to {max(slower):.0%} longer than the fast one (at"
+            f" most 15 % wanted: {'met' if max(slower) <= 0.15 else 'missed'})."
+        )
+    missed = [case["case"] for case in rest if case["target"] and case["ratio_to_best_peer"] < case["target"]]
+    if missed:
+        yield f"Missed besides: {'; '.join(missed)}."
+
+
+def _key(case: dict[str, Any]) -> tuple[int, str, int]:
+    about = case["about"]
+    return about["d"], about["mask"], about["n"]
+
+
+def _wanted(found: float, target: float) -> str:
+    return f"{target:g} wanted: {'met' if found >= target else 'missed'}"
+
+
+if __name__ == "__main__":
+    made = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
+    (HERE / "answer.md").write_text(answer(made), encoding="utf-8")
