@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from attenio.kernels.gluon import forward
-from attenio.kernels.gluon.tiles import hopper_tiles
+from attenio.kernels.gluon.tiles import WIDE_TILES, hopper_tiles
 from attenio.kernels.masking import seen_by
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.forward import Attended
@@ -100,12 +100,18 @@ def edges_of(d, width):
                 assert_exact(problem, run(problem, tiles), f"{d}/{width} {name} {dtype} {tiles}")
 
 
+def wide_rows():
+    """Twice the rows a consumer, as for heads much larger than L2."""
+    torch.manual_seed(0)
+    for shape in ((1, 2, 1, 512, 1024), (2, 1, 2, 300, 640), (1, 5, 8, 1000, 256)):
+        problem = problem_of(shape)
+        assert_exact(problem, run(problem, WIDE_TILES), f"wide {shape}")
+
+
 def test_every_width_and_edge():
     """Each width in a process of its own: compiling is most of the time."""
-    started = [
-        subprocess.Popen([sys.executable, __file__, "edges", str(d), str(width)], stderr=subprocess.PIPE, text=True)
-        for d, width in WIDTHS
-    ]
+    asked = [*(["edges", str(d), str(width)] for d, width in WIDTHS), ["wide"]]
+    started = [subprocess.Popen([sys.executable, __file__, *each], stderr=subprocess.PIPE, text=True) for each in asked]
     failures = [process.communicate()[1][-600:] for process in started]
     assert not any(process.returncode for process in started), "\n".join(failures)
 
@@ -204,6 +210,8 @@ def test_tensors_of_more_than_two_to_the_31_elements():
 
 if __name__ == "__main__" and sys.argv[1:2] == ["edges"]:
     edges_of(int(sys.argv[2]), int(sys.argv[3]))
+elif __name__ == "__main__" and sys.argv[1:2] == ["wide"]:
+    wide_rows()
 elif __name__ == "__main__":
     for name, test in list(globals().items()):
         if name.startswith("test_") and (len(sys.argv) < 2 or any(part in name for part in sys.argv[1:])):
