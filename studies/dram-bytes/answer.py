@@ -66,7 +66,7 @@ def answer(results: dict[str, Any]) -> str:
         cache=cache / 1e6,
         device=results["provenance"]["device_name"],
         rows="\n".join(_row(case) for case in cases),
-        portable=_portable(results.get("portable", {}).get("cases", [])),
+        portable=_portable([case for case in results["portable"]["cases"] if case not in cases]),
         peers="\n".join(_peer_row(case, cache) for case in cases if _peer_grid(case, 132) is not None),
         worst_forward=max(forward),
         worst_backward=max(backward, default=0.0),

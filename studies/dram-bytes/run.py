@@ -2,8 +2,8 @@
 
     PYTHONPATH=src python studies/dram-bytes/run.py [FOLDER [COMMIT]]
 
-counts every case with Nsight Compute and writes results.json beside this file, or into FOLDER; what it holds already is
-not counted again. ``answer.py`` turns it into answer.md.
+counts every case with Nsight Compute and writes results.json beside this file, or into FOLDER; what it holds already
+of the same commit is not counted again. ``answer.py`` turns it into answer.md.
 """
 
 import json
@@ -46,6 +46,8 @@ def main() -> None:
         made["commit"] = sys.argv[2]
     file = folder / "results.json"
     kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"cases": []}
+    if kept.get("provenance", {}).get("commit") != made["commit"]:
+        kept["cases"] = []  # of other code; what "portable" holds stays
     cases = kept["cases"]
     done = {case["workload"] for case in cases}
     missing = [workload for workload in workloads() if str(workload) not in done]
