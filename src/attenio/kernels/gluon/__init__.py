@@ -30,6 +30,6 @@ def grids(problem: KernelProblem, *, backward: bool) -> tuple[Grid, ...] | None:
 
 def two_pass(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -> Gradients:
     """Gradients of everything, from what the forward pass saved."""
-    if gradients.supports(problem) and not with_bias:
+    if not with_bias and gradients.supports(problem) and gradients.is_proven(problem):
         return gradients.two_pass(problem, saved)
     return triton.two_pass(problem, saved, with_bias=with_bias)

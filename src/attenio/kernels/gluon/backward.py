@@ -8,15 +8,17 @@ from torch import Tensor
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
+from attenio.kernels import triton
 from attenio.kernels.gluon.backward_narrow import narrow_gradients_kernel
 from attenio.kernels.gluon.backward_rows import convert_kernel, prepare_kernel
 from attenio.kernels.gluon.backward_wide import wide_gradients_kernel
+from attenio.kernels.gluon.proving import is_right, small_problem
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.launch import LOG2_E, grouped_heads, restrictions_of
 from attenio.kernels.triton.two_pass import Gradients
 from attenio.planning.shared_cache import Grid
 
-__all__ = ["BackwardForm", "backward_form", "gradient_grids", "supports", "two_pass"]
+__all__ = ["BackwardForm", "backward_form", "gradient_grids", "is_proven", "supports", "two_pass"]
 
 # Tiles of rows divide this, and log-sum-exp is there for so many rows more.
 _PADDING = 128
@@ -62,6 +64,25 @@ def supports(problem: KernelProblem) -> bool:
     )
 
 
+def is_proven(problem: KernelProblem) -> bool:
+    """Whether the kernel for this problem has given the gradients of the portable ones on this device."""
+    dtype, device = problem.query.dtype, problem.query.device
+    form, hides = backward_form(max(problem.query.shape[-1], problem.value.shape[-1])), _hides(problem)
+
+    def both() -> tuple[list[Tensor], list[Tensor]]:
+        queries, keys = (2 * form.rows + 40, 3 * form.keys + 24) if hides else (4 * form.rows, 4 * form.keys)
+        trial = small_problem(
+            queries, keys, form.d, dtype, device, hides=hides, deterministic=problem.deterministic
+        )  # fmt: skip
+        attended = triton.attend(trial)
+        saved = (*attended, trial.query.flip(2, 3))
+        return list(two_pass(trial, saved)[:3]), list(triton.two_pass(trial, saved)[:3])
+
+    order = "in order" if problem.deterministic else "in any order"
+    name = f"gradients {form.d} wide, {'masked' if hides else 'whole'} tiles, {order}"
+    return is_right(name, dtype, device, both)
+
+
 def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group.
 
@@ -90,20 +111,25 @@ def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
         *output.stride()[:3], *gradient.stride()[:3], heads, problem.queries, padded,
         ROWS=_PREPARED_ROWS, WIDTH=width, PADDED_WIDTH=max(16, 1 << (width - 1).bit_length()), num_warps=4,
     )  # fmt: skip
-    hides = below > -problem.queries or above < problem.keys - 1 or problem.keys % form.keys != 0
     form.kernel[(tiles * problem.batch * problem.kv_heads,)](
         _boxes(query.flatten(1, 2), form.rows, form.d), _boxes(key, 64, form.d), _boxes(value, 64, form.d),
         _boxes(gradient, form.rows, form.d), _boxes(found.key, 64, form.d), _boxes(found.value, 64, form.d),
         _boxes(work.sums, 64, 64, 0), work.lse, work.delta, work.counters,
         scale, problem.scale, problem.batch * problem.kv_heads, problem.kv_heads, problem.group,
         problem.queries, problem.keys, below, above, padded,
-        ROWS=form.rows, KEYS=form.keys, D=form.d, STAGES=form.stages, SLOTS=form.slots, HIDES=hides,
+        ROWS=form.rows, KEYS=form.keys, D=form.d, STAGES=form.stages, SLOTS=form.slots, HIDES=_hides(problem),
         ORDERED=problem.deterministic, REGISTERS=form.registers, num_warps=4, maxnreg=168,
     )  # fmt: skip
     convert_kernel[(work.sums.numel() // 4096,)](
         work.sums, found.query, problem.scale, problem.queries, padded, WIDTH=d, D=form.d, num_warps=4
     )
     return found
+
+
+def _hides(problem: KernelProblem) -> bool:
+    """Whether some tile holds a score that is not required."""
+    seen, form = problem.visible, backward_form(max(problem.query.shape[-1], problem.value.shape[-1]))
+    return seen.below > -problem.queries or seen.above < problem.keys - 1 or problem.keys % form.keys != 0
 
 
 def gradient_grids(problem: KernelProblem) -> tuple[Grid, Grid, Grid]:

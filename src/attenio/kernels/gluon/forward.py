@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from attenio.catalogue import machine_named
+from attenio.kernels import triton
 from attenio.kernels.gluon.launch import ELEMENTS, boxes, launch
+from attenio.kernels.gluon.proving import is_right, small_problem
 from attenio.kernels.gluon.query_stationary import query_stationary_kernel
 from attenio.kernels.gluon.schedule import key_tiles, paced_schedule, schedule
 from attenio.kernels.gluon.tiles import ROWS, WIDE_TILES, WIDE_WIDTHS, HopperTiles, hopper_tiles, side_by_side
@@ -239,7 +241,21 @@ def candidates(kind: _Kind) -> tuple[HopperTiles, ...]:
     """Tiles that may run: for dense heads much larger than L2 those that read them from memory least often."""
     whole = kind.keys % WIDE_TILES.key_tile == 0 and kind.d == kind.width and kind.d in WIDE_WIDTHS
     large = kind.is_dense and kind.head_bytes > 2 * _cache_bytes() and kind.queries >= WIDE_TILES.row_tile
-    return (WIDE_TILES,) if large and whole else hopper_tiles(kind.d, kind.width)
+    return (WIDE_TILES,) if large and whole and _wide_is_proven(kind) else hopper_tiles(kind.d, kind.width)
+
+
+def _wide_is_proven(kind: _Kind) -> bool:
+    """Whether wide rows have given what the portable kernels give on this device."""
+
+    def both() -> tuple[list[Tensor], list[Tensor]]:
+        queries, keys = 2 * WIDE_TILES.row_tile, 5 * WIDE_TILES.key_tile
+        trial = small_problem(queries, keys, kind.d, kind.dtype, kind.device, hides=False)
+        theirs = triton.attend(trial)
+        mine = Attended(*(torch.full_like(part, torch.nan) for part in theirs))
+        run(trial, mine, WIDE_TILES)
+        return [mine.output, mine.largest + mine.total.log2()], [theirs.output, theirs.largest + theirs.total.log2()]
+
+    return is_right(f"wide rows of {kind.d}", kind.dtype, kind.device, both)
 
 
 @cache

@@ -19,7 +19,7 @@ from triton.runtime.errors import OutOfResources
 
 from attenio.files import write_atomically
 
-__all__ = ["preferred", "tuned"]
+__all__ = ["preferred", "recalled", "remember", "tuned"]
 
 Candidate = TypeVar("Candidate")
 # A kernel shorter than about a millisecond on a large GPU: compiling candidates would cost more than it saves.
@@ -34,11 +34,8 @@ def tuned(
 ) -> None:
     """Run the best candidate for calls of this kind; candidates that an SM has no room for are passed over."""
     measures = device.type == "cuda" and flops >= _WORTH_FLOPS and not torch.cuda.is_current_stream_capturing()
-    if measures:
-        _load(_file(device))
-        if name not in _chosen:
-            _chosen[name] = str(_fastest(candidates, run))
-            _save(_file(device))
+    if measures and recalled(name, device) is None:
+        remember(name, str(_fastest(candidates, run)), device)
     ordered = preferred(name, candidates)
     for each in ordered[:-1]:
         try:
@@ -46,6 +43,18 @@ def tuned(
         except OutOfResources:
             continue
     return run(ordered[-1])
+
+
+def recalled(name: str, device: torch.device) -> str | None:
+    """What was found out under this name on this device, in this process or before."""
+    _load(_file(device))
+    return _chosen.get(name)
+
+
+def remember(name: str, found: str, device: torch.device) -> None:
+    """Keep what was found out, for this process and on disk."""
+    _chosen[name] = found
+    _save(_file(device))
 
 
 def preferred(name: str, candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -10,10 +10,6 @@ from attenio.kernels.gluon import backward
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import UNBOUNDED, Visibility
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"
-)
-
 # Sequences, heads, KV heads, queries, keys, first and last key seen relative to the query.
 SHAPES = [
     (1, 1, 1, 128, 128, -UNBOUNDED, UNBOUNDED),

@@ -1,4 +1,4 @@
-"""The Hopper kernels on a Hopper GPU, against float64. Without pytest: python tests/kernels/gluon/test_on_gpu.py"""
+"""The Hopper kernels on a Hopper GPU, against float64. Without pytest: python tests/on_gpu/test_forward.py"""
 
 import math
 import subprocess
@@ -14,12 +14,6 @@ from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.forward import Attended
 from attenio.kernels.triton.launch import LOG2_E
 from attenio.kernels.visibility import Visibility
-
-HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
-if "pytest" in sys.modules:
-    import pytest
-
-    pytestmark = pytest.mark.skipif(not HOPPER, reason="there is no Hopper GPU on this machine")
 
 WIDTHS = ((64, 64), (96, 96), (128, 128), (192, 192), (192, 128), (256, 256))
 SEGMENTS = torch.tensor([0, 13, 400, 640, 900])

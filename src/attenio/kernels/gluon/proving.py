@@ -1,0 +1,71 @@
+"""A kernel is believed once it has been right on this device.
+
+What a compiler makes of a kernel depends on its version and on the device, and a matrix product whose registers are
+used again too early is a known mistake of some. So the first time that a kernel is wanted on a device it computes a
+small random problem beside the portable kernels. If the two differ by more than rounding, the portable ones run from
+then on, and a warning says so. The verdict is kept beside the measured tiles, for each device and version.
+"""
+
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.triton.tuning import recalled, remember
+from attenio.kernels.visibility import UNBOUNDED, Visibility
+
+__all__ = ["is_right", "small_problem"]
+
+# Two computations of one thing in 16 bits differ by so much of its norm at most: four roundings of the type.
+_ALLOWED = {torch.bfloat16: 2.0**-6, torch.float16: 2.0**-9}
+
+
+def is_right(
+    kernel: str, dtype: torch.dtype, device: torch.device, both: Callable[[], tuple[list[Tensor], list[Tensor]]]
+) -> bool:
+    """Whether the results of a kernel are those of the portable ones; not known yet while a CUDA graph is captured."""
+    if device.type != "cuda":
+        return True
+    name = f"right: {kernel} {dtype}"
+    verdict = recalled(name, device)
+    if verdict is None:
+        if torch.cuda.is_current_stream_capturing():
+            return False
+        off = max(_distance(mine, theirs) for mine, theirs in zip(*both(), strict=True))
+        verdict = "yes" if off <= _ALLOWED[dtype] else "no"
+        remember(name, verdict, device)
+        if verdict == "no":
+            warnings.warn(
+                f"{kernel} in {dtype} is off by {off:.1e} on {torch.cuda.get_device_name(device)};"
+                " portable kernels run instead",
+                stacklevel=2,
+            )
+    return verdict == "yes"
+
+
+def small_problem(
+    queries: int,
+    keys: int,
+    d: int,
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    hides: bool,
+    deterministic: bool = False,
+) -> KernelProblem:
+    """Random heads in groups of two, enough of them that SMs wait for each other; hidden scores above a diagonal."""
+    drawn = torch.Generator(device).manual_seed(0)
+    sizes = (24, 2, 2, queries, d), (24, 2, keys, d), (24, 2, keys, d)
+    query, key, value = (torch.randn(size, generator=drawn, device=device).to(dtype) for size in sizes)
+    seen = Visibility(group=2, above=keys - queries if hides else UNBOUNDED)
+    return KernelProblem(
+        query=query, key=key, value=value, visible=seen, scale=d**-0.5, deterministic=deterministic
+    )  # fmt: skip
+
+
+def _distance(mine: Tensor, theirs: Tensor) -> float:
+    """Relative, by norm; more than anything is allowed where a number is not finite."""
+    off = float((mine.float() - theirs.float()).norm() / theirs.float().norm())
+    return off if off < float("inf") else float("inf")
