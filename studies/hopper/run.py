@@ -29,7 +29,8 @@ from attenio.measurement.contenders import backend
 from attenio.measurement.provenance import provenance
 
 SEED = 0
-REPEATS = 15
+# Backward passes take longer, and vary less.
+REPEATS = {"forward": 15, "window": 15, "backward": 7, "deterministic": 7}
 # So many milliseconds of calls are replayed at once: short kernels are not timed one by one.
 REPLAYED_MS = 3.0
 LENGTHS = (2048, 4096, 8192, 16384, 32768)
@@ -259,10 +260,10 @@ def captured(call: Call) -> tuple[torch.cuda.CUDAGraph, int]:
     return graph, count
 
 
-def samples_in_turns(graphs: dict[str, tuple[torch.cuda.CUDAGraph, int]]) -> dict[str, list[float]]:
+def samples_in_turns(graphs: dict[str, tuple[torch.cuda.CUDAGraph, int]], *, repeats: int) -> dict[str, list[float]]:
     """Milliseconds of a call: contenders take turns, so that a warm GPU slows all of them alike."""
     samples: dict[str, list[float]] = {name: [] for name in graphs}
-    for repeat in range(REPEATS + 1):
+    for repeat in range(repeats + 1):
         for name, (graph, count) in graphs.items():
             before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             before.record()
@@ -278,9 +279,11 @@ def measured(case: Case) -> dict[str, Any]:
     inputs = case.inputs()
     found: dict[str, Any] = {}
     graphs, exact = {}, None if case.exact is None else case.exact(inputs)
+    calls = []  # a graph holds addresses only: the tensors behind them live as long as the calls do
     for name, prepare in case.contenders.items():
         try:
             call = prepare(inputs)
+            calls.append(call)
             output = call()
             graphs[name] = captured(call)
         except (RuntimeError, ValueError) as problem:  # a backend that refuses a shape is no contender
@@ -290,9 +293,9 @@ def measured(case: Case) -> dict[str, Any]:
         if exact is not None:
             found[name]["max_abs_error"] = float((output[0, :, exact[0]].double() - exact[1]).abs().max())
         del output
-    for name, samples in samples_in_turns(graphs).items():
+    for name, samples in samples_in_turns(graphs, repeats=REPEATS[case.part]).items():
         found[name]["samples_ms"] = samples
-    del graphs
+    del graphs, calls
     row = {"case": case.name, "part": case.part, "about": case.about, "target": case.target, "contenders": found}
     return compared(row, case.flops)
 
