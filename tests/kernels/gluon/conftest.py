@@ -1,4 +1,4 @@
-"""What the tests of Gluon kernels share: an interpreter of them, beside this file."""
+"""What the tests of Gluon kernels share: an interpreter of them and a compiler, beside this file."""
 
 import importlib.util
 import os
@@ -11,6 +11,7 @@ if "triton" not in sys.modules:  # tests of Triton's kernels, which may follow, 
     os.environ["TRITON_INTERPRET"] = "1"
 pytest.importorskip("triton", reason="Triton has no package for this platform")
 
-_spec = importlib.util.spec_from_file_location("gluon_interpreter", Path(__file__).parent / "gluon_interpreter.py")
-sys.modules["gluon_interpreter"] = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(sys.modules["gluon_interpreter"])
+for _name in ("gluon_interpreter", "offline_compiler"):
+    _spec = importlib.util.spec_from_file_location(_name, Path(__file__).parent / f"{_name}.py")
+    sys.modules[_name] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(sys.modules[_name])

@@ -1,30 +1,16 @@
 """Variants of the Hopper kernel compile without a GPU: nothing is spilled, and tensor cores multiply."""
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
+from offline_compiler import instructions_of
 
 from attenio.kernels.gluon.tiles import hopper_tiles, side_by_side
 
-# In a process of its own, because tests of other kernels ask Triton to interpret them.
-_COMPILES = """
-import json, pathlib, subprocess, sys, tempfile
-import triton
-from triton.backends.compiler import GPUTarget
-from triton.experimental.gluon import language as gl
-from triton.experimental.gluon._runtime import GluonASTSource
+_BUILT = """
 from attenio.kernels.gluon.query_stationary import query_stationary_kernel as kernel
 from attenio.kernels.gluon.tiles import hopper_tiles, side_by_side
 
 TYPES = {"scale": "fp32", **dict.fromkeys(("Largest", "Total"), "*fp32")}
 POINTERS = ("Starts", "Entries", "First", "Stop", "Bounds", "Progress")
-
-def box(rows, width, dtype):
-    shape, element = [1, 1, rows, width], {"bf16": gl.bfloat16, "fp16": gl.float16}[dtype]
-    return f"tensordesc<{dtype}{shape},{gl.NVMMASharedLayout.get_default_for(shape, element)!r}>"
 
 def built(d, width, which, dtype, masked, below, ranges, pace):
     tiles, (d_a, d_b), (v_a, v_b) = hopper_tiles(d, width)[which], side_by_side(d), side_by_side(width)
@@ -38,23 +24,11 @@ def built(d, width, which, dtype, masked, below, ranges, pace):
             signature[name], constants[(index,)] = "constexpr", fixed[name]
         elif name[:2] in ("q_", "k_", "v_", "o_"):
             rows, part = 64 if name[0] in "qo" else tiles.key_tile, widths[name[0]]["ab".index(name[2])]
-            signature[name] = box(rows, part, dtype) if part else "constexpr"
+            signature[name] = box([1, 1, rows, part], dtype) if part else "constexpr"
             constants |= {} if part else {(index,): None}
         else:
             signature[name] = "*i32" if name in POINTERS else TYPES.get(name, "i32")
-    source = GluonASTSource(fn=kernel, signature=signature, constexprs=constants)
-    options = {"num_warps": 4, "maxnreg": tiles.registers_at_start}
-    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
-
-tools = pathlib.Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
-for variant in json.loads(sys.argv[1]):
-    made = built(*variant)
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(made.asm["cubin"])
-        file.flush()
-        text = subprocess.run([tools / "nvdisasm", "-c", file.name], capture_output=True, text=True, check=True).stdout
-    counts = {name: text.count(name) for name in ("HGMMA", "LDL", "STL", "UTMALDG", "UTMASTG", "CALL.REL")}
-    print(json.dumps({**counts, "sm_90a": "sm_90a" in made.asm["ptx"], "shared": made.metadata.shared}))
+    return compiled(kernel, signature, constants, {"num_warps": 4, "maxnreg": tiles.registers_at_start})
 """
 # d, width, which candidate, type, masked, from below, ranges given as tensors, pace: each once.
 VARIANTS = [
@@ -66,13 +40,7 @@ VARIANTS = [
 
 @pytest.fixture(scope="module")
 def compiled():
-    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _COMPILES, json.dumps(VARIANTS)],
-        capture_output=True, text=True, timeout=600, env=environment, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return instructions_of(_BUILT, VARIANTS)
 
 
 @pytest.mark.parametrize("index", range(len(VARIANTS)), ids=[f"{v[0]}-{v[1]}" for v in VARIANTS])

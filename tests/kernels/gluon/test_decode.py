@@ -1,15 +1,11 @@
 """Decode on Hopper without one: its host logic, its own source interpreted against the CPU, and what it compiles to."""
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 from gluon_interpreter import Box, interpreted, launch
 from hypothesis import given
 from hypothesis import strategies as st
+from offline_compiler import instructions_of
 
 from attenio.kernels import cpu
 from attenio.kernels.gluon import decode
@@ -136,13 +132,7 @@ def test_what_the_copy_engine_cannot_fetch_is_left_to_others():
     assert not decode.supports(problem_of((1, 1, 4, 1, 300, 64, 64), torch.float32))
 
 
-# In a process of its own, because tests of other kernels ask Triton to interpret them.
-_COMPILES = """
-import json, pathlib, subprocess, sys, tempfile
-import triton
-from triton.backends.compiler import GPUTarget
-from triton.experimental.gluon import language as gl
-from triton.experimental.gluon._runtime import GluonASTSource
+_BUILT = """
 from attenio.kernels.gluon.decode import decode_tiles
 from attenio.kernels.gluon.split_keys import split_keys_kernel as kernel
 
@@ -163,24 +153,12 @@ def built(rows, d, width, more):
         if name in fixed:
             signature[name], constants[(index,)] = "constexpr", fixed[name]
         elif name in ("K", "V"):
-            shape = [1, 1, tiles.key_tile, padded[name == "V"]]
-            signature[name] = f"tensordesc<bf16{shape},{gl.NVMMASharedLayout.get_default_for(shape, gl.bfloat16)!r}>"
+            signature[name] = box([1, 1, tiles.key_tile, padded[name == "V"]], "bf16")
         else:
             signature[name] = POINTERS.get(name) or (bias if name == "Bias" else "fp32" if name == "scale"
                                                      else "*fp32" if name[0].isupper() else "i32")
-    source = GluonASTSource(fn=kernel, signature=signature, constexprs=constants)
     options = {"num_warps": tiles.row_warps * tiles.key_warps, "launch_pdl": True}
-    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
-
-tools = pathlib.Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
-for variant in json.loads(sys.argv[1]):
-    made = built(*variant)
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(made.asm["cubin"])
-        file.flush()
-        text = subprocess.run([tools / "nvdisasm", "-c", file.name], capture_output=True, text=True, check=True).stdout
-    counts = {name: text.count(name) for name in ("HMMA", "LDSM", "LDL", "STL", "UTMALDG", "ATOM")}
-    print(json.dumps({**counts, "shared": made.metadata.shared}))
+    return compiled(kernel, signature, constants, options)
 """
 # Rows, d, width, and what differs from plain decode.
 VARIANTS = [
@@ -192,13 +170,7 @@ VARIANTS = [
 
 @pytest.fixture(scope="module")
 def compiled():
-    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _COMPILES, json.dumps(VARIANTS)],
-        capture_output=True, text=True, timeout=600, env=environment, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return instructions_of(_BUILT, VARIANTS)
 
 
 @pytest.mark.parametrize("index", range(len(VARIANTS)), ids=[f"{v[0]}x{v[1]}" for v in VARIANTS])

@@ -1,0 +1,50 @@
+"""Kernels compiled for a Hopper GPU that need not be there, and the instructions that they became."""
+
+import json
+import os
+import subprocess
+import sys
+
+_BEFORE = """
+import json, pathlib, subprocess, sys, tempfile
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon._runtime import GluonASTSource
+
+NAMES = ("HGMMA", "HMMA", "LDSM", "LDL", "STL", "UTMALDG", "UTMASTG", "UTMAREDG", "ATOM", "CALL.REL",
+         "WARPGROUP.ARRIVE")
+
+def box(shape, dtype, layout=None):
+    layout = layout or gl.NVMMASharedLayout.get_default_for(shape, {"bf16": gl.bfloat16, "fp16": gl.float16}[dtype])
+    return f"tensordesc<{dtype}{shape},{layout!r}>"
+
+def compiled(kernel, signature, constants, options, **more):
+    source = GluonASTSource(fn=kernel, signature=signature, constexprs=constants, **more)
+    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+"""
+_AFTER = """
+tools = pathlib.Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+for variant in json.loads(sys.argv[1]):
+    made = built(*variant)
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(made.asm["cubin"])
+        file.flush()
+        text = subprocess.run([tools / "nvdisasm", "-c", file.name], capture_output=True, text=True, check=True).stdout
+    counts = {name: text.count(name) for name in NAMES}
+    print(json.dumps({**counts, "sm_90a": "sm_90a" in made.asm["ptx"], "shared": made.metadata.shared}))
+"""
+
+
+def instructions_of(built, variants):
+    """What each variant became: ``built`` is the text of a function of that name, which compiles one.
+
+    In a process of its own, because tests of other kernels ask Triton to interpret them.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _BEFORE + built + _AFTER, json.dumps(variants)],
+        capture_output=True, text=True, timeout=600, env=environment, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
