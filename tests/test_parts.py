@@ -48,6 +48,11 @@ def test_a_file_may_describe_an_accelerator(tmp_path: Path) -> None:
         ("refresh_ns: 260", "refresh_ns: 3900", "line 12: refresh_ns is 3,900, no less than refresh_interval_ns"),
         ("kv_buffer_bytes: 256", "kv_buffer_bytes: 1MB", "line 6: kv_buffer_bytes is 1,048,576, more than the cache"),
         (", bandwidth_bytes_per_s: 128 GB/s", "", "line 6: level HBM of accelerator chip has no bandwidth_bytes_per_s"),
+        ("128 GB/s", "0.4", "line 6: level HBM of accelerator chip moves 0.4 bytes a second; give at least 1"),
+        ("64KB", "64KB, units: 4", "line 6: level cache of accelerator chip has 4 units, .* leave units out"),
+        ("pe_lines: 64", "pe_lines: 64\n  clock_hz: 0.5", "line 8: clock_hz is 0.5; it must be at least 1"),
+        ("pe_lines: 64", "pe_lines: 64\n  clock_hz: 10 THz", "line 8: clock_hz is 10,000,000,000,000; attenio counts"),
+        ("pe_lines: 64", "pe_lines: 64\n  clock_hz: 1 GB/s", "line 8: clock_hz is '1 GB/s'; .* such as 1e9 or 1 GHz"),
     ],
 )
 def test_a_mistake_in_an_accelerator_is_one_line(tmp_path: Path, old: str, new: str, line: str) -> None:

@@ -149,11 +149,11 @@ def checked_machine(value: object) -> Machine:
 def _check_agreement(machine: Machine, parts: AcceleratorParts) -> None:
     """Refuse parts that contradict what is said about the machine as a whole."""
     peak = 2.0 * parts.macs * parts.clock_hz
-    rate = machine.flops_per_s.get(ElementType.FP16)
-    if rate is not None and abs(rate - peak) > 1e-6 * peak:
+    flops = machine.flops_per_s.get(ElementType.FP16)
+    if flops is not None and abs(flops - peak) > 1e-6 * peak:
         raise InvalidInput(
             f"accelerator has {parts.pe_lines:,} lines of {parts.macs_per_line:,} MACs at {parts.clock_hz:,} Hz,"
-            f" {peak:.4g} FLOP/s, but flops_per_s says fp16 {rate:.4g}; make them agree or leave flops_per_s out"
+            f" {peak:.4g} FLOP/s, but flops_per_s says fp16 {flops:.4g}; make them agree or leave flops_per_s out"
         )
     exponentials = float(parts.exp_modules) * parts.clock_hz
     if machine.exponentials_per_s is not None and abs(machine.exponentials_per_s - exponentials) > 1e-6 * exponentials:
@@ -166,9 +166,21 @@ def _check_agreement(machine: Machine, parts: AcceleratorParts) -> None:
             f"an accelerator has a cache and an HBM, but machine {machine.name} lists {len(machine.levels)} levels;"
             " list these two"
         )
-    if machine.levels[1].bandwidth_bytes_per_s is None:
+    for level in machine.levels:
+        if level.units != 1:
+            raise InvalidInput(
+                f"level {level.name} of accelerator {machine.name} has {level.units:,} units, and an accelerator is one"
+                " unit; leave units out"
+            )
+    rate = machine.levels[1].bandwidth_bytes_per_s
+    if rate is None:
         raise InvalidInput(
             f"level {machine.levels[1].name} of accelerator {machine.name} has no bandwidth_bytes_per_s; add it"
+        )
+    if rate < 1:
+        raise InvalidInput(
+            f"level {machine.levels[1].name} of accelerator {machine.name} moves {rate:g} bytes a second; give at least"
+            " 1"
         )
     cache_bytes = machine.levels[0].capacity_bytes
     if cache_bytes is not None and parts.kv_buffer_bytes > cache_bytes:

@@ -47,6 +47,7 @@ def test_the_picture_is_written_where_it_is_wanted(attenio: Any, tmp_path: Path)
         (("--tiles", "all"), "unknown tiles 'all'; choose one of published, fastest"),
         (("--dataflow", "score-stationary"), "score-stationary has no program on the accelerator"),
         (("--picture", "front.png"), "picture front.png is not an .svg file"),
+        (("--dtype", "fp32"), "works on words of 16 bits"),
     ],
 )
 def test_a_mistake_is_one_line(attenio: Any, options: tuple[str, ...], line: str) -> None:
@@ -68,3 +69,10 @@ def test_other_masks_and_dataflows_are_explored_as_they_are_simulated(attenio: A
     simulated = [each for each in options if each not in ("--key-tile", "2")]
     assert found["base"]["cycles"] == attenio("simulate", "--n", "4K", *simulated, "--json").json["cycles"]
     assert found["best"]["cycles"] <= found["base"]["cycles"]
+
+
+def test_the_largest_parts_of_all_are_priced_and_have_nothing_to_double(attenio: Any) -> None:
+    largest = ("--n", "128", "--pe-lines", "16M", "--macs-per-line", "32", "--exp-modules", "16M", "--channels", "16")
+    found = attenio("explore-design", *largest, "--cache", "512KB", "--area-mm2", "inf", "--json").json
+    assert {growth["resource"] for growth in found["grow"]} == {"macs_per_line", "cache_bytes", "channels"}
+    assert "designs keep to no limit" in attenio("explore-design", *largest, "--area-mm2", "inf").out

@@ -64,10 +64,35 @@ def test_a_picture_is_drawn_where_it_is_wanted(attenio: Any, tmp_path: Path, nam
         (("--machine", "h100"), "machine h100 has no accelerator"),
         (("--dataflow", "square-tiling"), "square-tiling has no program on the accelerator"),
         (("--dtype", "fp32"), "works on words of 16 bits"),
+        (("--dataflow", "flat", "--overlaps", "none"), "flat has no overlaps and no parallel softmax to switch"),
+        (("--direction", "backward", "--softmax", "rows"), "leave --softmax out, or use one of attenio"),
+        (("--trace", "timeline.svg", "--picture", "timeline.svg"), "would both be timeline.svg; give each its own"),
     ],
 )
 def test_a_mistake_is_one_line(attenio: Any, options: tuple[str, ...], line: str) -> None:
     assert line in attenio("simulate", "--n", "128", *options).mistake
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--picture", "timeline.svg", "--picture-cycles", "1G:2G"),
+        ("--refresh", "together", "--n", "128K"),
+        ("--compute", "table", "--dtype", "bf16"),
+    ],
+)
+def test_what_is_refused_leaves_no_file_behind(
+    attenio: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert attenio("simulate", "--n", "64", "--trace", "timeline.json", *more).mistake
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_dataflows_with_overlaps_say_which_are_on(attenio: Any) -> None:
+    asked = ("simulate", "--n", "64", "--d", "16", "--json")
+    assert attenio(*asked, "--overlaps", "keys").json["switches"]["overlap_values"] is False
+    assert attenio(*asked, "--dataflow", "flat").json["switches"] is None
 
 
 def test_the_error_of_real_numbers_is_stated(attenio: Any) -> None:

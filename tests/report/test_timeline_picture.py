@@ -25,6 +25,14 @@ def test_every_dataflow_has_a_picture(dataflow: Dataflow) -> None:
     assert {"n < m & more", "HBM", "PE array", "EXP unit", "cycles", "idle"} <= set(texts)
 
 
+@pytest.mark.parametrize("dataflow", [Dataflow.STANDARD, Dataflow.FLAT])
+def test_an_engine_whose_first_step_is_millions_of_steps_away_ramps(dataflow: Dataflow) -> None:
+    done = simulate(Workload(n=2**24, d=64), machine_named("attenio-512k"), dataflow=dataflow)
+    begin, end = window(done.program)
+    assert f"<title>ramp: cycles 0.0 to {float(end):,.1f}" in timeline_svg(done.program, title="")
+    assert begin < end
+
+
 def test_the_overlapped_loads_are_seen_in_the_window_chosen_by_itself() -> None:
     drawn = timeline_svg(program(), title="AttenIO")
     for told in ("load K: cycles", "load V: cycles", "scores: cycles", "outputs: cycles", "waits for EXP unit"):

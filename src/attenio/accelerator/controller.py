@@ -16,8 +16,9 @@ from attenio.patterns import Pattern
 from attenio.planning.costs.cost import problems_of
 from attenio.planning.plan import Dataflow, Plan
 from attenio.planning.problems import Problems
+from attenio.workload import Workload
 
-__all__ = ["SIMULATED", "program_of"]
+__all__ = ["SIMULATED", "SWITCHED", "check_words", "program_of"]
 
 SIMULATED = (
     Dataflow.STANDARD,
@@ -27,6 +28,8 @@ SIMULATED = (
     Dataflow.STACKED_GROUPS,
     Dataflow.KEY_STATIONARY,
 )
+# Those that have overlaps and the parallel softmax.
+SWITCHED = (Dataflow.ATTENIO, Dataflow.STACKED_GROUPS)
 
 
 def program_of(plan: Plan, hardware: Hardware, switches: Switches | None = None) -> Program:
@@ -95,7 +98,12 @@ def _head_of_nest(
 
 
 def _check(plan: Plan, hardware: Hardware) -> None:
-    workload = plan.workload
+    check_words(plan.workload, hardware)
+    hardware.cache.check_row(plan.workload.d, plan.workload.value_dim)
+
+
+def check_words(workload: Workload, hardware: Hardware) -> None:
+    """Refuse elements and sums of another width than the array's."""
     if workload.dtype.bytes != hardware.hbm.element_bytes or workload.accumulator_words != 1:
         raise InvalidInput(
             f"the accelerator works on words of {8 * hardware.hbm.element_bytes} bits, sums included; the workload has"
@@ -103,4 +111,3 @@ def _check(plan: Plan, hardware: Hardware) -> None:
             + (f" and {workload.accumulator.value} sums" if workload.accumulator else "")
             + ": use fp16 or bf16"
         )
-    hardware.cache.check_row(workload.d, workload.value_dim)

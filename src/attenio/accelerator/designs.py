@@ -75,11 +75,11 @@ class Designs:
         A part's cost depends on its own size, and the cache's power on the array it feeds as well; each pair of sizes
         that occurs is priced once.
         """
-        pairs, where = np.unique(np.stack([self.macs, self.cache_bytes, self.exp_modules]), axis=1, return_inverse=True)
+        priced = np.stack([self.macs, self.cache_bytes, self.exp_modules])
+        _, first, where = np.unique(priced, axis=1, return_index=True, return_inverse=True)
         areas, powers = [], []
-        for macs, cache, modules in pairs.T.tolist():
-            sizes = {"pe_lines": macs, "macs_per_line": 1, "exp_modules": modules, "cache_bytes": cache}
-            hardware = Hardware.of(machine_of(self.base, {**_sizes_of(self.base), **sizes}, d * self.key_tile))
+        for number in first.tolist():
+            hardware = Hardware.of(machine_of(self.base, self.sizes(number), d * self.key_tile))
             areas.append(area_of(hardware).total_mm2)
             powers.append(sum(watts for part, watts in peak_power_watts(hardware).items() if part is not Component.HBM))
         at = where.ravel()

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.accelerator.controller import check_words
 from attenio.accelerator.design_runs import design_runs, simulated_design
 from attenio.accelerator.designs import Designs, Tiling, is_vectorised, machine_of
-from attenio.accelerator.hardware import WORD_BYTES
+from attenio.accelerator.hardware import WORD_BYTES, Hardware
 from attenio.accelerator.program import Engine
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine
@@ -141,6 +142,7 @@ def explore(
     progress: Progress | None = None,
 ) -> Exploration:
     """Evaluate designs for a workload; without a budget, within the area of the machine they start from."""
+    check_words(workload, Hardware.of(designs.base))
     task = _Task(workload=workload, dataflow=dataflow, tiling=tiling)
     if len(designs) > MOST_DESIGNS:
         raise InvalidInput(f"{len(designs):,} designs are more than {MOST_DESIGNS:,}; use larger steps or fewer sizes")
@@ -269,7 +271,10 @@ def _growths(designs: Designs, best: Design, task: _Task) -> tuple[Growth, ...]:
     for name, size in best.sizes:
         sizes = {**dict(best.sizes), name: 2 * size}
         grid = {key: (value,) for key, value in sizes.items()}
-        one = Designs.product(designs.base, key_tile=designs.key_tile, **grid)
+        try:
+            one = Designs.product(designs.base, key_tile=designs.key_tile, **grid)
+        except InvalidInput:  # no machine has that many
+            continue
         larger = _Evaluated.of(one, task).design(0)
         grown.append(
             Growth(
@@ -297,8 +302,8 @@ def _advice(designs: Designs, best: Design, growths: tuple[Growth, ...], task: _
         f"the array works {done.pe_utilisation:.1%} of all cycles, waits {exp:.1%} for the EXP unit and"
         f" {done.stall_fraction:.1%} for memory"
     )
-    first = growths[0]
-    if first.speedup - 1 <= _WORTH:
+    first = growths[0] if growths else None
+    if first is None or first.speedup - 1 <= _WORTH:
         return f"grow nothing by itself: twice of any one part saves less than {_WORTH:.1%}; {why}"
     added = f"{first.area_mm2:.2f} mm²" if first.area_mm2 > 1e-9 else "no area of the chip"
     return f"grow {first.resource} next: {first.size:,} take {1 - 1 / first.speedup:.1%} off for {added}; {why}"

@@ -14,7 +14,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from attenio.accelerator.controller import SIMULATED, program_of
+from attenio.accelerator.controller import SIMULATED, SWITCHED, program_of
 from attenio.accelerator.energy import Energy, energy_of
 from attenio.accelerator.events import event_timeline
 from attenio.accelerator.hardware import Hardware
@@ -96,7 +96,7 @@ class Simulation:
             "dataflow": self.plan.dataflow.value,
             "tiles": dict(self.plan.tiles),
             "tile_rule": self.plan.rule.value,
-            "switches": vars(self.switches),
+            "switches": vars(self.switches) if self.plan.dataflow in SWITCHED else None,
             "cycles": ceil(self.cycles),
             "seconds": self.seconds,
             "pe_utilisation": self.pe_utilisation,

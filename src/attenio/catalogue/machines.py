@@ -129,13 +129,17 @@ def _parts(section: Section) -> AcceleratorParts:
     for key in ("pe_lines", "macs_per_line", "exp_modules", "kv_buffer_bytes"):
         section.required(key)
     counts = {key: section.count(key, most=2**24) for key in ("pe_lines", "macs_per_line", "exp_modules")}
-    clock = section.rate("clock_hz", "/s")
-    return AcceleratorParts(
-        **counts,
-        kv_buffer_bytes=section.size("kv_buffer_bytes"),
-        clock_hz=10**9 if clock is None else round(clock),
-        hbm=_hbm(section.section("hbm")) if "hbm" in section else HbmParts(),
-    )
+    clock = section.rate("clock_hz", "Hz")
+    if clock is not None and clock < 1:
+        raise section.error(f"clock_hz is {clock:g}; it must be at least 1", "clock_hz")
+    hbm = _hbm(section.section("hbm")) if "hbm" in section else HbmParts()
+    kv_buffer_bytes = section.size("kv_buffer_bytes")
+    try:
+        return AcceleratorParts(
+            **counts, kv_buffer_bytes=kv_buffer_bytes, clock_hz=10**9 if clock is None else round(clock), hbm=hbm
+        )
+    except InvalidInput as problem:
+        raise _at_its_line(problem, section) from None
 
 
 def _hbm(section: Section) -> HbmParts:
@@ -144,8 +148,12 @@ def _hbm(section: Section) -> HbmParts:
     try:
         return HbmParts(**given)
     except InvalidInput as problem:
-        named = next((key for key in section if str(problem).startswith(key)), None)
-        raise section.error(str(problem), named) from None
+        raise _at_its_line(problem, section) from None
+
+
+def _at_its_line(problem: InvalidInput, section: Section) -> InvalidInput:
+    """A problem that begins with a key, with the line of that key."""
+    return section.error(str(problem), next((key for key in section if str(problem).startswith(key)), None))
 
 
 def _level(section: Section) -> MemoryLevel:

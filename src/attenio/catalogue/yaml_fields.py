@@ -22,9 +22,15 @@ from attenio.quantities import checked_count, parse_bytes, parse_count
 
 __all__ = ["Section", "parse_rate", "sections_in"]
 
-_RATE = re.compile(r"^([+-]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([kKMGTP]?)(i?)\s*(B/s|FLOP/s|FLOPS|/s|)$")
+_RATE = re.compile(r"^([+-]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([kKMGTP]?)(i?)\s*(B/s|FLOP/s|FLOPS|/s|Hz|)$")
 _THOUSANDS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
-_RATE_EXAMPLES = {"B/s": "128e9 or 128 GB/s", "FLOP/s": "4.096e12 or 4.096 TFLOP/s", "/s": "128e9 or 128 G/s"}
+_RATE_EXAMPLES = {
+    "B/s": "128e9 or 128 GB/s",
+    "FLOP/s": "4.096e12 or 4.096 TFLOP/s",
+    "/s": "128e9 or 128 G/s",
+    "Hz": "1e9 or 1 GHz",
+}
+_ALSO_WRITTEN = {"FLOP/s": ("FLOPS",), "Hz": ("/s",)}
 _LARGEST_BYTES = 2**60
 
 T = TypeVar("T")
@@ -33,7 +39,7 @@ T = TypeVar("T")
 def parse_rate(text: str, name: str, *, unit: str) -> float:
     """Something per second as people write it; k, M, G and T are decimal, Ki, Mi and Gi binary."""
     match = _RATE.match(text.strip())
-    allowed = ("", unit, "FLOPS") if unit == "FLOP/s" else ("", unit)
+    allowed = ("", unit, *_ALSO_WRITTEN.get(unit, ()))
     if match is None or match[4] not in allowed:
         raise InvalidInput(f"{name} is {text!r}; write a number such as {_RATE_EXAMPLES[unit]}")
     # decimal, so that 2.039 TB/s is 2,039 GB/s and not a hair more

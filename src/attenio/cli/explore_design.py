@@ -129,7 +129,7 @@ def _number(name: str, text: str) -> float:
 
 def _title(found: "Exploration") -> str:
     limits = [f"{value:.4g} {unit}" for value, unit in zip(vars(found.budget).values(), ("mm²", "mW"), strict=True)]
-    allowed = " and ".join(limit for limit in limits if not limit.startswith("inf"))
+    allowed = " and ".join(limit for limit in limits if not limit.startswith("inf")) or "no limit"
     return (
         f"{found.dataflow.value} on {found.workload}: {found.within:,} of {found.designs:,} designs keep to {allowed}"
     )

@@ -84,29 +84,38 @@ def simulate(
       attenio simulate --n 256 --d 64 --mask causal --compute table --json
       attenio simulate --n 4K --d 64 --refresh by-channel
     """
-    from attenio.accelerator import plan_for, simulate_plan
+    from attenio.accelerator import plan_for, simulate_plan, trace_json
+    from attenio.accelerator.controller import SWITCHED
+    from attenio.files import write_atomically
     from attenio.planning import Dataflow
     from attenio.workload import Direction
 
     question.refuse_tolerance("the accelerator runs")
     for path in filter(None, (trace, picture)):
         check_place(path)
+    if trace is not None and picture is not None and trace.resolve() == picture.resolve():
+        raise InvalidInput(f"trace and picture would both be {trace}; give each its own file")
     drawn, exponentials = _Picture.of(picture, picture_cycles), _exponentials(compute)
     switches, refresh_times = _switches(overlaps, softmax), _refresh_times(refresh)
     default_n = DEFAULT_N if compute is None else COMPUTED_N
     workload, machine = question.workload(default_n, executed=compute is not None), question.chosen_machine()
     default = Dataflow.KEY_STATIONARY if workload.direction is Direction.BACKWARD else Dataflow.ATTENIO
     chosen = dataflow_named(dataflow) or default
+    if (overlaps is not None or softmax is not None) and chosen not in SWITCHED:
+        given = "overlaps" if overlaps is not None else "softmax"
+        raise InvalidInput(
+            f"{chosen.value} has no overlaps and no parallel softmax to switch; leave --{given} out, or use one of"
+            f" {', '.join(each.value for each in SWITCHED)}"
+        )
     done = simulate_plan(plan_for(workload, machine, chosen), machine, switches=switches, by_events=events)
-    if trace is not None:
-        from attenio.accelerator import trace_json
-        from attenio.files import write_atomically
-
-        write_atomically(trace, trace_json(done.program))
-    if drawn is not None:
-        drawn.write(done)
-    computed = None if exponentials is None else _computed(done, exponentials)
+    # files come last: what is refused leaves none behind
+    drawing = None if drawn is None else drawn.content(done)
     refreshes = None if refresh_times is None else _refreshed(done, refresh_times)
+    computed = None if exponentials is None else _computed(done, exponentials)
+    timeline = None if trace is None else trace_json(done.program)
+    for place, content in ((trace, timeline), (picture, drawing)):
+        if place is not None and content is not None:
+            write_atomically(place, content)
     if as_json:
         also = {} if refreshes is None else {"refresh": refreshes.when.value, "refresh_cycles": ceil(refreshes.cycles)}
         print_json({**done.to_json(), **also, **({} if computed is None else _errors(computed))})
@@ -150,17 +159,17 @@ class _Picture:
             raise InvalidInput(f"picture-cycles is {cycles!r}; write first:last, such as 0:5000, the last one later")
         return cls(path=path, cycles=(begin, end))
 
-    def write(self, done: "Simulation") -> None:
+    def content(self, done: "Simulation") -> str:
+        """What the file will hold."""
         from fractions import Fraction
 
-        from attenio.files import write_atomically
         from attenio.report.timeline_picture import timeline_html, timeline_svg
 
         title = f"{done.plan.dataflow.value}: {done.plan.workload} on {done.machine.name}"
         begin = None if self.cycles is None else Fraction(self.cycles[0])
         cycles = None if self.cycles is None else Fraction(self.cycles[1] - self.cycles[0])
         svg = timeline_svg(done.program, title=title, begin=begin, cycles=cycles)
-        write_atomically(self.path, svg if self.path.suffix.lower() == ".svg" else timeline_html(svg, title=title))
+        return svg if self.path.suffix.lower() == ".svg" else timeline_html(svg, title=title)
 
 
 def _exponentials(name: str | None) -> "ExpApproximation | None":
@@ -228,7 +237,7 @@ def _summary(done: "Simulation") -> "Table":
         ("EXP unit busy", f"{done.exp_utilisation:.2%}", "of all cycles"),
         ("memory stalls", f"{done.stall_fraction:.3%}", "of all cycles the array waits for memory"),
         ("moved (words)", f"{done.moved_words:,}", "both directions; as planned"),
-        ("energy (J)", f"{joules:.4g}", f"{done.energy.chip_joules:.4g} J on chip, the rest in HBM"),
+        ("energy (J)", f"{joules:.4g}", ", ".join(f"{part.value} {each:.3g}" for part, each in done.energy.joules)),
     )
     for row in rows:
         table.add_row(*row)

@@ -17,6 +17,7 @@ from itertools import islice
 
 from attenio.accelerator import Engine, Program
 from attenio.accelerator.lanes import Part, lanes
+from attenio.accelerator.timeline import DRAIN, RAMP
 from attenio.errors import InvalidInput
 
 __all__ = ["timeline_html", "timeline_svg", "window"]
@@ -26,6 +27,8 @@ _LANE, _GAP, _AXIS = 46, 14, 44
 _ROUNDS = 3
 # A picture further into a program than this many steps takes seconds to find.
 _MOST_PARTS = 2_000_000
+# Steps of the other engines after which one that has not begun will not begin within the picture.
+_AWAITED_PARTS = 20_000
 _MOST_DRAWN = 4000
 # Okabe and Ito's colours, by what a step does.
 _COLOURS = {
@@ -96,19 +99,32 @@ def timeline_html(svg: str, *, title: str) -> str:
 
 
 def _within(program: Program, start: Fraction, stop: Fraction) -> Iterable[Part]:
-    """What overlaps the window. Lanes are in order, so once all of them are past it nothing else comes."""
+    """What overlaps the window. Lanes are in order, so once all of them are past it nothing else comes.
+
+    An engine may have its first step millions of steps later: standard attention takes no exponential before it has
+    every score. That it ramps until then is known when the others have long passed the window.
+    """
     past: set[Engine] = set()
+    begun: set[Engine] = set()
+    awaited = 0
     for number, part in enumerate(lanes(program)):
         if number > _MOST_PARTS:
             raise InvalidInput(
                 f"cycle {float(start):,.0f} comes after {_MOST_PARTS:,} steps and waits; choose an earlier one"
             )
+        begun.add(part.engine)
         if part.begin >= stop:
             past.add(part.engine)
             if len(past) == len(Engine):
                 return
         elif part.end > start:
             yield part
+        awaited = awaited + 1 if past == begun else 0
+        if awaited > _AWAITED_PARTS:
+            for engine in set(Engine) - begun:
+                name = RAMP if program.causes(engine) else DRAIN
+                yield Part(engine=engine, name=name, begin=Fraction(0), end=stop, step=None)
+            return
 
 
 class _Frame:
