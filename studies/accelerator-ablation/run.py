@@ -177,7 +177,11 @@ def answer(results: dict[str, list[dict[str, object]]]) -> str:
     lines += [
         "Cycles per score at n = 32K: with the published tile (as many rows as fit), with the best of that and of"
     ]
-    lines += ["the tiles that fill the array exactly, and FlashAttention-2 on the same machine.", ""]
+    lines += ["the tiles that fill the array exactly, and FlashAttention-2 on the same machine. Bandwidth is that of"]
+    lines += [
+        "16 slower or faster channels: a key of 128 bytes lies on four of them, and the others rest meanwhile. With"
+    ]
+    lines += ["fewer channels of 8 GB/s, as in `where-attenio-stops-being-best`, fewer rest.", ""]
     lines += [
         "| d | axis | at | published tile | cycles/score | best tile | cycles/score | FlashAttention-2 | stalls |"
     ]

@@ -172,7 +172,8 @@ def edge_lines(rows: list[Row]) -> list[str]:
     lines += [
         "Same hardware: AttenIO's program with the fastest tiles that fit the published 0.25 KB KV buffer. Larger"
     ]
-    lines += ["buffer: with as many keys at a time as pay. A dash: not even one row fits.", ""]
+    lines += ["buffer: with as many keys at a time as pay. A dash: not even one row fits. Bandwidth is that of more or"]
+    lines += ["fewer channels of 8 GB/s (`accelerator-ablation` has 16 slower ones, of which a key uses four).", ""]
     lines += ["| d | varied | at | AttenIO | FlashAttention-2 | FLAT | standard | same hardware | (rows x keys)"]
     lines[-1] += " | larger buffer | (rows x keys) |"
     lines += ["|--:|---|--:|--:|--:|--:|--:|--:|---|--:|---|"]

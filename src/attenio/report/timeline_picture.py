@@ -43,6 +43,10 @@ _COLOURS = {
     "maps": "#d4c838",
     "row sums": "#b8ad2e",
     "normalise": "#a08020",
+    # standard attention's
+    "load QK": "#56b4e9",
+    "load PV": "#009e73",
+    "products": "#e69f00",
 }
 _OTHER = "#9a9a9a"
 
