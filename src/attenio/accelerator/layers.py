@@ -4,7 +4,7 @@ Products with weights are plain products, tiled as the first and last operators 
 same whatever dataflow computes the attention. Norms and activations are left out: they move and compute a thousandth.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from math import isqrt
 
@@ -14,8 +14,10 @@ from attenio.accelerator.program import Program
 from attenio.accelerator.programs.standard import outer_products
 from attenio.accelerator.simulate import simulate
 from attenio.accelerator.switches import Switches
+from attenio.errors import InvalidInput
 from attenio.machine import Machine
 from attenio.planning import Dataflow
+from attenio.quantities import checked_count
 from attenio.workload import Workload
 
 __all__ = ["LayerCycles", "LayerShape", "layer_cycles", "model_cycles"]
@@ -29,6 +31,14 @@ class LayerShape:
     hidden: int = 12288
     heads: int = 96
     feed_forward: int = 49152
+
+    def __post_init__(self) -> None:
+        for part in fields(self):
+            checked_count(part.name, getattr(self, part.name))
+        if self.hidden % self.heads:
+            raise InvalidInput(
+                f"{self.heads:,} heads do not share a hidden width of {self.hidden:,} evenly; make heads divide it"
+            )
 
     @property
     def d(self) -> int:

@@ -86,7 +86,7 @@ _TITLES = {
     "fig13": ("memory stalls", "Share of cycles in which the PE array waits for memory, in percent."),
     "fig14": ("cache sizes", "Speedup over standard with the same cache at n = 32K; nothing printed to compare with."),
     "fig15": ("block-wise causal mask", "Speedup over standard, which computes every score."),
-    "fig16": ("GPT-3 prefill", "Whole model: cycles with standard attention over those with the dataflow."),
+    "fig16": ("GPT-3 prefill", "Whole model, dense: cycles with standard attention over those with the dataflow."),
     "fig17": (
         "against an H100",
         "132 accelerators at 1.83 GHz share 3.35 TB/s: the products per second of an H100. Its time is a floor from its"
