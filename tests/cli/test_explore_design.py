@@ -76,3 +76,24 @@ def test_the_largest_parts_of_all_are_priced_and_have_nothing_to_double(attenio:
     found = attenio("explore-design", *largest, "--cache", "512KB", "--area-mm2", "inf", "--json").json
     assert {growth["resource"] for growth in found["grow"]} == {"macs_per_line", "cache_bytes", "channels"}
     assert "designs keep to no limit" in attenio("explore-design", *largest, "--area-mm2", "inf").out
+
+
+def test_rates_that_are_no_whole_bytes_a_second_are_explored_as_they_are_simulated(
+    attenio: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "odd.yaml"
+    file.write_text(
+        "levels: [{name: cache, capacity_bytes: 64KB}, {name: HBM, bandwidth_bytes_per_s: 100e9}]\n"
+        "accelerator: {pe_lines: 8, macs_per_line: 8, exp_modules: 8, kv_buffer_bytes: 256, hbm: {channels: 7}}\n"
+    )
+    asked = ("--n", "100", "--d", "16", "--machine", file, "--dataflow", "flash-attention-2")
+    sizes = ("--pe-lines", "8", "--macs-per-line", "8", "--exp-modules", "8", "--cache", "64KB", "--channels", "5,6,7")
+    found = attenio("explore-design", *asked, *sizes, "--json").json
+    assert found["designs"] == 3
+    assert found["base"]["cycles"] == attenio("simulate", *asked, "--json").json["cycles"]
+
+
+def test_more_cycles_than_are_counted_are_refused(attenio: Any) -> None:
+    slow = ("--pe-lines", "1", "--macs-per-line", "1", "--exp-modules", "1", "--cache", "64KB", "--channels", "1")
+    said = attenio("explore-design", "--n", "1G", "--d", "128", "--dataflow", "flash-attention-2", *slow)
+    assert "more cycles than are counted exactly" in said.mistake

@@ -1,14 +1,15 @@
 """A dataflow on every design: all at once where its programs have one shape, else one design after the other."""
 
-from collections.abc import Callable
-from math import lcm
+from collections.abc import Callable, Collection
+from fractions import Fraction
+from math import ceil, floor, lcm, log2
 
 import numpy as np
 
 from attenio.accelerator.designs import Designs, Runs, Tiling, attenio_runs, filling_tiles, is_vectorised, machine_of
-from attenio.accelerator.hardware import WORD_BYTES, Hardware
+from attenio.accelerator.hardware import WORD_BYTES
 from attenio.accelerator.simulate import Simulation, plan_for, simulate_plan
-from attenio.errors import DoesNotFit
+from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine
 from attenio.planning import Dataflow, Tiles, plan_with
 from attenio.workload import Workload
@@ -26,22 +27,35 @@ def design_runs(
     """Run a dataflow on every design; told one by one where they are run so."""
     if is_vectorised(workload, dataflow, designs.key_tile):
         return attenio_runs(designs, workload, tiling)
-    hbm = Hardware.of(designs.base).hbm
-    factor = hbm.refresh_factor
-    times = (hbm.burst_cycles * factor, hbm.activate_cycles * factor, hbm.miss_cycles)
-    ticks_per_cycle = lcm(*(time.denominator for time in times))
     ticks, tiles = np.full(len(designs), -1, dtype=np.int64), np.zeros(len(designs), dtype=np.int64)
+    cycles: dict[int, Fraction] = {}
     for number in range(len(designs)):
         done = _fastest(designs.of(np.array([number])), workload, dataflow, tiling)
         if done is not None:
-            taken = done.cycles * ticks_per_cycle
-            assert taken.denominator == 1 and taken < _MOST_TICKS, "cycles that are no whole number of ticks"
-            ticks[number], tiles[number] = int(taken), _rows(done)
+            cycles[number], tiles[number] = done.cycles, _rows(done)
         if progress is not None:
             progress(number + 1, len(designs))
-    if (ticks < 0).all():
+    if not cycles:
         raise DoesNotFit(f"no design has a cache for {dataflow.value} on {workload}; use larger caches")
+    ticks_per_cycle = _ticks_per_cycle(cycles.values())
+    for number, taken in cycles.items():
+        ticks[number] = ceil(taken * ticks_per_cycle)
     return Runs(ticks=ticks, query_tile=tiles, ticks_per_cycle=ticks_per_cycle)
+
+
+def _ticks_per_cycle(cycles: Collection[Fraction]) -> int:
+    """Ticks of which all take a whole number; where these would exceed 64 bits, the shortest that do not.
+
+    Rates of designs that are no whole bytes a second have denominators with nothing in common.
+
+    >>> _ticks_per_cycle([Fraction(1, 6), Fraction(7, 4)])
+    12
+    """
+    longest = ceil(max(cycles))
+    if longest >= _MOST_TICKS:
+        raise InvalidInput("the smallest designs would run for more cycles than are counted exactly; use a smaller n")
+    exact = lcm(*(taken.denominator for taken in cycles))
+    return exact if longest * exact < _MOST_TICKS else 2 ** floor(log2(_MOST_TICKS / longest))
 
 
 def simulated_design(machine: Machine, workload: Workload, dataflow: Dataflow, tiles: tuple[int, int]) -> Simulation:
