@@ -72,36 +72,36 @@ def profile(
 
 
 def tables(found: "Profile") -> "tuple[str | Table, ...]":
-    """A line for each contender and for each of its kernels."""
+    """A line for each contender, for each of its kernels, and for each that refuses."""
     number = "right"
     table = plain_table(
-        "contender", ("read MB", number), ("written MB", number), ("moved MB", number), ("predicted", number),
-        ("of the bound", number), ("ms", number), "kernel",
+        "contender, kernels", ("read MB", number), ("written MB", number), ("moved MB", number), ("predicted", number),
+        ("÷ bound", number), ("ms", number),
     )  # fmt: skip
+    refused = [f"{each.name}: {each.refused or 'refused'}" for each in found.contenders if each.moved_bytes is None]
     for each in found.contenders:
         if each.moved_bytes is None:
-            table.add_row(each.name, *["-"] * 6, each.refused or "")
             continue
         read, written = (sum(getattr(x, name) for x in each.launches) for name in ("read_bytes", "written_bytes"))
         predicted = "-" if each.predicted is None else _megabytes(each.predicted.moved_bytes)
         milliseconds = sum(x.nanoseconds for x in each.launches) / 1e6
         table.add_row(
             each.name, _megabytes(read), _megabytes(written), _megabytes(each.moved_bytes), predicted,
-            f"{each.moved_bytes / found.bound_bytes:.2f}", f"{milliseconds:.4g}", f"{len(each.launches)} in all",
+            f"{each.moved_bytes / found.bound_bytes:.2f}", f"{milliseconds:.4g}",
         )  # fmt: skip
         for kernel, launches in _by_kernel(each.launches).items():
             read, written = (sum(getattr(x, name) for x in launches) for name in ("read_bytes", "written_bytes"))
             milliseconds = sum(x.nanoseconds for x in launches) / 1e6
             table.add_row(
-                "", _megabytes(read), _megabytes(written), _megabytes(read + written), "", "",
-                f"{milliseconds:.4g}", f"{len(launches)} x {kernel[:40]}",
+                f"  {len(launches)} x {kernel[:24]}", _megabytes(read), _megabytes(written),
+                _megabytes(read + written), "", "", f"{milliseconds:.4g}",
             )  # fmt: skip
     least = (
         f"inputs and outputs once: {_megabytes(found.compulsory_bytes)} MB; any execution with"
         f" {found.cache_bytes / 2**20:.0f} MB of L2 moves at least {_megabytes(found.bound_bytes)} MB"
         f" ({found.bound.theorem})"
     )
-    return str(found.workload), least, table
+    return str(found.workload), least, table, *refused
 
 
 def _by_kernel(launches: "tuple[Counters, ...]") -> "dict[str, list[Counters]]":
