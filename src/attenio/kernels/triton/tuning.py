@@ -47,7 +47,8 @@ def tuned(
 
 def recalled(name: str, device: torch.device) -> str | None:
     """What was found out under this name on this device, in this process or before."""
-    _load(_file(device))
+    if name not in _chosen:
+        _load(_file(device))
     return _chosen.get(name)
 
 
