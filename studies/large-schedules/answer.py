@@ -114,8 +114,8 @@ def answer(results: dict[str, list[Row]]) -> str:
     (red,) = {row["red"] for row in large}
     million = (
         f"A million vertices, red = {red:,}, {made_by['time_limit_s']:.0f} seconds at most, on {made_by['cpus']} cores"
-        f" that other processes shared: it judged {spread([row['orders'] for row in large], 'd')} orders, and a quiet"
-        " computer would judge more, so these counts are what little time gives, the FFT's above all."
+        f": it judged {spread([row['orders'] for row in large], 'd')} orders, so these counts are what little time"
+        " gives. Beside other work it judges fewer, and the FFT, which needs most, may come out twice as dear."
     )
     judged = spread([row["judge_processor_seconds"] for row in large], ".1f")
     memory = (
