@@ -1,10 +1,14 @@
-"""Kernels run in Triton's interpreter here: it has to be asked for before they are imported."""
+"""Kernels run in Triton's interpreter here: it has to be asked for before they are imported.
+
+Triton has no package for some platforms; there is nothing to collect there.
+"""
 
 import os
 import sys
 
-import pytest
-
 if "triton" not in sys.modules:
     os.environ["TRITON_INTERPRET"] = "1"
-pytest.importorskip("triton", reason="Triton has no package for this platform")
+try:
+    import triton  # noqa: F401
+except ImportError:
+    collect_ignore_glob = ["test_*.py"]

@@ -8,8 +8,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-pytest.importorskip("triton", reason="Triton has no package for this platform")
-
 from attenio.approximation.certificate import Evidence, Scores, Terms, certificate_for
 from attenio.approximation.running.tensors import Reach
 from attenio.errors import InvalidInput

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("triton", reason="Triton has no package for this platform")
-
 from attenio.kernels import cpu, triton
 from attenio.kernels.masking import seen_by
 from attenio.kernels.problem import KernelProblem
