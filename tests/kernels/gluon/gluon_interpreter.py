@@ -284,7 +284,7 @@ def _hopper():
 
 
 def interpreted(module_name, needing=()):
-    """A kernel's module whose functions are plain Python, and so are those of other kernels' modules that it needs."""
+    """A kernel's module whose functions are plain Python, and so are those of the modules that it needs, in order."""
     gluon = types.ModuleType("gluon")
     gluon.jit = lambda function=None, **_: function if function is not None else (lambda each: each)
     gluon.language = _language()
@@ -297,8 +297,8 @@ def interpreted(module_name, needing=()):
         "triton.language": types.SimpleNamespace(debug_barrier=lambda: None),
         "triton.language.extra.cuda": types.SimpleNamespace(gdc_wait=lambda: None, gdc_launch_dependents=lambda: None),
     }
-    for name in needing:
-        standing_in[name] = interpreted(name)
+    for index, name in enumerate(needing):
+        standing_in[name] = interpreted(name, needing[:index])
     kept = {name: sys.modules.get(name) for name in standing_in}
     sys.modules.update(standing_in)
     try:

@@ -33,10 +33,10 @@ def tiles_of(consumers=2, key_tile=64, stages=2, *, staged=True, ping_pong=True)
 
 def run(problem, tiles, programs=3):
     """The host's launch, on an interpreter in place of a GPU with so many SMs."""
-    narrow = "attenio.kernels.gluon.query_stationary"
+    loading, narrow = "attenio.kernels.gluon.loading", "attenio.kernels.gluon.query_stationary"
     kernels = {
-        "query_stationary_kernel": interpreted(narrow).query_stationary_kernel,
-        "wide_rows_kernel": interpreted("attenio.kernels.gluon.wide_rows", needing=(narrow,)).wide_rows_kernel,
+        "query_stationary_kernel": interpreted(narrow, needing=(loading,)).query_stationary_kernel,
+        "wide_rows_kernel": interpreted("attenio.kernels.gluon.wide_rows", needing=(loading, narrow)).wide_rows_kernel,
     }
 
     def on_interpreter(kernel, count, described, arguments, constants, _registers):

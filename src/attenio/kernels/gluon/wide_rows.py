@@ -24,7 +24,8 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from attenio.kernels.gluon.query_stationary import ENTRY, ROWS, advanced, loader, scores_of, softmax_step, write_rows
+from attenio.kernels.gluon.loading import ENTRY, ROWS, advanced, loader
+from attenio.kernels.gluon.query_stationary import scores_of, softmax_step, write_rows
 
 __all__ = ["wide_rows_kernel"]
 
