@@ -23,6 +23,8 @@ __all__ = ["BackwardForm", "backward_form", "gradient_grids", "is_proven", "supp
 # Tiles of rows divide this, and log-sum-exp is there for so many rows more.
 _PADDING = 128
 _PREPARED_ROWS = 64
+# Shares of dQ are added to its sums, gradients of keys are whole.
+_ADDED = {"SPILLS": False, "ADDS": False}
 
 
 class BackwardForm(NamedTuple):
@@ -35,6 +37,7 @@ class BackwardForm(NamedTuple):
     stages: int
     slots: int
     registers: int
+    choices: dict[str, bool]
 
 
 def backward_form(width: int) -> BackwardForm:
@@ -44,10 +47,10 @@ def backward_form(width: int) -> BackwardForm:
     halve the reads of keys out of shared memory, but fit only beside heads of 64. ``slots`` are tiles of dS at once.
     """
     if width <= 64:
-        return BackwardForm(narrow_gradients_kernel, 64, 128, 128, 2, 3, 240)
+        return BackwardForm(narrow_gradients_kernel, 64, 128, 128, 2, 3, 240, _ADDED)
     if width <= 128:
-        return BackwardForm(narrow_gradients_kernel, 128, 64, 128, 2, 4, 240)
-    return BackwardForm(wide_gradients_kernel, 256, 64, 64, 2, 2, 240)
+        return BackwardForm(narrow_gradients_kernel, 128, 64, 128, 2, 4, 240, _ADDED)
+    return BackwardForm(wide_gradients_kernel, 256, 64, 64, 2, 2, 240, {})
 
 
 def supports(problem: KernelProblem) -> bool:
@@ -60,6 +63,7 @@ def supports(problem: KernelProblem) -> bool:
         and all(0 < width <= 256 and width % 8 == 0 for width in widths)
         and all(given is None for given in restricted)
         and min(problem.query.numel(), problem.key.numel()) > 0
+        and not problem.deterministic  # additions come in any order
         and problem.scale > 0.0  # hidden scores are -inf before they are scaled
     )
 
@@ -71,23 +75,17 @@ def is_proven(problem: KernelProblem) -> bool:
 
     def both() -> tuple[list[Tensor], list[Tensor]]:
         queries, keys = (2 * form.rows + 40, 3 * form.keys + 24) if hides else (4 * form.rows, 4 * form.keys)
-        trial = small_problem(
-            queries, keys, form.d, dtype, device, hides=hides, deterministic=problem.deterministic
-        )  # fmt: skip
+        trial = small_problem(queries, keys, form.d, dtype, device, hides=hides)
         attended = triton.attend(trial)
         saved = (*attended, trial.query.flip(2, 3))
         return list(two_pass(trial, saved)[:3]), list(triton.two_pass(trial, saved)[:3])
 
-    order = "in order" if problem.deterministic else "in any order"
-    name = f"gradients {form.d} wide, {'masked' if hides else 'whole'} tiles, {order}"
+    name = f"gradients {form.d} wide, {'masked' if hides else 'whole'} tiles"
     return is_right(name, dtype, device, both)
 
 
 def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
-    """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group.
-
-    To be deterministic, blocks add to dQ in a fixed order, each after the one before it.
-    """
+    """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
     output, largest, total, gradient = saved[0], saved[1].contiguous(), saved[2].contiguous(), saved[3]
     query, key, value = grouped_heads(problem.query), problem.key, problem.value
     device, heads = query.device, problem.kv_heads * problem.group
@@ -106,19 +104,18 @@ def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
     output, gradient = (tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in flat)
     programs = padded // _PREPARED_ROWS * problem.batch * heads
     prepare_kernel[(programs,)](
-        output, gradient, largest, total, work.lse, work.delta, work.cleared,
-        work.cleared.numel(), -(-work.cleared.numel() // (1024 * programs)) * 1024,
+        output, gradient, largest, total, work.lse, work.delta, work.sums,
+        work.sums.numel(), -(-work.sums.numel() // (1024 * programs)) * 1024,
         *output.stride()[:3], *gradient.stride()[:3], heads, problem.queries, padded,
         ROWS=_PREPARED_ROWS, WIDTH=width, PADDED_WIDTH=max(16, 1 << (width - 1).bit_length()), num_warps=4,
     )  # fmt: skip
     form.kernel[(tiles * problem.batch * problem.kv_heads,)](
         _boxes(query.flatten(1, 2), form.rows, form.d), _boxes(key, 64, form.d), _boxes(value, 64, form.d),
         _boxes(gradient, form.rows, form.d), _boxes(found.key, 64, form.d), _boxes(found.value, 64, form.d),
-        _boxes(work.sums, 64, 64, 0), work.lse, work.delta, work.counters,
-        scale, problem.scale, problem.batch * problem.kv_heads, problem.kv_heads, problem.group,
-        problem.queries, problem.keys, below, above, padded,
+        _boxes(work.sums, 64, 64, 0), work.lse, work.delta, None, None,
+        scale, problem.scale, 0, problem.kv_heads, problem.group, problem.keys, below, above, 0, problem.queries, padded,
         ROWS=form.rows, KEYS=form.keys, D=form.d, STAGES=form.stages, SLOTS=form.slots, HIDES=_hides(problem),
-        ORDERED=problem.deterministic, REGISTERS=form.registers, num_warps=4, maxnreg=168,
+        PACKED=False, **form.choices, REGISTERS=form.registers, num_warps=4, maxnreg=168,
     )  # fmt: skip
     convert_kernel[(work.sums.numel() // 4096,)](
         work.sums, found.query, problem.scale, problem.queries, padded, WIDTH=d, D=form.d, num_warps=4
@@ -151,20 +148,17 @@ def gradient_grids(problem: KernelProblem) -> tuple[Grid, Grid, Grid]:
 
 
 class _Work(NamedTuple):
-    """Memory of one call: sums of dQ, how often each tile was added to, and two numbers of every row."""
+    """Memory of one call: sums of dQ, and two numbers of every row."""
 
-    cleared: Tensor
     sums: Tensor
-    counters: Tensor
     lse: Tensor
     delta: Tensor
 
     @classmethod
     def allocate(cls, rows: int, form: BackwardForm, device: torch.device) -> "_Work":
-        sizes = [rows * form.d, -(-rows // (form.rows * 32)) * 32, rows, rows]
-        whole = torch.empty(sum(sizes), dtype=torch.float32, device=device)
-        sums, counters, lse, delta = whole.split(sizes)
-        return cls(whole[: sum(sizes[:2])], sums.view(1, 1, -1, 64), counters.view(torch.int32), lse, delta)
+        sizes = [rows * form.d, rows, rows]
+        sums, lse, delta = torch.empty(sum(sizes), dtype=torch.float32, device=device).split(sizes)
+        return cls(sums.view(1, 1, -1, 64), lse, delta)
 
 
 def _boxes(tensor: Tensor, rows: int, width: int, swizzle: int = 128) -> TensorDescriptor:
