@@ -85,6 +85,8 @@ def _runs(spans: tuple[range, ...], processors: int, most: int) -> Iterator[rang
 
 
 def _row_ranges(rows: range, most: int) -> list[range]:
-    """Ranges of at most so many rows, of a whole step at least."""
+    """All rows if they are at most so many, else ranges of whole steps."""
+    if len(rows) <= most:
+        return [rows]
     size = max(most // ROW_STEP, 1) * ROW_STEP
     return [range(first, min(first + size, rows.stop)) for first in range(rows.start, rows.stop, size)]

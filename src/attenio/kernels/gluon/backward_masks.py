@@ -55,6 +55,10 @@ class SeenRows(NamedTuple):
         """Whether ranges lie in memory."""
         return self.first_rows is not None
 
+    def hides(self, queries: int, keys: int, key_tile: int) -> bool:
+        """Whether some tile holds a score that is not required."""
+        return self.is_packed or self.below > -queries or self.above < keys - 1 or keys % key_tile != 0
+
 
 def tile_spans(seen: SeenRows, queries: int, keys: int, *, key_tile: int, row_tile: int) -> list[range]:
     """Rows of whole tiles that see a key of each key tile; all, where ranges are known to the device only."""
