@@ -1,5 +1,6 @@
 """The backward kernels' own source, interpreted, against the CPU kernels, which are held against the definition."""
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
@@ -108,8 +109,8 @@ def run(case, problem, saved):
     if form.keys == 128:
         choices = {"SPILLS": case.spills, "ADDS": adds}
     blocks, row_ends = (0, *case.block_cuts, units * tiles), (0, *case.row_cuts, case.queries)
-    for begin, end in zip(blocks, blocks[1:], strict=False):
-        for row_begin, row_end in zip(row_ends, row_ends[1:], strict=False):
+    for begin, end in pairwise(blocks):
+        for row_begin, row_end in pairwise(row_ends):
             if case.spills:
                 slopes = torch.zeros(end - begin, case.group, form.keys, -(-(row_end - row_begin) // 128) * 128)
                 slopes = slopes.to(q.dtype)
