@@ -50,7 +50,7 @@ def backward_form(width: int) -> BackwardForm:
         return BackwardForm(narrow_gradients_kernel, 64, 128, 128, 2, 3, 240, _ADDED)
     if width <= 128:
         return BackwardForm(narrow_gradients_kernel, 128, 64, 128, 2, 4, 240, _ADDED)
-    return BackwardForm(wide_gradients_kernel, 256, 64, 64, 2, 2, 240, {})
+    return BackwardForm(wide_gradients_kernel, 256, 64, 64, 3, 2, 240, {})
 
 
 def supports(problem: KernelProblem) -> bool:

@@ -21,7 +21,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language._core import builtin
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 
-__all__ = ["add_sums", "block_of", "edges_hidden", "place_of", "rows_of", "serve", "spill_slopes"]
+__all__ = ["add_sums", "block_of", "edges_hidden", "place_of", "rows_of", "serve", "serve_rows", "spill_slopes"]
 
 
 @gluon.jit
@@ -119,13 +119,27 @@ def serve(
     unit, kv_heads, group, tile, first_row, stop_row, steps, padded,
     ROWS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr,
 ):  # fmt: skip
-    flat: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
     batch, kv_head = unit // kv_heads, unit % kv_heads
     mbarrier.expect(kv_full, KEYS // 64 * (k_desc.block_type.nbytes + v_desc.block_type.nbytes))
     for part in gl.static_range(KEYS // 64):
         at = tile * KEYS + part * 64
         tma.async_copy_global_to_shared(k_desc, [batch, kv_head, at, 0], kv_full, k_s.index(part))
         tma.async_copy_global_to_shared(v_desc, [batch, kv_head, at, 0], kv_full, v_s.index(part))
+    serve_rows(
+        q_desc, do_desc, Lse, Delta, q_s, do_s, lse_s, delta_s, q_full, do_full, q_empty, do_empty,
+        unit, kv_heads, group, first_row, stop_row, steps, padded, ROWS, STAGES, DO_STAGES,
+    )  # fmt: skip
+
+
+@gluon.jit
+def serve_rows(
+    q_desc, do_desc, Lse, Delta, q_s, do_s, lse_s, delta_s, q_full, do_full, q_empty, do_empty,
+    unit, kv_heads, group, first_row, stop_row, steps, padded,
+    ROWS: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr,
+):  # fmt: skip
+    """Load the tiles of rows, each when nobody needs what was in its place."""
+    flat: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    batch, kv_head = unit // kv_heads, unit % kv_heads
     within = gl.arange(0, ROWS, flat)
     head, i, stage, phase, do_stage, do_phase = 0, first_row, 0, 1, 0, 1
     for step in range(steps + 1):
