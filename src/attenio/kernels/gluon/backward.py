@@ -50,7 +50,7 @@ def backward_form(width: int) -> BackwardForm:
         return BackwardForm(narrow_gradients_kernel, 64, 128, 128, 2, 3, 240, _ADDED)
     if width <= 128:
         return BackwardForm(narrow_gradients_kernel, 128, 64, 128, 2, 4, 240, _ADDED)
-    return BackwardForm(wide_gradients_kernel, 256, 64, 64, 2, 2, 240, {})
+    return BackwardForm(wide_gradients_kernel, 256, 64, 64, 3, 2, 240, {})
 
 
 def supports(problem: KernelProblem) -> bool:
@@ -113,7 +113,8 @@ def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
         _boxes(query.flatten(1, 2), form.rows, form.d), _boxes(key, 64, form.d), _boxes(value, 64, form.d),
         _boxes(gradient, form.rows, form.d), _boxes(found.key, 64, form.d), _boxes(found.value, 64, form.d),
         _boxes(work.sums, 64, 64, 0), work.lse, work.delta, None, None,
-        scale, problem.scale, 0, problem.kv_heads, problem.group, problem.keys, below, above, 0, problem.queries, padded,
+        scale, problem.scale, 0, problem.kv_heads, problem.group, problem.keys, below, above,
+        0, problem.queries, padded,
         ROWS=form.rows, KEYS=form.keys, D=form.d, STAGES=form.stages, SLOTS=form.slots, HIDES=_hides(problem),
         PACKED=False, **form.choices, REGISTERS=form.registers, num_warps=4, maxnreg=168,
     )  # fmt: skip
