@@ -159,10 +159,10 @@ def _compute(
     tma.store_wait(0)
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=["units", "kv_heads", "group", "together"])
 def narrow_gradients_kernel(
     q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, sums_desc, Lse, Delta, Counters,
-    scale, slope, units, kv_heads, group, queries, keys, below, above, padded,
+    scale, slope, units, kv_heads, group, queries, keys, below, above, padded, together,
     ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
     HIDES: gl.constexpr, ORDERED: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
@@ -201,7 +201,7 @@ def narrow_gradients_kernel(
         mbarrier.init(ds_free.index(slot), count=2)
     fence_async_shared()
     unit, tile, first_row, stop_row, steps = block_of(
-        units, group, queries, keys, below, above, padded, ROWS, KEYS, ORDERED
+        units, together, group, queries, keys, below, above, padded, ROWS, KEYS, ORDERED
     )
     first_key = tile * KEYS
     gl.warp_specialize([

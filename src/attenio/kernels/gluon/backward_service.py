@@ -24,8 +24,8 @@ __all__ = ["add_sums", "all_added", "block_of", "serve"]
 
 @gluon.jit
 def block_of(
-    units, group, queries, keys, below, above, padded,
-    ROWS: gl.constexpr, KEYS: gl.constexpr, ORDERED: gl.constexpr, TOGETHER: gl.constexpr = 4,
+    units, together, group, queries, keys, below, above, padded,
+    ROWS: gl.constexpr, KEYS: gl.constexpr, ORDERED: gl.constexpr,
 ):  # fmt: skip
     """Which unit (a KV head of a sequence) and which of its keys a block has, and which rows see one of these.
 
@@ -34,12 +34,11 @@ def block_of(
     units come together, because a block hands a tile on some three tiles later, while one starts with every tile.
     """
     tiles = (keys + KEYS - 1) // KEYS
-    tile, unit = gl.program_id(0) % tiles, gl.program_id(0) // tiles
+    first = gl.program_id(0) // (together * tiles) * together
+    together = gl.minimum(together, units - first)
+    place = gl.program_id(0) - first * tiles
+    tile, unit = place // together, first + place % together
     if ORDERED:
-        first = gl.program_id(0) // (TOGETHER * tiles) * TOGETHER
-        together = gl.minimum(TOGETHER, units - first)
-        place = gl.program_id(0) - first * tiles
-        tile, unit = place // together, first + place % together
         if above < keys:
             tile = tiles - 1 - tile
     first_row = gl.maximum(tile * KEYS - above, 0) // ROWS * ROWS
