@@ -9,7 +9,7 @@ _BUILT = """
 from attenio.kernels.gluon.backward import backward_form
 
 TYPES = {"sums_desc": box([1, 1, 64, 64], "fp32", gl.NVMMASharedLayout(0, 32, rank=4)),
-         "Lse": "*fp32", "Delta": "*fp32", "Counters": "*i32",
+         "Lse": "*fp32", "Delta": "*fp32", "FirstRows": "*i32", "StopRows": "*i32",
          "scale": "fp32", "slope": "fp32"}
 
 def built(width, dtype, hides, ordered):

@@ -7,7 +7,6 @@ each cut is tried on paper, by list scheduling of its blocks, and taken if it co
 """
 
 import heapq
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -24,10 +23,16 @@ _MOST_SIMULATED = 2**13
 
 
 class Groups(NamedTuple):
-    """Units of each launch, and how many of them blocks take in turns, the first tile of keys of each of them first."""
+    """Units of each launch, and how many of them blocks take in turns: first the first tile of keys of each of them."""
 
     launches: tuple[range, ...]
     together: int
+
+    @classmethod
+    def even(cls, units: int, launches: int, *, in_turns: bool) -> "Groups":
+        """As many launches, as even as they can be."""
+        ends = [units * place // launches for place in range(launches + 1)]
+        return cls(tuple(map(range, ends, ends[1:])), -(-units // launches) if in_turns else 1)
 
     @property
     def most(self) -> int:
@@ -37,34 +42,18 @@ class Groups(NamedTuple):
 
 @lru_cache(maxsize=512)
 def groups_of(
-    batch: int, kv_heads: int, steps: tuple[int, ...], unit_bytes: int, processors: int, sums_bytes: int = SUMS_BYTES
+    units: int, steps: tuple[int, ...], unit_bytes: int, processors: int, sums_bytes: int = SUMS_BYTES
 ) -> Groups:
     """Launches for units whose tiles of keys meet ``steps`` tiles of rows each, and have ``unit_bytes`` of sums."""
-    even = len(set(steps)) == 1
-    small = [
-        Groups(cut, 1 if even else max(map(len, cut)))
-        for cut in _cuts(batch, kv_heads)
-        if max(map(len, cut)) * unit_bytes <= sums_bytes or all(len(units) == 1 for units in cut)
-    ]
-    whole = Groups((range(batch * kv_heads),), max((each.together for each in small), default=1))
-    time = _time(whole, steps, processors)
-    best = min(small, key=lambda each: _time(each, steps, processors))
-    return best if _time(best, steps, processors) <= (1 + _LOSS) * time else whole
-
-
-def _cuts(batch: int, kv_heads: int) -> Iterator[tuple[range, ...]]:
-    """Runs of heads of one sequence, then of whole sequences, as even as they can be."""
-    for size in range(1, kv_heads + 1):
-        if size == 1 or -(-kv_heads // size) < -(-kv_heads // (size - 1)):
-            parts = _parts(kv_heads, -(-kv_heads // size))
-            yield tuple(range(b * kv_heads + p.start, b * kv_heads + p.stop) for b in range(batch) for p in parts)
-    for size in range(2, batch + 1):
-        if -(-batch // size) < -(-batch // (size - 1)):
-            yield tuple(range(p.start * kv_heads, p.stop * kv_heads) for p in _parts(batch, -(-batch // size)))
-
-
-def _parts(count: int, parts: int) -> list[range]:
-    return [range(count * part // parts, count * (part + 1) // parts) for part in range(parts)]
+    uneven, at_once = len(set(steps)) > 1, max(1, sums_bytes // unit_bytes)
+    fewest = -(-units // at_once)
+    small = [Groups.even(units, count, in_turns=uneven) for count in range(fewest, min(units, 2 * fewest + 1) + 1)]
+    # In one launch too, units that come together are not more than the cache holds.
+    turns = [1 << power for power in range(at_once.bit_length())] if uneven else [1]
+    whole = [Groups((range(units),), together) for together in turns]
+    best, best_whole = (min(tried, key=lambda each: _time(each, steps, processors)) for tried in (small, whole))
+    loses = _time(best, steps, processors) > (1 + _LOSS) * _time(best_whole, steps, processors)
+    return best_whole if loses else best
 
 
 def _time(groups: Groups, steps: tuple[int, ...], processors: int) -> float:

@@ -1,7 +1,7 @@
 """What the backward kernels need of every row before them, and leave of every row behind.
 
-``rows_kernel`` stands between launches: of rows whose gradients are done it turns the sums of dQ into gradients, and for
-rows that come next it clears sums and finds, in one pass over O and dO,
+``rows_kernel`` stands between launches: it turns the sums of dQ of rows that are done into gradients, and for rows that
+come next it clears sums and finds, in one pass over O and dO,
     lse_i = m_i + log2 l_i  (infinite where a row sees nothing, so that its weights are 0);  D_i = dO_i . O_i
 """
 
@@ -64,7 +64,7 @@ def rows_kernel(
 ):  # fmt: skip
     """A program takes 64 rows of a head that is done, one of ``done`` from ``first_done`` on, and those of one to come.
 
-    Sums, lse and D are there for as many heads as a launch has, and every launch counts them from 0.
+    Sums are there for as many heads as a launch has, and every launch counts them from 0.
     """
     tiles = padded // 64
     tile, place = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
@@ -79,13 +79,13 @@ def rows_kernel(
     if place < following:
         head = first_next + place
         _prepare(
-            Out, dO, Largest, Total, Lse, Delta, head // heads, head % heads, head * queries, place * padded, tile,
+            Out, dO, Largest, Total, Lse, Delta, head // heads, head % heads, head * queries, head * padded, tile,
             o_b, o_h, o_n, g_b, g_h, g_n, queries, WIDTH, PADDED_WIDTH,
         )  # fmt: skip
 
 
 class Rows(NamedTuple):
-    """What the rows of a call bring along, and the memory that each launch finds two numbers and sums of its rows in."""
+    """What the rows of a call bring along, the two numbers of each, and the sums that launches share."""
 
     output: Tensor
     gradient: Tensor
@@ -96,31 +96,32 @@ class Rows(NamedTuple):
     sums: Tensor | None
 
     @classmethod
-    def of(cls, problem: KernelProblem, saved: tuple[Tensor, ...], heads: int, d: int = 0) -> "Rows":
-        """From output, largest, total and gradient; for so many heads at once, with sums that are ``d`` wide if any."""
+    def of(cls, problem: KernelProblem, saved: tuple[Tensor, ...], at_once: int = 0, d: int = 0) -> "Rows":
+        """From output, largest, total and gradient; with sums ``d`` wide of so many heads at once, if any."""
         flat = (grouped_heads(tensor).flatten(1, 2) for tensor in (saved[0], saved[3]))
         output, gradient = (tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in flat)
-        rows = heads * -(-problem.queries // PADDING) * PADDING
-        memory = torch.empty(rows * (d + 2), dtype=torch.float32, device=output.device)
-        sums, lse, delta = memory.split([rows * d, rows, rows])
-        shaped = sums.view(rows, d) if d else None
-        return cls(output, gradient, saved[1].contiguous(), saved[2].contiguous(), lse, delta, shaped)
+        padded = -(-problem.queries // PADDING) * PADDING
+        heads, device = problem.batch * problem.kv_heads * problem.group, output.device
+        lse, delta = torch.empty(2, heads * padded, dtype=torch.float32, device=device)
+        sums = torch.empty(at_once * padded, d, dtype=torch.float32, device=device) if d else None
+        return cls(output, gradient, saved[1].contiguous(), saved[2].contiguous(), lse, delta, sums)
 
     @property
     def padded(self) -> int:
         """Rows of a head in memory."""
-        return -(-self.output.shape[2] // PADDING) * PADDING
+        return -(-int(self.output.shape[2]) // PADDING) * PADDING
 
     def between(self, done: range, following: range, query_gradient: Tensor | None = None, slope: float = 1.0) -> None:
         """After a launch for the heads that are ``done``, and before one for those that follow."""
         heads, queries, width = self.output.shape[1:]
-        sums, found = self.sums, query_gradient
-        if sums is None or found is None:
-            sums = found = self.lse
+        sums, found, widths = self.lse, self.lse, (64, 64)
+        if self.sums is not None and query_gradient is not None:
+            sums, found = self.sums, query_gradient
+            widths = int(found.shape[-1]), int(sums.shape[-1])
         rows_kernel[(max(len(done), len(following)) * self.padded // 64,)](
             self.output, self.gradient, self.largest, self.total, self.lse, self.delta, sums, found,
             *self.output.stride()[:3], *self.gradient.stride()[:3], heads, queries, self.padded, slope,
             done.start, len(done), following.start, len(following),
             WIDTH=width, PADDED_WIDTH=max(16, 1 << (width - 1).bit_length()),
-            D_WIDTH=found.shape[-1], D=sums.shape[-1], SUMS=self.sums is not None, num_warps=4,
+            D_WIDTH=widths[0], D=widths[1], SUMS=self.sums is not None, num_warps=4,
         )  # fmt: skip

@@ -1,88 +1,125 @@
 """The backward pass whose blocks add their shares of dQ to sums, in any order: how it is launched.
 
-    for each group of units (``backward_groups``):
-        convert and clear the sums of the group before, prepare the rows of this one     (``backward_rows``)
-        gradients of its keys and values, additions to its sums of dQ
-    convert the sums of the last group
+for each group of units (``backward_groups``):
+    convert and clear the sums of the group before, prepare the rows of this one     (``backward_rows``)
+    gradients of its keys and values, additions to its sums of dQ                    (``backward_narrow``)
+convert the sums of the last group
 """
+
+from dataclasses import replace
+from functools import cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from attenio.kernels.gluon.backward_forms import BackwardForm, backward_form, boxed, hides
 from attenio.kernels.gluon.backward_groups import Groups, groups_of
-from attenio.kernels.gluon.backward_rows import Rows
-from attenio.kernels.gluon.launch import aligned
+from attenio.kernels.gluon.backward_masks import SeenRows, tile_spans
+from attenio.kernels.gluon.backward_narrow import narrow_gradients_kernel
+from attenio.kernels.gluon.backward_rows import PADDING, Rows
+from attenio.kernels.gluon.launch import Box, aligned, launch, padded_box
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.triton.launch import LOG2_E, grouped_heads, restrictions_of
+from attenio.kernels.triton.launch import LOG2_E, grouped_heads
 from attenio.kernels.triton.two_pass import Gradients
+from attenio.planning.shared_cache import Grid, Sweep
 
-__all__ = ["groups_for", "sums_gradients"]
+__all__ = ["SumsForm", "groups_for", "sums_form", "sums_gradients", "sums_grids"]
+
+
+class SumsForm(NamedTuple):
+    """Tiles of the kernel: ``d`` is the width it works in, wider than the heads where columns are zeros.
+
+    Registers of a computing thread, of 64 keys: two gradients of 64 x d, scores and their slopes of 64 x rows. 128 rows
+    halve the reads of keys out of shared memory, but fit only beside heads of 64. ``slots`` are tiles of dS at once.
+    """
+
+    d: int
+    rows: int
+    slots: int
+    keys: int = 128
+    stages: int = 2
+    registers: int = 240
+
+
+def sums_form(width: int) -> SumsForm:
+    """The form for heads of at most this width, up to 128."""
+    return SumsForm(64, 128, 3) if width <= 64 else SumsForm(128, 64, 4)
 
 
 def sums_gradients(problem: KernelProblem, saved: tuple[Tensor, ...], groups: Groups | None = None) -> Gradients:
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
     query, key, value, group = grouped_heads(problem.query), problem.key, problem.value, problem.group
-    form, groups = form_of(problem), groups or groups_for(problem)
-    found = Gradients(
-        query=torch.empty(query.shape, dtype=query.dtype, device=query.device),
-        key=torch.empty(key.shape, dtype=query.dtype, device=query.device),
-        value=torch.empty(value.shape, dtype=query.dtype, device=query.device),
-        bias=None,
-    )
+    form, seen = sums_form(max(query.shape[-1], value.shape[-1])), SeenRows.of(problem)
+    groups = groups or groups_for(problem, form, seen)
+    empty = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (query, key, value))
+    found = Gradients(*empty, bias=None)  # type: ignore[misc]
     rows = Rows.of(problem, saved, groups.most * group, form.d)
-    given = tuple(aligned(tensor) for tensor in (query.flatten(1, 2), key, value, rows.gradient))
-    done = range(0)
+    assert rows.sums is not None
+    boxes = (
+        padded_box(aligned(query.flatten(1, 2)), form.rows, form.d), padded_box(aligned(key), 64, form.d),
+        padded_box(aligned(value), 64, form.d), padded_box(aligned(rows.gradient), form.rows, form.d),
+        padded_box(found.key, 64, form.d), padded_box(found.value, 64, form.d), _sums_box(rows.sums),
+    )  # fmt: skip
+    constants = (
+        form.rows, form.keys, form.d, form.stages, form.slots, seen.hides(problem.queries, problem.keys, form.keys),
+        seen.is_packed, False, False, form.registers,
+    )  # fmt: skip
+    first_rows, stop_rows = (rows.lse if x is None else x for x in (seen.first_rows, seen.stop_rows))
+    tiles, done = -(-problem.keys // form.keys), range(0)
     for units in groups.launches:
         heads = range(units.start * group, units.stop * group)
         rows.between(done, heads, found.query, problem.scale)
-        _launch(problem, form, (*given, found.key, found.value), rows, units, groups.together)
+        launch(
+            narrow_gradients_kernel, tiles * len(units), boxes, (
+                rows.lse, rows.delta, first_rows, stop_rows, problem.scale * LOG2_E, problem.scale,
+                units.start * tiles, problem.kv_heads, group, problem.keys, seen.below, seen.above,
+                0, problem.queries, rows.padded, groups.together,
+            ), constants, 168,
+        )  # fmt: skip
         done = heads
     rows.between(done, range(0), found.query, problem.scale)
     return found
 
 
-def form_of(problem: KernelProblem) -> BackwardForm:
-    """The kernel for a problem."""
-    return backward_form(max(problem.query.shape[-1], problem.value.shape[-1]))
-
-
-def groups_for(problem: KernelProblem) -> Groups:
+def groups_for(problem: KernelProblem, form: SumsForm, seen: SeenRows) -> Groups:
     """Launches whose sums stay in L2, where that costs no time."""
-    form, device = form_of(problem), problem.query.device
-    padded, seen = -(-problem.queries // form.rows) * form.rows, problem.visible
-    steps = []
-    for first in range(0, problem.keys, form.keys):
-        last = min(first + form.keys, problem.keys)
-        start, stop = max(first - seen.above, 0), min(last - seen.below, problem.queries)
-        steps.append(problem.group * max(0, -(-stop // form.rows) - start // form.rows))
-    processors = torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 4
-    return groups_of(problem.batch, problem.kv_heads, tuple(steps), 4 * problem.group * padded * form.d, processors)
-
-
-def _launch(
-    problem: KernelProblem, form: BackwardForm, tensors: tuple[Tensor, ...], rows: Rows, units: range, together: int
-) -> None:
-    """Gradients of some units, from and to (batch, heads, tokens, width) of queries, keys, values, dO, dK and dV."""
-    query, key, value, gradient, key_gradient, value_gradient = (_of(tensor, units, problem) for tensor in tensors)
-    assert rows.sums is not None
-    below, above, scale = restrictions_of(problem, problem.scale * LOG2_E).band
-    counters = torch.zeros(rows.lse.numel() // form.rows + 32, dtype=torch.int32, device=query.device)
-    form.kernel[(-(-problem.keys // form.keys) * len(units),)](
-        boxed(query, form.rows, form.d), boxed(key, 64, form.d), boxed(value, 64, form.d),
-        boxed(gradient, form.rows, form.d), boxed(key_gradient, 64, form.d), boxed(value_gradient, 64, form.d),
-        boxed(rows.sums.view(1, 1, -1, 64), 64, 64, 0), rows.lse, rows.delta, counters,
-        scale, problem.scale, len(units), int(key.shape[1]), problem.group,
-        problem.queries, problem.keys, below, above, rows.padded, together,
-        ROWS=form.rows, KEYS=form.keys, D=form.d, STAGES=form.stages, SLOTS=form.slots, HIDES=hides(problem),
-        ORDERED=problem.deterministic, REGISTERS=form.registers, num_warps=4, maxnreg=168,
+    spans = tile_spans(seen, problem.queries, problem.keys, key_tile=form.keys, row_tile=form.rows)
+    padded = -(-problem.queries // PADDING) * PADDING
+    return groups_of(
+        problem.batch * problem.kv_heads, tuple(problem.group * len(span) // form.rows for span in spans),
+        4 * problem.group * padded * form.d, _processors(problem.query.device),
     )  # fmt: skip
 
 
-def _of(tensor: Tensor, units: range, problem: KernelProblem) -> Tensor:
-    """The heads of some units, which are heads of one sequence or all heads of some."""
-    sequence, first = divmod(units.start, problem.kv_heads)
-    if first == 0 and len(units) % problem.kv_heads == 0:
-        return tensor[sequence : sequence + len(units) // problem.kv_heads]
-    each = tensor.shape[1] // problem.kv_heads
-    return tensor[sequence : sequence + 1, first * each : (first + len(units)) * each]
+def sums_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
+    """The programs of all launches, for a prediction of the bytes that they move below L2."""
+    element, d, width = problem.query.element_size(), int(problem.query.shape[-1]), int(problem.value.shape[-1])
+    form, seen = sums_form(max(d, width)), SeenRows.of(problem)
+    groups, passing = groups_for(problem, form, seen), problem.group * problem.queries
+    both, swept, sums = (d + width) * element, width * element, 4 * form.d
+    between = Sweep(
+        done=0, following=0, first_unit=0, passing=passing, read_bytes=2 * swept + 8, written_bytes=d * element,
+        swept_bytes=swept, updated_bytes=sums,
+    )  # fmt: skip
+    gradients = Grid(
+        units=1, rows=problem.keys, passing=passing, tile=form.keys, resident=_processors(problem.query.device),
+        read_bytes=both, written_bytes=both, passing_bytes=both + 8, swept_bytes=swept, updated_bytes=sums,
+        causal=seen.above < problem.keys and problem.group == 1, backwards=True, together=groups.together,
+    )  # fmt: skip
+    found: list[Grid | Sweep] = []
+    done = 0
+    for units in groups.launches:
+        found.append(replace(between, done=done, following=len(units), first_unit=units.start))
+        found.append(replace(gradients, units=len(units), first_unit=units.start))
+        done = len(units)
+    return (*found, replace(between, done=done))
+
+
+@cache
+def _processors(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 4
+
+
+def _sums_box(sums: Tensor) -> Box:
+    tiles = sums.view(1, 1, -1, 64)
+    return Box(tiles, tiles.shape, tiles.stride(), (1, 1, 64, 64))

@@ -22,7 +22,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from attenio.kernels.gluon.backward_service import add_sums, all_added, block_of, serve
+from attenio.kernels.gluon.backward_service import add_sums, block_of, edges_hidden, rows_of, serve
 
 __all__ = ["wide_gradients_kernel"]
 
@@ -35,32 +35,23 @@ def _quarter(ds, k, dq, step, PART: gl.constexpr):
 
 
 @gluon.jit
-def _weights(
-    s, lse, i, first_key, keys, below, above, scale,
-    scores: gl.constexpr, ROWS: gl.constexpr, HIDES: gl.constexpr,
-):  # fmt: skip
-    """P^T of a tile."""
-    if HIDES:
-        if (i + above < first_key + 63) | (i + ROWS - 1 + below > first_key) | (first_key + 64 > keys):
-            positions = i + gl.arange(0, ROWS, gl.SliceLayout(0, scores))[None, :]
-            here = first_key + gl.arange(0, 64, gl.SliceLayout(1, scores))[:, None]
-            allowed = (here <= positions + above) & (here >= positions + below) & (here < keys)
-            s = gl.where(allowed, s, float("-inf"))
-    return gl.exp2(s * scale - lse[None, :])
-
-
-@gluon.jit
 def _weigh(
-    sums_desc, dv_desc, k_s, v_s, q_s, do_s, lse_s, p_s, ds_s, dq_s,
-    kv_full, q_full, do_full, q_empty, do_empty, turn, added, p_full, ds_full, finished,
+    sums_desc, dv_desc, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, p_s, ds_s, dq_s,
+    kv_full, q_full, do_full, q_empty, do_empty, p_full, ds_full, finished,
     unit, kv_heads, group, first_key, first_row, stop_row, steps, keys, below, above, scale, padded,
-    ROWS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, HIDES: gl.constexpr, ORDERED: gl.constexpr,
+    ROWS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, HIDES: gl.constexpr,
+    PACKED: gl.constexpr,
 ):  # fmt: skip
     dtype: gl.constexpr = q_s.dtype
     scores: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, ROWS, 16])
     grads: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, D, 16])
     square: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads, k_width=2)
+    if HIDES:
+        batch, own = unit // kv_heads, first_key + gl.arange(0, 64, gl.SliceLayout(1, scores))
+        first, stop = rows_of(own, batch, FirstRows, StopRows, keys, below, above, PACKED)
+        _, whole_stop = rows_of(first_key, batch, FirstRows, StopRows, keys, below, above, PACKED)
+        whole_first, _ = rows_of(first_key + 63, batch, FirstRows, StopRows, keys, below, above, PACKED)
     dv, no_scores = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, ROWS], gl.float32, scores)
     dq = warpgroup_mma_init(gl.zeros([64, 64], gl.float32, square))
     head, i, stage, part = unit * group, first_row, 0, 0
@@ -72,7 +63,9 @@ def _weigh(
     for step in range(steps):
         zero = step >> 30  # as in the narrow form: operands' addresses are not worth registers
         lse = lse_s.index(stage).load(gl.SliceLayout(0, scores))
-        p = _weights(s, lse, i, first_key, keys, below, above, scale, scores, ROWS, HIDES).to(dtype)
+        if HIDES:
+            s = edges_hidden(s, i, first, stop, whole_first, whole_stop, scores, ROWS)
+        p = gl.exp2(s * scale - lse[None, :]).to(dtype)
         # The other group has read P of the tile before: it shared dS, for which this one has waited.
         p_s.store(p)
         mbarrier.arrive(p_full, count=1)
@@ -83,12 +76,7 @@ def _weigh(
         mbarrier.wait(do_full.index(0), step & 1)
         dv = warpgroup_mma(p16, do_s.index(0), dv, is_async=True)
         if step > 0:
-            if ORDERED:
-                if step > 1:
-                    all_added()
-                    mbarrier.arrive(added.index(step & 1), count=1)
-                mbarrier.wait(turn.index((step + 1) & 1), (step - 1) >> 1 & 1)
-            add_sums(sums_desc, part, sums, dq_s.index(0))
+            add_sums(sums_desc, part, sums, dq_s.index(0), 64)
         second = _quarter(ds_s.index((step + 1) & 1), k_s.index(zero), sums, step, 1)
         stage += 1
         if stage == STAGES:
@@ -100,7 +88,7 @@ def _weigh(
         mbarrier.arrive(do_empty.index(0), count=1)
         sums = warpgroup_mma_wait(1, deps=(second,))
         if step > 0:
-            add_sums(sums_desc, part + 1, sums, dq_s.index(0))
+            add_sums(sums_desc, part + 1, sums, dq_s.index(0), 64)
         part = (head * padded + i) // 64 * 4
         i += ROWS
         if i >= stop_row:
@@ -111,18 +99,10 @@ def _weigh(
         s = warpgroup_mma_wait(1, deps=(s,))
     sums = warpgroup_mma_wait(0, deps=(dq,))
     if steps > 0:
-        if ORDERED:
-            if steps > 1:
-                all_added()
-                mbarrier.arrive(added.index(steps & 1), count=1)
-            mbarrier.wait(turn.index((steps + 1) & 1), (steps - 1) >> 1 & 1)
-        add_sums(sums_desc, part, sums, dq_s.index(0))
+        add_sums(sums_desc, part, sums, dq_s.index(0), 64)
         second = _quarter(ds_s.index((steps + 1) & 1), k_s.index(0), sums, steps, 1)
         sums = warpgroup_mma_wait(0, deps=(second,))
-        add_sums(sums_desc, part + 1, sums, dq_s.index(0))
-        if ORDERED:
-            all_added()
-            mbarrier.arrive(added.index((steps + 1) & 1), count=1)
+        add_sums(sums_desc, part + 1, sums, dq_s.index(0), 64)
     mbarrier.arrive(finished, count=1)
     mbarrier.wait(finished, 0)
     batch, kv_head = unit // kv_heads, unit % kv_heads
@@ -135,9 +115,9 @@ def _weigh(
 @gluon.jit
 def _slope(
     sums_desc, dk_desc, k_s, v_s, q_s, do_s, delta_s, p_s, ds_s, dq_s,
-    kv_full, q_full, do_full, q_empty, do_empty, turn, added, p_full, ds_full, finished,
+    kv_full, q_full, do_full, q_empty, do_empty, p_full, ds_full, finished,
     unit, kv_heads, group, first_key, first_row, stop_row, steps, slope, padded,
-    ROWS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, ORDERED: gl.constexpr,
+    ROWS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     dtype: gl.constexpr = q_s.dtype
     scores: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, ROWS, 16])
@@ -174,7 +154,7 @@ def _slope(
             phase ^= 1
         sums = warpgroup_mma_wait(0, deps=(dq,))
         if step > 0:
-            add_sums(sums_desc, part + 3, sums, dq_s.index(1))
+            add_sums(sums_desc, part + 3, sums, dq_s.index(1), 64)
         part = (head * padded + i) // 64 * 4
         i += ROWS
         if i >= stop_row:
@@ -184,20 +164,12 @@ def _slope(
         mbarrier.wait(do_full.index(0), (step + 1) & 1)
         dp = warpgroup_mma(v_s.index(zero), do_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
         sums = warpgroup_mma_wait(1, deps=(dq,))
-        if ORDERED:
-            if step > 0:
-                all_added()
-                mbarrier.arrive(added.index((step + 1) & 1), count=1)
-            mbarrier.wait(turn.index(step & 1), step >> 1 & 1)
-        add_sums(sums_desc, part + 2, sums, dq_s.index(1))
+        add_sums(sums_desc, part + 2, sums, dq_s.index(1), 64)
         dp = warpgroup_mma_wait(0, deps=(dp,))
     if steps > 0:
         dq = _quarter(ds_s.index((steps + 1) & 1), k_s.index(0), sums, steps, 3)
         sums = warpgroup_mma_wait(0, deps=(dq,))
-        add_sums(sums_desc, part + 3, sums, dq_s.index(1))
-        if ORDERED:
-            all_added()
-            mbarrier.arrive(added.index((steps + 1) & 1), count=1)
+        add_sums(sums_desc, part + 3, sums, dq_s.index(1), 64)
     mbarrier.arrive(finished, count=1)
     mbarrier.wait(finished, 0)
     batch, kv_head = unit // kv_heads, unit % kv_heads
@@ -209,10 +181,10 @@ def _slope(
 
 @gluon.jit
 def wide_gradients_kernel(
-    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, sums_desc, Lse, Delta, Counters,
-    scale, slope, units, kv_heads, group, queries, keys, below, above, padded, together,
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, sums_desc, Lse, Delta, FirstRows, StopRows,
+    scale, slope, first_block, kv_heads, group, keys, below, above, row_begin, row_end, padded,
     ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
-    HIDES: gl.constexpr, ORDERED: gl.constexpr, REGISTERS: gl.constexpr,
+    HIDES: gl.constexpr, PACKED: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
     tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
     plain: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
@@ -227,8 +199,6 @@ def wide_gradients_kernel(
     delta_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
     barrier: gl.constexpr = mbarrier.MBarrierLayout()
     kv_full = gl.allocate_shared_memory(gl.int64, [1], barrier)
-    turn = gl.allocate_shared_memory(gl.int64, [2, 1], barrier)
-    added = gl.allocate_shared_memory(gl.int64, [2, 1], barrier)
     p_full = gl.allocate_shared_memory(gl.int64, [1], barrier)
     ds_full = gl.allocate_shared_memory(gl.int64, [2, 1], barrier)
     finished = gl.allocate_shared_memory(gl.int64, [1], barrier)
@@ -237,10 +207,6 @@ def wide_gradients_kernel(
     do_full = gl.allocate_shared_memory(gl.int64, [1, 1], barrier)
     do_empty = gl.allocate_shared_memory(gl.int64, [1, 1], barrier)
     mbarrier.init(kv_full, count=1)
-    # Two of each, for odd and even tiles: a group may be one tile ahead of the other.
-    for parity in gl.static_range(2):
-        mbarrier.init(turn.index(parity), count=1)
-        mbarrier.init(added.index(parity), count=2)
     mbarrier.init(p_full, count=1)
     mbarrier.init(ds_full.index(0), count=1)
     mbarrier.init(ds_full.index(1), count=1)
@@ -252,26 +218,26 @@ def wide_gradients_kernel(
     mbarrier.init(do_empty.index(0), count=2)
     fence_async_shared()
     unit, tile, first_row, stop_row, steps = block_of(
-        units, together, group, queries, keys, below, above, padded, ROWS, KEYS, ORDERED
+        first_block, kv_heads, group, FirstRows, StopRows, keys, below, above, row_begin, row_end, ROWS, KEYS, PACKED
     )
     first_key = tile * KEYS
     gl.warp_specialize([
         (serve, (
-            q_desc, k_desc, v_desc, do_desc, Lse, Delta, Counters,
-            k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, q_empty, do_empty, turn, added,
-            unit, kv_heads, group, tile, first_row, stop_row, steps, keys, below, above, padded,
-            ROWS, KEYS, STAGES, 1, ORDERED,
+            q_desc, k_desc, v_desc, do_desc, Lse, Delta,
+            k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, q_empty, do_empty,
+            unit, kv_heads, group, tile, first_row, stop_row, steps, padded,
+            ROWS, KEYS, STAGES, 1,
         )),
         (_weigh, (
-            sums_desc, dv_desc, k_s, v_s, q_s, do_s, lse_s, p_s, ds_s, dq_s,
-            kv_full, q_full, do_full, q_empty, do_empty, turn, added, p_full, ds_full, finished,
+            sums_desc, dv_desc, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, p_s, ds_s, dq_s,
+            kv_full, q_full, do_full, q_empty, do_empty, p_full, ds_full, finished,
             unit, kv_heads, group, first_key, first_row, stop_row, steps, keys, below, above, scale,
-            padded, ROWS, D, STAGES, HIDES, ORDERED,
+            padded, ROWS, D, STAGES, HIDES, PACKED,
         )),
         (_slope, (
             sums_desc, dk_desc, k_s, v_s, q_s, do_s, delta_s, p_s, ds_s, dq_s,
-            kv_full, q_full, do_full, q_empty, do_empty, turn, added, p_full, ds_full, finished,
+            kv_full, q_full, do_full, q_empty, do_empty, p_full, ds_full, finished,
             unit, kv_heads, group, first_key, first_row, stop_row, steps, slope, padded,
-            ROWS, D, STAGES, ORDERED,
+            ROWS, D, STAGES,
         )),
     ], [4, 4], [REGISTERS, REGISTERS])  # fmt: skip
