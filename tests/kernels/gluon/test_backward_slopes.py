@@ -85,6 +85,7 @@ class Case(NamedTuple):
     keys_carried: bool = False
 
 
+BOTH = {"queries_carried": True, "keys_carried": True}
 CASES = {
     "one chunk": Case(2, 1, 2, 200, 140, 128, 128),
     "causal": Case(1, 2, 2, 300, 300, 64, 64, causal=True),
@@ -97,14 +98,14 @@ CASES = {
     "key tiles in chunks": Case(1, 1, 2, 300, 700, 64, 64, causal=True, room=4 * 384, queries_carried=True),
     "a window in chunks": Case(2, 1, 1, 1100, 1200, 64, 64, window=(90, 20), room=4 * 896, queries_carried=True),
     "rows in chunks": Case(1, 1, 1, 600, 300, 128, 128, causal=True, room=3 * 256, keys_carried=True),
-    "both in chunks": Case(1, 1, 2, 600, 700, 64, 64, causal=True, room=4 * 256, queries_carried=True, keys_carried=True),
+    "both in chunks": Case(1, 1, 2, 600, 700, 64, 64, causal=True, room=4 * 256, **BOTH),
     "packed, in chunks": Case(
         1, 1, 1, 600, 700, 64, 64, segments=([0, 280, 600], [0, 500, 700]), room=4 * 256,
-        queries_carried=True, keys_carried=True,
+        **BOTH,
     ),
     "wide": Case(1, 2, 1, 200, 140, 256, 192),
     "wide, causal": Case(1, 1, 2, 300, 330, 192, 256, causal=True),
-    "wide, in chunks": Case(1, 1, 2, 600, 400, 256, 256, causal=True, room=4 * 256, queries_carried=True, keys_carried=True),
+    "wide, in chunks": Case(1, 1, 2, 600, 400, 256, 256, causal=True, room=4 * 256, **BOTH),
 }  # fmt: skip
 
 

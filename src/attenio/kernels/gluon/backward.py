@@ -1,8 +1,8 @@
 """The backward pass on Hopper: which problems it takes, and in which of two forms they run.
 
-Blocks keep keys while rows pass. Their shares of dQ are added to sums, in any order; or the slopes dS that these come from
-are spilled to memory and multiplied with keys by a kernel of its own. The second form repeats to the bit, and is the
-faster one of wide heads.
+Blocks keep keys while rows pass. Their shares of dQ are added to sums, in any order; or the slopes dS that these come
+from are spilled to memory and multiplied with keys by a kernel of its own. The second form repeats to the bit, and is
+the faster one of wide heads.
 """
 
 import torch

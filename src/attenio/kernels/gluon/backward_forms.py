@@ -45,8 +45,8 @@ class BackwardForm(NamedTuple):
 def backward_form(width: int) -> BackwardForm:
     """The form for heads of at most this width.
 
-    Registers of a computing thread, of 64 keys: two gradients of 64 x d (one, of wide heads), scores and their slopes of
-    64 x rows. 128 rows halve the reads of keys out of shared memory, but fit only beside heads of 64.
+    Registers of a computing thread, of 64 keys: two gradients of 64 x d (one, of wide heads), scores and their slopes
+    of 64 x rows. 128 rows halve the reads of keys out of shared memory, but fit only beside heads of 64.
     """
     if width <= 64:
         return BackwardForm(narrow_gradients_kernel, 64, 128, 128, 2, 3, 64)

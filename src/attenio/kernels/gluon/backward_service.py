@@ -105,8 +105,8 @@ def edges_hidden(s, i, first, stop, whole_first, whole_stop, LAYOUT: gl.constexp
     Rows from ``whole_first`` to ``whole_stop`` see all of these keys, and most tiles lie there.
     """
     if (i < whole_first) | (i + ROWS > whole_stop):
-        # A thread's rows differ from its first by constants: bits of a row that come from the thread (6) go to the other
-        # side of the comparison, so that no row takes a register.
+        # A thread's rows differ from its first by constants: bits of a row that come from the thread (6) go to the
+        # other side of the comparison, so that no row takes a register.
         rows = gl.arange(0, ROWS, gl.SliceLayout(0, LAYOUT))[None, :]
         begin, end = (first - i)[:, None] - (rows & 6), (stop - i)[:, None] - (rows & 6)
         s = gl.where(((rows & -7) >= begin) & ((rows & -7) < end), s, float("-inf"))

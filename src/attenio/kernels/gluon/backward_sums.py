@@ -7,6 +7,7 @@ convert the sums of the last group
 """
 
 from dataclasses import replace
+
 from torch import Tensor
 
 from attenio.kernels.gluon.backward_chunks import Chunk
