@@ -119,8 +119,8 @@ def test_without_a_cache_sums_are_moved_whenever_they_are_needed() -> None:
     found = traffic(*backward(4, 1024, 1), cache_bytes=0)
     # O and dO, then everything that passes the only wave, sums among it, then sums again.
     assert found.read_bytes == (2 + 4 + 2 + 2) * tensor
-    # Sums cleared, added to, and read for the gradients.
-    assert found.written_bytes == (2 + 2 + 2 + 1 + 2) * tensor
+    # Sums cleared, sums added to, three gradients, the last rows of which have not left yet.
+    assert found.written_bytes == pytest.approx((2 + 2 + 3) * tensor, rel=0.01)
 
 
 @given(small)

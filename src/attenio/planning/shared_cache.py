@@ -273,8 +273,8 @@ def _sweep(sweep: Sweep, cache: _Cache, number: int) -> None:
         for place in range(-(-sweep.passing // chunk)):
             rows = min(chunk, sweep.passing - place * chunk)
             updated = rows * sweep.updated_bytes
-            missing = updated if unit < sweep.done else 0
-            cache.touch(("updated", unit, place), updated, missing=missing, dirty=updated)
+            missing, dirty = (updated * (unit < count) for count in (sweep.done, sweep.following))
+            cache.touch(("updated", unit, place), updated, missing=missing, dirty=dirty)
             if unit < sweep.done:
                 cache.touch((number, "written", unit, place), 0, dirty=rows * sweep.written_bytes)
             if unit < sweep.following:
