@@ -7,6 +7,7 @@ convert the sums of the last group
 """
 
 from dataclasses import replace
+from functools import lru_cache
 
 from torch import Tensor
 
@@ -43,12 +44,20 @@ def sums_gradients(problem: KernelProblem, saved: tuple[Tensor, ...], groups: Gr
 
 def groups_for(problem: KernelProblem, form: BackwardForm, seen: SeenRows) -> Groups:
     """Launches whose sums stay in L2, where that costs no time."""
-    spans = tile_spans(seen, problem.queries, problem.keys, key_tile=form.keys, row_tile=form.rows)
-    padded = -(-problem.queries // PADDING) * PADDING
+    queries, keys, group = problem.queries, problem.keys, problem.group
+    band = SeenRows(-queries, keys) if seen.is_packed else seen
+    padded = -(-queries // PADDING) * PADDING
     return groups_of(
-        problem.batch * problem.kv_heads, tuple(problem.group * len(span) // form.rows for span in spans),
-        4 * problem.group * padded * form.d, processors_of(problem.query.device),
+        problem.batch * problem.kv_heads, _steps(band, queries, keys, group, form), 4 * group * padded * form.d,
+        processors_of(problem.query.device),
     )  # fmt: skip
+
+
+@lru_cache(maxsize=512)
+def _steps(band: SeenRows, queries: int, keys: int, group: int, form: BackwardForm) -> tuple[int, ...]:
+    """Tiles of rows that each tile of keys meets."""
+    spans = tile_spans(band, queries, keys, key_tile=form.keys, row_tile=form.rows)
+    return tuple(group * len(span) // form.rows for span in spans)
 
 
 def sums_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
