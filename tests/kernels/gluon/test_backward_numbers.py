@@ -128,7 +128,7 @@ def run(case, problem, saved):
                 Sums(dk_sums, (1, 1, form.d, 64)) if adds else Box(wide[0], small),
                 Sums(dv_sums, (1, 1, form.d, 64)) if adds else Box(wide[1], small),
                 left, lse.flatten(), delta.flatten(), first_rows, stop_rows,
-                problem.scale * backward.LOG2_E, problem.scale, begin, case.kv_heads, case.group,
+                problem.scale * backward.LOG2_E, problem.scale, begin, 1, case.kv_heads, case.group,
                 case.keys, below, above, row_begin, row_end, padded,
                 ROWS=form.rows, KEYS=form.keys, D=form.d, STAGES=form.stages, SLOTS=form.slots, HIDES=True,
                 PACKED=bool(case.segments), **choices, ADDS=adds, REGISTERS=form.registers,

@@ -113,7 +113,7 @@ def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
         _boxes(query.flatten(1, 2), form.rows, form.d), _boxes(key, 64, form.d), _boxes(value, 64, form.d),
         _boxes(gradient, form.rows, form.d), _boxes(found.key, 64, form.d), _boxes(found.value, 64, form.d),
         _boxes(work.sums, 64, 64, 0), work.lse, work.delta, None, None,
-        scale, problem.scale, 0, problem.kv_heads, problem.group, problem.keys, below, above,
+        scale, problem.scale, 0, 1, problem.kv_heads, problem.group, problem.keys, below, above,
         0, problem.queries, padded,
         ROWS=form.rows, KEYS=form.keys, D=form.d, STAGES=form.stages, SLOTS=form.slots, HIDES=_hides(problem),
         PACKED=False, **form.choices, REGISTERS=form.registers, num_warps=4, maxnreg=168,

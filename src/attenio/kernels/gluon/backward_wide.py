@@ -21,9 +21,12 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from attenio.kernels.gluon.backward_service import (
+    ANY_NUMBER,
+    ANY_PLACE,
     add_sums,
     block_of,
     edges_hidden,
+    number_of,
     rows_of,
     serve_rows,
     spill_slopes,
@@ -186,10 +189,10 @@ def _serve(
     )  # fmt: skip
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=ANY_NUMBER, do_not_specialize_on_alignment=ANY_PLACE)
 def wide_gradients_kernel(
     q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, slopes_desc, Lse, Delta, FirstRows, StopRows,
-    scale, slope, first_block, kv_heads, group, keys, below, above, row_begin, row_end, padded,
+    scale, slope, first_block, together, kv_heads, group, keys, below, above, row_begin, row_end, padded,
     ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
     HIDES: gl.constexpr, PACKED: gl.constexpr, ADDS: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
@@ -227,8 +230,9 @@ def wide_gradients_kernel(
         mbarrier.init(p_full.index(slot), count=1)
     fence_async_shared()
     unit, tile, first_row, stop_row, steps = block_of(
-        first_block, kv_heads, group, FirstRows, StopRows, keys, below, above, row_begin, row_end, ROWS, KEYS, PACKED
-    )
+        number_of(first_block, together, keys, KEYS), kv_heads, group, FirstRows, StopRows, keys, below, above,
+        row_begin, row_end, ROWS, KEYS, PACKED,
+    )  # fmt: skip
     batch, kv_head, first_key = unit // kv_heads, unit % kv_heads, tile * KEYS
     gl.warp_specialize([
         (_serve, (
