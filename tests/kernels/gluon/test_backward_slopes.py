@@ -7,7 +7,7 @@ import torch
 from gluon_interpreter import Box, interpreted, launch
 
 from attenio.kernels import cpu
-from attenio.kernels.gluon import backward_slopes
+from attenio.kernels.gluon import backward_forms, backward_slopes
 from attenio.kernels.gluon.backward_masks import SeenRows
 from attenio.kernels.gluon.backward_rows import Rows
 from attenio.kernels.masking import seen_by
@@ -55,7 +55,8 @@ def launched(monkeypatch):
         for held, given, beyond in ((rows.lse, lse, torch.inf), (rows.delta, delta, 0.0)):
             held.fill_(beyond).view(len(given), rows.padded)[:, : given.shape[1]] = given
 
-    monkeypatch.setattr(backward_slopes, "launch", run)
+    for module in (backward_forms, backward_slopes):
+        monkeypatch.setattr(module, "launch", run)
     monkeypatch.setattr(Rows, "between", between)
     # What was not written must not be read.
     monkeypatch.setattr(torch, "empty", lambda *size, **options: torch.full(*_shaped(size), torch.nan, **options))
@@ -120,7 +121,7 @@ def test_gradients_are_those_of_the_cpu(name, launched):
     saved = (attended.output.to(torch.bfloat16), attended.largest.float(), attended.total.float(), gradient)
     problem = KernelProblem.of_heads(q, k, v, seen, case.d**-0.5)
     right = cpu.two_pass(exactly, cpu.Saved(*attended[:3], gradient.double()))
-    form = backward_slopes.slopes_form(max(case.d, case.width))
+    form = backward_forms.backward_form(max(case.d, case.width))
     room = case.room * 2 * case.group * form.keys
     found = backward_slopes.slopes_gradients(problem, saved, workspace_bytes=room)
     for mine, theirs in zip(found[:3], right[:3], strict=True):

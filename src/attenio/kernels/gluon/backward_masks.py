@@ -34,8 +34,7 @@ class SeenRows(NamedTuple):
     @classmethod
     def of(cls, problem: KernelProblem) -> "SeenRows":
         """Rows of a problem that has a band and ranges of keys only."""
-        seen = problem.visible
-        below, above = max(-_FAR, min(_FAR, seen.below)), max(-_FAR, min(_FAR, seen.above))
+        seen, (below, above, *_) = problem.visible, cls.band_of(problem)
         if seen.first is None or seen.stop is None:
             return cls(below, above)
         device = problem.query.device
@@ -50,6 +49,12 @@ class SeenRows(NamedTuple):
         both = (rows.to(torch.int32).expand(problem.batch, -1).contiguous() for rows in (first_rows, stop_rows))
         return cls(below, above, *both)
 
+    @classmethod
+    def band_of(cls, problem: KernelProblem) -> "SeenRows":
+        """The band of a problem, without its ranges."""
+        seen = problem.visible
+        return cls(max(-_FAR, min(_FAR, seen.below)), max(-_FAR, min(_FAR, seen.above)))
+
     @property
     def is_packed(self) -> bool:
         """Whether ranges lie in memory."""
@@ -60,15 +65,20 @@ class SeenRows(NamedTuple):
         return self.is_packed or self.below > -queries or self.above < keys - 1 or keys % key_tile != 0
 
 
-def tile_spans(seen: SeenRows, queries: int, keys: int, *, key_tile: int, row_tile: int) -> list[range]:
+def tile_spans(seen: SeenRows, queries: int, keys: int, *, key_tile: int, row_tile: int) -> tuple[range, ...]:
     """Rows of whole tiles that see a key of each key tile; all, where ranges are known to the device only."""
+    band = (-_FAR, _FAR) if seen.is_packed else (seen.below, seen.above)
+    return _spans(*band, queries, keys, key_tile, row_tile)
+
+
+@lru_cache(maxsize=256)
+def _spans(below: int, above: int, queries: int, keys: int, key_tile: int, row_tile: int) -> tuple[range, ...]:
     spans = []
     for first_key in range(0, keys, key_tile):
-        last_key = min(first_key + key_tile, keys) - 1
-        first, stop = (0, queries) if seen.is_packed else (first_key - seen.above, last_key - seen.below + 1)
-        first = min(max(first, 0), queries - 1) // row_tile * row_tile
-        spans.append(range(first, -(-min(stop, queries) // row_tile) * row_tile))
-    return spans
+        first = min(max(first_key - above, 0), queries - 1) // row_tile * row_tile
+        stop = min(min(first_key + key_tile, keys) - below, queries)
+        spans.append(range(first, -(-stop // row_tile) * row_tile))
+    return tuple(spans)
 
 
 def key_tile_ranges(
