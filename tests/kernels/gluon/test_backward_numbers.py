@@ -8,8 +8,9 @@ import torch
 from gluon_interpreter import Box, interpreted, launch
 
 from attenio.kernels import cpu
-from attenio.kernels.gluon import backward
+from attenio.kernels.gluon.backward_forms import backward_form
 from attenio.kernels.problem import KernelProblem
+from attenio.kernels.triton.launch import LOG2_E
 from attenio.kernels.visibility import UNBOUNDED, Visibility
 
 SERVICE = "attenio.kernels.gluon.backward_service"
@@ -91,7 +92,7 @@ CASES = {
 def run(case, problem, saved):
     """What the host does, with one kernel interpreted and those of single rows said in PyTorch."""
     output, largest, total, gradient = saved
-    form = backward.backward_form(max(case.d, case.width))
+    form = backward_form(max(case.d, case.width))
     units, tiles = case.batch * case.kv_heads, -(-case.keys // form.keys)
     padded, rows = -(-case.queries // 128) * 128, units * case.group
     lse, delta = torch.full((rows, padded), torch.inf), torch.zeros(rows, padded)
@@ -109,9 +110,8 @@ def run(case, problem, saved):
     dk_sums, dv_sums = (torch.zeros(1, 1, units * tiles * form.keys * form.d // 64, 64) for _ in range(2))
     padded_keys = torch.zeros(units, 1, tiles * form.keys, form.d)
     padded_keys[:, 0, : case.keys, : case.d] = problem.key.flatten(0, 1)
-    adds, choices, kept = bool(case.row_cuts), {}, (1, 1, 64, form.d // 2)
-    if form.keys == 128:
-        choices, kept = {"SPILLS": case.spills}, small
+    kept, adds = (1, 1, 64, form.columns), bool(case.row_cuts)
+    constants = form.constants(hides=True, packed=bool(case.segments), spills=case.spills, adds=adds)
     blocks, row_ends = (0, *case.block_cuts, units * tiles), (0, *case.row_cuts, case.queries)
     for begin, end in pairwise(blocks):
         for row_begin, row_end in pairwise(row_ends):
@@ -128,10 +128,9 @@ def run(case, problem, saved):
                 Sums(dk_sums, (1, 1, form.d, 64)) if adds else Box(wide[0], small),
                 Sums(dv_sums, (1, 1, form.d, 64)) if adds else Box(wide[1], small),
                 left, lse.flatten(), delta.flatten(), first_rows, stop_rows,
-                problem.scale * backward.LOG2_E, problem.scale, begin, 1, case.kv_heads, case.group,
+                problem.scale * LOG2_E, problem.scale, begin, 1, case.kv_heads, case.group,
                 case.keys, below, above, row_begin, row_end, padded,
-                ROWS=form.rows, KEYS=form.keys, D=form.d, STAGES=form.stages, SLOTS=form.slots, HIDES=True,
-                PACKED=bool(case.segments), **choices, ADDS=adds, REGISTERS=form.registers,
+                *constants,
             )  # fmt: skip
             if case.spills:
                 for slot, block in enumerate(range(begin, end)):
