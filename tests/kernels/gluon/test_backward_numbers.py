@@ -87,7 +87,7 @@ CASES = {
 def run(case, problem, saved):
     """What the host does, with one kernel interpreted and those of single rows said in PyTorch."""
     output, largest, total, gradient = saved
-    form = backward.backward_form(max(case.d, case.width))
+    form = backward.backward_form(max(case.d, case.width), spills=case.spills)
     units, tiles = case.batch * case.kv_heads, -(-case.keys // form.keys)
     padded, rows = -(-case.queries // 128) * 128, units * case.group
     lse, delta = torch.full((rows, padded), torch.inf), torch.zeros(rows, padded)
@@ -105,9 +105,9 @@ def run(case, problem, saved):
     dk_sums, dv_sums = (torch.zeros(1, 1, units * tiles * form.keys * form.d // 64, 64) for _ in range(2))
     padded_keys = torch.zeros(units, 1, tiles * form.keys, form.d)
     padded_keys[:, 0, : case.keys, : case.d] = problem.key.flatten(0, 1)
-    adds, choices = bool(case.row_cuts), {}
-    if form.keys == 128:
-        choices = {"SPILLS": case.spills, "ADDS": adds}
+    adds, choices = bool(case.row_cuts), dict(form.choices)
+    if adds:
+        choices["ADDS"] = True
     blocks, row_ends = (0, *case.block_cuts, units * tiles), (0, *case.row_cuts, case.queries)
     for begin, end in pairwise(blocks):
         for row_begin, row_end in pairwise(row_ends):

@@ -25,6 +25,7 @@ _PADDING = 128
 _PREPARED_ROWS = 64
 # Shares of dQ are added to its sums, gradients of keys are whole.
 _ADDED = {"SPILLS": False, "ADDS": False}
+_SPILLED = {"SPILLS": True, "ADDS": False}
 
 
 class BackwardForm(NamedTuple):
@@ -40,12 +41,15 @@ class BackwardForm(NamedTuple):
     choices: dict[str, bool]
 
 
-def backward_form(width: int) -> BackwardForm:
-    """The form for heads of at most this width.
+def backward_form(width: int, *, spills: bool = False) -> BackwardForm:
+    """The form for heads of at most this width, whose slopes are spilled or added to dQ.
 
     Registers of a computing thread, of 64 keys: two gradients of 64 x d, scores and their slopes of 64 x rows. 128 rows
-    halve the reads of keys out of shared memory, but fit only beside heads of 64. ``slots`` are tiles of dS at once.
+    halve the reads of keys out of shared memory, but fit only beside heads of 64; where slopes are spilled, 64 rows
+    leave registers for keys instead. ``slots`` are tiles of dS at once.
     """
+    if spills and width <= 128:
+        return BackwardForm(narrow_gradients_kernel, 64 if width <= 64 else 128, 64, 128, 2, 2, 240, _SPILLED)
     if width <= 64:
         return BackwardForm(narrow_gradients_kernel, 64, 128, 128, 2, 3, 240, _ADDED)
     if width <= 128:

@@ -21,7 +21,10 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language._core import builtin
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 
-__all__ = ["add_sums", "block_of", "edges_hidden", "place_of", "rows_of", "serve", "spill_slopes"]
+__all__ = ["ANY_NUMBER", "add_sums", "block_of", "edges_hidden", "place_of", "rows_of", "serve", "spill_slopes"]
+
+# One compiled kernel whatever these numbers are.
+ANY_NUMBER = ["first_block", "kv_heads", "group", "keys", "below", "above", "row_begin", "row_end", "padded"]
 
 
 @gluon.jit
@@ -75,7 +78,7 @@ def edges_hidden(s, i, first, stop, whole_first, whole_stop, LAYOUT: gl.constexp
     Rows from ``whole_first`` to ``whole_stop`` see all of these keys, and most tiles lie there.
     """
     if (i < whole_first) | (i + ROWS > whole_stop):
-        # A thread's rows differ from its first by constants: bits of a row that come from the thread (6) go to the other
+        # A thread's rows differ from each other by constants: what comes from the thread (bits of 6) goes to the other
         # side of the comparison, so that no row takes a register.
         rows = gl.arange(0, ROWS, gl.SliceLayout(0, LAYOUT))[None, :]
         begin, end = (first - i)[:, None] - (rows & 6), (stop - i)[:, None] - (rows & 6)
