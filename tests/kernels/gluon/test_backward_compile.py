@@ -13,7 +13,7 @@ from attenio.kernels.gluon.backward_forms import backward_form
 TYPES = {"Lse": "*fp32", "Delta": "*fp32", "FirstRows": "*i32", "StopRows": "*i32", "scale": "fp32", "slope": "fp32"}
 
 def built(width, dtype, hides, packed, spills, adds):
-    form = backward_form(width)
+    form = backward_form(width, spills=spills)
     names = [name for name in form.kernel.arg_names if name.isupper()]
     constants = form.constants(hides=hides, packed=packed, spills=spills, adds=adds)
     fixed = dict(zip(names, constants, strict=True))
@@ -61,7 +61,7 @@ def compiled():
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_variant_multiplies_on_tensor_cores_and_fits(compiled, name):
     found, variant = compiled[name], VARIANTS[name]
-    form = backward_form(variant.width)
+    form = backward_form(variant.width, spills=variant.spills)
     assert found["shared"] <= 227 * 2**10
     assert found["LDL"] == found["STL"] == 0
     # Each group: scores or slopes (or both) before the loop and in it; two gradients or one; dQ in it and after it.

@@ -62,7 +62,7 @@ CASES = {
 def test_spilled_slopes_give_the_gradients_of_the_cpu(name, monkeypatch):
     case = CASES[name]
     problem, saved, right = drawn(case)
-    form = backward_form(max(case.d, case.width))
+    form = backward_form(max(case.d, case.width), spills=True)
     room = case.room * 2 * case.group * form.keys
     launched = interpret(monkeypatch)
     assert_close(backward_slopes.slopes_gradients(problem, saved, workspace_bytes=room), right)

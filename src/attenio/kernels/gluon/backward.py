@@ -46,7 +46,7 @@ def spills(problem: KernelProblem) -> bool:
 def is_proven(problem: KernelProblem) -> bool:
     """Whether the kernels for this problem have given the gradients of the portable ones on this device."""
     dtype, device, packed = problem.query.dtype, problem.query.device, problem.visible.first is not None
-    form = backward_form(max(problem.query.shape[-1], problem.value.shape[-1]))
+    form = backward_form(max(problem.query.shape[-1], problem.value.shape[-1]), spills=spills(problem))
     hides = packed or SeenRows.band_of(problem).hides(problem.queries, problem.keys, form.keys)
 
     def both() -> tuple[list[Tensor], list[Tensor]]:

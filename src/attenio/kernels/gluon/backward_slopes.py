@@ -45,7 +45,7 @@ def slopes_gradients(
     problem: KernelProblem, saved: tuple[Tensor, ...], *, workspace_bytes: int = WORKSPACE_BYTES
 ) -> Gradients:
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
-    form, seen = backward_form(max(problem.query.shape[-1], problem.value.shape[-1])), SeenRows.of(problem)
+    form, seen = backward_form(max(problem.query.shape[-1], problem.value.shape[-1]), spills=True), SeenRows.of(problem)
     rows = Rows.of(problem, saved)
     rows.between(range(0), range(problem.batch * problem.kv_heads * problem.group))
     call = BackwardCall.of(problem, form, seen, rows)
@@ -139,7 +139,7 @@ def slopes_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
     Slopes are written with the keys whose they are, and read with the queries: half as many of a causal head.
     """
     element, d, width = problem.query.element_size(), int(problem.query.shape[-1]), int(problem.value.shape[-1])
-    form, seen, group = backward_form(max(d, width)), SeenRows.of(problem), problem.group
+    form, seen, group = backward_form(max(d, width), spills=True), SeenRows.of(problem), problem.group
     processors, both, causal = processors_of(problem.query.device), (d + width) * element, seen.above < problem.keys
     seen_rows = sum(map(len, tile_spans(seen, problem.queries, problem.keys, key_tile=form.keys, row_tile=form.rows)))
     slopes = seen_rows * form.keys * element  # of one head

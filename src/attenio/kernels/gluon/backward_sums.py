@@ -26,7 +26,10 @@ __all__ = ["groups_for", "sums_gradients", "sums_grids"]
 
 def sums_gradients(problem: KernelProblem, saved: tuple[Tensor, ...], groups: Groups | None = None) -> Gradients:
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
-    form, seen = backward_form(max(problem.query.shape[-1], problem.value.shape[-1])), SeenRows.of(problem)
+    form, seen = (
+        backward_form(max(problem.query.shape[-1], problem.value.shape[-1]), spills=False),
+        SeenRows.of(problem),
+    )
     group, groups = problem.group, groups or groups_for(problem, form, seen)
     rows = Rows.of(problem, saved, groups.most * group, form.d)
     assert rows.sums is not None
@@ -63,7 +66,7 @@ def _steps(band: SeenRows, queries: int, keys: int, group: int, form: BackwardFo
 def sums_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
     """The programs of all launches, for a prediction of the bytes that they move below L2."""
     element, d, width = problem.query.element_size(), int(problem.query.shape[-1]), int(problem.value.shape[-1])
-    form, seen = backward_form(max(d, width)), SeenRows.of(problem)
+    form, seen = backward_form(max(d, width), spills=False), SeenRows.of(problem)
     groups, passing = groups_for(problem, form, seen), problem.group * problem.queries
     both, swept, sums = (d + width) * element, width * element, 4 * form.d
     between = Sweep(
