@@ -27,11 +27,11 @@ from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.two_pass import Gradients
 from attenio.planning.shared_cache import Grid, Sweep
 
-__all__ = ["carries", "chunks_for", "slopes_gradients", "slopes_grids"]
+__all__ = ["QUERY_TILES", "carries", "chunks_for", "slopes_gradients", "slopes_grids"]
 
 # Of each width: 64 rows that a consumer of slopes has so many times, and tiles of 64 keys on their way to it. Its sums
 # take 128 registers: where they are narrow it has more rows, so that keys are read less.
-_QUERY_TILES = {64: (2, 5), 128: (2, 4), 256: (1, 4)}
+QUERY_TILES = {64: (2, 5), 128: (2, 4), 256: (1, 4)}
 
 
 class _Spilled(NamedTuple):
@@ -115,7 +115,7 @@ def _chunk_gradients(
     slopes = spilled.slopes[: torch.Size(shape).numel()].view(shape)
     box = Box(slopes, shape, slopes.stride(), (1, 1, 64, form.rows))
     call.launch_keys(chunk, written, box, spills=True)
-    parts, ahead = _QUERY_TILES[form.d]
+    parts, ahead = QUERY_TILES[form.d]
     blocks = -(-len(chunk.rows) // (2 * parts * 64)) * problem.group * len(chunk.units)
     slots = (1, len(chunk.units)) if chunk.together > 1 else (len(chunk.tiles), 1)
     launch(
@@ -156,7 +156,7 @@ def slopes_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | None:
         swept_bytes=width * element, causal=causal and group == 1, backwards=True,
     )  # fmt: skip
     queries = Grid(
-        units=1, rows=problem.queries, passing=problem.keys, tile=128 * _QUERY_TILES[form.d][0], resident=processors,
+        units=1, rows=problem.queries, passing=problem.keys, tile=128 * QUERY_TILES[form.d][0], resident=processors,
         read_bytes=slopes // problem.queries, written_bytes=d * element, passing_bytes=d * element, sharing=group,
         causal=causal, drops_reads=True,
     )  # fmt: skip
