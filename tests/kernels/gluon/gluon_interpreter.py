@@ -9,6 +9,7 @@ import ast
 import copy
 import importlib.util
 import itertools
+import random
 import sys
 import threading
 import types
@@ -210,6 +211,14 @@ def _reduced(on_tensor):
     return apply
 
 
+def _rounded(value):
+    """To the nearest integer of 32 bits, or the last there is; NaN is 0."""
+    return value.double().nan_to_num(0.0).round().clamp(-(2**31), 2**31 - 1).to(torch.int32)
+
+
+_ASSEMBLY = {"cvt.rni.s32.f32 $0, $1;": _rounded}
+
+
 def _language():
     gl = types.ModuleType("gl")
     gl.constexpr = lambda value: value
@@ -232,6 +241,7 @@ def _language():
     gl.load = lambda pointer, mask=None, other=0, **_: pointer.load(mask, other)
     gl.store = lambda pointer, value, mask=None, **_: pointer.store(value, mask)
     gl.atomic_add = lambda pointer, value, **_: pointer.add(value)
+    gl.inline_asm_elementwise = lambda assembly, _constraints, values, **_: _ASSEMBLY[assembly](*values)
     gl.expand_dims = lambda value, axis: value.unsqueeze(axis)
     gl.broadcast = torch.broadcast_tensors
     gl.cdiv = lambda a, b: -(-a // b)
@@ -315,9 +325,16 @@ def interpreted(module_name, needing=()):
     return module
 
 
-def launch(kernel, grid, *arguments, **constants):
-    """Run every program of a grid, one after another."""
+def _pointed(argument):
+    return Pointer(argument) if isinstance(argument, torch.Tensor) else argument
+
+
+def launch(kernel, grid, *arguments, shuffled=None, **constants):
+    """Run every program of a grid, one after another; ``shuffled`` is the seed of another order of them."""
     _here.grid = grid
-    for program in itertools.product(*(range(size) for size in grid)):
+    programs = list(itertools.product(*(range(size) for size in grid)))
+    if shuffled is not None:
+        random.Random(shuffled).shuffle(programs)
+    for program in programs:
         _here.program = program
-        kernel(*(Pointer(x) if isinstance(x, torch.Tensor) else x for x in arguments), **constants)
+        kernel(*map(_pointed, arguments), **{name: _pointed(x) for name, x in constants.items()})

@@ -17,7 +17,7 @@ for n, width, d in ((70, 96, 128), (130, 40, 64)):
     tiles = right.view(-1, 64, d // 64, 64).transpose(1, 2).reshape(-1, 4, 2, 8, 8, 4, 2)
     sums = tiles.permute(0, 4, 1, 3, 5, 2, 6).reshape(-1).contiguous()
     dq = torch.full((batch * heads, n, width), torch.nan)
-    convert_kernel[(sums.numel() // 4096,)](sums, dq, 0.5, n, padded, WIDTH=width, D=d)
+    convert_kernel[(sums.numel() // 4096,)](sums, None, dq, 0.5, n, padded, WIDTH=width, D=d)
     assert torch.equal(dq, right[:, :n, :width] * 0.5)
     output, gradient = torch.randn(batch, n, heads, width).transpose(1, 2), torch.randn(batch, heads, n, width)
     largest, total = torch.randn(batch * heads, n), torch.rand(batch * heads, n) + 1
@@ -25,9 +25,9 @@ for n, width, d in ((70, 96, 128), (130, 40, 64)):
     lse, delta = torch.full((2, batch * heads, padded), torch.nan)
     work, programs = torch.full((5000,), torch.nan), padded // 64 * batch * heads
     prepare_kernel[(programs,)](
-        output, gradient, largest, total, lse, delta, work, 5000, -(-5000 // (1024 * programs)) * 1024,
-        *output.stride()[:3], *gradient.stride()[:3], heads, n, padded,
-        ROWS=64, WIDTH=width, PADDED_WIDTH=max(16, 1 << (width - 1).bit_length()),
+        output, gradient, largest, total, lse, delta, None, None, work, 5000, -(-5000 // (1024 * programs)) * 1024,
+        *output.stride()[:3], *gradient.stride()[:3], heads, 1, n, padded,
+        ROWS=64, WIDTH=width, PADDED_WIDTH=max(16, 1 << (width - 1).bit_length()), SHARES=0,
     )
     assert (work == 0).all() and (lse[:, n:] == torch.inf).all() and (delta[:, n:] == 0).all()
     torch.testing.assert_close(lse[:, :n], torch.where(total == 0, torch.inf, largest + total.log2()))

@@ -9,6 +9,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from attenio.kernels import triton
+from attenio.kernels.gluon.backward_grains import extremes_of, grains_suffice
 from attenio.kernels.gluon.backward_narrow import narrow_gradients_kernel
 from attenio.kernels.gluon.backward_rows import convert_kernel, prepare_kernel
 from attenio.kernels.gluon.backward_wide import wide_gradients_kernel
@@ -63,7 +64,7 @@ def supports(problem: KernelProblem) -> bool:
         and all(0 < width <= 256 and width % 8 == 0 for width in widths)
         and all(given is None for given in restricted)
         and min(problem.query.numel(), problem.key.numel()) > 0
-        and not problem.deterministic  # additions come in any order
+        and (not problem.deterministic or (max(widths) <= 128 and grains_suffice(problem)))
         and problem.scale > 0.0  # hidden scores are -inf before they are scaled
     )
 
@@ -75,17 +76,23 @@ def is_proven(problem: KernelProblem) -> bool:
 
     def both() -> tuple[list[Tensor], list[Tensor]]:
         queries, keys = (2 * form.rows + 40, 3 * form.keys + 24) if hides else (4 * form.rows, 4 * form.keys)
-        trial = small_problem(queries, keys, form.d, dtype, device, hides=hides)
+        trial = small_problem(
+            queries, keys, form.d, dtype, device, hides=hides, deterministic=problem.deterministic
+        )  # fmt: skip
         attended = triton.attend(trial)
         saved = (*attended, trial.query.flip(2, 3))
         return list(two_pass(trial, saved)[:3]), list(triton.two_pass(trial, saved)[:3])
 
-    name = f"gradients {form.d} wide, {'masked' if hides else 'whole'} tiles"
+    sums = "integer" if problem.deterministic else "float"
+    name = f"gradients {form.d} wide, {'masked' if hides else 'whole'} tiles, {sums} sums"
     return is_right(name, dtype, device, both)
 
 
 def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
-    """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
+    """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group.
+
+    Blocks add to dQ in any order; to be deterministic, what they add are integers.
+    """
     output, largest, total, gradient = saved[0], saved[1].contiguous(), saved[2].contiguous(), saved[3]
     query, key, value = grouped_heads(problem.query), problem.key, problem.value
     device, heads = query.device, problem.kv_heads * problem.group
@@ -99,16 +106,19 @@ def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
         bias=None,
     )
     padded, tiles = -(-problem.queries // _PADDING) * _PADDING, -(-problem.keys // form.keys)
-    work = _Work.allocate(problem.batch * heads * padded, form, device)
+    work = _Work.allocate(problem.batch * heads * padded, form, device, whole=problem.deterministic)
+    extremes = extremes_of(problem) if problem.deterministic else None
     flat = [grouped_heads(tensor).flatten(1, 2) for tensor in (output, gradient)]
     output, gradient = (tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in flat)
     programs = padded // _PREPARED_ROWS * problem.batch * heads
     prepare_kernel[(programs,)](
-        output, gradient, largest, total, work.lse, work.delta, work.sums,
+        output, gradient, largest, total, work.lse, work.delta, work.fineness, extremes, work.sums,
         work.sums.numel(), -(-work.sums.numel() // (1024 * programs)) * 1024,
-        *output.stride()[:3], *gradient.stride()[:3], heads, problem.queries, padded,
-        ROWS=_PREPARED_ROWS, WIDTH=width, PADDED_WIDTH=max(16, 1 << (width - 1).bit_length()), num_warps=4,
+        *output.stride()[:3], *gradient.stride()[:3], heads, problem.group, problem.queries, padded,
+        ROWS=_PREPARED_ROWS, WIDTH=width, PADDED_WIDTH=max(16, 1 << (width - 1).bit_length()),
+        SHARES=0 if extremes is None else extremes.shape[1], num_warps=4,
     )  # fmt: skip
+    whole = {"Fineness": work.fineness} if problem.deterministic else {}
     form.kernel[(tiles * problem.batch * problem.kv_heads,)](
         _boxes(query.flatten(1, 2), form.rows, form.d), _boxes(key, 64, form.d), _boxes(value, 64, form.d),
         _boxes(gradient, form.rows, form.d), _boxes(found.key, 64, form.d), _boxes(found.value, 64, form.d),
@@ -116,10 +126,10 @@ def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
         scale, problem.scale, 0, problem.kv_heads, problem.group, problem.keys, below, above,
         0, problem.queries, padded,
         ROWS=form.rows, KEYS=form.keys, D=form.d, STAGES=form.stages, SLOTS=form.slots, HIDES=_hides(problem),
-        PACKED=False, **form.choices, REGISTERS=form.registers, num_warps=4, maxnreg=168,
+        PACKED=False, **form.choices, REGISTERS=form.registers, num_warps=4, maxnreg=168, **whole,
     )  # fmt: skip
     convert_kernel[(work.sums.numel() // 4096,)](
-        work.sums, found.query, problem.scale, problem.queries, padded, WIDTH=d, D=form.d, num_warps=4
+        work.sums, work.fineness, found.query, problem.scale, problem.queries, padded, WIDTH=d, D=form.d, num_warps=4
     )
     return found
 
@@ -149,17 +159,19 @@ def gradient_grids(problem: KernelProblem) -> tuple[Grid, Grid, Grid]:
 
 
 class _Work(NamedTuple):
-    """Memory of one call: sums of dQ, and two numbers of every row."""
+    """Memory of one call: sums of dQ, two numbers of every row, and a third one where sums are integers."""
 
     sums: Tensor
     lse: Tensor
     delta: Tensor
+    fineness: Tensor | None
 
     @classmethod
-    def allocate(cls, rows: int, form: BackwardForm, device: torch.device) -> "_Work":
-        sizes = [rows * form.d, rows, rows]
-        sums, lse, delta = torch.empty(sum(sizes), dtype=torch.float32, device=device).split(sizes)
-        return cls(sums.view(1, 1, -1, 64), lse, delta)
+    def allocate(cls, rows: int, form: BackwardForm, device: torch.device, *, whole: bool) -> "_Work":
+        sizes = [rows * form.d, rows, rows, rows if whole else 0]
+        sums, lse, delta, fineness = torch.empty(sum(sizes), dtype=torch.float32, device=device).split(sizes)
+        sums = sums.view(1, 1, -1, 64)
+        return cls(sums.view(torch.int32) if whole else sums, lse, delta, fineness if whole else None)
 
 
 def _boxes(tensor: Tensor, rows: int, width: int, swizzle: int = 128) -> TensorDescriptor:

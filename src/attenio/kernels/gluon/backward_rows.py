@@ -2,6 +2,7 @@
 
 ``prepare_kernel``, one pass over O and dO, clears the sums of dQ and finds
     lse_i = m_i + log2 l_i  (infinite where a row sees nothing, so that its weights are 0);  D_i = dO_i . O_i
+and, where sums are integers, in which grain they are counted.
 ``convert_kernel`` turns the sums into gradients.
 """
 
@@ -10,14 +11,16 @@
 import triton
 import triton.language as tl
 
+from attenio.kernels.gluon.backward_grains import fineness_of
+
 __all__ = ["convert_kernel", "prepare_kernel"]
 
 
 @triton.jit
 def prepare_kernel(
-    Out, dO, Largest, Total, Lse, Delta, Work, work_size, share,
-    o_b, o_h, o_n, g_b, g_h, g_n, heads, queries, padded,
-    ROWS: tl.constexpr, WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr,
+    Out, dO, Largest, Total, Lse, Delta, Fineness, Extremes, Work, work_size, share,
+    o_b, o_h, o_n, g_b, g_h, g_n, heads, group, queries, padded,
+    ROWS: tl.constexpr, WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr, SHARES: tl.constexpr,
 ):  # fmt: skip
     """A program takes ROWS rows of a head, and clears ``share`` words of the work space."""
     tiles = padded // ROWS
@@ -34,15 +37,19 @@ def prepare_kernel(
     lse = tl.load(Largest + at, mask=inside, other=0.0) + tl.log2(total)
     to = unit * padded + positions
     tl.store(Lse + to, tl.where(total == 0.0, float("inf"), lse))
-    tl.store(Delta + to, tl.sum(o.to(tl.float32) * g.to(tl.float32), 1))
+    gradient = g.to(tl.float32)
+    delta = tl.sum(o.to(tl.float32) * gradient, 1)
+    tl.store(Delta + to, delta)
+    if SHARES > 0:
+        tl.store(Fineness + to, fineness_of(gradient, delta, Extremes, unit // group, SHARES))
     first = tl.program_id(0).to(tl.int64) * share
     for offset in range(0, share, 1024):
         here = first + offset + tl.arange(0, 1024)
-        tl.store(Work + here, tl.zeros([1024], tl.float32), mask=here < work_size)
+        tl.store(Work + here, tl.zeros([1024], Work.dtype.element_ty), mask=here < work_size)
 
 
 @triton.jit
-def convert_kernel(Sums, dQ, slope, queries, padded, WIDTH: tl.constexpr, D: tl.constexpr):
+def convert_kernel(Sums, Fineness, dQ, slope, queries, padded, WIDTH: tl.constexpr, D: tl.constexpr):
     """A program takes a tile of 64 x 64, which lies in memory as registers of a product held it."""
     parts = padded // 64 * (D // 64)
     part, head = tl.program_id(0) % parts, (tl.program_id(0) // parts).to(tl.int64)
@@ -52,4 +59,6 @@ def convert_kernel(Sums, dQ, slope, queries, padded, WIDTH: tl.constexpr, D: tl.
     columns = part % (D // 64) * 64 + tl.arange(0, 64)
     kept = (rows < queries)[:, None] & (columns < WIDTH)[None, :]
     at = dQ + (head * queries + rows)[:, None] * WIDTH + columns[None, :]
+    if Sums.dtype.element_ty == tl.int32:
+        tile = tile / tl.load(Fineness + head * padded + rows)[:, None]
     tl.store(at, (tile * slope).to(dQ.dtype.element_ty), mask=kept)

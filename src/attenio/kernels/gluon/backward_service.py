@@ -21,7 +21,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language._core import builtin
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 
-__all__ = ["add_sums", "block_of", "edges_hidden", "place_of", "rows_of", "serve", "spill_slopes"]
+__all__ = ["add_sums", "block_of", "counted", "edges_hidden", "place_of", "rows_of", "serve", "spill_slopes"]
 
 
 @gluon.jit
@@ -97,6 +97,14 @@ def _reduce_add(descriptor, place, source, _semantic=None):
     """The copy engine adds a tile of shared memory to memory; Gluon has the instruction, but no name for it."""
     place = _semantic._convert_to_ir_values(place, require_i64=False)
     _semantic.builder.create_async_tma_reduce(ir.DESCRIPTOR_REDUCE_KIND.ADD, descriptor.handle, place, source.handle)
+
+
+@gluon.jit
+def counted(shares, fineness):
+    """Shares of dQ as whole numbers of grains, so many to 1 for each row: their sums do not depend on an order."""
+    return gl.inline_asm_elementwise(
+        "cvt.rni.s32.f32 $0, $1;", "=r,f", [shares * fineness[:, None]], dtype=gl.int32, is_pure=True, pack=1
+    )
 
 
 @gluon.jit
