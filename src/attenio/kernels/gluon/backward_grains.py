@@ -1,13 +1,15 @@
 """Sums that do not depend on their order: shares of dQ as whole numbers of a grain.
 
 Blocks add to dQ in any order. Additions of floating-point numbers then differ in their last bits from run to run, those
-of integers do not. So every share is counted in grains before it is added, 2^-30 of the most that its row can reach:
+of integers do not. So every share is counted in grains before it is added, and a grain is so large that no row can
+reach 2^31 of them:
 
     |dQ_ic| / scale = |sum_j P_ij (dP_ij - D_i) K_jc|                     with  P_ij >= 0,  sum_j P_ij = 1
                    <= sum_j P_ij (|dO_i| |V_j| + |D_i|) max_c |K_jc|
                    <= |dO_i| max_j (|V_j| max_c |K_jc|) + |D_i| max_jc |K_jc|
 
-and so does every sum of some of the terms. 32 bits hold twice as much, for what rounding adds to weights and slopes.
+and so does every sum of some of the terms. A grain is the power of two of which 2^31 are at least 1.5 times as much:
+half as much again for what rounding adds to weights and slopes, and a power so that what is exact stays exact.
 The two extremes are those of a KV head: ``extremes_kernel`` finds them in one pass over K and V.
 """
 
@@ -75,11 +77,12 @@ def extremes_kernel(
 
 @triton.jit
 def fineness_of(gradient, delta, Extremes, unit, SHARES: tl.constexpr):
-    """Grains in 1, for rows with these gradients of their output; not finite or 0 where a row will be NaN."""
+    """Grains in 1, for rows with these gradients of their output; NaN where they have no bound, as they will be."""
     at = Extremes + (unit * SHARES + tl.arange(0, SHARES)) * 2
     product, largest = _number(tl.max(tl.load(at), 0)), _number(tl.max(tl.load(at + 1), 0))
     most = _norm(gradient) * product + tl.abs(delta) * largest
-    return tl.where(most < 2.0**-70, 2.0**100, 2.0**30 / most)
+    fineness = tl.where(most < 2.0**-70, 2.0**100, 2.0**31 / 1.5 / most)
+    return tl.where(most < float("inf"), _number(_bits(fineness) & 0x7F800000), float("nan"))
 
 
 def extremes_of(problem: KernelProblem) -> Tensor:
