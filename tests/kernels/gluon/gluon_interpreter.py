@@ -211,12 +211,10 @@ def _reduced(on_tensor):
     return apply
 
 
-def _rounded(value):
-    """To the nearest integer of 32 bits, or the last there is; NaN is 0."""
-    return value.double().nan_to_num(0.0).round().clamp(-(2**31), 2**31 - 1).to(torch.int32)
-
-
-_ASSEMBLY = {"cvt.rni.s32.f32 $0, $1;": _rounded}
+def _cast(value, dtype, bitcast=False):
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.view(dtype) if bitcast else value.to(dtype)
 
 
 def _language():
@@ -229,7 +227,7 @@ def _language():
     gl.minimum = _elementwise(torch.minimum, min)
     gl.maximum = _elementwise(torch.maximum, max)
     gl.where = _elementwise(torch.where, lambda condition, yes, no: yes if condition else no)
-    gl.cast = lambda value, dtype: value.to(dtype) if isinstance(value, torch.Tensor) else value
+    gl.cast = _cast
     gl.exp2, gl.log2 = torch.exp2, torch.log2
     gl.max = _reduced(lambda x, axis: x.amax() if axis is None else x.amax(axis))
     gl.min = _reduced(lambda x, axis: x.amin() if axis is None else x.amin(axis))
@@ -241,7 +239,6 @@ def _language():
     gl.load = lambda pointer, mask=None, other=0, **_: pointer.load(mask, other)
     gl.store = lambda pointer, value, mask=None, **_: pointer.store(value, mask)
     gl.atomic_add = lambda pointer, value, **_: pointer.add(value)
-    gl.inline_asm_elementwise = lambda assembly, _constraints, values, **_: _ASSEMBLY[assembly](*values)
     gl.expand_dims = lambda value, axis: value.unsqueeze(axis)
     gl.broadcast = torch.broadcast_tensors
     gl.cdiv = lambda a, b: -(-a // b)
