@@ -6,7 +6,7 @@ from attenio.kernels.attention import call_of
 from attenio.kernels.backends import backend_of
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
-from attenio.planning.shared_cache import Grid
+from attenio.planning.shared_cache import Grid, Sweep
 
 __all__ = ["grids_of"]
 
@@ -19,7 +19,7 @@ def grids_of(
     window: tuple[int, int] | None = None,
     scale: float | None = None,
     backward: bool = False,
-) -> tuple[Grid, ...] | None:
+) -> tuple[Grid | Sweep, ...] | None:
     """Grids in the order of their launches; None where the kernels that would run have none to tell."""
     grouped = query.shape[1] != key.shape[1]
     call = call_of(
@@ -28,5 +28,5 @@ def grids_of(
     visible = Visibility(group=query.shape[1] // key.shape[1], **call.seen._asdict())
     problem = KernelProblem.of_heads(call.query, call.key, call.value, visible, call.scale)
     told = getattr(backend_of(query), "grids", None)
-    found: tuple[Grid, ...] | None = None if told is None else told(problem, backward=backward)
+    found: tuple[Grid | Sweep, ...] | None = None if told is None else told(problem, backward=backward)
     return found

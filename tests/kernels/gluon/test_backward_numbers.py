@@ -79,8 +79,12 @@ CASES = {
     "spilled, packed": Case(
         1, 1, 1, 300, 290, 128, 64, below=-30, spills=True, segments=((70, 70), (1, 140), (229, 80)), row_cuts=(128,)
     ),
-    "wide": Case(1, 1, 1, 200, 140, 256, 256),
-    "wide, causal": Case(1, 1, 2, 150, 200, 192, 128, above=20),
+    "wide": Case(1, 1, 1, 200, 140, 256, 256, spills=True, block_cuts=(1,)),
+    "wide, causal": Case(2, 1, 2, 150, 200, 192, 128, above=20, spills=True),
+    "wide in rows": Case(1, 1, 1, 300, 150, 256, 256, below=-90, spills=True, row_cuts=(128, 256)),
+    "wide, packed": Case(
+        1, 2, 1, 300, 290, 256, 192, above=0, spills=True, segments=((70, 70), (1, 140), (0, 10), (229, 70))
+    ),
 }  # fmt: skip
 
 
@@ -105,9 +109,9 @@ def run(case, problem, saved):
     dk_sums, dv_sums = (torch.zeros(1, 1, units * tiles * form.keys * form.d // 64, 64) for _ in range(2))
     padded_keys = torch.zeros(units, 1, tiles * form.keys, form.d)
     padded_keys[:, 0, : case.keys, : case.d] = problem.key.flatten(0, 1)
-    adds, choices = bool(case.row_cuts), {}
+    adds, choices, kept = bool(case.row_cuts), {}, (1, 1, 64, form.d // 2)
     if form.keys == 128:
-        choices = {"SPILLS": case.spills, "ADDS": adds}
+        choices, kept = {"SPILLS": case.spills, "Fineness": None}, small
     blocks, row_ends = (0, *case.block_cuts, units * tiles), (0, *case.row_cuts, case.queries)
     for begin, end in pairwise(blocks):
         for row_begin, row_end in pairwise(row_ends):
@@ -120,14 +124,14 @@ def run(case, problem, saved):
                 left = Sums(sums, (1, 1, 64, 64))
             launch(
                 kernel_of("narrow" if form.keys == 128 else "wide"), (end - begin,),
-                Box(q, box), Box(problem.key, small), Box(problem.value, small), Box(g, box),
+                Box(q, box), Box(problem.key, kept), Box(problem.value, kept), Box(g, box),
                 Sums(dk_sums, (1, 1, form.d, 64)) if adds else Box(wide[0], small),
                 Sums(dv_sums, (1, 1, form.d, 64)) if adds else Box(wide[1], small),
                 left, lse.flatten(), delta.flatten(), first_rows, stop_rows,
-                problem.scale * backward.LOG2_E, problem.scale, begin, case.kv_heads, case.group,
+                problem.scale * backward.LOG2_E, problem.scale, begin, 1, case.kv_heads, case.group,
                 case.keys, below, above, row_begin, row_end, padded,
                 ROWS=form.rows, KEYS=form.keys, D=form.d, STAGES=form.stages, SLOTS=form.slots, HIDES=True,
-                PACKED=bool(case.segments), **choices, REGISTERS=form.registers,
+                PACKED=bool(case.segments), **choices, ADDS=adds, REGISTERS=form.registers,
             )  # fmt: skip
             if case.spills:
                 for slot, block in enumerate(range(begin, end)):

@@ -24,10 +24,13 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from attenio.kernels.gluon.backward_service import (
+    ANY_NUMBER,
+    ANY_PLACE,
     add_sums,
     block_of,
     counted,
     edges_hidden,
+    number_of,
     place_of,
     rows_of,
     serve,
@@ -62,8 +65,8 @@ def _fineness(Fineness, part, LAYOUT: gl.constexpr, ROWS: gl.constexpr):
 def _compute(
     dq_desc, dk_desc, dv_desc, Fineness, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
     kv_full, q_full, do_full, empty, ds_full, ds_free, finished,
-    unit, first_block, kv_heads, group, tile, first_row, stop_row, row_offset, steps, keys, below, above, scale, slope,
-    padded,
+    unit, block, first_block, kv_heads, group, tile, first_row, stop_row, row_offset, steps, keys, below, above,
+    scale, slope, padded,
     ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
     GROUP: gl.constexpr, HIDES: gl.constexpr, PACKED: gl.constexpr, SPILLS: gl.constexpr, ADDS: gl.constexpr,
 ):  # fmt: skip
@@ -188,7 +191,7 @@ def _compute(
         add_sums(dk_desc, part, dk * slope, staged, D)
     else:
         # Found anew, to hold no registers before.
-        unit, tile = place_of(first_block + (steps >> 30), keys, KEYS)
+        unit, tile = place_of(block + (steps >> 30), keys, KEYS)
         box = [unit // kv_heads, unit % kv_heads, tile * KEYS + GROUP * 64, 0]
         v_s.index(GROUP).store(dv.to(dtype))
         k_s.index(GROUP).store((dk * slope).to(dtype))
@@ -198,15 +201,15 @@ def _compute(
     tma.store_wait(0)
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=ANY_NUMBER, do_not_specialize_on_alignment=[*ANY_PLACE, "Fineness"])
 def narrow_gradients_kernel(
     q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, Lse, Delta, FirstRows, StopRows,
-    scale, slope, first_block, kv_heads, group, keys, below, above, row_begin, row_end, padded,
+    scale, slope, first_block, together, kv_heads, group, keys, below, above, row_begin, row_end, padded,
+    Fineness,
     ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
     HIDES: gl.constexpr, PACKED: gl.constexpr, SPILLS: gl.constexpr, ADDS: gl.constexpr, REGISTERS: gl.constexpr,
-    Fineness=None,
 ):  # fmt: skip
-    """Rows from ``row_begin`` to ``row_end``, for blocks from ``first_block``.
+    """Rows from ``row_begin`` to ``row_end``, for blocks from ``first_block``, of units that come ``together``.
 
     ``dq_desc`` takes slopes (SPILLS: slots, group, KEYS, rows of this launch) or sums of dQ of the units of this
     launch; integers are counts of grains, of which ``Fineness`` has for each row how many are 1. ADDS where dK and dV
@@ -243,8 +246,9 @@ def narrow_gradients_kernel(
         mbarrier.init(ds_full.index(slot), count=2)
         mbarrier.init(ds_free.index(slot), count=2)
     fence_async_shared()
+    block = number_of(first_block, together, keys, KEYS)
     unit, tile, first_row, stop_row, steps = block_of(
-        first_block, kv_heads, group, FirstRows, StopRows, keys, below, above, row_begin, row_end, ROWS, KEYS, PACKED
+        block, kv_heads, group, FirstRows, StopRows, keys, below, above, row_begin, row_end, ROWS, KEYS, PACKED
     )
     gl.warp_specialize([
         (serve, (
@@ -255,13 +259,13 @@ def narrow_gradients_kernel(
         (_compute, (
             dq_desc, dk_desc, dv_desc, Fineness, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
             kv_full, q_full, do_full, empty, ds_full, ds_free, finished,
-            unit, first_block, kv_heads, group, tile, first_row, stop_row, row_begin, steps, keys, below, above,
+            unit, block, first_block, kv_heads, group, tile, first_row, stop_row, row_begin, steps, keys, below, above,
             scale, slope, padded, ROWS, KEYS, D, STAGES, SLOTS, 0, HIDES, PACKED, SPILLS, ADDS,
         )),
         (_compute, (
             dq_desc, dk_desc, dv_desc, Fineness, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
             kv_full, q_full, do_full, empty, ds_full, ds_free, finished,
-            unit, first_block, kv_heads, group, tile, first_row, stop_row, row_begin, steps, keys, below, above,
+            unit, block, first_block, kv_heads, group, tile, first_row, stop_row, row_begin, steps, keys, below, above,
             scale, slope, padded, ROWS, KEYS, D, STAGES, SLOTS, 1, HIDES, PACKED, SPILLS, ADDS,
         )),
     ], [4, 4], [REGISTERS, REGISTERS])  # fmt: skip

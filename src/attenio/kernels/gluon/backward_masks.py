@@ -1,0 +1,114 @@
+"""Which rows see each key, and which tiles of keys each 64 rows see, as the backward kernels take it.
+
+The rows that see a key are one range, and ranges of later keys neither begin nor end earlier: so it is with bands and
+with packed sequences. Bands follow from two numbers; for packed sequences both ends of all ranges lie in memory.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attenio.kernels.problem import KernelProblem
+
+__all__ = ["PART_ROWS", "SeenRows", "key_tile_ranges", "tile_spans"]
+
+# Rows of a matrix instruction: each so many rows have a range of key tiles of their own.
+PART_ROWS = 64
+# Kernels count in 32 bits; a band this far from any key restricts nothing, and no range begins here.
+_FAR = 2**30
+
+
+class SeenRows(NamedTuple):
+    """Rows that see key j: j - above to j - below of a band; of packed sequences first_rows[j] to stop_rows[j] - 1.
+
+    Both of these are (batch, keys), and already within the band.
+    """
+
+    below: int
+    above: int
+    first_rows: Tensor | None = None
+    stop_rows: Tensor | None = None
+
+    @classmethod
+    def of(cls, problem: KernelProblem) -> "SeenRows":
+        """Rows of a problem that has a band and ranges of keys only."""
+        seen, (below, above, *_) = problem.visible, cls.band_of(problem)
+        if seen.first is None or seen.stop is None:
+            return cls(below, above)
+        device = problem.query.device
+        first, stop = seen.first.to(device), seen.stop.to(device)
+        # A row that sees nothing has no weights, whatever its range: one that keeps ranges in order.
+        sees = stop > first
+        first = torch.where(sees, first, _FAR).flip(1).cummin(1).values.flip(1).contiguous()
+        stop = torch.where(sees, stop, 0).cummax(1).values.contiguous()
+        keys = torch.arange(problem.keys, device=device).expand(first.shape[0], -1).contiguous()
+        first_rows = torch.maximum(torch.searchsorted(stop, keys, right=True), keys - above)
+        stop_rows = torch.minimum(torch.searchsorted(first, keys, right=True), keys - below + 1)
+        both = (rows.to(torch.int32).expand(problem.batch, -1).contiguous() for rows in (first_rows, stop_rows))
+        return cls(below, above, *both)
+
+    @classmethod
+    def band_of(cls, problem: KernelProblem) -> "SeenRows":
+        """The band of a problem, without its ranges."""
+        seen = problem.visible
+        return cls(max(-_FAR, min(_FAR, seen.below)), max(-_FAR, min(_FAR, seen.above)))
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether ranges lie in memory."""
+        return self.first_rows is not None
+
+    def hides(self, queries: int, keys: int, key_tile: int) -> bool:
+        """Whether some tile holds a score that is not required."""
+        return self.is_packed or self.below > -queries or self.above < keys - 1 or keys % key_tile != 0
+
+
+def tile_spans(seen: SeenRows, queries: int, keys: int, *, key_tile: int, row_tile: int) -> tuple[range, ...]:
+    """Rows of whole tiles that see a key of each key tile; all, where ranges are known to the device only."""
+    band = (-_FAR, _FAR) if seen.is_packed else (seen.below, seen.above)
+    return _spans(*band, queries, keys, key_tile, row_tile)
+
+
+@lru_cache(maxsize=256)
+def _spans(below: int, above: int, queries: int, keys: int, key_tile: int, row_tile: int) -> tuple[range, ...]:
+    spans = []
+    for first_key in range(0, keys, key_tile):
+        first = min(max(first_key - above, 0), queries - 1) // row_tile * row_tile
+        stop = min(min(first_key + key_tile, keys) - below, queries)
+        spans.append(range(first, -(-stop // row_tile) * row_tile))
+    return tuple(spans)
+
+
+def key_tile_ranges(
+    seen: SeenRows, queries: int, keys: int, device: torch.device, *, key_tile: int, row_tile: int, rows: int
+) -> Tensor:
+    """First key tile and the one after the last that each 64 of so many rows see: (batch or 1, parts, 2)."""
+    if seen.first_rows is None or seen.stop_rows is None:
+        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            return _band_ranges.__wrapped__(seen, queries, keys, device, key_tile, row_tile, rows)
+        return _band_ranges(seen, queries, keys, device, key_tile, row_tile, rows)
+    first_keys = torch.arange(0, keys, key_tile, device=device)
+    last_keys = (first_keys + key_tile - 1).clamp(max=keys - 1)
+    return _ranges(seen.first_rows[:, first_keys], seen.stop_rows[:, last_keys], queries, row_tile, rows)
+
+
+@lru_cache(maxsize=256)
+def _band_ranges(
+    seen: SeenRows, queries: int, keys: int, device: torch.device, key_tile: int, row_tile: int, rows: int
+) -> Tensor:
+    first_keys = torch.arange(0, keys, key_tile, device=device)[None]
+    last_keys = (first_keys + key_tile - 1).clamp(max=keys - 1)
+    return _ranges(first_keys - seen.above, last_keys - seen.below + 1, queries, row_tile, rows)
+
+
+def _ranges(first: Tensor, stop: Tensor, queries: int, row_tile: int, rows: int) -> Tensor:
+    """From the rows that see each key tile: (batch or 1, key tiles), in order."""
+    first = first.clamp(0, queries - 1) // row_tile * row_tile
+    stop = (stop.clamp(0, queries) + row_tile - 1) // row_tile * row_tile
+    parts = torch.arange(0, rows, PART_ROWS, device=first.device).to(first.dtype).expand(first.shape[0], -1).contiguous()
+    begin = torch.searchsorted(stop.contiguous(), parts, right=True)
+    end = torch.searchsorted(first.contiguous(), parts, right=True)
+    empty = begin >= end
+    return torch.stack((begin.masked_fill(empty, _FAR), end.masked_fill(empty, 0)), 2).to(torch.int32)
