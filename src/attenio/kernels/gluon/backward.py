@@ -2,7 +2,7 @@
 
 Blocks keep keys while rows pass. Their shares of dQ are added to sums, in any order; or the slopes dS that these come
 from are spilled to memory and multiplied with keys by a kernel of its own. The second form repeats to the bit, and is
-the faster one of wide heads.
+the faster one of wide heads. So do sums of integers, which are faster where heads are narrow.
 """
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attenio.kernels import triton
 from attenio.kernels.gluon.backward_forms import backward_form
+from attenio.kernels.gluon.backward_grains import grains_suffice
 from attenio.kernels.gluon.backward_masks import SeenRows
 from attenio.kernels.gluon.backward_slopes import slopes_gradients, slopes_grids
 from attenio.kernels.gluon.backward_sums import sums_gradients, sums_grids
@@ -22,6 +23,8 @@ __all__ = ["gradient_grids", "is_proven", "spills", "supports", "two_pass"]
 
 # Sums of dQ of wider heads do not fit in registers beside the other gradients.
 _WIDEST_SUMS = 128
+# Shares of dQ of so narrow heads take less time to add than slopes to write and to read.
+_WIDEST_INTEGER_SUMS = 64
 
 
 def supports(problem: KernelProblem) -> bool:
@@ -40,7 +43,10 @@ def supports(problem: KernelProblem) -> bool:
 
 def spills(problem: KernelProblem) -> bool:
     """Whether slopes are spilled."""
-    return problem.deterministic or max(problem.query.shape[-1], problem.value.shape[-1]) > _WIDEST_SUMS
+    width = max(problem.query.shape[-1], problem.value.shape[-1])
+    if problem.deterministic:
+        return width > _WIDEST_INTEGER_SUMS or not grains_suffice(problem)
+    return width > _WIDEST_SUMS
 
 
 def is_proven(problem: KernelProblem) -> bool:
@@ -59,7 +65,8 @@ def is_proven(problem: KernelProblem) -> bool:
         return list(two_pass(trial, saved)[:3]), list(triton.two_pass(trial, saved)[:3])
 
     tiles = "packed" if packed else "masked" if hides else "whole"
-    form_name = "slopes spilled" if spills(problem) else "sums in any order"
+    sums = "integer sums" if problem.deterministic else "sums in any order"
+    form_name = "slopes spilled" if spills(problem) else sums
     return is_right(f"gradients {form.d} wide, {tiles} tiles, {form_name}", dtype, device, both)
 
 

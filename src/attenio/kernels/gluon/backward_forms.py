@@ -87,6 +87,7 @@ class BackwardCall(NamedTuple):
         """Gradients of keys and values of a chunk; slopes that it spills, or its additions to dQ, are ``left``."""
         problem, form, seen, rows = self.problem, self.form, self.seen, self.rows
         none = rows.lse.view(torch.int32)
+        fineness = () if form.kernel is wide_gradients_kernel else (rows.lse if rows.fineness is None else rows.fineness,)
         launch(
             form.kernel, chunk.blocks, (
                 padded_box(self.query, form.rows, form.d), padded_box(self.key, 64, form.columns),
@@ -96,11 +97,11 @@ class BackwardCall(NamedTuple):
                 none if seen.stop_rows is None else seen.stop_rows, problem.scale * LOG2_E, problem.scale,
                 chunk.units.start * -(-problem.keys // form.keys) + chunk.tiles.start, chunk.together,
                 problem.kv_heads, problem.group, problem.keys, seen.below, seen.above,
-                chunk.rows.start, min(chunk.rows.stop, problem.queries), rows.padded,
+                chunk.rows.start, min(chunk.rows.stop, problem.queries), rows.padded, *fineness,
             ), form.constants(
                 hides=seen.hides(problem.queries, problem.keys, form.keys), packed=seen.is_packed, spills=spills,
                 adds=chunk.carries_keys,
-            ), 168,
+            ), 168, kinds=(left.base.dtype,),
         )  # fmt: skip
 
 

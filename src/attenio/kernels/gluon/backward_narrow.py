@@ -28,6 +28,7 @@ from attenio.kernels.gluon.backward_service import (
     ANY_PLACE,
     add_sums,
     block_of,
+    counted,
     edges_hidden,
     number_of,
     place_of,
@@ -54,8 +55,15 @@ def _half(ds_s, k_s, dq, slot, zero, ROWS: gl.constexpr, GROUP: gl.constexpr):
 
 
 @gluon.jit
+def _fineness(Fineness, part, LAYOUT: gl.constexpr, ROWS: gl.constexpr):
+    """That of the rows of a part of dQ, one of two where a tile is halved by columns."""
+    first = (part >> 1 if ROWS == 64 else part) * 64
+    return gl.load(Fineness + first + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT)))
+
+
+@gluon.jit
 def _compute(
-    dq_desc, dk_desc, dv_desc, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
+    dq_desc, dk_desc, dv_desc, Fineness, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
     kv_full, q_full, do_full, empty, ds_full, ds_free, finished,
     unit, block, first_block, kv_heads, group, tile, first_row, stop_row, row_offset, steps, keys, below, above,
     scale, slope, padded,
@@ -67,6 +75,7 @@ def _compute(
     grads: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, D, 16])
     square: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads, k_width=2)
+    WHOLE: gl.constexpr = dq_desc.dtype == gl.int32
     if HIDES:
         batch, first_key = unit // kv_heads, tile * KEYS + GROUP * 64
         own = first_key + gl.arange(0, 64, gl.SliceLayout(1, scores))
@@ -117,6 +126,8 @@ def _compute(
             mbarrier.arrive(ds_full.index(slot), count=1)
             ds16 = gl.convert_layout(ds, operand, assert_trivial=True)
             dk = warpgroup_mma(ds16, q, dk, is_async=True)
+            if WHOLE:
+                fineness = _fineness(Fineness, part, square, ROWS)
             # dQ of the tile before (garbage at first, which is not added).
             mbarrier.wait(ds_full.index(last_slot), last_phase)
             dq = _half(ds_s, k_s, no_sums, last_slot, zero, ROWS, GROUP)
@@ -140,7 +151,10 @@ def _compute(
                 if step > 0:
                     mbarrier.arrive(ds_free.index(last_slot), count=1)
             if step > 0:
-                add_sums(dq_desc, part, dq, dq_s.index(GROUP), 64)
+                if WHOLE:
+                    add_sums(dq_desc, part, counted(dq, fineness), dq_s.index(GROUP), 64)
+                else:
+                    add_sums(dq_desc, part, dq, dq_s.index(GROUP), 64)
             part = (head * padded + i) // 64
             part = part * 2 + GROUP if ROWS == 64 else part + GROUP
         mbarrier.wait(do_full.index(stage), phase)
@@ -163,6 +177,8 @@ def _compute(
             mbarrier.wait(ds_full.index(last_slot), last_phase)
             dq = _half(ds_s, k_s, no_sums, last_slot, 0, ROWS, GROUP)
             dq = warpgroup_mma_wait(0, deps=(dq,))
+            if WHOLE:
+                dq = counted(dq, _fineness(Fineness, part, square, ROWS))
             add_sums(dq_desc, part, dq, dq_s.index(GROUP), 64)
     mbarrier.arrive(finished, count=1)
     mbarrier.wait(finished, 0)
@@ -185,17 +201,19 @@ def _compute(
     tma.store_wait(0)
 
 
-@gluon.jit(do_not_specialize=ANY_NUMBER, do_not_specialize_on_alignment=ANY_PLACE)
+@gluon.jit(do_not_specialize=ANY_NUMBER, do_not_specialize_on_alignment=[*ANY_PLACE, "Fineness"])
 def narrow_gradients_kernel(
     q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, Lse, Delta, FirstRows, StopRows,
     scale, slope, first_block, together, kv_heads, group, keys, below, above, row_begin, row_end, padded,
+    Fineness,
     ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
     HIDES: gl.constexpr, PACKED: gl.constexpr, SPILLS: gl.constexpr, ADDS: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """Rows from ``row_begin`` to ``row_end``, for blocks from ``first_block``, of units that come ``together``.
 
     ``dq_desc`` takes slopes (SPILLS: slots, group, KEYS, rows of this launch) or sums of dQ of the units of this
-    launch. ADDS where dK and dV are added to sums of blocks of this launch, which other launches add to as well.
+    launch; integers are counts of grains, of which ``Fineness`` has for each row how many are 1. ADDS where dK and dV
+    are added to sums of blocks of this launch, which other launches add to as well.
     """
     tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
     plain: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
@@ -207,7 +225,7 @@ def narrow_gradients_kernel(
     if SPILLS:
         dq_s = ds_s
     else:
-        dq_s = gl.allocate_shared_memory(gl.float32, [2, 64, 64], gl.NVMMASharedLayout(0, 32, rank=2))
+        dq_s = gl.allocate_shared_memory(dq_desc.dtype, [2, 64, 64], gl.NVMMASharedLayout(0, 32, rank=2))
     lse_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
     delta_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
     barrier: gl.constexpr = mbarrier.MBarrierLayout()
@@ -239,13 +257,13 @@ def narrow_gradients_kernel(
             unit, kv_heads, group, tile, first_row, stop_row, steps, padded, ROWS, KEYS, STAGES, STAGES,
         )),
         (_compute, (
-            dq_desc, dk_desc, dv_desc, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
+            dq_desc, dk_desc, dv_desc, Fineness, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
             kv_full, q_full, do_full, empty, ds_full, ds_free, finished,
             unit, block, first_block, kv_heads, group, tile, first_row, stop_row, row_begin, steps, keys, below, above,
             scale, slope, padded, ROWS, KEYS, D, STAGES, SLOTS, 0, HIDES, PACKED, SPILLS, ADDS,
         )),
         (_compute, (
-            dq_desc, dk_desc, dv_desc, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
+            dq_desc, dk_desc, dv_desc, Fineness, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
             kv_full, q_full, do_full, empty, ds_full, ds_free, finished,
             unit, block, first_block, kv_heads, group, tile, first_row, stop_row, row_begin, steps, keys, below, above,
             scale, slope, padded, ROWS, KEYS, D, STAGES, SLOTS, 1, HIDES, PACKED, SPILLS, ADDS,
