@@ -23,8 +23,6 @@ __all__ = ["gradient_grids", "is_proven", "spills", "supports", "two_pass"]
 
 # Sums of dQ of wider heads do not fit in registers beside the other gradients.
 _WIDEST_SUMS = 128
-# Shares of dQ of so narrow heads take less time to add than slopes to write and to read.
-_WIDEST_INTEGER_SUMS = 64
 
 
 def supports(problem: KernelProblem) -> bool:
@@ -37,22 +35,20 @@ def supports(problem: KernelProblem) -> bool:
         and all(0 < width <= 256 and width % 8 == 0 for width in widths)
         and all(given is None for given in restricted)
         and min(problem.query.numel(), problem.key.numel()) > 0
+        and (not problem.deterministic or spills(problem) or grains_suffice(problem))
         and problem.scale > 0.0  # hidden scores are -inf before they are scaled
     )
 
 
 def spills(problem: KernelProblem) -> bool:
     """Whether slopes are spilled."""
-    width = max(problem.query.shape[-1], problem.value.shape[-1])
-    if problem.deterministic:
-        return width > _WIDEST_INTEGER_SUMS or not grains_suffice(problem)
-    return width > _WIDEST_SUMS
+    return max(problem.query.shape[-1], problem.value.shape[-1]) > _WIDEST_SUMS
 
 
 def is_proven(problem: KernelProblem) -> bool:
     """Whether the kernels for this problem have given the gradients of the portable ones on this device."""
     dtype, device, packed = problem.query.dtype, problem.query.device, problem.visible.first is not None
-    form = backward_form(max(problem.query.shape[-1], problem.value.shape[-1]))
+    form = backward_form(max(problem.query.shape[-1], problem.value.shape[-1]), spills=spills(problem))
     hides = packed or SeenRows.band_of(problem).hides(problem.queries, problem.keys, form.keys)
 
     def both() -> tuple[list[Tensor], list[Tensor]]:

@@ -34,16 +34,19 @@ class BackwardForm(NamedTuple):
     columns: int
     registers: int = 240
 
-    def constants(self, *, hides: bool, packed: bool, spills: bool, adds: bool) -> tuple[int, ...]:
-        """What the kernel is compiled for; that of wide heads always spills."""
+    @property
+    def spills(self) -> bool:
+        """Whether slopes leave a block as they are, or multiplied with its keys."""
+        return self.kernel is wide_gradients_kernel
+
+    def constants(self, *, hides: bool, packed: bool, adds: bool) -> tuple[int, ...]:
+        """What the kernel is compiled for; gradients of keys are added where slopes are spilled in several launches."""
         tiles = (self.rows, self.keys, self.d, self.stages, self.slots, hides, packed)
-        if self.kernel is wide_gradients_kernel:
-            return (*tiles, adds, self.registers)
-        return (*tiles, spills, adds, self.registers)
+        return (*tiles, adds, self.registers) if self.spills else (*tiles, self.registers)
 
 
 def backward_form(width: int) -> BackwardForm:
-    """The form for heads of at most this width.
+    """The form for heads of at most this width: slopes of wide ones are spilled, others multiplied and added to dQ.
 
     Registers of a computing thread, of 64 keys: two gradients of 64 x d (one, of wide heads), scores and their slopes
     of 64 x rows. 128 rows halve the reads of keys out of shared memory, but fit only beside heads of 64.
@@ -83,11 +86,11 @@ class BackwardCall(NamedTuple):
         """Where gradients of keys and of values are written."""
         return padded_box(self.found.key, 64, self.form.d), padded_box(self.found.value, 64, self.form.d)
 
-    def launch_keys(self, chunk: Chunk, written: tuple[Box, Box], left: Box, *, spills: bool) -> None:
+    def launch_keys(self, chunk: Chunk, written: tuple[Box, Box], left: Box) -> None:
         """Gradients of keys and values of a chunk; slopes that it spills, or its additions to dQ, are ``left``."""
         problem, form, seen, rows = self.problem, self.form, self.seen, self.rows
         none = rows.lse.view(torch.int32)
-        fineness = () if form.kernel is wide_gradients_kernel else (rows.lse if rows.fineness is None else rows.fineness,)
+        fineness = () if form.spills else (rows.lse if rows.fineness is None else rows.fineness,)
         launch(
             form.kernel, chunk.blocks, (
                 padded_box(self.query, form.rows, form.d), padded_box(self.key, 64, form.columns),
@@ -99,7 +102,7 @@ class BackwardCall(NamedTuple):
                 problem.kv_heads, problem.group, problem.keys, seen.below, seen.above,
                 chunk.rows.start, min(chunk.rows.stop, problem.queries), rows.padded, *fineness,
             ), form.constants(
-                hides=seen.hides(problem.queries, problem.keys, form.keys), packed=seen.is_packed, spills=spills,
+                hides=seen.hides(problem.queries, problem.keys, form.keys), packed=seen.is_packed,
                 adds=chunk.carries_keys,
             ), 168, kinds=(left.base.dtype,),
         )  # fmt: skip

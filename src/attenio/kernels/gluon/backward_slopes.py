@@ -116,7 +116,7 @@ def _chunk_gradients(
     shape = (chunk.blocks, problem.group, form.keys, len(chunk.rows))
     slopes = spilled.slopes[: torch.Size(shape).numel()].view(shape)
     box = Box(slopes, shape, slopes.stride(), (1, 1, 64, form.rows))
-    call.launch_keys(chunk, written, box, spills=True)
+    call.launch_keys(chunk, written, box)
     parts, ahead = _QUERY_TILES[form.d]
     blocks = -(-len(chunk.rows) // (2 * parts * 64)) * problem.group * len(chunk.units)
     slots = (1, len(chunk.units)) if chunk.together > 1 else (len(chunk.tiles), 1)

@@ -26,7 +26,10 @@ __all__ = ["groups_for", "sums_gradients", "sums_grids"]
 
 def sums_gradients(problem: KernelProblem, saved: tuple[Tensor, ...], groups: Groups | None = None) -> Gradients:
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
-    form, seen = backward_form(max(problem.query.shape[-1], problem.value.shape[-1])), SeenRows.of(problem)
+    form, seen = (
+        backward_form(max(problem.query.shape[-1], problem.value.shape[-1])),
+        SeenRows.of(problem),
+    )
     group, groups = problem.group, groups or groups_for(problem, form, seen)
     rows = Rows.of(problem, saved, groups.most * group, form.d)
     assert rows.sums is not None
@@ -36,7 +39,7 @@ def sums_gradients(problem: KernelProblem, saved: tuple[Tensor, ...], groups: Gr
         heads = range(units.start * group, units.stop * group)
         rows.between(done, heads, call.found.query, problem.scale)
         chunk = Chunk(units, tiles, range(rows.padded), groups.together)
-        call.launch_keys(chunk, call.key_gradients, sums, spills=False)
+        call.launch_keys(chunk, call.key_gradients, sums)
         done = heads
     rows.between(done, range(0), call.found.query, problem.scale)
     return call.found
