@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attenio.kernels import cpu
-from attenio.kernels.gluon import backward_sums
+from attenio.kernels.gluon import backward_forms, backward_sums
 from attenio.kernels.gluon.backward_groups import SUMS_BYTES, Groups, _time, groups_of
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import UNBOUNDED, Visibility
@@ -28,11 +28,11 @@ def interpreted_kernel(monkeypatch):
     module.add_sums.__globals__["_reduce_add"] = lambda box, place, source: box.add(place, source.tensor)
 
     def launched(kernel, programs, boxes, arguments, constants, registers):
-        assert kernel is backward_sums.narrow_gradients_kernel
+        assert kernel is backward_forms.narrow_gradients_kernel
         given = (Sums(box.base, box.block_shape) for box in boxes)
         launch(module.narrow_gradients_kernel, (programs,), *given, *arguments, *constants)
 
-    monkeypatch.setattr(backward_sums, "launch", launched)
+    monkeypatch.setattr(backward_forms, "launch", launched)
 
 
 # Sequences, KV heads, group, queries, keys, d, width, above; units of each launch, and how many come together.

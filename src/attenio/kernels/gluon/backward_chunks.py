@@ -1,8 +1,8 @@
 """How a backward pass that spills slopes is cut into chunks, so that the slopes of each fit in a workspace.
 
-A chunk is whole units (KV heads of sequences) while the slopes of one fit. Else it is a run of key tiles of one unit, as
-many as run at once or a multiple of that, with the rows that see them; and a range of these rows where even so many are
-too many. Gradients of queries are then carried from run to run, those of keys from range to range.
+A chunk is whole units (KV heads of sequences) while the slopes of one fit. Else it is a run of key tiles of one unit,
+as many as run at once or a multiple of that, with the rows that see them; and a range of these rows where even so many
+are too many. Gradients of queries are then carried from run to run, those of keys from range to range.
 """
 
 from collections.abc import Iterator
@@ -17,21 +17,22 @@ ROW_STEP = 256
 
 
 class Chunk(NamedTuple):
-    """Units, key tiles and rows whose slopes are in the workspace at once.
+    """Units, key tiles and rows of one launch; blocks take so many units ``together`` in turns.
 
-    It ``carries_queries`` where other chunks add to gradients of the same queries, and ``carries_keys`` where others add
-    to those of the same keys, which follow each other.
+    It ``carries_queries`` where other chunks add to gradients of the same queries, and ``carries_keys`` where others
+    add to those of the same keys, which follow each other.
     """
 
     units: range
     tiles: range
     rows: range
+    together: int = 1
     carries_queries: bool = False
     carries_keys: bool = False
 
     @property
-    def slots(self) -> int:
-        """Key tiles of all units."""
+    def blocks(self) -> int:
+        """Key tiles of all units: each has a block, and slopes of its own."""
         return len(self.units) * len(self.tiles)
 
 
@@ -46,11 +47,13 @@ def chunks_of(
         fewest = -(-units // together)
         cuts = [-(-units // count) for count in range(fewest, min(2 * fewest, units) + 1)]
         best = min(cuts, key=lambda size: _rounds(units, size, tiles, processors))
-        firsts = range(0, units, best)
-        return tuple(Chunk(range(first, min(first + best, units)), range(tiles), range(rows)) for first in firsts)
+        # Blocks of all units start with the longest, where some are longer.
+        together = 1 if len({len(span) for span in spans}) == 1 else best
+        parts = (range(first, min(first + best, units)) for first in range(0, units, best))
+        return tuple(Chunk(part, range(tiles), range(rows), together) for part in parts)
     runs = list(_runs(spans, processors, most))
     return tuple(
-        Chunk(range(unit, unit + 1), run, part, len(runs) > 1, len(parts) > 1)
+        Chunk(range(unit, unit + 1), run, part, 1, len(runs) > 1, len(parts) > 1)
         for unit in range(units)
         for run in runs
         for parts in [_row_ranges(range(rows) if len(runs) == 1 else _seeing(run, spans), most // len(run))]
@@ -85,6 +88,8 @@ def _runs(spans: tuple[range, ...], processors: int, most: int) -> Iterator[rang
 
 
 def _row_ranges(rows: range, most: int) -> list[range]:
-    """Ranges of at most so many rows, of a whole step at least."""
+    """All rows if they are at most so many, else ranges of whole steps."""
+    if len(rows) <= most:
+        return [rows]
     size = max(most // ROW_STEP, 1) * ROW_STEP
     return [range(first, min(first + size, rows.stop)) for first in range(rows.start, rows.stop, size)]

@@ -23,7 +23,18 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from attenio.kernels.gluon.backward_service import add_sums, block_of, edges_hidden, rows_of, serve, spill_slopes
+from attenio.kernels.gluon.backward_service import (
+    ANY_NUMBER,
+    ANY_PLACE,
+    add_sums,
+    block_of,
+    edges_hidden,
+    number_of,
+    place_of,
+    rows_of,
+    serve,
+    spill_slopes,
+)
 
 __all__ = ["narrow_gradients_kernel"]
 
@@ -46,8 +57,8 @@ def _half(ds_s, k_s, dq, slot, zero, ROWS: gl.constexpr, GROUP: gl.constexpr):
 def _compute(
     dq_desc, dk_desc, dv_desc, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
     kv_full, q_full, do_full, empty, ds_full, ds_free, finished,
-    unit, first_unit, kv_heads, group, tile, first_row, stop_row, row_offset, steps, keys, below, above, scale, slope,
-    padded,
+    unit, block, first_block, kv_heads, group, tile, first_row, stop_row, row_offset, steps, keys, below, above,
+    scale, slope, padded,
     ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
     GROUP: gl.constexpr, HIDES: gl.constexpr, PACKED: gl.constexpr, SPILLS: gl.constexpr, ADDS: gl.constexpr,
 ):  # fmt: skip
@@ -56,15 +67,18 @@ def _compute(
     grads: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, D, 16])
     square: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads, k_width=2)
-    batch, kv_head, first_key = unit // kv_heads, unit % kv_heads, tile * KEYS + GROUP * 64
     if HIDES:
+        batch, first_key = unit // kv_heads, tile * KEYS + GROUP * 64
         own = first_key + gl.arange(0, 64, gl.SliceLayout(1, scores))
         first, stop = rows_of(own, batch, FirstRows, StopRows, keys, below, above, PACKED)
         _, whole_stop = rows_of(first_key, batch, FirstRows, StopRows, keys, below, above, PACKED)
         whole_first, _ = rows_of(first_key + 63, batch, FirstRows, StopRows, keys, below, above, PACKED)
     dk, dv = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, D], gl.float32, grads)
     no_scores, no_sums = gl.zeros([64, ROWS], gl.float32, scores), gl.zeros([64, 64], gl.float32, square)
+    # Slopes are those of a slot's heads, sums those of all heads of the launch.
     head, i, stage, phase, part = 0, first_row, 0, 0, 0
+    if not SPILLS:
+        head = (unit - first_block // ((keys + KEYS - 1) // KEYS)) * group
     slot, slot_phase, last_slot, last_phase = 0, 0, SLOTS - 1, 1
     mbarrier.wait(kv_full, 0)
     mbarrier.wait(q_full.index(0), 0)
@@ -127,7 +141,7 @@ def _compute(
                     mbarrier.arrive(ds_free.index(last_slot), count=1)
             if step > 0:
                 add_sums(dq_desc, part, dq, dq_s.index(GROUP), 64)
-            part = (((unit - first_unit) * group + head) * padded + i) // 64
+            part = (head * padded + i) // 64
             part = part * 2 + GROUP if ROWS == 64 else part + GROUP
         mbarrier.wait(do_full.index(stage), phase)
         dp = warpgroup_mma(
@@ -160,20 +174,21 @@ def _compute(
         add_sums(dv_desc, part, dv, staged, D)
         add_sums(dk_desc, part, dk * slope, staged, D)
     else:
+        # Found anew, to hold no registers before.
+        unit, tile = place_of(block + (steps >> 30), keys, KEYS)
+        box = [unit // kv_heads, unit % kv_heads, tile * KEYS + GROUP * 64, 0]
         v_s.index(GROUP).store(dv.to(dtype))
         k_s.index(GROUP).store((dk * slope).to(dtype))
         fence_async_shared()
-        tma.async_copy_shared_to_global(dv_desc, [batch, kv_head, first_key, 0], v_s.index(GROUP))
-        tma.async_copy_shared_to_global(dk_desc, [batch, kv_head, first_key, 0], k_s.index(GROUP))
+        tma.async_copy_shared_to_global(dv_desc, box, v_s.index(GROUP))
+        tma.async_copy_shared_to_global(dk_desc, box, k_s.index(GROUP))
     tma.store_wait(0)
 
 
-@gluon.jit(
-    do_not_specialize=["first_block", "kv_heads", "group", "keys", "below", "above", "row_begin", "row_end", "together"]
-)
+@gluon.jit(do_not_specialize=ANY_NUMBER, do_not_specialize_on_alignment=ANY_PLACE)
 def narrow_gradients_kernel(
     q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, Lse, Delta, FirstRows, StopRows,
-    scale, slope, first_block, kv_heads, group, keys, below, above, row_begin, row_end, padded, together,
+    scale, slope, first_block, together, kv_heads, group, keys, below, above, row_begin, row_end, padded,
     ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
     HIDES: gl.constexpr, PACKED: gl.constexpr, SPILLS: gl.constexpr, ADDS: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
@@ -213,11 +228,10 @@ def narrow_gradients_kernel(
         mbarrier.init(ds_full.index(slot), count=2)
         mbarrier.init(ds_free.index(slot), count=2)
     fence_async_shared()
+    block = number_of(first_block, together, keys, KEYS)
     unit, tile, first_row, stop_row, steps = block_of(
-        first_block, kv_heads, group, FirstRows, StopRows, keys, below, above, row_begin, row_end, ROWS, KEYS, PACKED,
-        together,
+        block, kv_heads, group, FirstRows, StopRows, keys, below, above, row_begin, row_end, ROWS, KEYS, PACKED
     )
-    first_unit = first_block // ((keys + KEYS - 1) // KEYS)
     gl.warp_specialize([
         (serve, (
             q_desc, k_desc, v_desc, do_desc, Lse, Delta,
@@ -227,13 +241,13 @@ def narrow_gradients_kernel(
         (_compute, (
             dq_desc, dk_desc, dv_desc, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
             kv_full, q_full, do_full, empty, ds_full, ds_free, finished,
-            unit, first_unit, kv_heads, group, tile, first_row, stop_row, row_begin, steps, keys, below, above,
+            unit, block, first_block, kv_heads, group, tile, first_row, stop_row, row_begin, steps, keys, below, above,
             scale, slope, padded, ROWS, KEYS, D, STAGES, SLOTS, 0, HIDES, PACKED, SPILLS, ADDS,
         )),
         (_compute, (
             dq_desc, dk_desc, dv_desc, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
             kv_full, q_full, do_full, empty, ds_full, ds_free, finished,
-            unit, first_unit, kv_heads, group, tile, first_row, stop_row, row_begin, steps, keys, below, above,
+            unit, block, first_block, kv_heads, group, tile, first_row, stop_row, row_begin, steps, keys, below, above,
             scale, slope, padded, ROWS, KEYS, D, STAGES, SLOTS, 1, HIDES, PACKED, SPILLS, ADDS,
         )),
     ], [4, 4], [REGISTERS, REGISTERS])  # fmt: skip

@@ -1,15 +1,15 @@
 """Gradients of queries from slopes that lie in memory: dQ_i = scale * sum over j of dS_ij K_j, a plain product.
 
     for each block of rows of a head, of the chunk whose slopes were written:
-        loader:      for each 64 keys of each key tile that a row of the block sees: copy K_j, and dS^T_j of every 64 rows
+        loader:      for each 64 keys of each key tile that a row of the block sees: copy K_j, dS^T_j of each 64 rows
         consumer c:  dQ += dS_j K_j for its share of the rows
         write scale * dQ, or add dQ to sums that are carried from chunk to chunk
 
-Slopes are (slots, group, keys of a tile, rows): a slot is a key tile of a unit (a KV head of a sequence). Only tiles that
-a row sees were written; for the others the copy engine is asked for rows that do not exist, which read as zeros.
+Slopes are (slots, group, keys of a tile, rows): a slot is a key tile of a unit (a KV head of a sequence). Only tiles
+that a row sees were written; for the others the copy engine is asked for rows that do not exist, which read as zeros.
 """
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call, assignment, var-annotated"
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -35,13 +35,13 @@ def _range_of(Ranges, at, first_tile, stop_tile):
 @gluon.jit
 def _load(
     slopes_desc, k_desc, Ranges, ds_s, k_s, full, free,
-    batch, kv_head, head, slot, row, ranges_at, first_tile, stop_tile, begin, steps, rows,
+    batch, kv_head, head, slot, slot_step, row, ranges_at, first_tile, stop_tile, begin, steps, rows,
     PARTS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """``slot`` and ``row`` are those of the first key tile of the chunk and of the block, in the slopes."""
     ranges = ()
     for part in gl.static_range(PARTS):
-        ranges = ranges + (_range_of(Ranges, ranges_at + part, first_tile, stop_tile),)
+        ranges = ranges + (_range_of(Ranges, ranges_at + part, first_tile, stop_tile),)  # noqa: RUF005 - in Gluon
     stage, phase = 0, 1
     for step in range(steps):
         tile, key = begin + step // (KEYS // 64), step % (KEYS // 64) * 64
@@ -54,7 +54,7 @@ def _load(
             first, stop = ranges[part]
             seen_row = gl.where((tile >= first) & (tile < stop), row + part * 64, rows)
             tma.async_copy_global_to_shared(
-                slopes_desc, [slot + tile - first_tile, head, key, seen_row],
+                slopes_desc, [slot + (tile - first_tile) * slot_step, head, key, seen_row],
                 full.index(stage), ds_s.index(stage * PARTS + part),
             )  # fmt: skip
         stage, phase = advanced(stage, phase, STAGES)
@@ -112,20 +112,23 @@ def _multiply(
 
 @gluon.jit(
     do_not_specialize=[
-        "first_unit", "kv_heads", "group", "first_row", "rows", "first_tile", "tiles", "ranges_step", "sums_rows",
-        "carries",
+        "first_unit", "unit_slots", "tile_slots", "kv_heads", "group", "first_row", "rows", "first_tile", "tiles",
+        "ranges_step", "sums_rows", "carries",
     ],
     do_not_specialize_on_alignment=["Sums", "Ranges"],
 )  # fmt: skip
 def query_gradients_kernel(
     slopes_desc, k_desc, dq_desc, Sums, Ranges, slope,
-    first_unit, kv_heads, group, first_row, rows, first_tile, tiles, ranges_step, sums_rows, carries,
+    first_unit, unit_slots, tile_slots, kv_heads, group, first_row, rows, first_tile, tiles, ranges_step, sums_rows,
+    carries,
     PARTS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """Two consumers with PARTS times 64 rows each.
 
-    The chunk has the key tiles from ``first_tile`` and the ``rows`` from ``first_row`` of its units. Blocks come with the
-    last unit's last rows first: they were written last, and those of a causal head have the most keys.
+    The chunk has the key tiles from ``first_tile`` and the ``rows`` from ``first_row`` of its units, whose slots are
+    ``unit_slots`` apart, and those of their tiles ``tile_slots``. Blocks come with the last unit's last rows first,
+    which were written last; or with the last rows of all units, where their tiles lie between each other: these have
+    the most keys then.
     """
     ALL_PARTS: gl.constexpr = 2 * PARTS
     tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
@@ -141,7 +144,10 @@ def query_gradients_kernel(
         mbarrier.init(free.index(stage), count=2)
     fence_async_shared()
     block, blocks = gl.num_programs(0) - 1 - gl.program_id(0), (rows + ALL_PARTS * 64 - 1) // (ALL_PARTS * 64)
-    row, head, in_chunk = block % blocks * (ALL_PARTS * 64), block // blocks % group, block // (blocks * group)
+    heads = gl.num_programs(0) // blocks
+    place = gl.where(tile_slots > 1, block // heads, block % blocks)
+    which = gl.where(tile_slots > 1, block % heads, block // blocks)
+    row, head, in_chunk = place * (ALL_PARTS * 64), which % group, which // group
     batch, kv_head = (first_unit + in_chunk) // kv_heads, (first_unit + in_chunk) % kv_heads
     ranges_at = batch * ranges_step + (first_row + row) // 64
     begin, end = _range_of(Ranges, ranges_at, first_tile, first_tile + tiles)
@@ -153,8 +159,8 @@ def query_gradients_kernel(
     gl.warp_specialize([
         (_load, (
             slopes_desc, k_desc, Ranges, ds_s, k_s, full, free,
-            batch, kv_head, head, in_chunk * tiles, row, ranges_at, first_tile, first_tile + tiles, begin, steps, rows,
-            ALL_PARTS, KEYS, STAGES,
+            batch, kv_head, head, in_chunk * unit_slots, tile_slots, row, ranges_at, first_tile, first_tile + tiles,
+            begin, steps, rows, ALL_PARTS, KEYS, STAGES,
         )),
         (_multiply, (
             dq_desc, Sums, ds_s, k_s, full, free, finished, batch, kv_head * group + head, first_row + row, sums_row,

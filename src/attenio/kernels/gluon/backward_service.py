@@ -21,7 +21,26 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language._core import builtin
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 
-__all__ = ["add_sums", "block_of", "edges_hidden", "rows_of", "serve", "spill_slopes"]
+__all__ = [
+    "ANY_NUMBER",
+    "ANY_PLACE",
+    "add_sums",
+    "block_of",
+    "edges_hidden",
+    "number_of",
+    "place_of",
+    "rows_of",
+    "serve",
+    "serve_rows",
+    "spill_slopes",
+]
+
+
+# Arguments of both kernels whose value or alignment they are not compiled for.
+ANY_NUMBER = [
+    "first_block", "together", "kv_heads", "group", "keys", "below", "above", "row_begin", "row_end", "padded",
+]  # fmt: skip
+ANY_PLACE = ["Lse", "Delta", "FirstRows", "StopRows"]
 
 
 @gluon.jit
@@ -41,24 +60,35 @@ def rows_of(key, batch, FirstRows, StopRows, keys, below, above, PACKED: gl.cons
 
 
 @gluon.jit
+def number_of(first_block, together, keys, KEYS: gl.constexpr):
+    """The number of a block: they count through the tiles of a unit and then through units, a launch's from the first.
+
+    So many units come ``together``: the first tiles of all of them, then the second ones, because of causal heads these
+    are the longest.
+    """
+    tiles = (keys + KEYS - 1) // KEYS
+    before = gl.program_id(0) // (together * tiles) * together
+    units = gl.maximum(gl.minimum(together, gl.num_programs(0) // tiles - before), 1)
+    place = gl.program_id(0) - before * tiles
+    return first_block + (before + place % units) * tiles + place // units
+
+
+@gluon.jit
+def place_of(block, keys, KEYS: gl.constexpr):
+    """Which unit a block has, and which tile of its keys."""
+    tiles = (keys + KEYS - 1) // KEYS
+    return block // tiles, block % tiles
+
+
+@gluon.jit
 def block_of(
-    first_block, kv_heads, group, FirstRows, StopRows, keys, below, above, first_row, stop_row,
-    ROWS: gl.constexpr, KEYS: gl.constexpr, PACKED: gl.constexpr, together=1,
+    block, kv_heads, group, FirstRows, StopRows, keys, below, above, first_row, stop_row,
+    ROWS: gl.constexpr, KEYS: gl.constexpr, PACKED: gl.constexpr,
 ):  # fmt: skip
     """Which unit and which tile of its keys a block has, which rows from ``first_row`` to ``stop_row`` see one of these
     (whole tiles of them), and how many tiles that are with all heads of the group.
-
-    Blocks of a launch count from ``first_block``, through the tiles of a unit and then through units: of a causal head
-    the longest come first. If units come ``together``, the longest of all of these do.
     """
-    tiles = (keys + KEYS - 1) // KEYS
-    place = gl.program_id(0)
-    if together > 1:
-        first = place // (together * tiles) * together
-        units = gl.minimum(together, gl.num_programs(0) // tiles - first)
-        place = (first + (place - first * tiles) % units) * tiles + (place - first * tiles) // units
-    block = first_block + place
-    tile, unit = block % tiles, block // tiles
+    unit, tile = place_of(block, keys, KEYS)
     batch, last = unit // kv_heads, gl.minimum(tile * KEYS + KEYS, keys) - 1
     first, _ = rows_of(tile * KEYS, batch, FirstRows, StopRows, keys, below, above, PACKED)
     _, stop = rows_of(last, batch, FirstRows, StopRows, keys, below, above, PACKED)
@@ -75,8 +105,11 @@ def edges_hidden(s, i, first, stop, whole_first, whole_stop, LAYOUT: gl.constexp
     Rows from ``whole_first`` to ``whole_stop`` see all of these keys, and most tiles lie there.
     """
     if (i < whole_first) | (i + ROWS > whole_stop):
+        # A thread's rows differ from its first by constants: bits of a row that come from the thread (6) go to the
+        # other side of the comparison, so that no row takes a register.
         rows = gl.arange(0, ROWS, gl.SliceLayout(0, LAYOUT))[None, :]
-        s = gl.where((rows >= (first - i)[:, None]) & (rows < (stop - i)[:, None]), s, float("-inf"))
+        begin, end = (first - i)[:, None] - (rows & 6), (stop - i)[:, None] - (rows & 6)
+        s = gl.where(((rows & -7) >= begin) & ((rows & -7) < end), s, float("-inf"))
     return s
 
 
@@ -116,13 +149,27 @@ def serve(
     unit, kv_heads, group, tile, first_row, stop_row, steps, padded,
     ROWS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr,
 ):  # fmt: skip
-    flat: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
     batch, kv_head = unit // kv_heads, unit % kv_heads
     mbarrier.expect(kv_full, KEYS // 64 * (k_desc.block_type.nbytes + v_desc.block_type.nbytes))
     for part in gl.static_range(KEYS // 64):
         at = tile * KEYS + part * 64
         tma.async_copy_global_to_shared(k_desc, [batch, kv_head, at, 0], kv_full, k_s.index(part))
         tma.async_copy_global_to_shared(v_desc, [batch, kv_head, at, 0], kv_full, v_s.index(part))
+    serve_rows(
+        q_desc, do_desc, Lse, Delta, q_s, do_s, lse_s, delta_s, q_full, do_full, q_empty, do_empty,
+        unit, kv_heads, group, first_row, stop_row, steps, padded, ROWS, STAGES, DO_STAGES,
+    )  # fmt: skip
+
+
+@gluon.jit
+def serve_rows(
+    q_desc, do_desc, Lse, Delta, q_s, do_s, lse_s, delta_s, q_full, do_full, q_empty, do_empty,
+    unit, kv_heads, group, first_row, stop_row, steps, padded,
+    ROWS: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr,
+):  # fmt: skip
+    """Load the tiles of rows, each when nobody needs what was in its place."""
+    flat: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    batch, kv_head = unit // kv_heads, unit % kv_heads
     within = gl.arange(0, ROWS, flat)
     head, i, stage, phase, do_stage, do_phase = 0, first_row, 0, 1, 0, 1
     for step in range(steps + 1):
