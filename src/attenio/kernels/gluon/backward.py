@@ -68,6 +68,6 @@ def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
     return slopes_gradients(problem, saved) if spills(problem) else sums_gradients(problem, saved)
 
 
-def gradient_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
+def gradient_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | None:
     """The programs of all launches, for a prediction of the bytes that they move below L2."""
     return slopes_grids(problem) if spills(problem) else sums_grids(problem)

@@ -133,25 +133,20 @@ def _chunk_gradients(
     )  # fmt: skip
 
 
-def slopes_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
-    """The programs of all launches, for a prediction of the bytes that they move below L2.
-
-    Slopes are written with the keys whose they are, and read with the queries: half as many of a causal head.
-    """
+def slopes_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | None:
+    """The programs of all launches, to predict the bytes that they move below L2; None where chunks carry sums."""
     element, d, width = problem.query.element_size(), int(problem.query.shape[-1]), int(problem.value.shape[-1])
     form, seen, group = backward_form(max(d, width)), SeenRows.of(problem), problem.group
     processors, both, causal = processors_of(problem.query.device), (d + width) * element, seen.above < problem.keys
-    seen_rows = sum(map(len, tile_spans(seen, problem.queries, problem.keys, key_tile=form.keys, row_tile=form.rows)))
-    slopes = seen_rows * form.keys * element  # of one head
     keys = Grid(
         units=1, rows=problem.keys, passing=group * problem.queries, tile=form.keys, resident=processors,
-        read_bytes=both, written_bytes=both + group * slopes // problem.keys, passing_bytes=both + 8,
-        swept_bytes=width * element, causal=causal and group == 1, backwards=True,
+        read_bytes=both, written_bytes=both, passing_bytes=both + 8, swept_bytes=width * element,
+        spilled_bytes=element, causal=causal and group == 1, backwards=True,
     )  # fmt: skip
     queries = Grid(
         units=1, rows=problem.queries, passing=problem.keys, tile=128 * _QUERY_TILES[form.d][0], resident=processors,
-        read_bytes=slopes // problem.queries, written_bytes=d * element, passing_bytes=d * element, sharing=group,
-        causal=causal, drops_reads=True,
+        read_bytes=0, written_bytes=d * element, passing_bytes=d * element, fetched_bytes=element, sharing=group,
+        causal=causal,
     )  # fmt: skip
     found: list[Grid | Sweep] = [
         Sweep(
@@ -161,7 +156,7 @@ def slopes_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
     ]  # fmt: skip
     for chunk in chunks_for(problem, form, seen):
         if chunk.carries_queries or chunk.carries_keys:
-            return ()
+            return None
         size = len(chunk.units)
         found.append(replace(keys, units=size, first_unit=chunk.units.start, together=chunk.together))
         found.append(replace(queries, units=size * group, together=size * group if chunk.together > 1 else 1))
