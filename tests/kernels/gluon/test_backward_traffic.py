@@ -31,4 +31,4 @@ def test_slopes_go_through_memory_once_each_way(above, share):
     moved = traffic(*found, cache_bytes=2**20)
     slopes = share * HEADS * N * N * 2
     assert moved.read_bytes >= slopes + 5 * TENSOR
-    assert slopes <= moved.written_bytes - 3 * TENSOR <= 1.2 * slopes
+    assert moved.written_bytes - 3 * TENSOR == pytest.approx(slopes, rel=0.1)  # tiles reach beyond the diagonal
