@@ -137,26 +137,21 @@ def carries(problem: KernelProblem) -> bool:
 
 
 def slopes_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | None:
-    """The programs of all launches, for a prediction of the bytes that they move below L2; none where some are carried.
-
-    Slopes are written with the keys whose they are, and read with the queries: half as many of a causal head.
-    """
+    """The programs of all launches, to predict the bytes that they move below L2; None where chunks carry sums."""
     if carries(problem):
         return None
     element, d, width = problem.query.element_size(), int(problem.query.shape[-1]), int(problem.value.shape[-1])
     form, band, group = form_of(problem), Band.of(problem), problem.group
     processors, both, causal = processors_of(problem.query.device), (d + width) * element, band.above < problem.keys
-    seen_rows = sum(map(len, band.spans(problem.queries, problem.keys, form.keys, form.rows)))
-    slopes = seen_rows * form.keys * element  # of one head
     keys = Grid(
         units=1, rows=problem.keys, passing=group * problem.queries, tile=form.keys, resident=processors,
-        read_bytes=both, written_bytes=both + group * slopes // problem.keys, passing_bytes=both + 8,
-        swept_bytes=width * element, causal=causal and group == 1, backwards=True,
+        read_bytes=both, written_bytes=both, passing_bytes=both + 8, swept_bytes=width * element,
+        spilled_bytes=element, causal=causal and group == 1, backwards=True,
     )  # fmt: skip
     queries = Grid(
         units=1, rows=problem.queries, passing=problem.keys, tile=ROW_STEP, resident=processors,
-        read_bytes=slopes // problem.queries, written_bytes=d * element, passing_bytes=d * element, sharing=group,
-        causal=causal, drops_reads=True,
+        read_bytes=0, written_bytes=d * element, passing_bytes=d * element, fetched_bytes=element, sharing=group,
+        causal=causal,
     )  # fmt: skip
     found: list[Grid | Sweep] = [
         Sweep(
