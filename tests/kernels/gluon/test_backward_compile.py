@@ -71,7 +71,7 @@ def test_a_variant_multiplies_on_tensor_cores_and_fits(compiled, name):
     deep, rows, shares = form.d // 16, form.rows // 16, 0 if form.spills else 4 * (64 // 16)
     assert found["HGMMA"] == 2 * (4 * deep + 2 * rows + shares if form.keys == 128 else 2 * deep + rows)
     # Products of a group wait for each other nowhere: the compiler would otherwise start each by itself.
-    assert found["WARPGROUP.ARRIVE"] < found["HGMMA"] // 4
+    assert found["WARPGROUP.ARRIVE"] <= found["HGMMA"] // 4
     # Slopes or shares of dQ leave through the copy engine, and so do gradients of keys.
     assert found["UTMALDG"] > 0
     assert found["UTMASTG"] + found["UTMAREDG"] >= 4 if form.keys == 128 else found["UTMASTG"] + found["UTMAREDG"] == 3

@@ -10,7 +10,6 @@ from attenio.kernels import cpu
 from attenio.kernels.gluon import backward_slopes, backward_sums
 from attenio.kernels.gluon.backward_forms import backward_form
 from attenio.kernels.gluon.backward_groups import Groups
-from attenio.kernels.gluon.backward_masks import SeenRows
 from attenio.kernels.masking import seen_by
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
@@ -61,7 +60,7 @@ def test_spilled_slopes_give_the_gradients_of_the_cpu(name, monkeypatch):
     room = case.room * 2 * case.group * form.keys
     launched = interpret(monkeypatch)
     assert_close(backward_slopes.slopes_gradients(problem, saved, workspace_bytes=room), right)
-    chunks = backward_slopes.chunks_for(problem, form, SeenRows.of(problem), room)
+    chunks = backward_slopes.chunks_for(problem, form, room)
     assert len(launched) == 2 * len(chunks)
     assert any(chunk.carries_queries for chunk in chunks) == case.queries_carried
     assert any(chunk.carries_keys for chunk in chunks) == case.keys_carried

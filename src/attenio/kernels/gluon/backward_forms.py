@@ -99,10 +99,10 @@ class BackwardCall(NamedTuple):
                 rows.lse, rows.delta, none if seen.first_rows is None else seen.first_rows,
                 none if seen.stop_rows is None else seen.stop_rows, problem.scale * LOG2_E, problem.scale,
                 chunk.units.start * -(-problem.keys // form.keys) + chunk.tiles.start, chunk.together,
-                problem.kv_heads, problem.group, problem.keys, seen.below, seen.above,
+                problem.kv_heads, problem.group, problem.keys, seen.band.below, seen.band.above,
                 chunk.rows.start, min(chunk.rows.stop, problem.queries), rows.padded, *fineness,
             ), form.constants(
-                hides=seen.hides(problem.queries, problem.keys, form.keys), packed=seen.is_packed,
+                hides=seen.band.hides(problem.queries, problem.keys, form.keys), packed=seen.band.packed,
                 adds=chunk.carries_keys,
             ), 168, kinds=(left.base.dtype,),
         )  # fmt: skip
