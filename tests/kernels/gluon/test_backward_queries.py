@@ -1,4 +1,4 @@
-"""The kernel that multiplies spilled slopes with keys compiles without a GPU; its numbers are those of the pass."""
+"""The kernel that multiplies spilled slopes with keys compiles without a GPU; its numbers are tested with the pass."""
 
 import pytest
 from offline_compiler import instructions_of
