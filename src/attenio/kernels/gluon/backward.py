@@ -2,7 +2,7 @@
 
 Blocks keep keys while rows pass. Their shares of dQ are added to sums, in any order; or the slopes dS that these come from
 are spilled to memory and multiplied with keys by a kernel of its own. The second form repeats to the bit, and is the
-faster one of wide heads. So do sums of integers, which are faster where heads are narrow.
+faster one of wide heads. Sums repeat as well where they are of integers, which is what narrow heads take if they must.
 """
 
 import torch
@@ -23,8 +23,6 @@ __all__ = ["gradient_grids", "is_proven", "spills", "supports", "two_pass"]
 
 # Sums of dQ of wider heads do not fit in registers beside the other gradients.
 _WIDEST_SUMS = 128
-# Shares of dQ of so narrow heads take less time to add than slopes to write and to read.
-_WIDEST_INTEGER_SUMS = 64
 
 
 def supports(problem: KernelProblem) -> bool:
@@ -43,10 +41,8 @@ def supports(problem: KernelProblem) -> bool:
 
 def spills(problem: KernelProblem) -> bool:
     """Whether slopes are spilled."""
-    width = max(problem.query.shape[-1], problem.value.shape[-1])
-    if problem.deterministic:
-        return width > _WIDEST_INTEGER_SUMS or not grains_suffice(problem)
-    return width > _WIDEST_SUMS
+    width = max(int(problem.query.shape[-1]), int(problem.value.shape[-1]))
+    return width > _WIDEST_SUMS or (problem.deterministic and not grains_suffice(problem))
 
 
 def is_proven(problem: KernelProblem) -> bool:

@@ -87,7 +87,7 @@ class BackwardCall(NamedTuple):
         """Gradients of keys and values of a chunk; slopes that it spills, or its additions to dQ, are ``left``."""
         problem, form, seen, rows = self.problem, self.form, self.seen, self.rows
         none = rows.lse.view(torch.int32)
-        fineness = () if form.kernel is wide_gradients_kernel else (rows.lse if rows.fineness is None else rows.fineness,)
+        fineness = (rows.lse if rows.fineness is None else rows.fineness,) if form.keys == 128 else ()
         launch(
             form.kernel, chunk.blocks, (
                 padded_box(self.query, form.rows, form.d), padded_box(self.key, 64, form.columns),
