@@ -44,7 +44,7 @@ def supports(problem: KernelProblem) -> bool:
 
 def spills(problem: KernelProblem) -> bool:
     """Whether slopes are spilled."""
-    return max(problem.query.shape[-1], problem.value.shape[-1]) > _WIDEST_SUMS
+    return max(int(problem.query.shape[-1]), int(problem.value.shape[-1])) > _WIDEST_SUMS
 
 
 def is_proven(problem: KernelProblem) -> bool:
