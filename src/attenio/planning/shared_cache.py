@@ -55,7 +55,8 @@ class Grid:
 
     ``updated_bytes`` of a passing row are added to where they are (sums of a gradient, say), in memory that launches
     share, each from its first unit on. ``swept_bytes`` of what passes are of a tensor that a ``Sweep`` reads as well,
-    where units of a launch count from ``first_unit``.
+    where units of a launch count from ``first_unit``. For each row that is kept and each that passes it
+    ``spilled_bytes`` are written (slopes, say), or ``fetched_bytes`` read.
     """
 
     units: int
@@ -69,6 +70,8 @@ class Grid:
     updated_bytes: int = 0
     swept_bytes: int = 0
     first_unit: int = 0
+    spilled_bytes: int = 0
+    fetched_bytes: int = 0
     sharing: int = 1
     causal: bool = False
     together: int = 1
@@ -125,6 +128,8 @@ class Grid:
     def compulsory_bytes(self) -> int:
         """Everything once; what is updated is read and written."""
         kept = self.units * self.rows * (self.read_bytes + self.written_bytes)
+        met = (self.program(index)[1:3] for index in range(self.units * self.tiles))
+        kept += (self.spilled_bytes + self.fetched_bytes) * sum(rows * passing for rows, passing in met)
         return kept + -(-self.units // self.sharing) * self.passing * (self.passing_bytes + 2 * self.updated_bytes)
 
     def program(self, index: int) -> tuple[int, int, int, int]:
@@ -236,9 +241,13 @@ def _run(grid: Grid, cache: _Cache, number: int) -> None:
         for program in list(running):
             at = step - program.started
             place = program.chunks - 1 - at if program.backwards else at
-            _pass(grid, cache, number, program.shared, place, min(chunk, grid.passing - place * chunk))
+            passing, (count, rows) = min(chunk, grid.passing - place * chunk), running[program]
+            _pass(grid, cache, number, program.shared, place, passing)
+            spilled, fetched = (rows * passing * size for size in (grid.spilled_bytes, grid.fetched_bytes))
+            if spilled or fetched:
+                cache.touch((number, program, place), spilled + fetched, missing=fetched, dirty=spilled)
             if at == program.chunks - 1:
-                count, rows = running.pop(program)
+                del running[program]
                 free += count
                 written = rows * grid.written_bytes
                 cache.touch((number, "written", program), 0 if grid.drops_writes else written, dirty=written)
@@ -264,8 +273,8 @@ def _sweep(sweep: Sweep, cache: _Cache, number: int) -> None:
         for place in range(-(-sweep.passing // chunk)):
             rows = min(chunk, sweep.passing - place * chunk)
             updated = rows * sweep.updated_bytes
-            missing = updated if unit < sweep.done else 0
-            cache.touch(("updated", unit, place), updated, missing=missing, dirty=updated)
+            missing, dirty = (updated * (unit < count) for count in (sweep.done, sweep.following))
+            cache.touch(("updated", unit, place), updated, missing=missing, dirty=dirty)
             if unit < sweep.done:
                 cache.touch((number, "written", unit, place), 0, dirty=rows * sweep.written_bytes)
             if unit < sweep.following:

@@ -1,8 +1,8 @@
 """The backward pass on Hopper: which problems it takes, and in which of two forms they run.
 
-Blocks keep keys while rows pass. Their shares of dQ are added to sums, in any order; or the slopes dS that these come from
-are spilled to memory and multiplied with keys by a kernel of its own. The second form repeats to the bit, and is the
-faster one of wide heads. Sums repeat as well where they are of integers, which is what narrow heads take if they must.
+Blocks keep keys while rows pass. Their shares of dQ are added to sums, in any order; or the slopes dS that these come
+from are spilled to memory and multiplied with keys by a kernel of its own. The second form repeats to the bit, and is
+the faster one of wide heads. Sums repeat as well where they are of integers, which narrow heads take if they must.
 """
 
 import torch
@@ -48,7 +48,7 @@ def spills(problem: KernelProblem) -> bool:
 def is_proven(problem: KernelProblem) -> bool:
     """Whether the kernels for this problem have given the gradients of the portable ones on this device."""
     dtype, device, packed = problem.query.dtype, problem.query.device, problem.visible.first is not None
-    form = backward_form(max(problem.query.shape[-1], problem.value.shape[-1]))
+    form = backward_form(max(problem.query.shape[-1], problem.value.shape[-1]), spills=spills(problem))
     hides = packed or SeenRows.band_of(problem).hides(problem.queries, problem.keys, form.keys)
 
     def both() -> tuple[list[Tensor], list[Tensor]]:

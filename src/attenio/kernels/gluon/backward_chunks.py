@@ -1,8 +1,8 @@
 """How a backward pass that spills slopes is cut into chunks, so that the slopes of each fit in a workspace.
 
-A chunk is whole units (KV heads of sequences) while the slopes of one fit. Else it is a run of key tiles of one unit, as
-many as run at once or a multiple of that, with the rows that see them; and a range of these rows where even so many are
-too many. Gradients of queries are then carried from run to run, those of keys from range to range.
+A chunk is whole units (KV heads of sequences) while the slopes of one fit. Else it is a run of key tiles of one unit,
+as many as run at once or a multiple of that, with the rows that see them; and a range of these rows where even so many
+are too many. Gradients of queries are then carried from run to run, those of keys from range to range.
 """
 
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ ROW_STEP = 256
 class Chunk(NamedTuple):
     """Units, key tiles and rows of one launch; blocks take so many units ``together`` in turns.
 
-    It ``carries_queries`` where other chunks add to gradients of the same queries, and ``carries_keys`` where others add
-    to those of the same keys, which follow each other.
+    It ``carries_queries`` where other chunks add to gradients of the same queries, and ``carries_keys`` where others
+    add to those of the same keys, which follow each other.
     """
 
     units: range

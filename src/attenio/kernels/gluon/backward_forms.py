@@ -34,25 +34,27 @@ class BackwardForm(NamedTuple):
     columns: int
     registers: int = 240
 
-    def constants(self, *, hides: bool, packed: bool, spills: bool, adds: bool) -> tuple[int, ...]:
+    def constants(self, *, hides: bool, packed: bool, spills: bool, adds: bool, whole: bool = False) -> tuple[int, ...]:
         """What the kernel is compiled for; that of wide heads always spills."""
         tiles = (self.rows, self.keys, self.d, self.stages, self.slots, hides, packed)
         if self.kernel is wide_gradients_kernel:
             return (*tiles, adds, self.registers)
-        return (*tiles, spills, adds, self.registers)
+        return (*tiles, spills, adds, whole, self.registers)
 
 
-def backward_form(width: int) -> BackwardForm:
-    """The form for heads of at most this width.
+def backward_form(width: int, *, spills: bool) -> BackwardForm:
+    """The form for heads of at most this width, whose slopes are spilled or added to dQ.
 
-    Registers of a computing thread, of 64 keys: two gradients of 64 x d (one, of wide heads), scores and their slopes of
-    64 x rows. 128 rows halve the reads of keys out of shared memory, but fit only beside heads of 64.
+    Registers of a computing thread, of 64 keys: two gradients of 64 x d (one, of wide heads), scores and their slopes
+    of 64 x rows. 128 rows halve the reads of keys out of shared memory, but fit only beside heads of 64; where slopes
+    are spilled, 64 rows leave registers for keys instead.
     """
-    if width <= 64:
-        return BackwardForm(narrow_gradients_kernel, 64, 128, 128, 2, 3, 64)
-    if width <= 128:
-        return BackwardForm(narrow_gradients_kernel, 128, 64, 128, 2, 4, 128)
-    return BackwardForm(wide_gradients_kernel, 256, 64, 64, 3, 2, 128)
+    if width > 128:
+        return BackwardForm(wide_gradients_kernel, 256, 64, 64, 3, 2, 128)
+    d = 64 if width <= 64 else 128
+    if spills:
+        return BackwardForm(narrow_gradients_kernel, d, 64, 128, 2, 2, d)
+    return BackwardForm(narrow_gradients_kernel, d, 128 if d == 64 else 64, 128, 2, 3 if d == 64 else 4, d)
 
 
 class BackwardCall(NamedTuple):
@@ -100,8 +102,8 @@ class BackwardCall(NamedTuple):
                 chunk.rows.start, min(chunk.rows.stop, problem.queries), rows.padded, *fineness,
             ), form.constants(
                 hides=seen.hides(problem.queries, problem.keys, form.keys), packed=seen.is_packed, spills=spills,
-                adds=chunk.carries_keys,
-            ), 168, kinds=(left.base.dtype,),
+                adds=chunk.carries_keys, whole=left.base.dtype == torch.int32,
+            ), 168,
         )  # fmt: skip
 
 

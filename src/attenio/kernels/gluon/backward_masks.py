@@ -5,7 +5,7 @@ with packed sequences. Bands follow from two numbers; for packed sequences both 
 """
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,6 +18,8 @@ __all__ = ["PART_ROWS", "SeenRows", "key_tile_ranges", "tile_spans"]
 PART_ROWS = 64
 # Kernels count in 32 bits; a band this far from any key restricts nothing, and no range begins here.
 _FAR = 2**30
+_MOST_BANDS = 256
+_known_bands: dict[tuple[Any, ...], Tensor] = {}
 
 
 class SeenRows(NamedTuple):
@@ -86,28 +88,33 @@ def key_tile_ranges(
 ) -> Tensor:
     """First key tile and the one after the last that each 64 of so many rows see: (batch or 1, parts, 2)."""
     if seen.first_rows is None or seen.stop_rows is None:
-        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-            return _band_ranges.__wrapped__(seen, queries, keys, device, key_tile, row_tile, rows)
-        return _band_ranges(seen, queries, keys, device, key_tile, row_tile, rows)
+        return _band_ranges(seen.below, seen.above, queries, keys, device, key_tile, row_tile, rows)
     first_keys = torch.arange(0, keys, key_tile, device=device)
     last_keys = (first_keys + key_tile - 1).clamp(max=keys - 1)
     return _ranges(seen.first_rows[:, first_keys], seen.stop_rows[:, last_keys], queries, row_tile, rows)
 
 
-@lru_cache(maxsize=256)
-def _band_ranges(
-    seen: SeenRows, queries: int, keys: int, device: torch.device, key_tile: int, row_tile: int, rows: int
-) -> Tensor:
-    first_keys = torch.arange(0, keys, key_tile, device=device)[None]
-    last_keys = (first_keys + key_tile - 1).clamp(max=keys - 1)
-    return _ranges(first_keys - seen.above, last_keys - seen.below + 1, queries, row_tile, rows)
+def _band_ranges(*kind: Any) -> Tensor:
+    """Found once for each kind; not kept while a CUDA graph is captured, whose memory it would lie in."""
+    found = _known_bands.get(kind)
+    if found is None:
+        below, above, queries, keys, device, key_tile, row_tile, rows = kind
+        first_keys = torch.arange(0, keys, key_tile, device=device)[None]
+        last_keys = (first_keys + key_tile - 1).clamp(max=keys - 1)
+        found = _ranges(first_keys - above, last_keys - below + 1, queries, row_tile, rows)
+        if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
+            if len(_known_bands) >= _MOST_BANDS:
+                _known_bands.clear()
+            _known_bands[kind] = found
+    return found
 
 
 def _ranges(first: Tensor, stop: Tensor, queries: int, row_tile: int, rows: int) -> Tensor:
     """From the rows that see each key tile: (batch or 1, key tiles), in order."""
     first = first.clamp(0, queries - 1) // row_tile * row_tile
     stop = (stop.clamp(0, queries) + row_tile - 1) // row_tile * row_tile
-    parts = torch.arange(0, rows, PART_ROWS, device=first.device).to(first.dtype).expand(first.shape[0], -1).contiguous()
+    parts = torch.arange(0, rows, PART_ROWS, device=first.device, dtype=first.dtype)
+    parts = parts.expand(first.shape[0], -1).contiguous()
     begin = torch.searchsorted(stop.contiguous(), parts, right=True)
     end = torch.searchsorted(first.contiguous(), parts, right=True)
     empty = begin >= end

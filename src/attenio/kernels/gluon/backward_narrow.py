@@ -31,13 +31,34 @@ from attenio.kernels.gluon.backward_service import (
     counted,
     edges_hidden,
     number_of,
-    place_of,
     rows_of,
     serve,
     spill_slopes,
 )
 
 __all__ = ["narrow_gradients_kernel"]
+
+
+@gluon.jit
+def _serve(
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, Lse, Delta,
+    k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, empty, written,
+    unit, kv_heads, group, tile, first_row, stop_row, steps, padded,
+    ROWS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr, ADDS: gl.constexpr,
+):  # fmt: skip
+    """Load what the others compute with, and write the gradients that they leave where keys and values were."""
+    serve(
+        q_desc, k_desc, v_desc, do_desc, Lse, Delta,
+        k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, empty, empty,
+        unit, kv_heads, group, tile, first_row, stop_row, steps, padded, ROWS, KEYS, STAGES, STAGES,
+    )  # fmt: skip
+    if not ADDS:
+        mbarrier.wait(written, 0)
+        for part in gl.static_range(KEYS // 64):
+            box = [unit // kv_heads, unit % kv_heads, tile * KEYS + part * 64, 0]
+            tma.async_copy_shared_to_global(dv_desc, box, v_s.index(part))
+            tma.async_copy_shared_to_global(dk_desc, box, k_s.index(part))
+        tma.store_wait(0)
 
 
 @gluon.jit
@@ -62,38 +83,56 @@ def _fineness(Fineness, part, LAYOUT: gl.constexpr, ROWS: gl.constexpr):
 
 
 @gluon.jit
+def _before(slot, phase, SLOTS: gl.constexpr):
+    """The slot before, and its phase."""
+    before = slot - 1
+    if slot == 0:
+        before = SLOTS - 1
+        phase ^= 1
+    return before, phase
+
+
+@gluon.jit
 def _compute(
     dq_desc, dk_desc, dv_desc, Fineness, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
-    kv_full, q_full, do_full, empty, ds_full, ds_free, finished,
-    unit, block, first_block, kv_heads, group, tile, first_row, stop_row, row_offset, steps, keys, below, above,
-    scale, slope, padded,
+    kv_full, q_full, do_full, empty, ds_full, ds_free, finished, written,
+    unit, first_block, kv_heads, group, tile, first_row, stop_row, row_offset, steps, keys, below, above, scale, slope,
+    padded,
     ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
     GROUP: gl.constexpr, HIDES: gl.constexpr, PACKED: gl.constexpr, SPILLS: gl.constexpr, ADDS: gl.constexpr,
+    WHOLE: gl.constexpr,
 ):  # fmt: skip
     dtype: gl.constexpr = q_s.dtype
     scores: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, ROWS, 16])
     grads: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, D, 16])
     square: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads, k_width=2)
-    WHOLE: gl.constexpr = dq_desc.dtype == gl.int32
     if HIDES:
         batch, first_key = unit // kv_heads, tile * KEYS + GROUP * 64
         own = first_key + gl.arange(0, 64, gl.SliceLayout(1, scores))
         first, stop = rows_of(own, batch, FirstRows, StopRows, keys, below, above, PACKED)
         _, whole_stop = rows_of(first_key, batch, FirstRows, StopRows, keys, below, above, PACKED)
         whole_first, _ = rows_of(first_key + 63, batch, FirstRows, StopRows, keys, below, above, PACKED)
+    # Of small tiles keys and values stay in registers too, and slopes are asked for together with scores; of large ones
+    # dV waits until slopes are found, because scores, slopes and weights do not fit at once.
+    SMALL: gl.constexpr = ROWS + D <= 128 and SPILLS
+    LARGE: gl.constexpr = ROWS > 64
     dk, dv = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, D], gl.float32, grads)
     no_scores, no_sums = gl.zeros([64, ROWS], gl.float32, scores), gl.zeros([64, 64], gl.float32, square)
     # Slopes are those of a slot's heads, sums those of all heads of the launch.
     head, i, stage, phase, part = 0, first_row, 0, 0, 0
     if not SPILLS:
         head = (unit - first_block // ((keys + KEYS - 1) // KEYS)) * group
-    slot, slot_phase, last_slot, last_phase = 0, 0, SLOTS - 1, 1
+    slot, slot_phase = 0, 0
     mbarrier.wait(kv_full, 0)
+    k, v = k_s.index(GROUP), v_s.index(GROUP)
+    if SMALL:
+        held: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=scores, k_width=2)
+        k, v = k_s.index(GROUP).load(held), v_s.index(GROUP).load(held)
     mbarrier.wait(q_full.index(0), 0)
-    s = warpgroup_mma(k_s.index(GROUP), q_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
+    s = warpgroup_mma(k, q_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
     mbarrier.wait(do_full.index(0), 0)
-    dp = warpgroup_mma(v_s.index(GROUP), do_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
+    dp = warpgroup_mma(v, do_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
     s, dp = warpgroup_mma_wait(0, deps=(s, dp))
     dp = warpgroup_mma_init(dp)
     for step in range(steps):
@@ -107,15 +146,15 @@ def _compute(
         p = gl.exp2(seen * scale - lse[None, :])
         p16 = gl.convert_layout(p.to(dtype), operand, assert_trivial=True)
         slopes = warpgroup_mma_wait(0, deps=(dp,))
-        dv = warpgroup_mma(p16, do, dv, is_async=True)
+        if not LARGE:
+            dv = warpgroup_mma(p16, do, dv, is_async=True)
         delta = delta_s.index(stage).load(gl.SliceLayout(0, scores))
         ds = (p * (slopes - delta[None, :])).to(dtype)
+        if LARGE:
+            dv = warpgroup_mma(p16, do, dv, is_async=True)
         if SPILLS:
             ds16 = gl.convert_layout(ds, operand, assert_trivial=True)
             dk = warpgroup_mma(ds16, q, dk, is_async=True)
-            spill_slopes(
-                dq_desc, gl.program_id(0), head, GROUP * 64, i - row_offset, ds, ds_s.index(slot * 2 + GROUP), SLOTS - 1
-            )
         else:
             # Who shares this tile has seen the other group share the last but one, when it was done with the last but
             # three: with four slots that is enough.
@@ -129,6 +168,7 @@ def _compute(
             if WHOLE:
                 fineness = _fineness(Fineness, part, square, ROWS)
             # dQ of the tile before (garbage at first, which is not added).
+            last_slot, last_phase = _before(slot, slot_phase, SLOTS)
             mbarrier.wait(ds_full.index(last_slot), last_phase)
             dq = _half(ds_s, k_s, no_sums, last_slot, zero, ROWS, GROUP)
             dv, dk, p16, ds16 = warpgroup_mma_wait(2, deps=(dv, dk, p16, ds16))
@@ -139,11 +179,17 @@ def _compute(
             stage = 0
             phase ^= 1
         mbarrier.wait(q_full.index(stage), phase)
-        s = warpgroup_mma(
-            k_s.index(zero + GROUP), q_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
-        )
+        if not SMALL:
+            k, v = k_s.index(zero + GROUP), v_s.index(zero + GROUP)
+        s = warpgroup_mma(k, q_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True)
+        if SMALL:
+            mbarrier.wait(do_full.index(stage), phase)
+            dp = warpgroup_mma(v, do_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True)
         if SPILLS:
-            dv, dk, p16, ds16 = warpgroup_mma_wait(1, deps=(dv, dk, p16, ds16))
+            spill_slopes(
+                dq_desc, gl.program_id(0), head, GROUP * 64, i - row_offset, ds, ds_s.index(slot * 2 + GROUP), SLOTS - 1
+            )
+            dv, dk, p16, ds16 = warpgroup_mma_wait(2 if SMALL else 1, deps=(dv, dk, p16, ds16))
             mbarrier.arrive(empty.index(last_stage), count=1)
         else:
             dq = warpgroup_mma_wait(1, deps=(dq,))
@@ -157,12 +203,10 @@ def _compute(
                     add_sums(dq_desc, part, dq, dq_s.index(GROUP), 64)
             part = (head * padded + i) // 64
             part = part * 2 + GROUP if ROWS == 64 else part + GROUP
-        mbarrier.wait(do_full.index(stage), phase)
-        dp = warpgroup_mma(
-            v_s.index(zero + GROUP), do_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
-        )
+        if not SMALL:
+            mbarrier.wait(do_full.index(stage), phase)
+            dp = warpgroup_mma(v, do_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True)
         s = warpgroup_mma_wait(1, deps=(s,))
-        last_slot, last_phase = slot, slot_phase
         slot += 1
         if slot == SLOTS:
             slot = 0
@@ -174,6 +218,7 @@ def _compute(
     dp = warpgroup_mma_wait(0, deps=(dp,))
     if not SPILLS:
         if steps > 0:
+            last_slot, last_phase = _before(slot, slot_phase, SLOTS)
             mbarrier.wait(ds_full.index(last_slot), last_phase)
             dq = _half(ds_s, k_s, no_sums, last_slot, 0, ROWS, GROUP)
             dq = warpgroup_mma_wait(0, deps=(dq,))
@@ -190,14 +235,10 @@ def _compute(
         add_sums(dv_desc, part, dv, staged, D)
         add_sums(dk_desc, part, dk * slope, staged, D)
     else:
-        # Found anew, to hold no registers before.
-        unit, tile = place_of(block + (steps >> 30), keys, KEYS)
-        box = [unit // kv_heads, unit % kv_heads, tile * KEYS + GROUP * 64, 0]
         v_s.index(GROUP).store(dv.to(dtype))
         k_s.index(GROUP).store((dk * slope).to(dtype))
         fence_async_shared()
-        tma.async_copy_shared_to_global(dv_desc, box, v_s.index(GROUP))
-        tma.async_copy_shared_to_global(dk_desc, box, k_s.index(GROUP))
+        mbarrier.arrive(written, count=1)
     tma.store_wait(0)
 
 
@@ -207,12 +248,13 @@ def narrow_gradients_kernel(
     scale, slope, first_block, together, kv_heads, group, keys, below, above, row_begin, row_end, padded,
     Fineness,
     ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
-    HIDES: gl.constexpr, PACKED: gl.constexpr, SPILLS: gl.constexpr, ADDS: gl.constexpr, REGISTERS: gl.constexpr,
+    HIDES: gl.constexpr, PACKED: gl.constexpr, SPILLS: gl.constexpr, ADDS: gl.constexpr, WHOLE: gl.constexpr,
+    REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """Rows from ``row_begin`` to ``row_end``, for blocks from ``first_block``, of units that come ``together``.
 
     ``dq_desc`` takes slopes (SPILLS: slots, group, KEYS, rows of this launch) or sums of dQ of the units of this
-    launch; integers are counts of grains, of which ``Fineness`` has for each row how many are 1. ADDS where dK and dV
+    launch (of integers, if WHOLE: grains, of which ``Fineness`` has for each row how many are 1). ADDS where dK and dV
     are added to sums of blocks of this launch, which other launches add to as well.
     """
     tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
@@ -231,6 +273,7 @@ def narrow_gradients_kernel(
     barrier: gl.constexpr = mbarrier.MBarrierLayout()
     kv_full = gl.allocate_shared_memory(gl.int64, [1], barrier)
     finished = gl.allocate_shared_memory(gl.int64, [1], barrier)
+    written = gl.allocate_shared_memory(gl.int64, [1], barrier)
     q_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
     do_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
@@ -238,6 +281,7 @@ def narrow_gradients_kernel(
     ds_free = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], barrier)
     mbarrier.init(kv_full, count=1)
     mbarrier.init(finished, count=2)
+    mbarrier.init(written, count=2)
     for stage in gl.static_range(STAGES):
         mbarrier.init(q_full.index(stage), count=2)
         mbarrier.init(do_full.index(stage), count=1)
@@ -246,26 +290,26 @@ def narrow_gradients_kernel(
         mbarrier.init(ds_full.index(slot), count=2)
         mbarrier.init(ds_free.index(slot), count=2)
     fence_async_shared()
-    block = number_of(first_block, together, keys, KEYS)
     unit, tile, first_row, stop_row, steps = block_of(
-        block, kv_heads, group, FirstRows, StopRows, keys, below, above, row_begin, row_end, ROWS, KEYS, PACKED
-    )
+        number_of(first_block, together, keys, KEYS), kv_heads, group, FirstRows, StopRows, keys, below, above,
+        row_begin, row_end, ROWS, KEYS, PACKED,
+    )  # fmt: skip
     gl.warp_specialize([
-        (serve, (
-            q_desc, k_desc, v_desc, do_desc, Lse, Delta,
-            k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, empty, empty,
-            unit, kv_heads, group, tile, first_row, stop_row, steps, padded, ROWS, KEYS, STAGES, STAGES,
+        (_serve, (
+            q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, Lse, Delta,
+            k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, empty, written,
+            unit, kv_heads, group, tile, first_row, stop_row, steps, padded, ROWS, KEYS, STAGES, ADDS,
         )),
         (_compute, (
             dq_desc, dk_desc, dv_desc, Fineness, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
-            kv_full, q_full, do_full, empty, ds_full, ds_free, finished,
-            unit, block, first_block, kv_heads, group, tile, first_row, stop_row, row_begin, steps, keys, below, above,
-            scale, slope, padded, ROWS, KEYS, D, STAGES, SLOTS, 0, HIDES, PACKED, SPILLS, ADDS,
+            kv_full, q_full, do_full, empty, ds_full, ds_free, finished, written,
+            unit, first_block, kv_heads, group, tile, first_row, stop_row, row_begin, steps, keys, below, above,
+            scale, slope, padded, ROWS, KEYS, D, STAGES, SLOTS, 0, HIDES, PACKED, SPILLS, ADDS, WHOLE,
         )),
         (_compute, (
             dq_desc, dk_desc, dv_desc, Fineness, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
-            kv_full, q_full, do_full, empty, ds_full, ds_free, finished,
-            unit, block, first_block, kv_heads, group, tile, first_row, stop_row, row_begin, steps, keys, below, above,
-            scale, slope, padded, ROWS, KEYS, D, STAGES, SLOTS, 1, HIDES, PACKED, SPILLS, ADDS,
+            kv_full, q_full, do_full, empty, ds_full, ds_free, finished, written,
+            unit, first_block, kv_heads, group, tile, first_row, stop_row, row_begin, steps, keys, below, above,
+            scale, slope, padded, ROWS, KEYS, D, STAGES, SLOTS, 1, HIDES, PACKED, SPILLS, ADDS, WHOLE,
         )),
     ], [4, 4], [REGISTERS, REGISTERS])  # fmt: skip

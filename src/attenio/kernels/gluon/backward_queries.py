@@ -1,15 +1,15 @@
 """Gradients of queries from slopes that lie in memory: dQ_i = scale * sum over j of dS_ij K_j, a plain product.
 
     for each block of rows of a head, of the chunk whose slopes were written:
-        loader:      for each 64 keys of each key tile that a row of the block sees: copy K_j, and dS^T_j of every 64 rows
+        loader:      for each 64 keys of each key tile that a row of the block sees: copy K_j, dS^T_j of each 64 rows
         consumer c:  dQ += dS_j K_j for its share of the rows
         write scale * dQ, or add dQ to sums that are carried from chunk to chunk
 
-Slopes are (slots, group, keys of a tile, rows): a slot is a key tile of a unit (a KV head of a sequence). Only tiles that
-a row sees were written; for the others the copy engine is asked for rows that do not exist, which read as zeros.
+Slopes are (slots, group, keys of a tile, rows): a slot is a key tile of a unit (a KV head of a sequence). Only tiles
+that a row sees were written; for the others the copy engine is asked for rows that do not exist, which read as zeros.
 """
 
-# mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call, assignment, var-annotated"
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -41,7 +41,7 @@ def _load(
     """``slot`` and ``row`` are those of the first key tile of the chunk and of the block, in the slopes."""
     ranges = ()
     for part in gl.static_range(PARTS):
-        ranges = ranges + (_range_of(Ranges, ranges_at + part, first_tile, stop_tile),)
+        ranges = ranges + (_range_of(Ranges, ranges_at + part, first_tile, stop_tile),)  # noqa: RUF005 - in Gluon
     stage, phase = 0, 1
     for step in range(steps):
         tile, key = begin + step // (KEYS // 64), step % (KEYS // 64) * 64
@@ -112,8 +112,8 @@ def _multiply(
 
 @gluon.jit(
     do_not_specialize=[
-        "first_unit", "unit_slots", "tile_slots", "kv_heads", "group", "first_row", "rows", "first_tile", "tiles", "ranges_step", "sums_rows",
-        "carries",
+        "first_unit", "unit_slots", "tile_slots", "kv_heads", "group", "first_row", "rows", "first_tile", "tiles",
+        "ranges_step", "sums_rows", "carries",
     ],
     do_not_specialize_on_alignment=["Sums", "Ranges"],
 )  # fmt: skip
@@ -126,9 +126,9 @@ def query_gradients_kernel(
     """Two consumers with PARTS times 64 rows each.
 
     The chunk has the key tiles from ``first_tile`` and the ``rows`` from ``first_row`` of its units, whose slots are
-    ``unit_slots`` apart, and those of their tiles ``tile_slots``. Blocks come with the last unit's last rows first, which
-    were written last; or with the last rows of all units, where their tiles lie between each other: these have the most
-    keys then.
+    ``unit_slots`` apart, and those of their tiles ``tile_slots``. Blocks come with the last unit's last rows first,
+    which were written last; or with the last rows of all units, where their tiles lie between each other: these have
+    the most keys then.
     """
     ALL_PARTS: gl.constexpr = 2 * PARTS
     tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)

@@ -29,7 +29,6 @@ __all__ = [
     "counted",
     "edges_hidden",
     "number_of",
-    "place_of",
     "rows_of",
     "serve",
     "serve_rows",
@@ -78,13 +77,6 @@ def number_of(first_block, together, keys, KEYS: gl.constexpr):
 
 
 @gluon.jit
-def place_of(block, keys, KEYS: gl.constexpr):
-    """Which unit a block has, and which tile of its keys."""
-    tiles = (keys + KEYS - 1) // KEYS
-    return block // tiles, block % tiles
-
-
-@gluon.jit
 def block_of(
     block, kv_heads, group, FirstRows, StopRows, keys, below, above, first_row, stop_row,
     ROWS: gl.constexpr, KEYS: gl.constexpr, PACKED: gl.constexpr,
@@ -92,7 +84,8 @@ def block_of(
     """Which unit and which tile of its keys a block has, which rows from ``first_row`` to ``stop_row`` see one of these
     (whole tiles of them), and how many tiles that are with all heads of the group.
     """
-    unit, tile = place_of(block, keys, KEYS)
+    tiles = (keys + KEYS - 1) // KEYS
+    unit, tile = block // tiles, block % tiles
     batch, last = unit // kv_heads, gl.minimum(tile * KEYS + KEYS, keys) - 1
     first, _ = rows_of(tile * KEYS, batch, FirstRows, StopRows, keys, below, above, PACKED)
     _, stop = rows_of(last, batch, FirstRows, StopRows, keys, below, above, PACKED)
@@ -109,7 +102,7 @@ def edges_hidden(s, i, first, stop, whole_first, whole_stop, LAYOUT: gl.constexp
     Rows from ``whole_first`` to ``whole_stop`` see all of these keys, and most tiles lie there.
     """
     if (i < whole_first) | (i + ROWS > whole_stop):
-        # A thread's rows differ from its first by constants: bits of a row that come from the thread (6) go to the other
+        # A thread's rows differ from each other by constants: what comes from the thread (bits of 6) goes to the other
         # side of the comparison, so that no row takes a register.
         rows = gl.arange(0, ROWS, gl.SliceLayout(0, LAYOUT))[None, :]
         begin, end = (first - i)[:, None] - (rows & 6), (stop - i)[:, None] - (rows & 6)

@@ -2,8 +2,8 @@
 
     prepare all rows
     for each chunk of units, key tiles and rows (``backward_chunks``):
-        gradients of its keys and values, whose slopes go to the workspace       (``backward_narrow``, ``backward_wide``)
-        gradients of its queries: the slopes times keys                          (``backward_queries``)
+        gradients of its keys and values, whose slopes go to the workspace     (``backward_narrow``, ``backward_wide``)
+        gradients of its queries: the slopes times keys                        (``backward_queries``)
 
 Every number is written by one program of a launch, and launches follow each other: where chunks carry sums, they are
 added in the same order always.
@@ -29,8 +29,8 @@ from attenio.planning.shared_cache import Grid, Sweep
 
 __all__ = ["chunks_for", "slopes_gradients", "slopes_grids"]
 
-# Of each width: 64 rows that a consumer of slopes has so many times, and tiles of 64 keys that are on their way to it. Its
-# sums take 128 registers: where they are narrow it has more rows, so that keys are read less.
+# Of each width: 64 rows that a consumer of slopes has so many times, and tiles of 64 keys on their way to it. Its sums
+# take 128 registers: where they are narrow it has more rows, so that keys are read less.
 _QUERY_TILES = {64: (2, 5), 128: (2, 4), 256: (1, 4)}
 
 
@@ -45,7 +45,7 @@ def slopes_gradients(
     problem: KernelProblem, saved: tuple[Tensor, ...], *, workspace_bytes: int = WORKSPACE_BYTES
 ) -> Gradients:
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
-    form, seen = backward_form(max(problem.query.shape[-1], problem.value.shape[-1])), SeenRows.of(problem)
+    form, seen = backward_form(max(problem.query.shape[-1], problem.value.shape[-1]), spills=True), SeenRows.of(problem)
     rows = Rows.of(problem, saved)
     rows.between(range(0), range(problem.batch * problem.kv_heads * problem.group))
     call = BackwardCall.of(problem, form, seen, rows)
@@ -139,9 +139,8 @@ def slopes_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
     Slopes are written with the keys whose they are, and read with the queries: half as many of a causal head.
     """
     element, d, width = problem.query.element_size(), int(problem.query.shape[-1]), int(problem.value.shape[-1])
-    form, seen, group = backward_form(max(d, width)), SeenRows.of(problem), problem.group
-    processors, units, both = processors_of(problem.query.device), problem.batch * problem.kv_heads, (d + width) * element
-    causal = seen.above < problem.keys
+    form, seen, group = backward_form(max(d, width), spills=True), SeenRows.of(problem), problem.group
+    processors, both, causal = processors_of(problem.query.device), (d + width) * element, seen.above < problem.keys
     seen_rows = sum(map(len, tile_spans(seen, problem.queries, problem.keys, key_tile=form.keys, row_tile=form.rows)))
     slopes = seen_rows * form.keys * element  # of one head
     keys = Grid(
@@ -156,8 +155,8 @@ def slopes_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
     )  # fmt: skip
     found: list[Grid | Sweep] = [
         Sweep(
-            done=0, following=units, first_unit=0, passing=group * problem.queries, read_bytes=2 * width * element + 8,
-            written_bytes=d * element, swept_bytes=width * element, updated_bytes=0,
+            done=0, following=problem.batch * problem.kv_heads, first_unit=0, passing=group * problem.queries,
+            read_bytes=2 * width * element + 8, written_bytes=d * element, swept_bytes=width * element, updated_bytes=0,
         )
     ]  # fmt: skip
     for chunk in chunks_for(problem, form, seen):
@@ -177,4 +176,3 @@ def _in_rows(sums: Tensor, d: int) -> Tensor:
 def _whole(rows: int) -> int:
     """Rows in whole blocks of queries."""
     return -(-rows // ROW_STEP) * ROW_STEP
-

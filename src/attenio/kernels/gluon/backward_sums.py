@@ -7,6 +7,8 @@ convert the sums of the last group
 """
 
 from dataclasses import replace
+from functools import lru_cache
+
 from torch import Tensor
 
 from attenio.kernels.gluon.backward_chunks import Chunk
@@ -24,7 +26,10 @@ __all__ = ["groups_for", "sums_gradients", "sums_grids"]
 
 def sums_gradients(problem: KernelProblem, saved: tuple[Tensor, ...], groups: Groups | None = None) -> Gradients:
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
-    form, seen = backward_form(max(problem.query.shape[-1], problem.value.shape[-1])), SeenRows.of(problem)
+    form, seen = (
+        backward_form(max(problem.query.shape[-1], problem.value.shape[-1]), spills=False),
+        SeenRows.of(problem),
+    )
     group, groups = problem.group, groups or groups_for(problem, form, seen)
     rows = Rows.of(problem, saved, groups.most * group, form.d)
     assert rows.sums is not None
@@ -42,18 +47,26 @@ def sums_gradients(problem: KernelProblem, saved: tuple[Tensor, ...], groups: Gr
 
 def groups_for(problem: KernelProblem, form: BackwardForm, seen: SeenRows) -> Groups:
     """Launches whose sums stay in L2, where that costs no time."""
-    spans = tile_spans(seen, problem.queries, problem.keys, key_tile=form.keys, row_tile=form.rows)
-    padded = -(-problem.queries // PADDING) * PADDING
+    queries, keys, group = problem.queries, problem.keys, problem.group
+    band = SeenRows(-queries, keys) if seen.is_packed else seen
+    padded = -(-queries // PADDING) * PADDING
     return groups_of(
-        problem.batch * problem.kv_heads, tuple(problem.group * len(span) // form.rows for span in spans),
-        4 * problem.group * padded * form.d, processors_of(problem.query.device),
+        problem.batch * problem.kv_heads, _steps(band, queries, keys, group, form), 4 * group * padded * form.d,
+        processors_of(problem.query.device),
     )  # fmt: skip
+
+
+@lru_cache(maxsize=512)
+def _steps(band: SeenRows, queries: int, keys: int, group: int, form: BackwardForm) -> tuple[int, ...]:
+    """Tiles of rows that each tile of keys meets."""
+    spans = tile_spans(band, queries, keys, key_tile=form.keys, row_tile=form.rows)
+    return tuple(group * len(span) // form.rows for span in spans)
 
 
 def sums_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
     """The programs of all launches, for a prediction of the bytes that they move below L2."""
     element, d, width = problem.query.element_size(), int(problem.query.shape[-1]), int(problem.value.shape[-1])
-    form, seen = backward_form(max(d, width)), SeenRows.of(problem)
+    form, seen = backward_form(max(d, width), spills=False), SeenRows.of(problem)
     groups, passing = groups_for(problem, form, seen), problem.group * problem.queries
     both, swept, sums = (d + width) * element, width * element, 4 * form.d
     between = Sweep(

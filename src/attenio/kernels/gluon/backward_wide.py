@@ -6,7 +6,6 @@
 
 Each group keeps one gradient of 64 x 256 whole, so that P and dS reach the tensor cores from registers. It also holds
 half of the columns of its K or V there: all four products from shared memory would take longer to read than to do.
-P is shared when dV has been multiplied, so that one group works out its tile while the other has the tensor cores.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
@@ -92,6 +91,7 @@ def _weigh(
         # These rows are here only when the other group has read what this slot of P held.
         mbarrier.wait(do_full.index(slot), slot_phase)
         p_s.index(slot).store(p)
+        mbarrier.arrive(p_full.index(slot), count=1)
         mbarrier.arrive(q_empty.index(stage), count=1)
         p16 = gl.convert_layout(p, gl.DotOperandLayout(0, grads, k_width=2), assert_trivial=True)
         dv = warpgroup_mma(p16, do_s.index(slot), dv, is_async=True)
@@ -102,7 +102,6 @@ def _weigh(
         mbarrier.wait(q_full.index(stage), phase)
         s = _scores(held, k_s, q_s.index(stage), no_scores, D)
         dv, p16 = warpgroup_mma_wait(2, deps=(dv, p16))
-        mbarrier.arrive(p_full.index(slot), count=1)
         mbarrier.arrive(do_empty.index(slot), count=1)
         slot += 1
         if slot == SLOTS:
