@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attenio.kernels.gluon.backward_chunks import ROW_STEP, chunks_of
-from attenio.kernels.gluon.backward_masks import PART_ROWS, SeenRows, key_tile_ranges, tile_spans
+from attenio.kernels.gluon.backward_masks import PART_ROWS, Band, SeenRows, key_tile_ranges
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
 
@@ -18,7 +18,7 @@ TILES = st.sampled_from([(64, 64), (128, 64), (128, 128)])
 @given(SIZES, SIZES, ENDS, TILES, st.integers(1, 3), st.integers(1, 9), st.integers(1, 40))
 def test_every_slope_is_in_one_chunk_which_has_room_for_it(queries, keys, band, tiles, units, processors, room):
     key_tile, row_tile = tiles
-    spans = tile_spans(SeenRows(*band), queries, keys, key_tile=key_tile, row_tile=row_tile)
+    spans = Band(*band).spans(queries, keys, key_tile, row_tile)
     padded = -(-queries // 128) * 128
     chunks = chunks_of(units, spans, 1, padded, processors=processors, workspace=room * 256)
     found = {}
@@ -42,10 +42,10 @@ def test_every_slope_is_in_one_chunk_which_has_room_for_it(queries, keys, band, 
 @given(SIZES, SIZES, ENDS, TILES)
 def test_rows_see_the_key_tiles_whose_span_they_are_in(queries, keys, band, tiles):
     key_tile, row_tile = tiles
-    spans = tile_spans(SeenRows(*band), queries, keys, key_tile=key_tile, row_tile=row_tile)
+    spans = Band(*band).spans(queries, keys, key_tile, row_tile)
     rows = -(-queries // 256) * 256
     ranges = key_tile_ranges(
-        SeenRows(*band), queries, keys, torch.device("cpu"), key_tile=key_tile, row_tile=row_tile, rows=rows
+        SeenRows(Band(*band)), queries, keys, torch.device("cpu"), key_tile=key_tile, row_tile=row_tile, rows=rows
     )
     assert ranges.shape == (1, rows // PART_ROWS, 2)
     for part, (first, stop) in enumerate(ranges[0].tolist()):

@@ -2,17 +2,19 @@
 
 Blocks keep keys while rows pass. Their shares of dQ are added to sums, in any order; or the slopes dS that these come
 from are spilled to memory and multiplied with keys by a kernel of its own. The second form repeats to the bit, and is
-the faster one of wide heads. Sums repeat as well where they are of integers, which narrow heads take if they must.
+the faster one of wide heads. Sums repeat as well where they are of integers, which is what narrow heads take if they
+must.
 """
 
 import torch
 from torch import Tensor
 
 from attenio.kernels import triton
+from attenio.kernels.gluon.backward_chunks import ROW_STEP
 from attenio.kernels.gluon.backward_forms import backward_form
 from attenio.kernels.gluon.backward_grains import grains_suffice
-from attenio.kernels.gluon.backward_masks import SeenRows
-from attenio.kernels.gluon.backward_slopes import slopes_gradients, slopes_grids
+from attenio.kernels.gluon.backward_masks import Band
+from attenio.kernels.gluon.backward_slopes import carries, slopes_gradients, slopes_grids
 from attenio.kernels.gluon.backward_sums import sums_gradients, sums_grids
 from attenio.kernels.gluon.proving import is_right, small_problem
 from attenio.kernels.problem import KernelProblem
@@ -35,35 +37,38 @@ def supports(problem: KernelProblem) -> bool:
         and all(0 < width <= 256 and width % 8 == 0 for width in widths)
         and all(given is None for given in restricted)
         and min(problem.query.numel(), problem.key.numel()) > 0
+        and (not problem.deterministic or spills(problem) or grains_suffice(problem))
         and problem.scale > 0.0  # hidden scores are -inf before they are scaled
     )
 
 
 def spills(problem: KernelProblem) -> bool:
     """Whether slopes are spilled."""
-    width = max(int(problem.query.shape[-1]), int(problem.value.shape[-1]))
-    return width > _WIDEST_SUMS or (problem.deterministic and not grains_suffice(problem))
+    return max(int(problem.query.shape[-1]), int(problem.value.shape[-1])) > _WIDEST_SUMS
 
 
 def is_proven(problem: KernelProblem) -> bool:
     """Whether the kernels for this problem have given the gradients of the portable ones on this device."""
-    dtype, device, packed = problem.query.dtype, problem.query.device, problem.visible.first is not None
-    form = backward_form(max(problem.query.shape[-1], problem.value.shape[-1]), spills=spills(problem))
-    hides = packed or SeenRows.band_of(problem).hides(problem.queries, problem.keys, form.keys)
+    dtype, device, band, spilled = problem.query.dtype, problem.query.device, Band.of(problem), spills(problem)
+    form = backward_form(max(problem.query.shape[-1], problem.value.shape[-1]))
+    hides, carried = band.hides(problem.queries, problem.keys, form.keys), spilled and carries(problem)
 
     def both() -> tuple[list[Tensor], list[Tensor]]:
         queries, keys = (2 * form.rows + 40, 3 * form.keys + 24) if hides else (4 * form.rows, 4 * form.keys)
         trial = small_problem(
-            queries, keys, form.d, dtype, device, hides=hides, packed=packed, deterministic=problem.deterministic
+            2 * ROW_STEP + queries if carried else queries, keys, form.d, dtype, device,
+            hides=hides, packed=band.packed, deterministic=problem.deterministic,
         )  # fmt: skip
         attended = triton.attend(trial)
         saved = (*attended, trial.query.flip(2, 3))
-        return list(two_pass(trial, saved)[:3]), list(triton.two_pass(trial, saved)[:3])
+        mine = slopes_gradients(trial, saved, workspace_bytes=1) if carried else two_pass(trial, saved)
+        return list(mine[:3]), list(triton.two_pass(trial, saved)[:3])
 
-    tiles = "packed" if packed else "masked" if hides else "whole"
-    sums = "integer sums" if problem.deterministic else "sums in any order"
-    form_name = "slopes spilled" if spills(problem) else sums
-    return is_right(f"gradients {form.d} wide, {tiles} tiles, {form_name}", dtype, device, both)
+    tiles = "packed" if band.packed else "masked" if hides else "whole"
+    spilled_name = "slopes spilled and carried" if carried else "slopes spilled"
+    sums_name = "integer sums" if problem.deterministic else "sums in any order"
+    way = spilled_name if spilled else sums_name
+    return is_right(f"gradients {form.d} wide, {tiles} tiles, {way}", dtype, device, both)
 
 
 def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
@@ -71,6 +76,6 @@ def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
     return slopes_gradients(problem, saved) if spills(problem) else sums_gradients(problem, saved)
 
 
-def gradient_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
-    """The programs of all launches, for a prediction of the bytes that they move below L2."""
+def gradient_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | None:
+    """The programs of all launches, for a prediction of the bytes that they move below L2, if they can be told."""
     return slopes_grids(problem) if spills(problem) else sums_grids(problem)

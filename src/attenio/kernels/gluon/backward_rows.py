@@ -149,9 +149,8 @@ class Rows(NamedTuple):
         rows_kernel[(max(len(done), len(following)) * self.padded // 64,)](
             self.output, self.gradient, self.largest, self.total, self.lse, self.delta, sums,
             self.lse if self.fineness is None else self.fineness, self.lse if self.extremes is None else self.extremes,
-            found, *self.output.stride()[:3], *self.gradient.stride()[:3],
-            heads, self.group, queries, self.padded, slope,
-            done.start, len(done), following.start, len(following),
+            found, *self.output.stride()[:3], *self.gradient.stride()[:3], heads, self.group, queries, self.padded,
+            slope, done.start, len(done), following.start, len(following),
             WIDTH=width, PADDED_WIDTH=max(16, 1 << (width - 1).bit_length()),
             D_WIDTH=widths[0], D=widths[1], SUMS=self.sums is not None,
             SHARES=0 if self.extremes is None else self.extremes.shape[1], num_warps=4,

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from attenio.kernels.gluon.backward_chunks import ROW_STEP, WORKSPACE_BYTES, Chunk, chunks_of
 from attenio.kernels.gluon.backward_forms import BackwardCall, BackwardForm, backward_form, processors_of
-from attenio.kernels.gluon.backward_masks import SeenRows, key_tile_ranges, tile_spans
+from attenio.kernels.gluon.backward_masks import Band, SeenRows, key_tile_ranges
 from attenio.kernels.gluon.backward_queries import query_gradients_kernel
 from attenio.kernels.gluon.backward_rows import PADDING, Rows
 from attenio.kernels.gluon.launch import Box, launch, padded_box
@@ -27,11 +27,11 @@ from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.two_pass import Gradients
 from attenio.planning.shared_cache import Grid, Sweep
 
-__all__ = ["chunks_for", "slopes_gradients", "slopes_grids"]
+__all__ = ["QUERY_TILES", "carries", "chunks_for", "slopes_gradients", "slopes_grids"]
 
 # Of each width: 64 rows that a consumer of slopes has so many times, and tiles of 64 keys on their way to it. Its sums
 # take 128 registers: where they are narrow it has more rows, so that keys are read less.
-_QUERY_TILES = {64: (2, 5), 128: (2, 4), 256: (1, 4)}
+QUERY_TILES = {64: (2, 5), 128: (2, 4), 256: (1, 4)}
 
 
 class _Spilled(NamedTuple):
@@ -45,11 +45,11 @@ def slopes_gradients(
     problem: KernelProblem, saved: tuple[Tensor, ...], *, workspace_bytes: int = WORKSPACE_BYTES
 ) -> Gradients:
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
-    form, seen = backward_form(max(problem.query.shape[-1], problem.value.shape[-1]), spills=True), SeenRows.of(problem)
-    rows = Rows.of(problem, saved)
+    form = backward_form(max(problem.query.shape[-1], problem.value.shape[-1]))
+    seen, rows = SeenRows.of(problem), Rows.of(problem, saved)
     rows.between(range(0), range(problem.batch * problem.kv_heads * problem.group))
     call = BackwardCall.of(problem, form, seen, rows)
-    chunks = chunks_for(problem, form, seen, workspace_bytes)
+    chunks = chunks_for(problem, form, workspace_bytes)
     words = max(chunk.blocks * len(chunk.rows) for chunk in chunks) * problem.group * form.keys
     spilled = _Spilled(
         torch.empty(words, dtype=call.key.dtype, device=call.key.device),
@@ -63,11 +63,9 @@ def slopes_gradients(
     return call.found
 
 
-def chunks_for(
-    problem: KernelProblem, form: BackwardForm, seen: SeenRows, workspace_bytes: int = WORKSPACE_BYTES
-) -> tuple[Chunk, ...]:
+def chunks_for(problem: KernelProblem, form: BackwardForm, workspace_bytes: int = WORKSPACE_BYTES) -> tuple[Chunk, ...]:
     """The chunks of a problem."""
-    spans = tile_spans(seen, problem.queries, problem.keys, key_tile=form.keys, row_tile=form.rows)
+    spans = Band.of(problem).spans(problem.queries, problem.keys, form.keys, form.rows)
     slope_bytes = problem.group * form.keys * problem.query.element_size()
     return chunks_of(
         problem.batch * problem.kv_heads, spans, slope_bytes, -(-problem.queries // PADDING) * PADDING,
@@ -116,8 +114,8 @@ def _chunk_gradients(
     shape = (chunk.blocks, problem.group, form.keys, len(chunk.rows))
     slopes = spilled.slopes[: torch.Size(shape).numel()].view(shape)
     box = Box(slopes, shape, slopes.stride(), (1, 1, 64, form.rows))
-    call.launch_keys(chunk, written, box, spills=True)
-    parts, ahead = _QUERY_TILES[form.d]
+    call.launch_keys(chunk, written, box)
+    parts, ahead = QUERY_TILES[form.d]
     blocks = -(-len(chunk.rows) // (2 * parts * 64)) * problem.group * len(chunk.units)
     slots = (1, len(chunk.units)) if chunk.together > 1 else (len(chunk.tiles), 1)
     launch(
@@ -133,15 +131,24 @@ def _chunk_gradients(
     )  # fmt: skip
 
 
-def slopes_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
-    """The programs of all launches, for a prediction of the bytes that they move below L2.
+def carries(problem: KernelProblem) -> bool:
+    """Whether gradients are carried from chunk to chunk, because the slopes of one unit have no room."""
+    form = backward_form(max(problem.query.shape[-1], problem.value.shape[-1]))
+    chunk = chunks_for(problem, form)[0]
+    return chunk.carries_queries or chunk.carries_keys
+
+
+def slopes_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | None:
+    """The programs of all launches, for a prediction of the bytes that they move below L2; none where some are carried.
 
     Slopes are written with the keys whose they are, and read with the queries: half as many of a causal head.
     """
+    if carries(problem):
+        return None
     element, d, width = problem.query.element_size(), int(problem.query.shape[-1]), int(problem.value.shape[-1])
-    form, seen, group = backward_form(max(d, width), spills=True), SeenRows.of(problem), problem.group
-    processors, both, causal = processors_of(problem.query.device), (d + width) * element, seen.above < problem.keys
-    seen_rows = sum(map(len, tile_spans(seen, problem.queries, problem.keys, key_tile=form.keys, row_tile=form.rows)))
+    form, band, group = backward_form(max(d, width)), Band.of(problem), problem.group
+    processors, both, causal = processors_of(problem.query.device), (d + width) * element, band.above < problem.keys
+    seen_rows = sum(map(len, band.spans(problem.queries, problem.keys, form.keys, form.rows)))
     slopes = seen_rows * form.keys * element  # of one head
     keys = Grid(
         units=1, rows=problem.keys, passing=group * problem.queries, tile=form.keys, resident=processors,
@@ -149,7 +156,7 @@ def slopes_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
         swept_bytes=width * element, causal=causal and group == 1, backwards=True,
     )  # fmt: skip
     queries = Grid(
-        units=1, rows=problem.queries, passing=problem.keys, tile=128 * _QUERY_TILES[form.d][0], resident=processors,
+        units=1, rows=problem.queries, passing=problem.keys, tile=128 * QUERY_TILES[form.d][0], resident=processors,
         read_bytes=slopes // problem.queries, written_bytes=d * element, passing_bytes=d * element, sharing=group,
         causal=causal, drops_reads=True,
     )  # fmt: skip
@@ -159,9 +166,7 @@ def slopes_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
             read_bytes=2 * width * element + 8, written_bytes=d * element, swept_bytes=width * element, updated_bytes=0,
         )
     ]  # fmt: skip
-    for chunk in chunks_for(problem, form, seen):
-        if chunk.carries_queries or chunk.carries_keys:
-            return ()
+    for chunk in chunks_for(problem, form):
         size = len(chunk.units)
         found.append(replace(keys, units=size, first_unit=chunk.units.start, together=chunk.together))
         found.append(replace(queries, units=size * group, together=size * group if chunk.together > 1 else 1))
