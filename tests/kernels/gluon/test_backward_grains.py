@@ -28,7 +28,7 @@ def sums_of(monkeypatch):
     def run(problem, saved, seed=None):
         left = []
 
-        def launched(_kernel, programs, boxes, arguments, constants, _registers):
+        def launched(_kernel, programs, boxes, arguments, constants, _registers, kinds):
             given = (Sums(box.base, box.block_shape) for box in boxes)
             launch(module.narrow_gradients_kernel, (programs,), *given, *arguments, *constants, shuffled=seed)
             left.append(boxes[-1].base.clone())

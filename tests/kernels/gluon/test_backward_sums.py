@@ -27,7 +27,7 @@ def interpreted_kernel(monkeypatch):
     module = interpreted("attenio.kernels.gluon.backward_narrow", needing=("attenio.kernels.gluon.backward_service",))
     module.add_sums.__globals__["_reduce_add"] = lambda box, place, source: box.add(place, source.tensor)
 
-    def launched(kernel, programs, boxes, arguments, constants, registers):
+    def launched(kernel, programs, boxes, arguments, constants, registers, kinds):
         assert kernel is backward_forms.narrow_gradients_kernel
         given = (Sums(box.base, box.block_shape) for box in boxes)
         launch(module.narrow_gradients_kernel, (programs,), *given, *arguments, *constants)
