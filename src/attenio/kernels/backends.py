@@ -1,5 +1,6 @@
 """Which kernels serve a tensor: those of the device that it is on."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from types import ModuleType
 
@@ -7,8 +8,9 @@ import torch
 from torch import Tensor
 
 from attenio.errors import InvalidInput, MissingExtra
+from attenio.kernels.problem import KernelProblem
 
-__all__ = ["backend_of", "features_of"]
+__all__ = ["backend_of", "features_of", "preparing"]
 
 
 def backend_of(tensor: Tensor) -> ModuleType:
@@ -28,6 +30,15 @@ def backend_of(tensor: Tensor) -> ModuleType:
 
         return gluon
     return triton
+
+
+def preparing(tensor: Tensor) -> Callable[[KernelProblem], Callable[..., tuple[Tensor, ...]] | None] | None:
+    """What finds the shortest way to the kernel of a problem with such tensors; None where nothing is shorter."""
+    if tensor.device.type != "cuda" or not _is_hopper(tensor.device):
+        return None
+    from attenio.kernels import gluon
+
+    return gluon.prepared
 
 
 def features_of(tensor: Tensor) -> ModuleType:

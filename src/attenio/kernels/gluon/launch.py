@@ -46,7 +46,8 @@ def boxes(tensor: Tensor, rows: int) -> tuple[Box, Box | None]:
 
 def padded_box(tensor: Tensor, rows: int, width: int) -> Box:
     """One box of so many rows of a tensor that is aligned; columns past the tensor's are zeros."""
-    return Box(tensor, tensor.shape, _cuts(tensor.shape, tensor.stride(), rows)[0], (1, 1, rows, width))
+    shape = tensor.shape
+    return Box(tensor, shape, _cuts(shape, tensor.stride(), rows)[0], (1, 1, rows, width))
 
 
 @lru_cache(maxsize=1024)
