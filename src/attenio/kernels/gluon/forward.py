@@ -60,9 +60,11 @@ def attend(problem: KernelProblem) -> Attended:
     shape, device = query.shape[:-1], query.device
     output = torch.empty((*shape, kind.width), dtype=query.dtype, device=device)
     largest, total = torch.empty(shape, device=device), torch.empty(shape, device=device)
-    found, tiles = Attended(output, largest, total), _settled.get(kind)
-    if tiles is not None:
-        _launch(problem, found, kind, _plan(kind, tiles))
+    found, plan = Attended(output, largest, total), _settled.get(kind)
+    if plan is not None:
+        if _captures(device):
+            _captured[kind] = plan
+        _launch(problem, found, kind, plan)
         return found
     ran: list[HopperTiles] = []
 
@@ -71,7 +73,7 @@ def attend(problem: KernelProblem) -> Attended:
         ran.append(each)
 
     tuned(kind_of("gluon forward", problem), candidates(kind), tried, device, flops_of(problem))
-    _settled[kind] = ran[-1]
+    _settle(kind, _plan(kind, ran[-1]))
     return found
 
 
@@ -123,7 +125,8 @@ class _Kind(NamedTuple):
 def grid_of(problem: KernelProblem) -> Grid:
     """The programs of a problem that ``supports`` accepts, for a prediction of the bytes that they move below L2."""
     kind = _Kind.of(problem)
-    tiles = _settled.get(kind) or candidates(kind)[0]
+    settled = _settled.get(kind)
+    tiles = candidates(kind)[0] if settled is None else settled.tiles
     element, programs = int(kind.dtype.itemsize), _processors(kind.device)
     return Grid(
         units=kind.units,
@@ -140,10 +143,6 @@ def grid_of(problem: KernelProblem) -> Grid:
     )
 
 
-# Tiles of the kinds that have run.
-_settled: dict[_Kind, HopperTiles] = {}
-
-
 class _Plan(NamedTuple):
     """A schedule on a device, and what a launch with it takes besides the tensors."""
 
@@ -154,6 +153,19 @@ class _Plan(NamedTuple):
     stretches: int
     tiles: HopperTiles
     constants: tuple[int, ...]
+
+
+# Plans of the kinds that have run, the oldest of which are forgotten, and of those that a CUDA graph was captured with:
+# a graph holds addresses only, and what it reads must stay.
+_settled: dict[_Kind, _Plan] = {}
+_captured: dict[_Kind, _Plan] = {}
+_MOST_SETTLED = 512
+
+
+def _settle(kind: _Kind, plan: _Plan) -> None:
+    if len(_settled) >= _MOST_SETTLED:
+        del _settled[next(iter(_settled))]
+    _settled[kind] = plan
 
 
 class _Ranges(NamedTuple):
@@ -255,7 +267,7 @@ def _start(
     )
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=16)
 def _plan(kind: _Kind, tiles: HopperTiles) -> _Plan:
     """Schedule and constants of a kind, kept on its device."""
     programs = _processors(kind.device)
