@@ -1,8 +1,10 @@
 """Which kernels serve a tensor: those of the device that it is on."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,7 +12,7 @@ from torch import Tensor
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.kernels.problem import KernelProblem
 
-__all__ = ["backend_of", "features_of", "preparing"]
+__all__ = ["backend_of", "features_of", "on_device_of", "preparing"]
 
 
 def backend_of(tensor: Tensor) -> ModuleType:
@@ -30,6 +32,12 @@ def backend_of(tensor: Tensor) -> ModuleType:
 
         return gluon
     return triton
+
+
+def on_device_of(tensor: Tensor) -> AbstractContextManager[Any]:
+    """Launches go to the current device: within this it is the tensor's."""
+    index = tensor.get_device()
+    return nullcontext() if index < 0 or index == torch.cuda.current_device() else torch.cuda.device(index)
 
 
 def preparing(tensor: Tensor) -> Callable[[KernelProblem], Callable[..., tuple[Tensor, ...]] | None] | None:

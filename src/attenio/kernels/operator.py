@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attenio.kernels.backends import backend_of
+from attenio.kernels.backends import backend_of, on_device_of
 from attenio.kernels.cpu.two_pass import Saved
 from attenio.kernels.dropout import Dropout
 from attenio.kernels.masking import Seen
@@ -69,7 +69,8 @@ def attend(  # noqa: PLR0913 - an operator's schema is flat
     """
     seen = Seen(below, above, first, stop, query_ids, key_ids, blocks, query_block, key_block, bias)
     problem = _problem((query, key, value), seen, scale, prefix=prefix, dropout=_dropout(seed, dropout_p))
-    found = backend_of(query).attend(problem)
+    with on_device_of(query):
+        found = backend_of(query).attend(problem)
     return found.output.flatten(1, 2), found.largest.flatten(1, 2), found.total.flatten(1, 2)
 
 
@@ -103,7 +104,8 @@ def differentiate(  # noqa: PLR0913
     problem = _problem((query, key, value), seen, scale, dropout=dropout, deterministic=deterministic)
     heads = (key.shape[1], -1)
     saved = Saved(*(x.unflatten(1, heads) for x in (output, largest, total, gradient)))
-    found = backend_of(query).two_pass(problem, saved, with_bias=with_bias)
+    with on_device_of(query):
+        found = backend_of(query).two_pass(problem, saved, with_bias=with_bias)
     of_bias = query.new_empty(0) if found.bias is None or bias is None else found.bias.to(bias.dtype)
     return found.query.flatten(1, 2), found.key, found.value, of_bias
 
@@ -146,7 +148,7 @@ def _differentiate(ctx: Any, gradient: Tensor | None, *_statistics: Any) -> tupl
     tensors = (*ctx.saved_tensors, gradient)
     # Gradients of gradients are asked of the operator, which knows none and says so.
     directly = not torch.is_grad_enabled() and is_unwatched(tensors)
-    backward = differentiate if directly else attention_backward_operator
+    backward: Callable[..., tuple[Tensor, ...]] = differentiate if directly else attention_backward_operator
     of_query, of_key, of_value, of_bias = backward(*tensors, *ctx.numbers, with_bias)
     return of_query, of_key, of_value, of_bias if with_bias else None, *nothing[4:]
 

@@ -1,7 +1,8 @@
 """Calls like one before them: what was checked and planned then is not checked and planned again.
 
 The *form* of a call is everything about it but addresses and data: sizes, steps, types and options. A call whose form
-has run goes straight to its kernel. Only plain calls have one: unwatched, on a GPU, and restricted by no tensor.
+has run goes straight to its kernel. Only plain calls have one: unwatched, on the current GPU, restricted by no tensor,
+and not captured by a CUDA graph, which would go on to read what is kept here only while it is used.
 """
 
 from collections.abc import Callable
@@ -34,7 +35,7 @@ def form_of(heads: _Heads, options: tuple[Any, ...]) -> Form | None:
     if not is_unwatched(heads) or not all(type(option) in _FIXED for option in options):
         return None
     device = query.get_device()
-    if device < 0 or device != torch.cuda.current_device():
+    if device < 0 or device != torch.cuda.current_device() or torch.cuda.is_current_stream_capturing():
         return None
     if (query.data_ptr() | key.data_ptr() | value.data_ptr()) % 16:
         return None
@@ -55,7 +56,7 @@ def repeated(form: Form, heads: _Heads) -> Tensor | None:
 
 def keep(form: Form, problem: Callable[[], KernelProblem], arguments: tuple[Any, ...]) -> None:
     """Keep what runs a form that has just run as this problem, with these arguments of the operator."""
-    if form in _known or torch.cuda.is_current_stream_capturing():
+    if form in _known:
         return
     if len(_known) >= _MOST:
         del _known[next(iter(_known))]

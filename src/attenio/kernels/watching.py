@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import torch
 from torch import DispatchKey, DispatchKeySet, Tensor
 
-__all__ = ["is_unwatched"]
+__all__ = ["is_concrete", "is_unwatched"]
 
 _CLASSES = frozenset((Tensor, torch.nn.Parameter))
 
@@ -39,12 +39,19 @@ _ORDINARY = frozenset(
 
 
 def is_unwatched(tensors: Iterable[Tensor | None]) -> bool:
-    """Whether kernels may be called with these tensors as they are."""
+    """Whether kernels may be called with these tensors as they are, and nobody misses the operator."""
+    return (
+        is_concrete(tensors)
+        and not torch._C._is_torch_function_mode_enabled()
+        and not torch.autograd._profiler_enabled()
+    )
+
+
+def is_concrete(tensors: Iterable[Tensor | None]) -> bool:
+    """Whether tensors hold numbers that may be looked at now: nothing is traced, mapped or faked."""
     return (
         not torch.compiler.is_compiling()
         and torch._C._dispatch_tls_local_include_set().raw_repr() in _USUAL
-        and not torch._C._is_torch_function_mode_enabled()
-        and not torch.autograd._profiler_enabled()
         and all(tensor is None or _is_ordinary(tensor) for tensor in tensors)
     )
 

@@ -10,7 +10,6 @@ launches (a profiler), the call goes the long way.
 import copy
 from typing import Any
 
-import torch
 from triton import knobs
 from triton.backends.nvidia import driver
 from triton.runtime import driver as drivers
@@ -53,7 +52,8 @@ class Compiled:
     def _made(self, key: tuple[Any, ...], box: Any) -> list[Any]:
         if len(self._maps) >= _MOST_MAPS:
             self._maps.clear()
-        made = self._maps[key] = driver.make_tensordesc_arg(box.described(), self._kinds[key[0]])
+        made: list[Any] = driver.make_tensordesc_arg(box.described(), self._kinds[key[0]])
+        self._maps[key] = made
         return made
 
 

@@ -194,11 +194,10 @@ def prepared(problem: KernelProblem) -> Callable[..., tuple[Tensor, Tensor, Tens
     """Attention of queries, keys and values (batch, heads, tokens, width) with the sizes and the band of a problem
     that has run; None where sizes and band are not all there is to it."""
     kind = _Kind.of(problem)
-    tiles, rows = _settled.get(kind), problem.query.flatten(1, 2).shape[:-1]
-    if tiles is None or kind.ranged or problem.scale < 0.0:
+    plan, rows = _settled.get(kind), problem.query.flatten(1, 2).shape[:-1]
+    if plan is None or kind.ranged or problem.scale < 0.0:
         return None
-    plan, numbers = _plan(kind, tiles), _Numbers.of(problem, kind, scaled(problem)[1])
-    dtype, device = kind.dtype, kind.device
+    numbers, dtype, device = _Numbers.of(problem, kind, scaled(problem)[1]), kind.dtype, kind.device
 
     def run(query: Tensor, key: Tensor, value: Tensor, *_numbers: object) -> tuple[Tensor, Tensor, Tensor]:
         output = torch.empty((*rows, kind.width), dtype=dtype, device=device)
