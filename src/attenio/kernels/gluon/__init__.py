@@ -23,17 +23,6 @@ def attend(problem: KernelProblem) -> Attended:
     return forward.attend(problem) if forward.supports(problem) else triton.attend(problem)
 
 
-def prepared(problem: KernelProblem) -> Callable[..., tuple[Tensor, Tensor, Tensor]] | None:
-    """What computes a call with queries, keys and values like those of a problem that has run, and other data.
-
-    It takes them as (batch, heads, tokens, width), and gives output, largest and total so; addresses are multiples of
-    16 bytes.
-    """
-    if decode.supports(problem):
-        return decode.prepared(problem)
-    return forward.prepared(problem) if forward.supports(problem) else None
-
-
 def grids(problem: KernelProblem, *, backward: bool) -> tuple[Grid, ...] | None:
     """Grids in the order of their launches, for a prediction of the bytes that they move below the L2."""
     if backward and gradients.supports(problem):
@@ -48,3 +37,14 @@ def two_pass(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -
     if not with_bias and gradients.supports(problem) and gradients.is_proven(problem):
         return gradients.two_pass(problem, saved)
     return triton.two_pass(problem, saved, with_bias=with_bias)
+
+
+def prepared(problem: KernelProblem) -> Callable[..., tuple[Tensor, Tensor, Tensor]] | None:
+    """What computes a call with queries, keys and values like those of a problem that has run, and other data.
+
+    It takes them as (batch, heads, tokens, width), and gives output, largest and total so; addresses are multiples of
+    16 bytes.
+    """
+    if decode.supports(problem):
+        return decode.prepared(problem)
+    return forward.prepared(problem) if forward.supports(problem) else None
