@@ -32,17 +32,20 @@ _known: dict[Form, tuple[Callable[..., tuple[Tensor, ...]], tuple[Any, ...]] | N
 def form_of(heads: _Heads, options: tuple[Any, ...]) -> Form | None:
     """The form of a call with these queries, keys and values, all else being ``options``; None if it has none."""
     query, key, value = heads
-    if not is_unwatched(heads) or not all(type(option) in _FIXED for option in options):
-        return None
-    device = query.get_device()
-    if device < 0 or device != torch.cuda.current_device() or torch.cuda.is_current_stream_capturing():
+    if not is_unwatched(heads) or not _FIXED.issuperset(map(type, options)) or not _runs_here(query):
         return None
     if (query.data_ptr() | key.data_ptr() | value.data_ptr()) % 16:
         return None
     return (
-        device, query.dtype, query.shape, query.stride(), key.device, key.dtype, key.shape, key.stride(),
+        query.device, query.dtype, query.shape, query.stride(), key.device, key.dtype, key.shape, key.stride(),
         value.device, value.dtype, value.shape, value.stride(), *options,
     )  # fmt: skip
+
+
+def _runs_here(query: Tensor) -> bool:
+    """Whether launches go to the query's device, and are not captured."""
+    device = query.get_device()
+    return device >= 0 and device == torch.cuda.current_device() and not torch.cuda.is_current_stream_capturing()
 
 
 def repeated(form: Form, heads: _Heads) -> Tensor | None:

@@ -13,6 +13,7 @@ from torch import DispatchKey, DispatchKeySet, Tensor
 __all__ = ["is_concrete", "is_unwatched"]
 
 _CLASSES = frozenset((Tensor, torch.nn.Parameter))
+_asked_for, _keys_of = torch._C._dispatch_tls_local_include_set, torch._C._dispatch_keys
 
 
 def _together(*keys: DispatchKey) -> int:
@@ -49,12 +50,11 @@ def is_unwatched(tensors: Iterable[Tensor | None]) -> bool:
 
 def is_concrete(tensors: Iterable[Tensor | None]) -> bool:
     """Whether tensors hold numbers that may be looked at now: nothing is traced, mapped or faked."""
-    return (
-        not torch.compiler.is_compiling()
-        and torch._C._dispatch_tls_local_include_set().raw_repr() in _USUAL
-        and all(tensor is None or _is_ordinary(tensor) for tensor in tensors)
-    )
-
-
-def _is_ordinary(tensor: Tensor) -> bool:
-    return type(tensor) in _CLASSES and torch._C._dispatch_keys(tensor).raw_repr() in _ORDINARY
+    if torch.compiler.is_compiling() or _asked_for().raw_repr() not in _USUAL:
+        return False
+    for tensor in tensors:
+        if tensor is None:
+            continue
+        if type(tensor) not in _CLASSES or _keys_of(tensor).raw_repr() not in _ORDINARY:
+            return False
+    return True

@@ -75,5 +75,5 @@ def _below_descriptors(kernel: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _is_listened_to() -> bool:
-    hooks = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
-    return any(getattr(hook, "calls", hook) for hook in hooks)
+    before, after = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
+    return bool(getattr(before, "calls", before) or getattr(after, "calls", after))

@@ -71,12 +71,12 @@ def launch(
     overlaps: bool = False,
     kinds: tuple[Any, ...] = (),
 ) -> None:
-    """Call a kernel whose parameters are boxes, tensors and numbers, and constants, in this order.
+    """Call a kernel whose parameters are boxes if any, tensors (one first) and numbers, and constants, in this order.
 
     ``kinds`` tells apart what it is compiled for beside the constants: arguments that may be missing, or of another
     type. Where it ``overlaps`` the end of the launch before it, the kernel itself waits for what that writes.
     """
-    one = next(box.base for box in described if box is not None)
+    one = next(box.base for box in described if box is not None) if described else arguments[0]
     key = (id(kernel), one.device, one.dtype, warps, overlaps, kinds, constants)
     ready = _compiled.get(key)
     if ready is not None:
