@@ -24,8 +24,8 @@ _Heads: TypeAlias = tuple[Tensor, Tensor, Tensor]
 # Options of other types may not stay what they are.
 _FIXED = frozenset((NoneType, bool, int, float, tuple))
 _MOST = 4096
-# What runs a form, and the operator's arguments after the heads. Nothing yet for forms that came once: they are prepared
-# when they come again, because keys that grow by one a step make a new form each time. None where no way is shorter.
+# What runs a form, and the operator's arguments after the heads. Nothing yet for forms that came once: they are made
+# ready when they come again, for keys that grow by one a step make a new form each time. None if no way is shorter.
 _known: dict[Form, tuple[Callable[..., tuple[Tensor, ...]], tuple[Any, ...]] | tuple[()] | None] = {}
 
 
