@@ -7,7 +7,7 @@ PyTorch's dispatcher, which takes longer than a short kernel.
 
 # mypy: disable-error-code="untyped-decorator"
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from attenio.kernels.cpu.two_pass import Saved
 from attenio.kernels.dropout import Dropout
 from attenio.kernels.masking import Seen
 from attenio.kernels.problem import KernelProblem
+from attenio.kernels.repeating import Form, gradient_form_of, repeated
 from attenio.kernels.visibility import Visibility
 from attenio.kernels.watching import is_unwatched
 
@@ -145,24 +146,25 @@ def _differentiate(ctx: Any, gradient: Tensor | None, *_statistics: Any) -> tupl
         return nothing
     bias = ctx.saved_tensors[3]
     with_bias = bias is not None and bias.dtype != torch.bool and ctx.needs_input_grad[3]
-    tensors = (*ctx.saved_tensors, gradient)
+    tensors, form = (*ctx.saved_tensors, gradient), getattr(ctx, "form", None)
     # Gradients of gradients are asked of the operator, which knows none and says so.
-    directly = not torch.is_grad_enabled() and is_unwatched(tensors)
-    backward: Callable[..., tuple[Tensor, ...]] = differentiate if directly else attention_backward_operator
-    of_query, of_key, of_value, of_bias = backward(*tensors, *ctx.numbers, with_bias)
-    return of_query, of_key, of_value, of_bias if with_bias else None, *nothing[4:]
+    if torch.is_grad_enabled() or not is_unwatched(tensors):
+        found = attention_backward_operator(*tensors, *ctx.numbers, with_bias)
+    else:
+        found = _differentiated(tensors, (*ctx.numbers, with_bias), form)
+    return *found[:3], found[3] if with_bias else None, *nothing[4:]
 
 
 attention_operator.register_autograd(_differentiate, setup_context=_save)
 
 
 class _Attention(torch.autograd.Function):
-    """The operator's gradient for calls that do not pass through it: its arguments, and what computes it from them."""
+    """The operator's gradient for calls that do not pass through it: its arguments, and the form of the call."""
 
     @staticmethod
     def forward(ctx: Any, *given: Any) -> tuple[Tensor, ...]:
-        *arguments, run = given
-        found: tuple[Tensor, ...] = run(*arguments)
+        *arguments, ctx.form = given
+        found = _attended(arguments, ctx.form, wanted=3)
         _save(ctx, arguments, found)
         return found
 
@@ -171,12 +173,28 @@ class _Attention(torch.autograd.Function):
         return *_differentiate(ctx, *gradients), None
 
 
-def attended(arguments: tuple[Any, ...], run: Callable[..., tuple[Tensor, ...]] = attend) -> tuple[Tensor, ...]:
-    """What the operator gives for its arguments where nobody watches; ``run`` computes it."""
+def attended(arguments: tuple[Any, ...], form: Form | None = None) -> Tensor:
+    """The operator's output for its arguments, where nobody watches; ``form`` is that of the call, if it has one."""
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in arguments[:4]):
-        found: tuple[Tensor, ...] = _Attention.apply(*arguments, run)
-        return found
-    return run(*arguments)
+        output: Tensor = _Attention.apply(*arguments, form)[0]
+        return output
+    return _attended(arguments, form, wanted=1)[0]
+
+
+def _attended(arguments: Sequence[Any], form: Form | None, *, wanted: int) -> tuple[Tensor, ...]:
+    if form is None:
+        return attend(*arguments)
+    return repeated(form, tuple(arguments[:3]), partial(attend, *arguments), wanted)
+
+
+def _differentiated(tensors: tuple[Any, ...], numbers: tuple[Any, ...], form: Form | None) -> tuple[Tensor, ...]:
+    """Gradients as the backward operator gives them, at least those of the heads."""
+    compute = partial(differentiate, *tensors, *numbers)
+    if form is None:
+        return compute()
+    given = tuple(tensor for tensor in tensors if tensor is not None)
+    again = gradient_form_of(form, given)
+    return compute() if again is None else repeated(again, given, lambda: compute()[:3], wanted=3)
 
 
 def _into_batch(tensors: tuple[Any, ...], dims: tuple[Any, ...], size: int, *, share: bool) -> list[Any]:

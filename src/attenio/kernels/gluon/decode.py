@@ -1,7 +1,7 @@
 """Few rows and many keys on Hopper: which problems ``split_keys`` takes, on what grid, with which tiles."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from attenio.kernels.triton.counters import counters
 from attenio.kernels.triton.forward import Attended, Parts, prefix_parts
 from attenio.kernels.triton.launch import LOG2_E, Widths, grouped_heads, restrictions_of, scaled
 
-__all__ = ["DecodeTiles", "attend", "decode_tiles", "prepared", "splits_for", "supports"]
+__all__ = ["DecodeTiles", "attend", "decode_tiles", "splits_for", "supports"]
 
 # Most rows of a block. Warps that share rows read the same keys from shared memory: past 32 rows the portable kernel,
 # which multiplies 64 rows at once, is faster (77 against 87 us), but not under a mask, which it waits for (207, 122).
@@ -78,26 +78,6 @@ def attend(problem: KernelProblem) -> Attended:
     if first is None and bias is None:
         restricted = _UNRESTRICTED
     return Attended(*plan.run(query, problem.key, problem.value, query.shape[:-1], prefix, restricted))
-
-
-def prepared(problem: KernelProblem) -> Callable[..., tuple[Tensor, Tensor, Tensor]] | None:
-    """Attention of queries, keys and values with the sizes, steps and band of a problem that ``supports`` accepts.
-
-    Results have the query's first three dimensions. Nothing is looked at: addresses are multiples of 16 bytes.
-    """
-    query, seen = problem.query, problem.visible
-    if problem.scale < 0 or problem.prefix or seen.bias is not None or seen.first is not None or query.stride(-1) != 1:
-        return None
-    if grouped_heads(query) is not query:
-        return None
-    below, above, scale = restrictions_of(problem, scaled(problem)[1]).band
-    kind = _Kind(query.shape, problem.key.shape, problem.value.shape, _steps(query), below, above, scale)
-    plan, rows = _plan(kind, query.device), query.flatten(1, 2).shape[:-1]
-
-    def run(query: Tensor, key: Tensor, value: Tensor, *_numbers: object) -> tuple[Tensor, Tensor, Tensor]:
-        return plan.run(query, key, value, rows, None, _UNRESTRICTED)
-
-    return run
 
 
 def _long(numbers: Sequence[int]) -> tuple[bool, ...]:

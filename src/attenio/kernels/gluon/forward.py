@@ -1,6 +1,5 @@
 """The forward pass on Hopper: which problems it takes, and with which tiles and lists they run."""
 
-from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -22,7 +21,7 @@ from attenio.kernels.triton.launch import flops_of, kind_of, scaled
 from attenio.kernels.triton.tuning import tuned
 from attenio.planning.shared_cache import Grid
 
-__all__ = ["attend", "candidates", "grid_of", "prepared", "run", "supports"]
+__all__ = ["attend", "candidates", "grid_of", "run", "supports"]
 
 WIDTHS = (64, 96, 128, 192, 256)
 _FAR = 2**30
@@ -188,25 +187,6 @@ class _Ranges(NamedTuple):
         low, high = both[:, :, padded].unflatten(2, (-1, ROWS)).aminmax(dim=3)
         bounds = torch.stack((low[:, 0], high[:, 0], low[:, 1], high[:, 1]), 2)
         return cls(both[:, 0].contiguous(), both[:, 1].contiguous(), bounds)
-
-
-def prepared(problem: KernelProblem) -> Callable[..., tuple[Tensor, Tensor, Tensor]] | None:
-    """Attention of queries, keys and values (batch, heads, tokens, width) with the sizes and the band of a problem
-    that has run; None where sizes and band are not all there is to it."""
-    kind = _Kind.of(problem)
-    plan, rows = _settled.get(kind), problem.query.flatten(1, 2).shape[:-1]
-    if plan is None or kind.ranged or problem.scale < 0.0:
-        return None
-    numbers, dtype, device = _Numbers.of(problem, kind, scaled(problem)[1]), kind.dtype, kind.device
-
-    def run(query: Tensor, key: Tensor, value: Tensor, *_numbers: object) -> tuple[Tensor, Tensor, Tensor]:
-        output = torch.empty((*rows, kind.width), dtype=dtype, device=device)
-        largest = torch.empty(rows, dtype=torch.float32, device=device)
-        found = Attended(output, largest, torch.empty_like(largest))
-        _start(plan, numbers, (query, key, value), found)
-        return found
-
-    return run
 
 
 class _Numbers(NamedTuple):
