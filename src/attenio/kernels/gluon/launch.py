@@ -90,7 +90,10 @@ def launch(
     else:
         slow = tuple(box if box is None else box.described() for box in described)
         options = {"num_warps": warps, "maxnreg": registers, "launch_pdl": overlaps}
-        ready = _compiled[key] = Compiled(kernel[(programs,)](*slow, *rest, **options))
+        made = kernel[(programs,)](*slow, *rest, **options)
+        if made is None:  # by Triton's interpreter
+            return
+        ready = _compiled[key] = Compiled(made)
     heard = getattr(_listener, "launches", None)
     if heard is not None:
         heard.append(Launched(ready, programs, described, rest))
