@@ -75,8 +75,10 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     """
     heads, deterministic = (query, key, value), deterministic or torch.are_deterministic_algorithms_enabled()
     form = None
-    if attn_mask is segments is block_mask is prefix is tolerance is None and dropout_p == 0.0:
-        form = form_of(heads, (is_causal, scale, enable_gqa, window, deterministic))
+    plain = attn_mask is segments is block_mask is prefix is tolerance is None and dropout_p == 0.0
+    if plain and is_unwatched(heads):
+        sides = window if type(window) is tuple else (window,)
+        form = form_of(heads, (is_causal, scale, enable_gqa, deterministic, *sides))
         rest = None if form is None else arguments_of(form)
         if rest is not None:
             return attended((*heads, *rest), form)

@@ -14,16 +14,15 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.backends import recording
-from attenio.kernels.watching import is_unwatched
 
-__all__ = ["Form", "arguments_of", "form_of", "gradient_form_of", "keep_arguments", "repeated"]
+__all__ = ["Form", "arguments_of", "form_of", "keep_arguments", "repeated"]
 
 Form: TypeAlias = tuple[Any, ...]
 Tensors: TypeAlias = tuple[Tensor, ...]
 # Options of other types may not stay what they are.
-_FIXED = frozenset((NoneType, bool, int, float, tuple))
+_FIXED = frozenset((NoneType, bool, int, float))
 # Forms that are kept; keys that grow by one a step make a new one each time.
-_MOST = 4096
+_MOST = 1024
 # What is done once for a process or a stream may stand in the way of a recording, but not for long.
 _TRIES = 4
 
@@ -42,30 +41,19 @@ class _Known:
 _known: dict[Form, _Known] = {}
 
 
-def form_of(heads: tuple[Tensor, Tensor, Tensor], options: tuple[Any, ...]) -> Form | None:
-    """The form of a call with these queries, keys and values, all else being ``options``; None if it has none."""
-    query, key, value = heads
-    if not is_unwatched(heads) or not _FIXED.issuperset(map(type, options)):
-        return None
-    stream = _stream_of(query)
-    places = query.data_ptr(), key.data_ptr(), value.data_ptr()
-    if stream is None or (places[0] | places[1] | places[2]) % 16:
-        return None
-    return (
-        stream, query.dtype, query.shape, query.stride(), key.device, key.dtype, key.shape, key.stride(),
-        value.device, value.dtype, value.shape, value.stride(), places[0] == places[1], places[1] == places[2],
-        places[0] == places[2], options,
-    )  # fmt: skip
+def form_of(tensors: Tensors, options: tuple[Any, ...]) -> Form | None:
+    """The form of what is done with these tensors, all else being ``options``; None if it has none.
 
-
-def gradient_form_of(form: Form, tensors: Tensors) -> Form | None:
-    """The form of a backward pass: that of its forward pass, and of tensors of which the last is the gradient."""
-    gradient, places = tensors[-1], [tensor.data_ptr() for tensor in tensors]
-    stream = _stream_of(gradient)
-    if stream is None or any(place % 16 for place in places):
+    Nobody watches the tensors. Which of them are the same belongs to the form.
+    """
+    stream = _stream_of(tensors[0])
+    places = [tensor.data_ptr() for tensor in tensors]
+    if stream is None or any(place % 16 for place in places) or not _FIXED.issuperset(map(type, options)):
         return None
-    alike = tuple(map(places.index, places))
-    return form, stream, gradient.dtype, gradient.shape, gradient.stride(), alike
+    form = [stream, options, *map(places.index, places)]
+    for tensor in tensors:
+        form += (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device())
+    return tuple(form)
 
 
 def _stream_of(tensor: Tensor) -> tuple[int, int] | None:

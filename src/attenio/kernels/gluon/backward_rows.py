@@ -66,7 +66,8 @@ def _prepare(
 )  # fmt: skip
 def rows_kernel(
     Out, dO, Largest, Total, Lse, Delta, Sums, dQ,
-    o_b: tl.int64, o_h: tl.int64, o_n: tl.int64, g_b: tl.int64, g_h: tl.int64, g_n: tl.int64, heads, queries, padded, slope, first_done, done, first_next, following,
+    o_b: tl.int64, o_h: tl.int64, o_n: tl.int64, g_b: tl.int64, g_h: tl.int64, g_n: tl.int64,
+    heads, queries, padded, slope, first_done, done, first_next, following,
     WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr, D_WIDTH: tl.constexpr, D: tl.constexpr, SUMS: tl.constexpr,
     ALIGNED: tl.constexpr,
 ):  # fmt: skip

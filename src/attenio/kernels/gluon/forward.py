@@ -1,5 +1,6 @@
 """The forward pass on Hopper: which problems it takes, and with which tiles and lists they run."""
 
+from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from attenio.kernels.triton.launch import flops_of, kind_of, scaled
 from attenio.kernels.triton.tuning import tuned
 from attenio.planning.shared_cache import Grid
 
-__all__ = ["attend", "candidates", "grid_of", "run", "supports"]
+__all__ = ["attend", "candidates", "grid_of", "planned", "prepared", "run", "supports"]
 
 WIDTHS = (64, 96, 128, 192, 256)
 _FAR = 2**30
@@ -121,11 +122,16 @@ class _Kind(NamedTuple):
         return 2 * self.head_bytes > _cache_bytes()
 
 
-def grid_of(problem: KernelProblem) -> Grid:
-    """The programs of a problem that ``supports`` accepts, for a prediction of the bytes that they move below L2."""
+def planned(problem: KernelProblem) -> HopperTiles:
+    """The tiles of a problem that ``supports`` accepts: those that have run, or those that the plan puts first."""
     kind = _Kind.of(problem)
     settled = _settled.get(kind)
-    tiles = candidates(kind)[0] if settled is None else settled.tiles
+    return candidates(kind)[0] if settled is None else settled.tiles
+
+
+def grid_of(problem: KernelProblem) -> Grid:
+    """The programs of a problem that ``supports`` accepts, for a prediction of the bytes that they move below L2."""
+    kind, tiles = _Kind.of(problem), planned(problem)
     element, programs = int(kind.dtype.itemsize), _processors(kind.device)
     return Grid(
         units=kind.units,
@@ -154,8 +160,8 @@ class _Plan(NamedTuple):
     constants: tuple[int, ...]
 
 
-# Plans of the kinds that have run, the oldest of which are forgotten, and of those that a CUDA graph was captured with:
-# a graph holds addresses only, and what it reads must stay.
+# Plans of the kinds that have run, the older half of which is forgotten when they are many, and of those that a CUDA
+# graph was captured with: a graph holds addresses only, and what it reads must stay.
 _settled: dict[_Kind, _Plan] = {}
 _captured: dict[_Kind, _Plan] = {}
 _MOST_SETTLED = 512
@@ -163,7 +169,10 @@ _MOST_SETTLED = 512
 
 def _settle(kind: _Kind, plan: _Plan) -> None:
     if len(_settled) >= _MOST_SETTLED:
-        del _settled[next(iter(_settled))]
+        if kind.device.type == "cuda":
+            torch.cuda.synchronize(kind.device)  # launches of other streams may still read them
+        for old in list(_settled)[: _MOST_SETTLED // 2]:
+            del _settled[old]
     _settled[kind] = plan
 
 
@@ -187,6 +196,25 @@ class _Ranges(NamedTuple):
         low, high = both[:, :, padded].unflatten(2, (-1, ROWS)).aminmax(dim=3)
         bounds = torch.stack((low[:, 0], high[:, 0], low[:, 1], high[:, 1]), 2)
         return cls(both[:, 0].contiguous(), both[:, 1].contiguous(), bounds)
+
+
+def prepared(problem: KernelProblem) -> Callable[..., tuple[Tensor, Tensor, Tensor]] | None:
+    """Attention of queries, keys and values (batch, heads, tokens, width) with the sizes and the band of a problem
+    that has run; None where sizes and band are not all there is to it."""
+    kind = _Kind.of(problem)
+    plan, rows = _settled.get(kind), problem.query.flatten(1, 2).shape[:-1]
+    if plan is None or kind.ranged or problem.scale < 0.0:
+        return None
+    numbers, dtype, device = _Numbers.of(problem, kind, scaled(problem)[1]), kind.dtype, kind.device
+
+    def run(query: Tensor, key: Tensor, value: Tensor, *_numbers: object) -> tuple[Tensor, Tensor, Tensor]:
+        output = torch.empty((*rows, kind.width), dtype=dtype, device=device)
+        largest = torch.empty(rows, dtype=torch.float32, device=device)
+        found = Attended(output, largest, torch.empty_like(largest))
+        _start(plan, numbers, (query, key, value), found)
+        return found
+
+    return run
 
 
 class _Numbers(NamedTuple):
