@@ -6,6 +6,7 @@
 
 Each group keeps one gradient of 64 x 256 whole, so that P and dS reach the tensor cores from registers. It also holds
 half of the columns of its K or V there: all four products from shared memory would take longer to read than to do.
+P is shared when its product has begun: so the groups come apart, and one works while the other has the tensor cores.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
@@ -90,11 +91,11 @@ def _weigh(
         p = gl.exp2(seen * scale - lse[None, :]).to(dtype)
         # These rows are here only when the other group has read what this slot of P held.
         mbarrier.wait(do_full.index(slot), slot_phase)
+        p16 = gl.convert_layout(p, gl.DotOperandLayout(0, grads, k_width=2), assert_trivial=True)
+        dv = warpgroup_mma(p16, do_s.index(slot), dv, is_async=True)
         p_s.index(slot).store(p)
         mbarrier.arrive(p_full.index(slot), count=1)
         mbarrier.arrive(q_empty.index(stage), count=1)
-        p16 = gl.convert_layout(p, gl.DotOperandLayout(0, grads, k_width=2), assert_trivial=True)
-        dv = warpgroup_mma(p16, do_s.index(slot), dv, is_async=True)
         stage += 1
         if stage == STAGES:
             stage = 0
@@ -141,9 +142,9 @@ def _slope(
         ds = dp - delta[None, :]
         mbarrier.wait(p_full.index(slot), slot_phase)
         ds = (ds * p_s.index(slot).load(scores).to(gl.float32)).to(dtype)
-        mbarrier.arrive(do_empty.index(slot), count=1)
         ds16 = gl.convert_layout(ds, gl.DotOperandLayout(0, grads, k_width=2), assert_trivial=True)
         dk = warpgroup_mma(ds16, q_s.index(stage), dk, is_async=True)
+        mbarrier.arrive(do_empty.index(slot), count=1)
         spill_slopes(slopes_desc, gl.program_id(0), head, 0, i - row_begin, ds, ds_s.index(slot), SLOTS - 1)
         i += ROWS
         if i >= stop_row:
