@@ -27,12 +27,14 @@ class Groups(NamedTuple):
 
     launches: tuple[range, ...]
     together: int
+    # Launches that may run at once, each with sums of its own.
+    chains: int = 1
 
     @classmethod
     def even(cls, units: int, launches: int, *, in_turns: bool) -> "Groups":
         """As many launches, as even as they can be."""
         ends = [units * place // launches for place in range(launches + 1)]
-        return cls(tuple(map(range, ends, ends[1:])), -(-units // launches) if in_turns else 1)
+        return cls(tuple(map(range, ends, ends[1:])), -(-units // launches) if in_turns else 1, min(2, launches))
 
     @property
     def most(self) -> int:

@@ -141,6 +141,11 @@ class Rows(NamedTuple):
         """Rows of a head in memory."""
         return -(-int(self.output.shape[2]) // PADDING) * PADDING
 
+    def parts(self, count: int) -> list["Rows"]:
+        """The same rows, each with so large a part of the sums."""
+        sums, fineness = ([None] * count if x is None else x.chunk(count) for x in (self.sums, self.fineness))
+        return [self._replace(sums=mine, fineness=its) for mine, its in zip(sums, fineness, strict=True)]
+
     def between(self, done: range, following: range, query_gradient: Tensor | None = None, slope: float = 1.0) -> None:
         """After a launch for the heads that are ``done``, and before one for those that follow."""
         heads, queries, width = self.output.shape[1:]
