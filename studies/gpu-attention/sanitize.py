@@ -1,90 +1,182 @@
-"""Do the Triton kernels touch only their own, initialised memory, and never race? NVIDIA's compute-sanitizer says.
+"""Do the GPU kernels touch only their own, initialised memory, and never race? NVIDIA's compute-sanitizer says.
 
-    PYTHONPATH=src python studies/gpu-attention/sanitize.py [memcheck initcheck racecheck]
+    PYTHONPATH=src python studies/gpu-attention/sanitize.py [memcheck initcheck racecheck] [--seconds 300]
 
-runs every kernel on small ragged shapes under each tool, side by side, and prints what each tool counted. The exit
-status is 0 where no tool has anything to say. ``sanitize.py run`` runs the kernels alone, which compiles them.
+runs every kernel on small ragged shapes: first by itself, under PyTorch's profiler, which tells whether a kernel of the
+package was left out, then under each tool, side by side. Prints what each tool counted; the exit status is 0 where no
+tool has anything to say and no kernel is missing. ``sanitize.py run`` runs the cases alone.
 """
 
+import argparse
+import importlib
 import os
+import pkgutil
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 TOOLS = ("memcheck", "initcheck", "racecheck")
 # Every tensor has its own allocation, so that a step past its end is seen.
 ENVIRONMENT = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+Case = tuple[str, Callable[[], object]]
 
 
-def cases() -> Iterator[tuple[str, Callable[[], object]]]:
+def cases() -> Iterator[Case]:
     """Calls that together launch every kernel, at lengths that are multiples of nothing."""
+    import torch
+
+    yield from training_cases()
+    with torch.no_grad():
+        yield from decode_cases()
+        yield from other_cases()
+
+
+def training_cases() -> Iterator[Case]:
+    """Forward and backward: on Hopper in Gluon at every width, and in portable Triton under a bias and in fp32."""
     import torch
 
     from attenio import attention
 
-    def inputs(batch: int, heads: int, kv_heads: int, queries: int, keys: int, d: int) -> list[torch.Tensor]:
-        shapes = ((heads, queries), (kv_heads, keys), (kv_heads, keys))
-        made = (torch.randn(batch, count, rows, d, device="cuda") for count, rows in shapes)
-        return [each.bfloat16().requires_grad_() for each in made]
+    def both(
+        sizes: tuple[int, int, int, int], d: int, *, dtype: torch.dtype = torch.bfloat16, **options: object
+    ) -> None:
+        heads, kv_heads, queries, keys = sizes
+        shapes = ((1, heads, queries, d), (1, kv_heads, keys, d), (1, kv_heads, keys, d))
+        q, k, v = (torch.randn(shape, device="cuda").to(dtype).requires_grad_() for shape in shapes)
+        attention(q, k, v, enable_gqa=heads != kv_heads, **options).square().sum().backward()  # type: ignore[arg-type]
 
-    def both(batch: int, heads: int, kv_heads: int, queries: int, keys: int, d: int, **options: object) -> None:
-        q, k, v = inputs(batch, heads, kv_heads, queries, keys, d)
-        attention(q, k, v, enable_gqa=heads != kv_heads, **options).sum().backward()  # type: ignore[arg-type]
-
+    for d in (64, 128, 256):
+        yield f"dense, d={d}", lambda d=d: both((2, 2, 197, 333), d)
+        yield f"causal, d={d}, in order", lambda d=d: both((2, 1, 150, 150), d, is_causal=True, deterministic=True)
+    yield "window, d=96", lambda: both((4, 2, 150, 150), 96, window=40)
+    packed = torch.tensor([0, 60, 150], device="cuda")
+    yield "packed sequences, d=192", lambda: both((1, 1, 150, 150), 192, segments=packed)
     bias = torch.randn(1, 1, 150, 150, device="cuda", dtype=torch.bfloat16)
-    yield "dense", lambda: both(1, 2, 2, 197, 333, 64)
-    yield "causal, d=80", lambda: both(1, 1, 1, 150, 150, 80, is_causal=True)
-    yield "window, grouped heads", lambda: both(1, 4, 2, 150, 150, 64, window=40)
-    yield "bias", lambda: both(1, 1, 1, 150, 150, 64, attn_mask=bias)
-    yield "segments", lambda: both(1, 1, 1, 150, 150, 64, segments=torch.tensor([0, 60, 150], device="cuda"))
-    with torch.no_grad():
-        step = [each.detach() for each in inputs(2, 8, 2, 1, 1021, 64)]
-        yield "decode", lambda: attention(*step, enable_gqa=True)
-        yield "decode behind a prefix", lambda: attention(*step, enable_gqa=True, prefix=512)
+    yield "bias", lambda: both((1, 1, 150, 150), 64, attn_mask=bias)
+    yield "causal, d=80, fp32", lambda: both((2, 1, 150, 150), 80, dtype=torch.float32, is_causal=True)
 
 
-def run_cases(only: Sequence[str]) -> None:
+def decode_cases() -> Iterator[Case]:
+    """One query: by the kernel for Hopper in 16 bits, by the portable one in fp32."""
+    import torch
+
+    from attenio import attention
+
+    for dtype in (torch.bfloat16, torch.float32):
+        q, k, v = (torch.randn(2, *size, 64, device="cuda").to(dtype) for size in ((8, 1), (2, 1021), (2, 1021)))
+        step = {"query": q, "key": k, "value": v, "enable_gqa": True}
+        mask = torch.rand(2, 1, 1, 1021, device="cuda") > 0.5
+        yield f"decode, {dtype}", lambda step=step: attention(**step)
+        yield f"decode under a mask, {dtype}", lambda step=step, mask=mask: attention(**step, attn_mask=mask)
+        yield f"decode behind a prefix, {dtype}", lambda step=step: attention(**step, prefix=512)
+
+
+def other_cases() -> Iterator[Case]:
+    """What only large problems run: twice the rows of a consumer, and polynomials in place of the exponential."""
+    import torch
+
+    from attenio.kernels.gluon import forward
+    from attenio.kernels.gluon.tiles import WIDE_TILES
+    from attenio.kernels.problem import KernelProblem
+    from attenio.kernels.triton.feature_state import polynomial_sums
+    from attenio.kernels.triton.forward import Attended
+    from attenio.kernels.triton.sizes import sizes_of
+    from attenio.kernels.visibility import Visibility
+
+    def problem(d: int, keys: int) -> KernelProblem:
+        q, k, v = (torch.randn(1, 2, rows, d, device="cuda").bfloat16() for rows in (300, keys, keys))
+        return KernelProblem.of_heads(q, k, v, Visibility(group=1), d**-0.5)
+
+    def wide() -> None:
+        asked = problem(128, 320)
+        found = (torch.empty_like(asked.query), *(torch.empty(asked.query.shape[:-1], device="cuda") for _ in range(2)))
+        forward.run(asked, Attended(*found), WIDE_TILES)
+
+    yield "twice the rows", wide
+    yield "sizes of the data", lambda: sizes_of(problem(64, 300))
+    for causal in (False, True):
+        yield (
+            f"polynomial, causal={causal}",
+            lambda causal=causal: polynomial_sums(problem(64, 300), (1.0, 1.0, 0.5), None, causal=causal),
+        )
+
+
+def run_cases(numbers: list[str]) -> None:
     """What the tools watch: all cases, or those with these numbers."""
     import torch
 
     torch.manual_seed(0)
     for number, (name, call) in enumerate(cases()):
-        if not only or str(number) in only:
+        if not numbers or str(number) in numbers:
             call()
             torch.cuda.synchronize()
             print(f"done: {name}", flush=True)
 
 
+def all_kernels() -> set[str]:
+    """The names of the package's kernels, those for Hopper only where there is one."""
+    import torch
+    from triton.runtime.jit import JITFunction
+
+    found = set()
+    for name in ("triton", "gluon") if torch.cuda.get_device_capability() == (9, 0) else ("triton",):
+        package = importlib.import_module(f"attenio.kernels.{name}")
+        for each in pkgutil.iter_modules(package.__path__):
+            module = importlib.import_module(f"{package.__name__}.{each.name}")
+            found |= {key for key, value in vars(module).items() if isinstance(value, JITFunction) and "_kernel" in key}
+    return found
+
+
+def report_missing() -> None:
+    """Run the cases under the profiler, and print the kernels that none of them launches."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as watched:
+        run_cases([])
+    ours, launched = all_kernels(), {event.key for event in watched.key_averages()}
+    print(f"{len(ours & launched)} kernels ran; missing: {' '.join(sorted(ours - launched)) or 'none'}")
+
+
+def watched_by(tool: str, seconds: float) -> bool:
+    """Whether a tool has nothing to say about any case; its summary is printed."""
+    command = ["compute-sanitizer", "--tool", tool, "--print-limit", "20", sys.executable, __file__, "run"]
+    process = subprocess.Popen(
+        ["timeout", str(seconds), *command], env={**os.environ, **ENVIRONMENT},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    text, _ = process.communicate()
+    summary = re.findall(r"=+ ((?:ERROR|RACECHECK) SUMMARY.*)", text)
+    print(f"{tool}: {text.count('done: ')} cases, {'; '.join(summary) or 'no summary'}", flush=True)
+    clean = process.returncode == 0 and bool(summary) and all(" 0 " in line for line in summary)
+    if not clean:
+        print(text[-3000:])
+    return clean
+
+
 def main() -> int:
-    """Start every tool, wait for all, and print a line for each."""
-    found = shutil.which("compute-sanitizer")
-    if found is None:
+    """Run the cases, then every tool that was asked for, and print a line for each."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("tools", nargs="*", help=f"of {', '.join(TOOLS)} (default: all)")
+    parser.add_argument("--seconds", type=float, default=600.0, help="how long a tool may take")
+    asked = parser.parse_args()
+    if shutil.which("compute-sanitizer") is None:
         print("compute-sanitizer is not on this machine; it comes with the CUDA toolkit", file=sys.stderr)
         return 2
-    environment = {**os.environ, **ENVIRONMENT}
-    started = {
-        tool: subprocess.Popen(
-            [found, "--tool", tool, "--print-limit", "20", sys.executable, __file__, "run"],
-            env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )
-        for tool in sys.argv[1:] or TOOLS
-    }  # fmt: skip
-    clean = True
-    for tool, process in started.items():
-        text, _ = process.communicate()
-        summary = re.findall(r"=+ ((?:ERROR|RACECHECK) SUMMARY.*)", text)
-        finished = text.count("done: ")
-        clean &= process.returncode == 0 and bool(summary) and all(" 0 " in line for line in summary)
-        print(f"{tool}: {finished} cases, {'; '.join(summary) or 'no summary'}", flush=True)
-        if process.returncode or not summary:
-            print(text[-3000:])
-    return 0 if clean else 1
+    first = subprocess.run([sys.executable, __file__, "kernels"], stdout=subprocess.PIPE, text=True, check=False)
+    print(first.stdout.strip().splitlines()[-1] if first.stdout else "no case ran", flush=True)
+    with ThreadPoolExecutor() as pool:
+        clean = list(pool.map(lambda tool: watched_by(tool, asked.seconds), asked.tools or TOOLS))
+    return 0 if all(clean) and first.returncode == 0 and "missing: none" in first.stdout else 1
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["run"]:
-        run_cases(sys.argv[2:])
-    else:
-        sys.exit(main())
+    match sys.argv[1:]:
+        case ["run", *numbers]:
+            run_cases(numbers)
+        case ["kernels"]:
+            report_missing()
+        case _:
+            sys.exit(main())

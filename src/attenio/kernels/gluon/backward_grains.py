@@ -20,6 +20,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from attenio.kernels.gluon.launch import launch_specialized
 from attenio.kernels.problem import KernelProblem
 
 __all__ = ["extremes_kernel", "extremes_of", "fineness_of", "grains_suffice"]
@@ -91,11 +92,11 @@ def extremes_of(problem: KernelProblem) -> Tensor:
     key, value = (heads if heads.stride(-1) == 1 else heads.contiguous() for heads in (key, value))
     d, width = int(key.shape[-1]), int(value.shape[-1])
     found = torch.empty(units, _SHARES, 2, dtype=torch.int32, device=key.device)
-    extremes_kernel[(units * _SHARES,)](
-        key, value, found, *key.stride()[:3], *value.stride()[:3], problem.kv_heads, problem.keys,
-        -(-problem.keys // (_SHARES * _KEYS)) * _KEYS,
-        KEYS=_KEYS, SHARES=_SHARES, D=d, WIDTH=width, PADDED=max(16, 1 << (max(d, width) - 1).bit_length()),
-        num_warps=4,
+    launch_specialized(
+        extremes_kernel, units * _SHARES, (
+            key, value, found, *key.stride()[:3], *value.stride()[:3], problem.kv_heads, problem.keys,
+            -(-problem.keys // (_SHARES * _KEYS)) * _KEYS,
+        ), (_KEYS, _SHARES, d, width, max(16, 1 << (max(d, width) - 1).bit_length())),
     )  # fmt: skip
     return found
 

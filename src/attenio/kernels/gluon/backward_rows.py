@@ -16,6 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from attenio.kernels.gluon.backward_grains import extremes_of, fineness_of
+from attenio.kernels.gluon.launch import launch_specialized
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.launch import grouped_heads
 
@@ -153,12 +154,15 @@ class Rows(NamedTuple):
         if self.sums is not None and query_gradient is not None:
             sums, found = self.sums, query_gradient
             widths = int(found.shape[-1]), int(sums.shape[-1])
-        rows_kernel[(max(len(done), len(following)) * self.padded // 64,)](
-            self.output, self.gradient, self.largest, self.total, self.lse, self.delta, sums,
-            self.lse if self.fineness is None else self.fineness, self.lse if self.extremes is None else self.extremes,
-            found, *self.output.stride()[:3], *self.gradient.stride()[:3], heads, self.group, queries, self.padded,
-            slope, done.start, len(done), following.start, len(following),
-            WIDTH=width, PADDED_WIDTH=max(16, 1 << (width - 1).bit_length()),
-            D_WIDTH=widths[0], D=widths[1], SUMS=self.sums is not None,
-            SHARES=0 if self.extremes is None else self.extremes.shape[1], num_warps=4,
+        launch_specialized(
+            rows_kernel, max(len(done), len(following)) * self.padded // 64, (
+                self.output, self.gradient, self.largest, self.total, self.lse, self.delta, sums,
+                self.lse if self.fineness is None else self.fineness,
+                self.lse if self.extremes is None else self.extremes,
+                found, *self.output.stride()[:3], *self.gradient.stride()[:3], heads, self.group, queries, self.padded,
+                slope, done.start, len(done), following.start, len(following),
+            ), (
+                width, max(16, 1 << (width - 1).bit_length()), *widths, self.sums is not None,
+                0 if self.extremes is None else self.extremes.shape[1],
+            ),
         )  # fmt: skip
