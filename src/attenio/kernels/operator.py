@@ -187,7 +187,8 @@ def attended(arguments: tuple[Any, ...], known: Known | None = None) -> Tensor:
 def _attended(arguments: tuple[Any, ...], known: Known | None, *, wanted: int) -> tuple[Tensor, ...]:
     if known is None:
         return attend(*arguments)
-    return repeated(known, arguments[:3], partial(attend, *arguments), wanted)
+    given = arguments[:3] if arguments[3] is None else arguments[:4]
+    return repeated(known, given, partial(attend, *arguments), wanted)
 
 
 def _differentiated(tensors: tuple[Any, ...], numbers: tuple[Any, ...]) -> tuple[Tensor, ...]:
