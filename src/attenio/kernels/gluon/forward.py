@@ -21,7 +21,7 @@ from attenio.kernels.triton.launch import flops_of, kind_of, scaled
 from attenio.kernels.triton.tuning import tuned
 from attenio.planning.shared_cache import Grid
 
-__all__ = ["attend", "candidates", "grid_of", "run", "supports"]
+__all__ = ["attend", "candidates", "grid_of", "planned", "run", "supports"]
 
 WIDTHS = (64, 96, 128, 192, 256)
 _FAR = 2**30
@@ -121,11 +121,16 @@ class _Kind(NamedTuple):
         return 2 * self.head_bytes > _cache_bytes()
 
 
-def grid_of(problem: KernelProblem) -> Grid:
-    """The programs of a problem that ``supports`` accepts, for a prediction of the bytes that they move below L2."""
+def planned(problem: KernelProblem) -> HopperTiles:
+    """The tiles of a problem that ``supports`` accepts: those that have run, or those that the plan puts first."""
     kind = _Kind.of(problem)
     settled = _settled.get(kind)
-    tiles = candidates(kind)[0] if settled is None else settled.tiles
+    return candidates(kind)[0] if settled is None else settled.tiles
+
+
+def grid_of(problem: KernelProblem) -> Grid:
+    """The programs of a problem that ``supports`` accepts, for a prediction of the bytes that they move below L2."""
+    kind, tiles = _Kind.of(problem), planned(problem)
     element, programs = int(kind.dtype.itemsize), _processors(kind.device)
     return Grid(
         units=kind.units,
