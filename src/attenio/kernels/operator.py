@@ -1,24 +1,28 @@
 """The registered operators ``attenio::attention`` and ``attenio::attention_backward``.
 
 PyTorch sees through them only by the rules here: shapes for ``torch.compile``, gradients for autograd, and how ``vmap``
-moves its dimension into the batch.
+moves its dimension into the batch. Where nobody looks (``is_unwatched``), ``attended`` does the same without asking
+PyTorch's dispatcher, which takes longer than a short kernel.
 """
 
 # mypy: disable-error-code="untyped-decorator"
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attenio.kernels.backends import backend_of
+from attenio.kernels.backends import backend_of, on_device_of
 from attenio.kernels.cpu.two_pass import Saved
 from attenio.kernels.dropout import Dropout
 from attenio.kernels.masking import Seen
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
+from attenio.kernels.watching import is_unwatched
 
-__all__ = ["attention_backward_operator", "attention_operator"]
+__all__ = ["attended", "attention_backward_operator", "attention_operator"]
 
 # What comes before the numbers in the operators' arguments: q, k, v, bias, first, stop, ids of both, blocks, seed.
 _TENSORS = 10
@@ -39,8 +43,7 @@ def _precision(tensor: Tensor) -> torch.dtype:
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32
 
 
-@torch.library.custom_op("attenio::attention", mutates_args=(), device_types=("cpu", "cuda"))
-def attention_operator(  # noqa: PLR0913 - an operator's schema is flat
+def attend(  # noqa: PLR0913 - an operator's schema is flat
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -66,12 +69,12 @@ def attention_operator(  # noqa: PLR0913 - an operator's schema is flat
     """
     seen = Seen(below, above, first, stop, query_ids, key_ids, blocks, query_block, key_block, bias)
     problem = _problem((query, key, value), seen, scale, prefix=prefix, dropout=_dropout(seed, dropout_p))
-    found = backend_of(query).attend(problem)
+    with on_device_of(query):
+        found = backend_of(query).attend(problem)
     return found.output.flatten(1, 2), found.largest.flatten(1, 2), found.total.flatten(1, 2)
 
 
-@torch.library.custom_op("attenio::attention_backward", mutates_args=(), device_types=("cpu", "cuda"))
-def attention_backward_operator(  # noqa: PLR0913
+def differentiate(  # noqa: PLR0913
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -101,9 +104,15 @@ def attention_backward_operator(  # noqa: PLR0913
     problem = _problem((query, key, value), seen, scale, dropout=dropout, deterministic=deterministic)
     heads = (key.shape[1], -1)
     saved = Saved(*(x.unflatten(1, heads) for x in (output, largest, total, gradient)))
-    found = backend_of(query).two_pass(problem, saved, with_bias=with_bias)
+    with on_device_of(query):
+        found = backend_of(query).two_pass(problem, saved, with_bias=with_bias)
     of_bias = query.new_empty(0) if found.bias is None or bias is None else found.bias.to(bias.dtype)
     return found.query.flatten(1, 2), found.key, found.value, of_bias
+
+
+_registered = partial(torch.library.custom_op, mutates_args=(), device_types=("cpu", "cuda"))
+attention_operator = _registered("attenio::attention", attend)
+attention_backward_operator = _registered("attenio::attention_backward", differentiate)
 
 
 @attention_operator.register_fake
@@ -122,7 +131,7 @@ def _gradient_shapes(
     return *(tensor.new_empty(tensor.shape) for tensor in (query, key, value)), of_bias
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+def _save(ctx: Any, inputs: Sequence[Any], output: tuple[Tensor, ...]) -> None:
     ctx.save_for_backward(*inputs[:_TENSORS], *output)
     scale, below, above, query_block, key_block, _prefix, dropout_p, deterministic = inputs[_TENSORS:]
     ctx.numbers = (scale, below, above, query_block, key_block, dropout_p, deterministic)
@@ -136,13 +145,38 @@ def _differentiate(ctx: Any, gradient: Tensor | None, *_statistics: Any) -> tupl
         return nothing
     bias = ctx.saved_tensors[3]
     with_bias = bias is not None and bias.dtype != torch.bool and ctx.needs_input_grad[3]
-    of_query, of_key, of_value, of_bias = attention_backward_operator(
-        *ctx.saved_tensors, gradient, *ctx.numbers, with_bias
-    )
+    tensors = (*ctx.saved_tensors, gradient)
+    # Gradients of gradients are asked of the operator, which knows none and says so.
+    directly = not torch.is_grad_enabled() and is_unwatched(tensors)
+    backward: Callable[..., tuple[Tensor, ...]] = differentiate if directly else attention_backward_operator
+    of_query, of_key, of_value, of_bias = backward(*tensors, *ctx.numbers, with_bias)
     return of_query, of_key, of_value, of_bias if with_bias else None, *nothing[4:]
 
 
 attention_operator.register_autograd(_differentiate, setup_context=_save)
+
+
+class _Attention(torch.autograd.Function):
+    """The operator's gradient for calls that do not pass through it: its arguments, and what computes it from them."""
+
+    @staticmethod
+    def forward(ctx: Any, *given: Any) -> tuple[Tensor, ...]:
+        *arguments, run = given
+        found: tuple[Tensor, ...] = run(*arguments)
+        _save(ctx, arguments, found)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+        return *_differentiate(ctx, *gradients), None
+
+
+def attended(arguments: tuple[Any, ...], run: Callable[..., tuple[Tensor, ...]] = attend) -> tuple[Tensor, ...]:
+    """What the operator gives for its arguments where nobody watches; ``run`` computes it."""
+    if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in arguments[:4]):
+        found: tuple[Tensor, ...] = _Attention.apply(*arguments, run)
+        return found
+    return run(*arguments)
 
 
 def _into_batch(tensors: tuple[Any, ...], dims: tuple[Any, ...], size: int, *, share: bool) -> list[Any]:

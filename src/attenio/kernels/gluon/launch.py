@@ -1,7 +1,7 @@
-"""Launching Gluon kernels: boxes that the copy engine takes of a tensor, and a short way to a kernel that is compiled.
+"""Launching Gluon kernels: boxes that the copy engine takes of a tensor, and kernels by what they are compiled for.
 
-A call through ``jit`` looks at every argument anew, which takes longer than a short kernel runs. Once compiled for its
-constants a kernel is called directly: numbers are declared ``do_not_specialize``, so nothing else distinguishes calls.
+Numbers are declared ``do_not_specialize`` and pointers ``do_not_specialize_on_alignment``, so nothing but constants and
+types distinguishes calls, and once compiled for those a kernel is called directly.
 """
 
 from functools import lru_cache
@@ -12,23 +12,23 @@ from torch import Tensor
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
+from attenio.kernels.gluon.compiled import Compiled
 from attenio.kernels.gluon.tiles import side_by_side
 
 __all__ = ["ELEMENTS", "Box", "aligned", "boxes", "is_aligned", "launch", "padded_box"]
 
 ELEMENTS = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}
 Sizes: TypeAlias = tuple[int, ...]
-_compiled: dict[tuple[Any, ...], Any] = {}
+_compiled: dict[tuple[Any, ...], Compiled] = {}
 
 
 class Box(NamedTuple):
-    """What a launch takes of a tensor descriptor; the field names are Triton's."""
+    """A part of a tensor that is copied at once, of how many there are and how far apart."""
 
     base: Tensor
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     block_shape: tuple[int, ...]
-    padding: str = "zero"
 
     def described(self) -> TensorDescriptor:
         """As Triton's own class, which it compiles for."""
@@ -46,7 +46,8 @@ def boxes(tensor: Tensor, rows: int) -> tuple[Box, Box | None]:
 
 def padded_box(tensor: Tensor, rows: int, width: int) -> Box:
     """One box of so many rows of a tensor that is aligned; columns past the tensor's are zeros."""
-    return Box(tensor, tensor.shape, _cuts(tensor.shape, tensor.stride(), rows)[0], (1, 1, rows, width))
+    shape = tensor.shape
+    return Box(tensor, shape, _cuts(shape, tensor.stride(), rows)[0], (1, 1, rows, width))
 
 
 @lru_cache(maxsize=1024)
@@ -70,20 +71,20 @@ def launch(
     overlaps: bool = False,
     kinds: tuple[Any, ...] = (),
 ) -> None:
-    """Call a kernel whose parameters are boxes, tensors and numbers, and constants, in this order.
+    """Call a kernel whose parameters are boxes if any, tensors (one first) and numbers, and constants, in this order.
 
     ``kinds`` tells apart what it is compiled for beside the constants: arguments that may be missing, or of another
     type. Where it ``overlaps`` the end of the launch before it, the kernel itself waits for what that writes.
     """
-    one = next(box.base for box in described if box is not None)
-    key = (kernel, one.device, one.dtype, warps, overlaps, kinds, *constants)
+    one = next(box.base for box in described if box is not None) if described else arguments[0]
+    key = (id(kernel), one.device, one.dtype, warps, overlaps, kinds, constants)
     ready = _compiled.get(key)
     if ready is not None:
-        ready[programs, 1, 1](*described, *arguments, *constants)
+        ready(programs, described, (*arguments, *constants))
         return
     slow = tuple(box if box is None else box.described() for box in described)
     options = {"num_warps": warps, "maxnreg": registers, "launch_pdl": overlaps}
-    _compiled[key] = kernel[(programs,)](*slow, *arguments, *constants, **options)
+    _compiled[key] = Compiled(kernel[(programs,)](*slow, *arguments, *constants, **options))
 
 
 def aligned(tensor: Tensor) -> Tensor:
