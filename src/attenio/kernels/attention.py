@@ -6,13 +6,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from attenio.approximation.entries import checked_positive
 from attenio.errors import InvalidInput
-from attenio.kernels.checks import batch_of, check_tensors
+from attenio.kernels.checks import autocast, batch_of, check_tensors, refuse_tangents
 from attenio.kernels.dropout import Dropout
 from attenio.kernels.masking import Seen, seen_by
-from attenio.kernels.operator import attended, attention_operator
+from attenio.kernels.operator import attended, operated
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.repeating import form_of, keep, repeated
 from attenio.kernels.tolerance import approximated
@@ -74,6 +75,10 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     ``deterministic``: asks for gradients that repeat to the bit, as ``torch.use_deterministic_algorithms`` does for
     everything; only on Hopper GPUs they otherwise may not.
     """
+    if torch._C._is_any_autocast_enabled():
+        query, key, value, attn_mask = autocast(query, key, value, attn_mask)
+    if forward_ad._current_level >= 0:
+        refuse_tangents(query, key, value, attn_mask)
     heads, deterministic = (query, key, value), deterministic or torch.are_deterministic_algorithms_enabled()
     form = None
     if attn_mask is segments is block_mask is prefix is tolerance is None and dropout_p == 0.0:
@@ -97,7 +102,7 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
         *call[:3], *tensors, call.scale, seen.below, seen.above, seen.query_block, seen.key_block, prefix or 0,
         dropout_p, deterministic,
     )  # fmt: skip
-    found = attended(arguments) if is_unwatched((*call[:3], *tensors)) else attention_operator(*arguments)
+    found = attended(arguments) if is_unwatched((*call[:3], *tensors)) else operated(*arguments)
     if form is not None and all(mine is given for mine, given in zip(call, heads, strict=False)):
         keep(form, partial(problem_of, call, None, 0.0), arguments)
     return found[0] if found[0].shape == call.shape else found[0].reshape(call.shape)
