@@ -1,8 +1,8 @@
-"""Calls like one before them: what was checked and planned then is not checked and planned again.
+"""Calls like those before them: what was checked and planned then is not checked and planned again.
 
 The *form* of a call is everything about it but addresses and data: sizes, steps, types and options. A call whose form
-has run goes straight to its kernel. Only plain calls have one: unwatched, on the current GPU, restricted by no tensor,
-and not captured by a CUDA graph, which would go on to read what is kept here only while it is used.
+has run twice goes straight to its kernel. Only plain calls have a form: unwatched, on the current GPU, restricted by no
+tensor, and not captured by a CUDA graph, which would go on to read what is kept here only while it is used.
 """
 
 from collections.abc import Callable
@@ -23,10 +23,10 @@ Form: TypeAlias = tuple[Any, ...]
 _Heads: TypeAlias = tuple[Tensor, Tensor, Tensor]
 # Options of other types may not stay what they are.
 _FIXED = frozenset((NoneType, bool, int, float, tuple))
-# Forms that are kept. Keys that grow by one a step make a new form each time.
 _MOST = 4096
-# What runs a form, and the operator's arguments after the heads; none for forms that always go the long way.
-_known: dict[Form, tuple[Callable[..., tuple[Tensor, ...]], tuple[Any, ...]] | None] = {}
+# What runs a form, and the operator's arguments after the heads. Nothing yet for forms that came once: they are made
+# ready when they come again, for keys that grow by one a step make a new form each time. None if no way is shorter.
+_known: dict[Form, tuple[Callable[..., tuple[Tensor, ...]], tuple[Any, ...]] | tuple[()] | None] = {}
 
 
 def form_of(heads: _Heads, options: tuple[Any, ...]) -> Form | None:
@@ -49,20 +49,21 @@ def _runs_here(query: Tensor) -> bool:
 
 
 def repeated(form: Form, heads: _Heads) -> Tensor | None:
-    """The output of a call whose form has run; None for any other."""
+    """The output of a call whose form is prepared; None for any other."""
     known = _known.get(form)
-    if known is None:
+    if not known:
         return None
     run, rest = known
     return attended((*heads, *rest), run)[0]
 
 
 def keep(form: Form, problem: Callable[[], KernelProblem], arguments: tuple[Any, ...]) -> None:
-    """Keep what runs a form that has just run as this problem, with these arguments of the operator."""
-    if form in _known:
-        return
-    if len(_known) >= _MOST:
-        del _known[next(iter(_known))]
-    prepared = preparing(arguments[0])
-    run = None if prepared is None else prepared(problem())
-    _known[form] = None if run is None else (run, arguments[3:])
+    """Note that a form has run the long way, as this problem, with these arguments of the operator."""
+    if form not in _known:
+        if len(_known) >= _MOST:
+            del _known[next(iter(_known))]
+        _known[form] = ()
+    elif _known[form] is not None:
+        prepared = preparing(arguments[0])
+        run = None if prepared is None else prepared(problem())
+        _known[form] = None if run is None else (run, arguments[3:])

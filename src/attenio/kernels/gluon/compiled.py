@@ -52,7 +52,7 @@ class Compiled:
     def _made(self, key: tuple[Any, ...], box: Any) -> list[Any]:
         if len(self._maps) >= _MOST_MAPS:
             self._maps.clear()
-        made: list[Any] = driver.make_tensordesc_arg(box.described(), self._kinds[key[0]])
+        made: list[Any] = driver.make_tensordesc_arg(box, self._kinds[key[0]])
         self._maps[key] = made
         return made
 

@@ -23,12 +23,14 @@ _compiled: dict[tuple[Any, ...], Compiled] = {}
 
 
 class Box(NamedTuple):
-    """A part of a tensor that is copied at once, of how many there are and how far apart."""
+    """What Triton makes a tensor map of; names are those of its ``TensorDescriptor``, which also checks them."""
 
     base: Tensor
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     block_shape: tuple[int, ...]
+    padding: str = "zero"
+    round_f32_to_tf32: bool = False
 
     def described(self) -> TensorDescriptor:
         """As Triton's own class, which it compiles for."""
