@@ -11,6 +11,8 @@ import tempfile
 import pytest
 import torch
 
+from attenio.kernels import repeating
+
 _HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 collect_ignore_glob = [] if _HOPPER and "TRITON_INTERPRET" not in os.environ else ["test_*.py"]
 if _HOPPER:
@@ -41,6 +43,7 @@ def _family(item: pytest.Item) -> str:
 
 
 @pytest.fixture(autouse=True)
-def drawn() -> None:
-    """The same numbers whichever tests run."""
+def anew() -> None:
+    """The same numbers whichever tests run, and no call that takes the way of a call in another test."""
     torch.manual_seed(0)
+    repeating._known.clear()
