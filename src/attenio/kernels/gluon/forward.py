@@ -160,8 +160,8 @@ class _Plan(NamedTuple):
     constants: tuple[int, ...]
 
 
-# Plans of the kinds that have run, the oldest of which are forgotten, and of those that a CUDA graph was captured with:
-# a graph holds addresses only, and what it reads must stay.
+# Plans of the kinds that have run, the older half of which is forgotten now and then, and of those that a CUDA graph was
+# captured with: a graph holds addresses only, and what it reads must stay.
 _settled: dict[_Kind, _Plan] = {}
 _captured: dict[_Kind, _Plan] = {}
 _MOST_SETTLED = 512
@@ -169,7 +169,10 @@ _MOST_SETTLED = 512
 
 def _settle(kind: _Kind, plan: _Plan) -> None:
     if len(_settled) >= _MOST_SETTLED:
-        del _settled[next(iter(_settled))]
+        if kind.device.type == "cuda":
+            torch.cuda.synchronize(kind.device)  # launches of other streams may still read them
+        for old in list(_settled)[: _MOST_SETTLED // 2]:
+            del _settled[old]
     _settled[kind] = plan
 
 
