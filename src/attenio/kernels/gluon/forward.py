@@ -160,8 +160,8 @@ class _Plan(NamedTuple):
     constants: tuple[int, ...]
 
 
-# Plans of the kinds that have run, the older half of which is forgotten now and then, and of those that a CUDA graph was
-# captured with: a graph holds addresses only, and what it reads must stay.
+# Plans of the kinds that have run, the older half of which is forgotten when they are many, and of those that a CUDA
+# graph was captured with: a graph holds addresses only, and what it reads must stay.
 _settled: dict[_Kind, _Plan] = {}
 _captured: dict[_Kind, _Plan] = {}
 _MOST_SETTLED = 512
