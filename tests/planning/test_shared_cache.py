@@ -2,14 +2,14 @@
 
 import heapq
 from collections import OrderedDict
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.errors import InvalidInput
-from attenio.planning.shared_cache import Grid, traffic
+from attenio.planning.shared_cache import Grid, Sweep, kernel_of, traffic
 
 H200 = 60 * 2**20
 
@@ -35,6 +35,8 @@ small = st.builds(
     updated_bytes=st.sampled_from([0, 8]),
     sharing=st.integers(1, 3),
     causal=st.booleans(),
+    together=st.integers(1, 6),
+    backwards=st.booleans(),
     turns=st.booleans(),
     drops_reads=st.booleans(),
 )
@@ -80,6 +82,74 @@ def test_kernels_that_follow_each_other_write_back_what_the_first_left_dirty() -
     alone, thrice = (traffic(*[grid] * count, cache_bytes=2**23) for count in (1, 3))
     assert thrice.read_bytes == 3 * alone.read_bytes
     assert (alone.written_bytes, thrice.written_bytes) == (0, 2 * 4096 * 264)
+
+
+def backward(units: int, n: int, groups: int) -> list[Grid | Sweep]:
+    """A backward pass of bf16 heads 128 wide, in launches of so many groups whose sums share their memory."""
+    between = Sweep(
+        done=0, following=0, first_unit=0, passing=n, read_bytes=512, written_bytes=256, swept_bytes=256,
+        updated_bytes=512,
+    )  # fmt: skip
+    made: list[Grid | Sweep] = []
+    each = units // groups
+    for group in range(groups):
+        made.append(replace(between, done=each if group else 0, following=each, first_unit=group * each))
+        gradients = Grid(
+            units=each, rows=n, passing=n, tile=128, resident=132, read_bytes=512, written_bytes=512,
+            passing_bytes=512, swept_bytes=256, updated_bytes=512, first_unit=group * each,
+        )  # fmt: skip
+        made.append(gradients)
+    return [*made, replace(between, done=each)]
+
+
+def test_sums_that_fit_never_leave_the_cache_and_what_a_sweep_read_is_not_read_again() -> None:
+    tensor = 8 * 1024 * 256
+    found = traffic(*backward(8, 1024, 4), cache_bytes=2**40)
+    assert found.read_bytes == 5 * tensor  # Q, K, V, O and dO
+    assert found.written_bytes == 0
+
+
+def test_small_launches_move_less_than_one() -> None:
+    in_one, in_eight = (traffic(*backward(16, 8192, groups), cache_bytes=H200).moved_bytes for groups in (1, 8))
+    assert in_eight < 0.5 * in_one
+
+
+def test_without_a_cache_sums_are_moved_whenever_they_are_needed() -> None:
+    tensor = 4 * 1024 * 256  # of 16 bits a number; sums have 32
+    found = traffic(*backward(4, 1024, 1), cache_bytes=0)
+    # O and dO, then everything that passes the only wave, sums among it, then sums again.
+    assert found.read_bytes == (2 + 4 + 2 + 2) * tensor
+    # Sums cleared, sums added to, three gradients, the last rows of which have not left yet.
+    assert found.written_bytes == pytest.approx((2 + 2 + 3) * tensor, rel=0.01)
+
+
+@given(small)
+def test_slopes_are_written_once_and_read_once(grid: Grid) -> None:
+    plain, both = (
+        traffic(replace(grid, **more), cache_bytes=0) for more in ({}, {"spilled_bytes": 2, "fetched_bytes": 3})
+    )
+    programs = map(grid.program, range(grid.units * grid.tiles))
+    pairs = sum(kept * min(-(-met // 64) * 64, grid.passing) for _, kept, met, _ in programs)  # rows pass by 64
+    assert both.written_bytes - plain.written_bytes == 2 * pairs
+    assert both.read_bytes - plain.read_bytes == 3 * pairs
+
+
+@given(small)
+def test_programs_that_come_together_are_the_same_programs(grid: Grid) -> None:
+    one, other = (
+        sorted(each.program(index) for index in range(grid.units * grid.tiles))
+        for each in (replace(grid, turns=False), replace(grid, turns=False, together=1))
+    )
+    assert one == other
+
+
+@given(small)
+def test_a_kernel_survives_being_written_down(grid: Grid) -> None:
+    sweep = Sweep(
+        done=1, following=2, first_unit=1, passing=grid.passing, read_bytes=2, written_bytes=1, swept_bytes=1,
+        updated_bytes=4,
+    )  # fmt: skip
+    assert [kernel_of(asdict(kernel)) for kernel in (grid, sweep)] == [grid, sweep]
 
 
 @pytest.mark.parametrize(

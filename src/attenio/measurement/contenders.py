@@ -14,7 +14,7 @@ from attenio.errors import InvalidInput
 from attenio.kernels import attention
 from attenio.masks import Causal, Dense
 from attenio.measurement.exact import Inputs, band_of, window_of
-from attenio.measurement.result import OURS
+from attenio.measurement.result import OURS, OURS_REPEATING
 from attenio.measurement.timing import Call, replayed_samples
 from attenio.workload import Workload
 
@@ -129,15 +129,23 @@ def random_inputs(workload: Workload, device: str) -> Inputs:
     return q, k, v
 
 
-def contenders(workload: Workload, device: str, *, flex: bool = False, jax: bool = True) -> dict[str, Contender]:
-    """Who computes this workload; ours is the first. JAX's kernel is among them on a GPU where JAX sees one."""
+def contenders(
+    workload: Workload, device: str, *, flex: bool = False, jax: bool = True, repeating: bool = False
+) -> dict[str, Contender]:
+    """Who computes this workload; ours is the first. JAX's kernel is among them on a GPU where JAX sees one.
+
+    With ``repeating`` ours is there once more, with gradients that repeat to the bit.
+    """
     window, options = window_of(workload), _sdpa_options(workload, device)
     grouped = workload.heads != workload.kv_heads
-    found: dict[str, Contender] = {
-        OURS: TorchContender(
-            lambda q, k, v: attention(q, k, v, enable_gqa=grouped, window=window, scale=workload.scale)
-        )
-    }
+
+    def ours(*, repeats: bool) -> Contender:
+        options = {"enable_gqa": grouped, "deterministic": repeats}
+        return TorchContender(lambda q, k, v: attention(q, k, v, window=window, scale=workload.scale, **options))
+
+    found = {OURS: ours(repeats=False)}
+    if repeating:
+        found[OURS_REPEATING] = ours(repeats=True)
     for name, each in _BACKENDS[device].items():
         found[f"sdpa {name}"] = TorchContender(backend(each, enable_gqa=grouped, scale=workload.scale, **options))
     if flex:

@@ -53,7 +53,7 @@ class Pointer:
 
     def load(self, mask=None, other=0):
         if not isinstance(self.at, torch.Tensor):
-            return self.memory[self.at].item()
+            return other if mask is False else self.memory[self.at].item()
         if mask is None:
             return self.memory[self.at]
         return torch.where(

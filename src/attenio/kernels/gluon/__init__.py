@@ -11,7 +11,7 @@ from attenio.kernels.gluon import decode, forward
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.forward import Attended
 from attenio.kernels.triton.two_pass import Gradients
-from attenio.planning.shared_cache import Grid
+from attenio.planning.shared_cache import Grid, Sweep
 
 __all__ = ["attend", "grids", "prepared", "two_pass"]
 
@@ -23,7 +23,7 @@ def attend(problem: KernelProblem) -> Attended:
     return forward.attend(problem) if forward.supports(problem) else triton.attend(problem)
 
 
-def grids(problem: KernelProblem, *, backward: bool) -> tuple[Grid, ...] | None:
+def grids(problem: KernelProblem, *, backward: bool) -> tuple[Grid | Sweep, ...] | None:
     """Grids in the order of their launches, for a prediction of the bytes that they move below the L2."""
     if backward and gradients.supports(problem):
         return gradients.gradient_grids(problem)

@@ -107,4 +107,6 @@ def _steps_fit(shape: Sizes, strides: Sizes, unit: int) -> bool:
 
 @lru_cache(maxsize=64)
 def _layout(block_shape: tuple[int, ...], dtype: torch.dtype) -> Any:
+    if dtype == torch.float32:  # sums, which no product reads
+        return gl.NVMMASharedLayout(0, 32, rank=len(block_shape))
     return gl.NVMMASharedLayout.get_default_for(list(block_shape), ELEMENTS[dtype])
