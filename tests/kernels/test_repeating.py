@@ -1,32 +1,38 @@
-"""Calls like one before them: a stand-in prepares them here, and counts how often it is asked and run."""
+"""Calls like those before them: a stand-in records them here, and counts how often it is asked and played."""
 
 import pytest
 import torch
 
 from attenio import attention
 from attenio.kernels import repeating
-from attenio.kernels.operator import attend
 from attenio.kernels.repeating import form_of
 
-PLAIN = (False, None, False, None, False)
+PLAIN = (False, None, False, False, None)
+
+
+class Played:
+    """A tape that computes anew, with the tensors that it is given."""
+
+    def __init__(self, compute, counts):
+        self.function, self.options, self.counts = compute.func, compute.args, counts
+
+    def play(self, tensors, wanted):
+        self.counts["played"] += 1
+        saved = tensors[3:]  # of a backward pass, behind restrictions that are missing
+        between = self.options[3:10] if saved else ()
+        return self.function(*tensors[:3], *between, *saved, *self.options[len(tensors) + len(between) :])[:wanted]
 
 
 @pytest.fixture
 def counts(monkeypatch):
-    found = {"prepared": 0, "run": 0}
+    found = {"recorded": 0, "played": 0}
 
-    def prepared(problem):
-        found["prepared"] += 1
+    def record(compute, tensors):
+        found["recorded"] += 1
+        return compute(), Played(compute, found)
 
-        def run(*arguments):
-            found["run"] += 1
-            assert arguments[0].shape == problem.query.flatten(1, 2).shape
-            return attend(*arguments)
-
-        return None if problem.scale < 0 else run
-
-    monkeypatch.setattr(repeating, "_runs_here", lambda _query: True)
-    monkeypatch.setattr(repeating, "preparing", lambda _tensor: prepared)
+    monkeypatch.setattr(repeating, "_stream_of", lambda _tensor: (0, 0))
+    monkeypatch.setattr(repeating, "recording", lambda _tensor: record)
     monkeypatch.setattr(repeating, "_known", {})
     return found
 
@@ -37,48 +43,52 @@ def heads(n=24, m=40, dtype=torch.float32, seed=0):
     return tuple(torch.randn(size, generator=drawn).to(dtype) for size in sizes)
 
 
-def test_the_third_call_of_a_form_runs_what_was_prepared_and_gives_the_same(counts):
+def test_the_second_call_of_a_form_is_recorded_and_later_ones_give_what_it_gave(counts):
     for seed in range(4):
         q, k, v = heads(seed=seed)
         mine = attention(q, k, v, is_causal=True, enable_gqa=True)
         theirs = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         torch.testing.assert_close(mine, theirs)
-    assert counts == {"prepared": 1, "run": 2}
+    assert counts == {"recorded": 1, "played": 2}
 
 
 def test_gradients_of_a_repeated_call_are_those_of_the_first(counts):
-    leaves = tuple(x.requires_grad_() for x in heads())
-    each = [
-        torch.autograd.grad(attention(*leaves, enable_gqa=True).square().sum(), leaves, retain_graph=True)
-        for _ in range(3)
-    ]
-    assert counts["run"] == 1
-    for first, _, third in zip(*each, strict=True):
-        assert torch.equal(first, third)
+    for seed in range(4):
+        leaves = tuple(x.requires_grad_() for x in heads(seed=seed))
+        gradient = torch.randn(2, 4, 24, 8)
+        mine = torch.autograd.grad(attention(*leaves, enable_gqa=True), leaves, gradient)
+        theirs = torch.nn.functional.scaled_dot_product_attention(*leaves, enable_gqa=True)
+        for x, y in zip(mine, torch.autograd.grad(theirs, leaves, gradient), strict=True):
+            torch.testing.assert_close(x, y)
+    assert counts == {"recorded": 2, "played": 4}
 
 
-def test_forms_differ_in_all_that_is_prepared_for(counts):
+def test_forms_differ_in_all_that_launches_follow_from(counts):
     q, k, v = heads()
-    apart = {
+    apart = [
         form_of((q, k, v), PLAIN),
         form_of((q, k, v), (True, *PLAIN[1:])),
         form_of((q, k, v), (False, 0.5, *PLAIN[2:])),
-        form_of((q, k, v), (*PLAIN[:3], (3, 0), False)),
-        form_of((q, k, v), (*PLAIN[:4], True)),
+        form_of((q, k, v), (*PLAIN[:4], 3, 0)),
+        form_of((q, k, v), (*PLAIN[:3], True, None)),
         form_of((q[:, :, :8], k, v), PLAIN),
         form_of((q, k.transpose(2, 3).contiguous().transpose(2, 3), v), PLAIN),
         form_of((q, k[:, :, :32], v[:, :, :32]), PLAIN),
         form_of(tuple(x.half() for x in (q, k, v)), PLAIN),
         form_of((q, k, v.half()), PLAIN),
-    }
-    assert len(apart) == 10 and None not in apart
+        form_of((q, k, k), PLAIN),
+        form_of((q, k, k.clone()), PLAIN),
+        form_of((q, q, q), PLAIN),
+        form_of((q, k, v, q, q), PLAIN),
+    ]
+    assert len(set(apart)) == len(apart) and None not in apart
     assert form_of((q, k, v), PLAIN) == form_of(heads(seed=1), PLAIN)
 
 
 def test_what_may_change_under_a_form_has_none(counts):
     q, k, v = heads()
     assert form_of((q, k, v), (False, torch.tensor(0.5), *PLAIN[2:])) is None
-    assert form_of((q, k, v), (*PLAIN[:3], [3, 0], False)) is None
+    assert form_of((q, k, v), (*PLAIN[:4], [3, 0])) is None
     odd = torch.randn(q.numel() + 1)[1:].view(q.shape)
     assert form_of((odd, k, v), PLAIN) is None
 
@@ -94,35 +104,69 @@ def test_what_may_change_under_a_form_has_none(counts):
 def test_calls_that_data_restrict_are_not_kept(counts, options):
     for _ in range(3):
         attention(*heads(), enable_gqa=True, **options)
-    assert counts == {"prepared": 0, "run": 0}
+    assert not repeating._known
+
+
+def test_gradients_that_data_restrict_are_not_kept(counts):
+    q, k, v = (x.requires_grad_() for x in heads())
+    for options in (
+        {"attn_mask": torch.ones(24, 40).bool()},
+        {"segments": (torch.tensor([0, 24]), torch.tensor([0, 40]))},
+    ):
+        for _ in range(3):
+            attention(q, k, v, enable_gqa=True, **options).sum().backward()
+    assert not repeating._known
 
 
 def test_heads_that_had_to_be_brought_to_four_dimensions_are_not_kept(counts):
     q, k, v = (x[0] for x in heads())
     for _ in range(3):
         attention(q, k, v, enable_gqa=True)
-    assert counts == {"prepared": 0, "run": 0}
+    assert not repeating._known
 
 
-def test_forms_without_a_short_way_are_asked_for_once(counts):
-    for _ in range(4):
-        attention(*heads(), enable_gqa=True, scale=-1.0)
-    assert counts == {"prepared": 1, "run": 0}
+def test_what_cannot_be_recorded_is_tried_a_few_times(counts, monkeypatch):
+    tried = []
+    monkeypatch.setattr(repeating, "recording", lambda _tensor: lambda compute, _: (compute(), tried.append(1)))
+    for _ in range(repeating._TRIES + 3):
+        attention(*heads(), enable_gqa=True)
+    assert len(tried) == repeating._TRIES
+
+
+def test_a_tape_that_will_not_play_leaves_the_call_to_be_computed(counts, monkeypatch):
+    whole = attention(*heads(), enable_gqa=True)
+    monkeypatch.setattr(Played, "play", lambda *_given: None)
+    for _ in range(3):
+        assert torch.equal(attention(*heads(), enable_gqa=True), whole)
 
 
 def test_the_oldest_forms_are_forgotten(counts, monkeypatch):
     monkeypatch.setattr(repeating, "_MOST", 3)
     for n in (8, 8, 9, 10, 11, 8, 11):
         attention(*heads(n), enable_gqa=True)
-    assert counts == {"prepared": 2, "run": 0} and len(repeating._known) == 3
+    assert counts == {"recorded": 2, "played": 0} and len(repeating._known) == 3
 
 
 def test_wrong_calls_are_refused_every_time(counts):
     q, k, v = heads()
-    for _ in range(2):
+    for _ in range(3):
         with pytest.raises(RuntimeError, match="make them equal, or set enable_gqa=True"):
             attention(q, k, v)
-    assert counts == {"prepared": 0, "run": 0}
+    assert not repeating._known
+
+
+def test_tensors_that_come_back_otherwise_than_they_were_saved_are_another_form(counts):
+    q, k, v = (x.transpose(2, 3).contiguous().transpose(2, 3).requires_grad_() for x in heads())
+
+    def differentiated():
+        return torch.autograd.grad(attention(q, k, v, enable_gqa=True).sum(), q)
+
+    plain = [*differentiated(), *differentiated()]
+    before = len(repeating._known)
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x.contiguous()):
+        plain += differentiated()
+    assert len(repeating._known) == before + 1
+    assert all(torch.allclose(plain[0], other) for other in plain)
 
 
 def test_nothing_is_kept_on_the_cpu():

@@ -1,7 +1,6 @@
 """``attention()``: the signature people know, the dataflow that this machine wants."""
 
 import math
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -15,7 +14,7 @@ from attenio.kernels.dropout import Dropout
 from attenio.kernels.masking import Seen, seen_by
 from attenio.kernels.operator import attended, operated
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.repeating import form_of, keep, repeated
+from attenio.kernels.repeating import arguments_of, form_of, keep_arguments
 from attenio.kernels.tolerance import approximated
 from attenio.kernels.visibility import Visibility
 from attenio.kernels.watching import is_unwatched
@@ -81,20 +80,22 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
         refuse_tangents(query, key, value, attn_mask)
     heads, deterministic = (query, key, value), deterministic or torch.are_deterministic_algorithms_enabled()
     form = None
-    if attn_mask is segments is block_mask is prefix is tolerance is None and dropout_p == 0.0:
-        form = form_of(heads, (is_causal, scale, enable_gqa, window, deterministic))
-        output = None if form is None else repeated(form, heads)
-        if output is not None:
-            return output
+    plain = attn_mask is segments is block_mask is prefix is tolerance is None and dropout_p == 0.0
+    if plain and is_unwatched(heads):
+        sides = window if type(window) is tuple else (window,)
+        form = form_of(heads, (is_causal, scale, enable_gqa, deterministic, *sides))
+        rest = None if form is None else arguments_of(form)
+        if rest is not None:
+            return attended((*heads, *rest), form)
     call = call_of(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
         window=window, segments=segments, block_mask=block_mask, prefix=prefix,
     )  # fmt: skip
     if tolerance is not None:
         checked_positive("tolerance", tolerance)
-        output = None if torch.compiler.is_compiling() else approximated(problem_of(call, prefix, dropout_p), tolerance)
-        if output is not None:
-            return output.reshape(call.shape)
+        close = None if torch.compiler.is_compiling() else approximated(problem_of(call, prefix, dropout_p), tolerance)
+        if close is not None:
+            return close.reshape(call.shape)
     seen = call.seen
     seed = torch.randint(2**62, (), dtype=torch.int64) if dropout_p > 0.0 else None
     tensors = (seen.bias, seen.first, seen.stop, seen.query_ids, seen.key_ids, seen.blocks, seed)
@@ -102,10 +103,14 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
         *call[:3], *tensors, call.scale, seen.below, seen.above, seen.query_block, seen.key_block, prefix or 0,
         dropout_p, deterministic,
     )  # fmt: skip
-    found = attended(arguments) if is_unwatched((*call[:3], *tensors)) else operated(*arguments)
-    if form is not None and all(mine is given for mine, given in zip(call, heads, strict=False)):
-        keep(form, partial(problem_of, call, None, 0.0), arguments)
-    return found[0] if found[0].shape == call.shape else found[0].reshape(call.shape)
+    if not is_unwatched((*call[:3], *tensors)):
+        output = operated(*arguments)[0]
+    elif form is None or any(mine is not given for mine, given in zip(call, heads, strict=False)):
+        output = attended(arguments)
+    else:
+        output = attended(arguments, form)
+        keep_arguments(form, arguments[3:])
+    return output if output.shape == call.shape else output.reshape(call.shape)
 
 
 def call_of(  # noqa: PLR0913

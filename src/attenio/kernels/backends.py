@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from attenio.errors import InvalidInput, MissingExtra
-from attenio.kernels.problem import KernelProblem
 
-__all__ = ["backend_of", "features_of", "on_device_of", "preparing"]
+__all__ = ["backend_of", "features_of", "on_device_of", "recording"]
 
 
 def backend_of(tensor: Tensor) -> ModuleType:
@@ -40,13 +39,13 @@ def on_device_of(tensor: Tensor) -> AbstractContextManager[Any]:
     return nullcontext() if index < 0 or index == torch.cuda.current_device() else torch.cuda.device(index)
 
 
-def preparing(tensor: Tensor) -> Callable[[KernelProblem], Callable[..., tuple[Tensor, ...]] | None] | None:
-    """What finds the shortest way to the kernel of a problem with such tensors; None where nothing is shorter."""
+def recording(tensor: Tensor) -> Callable[..., Any] | None:
+    """What records the launches of a computation on the device of a tensor; None where nothing does."""
     if tensor.device.type != "cuda" or not _is_hopper(tensor.device):
         return None
     from attenio.kernels import gluon
 
-    return gluon.prepared
+    return gluon.recorded
 
 
 def features_of(tensor: Tensor) -> ModuleType:

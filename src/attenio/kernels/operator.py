@@ -7,7 +7,6 @@ PyTorch's dispatcher, which takes longer than a short kernel.
 
 # mypy: disable-error-code="untyped-decorator"
 
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,6 +19,7 @@ from attenio.kernels.cpu.two_pass import Saved
 from attenio.kernels.dropout import Dropout
 from attenio.kernels.masking import Seen
 from attenio.kernels.problem import KernelProblem
+from attenio.kernels.repeating import Form, form_of, repeated
 from attenio.kernels.visibility import Visibility
 from attenio.kernels.watching import is_unwatched
 
@@ -132,7 +132,7 @@ def _gradient_shapes(
     return *(tensor.new_empty(tensor.shape) for tensor in (query, key, value)), of_bias
 
 
-def _save(ctx: Any, inputs: Sequence[Any], output: tuple[Tensor, ...]) -> None:
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     ctx.save_for_backward(*inputs[:_TENSORS], *output)
     scale, below, above, query_block, key_block, _prefix, dropout_p, deterministic = inputs[_TENSORS:]
     ctx.numbers = (scale, below, above, query_block, key_block, dropout_p, deterministic)
@@ -140,44 +140,69 @@ def _save(ctx: Any, inputs: Sequence[Any], output: tuple[Tensor, ...]) -> None:
     ctx.set_materialize_grads(False)
 
 
-def _differentiate(ctx: Any, gradient: Tensor | None, *_statistics: Any) -> tuple[Any, ...]:
-    nothing = (None,) * (_TENSORS + 8)
+def _gradients(ctx: Any, gradient: Tensor | None) -> tuple[Tensor | None, ...]:
+    """Those of queries, keys, values and of the bias."""
     if gradient is None:
-        return nothing
-    bias = ctx.saved_tensors[3]
-    with_bias = bias is not None and bias.dtype != torch.bool and ctx.needs_input_grad[3]
+        return None, None, None, None
     tensors = (*ctx.saved_tensors, gradient)
+    with_bias = tensors[3] is not None and tensors[3].dtype != torch.bool and ctx.needs_input_grad[3]
     # Gradients of gradients are asked of the operator, which knows none and says so.
-    directly = not torch.is_grad_enabled() and is_unwatched(tensors)
-    backward: Callable[..., tuple[Tensor, ...]] = differentiate if directly else _differentiated
-    of_query, of_key, of_value, of_bias = backward(*tensors, *ctx.numbers, with_bias)
-    return of_query, of_key, of_value, of_bias if with_bias else None, *nothing[4:]
+    if torch.is_grad_enabled() or not is_unwatched(tensors):
+        found = _backward_operated(*tensors, *ctx.numbers, with_bias)
+    else:
+        found = _differentiated(tensors, (*ctx.numbers, with_bias))
+    return *found[:3], found[3] if with_bias else None
+
+
+def _differentiate(ctx: Any, gradient: Tensor | None, *_statistics: Any) -> tuple[Any, ...]:
+    return *_gradients(ctx, gradient), *(None,) * (_TENSORS + 8 - 4)
 
 
 attention_operator.register_autograd(_differentiate, setup_context=_save)
 
 
 class _Attention(torch.autograd.Function):
-    """The operator's gradient for calls that do not pass through it: its arguments, and what computes it from them."""
+    """The operator's gradient for calls that do not pass through it: what has gradients, other arguments, the form."""
 
     @staticmethod
     def forward(ctx: Any, *given: Any) -> tuple[Tensor, ...]:
-        *arguments, run = given
-        found: tuple[Tensor, ...] = run(*arguments)
+        *differentiable, rest, form = given
+        arguments = (*differentiable, *rest)
+        found = _attended(arguments, form, wanted=3)
         _save(ctx, arguments, found)
         return found
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
-        return *_differentiate(ctx, *gradients), None
+    def backward(ctx: Any, gradient: Tensor | None, *_statistics: Any) -> tuple[Any, ...]:
+        return *_gradients(ctx, gradient), None, None
 
 
-def attended(arguments: tuple[Any, ...], run: Callable[..., tuple[Tensor, ...]] = attend) -> tuple[Tensor, ...]:
-    """What the operator gives for its arguments where nobody watches; ``run`` computes it."""
+def attended(arguments: tuple[Any, ...], form: Form | None = None) -> Tensor:
+    """The operator's output for its arguments, where nobody watches; ``form`` is that of the call, if it has one."""
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in arguments[:4]):
-        found: tuple[Tensor, ...] = _Attention.apply(*arguments, run)
-        return found
-    return run(*arguments)
+        output: Tensor = _Attention.apply(*arguments[:4], arguments[4:], form)[0]
+        return output
+    return _attended(arguments, form, wanted=1)[0]
+
+
+def _attended(arguments: tuple[Any, ...], form: Form | None, *, wanted: int) -> tuple[Tensor, ...]:
+    if form is None:
+        return attend(*arguments)
+    return repeated(form, arguments[:3], partial(attend, *arguments), wanted)
+
+
+def _differentiated(tensors: tuple[Any, ...], numbers: tuple[Any, ...]) -> tuple[Tensor, ...]:
+    """Gradients as the backward operator gives them, at least those of the heads."""
+    given = (*tensors[:3], *tensors[_TENSORS:])
+    restricted = any(tensor is not None for tensor in tensors[3:_TENSORS])
+    form = None if restricted else form_of(given, numbers)
+    if form is None:
+        return differentiate(*tensors, *numbers)
+    return repeated(form, given, partial(_of_heads, *tensors, *numbers), wanted=3)
+
+
+def _of_heads(*arguments: Any) -> tuple[Tensor, ...]:
+    return differentiate(*arguments)[:3]
 
 
 def _into_batch(tensors: tuple[Any, ...], dims: tuple[Any, ...], size: int, *, share: bool) -> list[Any]:
@@ -223,13 +248,13 @@ def _map(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Any, tuple[in
 def _map_backward(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Any, tuple[int, ...]]:
     size = info.batch_size
     if any(dim is not None for dim in in_dims[8:_TENSORS]) or args[9] is not None or args[3] is not None:
-        return _one_by_one(_differentiated, size, in_dims, args)
+        return _one_by_one(_backward_operated, size, in_dims, args)
     if _is_shared(args, in_dims):
-        return _one_by_one(_differentiated, size, in_dims, args)
+        return _one_by_one(_backward_operated, size, in_dims, args)
     tensors = _into_batch(args[:3], in_dims[:3], size, share=False)
     tensors += _into_batch(args[3:8], in_dims[3:8], size, share=True)
     results = _into_batch(args[10:14], in_dims[10:14], size, share=False)
-    of_query, of_key, of_value, _ = _differentiated(*tensors, *args[8:10], *results, *args[14:])
+    of_query, of_key, of_value, _ = _backward_operated(*tensors, *args[8:10], *results, *args[14:])
     found = [part.unflatten(0, (size, -1)) for part in (of_query, of_key, of_value)]
     return (*found, of_query.new_empty(size, 0)), (0, 0, 0, 0)
 
@@ -292,7 +317,7 @@ def operated(*arguments: Any) -> tuple[Tensor, ...]:
     return found
 
 
-def _differentiated(*arguments: Any) -> tuple[Tensor, ...]:
+def _backward_operated(*arguments: Any) -> tuple[Tensor, ...]:
     apply = _TransformedBackward.apply if _is_transformed() else attention_backward_operator
     found: tuple[Tensor, ...] = apply(*arguments)
     return found

@@ -53,8 +53,8 @@ def kernel(monkeypatch):
     )
     run = Launcher(below, signature, [KIND, KIND])
     monkeypatch.setattr(driver, "make_tensordesc_arg", made)
-    active = SimpleNamespace(get_current_device=lambda: 0, get_current_stream=lambda device: 7 + device)
-    monkeypatch.setattr(compiled, "drivers", SimpleNamespace(active=active))
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 7 + device, raising=False)
 
     class Kernel:
         function, packed_metadata = 11, (4, 1, 0)

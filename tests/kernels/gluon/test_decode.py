@@ -122,19 +122,6 @@ def test_the_kernel_gives_what_the_cpu_gives(on_cpu, name):
     assert not any(held.any() for held in counters._of_streams.values())
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_what_is_prepared_for_a_problem_computes_others_like_it(on_cpu, name):
-    torch.manual_seed(0)
-    problem = CASES[name]()
-    run, seen = decode.prepared(problem), problem.visible
-    if run is None:
-        assert problem.prefix or seen.bias is not None or seen.first is not None
-        return
-    other = KernelProblem(**{**vars(problem), "query": problem.query.flip(3), "value": problem.value.flip(2)})
-    mine, theirs = run(other.query.flatten(1, 2), other.key, other.value), decode.attend(other)
-    assert all(torch.equal(a, b.flatten(1, 2)) for a, b in zip(mine, theirs, strict=True))
-
-
 def test_what_the_copy_engine_cannot_fetch_is_left_to_others():
     problem = problem_of((1, 1, 4, 1, 300, 64, 64))
     odd = torch.randn(1, 1, 300, 65, dtype=torch.bfloat16)[..., :64]

@@ -1,7 +1,6 @@
 """The Hopper kernel's own source, interpreted, against the CPU kernels, which are held against the definition."""
 
 import math
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -32,9 +31,8 @@ def tiles_of(consumers=2, key_tile=64, stages=2, *, staged=True, ping_pong=True)
     return HopperTiles(consumers=consumers, key_tile=key_tile, stages=stages, staged=staged, ping_pong=ping_pong)
 
 
-@contextmanager
-def interpreter(programs=3):
-    """In place of a GPU with so many SMs, on which nothing has run yet."""
+def run(problem, tiles, programs=3):
+    """The host's launch, on an interpreter in place of a GPU with so many SMs."""
     loading, narrow = "attenio.kernels.gluon.loading", "attenio.kernels.gluon.query_stationary"
     kernels = {
         "query_stationary_kernel": interpreted(narrow, needing=(loading,)).query_stationary_kernel,
@@ -45,20 +43,13 @@ def interpreter(programs=3):
         boxes = (None if box is None else Box(box.base, box.block_shape) for box in described)
         launch(kernels[kernel.fn.__name__], (count,), *boxes, *arguments, *constants)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(forward, "launch", on_interpreter)
-        patch.setattr(forward, "_processors", lambda _device: programs)
-        patch.setattr(forward, "_settled", {})
-        forward._plan.cache_clear()
-        yield
-
-
-def run(problem, tiles, programs=3):
-    """The host's launch on the interpreter."""
     shape = problem.query.shape[:-1]
     output = torch.full((*shape, problem.value.shape[-1]), torch.nan, dtype=problem.query.dtype)
     found = Attended(output, torch.full(shape, torch.nan), torch.full(shape, torch.nan))
-    with interpreter(programs):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forward, "launch", on_interpreter)
+        patch.setattr(forward, "_processors", lambda _device: programs)
+        forward._plan.cache_clear()
         forward.run(problem, found, tiles)
     return found
 
@@ -95,25 +86,6 @@ def test_the_kernel_computes_attention_and_its_statistics(options, tiles):
     theirs = (exact.largest + exact.total.log2()).reshape(total.shape)[sees]
     assert float((mine - theirs).abs().max()) <= 1e-4
     assert not total[~sees].any() and not output[~sees].any()
-
-
-@pytest.mark.parametrize(
-    ("options", "scale"),
-    [({"is_causal": True}, 0.1), ({"window": 70}, 0.3), ({}, -0.1), ({"segments": torch.tensor([0, 13, 130])}, 0.1)],
-    ids=["causal", "a window", "negative scores", "packed sequences"],
-)
-def test_what_is_prepared_for_a_problem_computes_others_like_it(options, scale):
-    problem = replace(problem_of((1, 2, 2, 130, 130, 64, 64), **options), scale=scale)
-    other = replace(problem, query=problem.query.flip(3), value=problem.value.flip(2))
-    with interpreter():
-        assert forward.prepared(problem) is None, "nothing has run"
-        forward.attend(problem)
-        prepared = forward.prepared(problem)
-        if prepared is None:
-            assert scale < 0 or problem.visible.first is not None
-            return
-        mine, theirs = prepared(other.query.flatten(1, 2), other.key, other.value), forward.attend(other)
-    assert all(torch.equal(a, b.flatten(1, 2)) for a, b in zip(mine, theirs, strict=True))
 
 
 def test_weights_that_are_powers_of_two_give_exact_sums():

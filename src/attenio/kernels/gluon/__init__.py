@@ -1,19 +1,16 @@
 """Attention on Hopper GPUs (compute capability 9.0) in Gluon; what these kernels do not take goes to Triton's."""
 
-from collections.abc import Callable
-
-from torch import Tensor
-
 from attenio.kernels import triton
 from attenio.kernels.cpu.two_pass import Saved
 from attenio.kernels.gluon import backward as gradients
 from attenio.kernels.gluon import decode, forward
+from attenio.kernels.gluon.tape import recorded
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.forward import Attended
 from attenio.kernels.triton.two_pass import Gradients
 from attenio.planning.shared_cache import Grid, Sweep
 
-__all__ = ["attend", "grids", "prepared", "two_pass"]
+__all__ = ["attend", "grids", "recorded", "two_pass"]
 
 
 def attend(problem: KernelProblem) -> Attended:
@@ -37,14 +34,3 @@ def two_pass(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -
     if not with_bias and gradients.supports(problem) and gradients.is_proven(problem):
         return gradients.two_pass(problem, saved)
     return triton.two_pass(problem, saved, with_bias=with_bias)
-
-
-def prepared(problem: KernelProblem) -> Callable[..., tuple[Tensor, Tensor, Tensor]] | None:
-    """What computes a call with queries, keys and values like those of a problem that has run, and other data.
-
-    It takes them as (batch, heads, tokens, width), and gives output, largest and total so; addresses are multiples of
-    16 bytes.
-    """
-    if decode.supports(problem):
-        return decode.prepared(problem)
-    return forward.prepared(problem) if forward.supports(problem) else None

@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from attenio.kernels.gluon.launch import is_aligned, launch
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.launch import grouped_heads
 
@@ -56,16 +57,27 @@ def _prepare(
     tl.store(Delta + to_row + positions, tl.sum(output * gradient, 1))
 
 
-@triton.jit(do_not_specialize=["first_done", "done", "first_next", "following"])
+@triton.jit(
+    do_not_specialize=[
+        "o_b", "o_h", "o_n", "g_b", "g_h", "g_n", "heads", "queries", "padded",
+        "first_done", "done", "first_next", "following",
+    ],
+    do_not_specialize_on_alignment=["Largest", "Total"],
+)  # fmt: skip
 def rows_kernel(
     Out, dO, Largest, Total, Lse, Delta, Sums, dQ,
-    o_b, o_h, o_n, g_b, g_h, g_n, heads, queries, padded, slope, first_done, done, first_next, following,
+    o_b: tl.int64, o_h: tl.int64, o_n: tl.int64, g_b: tl.int64, g_h: tl.int64, g_n: tl.int64,
+    heads, queries, padded, slope, first_done, done, first_next, following,
     WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr, D_WIDTH: tl.constexpr, D: tl.constexpr, SUMS: tl.constexpr,
+    ALIGNED: tl.constexpr,
 ):  # fmt: skip
     """A program takes 64 rows of a head that is done, one of ``done`` from ``first_done`` on, and those of one to come.
 
     Sums are there for as many heads as a launch has, and every launch counts them from 0.
     """
+    if ALIGNED:  # rows of O and dO are multiples of 16 bytes apart: say so
+        o_b, o_h, o_n = o_b // 8 * 8, o_h // 8 * 8, o_n // 8 * 8
+        g_b, g_h, g_n = g_b // 8 * 8, g_h // 8 * 8, g_n // 8 * 8
     tiles = padded // 64
     tile, place = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
     if SUMS:
@@ -118,10 +130,13 @@ class Rows(NamedTuple):
         if self.sums is not None and query_gradient is not None:
             sums, found = self.sums, query_gradient
             widths = int(found.shape[-1]), int(sums.shape[-1])
-        rows_kernel[(max(len(done), len(following)) * self.padded // 64,)](
-            self.output, self.gradient, self.largest, self.total, self.lse, self.delta, sums, found,
-            *self.output.stride()[:3], *self.gradient.stride()[:3], heads, queries, self.padded, slope,
-            done.start, len(done), following.start, len(following),
-            WIDTH=width, PADDED_WIDTH=max(16, 1 << (width - 1).bit_length()),
-            D_WIDTH=widths[0], D=widths[1], SUMS=self.sums is not None, num_warps=4,
+        launch(
+            rows_kernel, max(len(done), len(following)) * self.padded // 64, (), (
+                self.output, self.gradient, self.largest, self.total, self.lse, self.delta, sums, found,
+                *self.output.stride()[:3], *self.gradient.stride()[:3], heads, queries, self.padded, slope,
+                done.start, len(done), following.start, len(following),
+            ), (
+                width, max(16, 1 << (width - 1).bit_length()), *widths, self.sums is not None,
+                is_aligned(self.output) and is_aligned(self.gradient),
+            ), kinds=(self.output.data_ptr() % 16 == 0, self.gradient.data_ptr() % 16 == 0),
         )  # fmt: skip

@@ -10,13 +10,13 @@ launches (a profiler), the call goes the long way.
 import copy
 from typing import Any
 
+import torch
 from triton import knobs
 from triton.backends.nvidia import driver
-from triton.runtime import driver as drivers
 
-__all__ = ["Compiled"]
+__all__ = ["Compiled", "is_listened_to"]
 
-# Tensor maps of a kernel that are kept: a model's layers, each with its own tensors.
+# Tensor maps that are kept of a box of a kernel: a model's layers, each with its own tensors.
 _MOST_MAPS = 4096
 
 
@@ -28,33 +28,52 @@ class Compiled:
         self._launcher, self._kinds = _below_descriptors(kernel)
         self._maps: dict[tuple[Any, ...], list[Any]] = {}
 
+    @property
+    def is_short(self) -> bool:
+        """Whether there is a short way."""
+        return self._launcher is not None
+
     def __call__(self, programs: int, described: tuple[Any, ...], rest: tuple[Any, ...]) -> None:
-        """Launch it; tensors of ``rest`` may be given as their addresses, except where somebody listens."""
-        if self._launcher is None or _is_listened_to():
+        """Launch it."""
+        if self._launcher is None or is_listened_to():
             self._kernel[programs, 1, 1](*(box and box.described() for box in described), *rest)
-            return
-        arguments: list[Any] = []
+        else:
+            self.start(programs, (*self.expanded(described), *rest))
+
+    def expanded(self, described: tuple[Any, ...]) -> list[Any]:
+        """Boxes as the launcher takes them: each a tensor map, sizes and steps."""
+        found: list[Any] = []
         place = 0
         for box in described:
             if box is None:
-                arguments.append(None)
+                found.append(None)
                 continue
-            key = (place, box.base.data_ptr(), box.shape, box.strides)
-            made = self._maps.get(key)
-            arguments += self._made(key, box) if made is None else made
+            found += self.map_of(place, box)
             place += 1
-        kernel, active = self._kernel, drivers.active
-        stream = active.get_current_stream(active.get_current_device())
-        self._launcher(
-            programs, 1, 1, stream, kernel.function, kernel.packed_metadata, None, None, None, *arguments, *rest
-        )
+        return found
 
-    def _made(self, key: tuple[Any, ...], box: Any) -> list[Any]:
-        if len(self._maps) >= _MOST_MAPS:
-            self._maps.clear()
-        made: list[Any] = driver.make_tensordesc_arg(box, self._kinds[key[0]])
-        self._maps[key] = made
+    def map_of(self, place: int, box: Any) -> list[Any]:
+        """Tensor map, sizes and steps of the box at this place among those that are not missing."""
+        key = (place, box.base.data_ptr(), box.shape, box.strides)
+        made = self._maps.get(key)
+        if made is None:
+            if len(self._maps) >= _MOST_MAPS:
+                self._maps.clear()
+            made = self._maps[key] = driver.make_tensordesc_arg(box, self._kinds[place])
         return made
+
+    def start(self, programs: int, arguments: Any) -> None:
+        """Launch it where there is a short way, with boxes expanded; tensors may be given as addresses."""
+        kernel, stream = self._kernel, torch._C._cuda_getCurrentRawStream(torch._C._cuda_getDevice())
+        self._launcher(
+            programs, 1, 1, stream, kernel.function, kernel.packed_metadata, None, None, None, *arguments
+        )  # fmt: skip
+
+
+def is_listened_to() -> bool:
+    """Whether somebody wants to hear of every launch."""
+    before, after = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
+    return bool(getattr(before, "calls", before) or getattr(after, "calls", after))
 
 
 def _below_descriptors(kernel: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -72,8 +91,3 @@ def _below_descriptors(kernel: Any) -> tuple[Any, tuple[Any, ...]]:
     short = copy.copy(run)
     short.launch = held["launcher"]
     return short, kinds
-
-
-def _is_listened_to() -> bool:
-    before, after = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
-    return bool(getattr(before, "calls", before) or getattr(after, "calls", after))

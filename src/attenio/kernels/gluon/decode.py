@@ -1,23 +1,20 @@
 """Few rows and many keys on Hopper: which problems ``split_keys`` takes, on what grid, with which tiles."""
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from attenio.kernels.gluon.launch import ELEMENTS, is_aligned, launch, padded_box
 from attenio.kernels.gluon.split_keys import split_keys_kernel
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.stacking import can_stack
 from attenio.kernels.triton.counters import counters
-from attenio.kernels.triton.forward import Attended, Parts, prefix_parts
-from attenio.kernels.triton.launch import LOG2_E, Widths, grouped_heads, restrictions_of, scaled
+from attenio.kernels.triton.forward import Attended, prefix_parts
+from attenio.kernels.triton.launch import LOG2_E, grouped_heads, restrictions_of, scaled, widths_of
 
-__all__ = ["DecodeTiles", "attend", "decode_tiles", "prepared", "splits_for", "supports"]
+__all__ = ["DecodeTiles", "attend", "decode_tiles", "splits_for", "supports"]
 
 # Most rows of a block. Warps that share rows read the same keys from shared memory: past 32 rows the portable kernel,
 # which multiplies 64 rows at once, is faster (77 against 87 us), but not under a mask, which it waits for (207, 122).
@@ -61,153 +58,50 @@ def supports(problem: KernelProblem) -> bool:
 
 def attend(problem: KernelProblem) -> Attended:
     """Attention of a problem that ``supports`` accepts."""
-    query, scale = scaled(problem)
+    (query, scale), widths, device = scaled(problem), widths_of(problem), problem.query.device
     query = grouped_heads(query if query.stride(-1) == 1 else query.contiguous())
     seen = restrictions_of(problem, scale)
     first, stop, range_b, *_, bias, bias_b, bias_h, bias_q, bias_k, _seed, _probability = seen.data
+    below, above, _ = seen.band
     prefix = prefix_parts(problem) if can_stack(problem) else None
-    plan = _plan(
-        _Kind(
-            query.shape, problem.key.shape, problem.value.shape, _steps(query), *seen.band[:2], scale,
-            skipped=0 if prefix is None else problem.prefix, ranged=first is not None, boolean=seen.boolean,
-            by_row=bool(bias_h or bias_q),
-        ),
-        query.device,
-    )  # fmt: skip
-    restricted = (first, stop, range_b, bias, bias_b, bias_h, bias_q, bias_k)
-    if first is None and bias is None:
-        restricted = _UNRESTRICTED
-    return Attended(*plan.run(query, problem.key, problem.value, query.shape[:-1], prefix, restricted))
-
-
-def prepared(problem: KernelProblem) -> Callable[..., tuple[Tensor, Tensor, Tensor]] | None:
-    """Attention of queries, keys and values with the sizes, steps and band of a problem that ``supports`` accepts.
-
-    Results have the query's first three dimensions. Nothing is looked at: addresses are multiples of 16 bytes.
-    """
-    query, seen = problem.query, problem.visible
-    if problem.scale < 0 or problem.prefix or seen.bias is not None or seen.first is not None or query.stride(-1) != 1:
-        return None
-    if grouped_heads(query) is not query:
-        return None
-    below, above, scale = restrictions_of(problem, scaled(problem)[1]).band
-    kind = _Kind(query.shape, problem.key.shape, problem.value.shape, _steps(query), below, above, scale)
-    plan, rows = _plan(kind, query.device), query.flatten(1, 2).shape[:-1]
-
-    def run(query: Tensor, key: Tensor, value: Tensor, *_numbers: object) -> tuple[Tensor, Tensor, Tensor]:
-        return plan.run(query, key, value, rows, None, _UNRESTRICTED)
-
-    return run
-
-
-def _long(numbers: Sequence[int]) -> tuple[bool, ...]:
-    """Which numbers have more than 32 bits: they make another kernel."""
-    return tuple(abs(number) >= 2**31 for number in numbers)
-
-
-def _steps(query: Tensor) -> tuple[int, int, int]:
-    """From sequence to sequence, head to head, and query to query."""
-    return query.stride(0), query.stride(2), query.stride(3)
-
-
-class _Kind(NamedTuple):
-    """What a plan depends on besides the device."""
-
-    query_shape: tuple[int, ...]
-    key_shape: tuple[int, ...]
-    value_shape: tuple[int, ...]
-    steps: tuple[int, int, int]
-    below: int
-    above: int
-    scale: float
-    skipped: int = 0
-    ranged: bool = False
-    boolean: bool = False
-    by_row: bool = False
-
-
-# Ranges of keys and a bias, and their steps, where there are none.
-_UNRESTRICTED = (None, None, 0, None, 0, 0, 0, 0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Plan:
-    """A launch but for its tensors."""
-
-    programs: int
-    units: int
-    warps: int
-    width: int
-    key_box: tuple[int, ...]
-    value_box: tuple[int, ...]
-    # Words of sums of all parts, and of their statistics.
-    part_words: int
-    statistic_words: int
-    # Before and after the sizes of a shared prefix's parts.
-    numbers: tuple[int, ...]
-    long: tuple[bool, ...]
-    band: tuple[int, int, float]
-    constants: tuple[Any, ...]
-
-    def run(
-        self, query: Tensor, key: Tensor, value: Tensor, rows: tuple[int, ...], prefix: Parts | None, restricted: Any
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Output (rows, width), and largest and total of rows."""
-        device = query.device
-        output = torch.empty((*rows, self.width), dtype=query.dtype, device=device)
-        largest = torch.empty(rows, dtype=torch.float32, device=device)
-        total = torch.empty_like(largest)
-        sums = torch.empty(self.part_words + self.statistic_words, dtype=torch.float32, device=device)
-        shared, sizes = (None, None), (0, 0)
-        if prefix is not None:
-            shared, sizes = prefix, (prefix.sums.shape[2], prefix.sums.shape[1])
-        kinds: tuple[Any, ...] = (prefix is None, self.long)
-        if restricted is not _UNRESTRICTED:
-            first, _, _, bias, *bias_steps = restricted
-            kinds += (*(None if tensor is None else tensor.dtype for tensor in (first, bias)), _long(bias_steps))
-        launch(
-            split_keys_kernel, self.programs,
-            (padded_box(key, *self.key_box), padded_box(value, *self.value_box)), (
-                query, output, largest, total, sums, sums[self.part_words :], counters(device, self.units),
-                *shared, *self.numbers, *sizes, *self.band, *restricted,
-            ), self.constants, warps=self.warps, overlaps=True, kinds=kinds,
-        )  # fmt: skip
-        return output, largest, total
-
-
-@lru_cache(maxsize=4096)
-def _plan(kind: _Kind, device: torch.device) -> _Plan:
-    batch, kv_heads, group, queries, d = kind.query_shape
-    keys, width, below, above = kind.key_shape[2], kind.value_shape[3], kind.below, kind.above
-    widths = Widths.of(d, width)
-    first_key, stop_key = max(kind.skipped, below), min(keys, queries + above)
-    cuts = queries > 1 and (queries - 1 + below > first_key or above + 1 < stop_key)
-    rows, units = group * queries, batch * kv_heads
+    first_key = max(0 if prefix is None else problem.prefix, below)
+    stop_key = min(problem.keys, problem.queries + above)
+    cuts = problem.queries > 1 and (problem.queries - 1 + below > first_key or above + 1 < stop_key)
+    rows, units = problem.group * problem.queries, problem.batch * problem.kv_heads
     tiles = decode_tiles(rows, widths.d_padded, widths.width_padded)
     run, splits = splits_for(tiles, units, stop_key - first_key, _processors(device))
+    output = torch.empty((*query.shape[:-1], widths.width), dtype=query.dtype, device=device)
+    largest, total = (torch.empty(query.shape[:-1], dtype=torch.float32, device=device) for _ in range(2))
     warps, part_rows = tiles.row_warps * tiles.key_warps, 1 << (rows - 1).bit_length()
     parts = units * splits * part_rows if splits > 1 else 0
+    sums = torch.empty(parts * (widths.width_padded + 2), dtype=torch.float32, device=device)
     joined_rows = min(16, part_rows)
     at_once = max(2, min(16, 64 * 32 * warps // (joined_rows * widths.width_padded)))
-    numbers = (*kind.steps, kv_heads, queries, keys, first_key, stop_key, run, splits)
-    return _Plan(
-        programs=splits * units,
-        units=units,
-        warps=warps,
-        width=width,
-        key_box=(tiles.key_tile, widths.d_padded),
-        value_box=(tiles.key_tile, widths.width_padded),
-        part_words=parts * widths.width_padded,
-        statistic_words=2 * parts,
-        numbers=numbers,
-        long=_long(numbers),
-        band=(below, above, kind.scale),
-        constants=(
-            tiles.rows, tiles.key_tile, tiles.stages, tiles.key_warps, tiles.row_warps, group, *widths,
-            cuts or kind.ranged, kind.boolean, kind.by_row, LOG2_E,
-            part_rows, splits > 1, joined_rows, at_once, splits % at_once == 0,
-        ),
+    pointers = (
+        query, output, largest, total, sums, sums[parts * widths.width_padded :], counters(device, units),
+        *(prefix or (None, None)),
     )  # fmt: skip
+    numbers = (
+        query.stride(0), query.stride(2), query.stride(3),
+        problem.kv_heads, problem.queries, problem.keys, first_key, stop_key, run, splits,
+        *((0, 0) if prefix is None else (prefix.sums.shape[2], prefix.sums.shape[1])), below, above,
+    )  # fmt: skip
+    restricted = (first, stop, range_b, bias, bias_b, bias_h, bias_q, bias_k)
+    constants = (
+        tiles.rows, tiles.key_tile, tiles.stages, tiles.key_warps, tiles.row_warps, problem.group, *widths,
+        cuts or first is not None, seen.boolean, bool(bias_h or bias_q), LOG2_E,
+        part_rows, splits > 1, joined_rows, at_once, splits % at_once == 0,
+    )  # fmt: skip
+    # Numbers of more than 32 bits make another kernel.
+    long = tuple(abs(number) >= 2**31 for number in (*numbers, bias_b, bias_h, bias_q))
+    kinds = (prefix is None, *(None if tensor is None else tensor.dtype for tensor in (first, bias)), long)
+    launch(
+        split_keys_kernel, splits * units,
+        (padded_box(problem.key, tiles.key_tile, widths.d_padded),
+         padded_box(problem.value, tiles.key_tile, widths.width_padded)),
+        (*pointers, *numbers, scale, *restricted), constants, warps=warps, overlaps=True, kinds=kinds,
+    )  # fmt: skip
+    return Attended(output, largest, total)
 
 
 @lru_cache(maxsize=64)

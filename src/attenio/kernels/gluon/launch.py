@@ -4,6 +4,9 @@ Numbers are declared ``do_not_specialize`` and pointers ``do_not_specialize_on_a
 types distinguishes calls, and once compiled for those a kernel is called directly.
 """
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -15,11 +18,12 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from attenio.kernels.gluon.compiled import Compiled
 from attenio.kernels.gluon.tiles import side_by_side
 
-__all__ = ["ELEMENTS", "Box", "aligned", "boxes", "is_aligned", "launch", "padded_box"]
+__all__ = ["ELEMENTS", "Box", "Launched", "aligned", "boxes", "is_aligned", "launch", "listening", "padded_box"]
 
 ELEMENTS = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}
 Sizes: TypeAlias = tuple[int, ...]
 _compiled: dict[tuple[Any, ...], Compiled] = {}
+_listener = threading.local()
 
 
 class Box(NamedTuple):
@@ -80,13 +84,38 @@ def launch(
     """
     one = next(box.base for box in described if box is not None) if described else arguments[0]
     key = (id(kernel), one.device, one.dtype, warps, overlaps, kinds, constants)
-    ready = _compiled.get(key)
+    ready, rest = _compiled.get(key), (*arguments, *constants)
     if ready is not None:
-        ready(programs, described, (*arguments, *constants))
-        return
-    slow = tuple(box if box is None else box.described() for box in described)
-    options = {"num_warps": warps, "maxnreg": registers, "launch_pdl": overlaps}
-    _compiled[key] = Compiled(kernel[(programs,)](*slow, *arguments, *constants, **options))
+        ready(programs, described, rest)
+    else:
+        slow = tuple(box if box is None else box.described() for box in described)
+        options = {"num_warps": warps, "maxnreg": registers, "launch_pdl": overlaps}
+        made = kernel[(programs,)](*slow, *rest, **options)
+        if made is None:  # by Triton's interpreter
+            return
+        ready = _compiled[key] = Compiled(made)
+    heard = getattr(_listener, "launches", None)
+    if heard is not None:
+        heard.append(Launched(ready, programs, described, rest))
+
+
+class Launched(NamedTuple):
+    """A launch that has happened."""
+
+    ready: Compiled
+    programs: int
+    described: tuple[Box | None, ...]
+    rest: tuple[Any, ...]
+
+
+@contextmanager
+def listening() -> Iterator[list[Launched]]:
+    """All launches of this thread from here on."""
+    _listener.launches = []
+    try:
+        yield _listener.launches
+    finally:
+        _listener.launches = None
 
 
 def aligned(tensor: Tensor) -> Tensor:

@@ -35,11 +35,6 @@ class Widths(NamedTuple):
     d_padded: int
     width_padded: int
 
-    @classmethod
-    def of(cls, d: int, width: int) -> "Widths":
-        """Padded, too; a product takes at least 16."""
-        return cls(d, width, *(max(16, 1 << (size - 1).bit_length()) for size in (d, width)))
-
 
 class Shape(NamedTuple):
     """What the order of programs depends on: numbers only, so that it is found once for each."""
@@ -83,8 +78,9 @@ class Restrictions(NamedTuple):
 
 
 def widths_of(problem: KernelProblem) -> Widths:
-    """Widths of a problem."""
-    return Widths.of(problem.query.shape[-1], problem.value.shape[-1])
+    """Widths of a problem; a product takes at least 16."""
+    d, width = problem.query.shape[-1], problem.value.shape[-1]
+    return Widths(d, width, *(max(16, 1 << (size - 1).bit_length()) for size in (d, width)))
 
 
 def kind_of(kernel: str, problem: KernelProblem) -> str:
