@@ -7,6 +7,8 @@ import torch
 
 from attenio import attention
 from attenio.kernels.gluon import backward
+from attenio.kernels.gluon.backward_forms import backward_form
+from attenio.kernels.gluon.backward_slopes import slopes_gradients
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import UNBOUNDED, Visibility
 
@@ -70,13 +72,23 @@ def assert_right(found, problem, gradient, seen):
         assert off.abs().max() <= 2 * allowed.abs().max() + 1e-5
 
 
+def step(inputs, **options):
+    """Gradients of one set of inputs (q, k, v, gradient), by the whole path of a training step."""
+    leaves = [x.detach().requires_grad_() for x in inputs[:3]]
+    return torch.autograd.grad(attention(*leaves, **options), leaves, inputs[3])
+
+
+def same(first, second):
+    return all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
+
+
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("d, case", CASES, ids=str)
 def test_gradients_are_those_of_float64(d, case, dtype, deterministic):
     shape, widths = case
     problem = problem_of(shape, widths, dtype, deterministic=deterministic)
-    assert backward.supports(problem) and backward.backward_form(max(widths)).d == d
+    assert backward.supports(problem) and backward_form(max(widths), spills=backward.spills(problem)).d == d
     gradient = torch.randn((*problem.query.shape[:-1], widths[1]), device="cuda", dtype=dtype)
     seen = seen_in(problem)
     saved, _ = untiled(problem, gradient, seen, dtype)
@@ -113,6 +125,19 @@ def test_packed_sequences_do_not_see_each_other(d, deterministic):
         assert_right((of_query.unflatten(1, (2, 2)), *rest), problem, g.unflatten(1, (2, 2)), seen)
 
 
+@pytest.mark.parametrize("workspace_bytes", [1, 2**20, 2**24])
+@pytest.mark.parametrize("d", [64, 128, 256])
+@pytest.mark.parametrize("case", [SHAPES[2], SHAPES[6], (2, 4, 2, 1100, 700, -300, 50)], ids=str)
+def test_slopes_in_any_number_of_chunks(case, d, workspace_bytes):
+    """Chunks of heads, of key tiles whose queries are carried on, and of rows whose keys are, too."""
+    problem = problem_of(case, (d, d), torch.bfloat16, deterministic=True)
+    gradient, seen = torch.randn_like(problem.query), seen_in(problem)
+    saved, _ = untiled(problem, gradient, seen, torch.bfloat16)
+    found = slopes_gradients(problem, saved, workspace_bytes=workspace_bytes)[:3]
+    assert_right(found, problem, gradient, seen)
+    assert same(found, slopes_gradients(problem, saved, workspace_bytes=workspace_bytes)[:3])
+
+
 @pytest.mark.parametrize("d", [64, 128, 256])
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_integers_give_exact_gradients(d, deterministic):
@@ -133,16 +158,6 @@ def test_integers_give_exact_gradients(d, deterministic):
         )
         for mine, theirs in zip(found[:3], right, strict=True):
             assert torch.equal(mine.flatten(1, 2) if mine.dim() == 5 else mine, theirs.to(torch.bfloat16))
-
-
-def step(inputs, **options):
-    """Gradients of one set of inputs (q, k, v, gradient), by the whole path of a training step."""
-    leaves = [x.detach().requires_grad_() for x in inputs[:3]]
-    return torch.autograd.grad(attention(*leaves, **options), leaves, inputs[3])
-
-
-def same(first, second):
-    return all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
 
 
 @pytest.mark.parametrize("causal", [False, True])

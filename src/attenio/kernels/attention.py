@@ -81,7 +81,8 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     heads, deterministic = (query, key, value), deterministic or torch.are_deterministic_algorithms_enabled()
     form = None
     plain = attn_mask is segments is block_mask is prefix is tolerance is None and dropout_p == 0.0
-    if plain and is_unwatched(heads):
+    given = query is not None and key is not None and value is not None
+    if plain and given and is_unwatched(heads):
         sides = window if type(window) is tuple else (window,)
         form = form_of(heads, (is_causal, scale, enable_gqa, deterministic, *sides))
         rest = None if form is None else arguments_of(form)
