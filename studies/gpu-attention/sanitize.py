@@ -75,10 +75,12 @@ def decode_cases() -> Iterator[Case]:
 
 
 def other_cases() -> Iterator[Case]:
-    """What only large problems run: twice the rows of a consumer, and polynomials in place of the exponential."""
+    """What only large problems run: twice the rows of a consumer, gradients in several chunks, and polynomials."""
     import torch
 
+    from attenio.kernels import triton as portable
     from attenio.kernels.gluon import forward
+    from attenio.kernels.gluon.backward_slopes import slopes_gradients
     from attenio.kernels.gluon.tiles import WIDE_TILES
     from attenio.kernels.problem import KernelProblem
     from attenio.kernels.triton.feature_state import polynomial_sums
@@ -95,7 +97,13 @@ def other_cases() -> Iterator[Case]:
         found = (torch.empty_like(asked.query), *(torch.empty(asked.query.shape[:-1], device="cuda") for _ in range(2)))
         forward.run(asked, Attended(*found), WIDE_TILES)
 
+    def carried(d: int) -> None:
+        asked = problem(d, 320)
+        slopes_gradients(asked, (*portable.attend(asked), asked.query), workspace_bytes=1)
+
     yield "twice the rows", wide
+    for d in (64, 128, 256):
+        yield f"gradients carried from chunk to chunk, d={d}", lambda d=d: carried(d)
     yield "sizes of the data", lambda: sizes_of(problem(64, 300))
     for causal in (False, True):
         yield (
