@@ -5,7 +5,7 @@ import torch
 
 from attenio import attention
 from attenio.kernels import repeating
-from attenio.kernels.repeating import form_of
+from attenio.kernels.repeating import known_of
 
 PLAIN = (False, None, False, False, None)
 
@@ -16,7 +16,8 @@ class Played:
     def __init__(self, compute, counts):
         self.function, self.options, self.counts = compute.func, compute.args, counts
 
-    def play(self, tensors, wanted):
+    def play(self, tensors, wanted, stream):
+        assert stream == 5
         self.counts["played"] += 1
         saved = tensors[3:]  # of a backward pass, behind restrictions that are missing
         between = self.options[3:10] if saved else ()
@@ -31,7 +32,7 @@ def counts(monkeypatch):
         found["recorded"] += 1
         return compute(), Played(compute, found)
 
-    monkeypatch.setattr(repeating, "_stream_of", lambda _tensor: (0, 0))
+    monkeypatch.setattr(repeating, "_stream_of", lambda _tensor: 5)
     monkeypatch.setattr(repeating, "recording", lambda _tensor: record)
     monkeypatch.setattr(repeating, "_known", {})
     return found
@@ -66,31 +67,31 @@ def test_gradients_of_a_repeated_call_are_those_of_the_first(counts):
 def test_forms_differ_in_all_that_launches_follow_from(counts):
     q, k, v = heads()
     apart = [
-        form_of((q, k, v), PLAIN),
-        form_of((q, k, v), (True, *PLAIN[1:])),
-        form_of((q, k, v), (False, 0.5, *PLAIN[2:])),
-        form_of((q, k, v), (*PLAIN[:4], 3, 0)),
-        form_of((q, k, v), (*PLAIN[:3], True, None)),
-        form_of((q[:, :, :8], k, v), PLAIN),
-        form_of((q, k.transpose(2, 3).contiguous().transpose(2, 3), v), PLAIN),
-        form_of((q, k[:, :, :32], v[:, :, :32]), PLAIN),
-        form_of(tuple(x.half() for x in (q, k, v)), PLAIN),
-        form_of((q, k, v.half()), PLAIN),
-        form_of((q, k, k), PLAIN),
-        form_of((q, k, k.clone()), PLAIN),
-        form_of((q, q, q), PLAIN),
-        form_of((q, k, v, q, q), PLAIN),
+        known_of((q, k, v), PLAIN),
+        known_of((q, k, v), (True, *PLAIN[1:])),
+        known_of((q, k, v), (False, 0.5, *PLAIN[2:])),
+        known_of((q, k, v), (*PLAIN[:4], 3, 0)),
+        known_of((q, k, v), (*PLAIN[:3], True, None)),
+        known_of((q[:, :, :8], k, v), PLAIN),
+        known_of((q, k.transpose(2, 3).contiguous().transpose(2, 3), v), PLAIN),
+        known_of((q, k[:, :, :32], v[:, :, :32]), PLAIN),
+        known_of(tuple(x.half() for x in (q, k, v)), PLAIN),
+        known_of((q, k, v.half()), PLAIN),
+        known_of((q, k, k), PLAIN),
+        known_of((q, k, k.clone()), PLAIN),
+        known_of((q, q, q), PLAIN),
+        known_of((q, k, v, q, q), PLAIN),
     ]
     assert len(set(apart)) == len(apart) and None not in apart
-    assert form_of((q, k, v), PLAIN) == form_of(heads(seed=1), PLAIN)
+    assert known_of((q, k, v), PLAIN) is known_of(heads(seed=1), PLAIN)
 
 
 def test_what_may_change_under_a_form_has_none(counts):
     q, k, v = heads()
-    assert form_of((q, k, v), (False, torch.tensor(0.5), *PLAIN[2:])) is None
-    assert form_of((q, k, v), (*PLAIN[:4], [3, 0])) is None
+    assert known_of((q, k, v), (False, torch.tensor(0.5), *PLAIN[2:])) is None
+    assert known_of((q, k, v), (*PLAIN[:4], [3, 0])) is None
     odd = torch.randn(q.numel() + 1)[1:].view(q.shape)
-    assert form_of((odd, k, v), PLAIN) is None
+    assert known_of((odd, k, v), PLAIN) is None
 
 
 @pytest.mark.parametrize(
@@ -118,11 +119,11 @@ def test_gradients_that_data_restrict_are_not_kept(counts):
     assert not repeating._known
 
 
-def test_heads_that_had_to_be_brought_to_four_dimensions_are_not_kept(counts):
+def test_heads_that_had_to_be_brought_to_four_dimensions_are_not_recorded(counts):
     q, k, v = (x[0] for x in heads())
     for _ in range(3):
         attention(q, k, v, enable_gqa=True)
-    assert not repeating._known
+    assert counts == {"recorded": 0, "played": 0}
 
 
 def test_what_cannot_be_recorded_is_tried_a_few_times(counts, monkeypatch):
@@ -152,7 +153,7 @@ def test_wrong_calls_are_refused_every_time(counts):
     for _ in range(3):
         with pytest.raises(RuntimeError, match="make them equal, or set enable_gqa=True"):
             attention(q, k, v)
-    assert not repeating._known
+    assert counts == {"recorded": 0, "played": 0}
 
 
 def test_tensors_that_come_back_otherwise_than_they_were_saved_are_another_form(counts):
@@ -172,4 +173,4 @@ def test_tensors_that_come_back_otherwise_than_they_were_saved_are_another_form(
 def test_nothing_is_kept_on_the_cpu():
     before = dict(repeating._known)
     attention(*heads(), enable_gqa=True)
-    assert repeating._known == before and form_of(heads(), PLAIN) is None
+    assert repeating._known == before and known_of(heads(), PLAIN) is None

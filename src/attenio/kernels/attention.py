@@ -14,7 +14,7 @@ from attenio.kernels.dropout import Dropout
 from attenio.kernels.masking import Seen, seen_by
 from attenio.kernels.operator import attended, operated
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.repeating import arguments_of, form_of, keep_arguments
+from attenio.kernels.repeating import known_of
 from attenio.kernels.tolerance import approximated
 from attenio.kernels.visibility import Visibility
 from attenio.kernels.watching import is_unwatched
@@ -79,15 +79,13 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     if forward_ad._current_level >= 0:
         refuse_tangents(query, key, value, attn_mask)
     heads, deterministic = (query, key, value), deterministic or torch.are_deterministic_algorithms_enabled()
-    form = None
+    known = None
     plain = attn_mask is segments is block_mask is prefix is tolerance is None and dropout_p == 0.0
-    given = query is not None and key is not None and value is not None
-    if plain and given and is_unwatched(heads):
+    if plain and not (query is None or key is None or value is None) and is_unwatched(heads):
         sides = window if type(window) is tuple else (window,)
-        form = form_of(heads, (is_causal, scale, enable_gqa, deterministic, *sides))
-        rest = None if form is None else arguments_of(form)
-        if rest is not None:
-            return attended((*heads, *rest), form)
+        known = known_of(heads, (is_causal, scale, enable_gqa, deterministic, *sides))
+        if known is not None and known.arguments is not None:
+            return attended((*heads, *known.arguments), known)
     call = call_of(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
         window=window, segments=segments, block_mask=block_mask, prefix=prefix,
@@ -106,11 +104,11 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     )  # fmt: skip
     if not is_unwatched((*call[:3], *tensors)):
         output = operated(*arguments)[0]
-    elif form is None or any(mine is not given for mine, given in zip(call, heads, strict=False)):
+    elif known is None or any(mine is not given for mine, given in zip(call, heads, strict=False)):
         output = attended(arguments)
     else:
-        output = attended(arguments, form)
-        keep_arguments(form, arguments[3:])
+        output = attended(arguments, known)
+        known.arguments = arguments[3:]
     return output if output.shape == call.shape else output.reshape(call.shape)
 
 

@@ -131,7 +131,7 @@ def explain(  # noqa: PLR0913 - the arguments of attention
         checked_positive("tolerance", tolerance)
         way = way_for(problem, tolerance, machine)
     if deterministic:
-        notes.append("every sum is made in one order: results repeat to the bit")
+        notes.append("results repeat to the bit: every sum is made in one order, or of integers")
     return Explanation(
         plan=plan_with(workload, here, choice.dataflow, choice.tiles),
         choice=choice,

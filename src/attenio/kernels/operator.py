@@ -19,7 +19,7 @@ from attenio.kernels.cpu.two_pass import Saved
 from attenio.kernels.dropout import Dropout
 from attenio.kernels.masking import Seen
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.repeating import Form, form_of, repeated
+from attenio.kernels.repeating import Known, known_of, repeated
 from attenio.kernels.visibility import Visibility
 from attenio.kernels.watching import is_unwatched
 
@@ -166,9 +166,9 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *given: Any) -> tuple[Tensor, ...]:
-        *differentiable, rest, form = given
+        *differentiable, rest, known = given
         arguments = (*differentiable, *rest)
-        found = _attended(arguments, form, wanted=3)
+        found = _attended(arguments, known, wanted=3)
         _save(ctx, arguments, found)
         return found
 
@@ -177,28 +177,28 @@ class _Attention(torch.autograd.Function):
         return *_gradients(ctx, gradient), None, None
 
 
-def attended(arguments: tuple[Any, ...], form: Form | None = None) -> Tensor:
-    """The operator's output for its arguments, where nobody watches; ``form`` is that of the call, if it has one."""
+def attended(arguments: tuple[Any, ...], known: Known | None = None) -> Tensor:
+    """The operator's output for its arguments, where nobody watches, and what is known of the form of the call."""
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in arguments[:4]):
-        output: Tensor = _Attention.apply(*arguments[:4], arguments[4:], form)[0]
+        output: Tensor = _Attention.apply(*arguments[:4], arguments[4:], known)[0]
         return output
-    return _attended(arguments, form, wanted=1)[0]
+    return _attended(arguments, known, wanted=1)[0]
 
 
-def _attended(arguments: tuple[Any, ...], form: Form | None, *, wanted: int) -> tuple[Tensor, ...]:
-    if form is None:
+def _attended(arguments: tuple[Any, ...], known: Known | None, *, wanted: int) -> tuple[Tensor, ...]:
+    if known is None:
         return attend(*arguments)
-    return repeated(form, arguments[:3], partial(attend, *arguments), wanted)
+    return repeated(known, arguments[:3], partial(attend, *arguments), wanted)
 
 
 def _differentiated(tensors: tuple[Any, ...], numbers: tuple[Any, ...]) -> tuple[Tensor, ...]:
     """Gradients as the backward operator gives them, at least those of the heads."""
     given = (*tensors[:3], *tensors[_TENSORS:])
     restricted = any(tensor is not None for tensor in tensors[3:_TENSORS])
-    form = None if restricted else form_of(given, numbers)
-    if form is None:
+    known = None if restricted else known_of(given, numbers)
+    if known is None:
         return differentiate(*tensors, *numbers)
-    return repeated(form, given, partial(_of_heads, *tensors, *numbers), wanted=3)
+    return repeated(known, given, partial(_of_heads, *tensors, *numbers), wanted=3)
 
 
 def _of_heads(*arguments: Any) -> tuple[Tensor, ...]:

@@ -15,9 +15,8 @@ from torch import Tensor
 
 from attenio.kernels.backends import recording
 
-__all__ = ["Form", "arguments_of", "form_of", "keep_arguments", "repeated"]
+__all__ = ["Known", "known_of", "repeated"]
 
-Form: TypeAlias = tuple[Any, ...]
 Tensors: TypeAlias = tuple[Tensor, ...]
 # Options of other types may not stay what they are.
 _FIXED = frozenset((NoneType, bool, int, float))
@@ -27,22 +26,23 @@ _MOST = 1024
 _TRIES = 4
 
 
-class _Known:
-    """What is known of a form: its launches, or how often it has come; and arguments that follow from it."""
+class Known:
+    """What is known of a form: how often it was computed, then its launches; and arguments that follow from it."""
 
-    __slots__ = ("arguments", "tape", "tries")
+    __slots__ = ("arguments", "computed", "stream", "tape")
 
-    def __init__(self) -> None:
+    def __init__(self, stream: int) -> None:
+        self.stream = stream
+        self.computed = 0
         self.tape: Any = None
-        self.tries = 0
         self.arguments: tuple[Any, ...] | None = None
 
 
-_known: dict[Form, _Known] = {}
+_known: dict[tuple[Any, ...], Known] = {}
 
 
-def form_of(tensors: Tensors, options: tuple[Any, ...]) -> Form | None:
-    """The form of what is done with these tensors, all else being ``options``; None if it has none.
+def known_of(tensors: Tensors, options: tuple[Any, ...]) -> Known | None:
+    """What is known of calls with such tensors, all else being ``options``; None for those that have no form.
 
     Nobody watches the tensors. Which of them are the same belongs to the form.
     """
@@ -50,47 +50,36 @@ def form_of(tensors: Tensors, options: tuple[Any, ...]) -> Form | None:
     places = [tensor.data_ptr() for tensor in tensors]
     if stream is None or any(place % 16 for place in places) or not _FIXED.issuperset(map(type, options)):
         return None
-    form = [stream, options, *map(places.index, places)]
+    parts = [stream, options, *map(places.index, places)]
     for tensor in tensors:
-        form += (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device())
-    return tuple(form)
-
-
-def _stream_of(tensor: Tensor) -> tuple[int, int] | None:
-    """The GPU of a tensor and its stream, if launches go there now and are not captured."""
-    device = tensor.get_device()
-    if device < 0 or device != torch._C._cuda_getDevice() or torch._C._cuda_isCurrentStreamCapturing():
-        return None
-    return device, torch._C._cuda_getCurrentRawStream(device)
-
-
-def repeated(form: Form, tensors: Tensors, compute: Callable[[], Tensors], wanted: int) -> Tensors:
-    """The first ``wanted`` results, or more, of a computation that has this form and takes these tensors."""
+        parts += (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device())
+    form = tuple(parts)
     known = _known.get(form)
     if known is None:
         if len(_known) >= _MOST:
             del _known[next(iter(_known))]
-        _known[form] = _Known()
-        return compute()
+        known = _known[form] = Known(stream)
+    return known
+
+
+def _stream_of(tensor: Tensor) -> int | None:
+    """The stream on which kernels would run now, if it is one of the tensor's device and not captured."""
+    device = tensor.get_device()
+    if device < 0 or device != torch._C._cuda_getDevice() or torch._C._cuda_isCurrentStreamCapturing():
+        return None
+    stream: int = torch._C._cuda_getCurrentRawStream(device)
+    return stream
+
+
+def repeated(known: Known, tensors: Tensors, compute: Callable[[], Tensors], wanted: int) -> Tensors:
+    """The first ``wanted`` results, or more, of a computation of these tensors, given what is known of its form."""
+    found: Tensors | None
     if known.tape is not None:
-        found: Tensors | None = known.tape.play(tensors, wanted)
+        found = known.tape.play(tensors, wanted, known.stream)
         return compute() if found is None else found
-    record = None if known.tries >= _TRIES else recording(tensors[0])
+    record = recording(tensors[0]) if 0 < known.computed <= _TRIES else None
+    known.computed += 1
     if record is None:
         return compute()
-    known.tries += 1
     found, known.tape = record(compute, tensors)
     return found
-
-
-def keep_arguments(form: Form, arguments: tuple[Any, ...]) -> None:
-    """Keep what the operator takes in calls of a form that has run."""
-    known = _known.get(form)
-    if known is not None:
-        known.arguments = arguments
-
-
-def arguments_of(form: Form) -> tuple[Any, ...] | None:
-    """What the operator takes in calls of this form, once its launches are known."""
-    known = _known.get(form)
-    return None if known is None or known.tape is None else known.arguments

@@ -10,17 +10,20 @@ from attenio.kernels.gluon.backward_forms import backward_form
 _BUILT = """
 from attenio.kernels.gluon.backward_forms import backward_form
 
-TYPES = {"Lse": "*fp32", "Delta": "*fp32", "FirstRows": "*i32", "StopRows": "*i32", "scale": "fp32", "slope": "fp32"}
+TYPES = {"Lse": "*fp32", "Delta": "*fp32", "Fineness": "*fp32", "FirstRows": "*i32", "StopRows": "*i32",
+         "scale": "fp32", "slope": "fp32"}
 
-def built(width, dtype, hides, packed, spills, adds):
-    form = backward_form(width, spills=spills)
+def built(width, dtype, hides, packed, adds, whole):
+    form = backward_form(width)
     names = [name for name in form.kernel.arg_names if name.isupper()]
-    constants = form.constants(hides=hides, packed=packed, spills=spills, adds=adds)
+    constants = form.constants(hides=hides, packed=packed, adds=adds)
     fixed = dict(zip(names, constants, strict=True))
     halves, sums = gl.NVMMASharedLayout(128, 16, rank=4), gl.NVMMASharedLayout(0, 32, rank=4)
     gradient = box([1, 1, form.d, 64], "fp32", sums) if adds else box([1, 1, 64, form.d], dtype, halves)
     rows, kept = box([1, 1, form.rows, form.d], dtype, halves), box([1, 1, 64, form.columns], dtype, halves)
-    left = box([1, 1, 64, form.rows], dtype, halves) if spills else box([1, 1, 64, 64], "fp32", sums)
+    left = box([1, 1, 64, 64], "i32" if whole else "fp32", sums)
+    if form.spills:
+        left = box([1, 1, 64, form.rows], dtype, halves)
     boxes = [rows, kept, kept, rows, gradient, gradient, left]
     signature, constants = {}, {}
     for index, name in enumerate(form.kernel.arg_names):
@@ -39,15 +42,15 @@ class Variant(NamedTuple):
     dtype: str = "bf16"
     hides: bool = False
     packed: bool = False
-    spills: bool = True
     adds: bool = False
+    whole: bool = False
 
 
 VARIANTS = {
-    "narrow": Variant(64, hides=True, packed=True, adds=True),
-    "narrow, sums": Variant(64, "fp16", hides=True, spills=False),
-    "128": Variant(128, "fp16", hides=True, packed=True),
-    "128, sums": Variant(128, hides=True, packed=True, spills=False),
+    "narrow": Variant(64, hides=True),
+    "narrow, integers": Variant(64, "fp16", hides=True, packed=True, whole=True),
+    "128": Variant(128, "fp16"),
+    "128, integers": Variant(128, hides=True, packed=True, whole=True),
     "wide": Variant(256, hides=True),
     "wide, packed": Variant(192, "fp16", hides=True, packed=True, adds=True),
 }
@@ -61,11 +64,11 @@ def compiled():
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_variant_multiplies_on_tensor_cores_and_fits(compiled, name):
     found, variant = compiled[name], VARIANTS[name]
-    form = backward_form(variant.width, spills=variant.spills)
+    form = backward_form(variant.width)
     assert found["shared"] <= 227 * 2**10
     assert found["LDL"] == found["STL"] == 0
     # Each group: scores or slopes (or both) before the loop and in it; two gradients or one; dQ in it and after it.
-    deep, rows, shares = form.d // 16, form.rows // 16, 0 if variant.spills else 4 * (64 // 16)
+    deep, rows, shares = form.d // 16, form.rows // 16, 0 if form.spills else 4 * (64 // 16)
     assert found["HGMMA"] == 2 * (4 * deep + 2 * rows + shares if form.keys == 128 else 2 * deep + rows)
     # Products of a group wait for each other nowhere: the compiler would otherwise start each by itself.
     assert found["WARPGROUP.ARRIVE"] <= found["HGMMA"] // 4

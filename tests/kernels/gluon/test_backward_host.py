@@ -1,15 +1,15 @@
-"""Which problems the backward kernels of Hopper take, their tiles, and the programs whose bytes are predicted."""
+"""Which problems the backward kernels of Hopper take, and their tiles."""
 
 import pytest
 import torch
 
 from attenio.kernels.dropout import Dropout
 from attenio.kernels.gluon import backward
-from attenio.kernels.gluon.backward_forms import backward_form
+from attenio.kernels.gluon.backward_forms import backward_form, form_of
 from attenio.kernels.gluon.backward_slopes import carries
+from attenio.kernels.gluon.backward_sums import counts_grains
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
-from attenio.planning.shared_cache import Grid
 
 
 def problem_of(d=64, width=64, dtype=torch.bfloat16, dropout=None, scale=1.0, deterministic=False, **seen):
@@ -22,7 +22,7 @@ def problem_of(d=64, width=64, dtype=torch.bfloat16, dropout=None, scale=1.0, de
 @pytest.mark.parametrize("d, width", [(64, 64), (192, 128), (8, 256), (96, 96)])
 def test_widths_up_to_256_are_taken(d, width):
     assert backward.supports(problem_of(d, width, above=0, below=-10))
-    assert backward_form(max(d, width), spills=True).d >= max(d, width)
+    assert backward_form(max(d, width)).d >= max(d, width)
 
 
 def test_packed_sequences_are_taken():
@@ -30,9 +30,10 @@ def test_packed_sequences_are_taken():
     assert backward.supports(problem_of(first=at, stop=at + 1))
 
 
-def test_slopes_are_spilled_of_wide_heads_and_where_gradients_must_repeat():
-    assert backward.spills(problem_of(136, 64)) and backward.spills(problem_of(64, 64, deterministic=True))
-    assert not backward.spills(problem_of(128, 128))
+def test_slopes_are_spilled_of_wide_heads_and_sums_are_integers_of_others_or_where_they_must_repeat():
+    assert form_of(problem_of(136, 64)).spills and not form_of(problem_of(128, 128)).spills
+    assert counts_grains(problem_of(72, 64)) and counts_grains(problem_of(64, 64, deterministic=True))
+    assert not counts_grains(problem_of(64, 64))
 
 
 @pytest.mark.parametrize(
@@ -48,25 +49,11 @@ def test_everything_else_is_left_to_triton(options):
     assert not backward.supports(problem_of(**options))
 
 
-@pytest.mark.parametrize("width, spills", [(64, False), (64, True), (128, False), (128, True), (256, True)])
-def test_tiles_fit(width, spills):
-    form = backward_form(width, spills=spills)
+@pytest.mark.parametrize("width", [64, 128, 256])
+def test_tiles_fit(width):
+    form = backward_form(width)
     gradients, scores = (2 if form.keys == 128 else 1) * 64 * form.d // 128, 2 * 64 * form.rows // 128
     assert gradients + scores + 16 <= form.registers <= 240
-
-
-@pytest.mark.parametrize("deterministic", [False, True])
-def test_the_programs_move_every_tensor_at_least_once(deterministic):
-    problem = problem_of(128, 64, deterministic=deterministic)
-    rows, *launches = backward.gradient_grids(problem)
-    queries, keys = 2 * 4 * 96, 2 * 2 * 96
-    assert rows.following > 0 and rows.done == 0
-    of_keys = [grid for grid in launches if isinstance(grid, Grid) and grid.rows * grid.units == keys]
-    written = keys * 2 * (128 + 64) * 2
-    slopes = 2 * 4 * 96 * 96 * 2 if deterministic else 0
-    assert sum(grid.compulsory_bytes for grid in of_keys) >= written + slopes + queries * (128 + 64) * 2
-    if deterministic:
-        assert launches[-1].compulsory_bytes >= queries * 128 * 2 + slopes + keys * 128 * 2
 
 
 def test_nothing_is_told_of_the_bytes_of_gradients_that_are_carried():

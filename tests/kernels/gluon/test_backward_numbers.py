@@ -34,34 +34,29 @@ class Case(NamedTuple):
 
 
 BOTH = {"queries_carried": True, "keys_carried": True}
-CASES = {
-    "one chunk": Case(2, 1, 2, 200, 140, 128, 128),
-    "causal": Case(1, 2, 2, 300, 300, 64, 64, causal=True),
-    "a window": Case(1, 1, 1, 420, 300, 96, 128, window=(40, 20)),
-    "rows that see nothing": Case(1, 1, 1, 300, 100, 64, 64, window=(20, -1)),
-    "keys that nobody sees": Case(1, 1, 1, 100, 700, 64, 64, causal=True),
-    "packed": Case(1, 2, 2, 300, 290, 64, 64, causal=True, segments=([0, 70, 71, 71, 290], [0, 70, 210, 220, 290])),
-    "packed windows": Case(1, 1, 1, 400, 300, 128, 64, window=(30, 9), segments=([0, 250, 330], [0, 60, 300])),
-    "units in chunks": Case(3, 1, 1, 130, 200, 64, 64, room=4 * 256),
-    "key tiles in chunks": Case(1, 1, 2, 300, 700, 64, 64, causal=True, room=4 * 384, queries_carried=True),
-    "a window in chunks": Case(2, 1, 1, 1100, 1200, 64, 64, window=(90, 20), room=4 * 896, queries_carried=True),
-    "rows in chunks": Case(1, 1, 1, 600, 300, 128, 128, causal=True, room=3 * 256, keys_carried=True),
-    "both in chunks": Case(1, 1, 2, 600, 700, 64, 64, causal=True, room=4 * 256, **BOTH),
+SPILLED = {
+    "one chunk": Case(2, 1, 2, 200, 140, 256, 192),
+    "causal": Case(1, 2, 2, 300, 330, 192, 256, causal=True),
+    "a window": Case(1, 1, 1, 420, 300, 136, 128, window=(40, 20)),
+    "rows that see nothing": Case(1, 1, 1, 300, 100, 192, 64, window=(20, -1)),
+    "keys that nobody sees": Case(1, 1, 1, 100, 700, 136, 64, causal=True),
+    "packed": Case(1, 2, 2, 300, 290, 192, 64, causal=True, segments=([0, 70, 71, 71, 290], [0, 70, 210, 220, 290])),
+    "units in chunks": Case(3, 1, 1, 130, 200, 136, 64, room=8 * 256),
+    "key tiles in chunks": Case(1, 1, 2, 300, 700, 136, 64, causal=True, room=4 * 384, queries_carried=True),
+    "a window in chunks": Case(2, 1, 1, 1100, 1200, 136, 64, window=(90, 20), room=4 * 896, queries_carried=True),
+    "rows in chunks": Case(1, 1, 1, 600, 250, 136, 128, causal=True, room=4 * 256, keys_carried=True),
+    "both in chunks": Case(1, 1, 2, 600, 400, 256, 256, causal=True, room=4 * 256, **BOTH),
     "packed, in chunks": Case(
-        1, 1, 1, 600, 700, 64, 64, segments=([0, 280, 600], [0, 500, 700]), room=4 * 256,
-        **BOTH,
+        1, 1, 1, 600, 700, 136, 64, segments=([0, 280, 600], [0, 500, 700]), room=4 * 256, **BOTH,
     ),
-    "wide": Case(1, 2, 1, 200, 140, 256, 192),
-    "wide, causal": Case(1, 1, 2, 300, 330, 192, 256, causal=True),
-    "wide, in chunks": Case(1, 1, 2, 600, 400, 256, 256, causal=True, room=4 * 256, **BOTH),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", SPILLED)
 def test_spilled_slopes_give_the_gradients_of_the_cpu(name, monkeypatch):
-    case = CASES[name]
+    case = SPILLED[name]
     problem, saved, right = drawn(case)
-    form = backward_form(max(case.d, case.width), spills=True)
+    form = backward_form(max(case.d, case.width))
     room = case.room * 2 * case.group * form.keys
     launched = interpret(monkeypatch)
     assert_close(backward_slopes.slopes_gradients(problem, saved, workspace_bytes=room), right)
@@ -71,22 +66,27 @@ def test_spilled_slopes_give_the_gradients_of_the_cpu(name, monkeypatch):
     assert any(chunk.carries_keys for chunk in chunks) == case.keys_carried
 
 
-# Of cases of narrow heads: the units of each launch, and how many come together.
-GROUPS = {
-    "one chunk": ((2,), 1),
-    "causal": ((1, 1), 1),
-    "a window": ((1,), 1),
-    "rows that see nothing": ((1,), 1),
-    "packed": ((2,), 2),
-    "packed windows": ((1,), 1),
-    "units in chunks": ((2, 1), 2),
-}
+# A case, the units of each launch, and how many come together.
+ADDED = {
+    "one launch": (Case(2, 1, 2, 200, 140, 128, 128), (2,), 1),
+    "causal": (Case(1, 2, 2, 300, 300, 64, 64, causal=True), (1, 1), 1),
+    "a window": (Case(1, 1, 1, 420, 300, 96, 128, window=(40, 20)), (1,), 1),
+    "rows that see nothing": (Case(1, 1, 1, 300, 100, 64, 64, window=(20, -1)), (1,), 1),
+    "keys that nobody sees": (Case(1, 1, 1, 100, 700, 128, 64, causal=True), (1,), 1),
+    "packed": (
+        Case(1, 2, 2, 300, 290, 64, 64, causal=True, segments=([0, 70, 71, 71, 290], [0, 70, 210, 220, 290])), (2,), 2,
+    ),
+    "packed windows": (
+        Case(1, 1, 1, 400, 300, 128, 64, window=(30, 9), segments=([0, 250, 330], [0, 60, 300])), (1,), 1,
+    ),
+    "units in launches": (Case(3, 1, 1, 130, 200, 64, 64), (2, 1), 2),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", GROUPS)
+@pytest.mark.parametrize("name", ADDED)
 def test_sums_give_the_gradients_of_the_cpu(name, monkeypatch):
-    problem, saved, right = drawn(CASES[name])
-    sizes, together = GROUPS[name]
+    case, sizes, together = ADDED[name]
+    problem, saved, right = drawn(case)
     launches = tuple(range(sum(sizes[:at]), sum(sizes[: at + 1])) for at in range(len(sizes)))
     launched = interpret(monkeypatch)
     assert_close(backward_sums.sums_gradients(problem, saved, Groups(launches, together)), right)

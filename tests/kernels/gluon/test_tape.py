@@ -33,7 +33,7 @@ class Adding:
         self.maps.append(box.base.data_ptr())
         return [("map", place, box.base.data_ptr()), *box.shape, *box.strides]
 
-    def start(self, programs, arguments):
+    def start(self, programs, _stream, arguments):
         (kind, place, address), size, step, b, out, number = arguments
         assert (kind, place, size, step, programs) == ("map", 0, SIZE, 1, 3)
         at(out).copy_(at(address) + at(b) + number)
@@ -47,7 +47,7 @@ def add():
         """What ``launch`` does."""
         box = Box(a, (SIZE,), (1,), (16,))
         with torch.utils._python_dispatch._disable_current_modes():
-            ready.start(3, [*ready.expanded((box,)), b.data_ptr(), out.data_ptr(), number])
+            ready.start(3, 0, [*ready.expanded((box,)), b.data_ptr(), out.data_ptr(), number])
         knobs.runtime.launch_enter_hook(None)
         heard = getattr(launch._listener, "launches", None)
         if heard is not None:
@@ -75,10 +75,10 @@ def test_a_tape_computes_for_other_tensors_what_was_recorded(add):
     for _ in range(3):
         c, d = drawn(2)
         before = c.clone(), d.clone()
-        first, second = played.play((c, d), 2)
+        first, second = played.play((c, d), 2, 0)
         assert torch.allclose(first, 2 * c + d + 3) and torch.allclose(second.view(-1), 3 * c + 2 * d + 7)
         assert second.shape == (2, SIZE // 2)
-        (alone,) = played.play((c, d), 1)
+        (alone,) = played.play((c, d), 1, 0)
         assert torch.equal(alone, first) and torch.equal(c, before[0]) and torch.equal(d, before[1])
 
 
@@ -96,7 +96,7 @@ def test_memory_that_stays_is_read_as_it_is_then(add):
     holder[0] += 5
     stays = weakref.ref(holder.pop())
     (b,) = drawn(1)
-    assert torch.allclose(played.play((b,), 1)[0], b + 10)
+    assert torch.allclose(played.play((b,), 1, 0)[0], b + 10)
     assert stays() is not None
 
 
@@ -110,7 +110,7 @@ def test_tensor_maps_are_made_once_for_each_address(add):
     _, played = recorded(lambda: compute(a, b), (a, b))
     add.ready.maps.clear()
     for _ in range(3):
-        played.play((b, a), 1)
+        played.play((b, a), 1, 0)
     assert add.ready.maps == [b.data_ptr()]
 
 
@@ -167,7 +167,7 @@ def test_there_is_no_tape_of_kernels_without_a_short_way_nor_while_somebody_list
     assert played is not None
     with monkeypatch.context() as patch:
         patch.setattr(tape, "is_listened_to", lambda: True)
-        assert played.play((a, b), 1) is None
+        assert played.play((a, b), 1, 0) is None
         assert recorded(lambda: compute(a, b), (a, b))[1] is None
     monkeypatch.setattr(Adding, "is_short", False)
     assert recorded(lambda: compute(a, b), (a, b))[1] is None

@@ -12,8 +12,8 @@ from typing import NamedTuple
 __all__ = ["ROW_STEP", "WORKSPACE_BYTES", "Chunk", "chunks_of"]
 
 WORKSPACE_BYTES = 2**30
-# Ranges of rows begin at multiples of this: the rows of the largest block of queries.
-ROW_STEP = 256
+# Ranges of rows begin at multiples of this: the rows of a block of queries.
+ROW_STEP = 128
 
 
 class Chunk(NamedTuple):

@@ -16,7 +16,7 @@ from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.launch import LOG2_E, grouped_heads
 from attenio.kernels.triton.two_pass import Gradients
 
-__all__ = ["BackwardCall", "BackwardForm", "backward_form", "processors_of"]
+__all__ = ["BackwardCall", "BackwardForm", "backward_form", "form_of", "processors_of"]
 
 
 class BackwardForm(NamedTuple):
@@ -34,27 +34,33 @@ class BackwardForm(NamedTuple):
     columns: int
     registers: int = 240
 
-    def constants(self, *, hides: bool, packed: bool, spills: bool, adds: bool) -> tuple[int, ...]:
-        """What the kernel is compiled for; that of wide heads always spills."""
+    @property
+    def spills(self) -> bool:
+        """Whether slopes leave a block as they are, or multiplied with its keys."""
+        return self.kernel is wide_gradients_kernel
+
+    def constants(self, *, hides: bool, packed: bool, adds: bool) -> tuple[int, ...]:
+        """What the kernel is compiled for; gradients of keys are added where slopes are spilled in several launches."""
         tiles = (self.rows, self.keys, self.d, self.stages, self.slots, hides, packed)
-        if self.kernel is wide_gradients_kernel:
-            return (*tiles, adds, self.registers)
-        return (*tiles, spills, adds, self.registers)
+        return (*tiles, adds, self.registers) if self.spills else (*tiles, self.registers)
 
 
-def backward_form(width: int, *, spills: bool) -> BackwardForm:
-    """The form for heads of at most this width, whose slopes are spilled or added to dQ.
+def form_of(problem: KernelProblem) -> BackwardForm:
+    """The form for a problem."""
+    return backward_form(max(problem.query.shape[-1], problem.value.shape[-1]))
+
+
+def backward_form(width: int) -> BackwardForm:
+    """The form for heads of at most this width: slopes of wide ones are spilled, others multiplied and added to dQ.
 
     Registers of a computing thread, of 64 keys: two gradients of 64 x d (one, of wide heads), scores and their slopes
-    of 64 x rows. 128 rows halve the reads of keys out of shared memory, but fit only beside heads of 64; where slopes
-    are spilled, 64 rows leave registers for keys instead.
+    of 64 x rows. 128 rows halve the reads of keys out of shared memory, but fit only beside heads of 64.
     """
-    if width > 128:
-        return BackwardForm(wide_gradients_kernel, 256, 64, 64, 3, 2, 128)
-    d = 64 if width <= 64 else 128
-    if spills:
-        return BackwardForm(narrow_gradients_kernel, d, 64, 128, 2, 2, d)
-    return BackwardForm(narrow_gradients_kernel, d, 128 if d == 64 else 64, 128, 2, 3 if d == 64 else 4, d)
+    if width <= 64:
+        return BackwardForm(narrow_gradients_kernel, 64, 128, 128, 2, 3, 64)
+    if width <= 128:
+        return BackwardForm(narrow_gradients_kernel, 128, 64, 128, 2, 4, 128)
+    return BackwardForm(wide_gradients_kernel, 256, 64, 64, 3, 2, 128)
 
 
 class BackwardCall(NamedTuple):
@@ -85,10 +91,11 @@ class BackwardCall(NamedTuple):
         """Where gradients of keys and of values are written."""
         return padded_box(self.found.key, 64, self.form.d), padded_box(self.found.value, 64, self.form.d)
 
-    def launch_keys(self, chunk: Chunk, written: tuple[Box, Box], left: Box, *, spills: bool) -> None:
+    def launch_keys(self, chunk: Chunk, written: tuple[Box, Box], left: Box) -> None:
         """Gradients of keys and values of a chunk; slopes that it spills, or its additions to dQ, are ``left``."""
         problem, form, seen, rows = self.problem, self.form, self.seen, self.rows
         none = rows.lse.view(torch.int32)
+        fineness = () if form.spills else (rows.lse if rows.fineness is None else rows.fineness,)
         launch(
             form.kernel, chunk.blocks, (
                 padded_box(self.query, form.rows, form.d), padded_box(self.key, 64, form.columns),
@@ -98,11 +105,11 @@ class BackwardCall(NamedTuple):
                 none if seen.stop_rows is None else seen.stop_rows, problem.scale * LOG2_E, problem.scale,
                 chunk.units.start * -(-problem.keys // form.keys) + chunk.tiles.start, chunk.together,
                 problem.kv_heads, problem.group, problem.keys, seen.band.below, seen.band.above,
-                chunk.rows.start, min(chunk.rows.stop, problem.queries), rows.padded,
+                chunk.rows.start, min(chunk.rows.stop, problem.queries), rows.padded, *fineness,
             ), form.constants(
-                hides=seen.band.hides(problem.queries, problem.keys, form.keys), packed=seen.band.packed, spills=spills,
+                hides=seen.band.hides(problem.queries, problem.keys, form.keys), packed=seen.band.packed,
                 adds=chunk.carries_keys,
-            ), 168,
+            ), 168, kinds=(left.base.dtype,),
         )  # fmt: skip
 
 

@@ -4,7 +4,7 @@
         S^T = K_g Q_i^T;  dP^T = V_g dO_i^T
         P^T = exp2(S^T - lse);  dS^T = P^T (dP^T - delta)        (both stay in registers)
         dV_g += P^T dO_i;  dK_g += dS^T Q_i
-        spill dS^T; or share it, and half of dQ_{i-1} += dS K    (columns, or rows where the tile has 128)
+        share dS^T;  half of dQ_{i-1} += dS K                    (columns, or rows where the tile has 128)
 
 Scores of the next tile are asked for before a share of dQ is added, and its slopes right after. dQ comes a tile late,
 so that groups do not wait for each other: while one weighs, the other has the tensor cores.
@@ -28,11 +28,11 @@ from attenio.kernels.gluon.backward_service import (
     ANY_PLACE,
     add_sums,
     block_of,
+    counted,
     edges_hidden,
     number_of,
     rows_of,
     serve,
-    spill_slopes,
 )
 
 __all__ = ["narrow_gradients_kernel"]
@@ -43,7 +43,7 @@ def _serve(
     q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, Lse, Delta,
     k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, empty, written,
     unit, kv_heads, group, tile, first_row, stop_row, steps, padded,
-    ROWS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr, ADDS: gl.constexpr,
+    ROWS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """Load what the others compute with, and write the gradients that they leave where keys and values were."""
     serve(
@@ -51,13 +51,12 @@ def _serve(
         k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, empty, empty,
         unit, kv_heads, group, tile, first_row, stop_row, steps, padded, ROWS, KEYS, STAGES, STAGES,
     )  # fmt: skip
-    if not ADDS:
-        mbarrier.wait(written, 0)
-        for part in gl.static_range(KEYS // 64):
-            box = [unit // kv_heads, unit % kv_heads, tile * KEYS + part * 64, 0]
-            tma.async_copy_shared_to_global(dv_desc, box, v_s.index(part))
-            tma.async_copy_shared_to_global(dk_desc, box, k_s.index(part))
-        tma.store_wait(0)
+    mbarrier.wait(written, 0)
+    for part in gl.static_range(KEYS // 64):
+        box = [unit // kv_heads, unit % kv_heads, tile * KEYS + part * 64, 0]
+        tma.async_copy_shared_to_global(dv_desc, box, v_s.index(part))
+        tma.async_copy_shared_to_global(dk_desc, box, k_s.index(part))
+    tma.store_wait(0)
 
 
 @gluon.jit
@@ -85,45 +84,42 @@ def _before(slot, phase, SLOTS: gl.constexpr):
 
 
 @gluon.jit
+def _fineness(Fineness, part, LAYOUT: gl.constexpr, ROWS: gl.constexpr):
+    """That of the rows of a part of dQ, one of two where a tile is halved by columns."""
+    first = (part >> 1 if ROWS == 64 else part) * 64
+    return gl.load(Fineness + first + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT)))
+
+
+@gluon.jit
 def _compute(
-    dq_desc, dk_desc, dv_desc, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
+    sums_desc, Fineness, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
     kv_full, q_full, do_full, empty, ds_full, ds_free, finished, written,
-    unit, first_block, kv_heads, group, tile, first_row, stop_row, row_offset, steps, keys, below, above, scale, slope,
-    padded,
+    unit, first_block, kv_heads, group, tile, first_row, stop_row, steps, keys, below, above, scale, slope, padded,
     ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
-    GROUP: gl.constexpr, HIDES: gl.constexpr, PACKED: gl.constexpr, SPILLS: gl.constexpr, ADDS: gl.constexpr,
+    GROUP: gl.constexpr, HIDES: gl.constexpr, PACKED: gl.constexpr,
 ):  # fmt: skip
     dtype: gl.constexpr = q_s.dtype
     scores: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, ROWS, 16])
     grads: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, D, 16])
     square: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads, k_width=2)
+    WHOLE: gl.constexpr = sums_desc.dtype == gl.int32
     if HIDES:
         batch, first_key = unit // kv_heads, tile * KEYS + GROUP * 64
         own = first_key + gl.arange(0, 64, gl.SliceLayout(1, scores))
         first, stop = rows_of(own, batch, FirstRows, StopRows, keys, below, above, PACKED)
         _, whole_stop = rows_of(first_key, batch, FirstRows, StopRows, keys, below, above, PACKED)
         whole_first, _ = rows_of(first_key + 63, batch, FirstRows, StopRows, keys, below, above, PACKED)
-    # Of small tiles keys and values stay in registers too, and slopes are asked for together with scores; of large ones
-    # dV waits until slopes are found, because scores, slopes and weights do not fit at once.
-    SMALL: gl.constexpr = ROWS + D <= 128 and SPILLS
-    LARGE: gl.constexpr = ROWS > 64
     dk, dv = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, D], gl.float32, grads)
     no_scores, no_sums = gl.zeros([64, ROWS], gl.float32, scores), gl.zeros([64, 64], gl.float32, square)
-    # Slopes are those of a slot's heads, sums those of all heads of the launch.
-    head, i, stage, phase, part = 0, first_row, 0, 0, 0
-    if not SPILLS:
-        head = (unit - first_block // ((keys + KEYS - 1) // KEYS)) * group
-    slot, slot_phase = 0, 0
+    # Sums are those of the heads of the launch.
+    head = (unit - first_block // ((keys + KEYS - 1) // KEYS)) * group
+    i, stage, phase, slot, slot_phase, part = first_row, 0, 0, 0, 0, 0
     mbarrier.wait(kv_full, 0)
-    k, v = k_s.index(GROUP), v_s.index(GROUP)
-    if SMALL:
-        held: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=scores, k_width=2)
-        k, v = k_s.index(GROUP).load(held), v_s.index(GROUP).load(held)
     mbarrier.wait(q_full.index(0), 0)
-    s = warpgroup_mma(k, q_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
+    s = warpgroup_mma(k_s.index(GROUP), q_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
     mbarrier.wait(do_full.index(0), 0)
-    dp = warpgroup_mma(v, do_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
+    dp = warpgroup_mma(v_s.index(GROUP), do_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
     s, dp = warpgroup_mma_wait(0, deps=(s, dp))
     dp = warpgroup_mma_init(dp)
     for step in range(steps):
@@ -137,61 +133,49 @@ def _compute(
         p = gl.exp2(seen * scale - lse[None, :])
         p16 = gl.convert_layout(p.to(dtype), operand, assert_trivial=True)
         slopes = warpgroup_mma_wait(0, deps=(dp,))
-        if not LARGE:
-            dv = warpgroup_mma(p16, do, dv, is_async=True)
+        dv = warpgroup_mma(p16, do, dv, is_async=True)
         delta = delta_s.index(stage).load(gl.SliceLayout(0, scores))
         ds = (p * (slopes - delta[None, :])).to(dtype)
-        if LARGE:
-            dv = warpgroup_mma(p16, do, dv, is_async=True)
-        if SPILLS:
-            ds16 = gl.convert_layout(ds, operand, assert_trivial=True)
-            dk = warpgroup_mma(ds16, q, dk, is_async=True)
-        else:
-            # Who shares this tile has seen the other group share the last but one, when it was done with the last but
-            # three: with four slots that is enough.
-            if SLOTS < 4:
-                mbarrier.wait(ds_free.index(slot), slot_phase ^ 1)
-            ds_s.index(slot * 2 + GROUP).store(ds)
-            fence_async_shared()
-            mbarrier.arrive(ds_full.index(slot), count=1)
-            ds16 = gl.convert_layout(ds, operand, assert_trivial=True)
-            dk = warpgroup_mma(ds16, q, dk, is_async=True)
-            # dQ of the tile before (garbage at first, which is not added).
-            last_slot, last_phase = _before(slot, slot_phase, SLOTS)
-            mbarrier.wait(ds_full.index(last_slot), last_phase)
-            dq = _half(ds_s, k_s, no_sums, last_slot, zero, ROWS, GROUP)
-            dv, dk, p16, ds16 = warpgroup_mma_wait(2, deps=(dv, dk, p16, ds16))
-            mbarrier.arrive(empty.index(stage), count=1)
-        last_stage = stage
+        # Who shares this tile has seen the other group share the last but one, when it was done with the last but
+        # three: with four slots that is enough.
+        if SLOTS < 4:
+            mbarrier.wait(ds_free.index(slot), slot_phase ^ 1)
+        ds_s.index(slot * 2 + GROUP).store(ds)
+        fence_async_shared()
+        mbarrier.arrive(ds_full.index(slot), count=1)
+        ds16 = gl.convert_layout(ds, operand, assert_trivial=True)
+        dk = warpgroup_mma(ds16, q, dk, is_async=True)
+        if WHOLE:
+            fineness = _fineness(Fineness, part, square, ROWS)
+        # dQ of the tile before (garbage at first, which is not added).
+        last_slot, last_phase = _before(slot, slot_phase, SLOTS)
+        mbarrier.wait(ds_full.index(last_slot), last_phase)
+        dq = _half(ds_s, k_s, no_sums, last_slot, zero, ROWS, GROUP)
+        dv, dk, p16, ds16 = warpgroup_mma_wait(2, deps=(dv, dk, p16, ds16))
+        mbarrier.arrive(empty.index(stage), count=1)
         stage += 1
         if stage == STAGES:
             stage = 0
             phase ^= 1
         mbarrier.wait(q_full.index(stage), phase)
-        if not SMALL:
-            k, v = k_s.index(zero + GROUP), v_s.index(zero + GROUP)
-        s = warpgroup_mma(k, q_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True)
-        if SMALL:
-            mbarrier.wait(do_full.index(stage), phase)
-            dp = warpgroup_mma(v, do_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True)
-        if SPILLS:
-            spill_slopes(
-                dq_desc, gl.program_id(0), head, GROUP * 64, i - row_offset, ds, ds_s.index(slot * 2 + GROUP), SLOTS - 1
-            )
-            dv, dk, p16, ds16 = warpgroup_mma_wait(2 if SMALL else 1, deps=(dv, dk, p16, ds16))
-            mbarrier.arrive(empty.index(last_stage), count=1)
-        else:
-            dq = warpgroup_mma_wait(1, deps=(dq,))
-            if SLOTS < 4:
-                if step > 0:
-                    mbarrier.arrive(ds_free.index(last_slot), count=1)
+        s = warpgroup_mma(
+            k_s.index(zero + GROUP), q_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
+        )
+        dq = warpgroup_mma_wait(1, deps=(dq,))
+        if SLOTS < 4:
             if step > 0:
-                add_sums(dq_desc, part, dq, dq_s.index(GROUP), 64)
-            part = (head * padded + i) // 64
-            part = part * 2 + GROUP if ROWS == 64 else part + GROUP
-        if not SMALL:
-            mbarrier.wait(do_full.index(stage), phase)
-            dp = warpgroup_mma(v, do_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True)
+                mbarrier.arrive(ds_free.index(last_slot), count=1)
+        if step > 0:
+            if WHOLE:
+                add_sums(sums_desc, part, counted(dq, fineness), dq_s.index(GROUP), 64)
+            else:
+                add_sums(sums_desc, part, dq, dq_s.index(GROUP), 64)
+        part = (head * padded + i) // 64
+        part = part * 2 + GROUP if ROWS == 64 else part + GROUP
+        mbarrier.wait(do_full.index(stage), phase)
+        dp = warpgroup_mma(
+            v_s.index(zero + GROUP), do_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
+        )
         s = warpgroup_mma_wait(1, deps=(s,))
         slot += 1
         if slot == SLOTS:
@@ -202,41 +186,35 @@ def _compute(
             i = first_row
             head += 1
     dp = warpgroup_mma_wait(0, deps=(dp,))
-    if not SPILLS:
-        if steps > 0:
-            last_slot, last_phase = _before(slot, slot_phase, SLOTS)
-            mbarrier.wait(ds_full.index(last_slot), last_phase)
-            dq = _half(ds_s, k_s, no_sums, last_slot, 0, ROWS, GROUP)
-            dq = warpgroup_mma_wait(0, deps=(dq,))
-            add_sums(dq_desc, part, dq, dq_s.index(GROUP), 64)
+    if steps > 0:
+        last_slot, last_phase = _before(slot, slot_phase, SLOTS)
+        mbarrier.wait(ds_full.index(last_slot), last_phase)
+        dq = _half(ds_s, k_s, no_sums, last_slot, 0, ROWS, GROUP)
+        dq = warpgroup_mma_wait(0, deps=(dq,))
+        if WHOLE:
+            dq = counted(dq, _fineness(Fineness, part, square, ROWS))
+        add_sums(sums_desc, part, dq, dq_s.index(GROUP), 64)
     mbarrier.arrive(finished, count=1)
     mbarrier.wait(finished, 0)
-    if ADDS:
-        # By way of what rows had: a group has queries', the other that of their gradients.
-        part = (gl.program_id(0) * (KEYS // 64) + GROUP) * (D // 64)
-        rows_s = q_s if GROUP == 0 else do_s
-        staged = rows_s._reinterpret(gl.float32, [D, 64], gl.NVMMASharedLayout(0, 32, rank=2))
-        add_sums(dv_desc, part, dv, staged, D)
-        add_sums(dk_desc, part, dk * slope, staged, D)
-    else:
-        v_s.index(GROUP).store(dv.to(dtype))
-        k_s.index(GROUP).store((dk * slope).to(dtype))
-        fence_async_shared()
-        mbarrier.arrive(written, count=1)
+    v_s.index(GROUP).store(dv.to(dtype))
+    k_s.index(GROUP).store((dk * slope).to(dtype))
+    fence_async_shared()
+    mbarrier.arrive(written, count=1)
     tma.store_wait(0)
 
 
-@gluon.jit(do_not_specialize=ANY_NUMBER, do_not_specialize_on_alignment=ANY_PLACE)
+@gluon.jit(do_not_specialize=ANY_NUMBER, do_not_specialize_on_alignment=[*ANY_PLACE, "Fineness"])
 def narrow_gradients_kernel(
-    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, Lse, Delta, FirstRows, StopRows,
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, sums_desc, Lse, Delta, FirstRows, StopRows,
     scale, slope, first_block, together, kv_heads, group, keys, below, above, row_begin, row_end, padded,
+    Fineness,
     ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
-    HIDES: gl.constexpr, PACKED: gl.constexpr, SPILLS: gl.constexpr, ADDS: gl.constexpr, REGISTERS: gl.constexpr,
+    HIDES: gl.constexpr, PACKED: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """Rows from ``row_begin`` to ``row_end``, for blocks from ``first_block``, of units that come ``together``.
 
-    ``dq_desc`` takes slopes (SPILLS: slots, group, KEYS, rows of this launch) or sums of dQ of the units of this
-    launch. ADDS where dK and dV are added to sums of blocks of this launch, which other launches add to as well.
+    Sums of dQ are those of the units of this launch; integers are counts of grains, of which ``Fineness`` has for each
+    row how many are 1.
     """
     tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
     plain: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
@@ -245,10 +223,7 @@ def narrow_gradients_kernel(
     k_s = gl.allocate_shared_memory(q_desc.dtype, [2, 64, D], tiled)
     v_s = gl.allocate_shared_memory(q_desc.dtype, [2, 64, D], tiled)
     ds_s = gl.allocate_shared_memory(q_desc.dtype, [SLOTS * 2, 64, ROWS], tiled)
-    if SPILLS:
-        dq_s = ds_s
-    else:
-        dq_s = gl.allocate_shared_memory(gl.float32, [2, 64, 64], gl.NVMMASharedLayout(0, 32, rank=2))
+    dq_s = gl.allocate_shared_memory(sums_desc.dtype, [2, 64, 64], gl.NVMMASharedLayout(0, 32, rank=2))
     lse_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
     delta_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
     barrier: gl.constexpr = mbarrier.MBarrierLayout()
@@ -279,18 +254,18 @@ def narrow_gradients_kernel(
         (_serve, (
             q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, Lse, Delta,
             k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, empty, written,
-            unit, kv_heads, group, tile, first_row, stop_row, steps, padded, ROWS, KEYS, STAGES, ADDS,
+            unit, kv_heads, group, tile, first_row, stop_row, steps, padded, ROWS, KEYS, STAGES,
         )),
         (_compute, (
-            dq_desc, dk_desc, dv_desc, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
+            sums_desc, Fineness, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
             kv_full, q_full, do_full, empty, ds_full, ds_free, finished, written,
-            unit, first_block, kv_heads, group, tile, first_row, stop_row, row_begin, steps, keys, below, above,
-            scale, slope, padded, ROWS, KEYS, D, STAGES, SLOTS, 0, HIDES, PACKED, SPILLS, ADDS,
+            unit, first_block, kv_heads, group, tile, first_row, stop_row, steps, keys, below, above, scale, slope,
+            padded, ROWS, KEYS, D, STAGES, SLOTS, 0, HIDES, PACKED,
         )),
         (_compute, (
-            dq_desc, dk_desc, dv_desc, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
+            sums_desc, Fineness, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
             kv_full, q_full, do_full, empty, ds_full, ds_free, finished, written,
-            unit, first_block, kv_heads, group, tile, first_row, stop_row, row_begin, steps, keys, below, above,
-            scale, slope, padded, ROWS, KEYS, D, STAGES, SLOTS, 1, HIDES, PACKED, SPILLS, ADDS,
+            unit, first_block, kv_heads, group, tile, first_row, stop_row, steps, keys, below, above, scale, slope,
+            padded, ROWS, KEYS, D, STAGES, SLOTS, 1, HIDES, PACKED,
         )),
     ], [4, 4], [REGISTERS, REGISTERS])  # fmt: skip

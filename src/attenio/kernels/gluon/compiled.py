@@ -38,7 +38,8 @@ class Compiled:
         if self._launcher is None or is_listened_to():
             self._kernel[programs, 1, 1](*(box and box.described() for box in described), *rest)
         else:
-            self.start(programs, (*self.expanded(described), *rest))
+            stream = torch._C._cuda_getCurrentRawStream(torch._C._cuda_getDevice())
+            self.start(programs, stream, (*self.expanded(described), *rest))
 
     def expanded(self, described: tuple[Any, ...]) -> list[Any]:
         """Boxes as the launcher takes them: each a tensor map, sizes and steps."""
@@ -62,9 +63,9 @@ class Compiled:
             made = self._maps[key] = driver.make_tensordesc_arg(box, self._kinds[place])
         return made
 
-    def start(self, programs: int, arguments: Any) -> None:
+    def start(self, programs: int, stream: int, arguments: Any) -> None:
         """Launch it where there is a short way, with boxes expanded; tensors may be given as addresses."""
-        kernel, stream = self._kernel, torch._C._cuda_getCurrentRawStream(torch._C._cuda_getDevice())
+        kernel = self._kernel
         self._launcher(
             programs, 1, 1, stream, kernel.function, kernel.packed_metadata, None, None, None, *arguments
         )  # fmt: skip

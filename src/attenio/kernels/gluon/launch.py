@@ -18,7 +18,18 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from attenio.kernels.gluon.compiled import Compiled
 from attenio.kernels.gluon.tiles import side_by_side
 
-__all__ = ["ELEMENTS", "Box", "Launched", "aligned", "boxes", "is_aligned", "launch", "listening", "padded_box"]
+__all__ = [
+    "ELEMENTS",
+    "Box",
+    "Launched",
+    "aligned",
+    "boxes",
+    "is_aligned",
+    "launch",
+    "launch_specialized",
+    "listening",
+    "padded_box",
+]
 
 ELEMENTS = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}
 Sizes: TypeAlias = tuple[int, ...]
@@ -77,12 +88,12 @@ def launch(
     overlaps: bool = False,
     kinds: tuple[Any, ...] = (),
 ) -> None:
-    """Call a kernel whose parameters are boxes if any, tensors (one first) and numbers, and constants, in this order.
+    """Call a kernel whose parameters are boxes, tensors and numbers, and constants, in this order.
 
     ``kinds`` tells apart what it is compiled for beside the constants: arguments that may be missing, or of another
     type. Where it ``overlaps`` the end of the launch before it, the kernel itself waits for what that writes.
     """
-    one = next(box.base for box in described if box is not None) if described else arguments[0]
+    one = next(box.base for box in described if box is not None)
     key = (id(kernel), one.device, one.dtype, warps, overlaps, kinds, constants)
     ready, rest = _compiled.get(key), (*arguments, *constants)
     if ready is not None:
@@ -90,13 +101,21 @@ def launch(
     else:
         slow = tuple(box if box is None else box.described() for box in described)
         options = {"num_warps": warps, "maxnreg": registers, "launch_pdl": overlaps}
-        made = kernel[(programs,)](*slow, *rest, **options)
-        if made is None:  # by Triton's interpreter
-            return
-        ready = _compiled[key] = Compiled(made)
+        ready = _compiled[key] = Compiled(kernel[(programs,)](*slow, *rest, **options))
     heard = getattr(_listener, "launches", None)
     if heard is not None:
         heard.append(Launched(ready, programs, described, rest))
+
+
+def launch_specialized(
+    kernel: Any, programs: int, arguments: tuple[Any, ...], constants: tuple[Any, ...], *, warps: int = 4
+) -> None:
+    """Call a kernel that Triton also compiles for what it sees in numbers and addresses, such as multiples of 16."""
+    rest = (*arguments, *constants)
+    made = kernel[(programs,)](*rest, num_warps=warps)
+    heard = getattr(_listener, "launches", None)
+    if heard is not None:
+        heard.append(Launched(Compiled(made), programs, (), rest))
 
 
 class Launched(NamedTuple):
@@ -136,6 +155,6 @@ def _steps_fit(shape: Sizes, strides: Sizes, unit: int) -> bool:
 
 @lru_cache(maxsize=64)
 def _layout(block_shape: tuple[int, ...], dtype: torch.dtype) -> Any:
-    if dtype == torch.float32:  # sums, which no product reads
+    if dtype in (torch.float32, torch.int32):  # sums, which no product reads
         return gl.NVMMASharedLayout(0, 32, rank=len(block_shape))
     return gl.NVMMASharedLayout.get_default_for(list(block_shape), ELEMENTS[dtype])

@@ -10,7 +10,7 @@ tensors of the same sizes and steps then takes Python a few microseconds, whatev
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -26,8 +26,11 @@ _aten = torch.ops.aten
 _EMPTY = frozenset(
     (_aten.empty.memory_format, _aten.empty_like.default, _aten.empty_strided.default, _aten.new_empty.default)
 )
+Tensors: TypeAlias = tuple[Tensor, ...]
 # Memory of one call is cut out of one piece at multiples of this, as PyTorch's allocator does.
 _PIECE = 512
+# Tensor maps that are kept of a box of a launch, one for each place that it was at.
+_MOST_MAPS = 256
 
 
 class _Address(NamedTuple):
@@ -40,31 +43,37 @@ class _Address(NamedTuple):
 
 
 class _Step:
-    """A launch: arguments with gaps, and where their addresses come from."""
+    """A launch: arguments with gaps, and where their addresses come from; a source is a place and an offset."""
 
     def __init__(self, launched: Launched, source: Callable[[Tensor], tuple[int, int] | None]) -> None:
         self.ready, self.programs = launched.ready, launched.programs
         self.arguments = self.ready.expanded(launched.described)
         self.pointers: list[tuple[int, int, int]] = []
         self.boxes: list[tuple[int, int, int, int, Box, dict[int, Any]]] = []
+        self.kept: list[Tensor] = []
         at = place = 0
         for box in launched.described:
             if box is None:
                 at += 1
                 continue
             found = source(box.base)
-            if found is not None:
-                self.boxes.append((at, *found, place, box, {}))
+            if found is None:
+                self.kept.append(box.base)
+            else:
+                self.boxes.append((at, *found, place, box._replace(base=_Address(0)), {}))
             at, place = at + 1 + 2 * len(box.shape), place + 1
         for argument in launched.rest:
-            if isinstance(argument, Tensor):
-                found = source(argument)
-                if found is not None:
-                    self.pointers.append((len(self.arguments), *found))
-                argument = argument.data_ptr()
-            self.arguments.append(argument)
+            if not isinstance(argument, Tensor):
+                self.arguments.append(argument)
+                continue
+            found = source(argument)
+            if found is None:
+                self.kept.append(argument)
+            else:
+                self.pointers.append((len(self.arguments), *found))
+            self.arguments.append(argument.data_ptr())
 
-    def play(self, addresses: list[int]) -> None:
+    def play(self, addresses: list[int], stream: int) -> None:
         """Launch it with the sources of its addresses at these."""
         arguments = self.arguments.copy()
         for at, which, offset in self.pointers:
@@ -73,27 +82,28 @@ class _Step:
             address = addresses[which] + offset
             made = maps.get(address)
             if made is None:
+                if len(maps) >= _MOST_MAPS:
+                    maps.clear()
                 made = maps[address] = self.ready.map_of(place, box._replace(base=_Address(address)))[0]
             arguments[at] = made
-        self.ready.start(self.programs, arguments)
+        self.ready.start(self.programs, stream, arguments)
 
 
 class Tape:
     """The launches of a computation. Sources of addresses are tensors given, then those returned, then memory."""
 
-    def __init__(self, steps: list[_Step], results: list[Tensor], pieces: list[int], kept: list[Tensor]) -> None:
-        self._steps, self._kept = steps, kept
-        self._results = [(tuple(each.shape), each.dtype) for each in results]
-        self._device = results[0].device
+    def __init__(self, steps: list[_Step], tensors: Tensors, results: Tensors, pieces: list[int]) -> None:
+        self._steps, self._device = steps, results[0].device
+        self._results = [_Made.like(each, tensors) for each in results]
         sizes = [each.untyped_storage().nbytes() for each in results]
         # With so many of the results returned, what the others take of the memory comes first.
         self._cuts = [_cuts(sizes[count:] + pieces) for count in range(len(results) + 1)]
 
-    def play(self, tensors: tuple[Tensor, ...], wanted: int) -> tuple[Tensor, ...] | None:
+    def play(self, tensors: Tensors, wanted: int, stream: int) -> Tensors | None:
         """The first ``wanted`` results for these tensors; nothing while somebody listens to launches."""
         if is_listened_to():
             return None
-        found = tuple([torch.empty(size, dtype=dtype, device=self._device) for size, dtype in self._results[:wanted]])
+        found = tuple([made.of(tensors, self._device) for made in self._results[:wanted]])
         addresses = [tensor.data_ptr() for tensor in tensors]
         addresses += [tensor.data_ptr() for tensor in found]
         size, cuts = self._cuts[wanted]
@@ -102,8 +112,30 @@ class Tape:
             start = memory.data_ptr()
             addresses += [start + cut for cut in cuts]
         for step in self._steps:
-            step.play(addresses)
+            step.play(addresses, stream)
         return found
+
+
+class _Made(NamedTuple):
+    """A tensor that is returned. PyTorch makes one like another in half the time."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    model: int | None
+
+    @classmethod
+    def like(cls, result: Tensor, tensors: Tensors) -> "_Made":
+        models = [
+            place
+            for place, tensor in enumerate(tensors)
+            if tensor.is_contiguous() and (tensor.shape, tensor.dtype) == (result.shape, result.dtype)
+        ]
+        return cls(tuple(result.shape), result.dtype, models[0] if models else None)
+
+    def of(self, tensors: Tensors, device: torch.device) -> Tensor:
+        if self.model is not None:
+            return torch.empty_like(tensors[self.model])
+        return torch.empty(self.shape, dtype=self.dtype, device=device)
 
 
 def _cuts(sizes: list[int]) -> tuple[int, list[int]]:
@@ -148,9 +180,7 @@ def _counted() -> Iterator[list[int]]:
         hook.remove(heard)
 
 
-def recorded(
-    compute: Callable[[], tuple[Tensor, ...]], tensors: tuple[Tensor, ...]
-) -> tuple[tuple[Tensor, ...], Tape | None]:
+def recorded(compute: Callable[[], Tensors], tensors: Tensors) -> tuple[Tensors, Tape | None]:
     """What a computation of these tensors gives, and its tape unless there is more to it than launches."""
     if not hasattr(knobs.runtime.launch_enter_hook, "add") or is_listened_to():
         return compute(), None
@@ -161,16 +191,14 @@ def recorded(
     if watch.computes or not known or not launches:
         return results, None
     sources = _Sources(tensors, results, watch.made)
-    steps = [_Step(each, sources.of) for each in launches] if sources.are_clear else []
-    if not sources.are_clear:
-        return results, None
-    return results, Tape(steps, list(results), sources.pieces, sources.kept)
+    steps = [_Step(each, sources.of) for each in launches]
+    return results, Tape(steps, tensors, results, sources.pieces) if sources.are_clear else None
 
 
 class _Sources:
     """Which tensor an address belongs to."""
 
-    def __init__(self, tensors: tuple[Tensor, ...], results: tuple[Tensor, ...], made: list[Tensor]) -> None:
+    def __init__(self, tensors: Tensors, results: Tensors, made: list[Tensor]) -> None:
         self._given = {tensor.data_ptr(): place for place, tensor in enumerate(tensors)}
         self._storages = {_base(tensor) for tensor in tensors}
         memory = {_base(tensor): tensor.untyped_storage().nbytes() for tensor in made if tensor.numel()}
@@ -186,7 +214,6 @@ class _Sources:
             if base not in self._memory:
                 self._memory[base] = len(tensors) + len(self._memory)
                 self.pieces.append(size)
-        self.kept: list[Tensor] = []
 
     def of(self, tensor: Tensor) -> tuple[int, int] | None:
         """The place of a tensor's source and how far behind its start it begins; None for memory that stays."""
@@ -197,7 +224,6 @@ class _Sources:
             return self._memory[base], address - base
         if base in self._storages:  # a part of what was given: only where it begins is known
             self.are_clear = False
-        self.kept.append(tensor)
         return None
 
 
