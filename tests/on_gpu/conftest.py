@@ -5,8 +5,11 @@ such GPU, nothing is collected here. Compiling is most of the time, so the tests
 the third of eight shares, each in a process of its own.
 """
 
+import fcntl
 import os
 import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -47,3 +50,12 @@ def anew() -> None:
     """The same numbers whichever tests run, and no call that takes the way of a call in another test."""
     torch.manual_seed(0)
     repeating._known.clear()
+
+
+@pytest.fixture
+def much_memory() -> Iterator[None]:
+    """For tests that take a good part of a GPU's memory: one of all processes has it at a time, and gives it back."""
+    with (Path(tempfile.gettempdir()) / "attenio-gpu-memory.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+        torch.cuda.empty_cache()
