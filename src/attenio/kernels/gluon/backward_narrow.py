@@ -29,7 +29,7 @@ from attenio.kernels.gluon.backward_service import (
     add_sums,
     block_of,
     counted,
-    edges_hidden,
+    hidden,
     number_of,
     rows_of,
     serve,
@@ -39,9 +39,21 @@ __all__ = ["narrow_gradients_kernel"]
 
 
 @gluon.jit
+def _left(k_s, v_s, ds_s, group, ROWS: gl.constexpr):
+    """Where a group leaves its gradients: where keys and values were; or, with 128 rows, where it has shared slopes,
+    because it has addresses of these and no register for others.
+    """
+    if ROWS == 64:
+        dk_s, dv_s = k_s.index(group), v_s.index(group)
+    else:
+        dk_s, dv_s = ds_s.index(group).slice(0, 64, dim=1), ds_s.index(group).slice(64, 64, dim=1)
+    return dk_s, dv_s
+
+
+@gluon.jit
 def _serve(
     q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, Lse, Delta,
-    k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, empty, written,
+    k_s, v_s, q_s, do_s, ds_s, lse_s, delta_s, kv_full, q_full, do_full, empty, written,
     unit, kv_heads, group, tile, first_row, stop_row, steps, padded,
     ROWS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
@@ -54,8 +66,9 @@ def _serve(
     mbarrier.wait(written, 0)
     for part in gl.static_range(KEYS // 64):
         box = [unit // kv_heads, unit % kv_heads, tile * KEYS + part * 64, 0]
-        tma.async_copy_shared_to_global(dv_desc, box, v_s.index(part))
-        tma.async_copy_shared_to_global(dk_desc, box, k_s.index(part))
+        dk_s, dv_s = _left(k_s, v_s, ds_s, part, ROWS)
+        tma.async_copy_shared_to_global(dv_desc, box, dv_s)
+        tma.async_copy_shared_to_global(dk_desc, box, dk_s)
     tma.store_wait(0)
 
 
@@ -86,8 +99,9 @@ def _before(slot, phase, SLOTS: gl.constexpr):
 @gluon.jit
 def _fineness(Fineness, part, LAYOUT: gl.constexpr, ROWS: gl.constexpr):
     """That of the rows of a part of dQ, one of two where a tile is halved by columns."""
-    first = (part >> 1 if ROWS == 64 else part) * 64
-    return gl.load(Fineness + first + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT)))
+    rows = (part >> 1 if ROWS == 64 else part) * 64 + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT))
+    # Never negative, but the compiler must not know: else it keeps an address of each thread in registers.
+    return gl.load(Fineness + gl.maximum(rows, 0))
 
 
 @gluon.jit
@@ -106,8 +120,6 @@ def _compute(
     WHOLE: gl.constexpr = sums_desc.dtype == gl.int32
     if HIDES:
         batch, first_key = unit // kv_heads, tile * KEYS + GROUP * 64
-        own = first_key + gl.arange(0, 64, gl.SliceLayout(1, scores))
-        first, stop = rows_of(own, batch, FirstRows, StopRows, keys, below, above, PACKED)
         _, whole_stop = rows_of(first_key, batch, FirstRows, StopRows, keys, below, above, PACKED)
         whole_first, _ = rows_of(first_key + 63, batch, FirstRows, StopRows, keys, below, above, PACKED)
     dk, dv = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, D], gl.float32, grads)
@@ -129,7 +141,10 @@ def _compute(
         lse = lse_s.index(stage).load(gl.SliceLayout(0, scores))
         seen = s
         if HIDES:
-            seen = edges_hidden(s, i, first, stop, whole_first, whole_stop, scores, ROWS)
+            if (i < whole_first) | (i + ROWS > whole_stop):
+                own = first_key + zero + gl.arange(0, 64, gl.SliceLayout(1, scores))
+                first, stop = rows_of(own, batch, FirstRows, StopRows, keys, below, above, PACKED)
+                seen = hidden(s, i, first, stop, scores, ROWS)
         p = gl.exp2(seen * scale - lse[None, :])
         p16 = gl.convert_layout(p.to(dtype), operand, assert_trivial=True)
         slopes = warpgroup_mma_wait(0, deps=(dp,))
@@ -196,8 +211,9 @@ def _compute(
         add_sums(sums_desc, part, dq, dq_s.index(GROUP), 64)
     mbarrier.arrive(finished, count=1)
     mbarrier.wait(finished, 0)
-    v_s.index(GROUP).store(dv.to(dtype))
-    k_s.index(GROUP).store((dk * slope).to(dtype))
+    dk_s, dv_s = _left(k_s, v_s, ds_s, GROUP, ROWS)
+    dv_s.store(dv.to(dtype))
+    dk_s.store((dk * slope).to(dtype))
     fence_async_shared()
     mbarrier.arrive(written, count=1)
     tma.store_wait(0)
@@ -253,7 +269,7 @@ def narrow_gradients_kernel(
     gl.warp_specialize([
         (_serve, (
             q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, Lse, Delta,
-            k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, empty, written,
+            k_s, v_s, q_s, do_s, ds_s, lse_s, delta_s, kv_full, q_full, do_full, empty, written,
             unit, kv_heads, group, tile, first_row, stop_row, steps, padded, ROWS, KEYS, STAGES,
         )),
         (_compute, (

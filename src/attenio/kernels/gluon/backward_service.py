@@ -28,6 +28,7 @@ __all__ = [
     "block_of",
     "counted",
     "edges_hidden",
+    "hidden",
     "number_of",
     "rows_of",
     "serve",
@@ -57,8 +58,7 @@ def rows_of(key, batch, FirstRows, StopRows, keys, below, above, PACKED: gl.cons
         first = gl.load(FirstRows + at, mask=key < keys, other=1 << 30)
         stop = gl.load(StopRows + at, mask=key < keys, other=1 << 30)
     else:
-        first = gl.where(key < keys, key - above, 1 << 30)
-        stop = gl.where(key < keys, key - below + 1, 1 << 30)
+        first, stop = gl.where(key < keys, key - above, 1 << 30), key - below + 1
     return first, stop
 
 
@@ -96,17 +96,20 @@ def block_of(
 
 
 @gluon.jit
-def edges_hidden(s, i, first, stop, whole_first, whole_stop, LAYOUT: gl.constexpr, ROWS: gl.constexpr):
-    """Scores (keys, rows from i) where rows outside ``first`` to ``stop`` of each key do not see it.
+def hidden(s, i, first, stop, LAYOUT: gl.constexpr, ROWS: gl.constexpr):
+    """Scores (keys, rows from i) where rows outside ``first`` to ``stop`` of each key do not see it."""
+    # A thread's rows differ from each other by constants: what comes from the thread (bits of 6) goes to the other side
+    # of the comparison, so that no row takes a register.
+    rows = gl.arange(0, ROWS, gl.SliceLayout(0, LAYOUT))[None, :]
+    begin, end = (first - i)[:, None] - (rows & 6), (stop - i)[:, None] - (rows & 6)
+    return gl.where(((rows & -7) >= begin) & ((rows & -7) < end), s, float("-inf"))
 
-    Rows from ``whole_first`` to ``whole_stop`` see all of these keys, and most tiles lie there.
-    """
+
+@gluon.jit
+def edges_hidden(s, i, first, stop, whole_first, whole_stop, LAYOUT: gl.constexpr, ROWS: gl.constexpr):
+    """The same, where rows from ``whole_first`` to ``whole_stop`` see all of these keys, and most tiles lie there."""
     if (i < whole_first) | (i + ROWS > whole_stop):
-        # A thread's rows differ from each other by constants: what comes from the thread (bits of 6) goes to the other
-        # side of the comparison, so that no row takes a register.
-        rows = gl.arange(0, ROWS, gl.SliceLayout(0, LAYOUT))[None, :]
-        begin, end = (first - i)[:, None] - (rows & 6), (stop - i)[:, None] - (rows & 6)
-        s = gl.where(((rows & -7) >= begin) & ((rows & -7) < end), s, float("-inf"))
+        s = hidden(s, i, first, stop, LAYOUT, ROWS)
     return s
 
 
