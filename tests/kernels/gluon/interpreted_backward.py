@@ -1,10 +1,9 @@
-"""The backward pass launched by its host as it is, with kernels interpreted."""
+"""The backward pass launched by its host as it is, with kernels interpreted; those of rows are, by Triton itself."""
 
 import torch
 from gluon_interpreter import Box, interpreted, launch
 
 from attenio.kernels.gluon import backward_forms, backward_slopes
-from attenio.kernels.gluon.backward_rows import Rows
 
 __all__ = ["interpret"]
 
@@ -35,8 +34,7 @@ def interpret(monkeypatch):
 
     for host in (backward_forms, backward_slopes):
         monkeypatch.setattr(host, "launch", run)
-    monkeypatch.setattr(Rows, "between", _between)
-    monkeypatch.setattr(torch, "empty", lambda *size, **more: torch.full(_shape(size), torch.nan, **more))
+    monkeypatch.setattr(torch, "empty", _unwritten)
     return names
 
 
@@ -50,23 +48,6 @@ def _kernel(name):
     return _kernels[name]
 
 
-def _shape(size):
-    return size if isinstance(size[0], int) else size[0]
-
-
-def _between(rows, done, following, query_gradient=None, slope=1.0):
-    """What Triton's kernel does between launches, which has tests of its own."""
-    if rows.sums is not None:
-        for place, head in enumerate(done):
-            # Tiles of 64 x 64 lie in memory as registers of a product hold them.
-            tiles = rows.sums.view(-1, rows.padded, rows.sums.shape[-1])[place].reshape(-1, 8, 4, 8, 4, 2, 2)
-            tiles = tiles.permute(0, 2, 5, 3, 1, 4, 6).reshape(rows.padded // 64, -1, 64, 64).transpose(1, 2)
-            gradient = query_gradient.flatten(0, 2)[head]
-            gradient.copy_(tiles.reshape(rows.padded, -1)[: gradient.shape[0], : gradient.shape[1]] * slope)
-        rows.sums[: len(following) * rows.padded] = 0
-    lse = torch.where(rows.total == 0, torch.inf, rows.largest + rows.total.log2()).flatten(0, 2)
-    delta = (rows.output.float() * rows.gradient.float()).sum(-1).flatten(0, 1)
-    for held, given, beyond in ((rows.lse, lse, torch.inf), (rows.delta, delta, 0.0)):
-        for head in following:
-            row = held.view(len(given), rows.padded)[head].fill_(beyond)
-            row[: given.shape[1]] = given[head]
+def _unwritten(*size, dtype=torch.float32, device=None):
+    shape = size if isinstance(size[0], int) else size[0]
+    return torch.full(shape, torch.nan if dtype.is_floating_point else -(2**30), dtype=dtype, device=device)

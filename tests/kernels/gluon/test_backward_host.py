@@ -1,15 +1,15 @@
-"""Which problems the backward kernels of Hopper take, their tiles, and the programs whose bytes are predicted."""
+"""Which problems the backward kernels of Hopper take, and their tiles."""
 
 import pytest
 import torch
 
 from attenio.kernels.dropout import Dropout
 from attenio.kernels.gluon import backward
-from attenio.kernels.gluon.backward_forms import backward_form
+from attenio.kernels.gluon.backward_forms import backward_form, form_of
 from attenio.kernels.gluon.backward_slopes import carries
+from attenio.kernels.gluon.backward_sums import counts_grains
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
-from attenio.planning.shared_cache import Grid
 
 
 def problem_of(d=64, width=64, dtype=torch.bfloat16, dropout=None, scale=1.0, deterministic=False, **seen):
@@ -30,8 +30,10 @@ def test_packed_sequences_are_taken():
     assert backward.supports(problem_of(first=at, stop=at + 1))
 
 
-def test_slopes_are_spilled_of_wide_heads():
-    assert backward.spills(problem_of(136, 64)) and not backward.spills(problem_of(128, 128))
+def test_slopes_are_spilled_of_wide_heads_and_sums_are_integers_of_others_or_where_they_must_repeat():
+    assert form_of(problem_of(136, 64)).spills and not form_of(problem_of(128, 128)).spills
+    assert counts_grains(problem_of(72, 64)) and counts_grains(problem_of(64, 64, deterministic=True))
+    assert not counts_grains(problem_of(64, 64))
 
 
 @pytest.mark.parametrize(
@@ -52,20 +54,6 @@ def test_tiles_fit(width):
     form = backward_form(width)
     gradients, scores = (2 if form.keys == 128 else 1) * 64 * form.d // 128, 2 * 64 * form.rows // 128
     assert gradients + scores + 16 <= form.registers <= 240
-
-
-@pytest.mark.parametrize("d", [128, 192])
-def test_the_programs_move_every_tensor_at_least_once(d):
-    problem = problem_of(d, 64)
-    rows, *launches = backward.gradient_grids(problem)
-    queries, keys = 2 * 4 * 96, 2 * 2 * 96
-    assert rows.following > 0 and rows.done == 0
-    of_keys = [grid for grid in launches if isinstance(grid, Grid) and grid.rows * grid.units == keys]
-    written = keys * 2 * (d + 64) * 2
-    slopes = 2 * 4 * 96 * 96 * 2 if backward.spills(problem) else 0
-    assert sum(grid.compulsory_bytes for grid in of_keys) >= written + slopes + queries * (d + 64) * 2
-    if slopes:
-        assert launches[-1].compulsory_bytes >= queries * d * 2 + slopes + keys * d * 2
 
 
 def test_nothing_is_told_of_the_bytes_of_gradients_that_are_carried():

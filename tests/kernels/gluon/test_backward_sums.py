@@ -11,7 +11,6 @@ from attenio.kernels.gluon import backward_forms, backward_sums
 from attenio.kernels.gluon.backward_groups import SUMS_BYTES, Groups, _time, groups_of
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import UNBOUNDED, Visibility
-from attenio.planning.shared_cache import Grid, Sweep, traffic
 
 
 class Sums(Box):
@@ -87,15 +86,3 @@ def test_the_longest_blocks_of_causal_heads_come_first():
     assert groups.together > 1
     work = 16 * sum(falling) / 132
     assert _time(groups, falling, 132) < 1.05 * work < _time(Groups((range(16),), 1), falling, 132)
-
-
-def test_the_programs_move_every_tensor_at_least_once_and_small_launches_less():
-    shapes = ((16, 8192, 128), (16, 8192, 128), (16, 8192, 128))
-    q, k, v = (torch.empty(1, *shape, dtype=torch.bfloat16, device="meta") for shape in shapes)
-    problem = KernelProblem.of_heads(q, k, v, Visibility(group=1), 1.0)
-    found = backward_sums.sums_grids(problem)
-    tensor = 16 * 8192 * 128 * 2
-    assert sum(x.units * x.rows * x.read_bytes for x in found if isinstance(x, Grid)) == 2 * tensor
-    assert sum(x.done * x.passing * x.written_bytes for x in found if isinstance(x, Sweep)) == tensor
-    assert sum(x.following for x in found if isinstance(x, Sweep)) == 16
-    assert traffic(*found, cache_bytes=2**40).read_bytes == pytest.approx(5 * tensor, rel=0.02)

@@ -59,19 +59,16 @@ def test_kernels_are_told_apart_by_all_that_they_are_compiled_for(monkeypatch):
     monkeypatch.setattr(backward, "is_right", lambda name, *_: names.append(name) or True)
     at = torch.arange(256)[None]
     masks = ({"above": 0}, {"above": 2**40}, {"first": at, "stop": at + 1})
-    for d, ways in ((64, (False, True)), (128, (False, True)), (256, (True,))):
+    for d in (64, 128, 256):
         for mask in masks:
-            for carried in (False, True):
-                monkeypatch.setattr(backward, "carries", lambda _problem, carried=carried: carried)
-                for spilled in ways:
-                    q = torch.zeros(1, 1, 1, 256, d, dtype=torch.bfloat16)
-                    seen = Visibility(group=1, **mask)
-                    problem = KernelProblem(
-                        query=q, key=q[0], value=q[0], visible=seen, scale=1.0, deterministic=spilled
-                    )
-                    assert backward.is_proven(problem)
-    # Sums of narrow heads are never carried.
-    assert len(names) == 5 * 3 * 2 and len(set(names)) == 2 * 3 + 3 * 3 * 2
+            for choice in (False, True):
+                # What each width has a choice of.
+                monkeypatch.setattr(backward, "carries", lambda _problem, choice=choice: choice)
+                monkeypatch.setattr(backward, "counts_grains", lambda _problem, choice=choice: choice)
+                q = torch.zeros(1, 1, 1, 256, d, dtype=torch.bfloat16)
+                seen = Visibility(group=1, **mask)
+                assert backward.is_proven(KernelProblem(query=q, key=q[0], value=q[0], visible=seen, scale=1.0))
+    assert len(set(names)) == len(names) == 18
 
 
 def test_the_portable_kernels_take_what_is_tried(monkeypatch):
@@ -98,11 +95,12 @@ def test_the_portable_kernels_take_what_is_tried(monkeypatch):
         monkeypatch.setattr(module, "is_right", judged)
     for name in ("two_pass", "slopes_gradients"):
         monkeypatch.setattr(backward, name, lambda problem, saved, **_: backward.triton.two_pass(problem, saved))
-    q, at = torch.zeros(1, 1, 1, 128, 64, dtype=torch.bfloat16), torch.arange(128)[None]
-    for mask in ({"above": 0}, {"above": 2**40}, {"first": at, "stop": at + 1}):
-        for carried in (False, True):
-            monkeypatch.setattr(backward, "carries", lambda _problem, carried=carried: carried)
-            seen = Visibility(group=1, **mask)
-            problem = KernelProblem(query=q, key=q[0], value=q[0], visible=seen, scale=1.0, deterministic=carried)
-            assert backward.is_proven(problem)
-    assert len(tried) == 6
+    at = torch.arange(128)[None]
+    for d in (64, 256):
+        q = torch.zeros(1, 1, 1, 128, d, dtype=torch.bfloat16)
+        for mask in ({"above": 0}, {"above": 2**40}, {"first": at, "stop": at + 1}):
+            for carried in (False, True):
+                monkeypatch.setattr(backward, "carries", lambda _problem, carried=carried: carried)
+                seen = Visibility(group=1, **mask)
+                assert backward.is_proven(KernelProblem(query=q, key=q[0], value=q[0], visible=seen, scale=1.0))
+    assert len(tried) == 12

@@ -4,12 +4,13 @@ from attenio.kernels import triton
 from attenio.kernels.cpu.two_pass import Saved
 from attenio.kernels.gluon import backward as gradients
 from attenio.kernels.gluon import decode, forward
+from attenio.kernels.gluon.tape import recorded
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.forward import Attended
 from attenio.kernels.triton.two_pass import Gradients
 from attenio.planning.shared_cache import Grid, Sweep
 
-__all__ = ["attend", "grids", "two_pass"]
+__all__ = ["attend", "grids", "recorded", "two_pass"]
 
 
 def attend(problem: KernelProblem) -> Attended:

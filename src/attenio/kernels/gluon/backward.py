@@ -2,8 +2,7 @@
 
 Blocks keep keys while rows pass. Their shares of dQ are added to sums, in any order; or the slopes dS that these come
 from are spilled to memory and multiplied with keys by a kernel of its own. The second form repeats to the bit, and is
-the faster one of wide heads. Sums repeat as well where they are of integers, which is what narrow heads take if they
-must.
+the faster one of wide heads. So do sums of integers, which are faster where heads are narrow.
 """
 
 import torch
@@ -11,20 +10,17 @@ from torch import Tensor
 
 from attenio.kernels import triton
 from attenio.kernels.gluon.backward_chunks import ROW_STEP
-from attenio.kernels.gluon.backward_forms import backward_form
+from attenio.kernels.gluon.backward_forms import form_of
 from attenio.kernels.gluon.backward_grains import grains_suffice
 from attenio.kernels.gluon.backward_masks import Band
 from attenio.kernels.gluon.backward_slopes import carries, slopes_gradients, slopes_grids
-from attenio.kernels.gluon.backward_sums import sums_gradients, sums_grids
+from attenio.kernels.gluon.backward_sums import counts_grains, sums_gradients, sums_grids
 from attenio.kernels.gluon.proving import is_right, small_problem
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.two_pass import Gradients
 from attenio.planning.shared_cache import Grid, Sweep
 
-__all__ = ["gradient_grids", "is_proven", "spills", "supports", "two_pass"]
-
-# Sums of dQ of wider heads do not fit in registers beside the other gradients.
-_WIDEST_SUMS = 128
+__all__ = ["gradient_grids", "is_proven", "supports", "two_pass"]
 
 
 def supports(problem: KernelProblem) -> bool:
@@ -37,21 +33,15 @@ def supports(problem: KernelProblem) -> bool:
         and all(0 < width <= 256 and width % 8 == 0 for width in widths)
         and all(given is None for given in restricted)
         and min(problem.query.numel(), problem.key.numel()) > 0
-        and (not problem.deterministic or spills(problem) or grains_suffice(problem))
+        and (not problem.deterministic or form_of(problem).spills or grains_suffice(problem))
         and problem.scale > 0.0  # hidden scores are -inf before they are scaled
     )
 
 
-def spills(problem: KernelProblem) -> bool:
-    """Whether slopes are spilled."""
-    return max(int(problem.query.shape[-1]), int(problem.value.shape[-1])) > _WIDEST_SUMS
-
-
 def is_proven(problem: KernelProblem) -> bool:
     """Whether the kernels for this problem have given the gradients of the portable ones on this device."""
-    dtype, device, band, spilled = problem.query.dtype, problem.query.device, Band.of(problem), spills(problem)
-    form = backward_form(max(problem.query.shape[-1], problem.value.shape[-1]))
-    hides, carried = band.hides(problem.queries, problem.keys, form.keys), spilled and carries(problem)
+    dtype, device, form, band = problem.query.dtype, problem.query.device, form_of(problem), Band.of(problem)
+    hides, carried = band.hides(problem.queries, problem.keys, form.keys), form.spills and carries(problem)
 
     def both() -> tuple[list[Tensor], list[Tensor]]:
         queries, keys = (2 * form.rows + 40, 3 * form.keys + 24) if hides else (4 * form.rows, 4 * form.keys)
@@ -65,17 +55,18 @@ def is_proven(problem: KernelProblem) -> bool:
         return list(mine[:3]), list(triton.two_pass(trial, saved)[:3])
 
     tiles = "packed" if band.packed else "masked" if hides else "whole"
-    spilled_name = "slopes spilled and carried" if carried else "slopes spilled"
-    sums_name = "integer sums" if problem.deterministic else "sums in any order"
-    way = spilled_name if spilled else sums_name
+    if form.spills:
+        way = "slopes spilled and carried" if carried else "slopes spilled"
+    else:
+        way = "integer sums" if counts_grains(problem) else "sums in any order"
     return is_right(f"gradients {form.d} wide, {tiles} tiles, {way}", dtype, device, both)
 
 
 def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
-    return slopes_gradients(problem, saved) if spills(problem) else sums_gradients(problem, saved)
+    return slopes_gradients(problem, saved) if form_of(problem).spills else sums_gradients(problem, saved)
 
 
 def gradient_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | None:
     """The programs of all launches, for a prediction of the bytes that they move below L2, if they can be told."""
-    return slopes_grids(problem) if spills(problem) else sums_grids(problem)
+    return slopes_grids(problem) if form_of(problem).spills else sums_grids(problem)

@@ -16,7 +16,7 @@ from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.launch import LOG2_E, grouped_heads
 from attenio.kernels.triton.two_pass import Gradients
 
-__all__ = ["BackwardCall", "BackwardForm", "backward_form", "processors_of"]
+__all__ = ["BackwardCall", "BackwardForm", "backward_form", "form_of", "processors_of"]
 
 
 class BackwardForm(NamedTuple):
@@ -43,6 +43,11 @@ class BackwardForm(NamedTuple):
         """What the kernel is compiled for; gradients of keys are added where slopes are spilled in several launches."""
         tiles = (self.rows, self.keys, self.d, self.stages, self.slots, hides, packed)
         return (*tiles, adds, self.registers) if self.spills else (*tiles, self.registers)
+
+
+def form_of(problem: KernelProblem) -> BackwardForm:
+    """The form for a problem."""
+    return backward_form(max(problem.query.shape[-1], problem.value.shape[-1]))
 
 
 def backward_form(width: int) -> BackwardForm:

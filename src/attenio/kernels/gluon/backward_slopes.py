@@ -2,7 +2,7 @@
 
     prepare all rows
     for each chunk of units, key tiles and rows (``backward_chunks``):
-        gradients of its keys and values, whose slopes go to the workspace     (``backward_narrow``, ``backward_wide``)
+        gradients of its keys and values, whose slopes go to the workspace     (``backward_wide``)
         gradients of its queries: the slopes times keys                        (``backward_queries``)
 
 Every number is written by one program of a launch, and launches follow each other: where chunks carry sums, they are
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.gluon.backward_chunks import ROW_STEP, WORKSPACE_BYTES, Chunk, chunks_of
-from attenio.kernels.gluon.backward_forms import BackwardCall, BackwardForm, backward_form, processors_of
+from attenio.kernels.gluon.backward_forms import BackwardCall, BackwardForm, form_of, processors_of
 from attenio.kernels.gluon.backward_masks import Band, SeenRows, key_tile_ranges
 from attenio.kernels.gluon.backward_queries import query_gradients_kernel
 from attenio.kernels.gluon.backward_rows import PADDING, Rows
@@ -27,11 +27,10 @@ from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.two_pass import Gradients
 from attenio.planning.shared_cache import Grid, Sweep
 
-__all__ = ["QUERY_TILES", "carries", "chunks_for", "slopes_gradients", "slopes_grids"]
+__all__ = ["AHEAD", "REGISTERS", "carries", "chunks_for", "slopes_gradients", "slopes_grids"]
 
-# Of each width: 64 rows that a consumer of slopes has so many times, and tiles of 64 keys on their way to it. Its sums
-# take 128 registers: where they are narrow it has more rows, so that keys are read less.
-QUERY_TILES = {64: (2, 5), 128: (2, 4), 256: (1, 4)}
+# Tiles of keys that are on their way to a block of queries, and registers of its threads.
+AHEAD, REGISTERS = 4, 240
 
 
 class _Spilled(NamedTuple):
@@ -45,7 +44,7 @@ def slopes_gradients(
     problem: KernelProblem, saved: tuple[Tensor, ...], *, workspace_bytes: int = WORKSPACE_BYTES
 ) -> Gradients:
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
-    form = backward_form(max(problem.query.shape[-1], problem.value.shape[-1]))
+    form = form_of(problem)
     seen, rows = SeenRows.of(problem), Rows.of(problem, saved)
     rows.between(range(0), range(problem.batch * problem.kv_heads * problem.group))
     call = BackwardCall.of(problem, form, seen, rows)
@@ -55,7 +54,7 @@ def slopes_gradients(
         torch.empty(words, dtype=call.key.dtype, device=call.key.device),
         key_tile_ranges(
             seen, problem.queries, problem.keys, call.key.device,
-            key_tile=form.keys, row_tile=form.rows, rows=_whole(rows.padded),
+            key_tile=form.keys, row_tile=form.rows, rows=rows.padded,
         ),
     )  # fmt: skip
     for units, of_units in groupby(chunks, attrgetter("units")):
@@ -78,7 +77,7 @@ def _unit_gradients(call: BackwardCall, spilled: _Spilled, units: range, chunks:
     problem, form, found = call.problem, call.form, call.found
     sums = None
     if chunks[0].carries_queries:
-        sums = call.rows.lse.new_zeros(problem.group, _whole(call.rows.padded), form.d)
+        sums = call.rows.lse.new_zeros(problem.group, call.rows.padded, form.d)
     for tiles, of_tiles in groupby(chunks, attrgetter("tiles")):
         parts = list(of_tiles)
         if parts[0].carries_keys:
@@ -115,8 +114,7 @@ def _chunk_gradients(
     slopes = spilled.slopes[: torch.Size(shape).numel()].view(shape)
     box = Box(slopes, shape, slopes.stride(), (1, 1, 64, form.rows))
     call.launch_keys(chunk, written, box)
-    parts, ahead = QUERY_TILES[form.d]
-    blocks = -(-len(chunk.rows) // (2 * parts * 64)) * problem.group * len(chunk.units)
+    blocks = -(-len(chunk.rows) // ROW_STEP) * problem.group * len(chunk.units)
     slots = (1, len(chunk.units)) if chunk.together > 1 else (len(chunk.tiles), 1)
     launch(
         query_gradients_kernel, blocks, (
@@ -126,39 +124,34 @@ def _chunk_gradients(
             call.rows.lse if query_sums is None else query_sums, ranges, problem.scale,
             chunk.units.start, *slots, problem.kv_heads, problem.group, chunk.rows.start, len(chunk.rows),
             chunk.tiles.start, len(chunk.tiles), ranges.shape[1] if ranges.shape[0] > 1 else 0,
-            _whole(call.rows.padded), int(chunk.carries_queries),
-        ), (parts, form.keys, form.d, ahead, 240), 168,
+            call.rows.padded, int(chunk.carries_queries),
+        ), (form.d, AHEAD, REGISTERS), 168,
     )  # fmt: skip
 
 
 def carries(problem: KernelProblem) -> bool:
     """Whether gradients are carried from chunk to chunk, because the slopes of one unit have no room."""
-    form = backward_form(max(problem.query.shape[-1], problem.value.shape[-1]))
+    form = form_of(problem)
     chunk = chunks_for(problem, form)[0]
     return chunk.carries_queries or chunk.carries_keys
 
 
 def slopes_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | None:
-    """The programs of all launches, for a prediction of the bytes that they move below L2; none where some are carried.
-
-    Slopes are written with the keys whose they are, and read with the queries: half as many of a causal head.
-    """
+    """The programs of all launches, to predict the bytes that they move below L2; None where chunks carry sums."""
     if carries(problem):
         return None
     element, d, width = problem.query.element_size(), int(problem.query.shape[-1]), int(problem.value.shape[-1])
-    form, band, group = backward_form(max(d, width)), Band.of(problem), problem.group
+    form, band, group = form_of(problem), Band.of(problem), problem.group
     processors, both, causal = processors_of(problem.query.device), (d + width) * element, band.above < problem.keys
-    seen_rows = sum(map(len, band.spans(problem.queries, problem.keys, form.keys, form.rows)))
-    slopes = seen_rows * form.keys * element  # of one head
     keys = Grid(
         units=1, rows=problem.keys, passing=group * problem.queries, tile=form.keys, resident=processors,
-        read_bytes=both, written_bytes=both + group * slopes // problem.keys, passing_bytes=both + 8,
-        swept_bytes=width * element, causal=causal and group == 1, backwards=True,
+        read_bytes=both, written_bytes=both, passing_bytes=both + 8, swept_bytes=width * element,
+        spilled_bytes=element, causal=causal and group == 1, backwards=True,
     )  # fmt: skip
     queries = Grid(
-        units=1, rows=problem.queries, passing=problem.keys, tile=128 * QUERY_TILES[form.d][0], resident=processors,
-        read_bytes=slopes // problem.queries, written_bytes=d * element, passing_bytes=d * element, sharing=group,
-        causal=causal, drops_reads=True,
+        units=1, rows=problem.queries, passing=problem.keys, tile=ROW_STEP, resident=processors,
+        read_bytes=0, written_bytes=d * element, passing_bytes=d * element, fetched_bytes=element, sharing=group,
+        causal=causal,
     )  # fmt: skip
     found: list[Grid | Sweep] = [
         Sweep(
@@ -176,8 +169,3 @@ def slopes_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | None:
 def _in_rows(sums: Tensor, d: int) -> Tensor:
     """Sums of keys, which lie in tiles of 64 rows as registers of a product hold them, in rows."""
     return sums.view(-1, d // 8, 4, 8, 4, 2, 2).permute(0, 2, 5, 3, 1, 4, 6).reshape(-1, d)
-
-
-def _whole(rows: int) -> int:
-    """Rows in whole blocks of queries."""
-    return -(-rows // ROW_STEP) * ROW_STEP
