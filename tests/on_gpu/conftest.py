@@ -5,11 +5,16 @@ such GPU, nothing is collected here. Compiling is most of the time, so the tests
 the third of eight shares, each in a process of its own.
 """
 
+import fcntl
 import os
 import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
+
+from attenio.kernels import repeating
 
 _HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 collect_ignore_glob = [] if _HOPPER and "TRITON_INTERPRET" not in os.environ else ["test_*.py"]
@@ -41,6 +46,16 @@ def _family(item: pytest.Item) -> str:
 
 
 @pytest.fixture(autouse=True)
-def drawn() -> None:
-    """The same numbers whichever tests run."""
+def anew() -> None:
+    """The same numbers whichever tests run, and no call that takes the way of a call in another test."""
     torch.manual_seed(0)
+    repeating._known.clear()
+
+
+@pytest.fixture
+def much_memory() -> Iterator[None]:
+    """For tests that take a good part of a GPU's memory: one of all processes has it at a time, and gives it back."""
+    with (Path(tempfile.gettempdir()) / "attenio-gpu-memory.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+        torch.cuda.empty_cache()

@@ -216,6 +216,7 @@ def test_a_graph_outlives_the_schedules_that_are_kept():
     assert torch.equal(captured, wanted)
 
 
+@pytest.mark.usefixtures("much_memory")
 def test_tensors_of_more_than_two_to_the_31_elements():
     n, heads = 2**18, 66
     q, k, v = (torch.randn(1, heads, n, 128, device="cuda", dtype=torch.bfloat16) for _ in range(3))

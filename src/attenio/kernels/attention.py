@@ -5,13 +5,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from attenio.approximation.entries import checked_positive
 from attenio.errors import InvalidInput
-from attenio.kernels.checks import batch_of, check_tensors
+from attenio.kernels.checks import autocast, batch_of, check_tensors, refuse_tangents
 from attenio.kernels.dropout import Dropout
 from attenio.kernels.masking import Seen, seen_by
-from attenio.kernels.operator import attended, attention_operator
+from attenio.kernels.operator import attended, operated
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.repeating import known_of
 from attenio.kernels.tolerance import approximated
@@ -73,14 +74,19 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     ``deterministic``: asks for gradients that repeat to the bit, as ``torch.use_deterministic_algorithms`` does for
     everything; only on Hopper GPUs they otherwise may not.
     """
-    heads, deterministic = (query, key, value), deterministic or torch.are_deterministic_algorithms_enabled()
+    if torch._C._is_any_autocast_enabled():
+        query, key, value, attn_mask = autocast(query, key, value, attn_mask)
+    if forward_ad._current_level >= 0:
+        refuse_tangents(query, key, value, attn_mask)
+    deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
+    given = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
     known = None
-    plain = attn_mask is segments is block_mask is prefix is tolerance is None and dropout_p == 0.0
-    if plain and is_unwatched(heads):
+    plain = segments is block_mask is prefix is tolerance is None and dropout_p == 0.0
+    if plain and not (query is None or key is None or value is None) and is_unwatched(given):
         sides = window if type(window) is tuple else (window,)
-        known = known_of(heads, (is_causal, scale, enable_gqa, deterministic, *sides))
+        known = known_of(given, (is_causal, scale, enable_gqa, deterministic, *sides))
         if known is not None and known.arguments is not None:
-            return attended((*heads, *known.arguments), known)
+            return attended((*given, *known.arguments), known)
     call = call_of(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
         window=window, segments=segments, block_mask=block_mask, prefix=prefix,
@@ -98,12 +104,12 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
         dropout_p, deterministic,
     )  # fmt: skip
     if not is_unwatched((*call[:3], *tensors)):
-        output = attention_operator(*arguments)[0]
-    elif known is None or any(mine is not given for mine, given in zip(call, heads, strict=False)):
+        output = operated(*arguments)[0]
+    elif known is None or any(mine is not theirs for mine, theirs in zip(arguments, given, strict=False)):
         output = attended(arguments)
     else:
         output = attended(arguments, known)
-        known.arguments = arguments[3:]
+        known.arguments = arguments[len(given) :]
     return output if output.shape == call.shape else output.reshape(call.shape)
 
 

