@@ -82,6 +82,14 @@ def test_a_tape_computes_for_other_tensors_what_was_recorded(add):
         assert torch.equal(alone, first) and torch.equal(c, before[0]) and torch.equal(d, before[1])
 
 
+def test_large_pieces_of_memory_are_blocks_of_their_own():
+    large = tape._LARGE
+    assert tape._cuts([]) == ([], [])
+    assert tape._cuts([1, 513, 512]) == ([2048], [(0, 0), (0, 512), (0, 1536)])
+    assert tape._cuts([large, 4, large + 1, 600]) == ([1536, large, large + 1], [(1, 0), (0, 0), (2, 0), (0, 512)])
+    assert tape._cuts([large]) == ([large], [(0, 0)])
+
+
 def test_memory_that_stays_is_read_as_it_is_then(add):
     holder = [torch.zeros(SIZE)]
 
