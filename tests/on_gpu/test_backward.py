@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attenio import attention
-from attenio.kernels.gluon import backward
+from attenio.kernels.gluon import backward, backward_masks, forward
 from attenio.kernels.gluon.backward_forms import backward_form
 from attenio.kernels.gluon.backward_groups import Groups
 from attenio.kernels.gluon.backward_slopes import slopes_gradients
@@ -228,6 +228,24 @@ def test_two_streams_and_two_graphs_at_once(d, deterministic):
         of_query, right = each[0].double(), alone[number % 2][0].double()
         assert torch.equal(of_query, right) or not deterministic
         assert (of_query - right).norm() <= 4e-3 * right.norm()
+
+
+@pytest.mark.parametrize("d", [128, 256])
+def test_a_graph_outlives_what_is_kept_of_other_calls(d):
+    inputs = [torch.randn(1, 8, 1300, d, device="cuda").bfloat16() for _ in range(4)]
+    wanted, graph = step(inputs, is_causal=True, deterministic=True), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = step(inputs, is_causal=True, deterministic=True)
+    backward_masks._known_bands.clear()
+    forward._settled.clear()
+    forward._plan.cache_clear()
+    junk = [torch.full((size,), 2**30, dtype=torch.int32, device="cuda") for size in (64, 256, 1024, 4096) * 200]
+    for part in captured:
+        part.fill_(torch.nan)
+    graph.replay()
+    torch.cuda.synchronize()
+    del junk
+    assert same(wanted, captured)
 
 
 @pytest.mark.parametrize("deterministic", [False, True])

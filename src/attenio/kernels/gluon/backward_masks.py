@@ -88,25 +88,36 @@ def key_tile_ranges(
 ) -> Tensor:
     """First key tile and the one after the last that each 64 of so many rows see: (batch or 1, parts, 2)."""
     if seen.first_rows is None or seen.stop_rows is None:
-        return _band_ranges(seen.band, queries, keys, device, key_tile, row_tile, rows)
+        return _band_ranges(device, seen.band, queries, keys, key_tile, row_tile, rows)
     first_keys = torch.arange(0, keys, key_tile, device=device)
     last_keys = (first_keys + key_tile - 1).clamp(max=keys - 1)
     return _ranges(seen.first_rows[:, first_keys], seen.stop_rows[:, last_keys], queries, row_tile, rows)
 
 
-def _band_ranges(*kind: Any) -> Tensor:
-    """Found once for each kind; not kept while a CUDA graph is captured, whose memory it would lie in."""
-    found = _known_bands.get(kind)
+def _band_ranges(device: torch.device, *kind: Any) -> Tensor:
+    """Found once for each kind, on the CPU: a copy from there is done when it returns, whichever stream reads it.
+
+    A CUDA graph that is captured finds its own, in its own memory: what is kept here may be forgotten before it runs.
+    """
+    on_gpu = device.type == "cuda"
+    if on_gpu and torch.cuda.is_current_stream_capturing():
+        return _of_band(device, *kind)
+    found = _known_bands.get((device, *kind))
     if found is None:
-        band, queries, keys, device, key_tile, row_tile, rows = kind
-        first_keys = torch.arange(0, keys, key_tile, device=device)[None]
-        last_keys = (first_keys + key_tile - 1).clamp(max=keys - 1)
-        found = _ranges(first_keys - band.above, last_keys - band.below + 1, queries, row_tile, rows)
-        if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
-            if len(_known_bands) >= _MOST_BANDS:
-                _known_bands.clear()
-            _known_bands[kind] = found
+        if len(_known_bands) >= _MOST_BANDS:
+            if on_gpu:
+                torch.cuda.synchronize(device)  # launches of other streams may still read them
+            _known_bands.clear()
+        found = _known_bands[device, *kind] = _of_band(torch.device("cpu"), *kind).to(device)
     return found
+
+
+def _of_band(
+    device: torch.device, band: Band, queries: int, keys: int, key_tile: int, row_tile: int, rows: int
+) -> Tensor:
+    first_keys = torch.arange(0, keys, key_tile, device=device)[None]
+    last_keys = (first_keys + key_tile - 1).clamp(max=keys - 1)
+    return _ranges(first_keys - band.above, last_keys - band.below + 1, queries, row_tile, rows)
 
 
 def _ranges(first: Tensor, stop: Tensor, queries: int, row_tile: int, rows: int) -> Tensor:

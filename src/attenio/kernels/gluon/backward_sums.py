@@ -53,7 +53,7 @@ def counts_grains(problem: KernelProblem) -> bool:
 
 
 def groups_for(problem: KernelProblem, form: BackwardForm) -> Groups:
-    """Launches whose sums stay in L2, where that costs no time."""
+    """Launches whose sums stay in L2, where that costs little time."""
     padded, group = -(-problem.queries // PADDING) * PADDING, problem.group
     steps = _steps(Band.of(problem), problem.queries, problem.keys, group, form)
     units, processors = problem.batch * problem.kv_heads, processors_of(problem.query.device)
@@ -71,15 +71,17 @@ def sums_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
     element, d, width = problem.query.element_size(), int(problem.query.shape[-1]), int(problem.value.shape[-1])
     form, band = form_of(problem), Band.of(problem)
     groups, passing = groups_for(problem, form), problem.group * problem.queries
-    both, swept, sums = (d + width) * element, width * element, 4 * form.d
+    both, swept, sums, counted = (d + width) * element, width * element, 4 * form.d, counts_grains(problem)
     between = Sweep(
         done=0, following=0, first_unit=0, passing=passing, read_bytes=2 * swept + 8, written_bytes=d * element,
-        swept_bytes=swept, updated_bytes=sums,
+        swept_bytes=swept, updated_bytes=sums, kept_rows=problem.keys if counted else 0, kept_bytes=both,
+        kept_tile=form.keys,
     )  # fmt: skip
     gradients = Grid(
         units=1, rows=problem.keys, passing=passing, tile=form.keys, resident=processors_of(problem.query.device),
         read_bytes=both, written_bytes=both, passing_bytes=both + 8, swept_bytes=swept, updated_bytes=sums,
         causal=band.above < problem.keys and problem.group == 1, backwards=True, together=groups.together,
+        scanned=counted,
     )  # fmt: skip
     found: list[Grid | Sweep] = []
     done = 0
