@@ -24,9 +24,6 @@ from attenio.planning.shared_cache import Grid, Sweep
 
 __all__ = ["counts_grains", "groups_for", "sums_gradients", "sums_grids"]
 
-# Heads up to this width have sums in floating point added faster, wider ones integers.
-_FASTER_SUMS = 64
-
 
 def sums_gradients(problem: KernelProblem, saved: tuple[Tensor, ...], groups: Groups | None = None) -> Gradients:
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
@@ -47,9 +44,8 @@ def sums_gradients(problem: KernelProblem, saved: tuple[Tensor, ...], groups: Gr
 
 
 def counts_grains(problem: KernelProblem) -> bool:
-    """Whether sums are integers: to repeat to the bit, and of heads that are not narrow because they are faster."""
-    width = max(problem.query.shape[-1], problem.value.shape[-1])
-    return (problem.deterministic or width > _FASTER_SUMS) and grains_suffice(problem)
+    """Whether sums are integers, which repeat to the bit; an outlier of keys or values makes these coarser."""
+    return problem.deterministic and grains_suffice(problem)
 
 
 def groups_for(problem: KernelProblem, form: BackwardForm) -> Groups:
