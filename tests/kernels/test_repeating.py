@@ -64,6 +64,19 @@ def test_gradients_of_a_repeated_call_are_those_of_the_first(counts):
     assert counts == {"recorded": 2, "played": 4}
 
 
+def test_the_operator_repeats_as_well_where_somebody_watches(counts):
+    for seed in range(4):
+        leaves = tuple(x.requires_grad_() for x in heads(seed=seed))
+        with torch.profiler.profile():
+            mine = attention(*leaves, enable_gqa=True)
+            gradients = torch.autograd.grad(mine.sum(), leaves)
+        theirs = torch.nn.functional.scaled_dot_product_attention(*leaves, enable_gqa=True)
+        torch.testing.assert_close(mine, theirs)
+        for x, y in zip(gradients, torch.autograd.grad(theirs.sum(), leaves), strict=True):
+            torch.testing.assert_close(x, y)
+    assert counts == {"recorded": 2, "played": 4}
+
+
 @pytest.mark.parametrize("dtype", [torch.bool, torch.float32])
 def test_masks_of_four_dimensions_belong_to_the_data(counts, dtype):
     q, k, v = heads()
