@@ -84,41 +84,45 @@ def test_kernels_that_follow_each_other_write_back_what_the_first_left_dirty() -
     assert (alone.written_bytes, thrice.written_bytes) == (0, 2 * 4096 * 264)
 
 
-def backward(units: int, n: int, groups: int) -> list[Grid | Sweep]:
-    """A backward pass of bf16 heads 128 wide, in launches of so many groups whose sums share their memory."""
+def gradients(
+    units: int, n: int, size: int, *, d: int = 128, causal: bool = False, together: int = 1
+) -> list[Grid | Sweep]:
+    """A backward pass of bf16 heads in launches of so many units, as Gluon's kernels run it."""
+    parts = -(-units // size)
+    ends = [units * part // parts for part in range(parts + 1)]
     between = Sweep(
-        done=0, following=0, first_unit=0, passing=n, read_bytes=512, written_bytes=256, swept_bytes=256,
-        updated_bytes=512,
+        done=0, following=0, first_unit=0, passing=n, read_bytes=4 * d + 8, written_bytes=2 * d, swept_bytes=2 * d,
+        updated_bytes=4 * d,
+    )  # fmt: skip
+    keys = Grid(
+        units=1, rows=n, passing=n, tile=128, resident=132, read_bytes=4 * d, written_bytes=4 * d,
+        passing_bytes=4 * d + 8, swept_bytes=2 * d, updated_bytes=4 * d, causal=causal, together=together,
+        backwards=True,
     )  # fmt: skip
     made: list[Grid | Sweep] = []
-    each = units // groups
-    for group in range(groups):
-        made.append(replace(between, done=each if group else 0, following=each, first_unit=group * each))
-        gradients = Grid(
-            units=each, rows=n, passing=n, tile=128, resident=132, read_bytes=512, written_bytes=512,
-            passing_bytes=512, swept_bytes=256, updated_bytes=512, first_unit=group * each,
-        )  # fmt: skip
-        made.append(gradients)
-    return [*made, replace(between, done=each)]
+    for before, start, stop in zip([0, *ends], ends, ends[1:], strict=False):
+        made.append(replace(between, done=start - before, following=stop - start, first_unit=start))
+        made.append(replace(keys, units=stop - start, first_unit=start))
+    return [*made, replace(between, done=ends[-1] - ends[-2])]
 
 
 def test_sums_that_fit_never_leave_the_cache_and_what_a_sweep_read_is_not_read_again() -> None:
     tensor = 8 * 1024 * 256
-    found = traffic(*backward(8, 1024, 4), cache_bytes=2**40)
-    assert found.read_bytes == 5 * tensor  # Q, K, V, O and dO
+    found = traffic(*gradients(8, 1024, 2), cache_bytes=2**40)
+    assert found.read_bytes == 5 * tensor + 8 * 1024 * 16  # Q, K, V, O and dO, and two numbers of each row twice
     assert found.written_bytes == 0
 
 
 def test_small_launches_move_less_than_one() -> None:
-    in_one, in_eight = (traffic(*backward(16, 8192, groups), cache_bytes=H200).moved_bytes for groups in (1, 8))
+    in_one, in_eight = (traffic(*gradients(16, 8192, size), cache_bytes=H200).moved_bytes for size in (16, 2))
     assert in_eight < 0.5 * in_one
 
 
 def test_without_a_cache_sums_are_moved_whenever_they_are_needed() -> None:
     tensor = 4 * 1024 * 256  # of 16 bits a number; sums have 32
-    found = traffic(*backward(4, 1024, 1), cache_bytes=0)
+    found = traffic(*gradients(4, 1024, 4), cache_bytes=0)
     # O and dO, then everything that passes the only wave, sums among it, then sums again.
-    assert found.read_bytes == (2 + 4 + 2 + 2) * tensor
+    assert found.read_bytes == (2 + 4 + 2 + 2) * tensor + 4 * 1024 * 16
     # Sums cleared, sums added to, three gradients, the last rows of which have not left yet.
     assert found.written_bytes == pytest.approx((2 + 2 + 3) * tensor, rel=0.01)
 
@@ -181,6 +185,32 @@ def test_a_kernel_survives_being_written_down(grid: Grid) -> None:
 )
 def test_predictions_are_within_six_percent_of_what_a_gpu_counted(grid: Grid, measured_mb: int) -> None:
     assert traffic(grid, cache_bytes=H200).moved_bytes / 1e6 == pytest.approx(measured_mb, rel=0.06)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "measured_mb"),
+    [
+        # What an H200 counted, all launches together: one launch, and ever smaller ones,
+        (gradients(16, 8192, 16), 601),
+        (gradients(16, 8192, 8), 568),
+        (gradients(16, 8192, 6), 477),
+        (gradients(16, 8192, 4), 392),
+        (gradients(16, 8192, 2), 252),
+        # tiles of four heads in turns,
+        (gradients(16, 8192, 4, together=4), 495),
+        # causal heads,
+        (gradients(16, 8192, 16, causal=True), 566),
+        (gradients(16, 8192, 8, causal=True, together=8), 758),
+        (gradients(16, 8192, 4, causal=True, together=4), 379),
+        # long heads, and narrow ones.
+        (gradients(4, 32768, 4), 886),
+        (gradients(4, 32768, 1), 504),
+        (gradients(32, 8192, 32, d=64), 554),
+        (gradients(32, 8192, 8, d=64), 404),
+    ],
+)
+def test_predictions_of_gradients_are_within_seven_percent(kernels: list[Grid | Sweep], measured_mb: int) -> None:
+    assert traffic(*kernels, cache_bytes=H200).moved_bytes / 1e6 == pytest.approx(measured_mb, rel=0.07)
 
 
 @pytest.mark.parametrize("n", [2048, 8192, 32768, 65536, 131072])

@@ -78,14 +78,15 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
         query, key, value, attn_mask = autocast(query, key, value, attn_mask)
     if forward_ad._current_level >= 0:
         refuse_tangents(query, key, value, attn_mask)
-    heads, deterministic = (query, key, value), deterministic or torch.are_deterministic_algorithms_enabled()
+    deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
+    given = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
     known = None
-    plain = attn_mask is segments is block_mask is prefix is tolerance is None and dropout_p == 0.0
-    if plain and not (query is None or key is None or value is None) and is_unwatched(heads):
+    plain = segments is block_mask is prefix is tolerance is None and dropout_p == 0.0
+    if plain and not (query is None or key is None or value is None) and is_unwatched(given):
         sides = window if type(window) is tuple else (window,)
-        known = known_of(heads, (is_causal, scale, enable_gqa, deterministic, *sides))
+        known = known_of(given, (is_causal, scale, enable_gqa, deterministic, *sides))
         if known is not None and known.arguments is not None:
-            return attended((*heads, *known.arguments), known)
+            return attended((*given, *known.arguments), known)
     call = call_of(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
         window=window, segments=segments, block_mask=block_mask, prefix=prefix,
@@ -104,11 +105,11 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     )  # fmt: skip
     if not is_unwatched((*call[:3], *tensors)):
         output = operated(*arguments)[0]
-    elif known is None or any(mine is not given for mine, given in zip(call, heads, strict=False)):
+    elif known is None or any(mine is not theirs for mine, theirs in zip(arguments, given, strict=False)):
         output = attended(arguments)
     else:
         output = attended(arguments, known)
-        known.arguments = arguments[3:]
+        known.arguments = arguments[len(given) :]
     return output if output.shape == call.shape else output.reshape(call.shape)
 
 

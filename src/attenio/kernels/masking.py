@@ -132,6 +132,8 @@ def _four(mask: Tensor, query: Tensor, keys: int, batch: tuple[int, ...]) -> Ten
     ends = zip(reversed(mask.shape), reversed(shape), strict=False)
     if mask.dim() > len(shape) or any(size not in (1, whole) for size, whole in ends):
         raise TensorMismatch(f"attn_mask has shape {tuple(mask.shape)}; it must broadcast to {shape}")
+    if mask.dim() == len(shape) == 4:
+        return mask
     if mask.dim() <= 4 and len(shape) <= 4:
         return mask.reshape((1,) * (4 - mask.dim()) + tuple(mask.shape))
     return mask.expand(shape).reshape(-1, *shape[-3:])

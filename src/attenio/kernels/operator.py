@@ -7,6 +7,7 @@ PyTorch's dispatcher, which takes longer than a short kernel.
 
 # mypy: disable-error-code="untyped-decorator"
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -111,9 +112,47 @@ def differentiate(  # noqa: PLR0913
     return found.query.flatten(1, 2), found.key, found.value, of_bias
 
 
-_registered = partial(torch.library.custom_op, mutates_args=(), device_types=("cpu", "cuda"))
-attention_operator = _registered("attenio::attention", attend)
-attention_backward_operator = _registered("attenio::attention_backward", differentiate)
+def _attended(arguments: tuple[Any, ...], known: Known | None, *, wanted: int) -> tuple[Tensor, ...]:
+    """The first ``wanted`` results of ``attend``, or more, given what is known of the form of the call."""
+    if known is None:
+        return attend(*arguments)
+    given = arguments[:3] if arguments[3] is None else arguments[:4]
+    return repeated(known, given, partial(attend, *arguments), wanted)
+
+
+def _differentiated(arguments: tuple[Any, ...]) -> tuple[Tensor, ...]:
+    """Gradients as ``differentiate`` gives them, at least those of the heads."""
+    given, numbers = (*arguments[:3], *arguments[_TENSORS : _TENSORS + 4]), arguments[_TENSORS + 4 :]
+    restricted = any(tensor is not None for tensor in arguments[3:_TENSORS])
+    known = None if restricted else known_of(given, numbers)
+    if known is None:
+        return differentiate(*arguments)
+    return repeated(known, given, partial(_of_heads, *arguments), wanted=3)
+
+
+def _of_heads(*arguments: Any) -> tuple[Tensor, ...]:
+    return differentiate(*arguments)[:3]
+
+
+def _operate(*arguments: Any) -> tuple[Tensor, ...]:
+    given = arguments[:3] if arguments[3] is None else arguments[:4]
+    restricted = any(tensor is not None for tensor in arguments[4:_TENSORS])
+    return _attended(arguments, None if restricted else known_of(given, arguments[_TENSORS:]), wanted=3)
+
+
+def _operate_backward(*arguments: Any) -> tuple[Tensor, ...]:
+    found = _differentiated(arguments)
+    return found if len(found) == 4 else (*found, arguments[0].new_empty(0))
+
+
+def _registered(name: str, run: Callable[..., tuple[Tensor, ...]], meaning: Callable[..., Any]) -> Any:
+    """An operator that means what a function of the same arguments computes."""
+    schema = torch.library.infer_schema(meaning, mutates_args=())
+    return torch.library.custom_op(name, run, mutates_args=(), device_types=("cpu", "cuda"), schema=schema)
+
+
+attention_operator = _registered("attenio::attention", _operate, attend)
+attention_backward_operator = _registered("attenio::attention_backward", _operate_backward, differentiate)
 
 
 @attention_operator.register_fake
@@ -150,7 +189,7 @@ def _gradients(ctx: Any, gradient: Tensor | None) -> tuple[Tensor | None, ...]:
     if torch.is_grad_enabled() or not is_unwatched(tensors):
         found = _backward_operated(*tensors, *ctx.numbers, with_bias)
     else:
-        found = _differentiated(tensors, (*ctx.numbers, with_bias))
+        found = _differentiated((*tensors, *ctx.numbers, with_bias))
     return *found[:3], found[3] if with_bias else None
 
 
@@ -183,26 +222,6 @@ def attended(arguments: tuple[Any, ...], known: Known | None = None) -> Tensor:
         output: Tensor = _Attention.apply(*arguments[:4], arguments[4:], known)[0]
         return output
     return _attended(arguments, known, wanted=1)[0]
-
-
-def _attended(arguments: tuple[Any, ...], known: Known | None, *, wanted: int) -> tuple[Tensor, ...]:
-    if known is None:
-        return attend(*arguments)
-    return repeated(known, arguments[:3], partial(attend, *arguments), wanted)
-
-
-def _differentiated(tensors: tuple[Any, ...], numbers: tuple[Any, ...]) -> tuple[Tensor, ...]:
-    """Gradients as the backward operator gives them, at least those of the heads."""
-    given = (*tensors[:3], *tensors[_TENSORS:])
-    restricted = any(tensor is not None for tensor in tensors[3:_TENSORS])
-    known = None if restricted else known_of(given, numbers)
-    if known is None:
-        return differentiate(*tensors, *numbers)
-    return repeated(known, given, partial(_of_heads, *tensors, *numbers), wanted=3)
-
-
-def _of_heads(*arguments: Any) -> tuple[Tensor, ...]:
-    return differentiate(*arguments)[:3]
 
 
 def _into_batch(tensors: tuple[Any, ...], dims: tuple[Any, ...], size: int, *, share: bool) -> list[Any]:

@@ -2,8 +2,8 @@
 
 The *form* of a call is everything about it but addresses and data: sizes, steps, types and options. Whatever is done
 for a call follows from its form. So a form that comes again is recorded as the launches that it ends in, and from then
-on only these are repeated. Only plain calls have a form: unwatched, on the current GPU, restricted by no tensor, and
-not captured by a CUDA graph, which would go on to read what is kept here only while it is used.
+on only these are repeated. Only plain calls have a form: unwatched, on the current GPU, restricted by no tensor but a
+mask, and not captured by a CUDA graph, which would go on to read what is kept here only while it is used.
 """
 
 from collections.abc import Callable

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 
 import torch
 from torch import DispatchKey, DispatchKeySet, Tensor
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
 
 __all__ = ["is_concrete", "is_unwatched"]
 
@@ -43,9 +45,14 @@ def is_unwatched(tensors: Iterable[Tensor | None]) -> bool:
     """Whether kernels may be called with these tensors as they are, and nobody misses the operator."""
     return (
         is_concrete(tensors)
-        and not torch._C._is_torch_function_mode_enabled()
         and not torch.autograd._profiler_enabled()
+        and not (torch._C._is_torch_function_mode_enabled() and _is_a_function_watched())
     )
+
+
+def _is_a_function_watched() -> bool:
+    """Whether a mode of functions is more than a default device for new tensors."""
+    return any(type(mode) is not DeviceContext for mode in _get_current_function_mode_stack())
 
 
 def is_concrete(tensors: Iterable[Tensor | None]) -> bool:

@@ -48,7 +48,7 @@ class Variant(NamedTuple):
 
 VARIANTS = {
     "narrow": Variant(64, hides=True),
-    "narrow, integers": Variant(64, "fp16", hides=True, packed=True, whole=True),
+    "narrow, integers": Variant(64, "fp16", hides=True, whole=True),
     "128": Variant(128, "fp16"),
     "128, integers": Variant(128, hides=True, packed=True, whole=True),
     "wide": Variant(256, hides=True),

@@ -6,7 +6,7 @@ from gluon_interpreter import Box, interpreted, launch
 
 from attenio.kernels import cpu
 from attenio.kernels.gluon import backward, backward_forms, backward_sums
-from attenio.kernels.gluon.backward_grains import extremes_of
+from attenio.kernels.gluon.backward_grains import Extremes
 from attenio.kernels.gluon.backward_groups import Groups
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import UNBOUNDED, Visibility
@@ -106,7 +106,10 @@ def test_gradients_too_small_to_be_squared_keep_their_digits(sums_of):
 def test_extremes_are_those_of_all_keys(keys):
     k, v = torch.randn(2, keys, 3, 40).transpose(1, 2).to(torch.float16), torch.randn(2, 3, keys, 72).to(torch.float16)
     problem = KernelProblem.of_heads(k, k, v, Visibility(group=1), 1.0)
-    product, largest = extremes_of(problem).view(torch.float32).amax(1).view(2, 3, 2).unbind(-1)
+    extremes = Extremes.of(problem)
+    extremes.find(range(4))
+    extremes.find(range(4, 6))
+    product, largest = extremes.found.view(torch.float32).amax(1).view(2, 3, 2).unbind(-1)
     of_keys = k.float().abs().amax(-1)
     assert torch.equal(largest, of_keys.amax(-1))
     torch.testing.assert_close(product, (of_keys * v.float().norm(dim=-1)).amax(-1))

@@ -110,11 +110,41 @@ def test_not_more_maps_are_kept_than_so_many(kernel, monkeypatch):
     assert len(seen.launches) == 5
 
 
-@pytest.mark.parametrize("launch", [None, lambda *_arguments: None])
-def test_launchers_put_together_otherwise_are_called_the_long_way(kernel, launch):
+class Allocating(Launcher):
+    """One that makes memory for every program."""
+
+    def __call__(self, programs, *arguments):
+        assert 4 * programs
+        super().__call__(programs, *arguments)
+
+
+class Reordering(Launcher):
+    """One that has the stream elsewhere."""
+
+    def __call__(self, programs, y, z, stream, *arguments):
+        super().__call__(programs, stream, y, z, *arguments)
+
+
+OTHERS = {
+    "does not end in a launch": lambda _run: SimpleNamespace(),
+    "has another step": lambda _run: SimpleNamespace(launch=lambda *_given: None),
+    "makes memory for programs": lambda run: copied(run, Allocating),
+    "takes another order": lambda run: copied(run, Reordering),
+}
+
+
+def copied(run, kind):
+    other = kind.__new__(kind)
+    other.launch = run.launch
+    return other
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_launchers_put_together_otherwise_are_called_the_long_way(kernel, name):
     kernel, _ = kernel
     grids = []
-    kernel.run = SimpleNamespace() if launch is None else SimpleNamespace(launch=launch)
-    type(kernel).__getitem__ = lambda _self, grid: lambda *arguments: grids.append((grid, len(arguments)))
-    compiled.Compiled(kernel)(9, *arguments())
-    assert grids == [((9, 1, 1), 5)]
+    kernel.run = OTHERS[name](kernel.run)
+    type(kernel).__getitem__ = lambda _self, grid: lambda *given: grids.append((grid, len(given)))
+    ready = compiled.Compiled(kernel)
+    ready(9, *arguments())
+    assert grids == [((9, 1, 1), 5)] and not ready.is_short

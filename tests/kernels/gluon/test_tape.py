@@ -1,7 +1,9 @@
 """Launches that are recorded and played again: a kernel here adds what lies at two addresses, and goes by them only."""
 
 import ctypes
+import gc
 import weakref
+from functools import partial
 
 import pytest
 import torch
@@ -80,6 +82,30 @@ def test_a_tape_computes_for_other_tensors_what_was_recorded(add):
         assert second.shape == (2, SIZE // 2)
         (alone,) = played.play((c, d), 1, 0)
         assert torch.equal(alone, first) and torch.equal(c, before[0]) and torch.equal(d, before[1])
+
+
+def test_a_tape_holds_neither_what_was_given_nor_what_was_made(add):
+    def compute(a, b):
+        work, found = torch.empty(SIZE), torch.empty(SIZE)
+        add(a, b, work, 0.0)
+        add(work, b, found, 0.0)
+        held.extend(weakref.ref(tensor) for tensor in (a, b, work, found))
+        return (found,)
+
+    held = []
+    a, b = drawn(2)
+    _, played = recorded(partial(compute, a, b), (a, b))
+    del a, b, _
+    gc.collect()
+    assert played is not None and len(held) == 4 and not any(tensor() is not None for tensor in held)
+
+
+def test_large_pieces_of_memory_are_blocks_of_their_own():
+    large = tape._LARGE
+    assert tape._cuts([]) == ([], [])
+    assert tape._cuts([1, 513, 512]) == ([2048], [(0, 0), (0, 512), (0, 1536)])
+    assert tape._cuts([large, 4, large + 1, 600]) == ([1536, large, large + 1], [(1, 0), (0, 0), (2, 0), (0, 512)])
+    assert tape._cuts([large]) == ([large], [(0, 0)])
 
 
 def test_memory_that_stays_is_read_as_it_is_then(add):

@@ -2,7 +2,7 @@
 
 Blocks keep keys while rows pass. Their shares of dQ are added to sums, in any order; or the slopes dS that these come
 from are spilled to memory and multiplied with keys by a kernel of its own. The second form repeats to the bit, and is
-the faster one of wide heads. So do sums of integers, which are faster where heads are narrow.
+the faster one of wide heads. So do sums of integers, which others take if they must repeat.
 """
 
 import torch

@@ -88,8 +88,9 @@ def _runs(spans: tuple[range, ...], processors: int, most: int) -> Iterator[rang
 
 
 def _row_ranges(rows: range, most: int) -> list[range]:
-    """All rows if they are at most so many, else ranges of whole steps."""
+    """All rows if they are at most so many, else ranges of whole steps, as even as they can be."""
     if len(rows) <= most:
         return [rows]
-    size = max(most // ROW_STEP, 1) * ROW_STEP
+    parts = -(-len(rows) // max(most // ROW_STEP * ROW_STEP, ROW_STEP))
+    size = -(-len(rows) // (parts * ROW_STEP)) * ROW_STEP
     return [range(first, min(first + size, rows.stop)) for first in range(rows.start, rows.stop, size)]

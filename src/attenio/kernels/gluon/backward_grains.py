@@ -10,10 +10,13 @@ reach 2^31 of them:
 
 and so does every sum of some of the terms. A grain is the power of two of which 2^31 are at least 1.5 times as much:
 half as much again for what rounding adds to weights and slopes, and a power so that what is exact stays exact.
-The two extremes are those of a KV head: ``extremes_kernel`` finds them in one pass over K and V.
+The two extremes are those of a KV head: ``extremes_kernel`` finds them in one pass over K and V, which the gradients of
+that head then find in L2.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
+
+from typing import NamedTuple
 
 import torch
 import triton
@@ -23,7 +26,7 @@ from torch import Tensor
 from attenio.kernels.gluon.launch import launch_specialized
 from attenio.kernels.problem import KernelProblem
 
-__all__ = ["extremes_kernel", "extremes_of", "fineness_of", "grains_suffice"]
+__all__ = ["Extremes", "extremes_kernel", "fineness_of", "grains_suffice"]
 
 # Programs of a head that look for its extremes, and keys that each looks at once.
 _SHARES, _KEYS = 64, 64
@@ -52,13 +55,13 @@ def _norm(vectors):
     return unit * tl.sqrt(tl.sum(parts * parts, 1))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first_unit"])
 def extremes_kernel(
-    K, V, Extremes, k_b, k_h, k_n, v_b, v_h, v_n, kv_heads, keys, share,
+    K, V, Extremes, k_b, k_h, k_n, v_b, v_h, v_n, kv_heads, keys, share, first_unit,
     KEYS: tl.constexpr, SHARES: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr,
 ):  # fmt: skip
     """A program takes ``share`` keys of a head, and leaves two numbers: max |V_j| max_c |K_jc| and max |K_jc|."""
-    part, unit = tl.program_id(0) % SHARES, (tl.program_id(0) // SHARES).to(tl.int64)
+    part, unit = tl.program_id(0) % SHARES, (first_unit + tl.program_id(0) // SHARES).to(tl.int64)
     K += unit // kv_heads * k_b + unit % kv_heads * k_h
     V += unit // kv_heads * v_b + unit % kv_heads * v_h
     columns = tl.arange(0, PADDED)[None, :]
@@ -86,19 +89,30 @@ def fineness_of(gradient, delta, Extremes, unit, SHARES: tl.constexpr):
     return tl.where(most < float("inf"), _number(_bits(fineness) & 0x7F800000), float("nan"))
 
 
-def extremes_of(problem: KernelProblem) -> Tensor:
-    """Those of every KV head, as the bits of two numbers for each share of its keys."""
-    key, value, units = problem.key, problem.value, problem.batch * problem.kv_heads
-    key, value = (heads if heads.stride(-1) == 1 else heads.contiguous() for heads in (key, value))
-    d, width = int(key.shape[-1]), int(value.shape[-1])
-    found = torch.empty(units, _SHARES, 2, dtype=torch.int32, device=key.device)
-    launch_specialized(
-        extremes_kernel, units * _SHARES, (
-            key, value, found, *key.stride()[:3], *value.stride()[:3], problem.kv_heads, problem.keys,
-            -(-problem.keys // (_SHARES * _KEYS)) * _KEYS,
-        ), (_KEYS, _SHARES, d, width, max(16, 1 << (max(d, width) - 1).bit_length())),
-    )  # fmt: skip
-    return found
+class Extremes(NamedTuple):
+    """Those of every KV head, as the bits of two numbers for each share of its keys, once they are found."""
+
+    key: Tensor
+    value: Tensor
+    found: Tensor
+
+    @classmethod
+    def of(cls, problem: KernelProblem) -> "Extremes":
+        """With room for what will be found."""
+        key, value = (x if x.stride(-1) == 1 else x.contiguous() for x in (problem.key, problem.value))
+        units = problem.batch * problem.kv_heads
+        return cls(key, value, torch.empty(units, _SHARES, 2, dtype=torch.int32, device=key.device))
+
+    def find(self, units: range) -> None:
+        """Of some KV heads."""
+        key, value = self.key, self.value
+        (_, kv_heads, keys, d), width = key.shape, value.shape[-1]
+        launch_specialized(
+            extremes_kernel, len(units) * _SHARES, (
+                key, value, self.found, *key.stride()[:3], *value.stride()[:3], kv_heads, keys,
+                -(-keys // (_SHARES * _KEYS)) * _KEYS, units.start,
+            ), (_KEYS, _SHARES, d, width, max(16, 1 << (max(d, width) - 1).bit_length())),
+        )  # fmt: skip
 
 
 def grains_suffice(problem: KernelProblem) -> bool:

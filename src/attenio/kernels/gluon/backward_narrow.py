@@ -100,8 +100,7 @@ def _before(slot, phase, SLOTS: gl.constexpr):
 def _fineness(Fineness, part, LAYOUT: gl.constexpr, ROWS: gl.constexpr):
     """That of the rows of a part of dQ, one of two where a tile is halved by columns."""
     rows = (part >> 1 if ROWS == 64 else part) * 64 + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT))
-    # Never negative, but the compiler must not know: else it keeps an address of each thread in registers.
-    return gl.load(Fineness + gl.maximum(rows, 0))
+    return gl.load(Fineness + rows)
 
 
 @gluon.jit
@@ -138,13 +137,13 @@ def _compute(
         # Always 0, but not to the compiler: else it keeps the address of every operand in registers of its own.
         zero = step >> 30
         q, do = q_s.index(stage), do_s.index(stage)
-        lse = lse_s.index(stage).load(gl.SliceLayout(0, scores))
         seen = s
         if HIDES:
             if (i < whole_first) | (i + ROWS > whole_stop):
                 own = first_key + zero + gl.arange(0, 64, gl.SliceLayout(1, scores))
                 first, stop = rows_of(own, batch, FirstRows, StopRows, keys, below, above, PACKED)
                 seen = hidden(s, i, first, stop, scores, ROWS)
+        lse = lse_s.index(stage).load(gl.SliceLayout(0, scores))
         p = gl.exp2(seen * scale - lse[None, :])
         p16 = gl.convert_layout(p.to(dtype), operand, assert_trivial=True)
         slopes = warpgroup_mma_wait(0, deps=(dp,))

@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from attenio.kernels.gluon.backward_grains import extremes_of, fineness_of
+from attenio.kernels.gluon.backward_grains import Extremes, fineness_of
 from attenio.kernels.gluon.launch import launch_specialized
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.launch import grouped_heads
@@ -112,7 +112,7 @@ class Rows(NamedTuple):
     delta: Tensor
     sums: Tensor | None
     fineness: Tensor | None
-    extremes: Tensor | None
+    extremes: Extremes | None
     group: int
 
     @classmethod
@@ -131,7 +131,7 @@ class Rows(NamedTuple):
         sums = fineness = extremes = None
         if d and counted:
             sums = torch.empty(at_once * padded, d, dtype=torch.int32, device=device)
-            fineness, extremes = torch.empty(at_once * padded, device=device), extremes_of(problem)
+            fineness, extremes = torch.empty(at_once * padded, device=device), Extremes.of(problem)
         elif d:
             sums = torch.empty(at_once * padded, d, dtype=torch.float32, device=device)
         largest, total = saved[1].contiguous(), saved[2].contiguous()
@@ -145,6 +145,9 @@ class Rows(NamedTuple):
     def between(self, done: range, following: range, query_gradient: Tensor | None = None, slope: float = 1.0) -> None:
         """After a launch for the heads that are ``done``, and before one for those that follow."""
         heads, queries, width = self.output.shape[1:]
+        extremes, group = self.extremes, self.group
+        if extremes is not None and following:
+            extremes.find(range(following.start // group, -(-following.stop // group)))
         sums, found, widths = self.lse, self.lse, (64, 64)
         if self.sums is not None and query_gradient is not None:
             sums, found = self.sums, query_gradient
@@ -153,11 +156,11 @@ class Rows(NamedTuple):
             rows_kernel, max(len(done), len(following)) * self.padded // 64, (
                 self.output, self.gradient, self.largest, self.total, self.lse, self.delta, sums,
                 self.lse if self.fineness is None else self.fineness,
-                self.lse if self.extremes is None else self.extremes,
-                found, *self.output.stride()[:3], *self.gradient.stride()[:3], heads, self.group, queries, self.padded,
+                self.lse if extremes is None else extremes.found,
+                found, *self.output.stride()[:3], *self.gradient.stride()[:3], heads, group, queries, self.padded,
                 slope, done.start, len(done), following.start, len(following),
             ), (
                 width, max(16, 1 << (width - 1).bit_length()), *widths, self.sums is not None,
-                0 if self.extremes is None else self.extremes.shape[1],
+                0 if extremes is None else extremes.found.shape[1],
             ),
         )  # fmt: skip

@@ -24,9 +24,6 @@ from attenio.planning.shared_cache import Grid, Sweep
 
 __all__ = ["counts_grains", "groups_for", "sums_gradients", "sums_grids"]
 
-# Heads up to this width have sums in floating point added faster, wider ones integers.
-_FASTER_SUMS = 64
-
 
 def sums_gradients(problem: KernelProblem, saved: tuple[Tensor, ...], groups: Groups | None = None) -> Gradients:
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
@@ -47,13 +44,12 @@ def sums_gradients(problem: KernelProblem, saved: tuple[Tensor, ...], groups: Gr
 
 
 def counts_grains(problem: KernelProblem) -> bool:
-    """Whether sums are integers: to repeat to the bit, and of heads that are not narrow because they are faster."""
-    width = max(problem.query.shape[-1], problem.value.shape[-1])
-    return (problem.deterministic or width > _FASTER_SUMS) and grains_suffice(problem)
+    """Whether sums are integers, which repeat to the bit; an outlier of keys or values makes these coarser."""
+    return problem.deterministic and grains_suffice(problem)
 
 
 def groups_for(problem: KernelProblem, form: BackwardForm) -> Groups:
-    """Launches whose sums stay in L2, where that costs no time."""
+    """Launches whose sums stay in L2, where that costs little time."""
     padded, group = -(-problem.queries // PADDING) * PADDING, problem.group
     steps = _steps(Band.of(problem), problem.queries, problem.keys, group, form)
     units, processors = problem.batch * problem.kv_heads, processors_of(problem.query.device)
@@ -71,15 +67,17 @@ def sums_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
     element, d, width = problem.query.element_size(), int(problem.query.shape[-1]), int(problem.value.shape[-1])
     form, band = form_of(problem), Band.of(problem)
     groups, passing = groups_for(problem, form), problem.group * problem.queries
-    both, swept, sums = (d + width) * element, width * element, 4 * form.d
+    both, swept, sums, counted = (d + width) * element, width * element, 4 * form.d, counts_grains(problem)
     between = Sweep(
         done=0, following=0, first_unit=0, passing=passing, read_bytes=2 * swept + 8, written_bytes=d * element,
-        swept_bytes=swept, updated_bytes=sums,
+        swept_bytes=swept, updated_bytes=sums, kept_rows=problem.keys if counted else 0, kept_bytes=both,
+        kept_tile=form.keys,
     )  # fmt: skip
     gradients = Grid(
         units=1, rows=problem.keys, passing=passing, tile=form.keys, resident=processors_of(problem.query.device),
         read_bytes=both, written_bytes=both, passing_bytes=both + 8, swept_bytes=swept, updated_bytes=sums,
         causal=band.above < problem.keys and problem.group == 1, backwards=True, together=groups.together,
+        scanned=counted,
     )  # fmt: skip
     found: list[Grid | Sweep] = []
     done = 0

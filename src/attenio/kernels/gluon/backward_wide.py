@@ -61,7 +61,7 @@ def _leave(gradient_desc, batch, kv_head, first_key, gradient, rows_s, D: gl.con
 @gluon.jit
 def _weigh(
     dv_desc, FirstRows, StopRows, k_s, q_s, do_s, lse_s, p_s,
-    kv_full, q_full, do_full, q_empty, do_empty, p_full, finished,
+    kv_full, q_full, do_full, do_empty, p_full, finished,
     batch, kv_head, first_key, first_row, stop_row, steps, keys, below, above, scale,
     ROWS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
     HIDES: gl.constexpr, PACKED: gl.constexpr, ADDS: gl.constexpr,
@@ -95,7 +95,6 @@ def _weigh(
         dv = warpgroup_mma(p16, do_s.index(slot), dv, is_async=True)
         p_s.index(slot).store(p)
         mbarrier.arrive(p_full.index(slot), count=1)
-        mbarrier.arrive(q_empty.index(stage), count=1)
         stage += 1
         if stage == STAGES:
             stage = 0
@@ -157,6 +156,7 @@ def _slope(
         mbarrier.wait(do_full.index(slot), slot_phase)
         dp = _scores(held, v_s, do_s.index(slot), no_scores, D)
         dk, ds16 = warpgroup_mma_wait(2, deps=(dk, ds16))
+        # Of both groups: the other was done with these rows when it shared P.
         mbarrier.arrive(q_empty.index(stage), count=1)
         stage += 1
         if stage == STAGES:
@@ -224,7 +224,7 @@ def wide_gradients_kernel(
     mbarrier.init(finished, count=2)
     for stage in gl.static_range(STAGES):
         mbarrier.init(q_full.index(stage), count=2)
-        mbarrier.init(q_empty.index(stage), count=2)
+        mbarrier.init(q_empty.index(stage), count=1)
     for slot in gl.static_range(SLOTS):
         mbarrier.init(do_full.index(slot), count=1)
         mbarrier.init(do_empty.index(slot), count=2)
@@ -243,7 +243,7 @@ def wide_gradients_kernel(
         )),
         (_weigh, (
             dv_desc, FirstRows, StopRows, k_s, q_s, do_s, lse_s, p_s,
-            kv_full, q_full, do_full, q_empty, do_empty, p_full, finished,
+            kv_full, q_full, do_full, do_empty, p_full, finished,
             batch, kv_head, first_key, first_row, stop_row, steps, keys, below, above, scale,
             ROWS, D, STAGES, SLOTS, HIDES, PACKED, ADDS,
         )),

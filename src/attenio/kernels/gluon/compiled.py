@@ -2,9 +2,9 @@
 
 Triton's launcher makes a new tensor map of every descriptor in every call, and a call through ``jit`` looks at every
 argument anew besides: both take longer than a short kernel runs. A tensor map depends on an address, sizes and steps
-only, so here it is made once for each of those, by Triton's own function, and handed to Triton's own launcher below the
-part that makes them. Where that launcher is not put together as expected (another version), or somebody listens to
-launches (a profiler), the call goes the long way.
+only, so here it is made once for each of those, by Triton's own function, and handed to what Triton's launcher ends in.
+What that takes besides is found by asking the launcher once. Where it is not put together as expected (another
+version), or somebody listens to launches (a profiler), the call goes the long way.
 """
 
 import copy
@@ -25,17 +25,21 @@ class Compiled:
 
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel
-        self._launcher, self._kinds = _below_descriptors(kernel)
+        self._end, self._kinds = _end_of(kernel.run)
+        self._fixed: Any = None
+        self._together = False
+        if self._end is not None:
+            self._fixed, self._together = _between(kernel)
         self._maps: dict[tuple[Any, ...], list[Any]] = {}
 
     @property
     def is_short(self) -> bool:
         """Whether there is a short way."""
-        return self._launcher is not None
+        return self._fixed is not None
 
     def __call__(self, programs: int, described: tuple[Any, ...], rest: tuple[Any, ...]) -> None:
         """Launch it."""
-        if self._launcher is None or is_listened_to():
+        if not self.is_short or is_listened_to():
             self._kernel[programs, 1, 1](*(box and box.described() for box in described), *rest)
         else:
             stream = torch._C._cuda_getCurrentRawStream(torch._C._cuda_getDevice())
@@ -65,10 +69,10 @@ class Compiled:
 
     def start(self, programs: int, stream: int, arguments: Any) -> None:
         """Launch it where there is a short way, with boxes expanded; tensors may be given as addresses."""
-        kernel = self._kernel
-        self._launcher(
-            programs, 1, 1, stream, kernel.function, kernel.packed_metadata, None, None, None, *arguments
-        )  # fmt: skip
+        if self._together:
+            self._end(programs, 1, 1, stream, *self._fixed, arguments)
+        else:
+            self._end(programs, 1, 1, stream, *self._fixed, *arguments)
 
 
 def is_listened_to() -> bool:
@@ -77,18 +81,29 @@ def is_listened_to() -> bool:
     return bool(getattr(before, "calls", before) or getattr(after, "calls", after))
 
 
-def _below_descriptors(kernel: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Triton's launcher without the step that makes tensor maps, and what each map is made by; none if unknown."""
-    run = kernel.run
+def _end_of(run: Any) -> tuple[Any, tuple[Any, ...]]:
+    """What Triton's launcher calls last, below the step that makes tensor maps, and what each map is made by."""
     step = getattr(run, "launch", None)
-    if step is None:
-        return None, ()
-    if not hasattr(step, "__closure__"):  # no descriptors: nothing to leave out
-        return run, ()
+    if step is None or not hasattr(step, "__closure__"):  # no such step: no descriptors
+        return step, ()
     held = dict(zip(step.__code__.co_freevars, (cell.cell_contents for cell in step.__closure__ or ()), strict=True))
     kinds = tuple(held.get("tensordesc_meta") or ())
     if "launcher" not in held or None in kinds or not hasattr(driver, "make_tensordesc_arg"):
         return None, ()
-    short = copy.copy(run)
-    short.launch = held["launcher"]
-    return short, kinds
+    return held["launcher"], kinds
+
+
+def _between(kernel: Any) -> tuple[Any, bool]:
+    """What comes between the stream and a kernel's arguments (None if unknown), and whether those come together."""
+    programs, stream, last = object(), object(), object()
+    heard: list[tuple[Any, ...]] = []
+    asked = copy.copy(kernel.run)
+    asked.launch = lambda *given: heard.append(given)
+    try:
+        asked(programs, 1, 1, stream, kernel.function, kernel.packed_metadata, None, None, None, last)
+    except TypeError:  # memory is made for each program, or the launcher takes something else
+        return None, False
+    *fixed, end = heard[0]
+    if fixed[:4] != [programs, 1, 1, stream] or end not in (last, (last,)):
+        return None, False
+    return tuple(fixed[4:]), end is not last

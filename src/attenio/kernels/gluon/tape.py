@@ -27,8 +27,9 @@ _EMPTY = frozenset(
     (_aten.empty.memory_format, _aten.empty_like.default, _aten.empty_strided.default, _aten.new_empty.default)
 )
 Tensors: TypeAlias = tuple[Tensor, ...]
-# Memory of one call is cut out of one piece at multiples of this, as PyTorch's allocator does.
-_PIECE = 512
+# Memory of one call is cut out of one piece at multiples of this, as PyTorch's allocator does. Large pieces, which that
+# keeps by their size, are allocated each by itself: there they are found again.
+_GRAIN, _LARGE = 512, 10 * 2**20
 # Tensor maps that are kept of a box of a launch, one for each place that it was at.
 _MOST_MAPS = 256
 
@@ -106,11 +107,9 @@ class Tape:
         found = tuple([made.of(tensors, self._device) for made in self._results[:wanted]])
         addresses = [tensor.data_ptr() for tensor in tensors]
         addresses += [tensor.data_ptr() for tensor in found]
-        size, cuts = self._cuts[wanted]
-        if size:
-            memory = torch.empty(size, dtype=torch.uint8, device=self._device)
-            start = memory.data_ptr()
-            addresses += [start + cut for cut in cuts]
+        blocks, pieces = self._cuts[wanted]
+        memory = [torch.empty(size, dtype=torch.uint8, device=self._device) for size in blocks]
+        addresses += [memory[block].data_ptr() + cut for block, cut in pieces]
         for step in self._steps:
             step.play(addresses, stream)
         return found
@@ -138,13 +137,18 @@ class _Made(NamedTuple):
         return torch.empty(self.shape, dtype=self.dtype, device=device)
 
 
-def _cuts(sizes: list[int]) -> tuple[int, list[int]]:
-    """Bytes in all, and where each piece begins."""
-    starts, end = [], 0
+def _cuts(sizes: list[int]) -> tuple[list[int], list[tuple[int, int]]]:
+    """Bytes of blocks, and for each piece its block and where it begins there."""
+    blocks: list[int] = [0] if any(size < _LARGE for size in sizes) else []
+    pieces = []
     for size in sizes:
-        starts.append(end)
-        end += -(-size // _PIECE) * _PIECE
-    return end, starts
+        if size < _LARGE:
+            pieces.append((0, blocks[0]))
+            blocks[0] += -(-size // _GRAIN) * _GRAIN
+        else:
+            pieces.append((len(blocks), 0))
+            blocks.append(size)
+    return blocks, pieces
 
 
 class _Watch(TorchDispatchMode):
