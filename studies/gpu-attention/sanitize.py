@@ -212,8 +212,9 @@ def is_hand_over(race: str) -> bool:
     lines = []
     for file, line in re.findall(r"access at .* in (\S+\.py):(\d+)", race):
         text = (package / file).read_text().splitlines() if (package / file).exists() else []
-        lines.append(text[int(line) - 1].strip() if len(text) >= int(line) else "")
-    return bool(lines) and all(line.startswith(HAND_OVER) for line in lines)
+        lines.append([each.strip() for each in text[int(line) - 1 : int(line) + 1]])
+    # Where a kernel splits in two ways, the place is that of the condition, a line before.
+    return bool(lines) and all(any(line.startswith(HAND_OVER) for line in place) for place in lines)
 
 
 def main() -> int:
