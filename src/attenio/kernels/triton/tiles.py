@@ -21,8 +21,8 @@ __all__ = ["BackwardTiles", "ForwardTiles", "backward_tiles", "forward_tiles", "
 # Compute capability 9.0: what a block may use of an SM's 228 KB, and the registers of a thread less room for addresses.
 _SHARED_BYTES = 227 * 2**10
 _REGISTERS = 200
-# Tensor cores take no fp32. Its products are unrolled, and so many multiplications of a thread compile in ten seconds;
-# the largest tiles that fit would take minutes.
+# Tensor cores take no fp32. Its products are unrolled, and so many multiplications of a thread take ten seconds to
+# compile; the largest tiles that fit would take minutes.
 _UNROLLED = 1024
 # Candidates that may be measured against each other.
 _MOST = 8
