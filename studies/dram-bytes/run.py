@@ -13,24 +13,29 @@ from pathlib import Path
 from typing import Any
 
 from attenio.files import write_atomically
-from attenio.measurement.profile import profiles
+from attenio.measurement.profile import CONTENDERS, Profiled, profiles
 from attenio.measurement.provenance import provenance
+from attenio.measurement.result import OURS_REPEATING
 from attenio.measurement.software import software_of
-from attenio.workload import Workload
+from attenio.workload import Direction, Workload
 
 # Workloads that are counted in one process, and written down together.
-BATCH = 3
+BATCH = 6
 # As many tokens times heads in every case: 16 x 16K, 4 x 64K, 1 x 256K.
 TOKENS = 2**18
 FORWARD = [(n, 128) for n in (16384, 65536, 262144)] + [(65536, 64), (131072, 256)]
-BACKWARD = [(8192, 128), (32768, 128)]
+BACKWARD = [(8192, 128, "dense"), (8192, 128, "causal"), (32768, 128, "dense")]
+BACKWARD += [(8192, d, "dense") for d in (64, 256)]
 
 
 def workloads() -> list[Workload]:
     """The lengths that matter first."""
     made = [Workload(n=n, d=d, heads=max(1, TOKENS * 128 // (n * d)), dtype="bf16") for n, d in FORWARD]
     made += [Workload(n=65536, d=128, dtype="bf16"), Workload(n=65536, d=128, heads=4, mask="causal", dtype="bf16")]
-    return made + [Workload(n=n, d=d, heads=TOKENS // n // 2, dtype="bf16", direction="backward") for n, d in BACKWARD]
+    return made + [
+        Workload(n=n, d=d, heads=TOKENS * 64 // (n * d), mask=mask, dtype="bf16", direction="backward")
+        for n, d, mask in BACKWARD
+    ]
 
 
 def shape_of(workload: Workload) -> dict[str, Any]:
@@ -51,15 +56,27 @@ def main() -> None:
     cases = kept["cases"]
     done = {case["workload"] for case in cases}
     missing = [workload for workload in workloads() if str(workload) not in done]
-    for start in range(0, len(missing), BATCH):
-        for found in profiles(missing[start : start + BATCH]):
-            cases.append({**found.to_json(), "shape": shape_of(found.workload)})
-            moved = {each.name: each.moved_bytes and round(each.moved_bytes / 1e6) for each in found.contenders}
-            predicted = found.contenders[0].predicted
-            foreseen = None if predicted is None else round(predicted.moved_bytes / 1e6)
-            print(f"{found.workload}: {moved} MB, predicted {foreseen}", flush=True)
-        text = json.dumps({**kept, "provenance": {**made, **software_of("cuda")}}, indent=1)
-        write_atomically(file, text + "\n")
+    for direction in Direction:
+        for batch in _batches([workload for workload in missing if workload.direction is direction]):
+            repeating = (OURS_REPEATING,) if direction is Direction.BACKWARD else ()
+            for found in profiles(batch, names=(*CONTENDERS, *repeating)):
+                cases.append({**found.to_json(), "shape": shape_of(found.workload)})
+                print(f"{found.workload}: {', '.join(map(said_of, found.contenders))}", flush=True)
+            text = json.dumps({**kept, "provenance": {**made, **software_of("cuda")}}, indent=1)
+            write_atomically(file, text + "\n")
+
+
+def said_of(contender: Profiled) -> str:
+    """A line for whoever watches."""
+    moved, predicted = (
+        None if bytes_ is None else round(bytes_ / 1e6)
+        for bytes_ in (contender.moved_bytes, contender.predicted and contender.predicted.moved_bytes)
+    )
+    return f"{contender.name} {moved} MB" + ("" if predicted is None else f" (predicted {predicted})")
+
+
+def _batches(of: list[Workload]) -> list[list[Workload]]:
+    return [of[start : start + BATCH] for start in range(0, len(of), BATCH)]
 
 
 if __name__ == "__main__":

@@ -277,3 +277,25 @@ def test_what_has_no_meaning_is_refused_in_one_line(wrong):
     with pytest.raises(InvalidInput) as problem:
         attention(Q, Q, Q, **wrong)
     assert "\n" not in str(problem.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_means_what_it_means_for_the_function_it_stands_in_for(dtype):
+    q, k, v = (torch.randn(1, 2, 12, 8) for _ in range(3))
+    bias = torch.randn(12, 12)
+    with torch.autocast("cpu", dtype=dtype):
+        for heads in ((q, k, v), (q, k.to(dtype), v.to(dtype)), tuple(x.double() for x in (q, k, v))):
+            theirs = torch.nn.functional.scaled_dot_product_attention(*heads)
+            assert attention(*heads).dtype == theirs.dtype
+        mine = attention(q, k, v, attn_mask=bias)
+    assert torch.equal(mine, attention(q.to(dtype), k.to(dtype), v.to(dtype), attn_mask=bias.to(dtype)))
+
+
+def test_what_is_no_dense_tensor_is_refused_by_name():
+    q = torch.randn(1, 2, 12, 8)
+    for wrong in (q.tolist(), None):
+        with pytest.raises(TypeError, match=f"key is a {type(wrong).__name__}"):
+            attention(q, wrong, q)
+    nested = torch.nested.nested_tensor([q[0], q[0, :, :5]])
+    with pytest.raises(TypeError, match="segments="):
+        attention(nested, nested, nested)

@@ -58,6 +58,24 @@ def test_decode_splits_keys_over_the_sms_of_a_gpu_and_prefill_does_not():
     assert prefill.dataflow.value == "attenio" and dict(prefill.tiles) == {"query_tile": 128, "key_tile": 128}
 
 
+def test_what_is_explained_is_the_kernel_that_runs_on_hopper():
+    pytest.importorskip("triton", reason="Triton has no package for this platform")
+    from attenio.kernels.gluon.decode import decode_tiles, splits_for
+    from attenio.kernels.gluon.tiles import WIDE_TILES
+
+    half = {"device": "meta", "dtype": torch.bfloat16}
+    q, k = torch.empty(1, 32, 1, 128, **half), torch.empty(1, 8, 8192, 128, **half)
+    step = explain(q, k, k, enable_gqa=True, machine="h200")
+    few = decode_tiles(4, 128, 128)
+    assert step.choice.kernel == few and "in Gluon" in str(step)
+    assert step.plan.tiles["keys_per_split"] == splits_for(few, 8, 8192, 132)[0]
+    long = torch.empty(1, 1, 2**18, 128, **half)
+    assert explain(long, long, long, machine="h200").choice.kernel == WIDE_TILES
+    masked = explain(k, k, k, attn_mask=torch.empty(8192, 8192, **half), machine="h200")
+    assert masked.choice.language == "Triton" and masked.choice.why in str(masked)
+    assert explain(k.float(), k.float(), k.float(), machine="h200").choice.language == "Triton"
+
+
 def test_a_machine_that_is_no_gpu_is_refused_in_one_line():
     q = torch.empty(1, 1, 8, 8)
     with pytest.raises(InvalidInput, match="no GPU"):

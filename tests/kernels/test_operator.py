@@ -85,3 +85,37 @@ def test_a_mapped_mask_belongs_to_its_element():
     mapped = torch.vmap(lambda m: attention(q, q, q, m))(masks)
     for i in range(4):
         torch.testing.assert_close(mapped[i], attention(q, q, q, masks[i]))
+
+
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"attn_mask": torch.randn(10, 10).double()}], ids=str)
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_transforms_of_functions_differentiate_it(which, options):
+    """torch.func: gradients, each element's own, and those of a mapped call."""
+    q, k, v = (torch.randn(3, 2, 10, 8, dtype=torch.float64) for _ in range(3))
+
+    def loss(x, function, others, options):
+        inputs = [*others[:which], x, *others[which:]]
+        return function(*inputs, **options).sin().sum()
+
+    others = [x for number, x in enumerate((q, k, v)) if number != which]
+    x = (q, k, v)[which]
+    wanted = torch.autograd.grad(loss(leaf := x.clone().requires_grad_(), attention, others, options), leaf)[0]
+    found = torch.func.grad(loss)(x, attention, others, options)
+    torch.testing.assert_close(found, wanted)
+    alone = torch.vmap(lambda one, two, three: torch.func.grad(loss)(one, attention, [two, three], options))
+    torch.testing.assert_close(alone(x, *others), wanted)
+    mapped = torch.func.grad(lambda y: loss(y, torch.vmap(lambda *heads: attention(*heads, **options)), others, {}))
+    torch.testing.assert_close(mapped(x), wanted)
+
+
+def test_derivatives_that_are_not_computed_are_refused_and_never_zero():
+    q, k, v = (torch.randn(1, 2, 6, 4, dtype=torch.float64) for _ in range(3))
+    with pytest.raises(NotImplementedError, match="forward mode"):
+        torch.func.jvp(lambda x: attention(x, k, v), (q,), (torch.ones_like(q),))
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError, match="forward mode"):
+        attention(q, torch.autograd.forward_ad.make_dual(k, torch.ones_like(k)), v)
+    with pytest.raises(NotImplementedError, match="second derivative"):
+        torch.func.grad(lambda x: torch.func.grad(lambda y: attention(y, k, v).sum())(x).sum())(q)
+    scale = torch.tensor(2.0, dtype=torch.float64)
+    _, tangent = torch.func.jvp(lambda x: x * attention(q, k, v), (scale,), (torch.ones_like(scale),))
+    torch.testing.assert_close(tangent, attention(q, k, v))

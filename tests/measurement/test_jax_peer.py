@@ -61,9 +61,9 @@ def test_outputs_and_gradients_come_back_as_everybody_elses(options: dict[str, A
 
 
 def test_every_repeat_is_a_sample_whatever_the_number_of_inputs() -> None:
-    workload, peer, inputs = contender()
+    _, peer, inputs = contender()
     calls = [peer.forward(inputs)] * 3
-    assert len(peer.gpu_samples(calls, workload.direction, repeats=2)) == 2
+    assert len(peer.gpu_samples(calls, repeats=2)) == 2
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,12 @@
-"""The Hopper kernels on a Hopper GPU, against float64. Without pytest: python tests/on_gpu/test_forward.py"""
+"""The forward kernels on a Hopper GPU: against float64, exact where they can be, in streams and graphs."""
 
 import math
-import subprocess
-import sys
 from dataclasses import replace
 
+import pytest
 import torch
 
+from attenio import attention
 from attenio.kernels.gluon import forward
 from attenio.kernels.gluon.tiles import WIDE_TILES, hopper_tiles
 from attenio.kernels.masking import seen_by
@@ -16,6 +16,10 @@ from attenio.kernels.triton.launch import LOG2_E
 from attenio.kernels.visibility import Visibility
 
 WIDTHS = ((64, 64), (96, 96), (128, 128), (192, 192), (192, 128), (256, 256))
+KINDS = [
+    *((widths, torch.bfloat16) for widths in WIDTHS),
+    *((each, torch.float16) for each in ((128, 128), (192, 128))),
+]
 SEGMENTS = torch.tensor([0, 13, 400, 640, 900])
 # Batch, KV heads, group, queries, keys, and what restricts them.
 SHAPES = {
@@ -82,59 +86,47 @@ def assert_exact(problem, found, what):
     assert not found.total[~sees].any() and not found.output[~sees].any(), f"{what}: hidden rows"
 
 
-def edges_of(d, width):
-    """Every edge with the planned tiles in one type; two of them with all tiles in both."""
-    torch.manual_seed(0)
-    for name, (shape, options) in SHAPES.items():
-        plain = name in ("whole tiles", "causal")
-        for dtype in (torch.bfloat16, torch.float16) if plain and d == 128 else (torch.bfloat16,):
-            problem = problem_of(shape, d, width, dtype, **options)
-            assert forward.supports(problem)
-            for tiles in hopper_tiles(d, width) if plain else hopper_tiles(d, width)[:1]:
-                assert_exact(problem, run(problem, tiles), f"{d}/{width} {name} {dtype} {tiles}")
+@pytest.mark.parametrize("widths, dtype", KINDS, ids=str)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_edge_is_that_of_float64(shape, widths, dtype):
+    """With the planned tiles; where nothing is ragged or restricted but by causality, with all that may be measured."""
+    sizes, options = SHAPES[shape]
+    problem = problem_of(sizes, *widths, dtype, **options)
+    assert forward.supports(problem)
+    for tiles in hopper_tiles(*widths) if shape in ("whole tiles", "causal") else hopper_tiles(*widths)[:1]:
+        assert_exact(problem, run(problem, tiles), str(tiles))
 
 
-def wide_rows():
-    """Twice the rows a consumer, as for heads much larger than L2."""
-    torch.manual_seed(0)
-    for shape in ((1, 2, 1, 512, 1024), (2, 1, 2, 300, 640), (1, 5, 8, 1000, 256)):
-        problem = problem_of(shape)
-        assert_exact(problem, run(problem, WIDE_TILES), f"wide {shape}")
+@pytest.mark.parametrize("shape", [(1, 2, 1, 512, 1024), (2, 1, 2, 300, 640), (1, 5, 8, 1000, 256)], ids=str)
+def test_twice_the_rows_of_a_consumer(shape):
+    """As for heads much larger than L2."""
+    problem = problem_of(shape)
+    assert_exact(problem, run(problem, WIDE_TILES), "wide")
 
 
-def test_every_width_and_edge():
-    """Each width in a process of its own: compiling is most of the time."""
-    asked = [*(["edges", str(d), str(width)] for d, width in WIDTHS), ["wide"]]
-    started = [subprocess.Popen([sys.executable, __file__, *each], stderr=subprocess.PIPE, text=True) for each in asked]
-    failures = [process.communicate()[1][-600:] for process in started]
-    assert not any(process.returncode for process in started), "\n".join(failures)
-
-
-def test_weights_that_are_powers_of_two_give_exact_sums():
+@pytest.mark.parametrize("widths", WIDTHS, ids=str)
+def test_weights_that_are_powers_of_two_give_exact_sums(widths):
     """A register that is overwritten before a product has read it shows here as a wrong integer."""
-    torch.manual_seed(0)
-    n = 4096
-    for d, width in WIDTHS:
-        for is_causal in (False, True):
-            q, k = (torch.zeros(2, 4, n, d, device="cuda") for _ in range(2))
-            q[..., 0], k[..., 0] = 1.0, -torch.randint(0, 4, (2, 4, n), device="cuda").float()
-            v = torch.randint(-8, 9, (2, 4, n, width), device="cuda").float()
-            heads = tuple(x.bfloat16() for x in (q, k, v))
-            problem = problem_of((2, 4, 1, n, n), d, width, heads=heads, scale=1.0 / LOG2_E, is_causal=is_causal)
-            weights = torch.exp2(k[..., 0].double())
-            sums = (weights[..., None] * v.double()).cumsum(2) if is_causal else (weights[..., None] * v).sum(2, True)
-            totals = weights.cumsum(2) if is_causal else weights.sum(2, True)
-            for tiles in hopper_tiles(d, width):
-                found = run(problem, tiles)
-                total = found.total.double().flatten(1, 2) * torch.exp2(found.largest.double().flatten(1, 2))
-                assert torch.equal(total, totals.expand(total.shape)), f"{d} {tiles}"
-                wanted = (sums / totals[..., None]).expand(2, 4, n, width)
-                error = (found.output.double().flatten(1, 2) - wanted).abs()
-                assert bool((error <= wanted.abs() * 2.0**-8 + 1e-9).all()), f"{d} {tiles}"
+    (d, width), n = widths, 4096
+    for is_causal in (False, True):
+        q, k = (torch.zeros(2, 4, n, d, device="cuda") for _ in range(2))
+        q[..., 0], k[..., 0] = 1.0, -torch.randint(0, 4, (2, 4, n), device="cuda").float()
+        v = torch.randint(-8, 9, (2, 4, n, width), device="cuda").float()
+        heads = tuple(x.bfloat16() for x in (q, k, v))
+        problem = problem_of((2, 4, 1, n, n), d, width, heads=heads, scale=1.0 / LOG2_E, is_causal=is_causal)
+        weights = torch.exp2(k[..., 0].double())
+        sums = (weights[..., None] * v.double()).cumsum(2) if is_causal else (weights[..., None] * v).sum(2, True)
+        totals = weights.cumsum(2) if is_causal else weights.sum(2, True)
+        for tiles in hopper_tiles(d, width):
+            found = run(problem, tiles)
+            total = found.total.double().flatten(1, 2) * torch.exp2(found.largest.double().flatten(1, 2))
+            assert torch.equal(total, totals.expand(total.shape)), str(tiles)
+            wanted = (sums / totals[..., None]).expand(2, 4, n, width)
+            error = (found.output.double().flatten(1, 2) - wanted).abs()
+            assert bool((error <= wanted.abs() * 2.0**-8 + 1e-9).all()), str(tiles)
 
 
 def test_adversarial_inputs():
-    torch.manual_seed(0)
     shape = (1, 2, 1, 300, 300)
     problem = problem_of(shape)
     hot = torch.nn.functional.one_hot(torch.arange(300) % 128, 128).cuda().bfloat16()
@@ -150,7 +142,6 @@ def test_adversarial_inputs():
 
 
 def test_any_strides_are_taken():
-    torch.manual_seed(0)
     packed = torch.randn(2, 300, 3, 4, 128, device="cuda").bfloat16()  # batch, tokens, which, heads, width
     q, k, v = (packed[:, :, which].transpose(1, 2) for which in range(3))
     odd = torch.randn(2, 4, 300, 129, device="cuda").bfloat16()[..., 1:]
@@ -161,37 +152,72 @@ def test_any_strides_are_taken():
 
 
 def test_results_repeat_to_the_bit():
-    torch.manual_seed(0)
     problem = problem_of((2, 4, 2, 2000, 2000), is_causal=True)
     first = run(problem)
     for _ in range(5):
         assert all(torch.equal(a, b) for a, b in zip(run(problem), first, strict=True))
 
 
-def test_graphs_and_streams():
-    from attenio import attention
+@pytest.mark.parametrize("heads, rows, keys", [(4, 1000, 1000), (1, 17000, 2**16)])
+def test_two_streams_and_two_graphs_at_once(heads, rows, keys):
+    """Each problem gives beside another what it gives alone, also where keys leave L2 and programs keep pace."""
+    lengths = rows, keys, keys
+    sets = [[torch.randn(1, heads, n, 128, device="cuda").bfloat16() for n in lengths] for _ in range(2)]
+    alone = [attention(*each) for each in sets]
+    streams, graphs, found, captured = [torch.cuda.Stream() for _ in sets], [], [], []
+    torch.cuda.synchronize()
+    for _ in range(10):
+        for stream, each in zip(streams, sets, strict=True):
+            with torch.cuda.stream(stream):
+                found.append(attention(*each))
+    torch.cuda.synchronize()
+    for each in sets:
+        graphs.append(torch.cuda.CUDAGraph())
+        with torch.cuda.graph(graphs[-1]):
+            captured.append(attention(*each))
+    for _ in range(10):
+        for output in captured:
+            output.fill_(torch.nan)
+        torch.cuda.synchronize()
+        for stream, graph in zip(streams, graphs, strict=True):
+            with torch.cuda.stream(stream):
+                graph.replay()
+        torch.cuda.synchronize()
+        found += [output.clone() for output in captured]
+    assert all(torch.equal(each, alone[number % 2]) for number, each in enumerate(found))
 
-    torch.manual_seed(0)
-    q, k, v = (torch.randn(1, 8, 1000, 128, device="cuda").bfloat16() for _ in range(3))
-    wanted, graph, stream = attention(q, k, v), torch.cuda.CUDAGraph(), torch.cuda.Stream()
+
+def test_what_was_captured_before_it_ever_ran_still_computes():
+    q, k, v = (torch.randn(1, 8, 1100, 128, device="cuda").bfloat16() for _ in range(3))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        output = attention(q, k, v)
+    output.fill_(torch.nan)
+    graph.replay()
+    problem = problem_of((1, 8, 1, 1100, 1100), heads=(q, k, v))
+    right, _ = exact(problem)
+    allowed = torch.finfo(torch.bfloat16).eps * float(v.abs().max())
+    assert float((output.double() - right.flatten(1, 2)).abs().max()) <= allowed
+
+
+def test_a_graph_outlives_the_schedules_that_are_kept():
+    """A graph holds addresses only: what it reads must not be given back when many other lengths have run since."""
+    q, k, v = (torch.randn(1, 8, 1200, 128, device="cuda").bfloat16() for _ in range(3))
+    wanted, graph = attention(q, k, v), torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         captured = attention(q, k, v)
+    forward._plan.cache_clear()
+    forward._settled.clear()
+    junk = [torch.full((size,), 2**30, dtype=torch.int32, device="cuda") for size in (64, 256, 1024, 4096) * 200]
+    captured.fill_(torch.nan)
     graph.replay()
-    assert torch.equal(captured, wanted)
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        others = [attention(q, k, v) for _ in range(10)]
-    mine = [attention(q, k, v) for _ in range(10)]
     torch.cuda.synchronize()
-    assert all(torch.equal(each, wanted) for each in (*others, *mine))
-    # Captured before anything was prepared, a call still computes.
-    late = torch.randn(1, 8, 1100, 128, device="cuda").bfloat16()
-    with torch.cuda.graph(torch.cuda.CUDAGraph()):
-        attention(late, late, late)
+    del junk
+    assert torch.equal(captured, wanted)
 
 
+@pytest.mark.usefixtures("much_memory")
 def test_tensors_of_more_than_two_to_the_31_elements():
-    torch.manual_seed(0)
     n, heads = 2**18, 66
     q, k, v = (torch.randn(1, heads, n, 128, device="cuda", dtype=torch.bfloat16) for _ in range(3))
     problem = problem_of((1, heads, 1, n, n), heads=(q, k, v), window=100)
@@ -200,15 +226,3 @@ def test_tensors_of_more_than_two_to_the_31_elements():
     i, j = torch.arange(136, 200, device="cuda")[:, None], torch.arange(200, device="cuda")
     weights = torch.softmax(scores.masked_fill((j > i) | (j <= i - 100), -math.inf), -1)
     assert float((weights @ v[0, -1, -200:].double() - output).abs().max()) <= 2e-2
-
-
-if __name__ == "__main__" and sys.argv[1:2] == ["edges"]:
-    edges_of(int(sys.argv[2]), int(sys.argv[3]))
-elif __name__ == "__main__" and sys.argv[1:2] == ["wide"]:
-    wide_rows()
-elif __name__ == "__main__":
-    for name, test in list(globals().items()):
-        if name.startswith("test_") and (len(sys.argv) < 2 or any(part in name for part in sys.argv[1:])):
-            test()
-            torch.cuda.synchronize()
-            print("passed", name, flush=True)

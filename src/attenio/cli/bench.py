@@ -47,9 +47,10 @@ def bench(
 ) -> None:
     """Time attenio's kernels, SDPA's backends, FlexAttention and JAX's kernel in one run, on random data, with errors.
 
-    Errors are the largest against float64: of the last 64 queries of the first sequence, or of all gradients where
-    they are few. The roof is a square product (in fp32 on a CPU) and a copy, measured in the same run. Operations are
-    those of the required scores; bytes are inputs and outputs, each once.
+    Errors are the largest against float64: of the last 64 queries of the first sequence, or of gradients of the last
+    queries and the first keys of a head, unless that takes long. The roof is a square product (in fp32 on a CPU) and a
+    copy, measured in the same run. Operations are those of the required scores; bytes are inputs and outputs, each
+    once.
 
     \b
     Examples:

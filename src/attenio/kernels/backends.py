@@ -1,14 +1,17 @@
 """Which kernels serve a tensor: those of the device that it is on."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from attenio.errors import InvalidInput, MissingExtra
 
-__all__ = ["backend_of", "features_of"]
+__all__ = ["backend_of", "features_of", "on_device_of", "recording"]
 
 
 def backend_of(tensor: Tensor) -> ModuleType:
@@ -28,6 +31,21 @@ def backend_of(tensor: Tensor) -> ModuleType:
 
         return gluon
     return triton
+
+
+def on_device_of(tensor: Tensor) -> AbstractContextManager[Any]:
+    """Launches go to the current device: within this it is the tensor's."""
+    index = tensor.get_device()
+    return nullcontext() if index < 0 or index == torch.cuda.current_device() else torch.cuda.device(index)
+
+
+def recording(tensor: Tensor) -> Callable[..., Any] | None:
+    """What records the launches of a computation on the device of a tensor; None where nothing does."""
+    if tensor.device.type != "cuda" or not _is_hopper(tensor.device):
+        return None
+    from attenio.kernels import gluon
+
+    return gluon.recorded
 
 
 def features_of(tensor: Tensor) -> ModuleType:

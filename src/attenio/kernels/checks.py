@@ -1,11 +1,14 @@
 """What ``scaled_dot_product_attention`` refuses, refused with the same kind of exception."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from attenio.errors import AttenioError, InvalidInput
 
-__all__ = ["TensorMismatch", "batch_of", "check_tensors"]
+__all__ = ["NotComputed", "TensorMismatch", "WrongType", "autocast", "batch_of", "check_tensors", "refuse_tangents"]
 
 MOST_WIDTH = 512
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -13,6 +16,34 @@ _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 class TensorMismatch(AttenioError, RuntimeError):
     """Tensors that do not belong together; a RuntimeError, as PyTorch raises it."""
+
+
+class WrongType(AttenioError, TypeError):
+    """What is no tensor, or none of this kind; a TypeError, as PyTorch raises it."""
+
+
+class NotComputed(AttenioError, NotImplementedError):
+    """A derivative that nobody has written; a NotImplementedError, as PyTorch raises it."""
+
+
+def autocast(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple[Any, ...]:
+    """The tensors in the type of ``torch.autocast`` where it is on for their device, as for what they stand in for."""
+    if not isinstance(query, Tensor) or not torch.is_autocast_enabled(query.device.type):
+        return query, key, value, mask
+    dtype = torch.get_autocast_dtype(query.device.type)
+
+    def cast(tensor: Any) -> Any:
+        wide = isinstance(tensor, Tensor) and tensor.is_floating_point() and tensor.dtype != torch.float64
+        return tensor.to(dtype) if wide else tensor
+
+    return cast(query), cast(key), cast(value), cast(mask)
+
+
+def refuse_tangents(*tensors: Tensor | None) -> None:
+    """Raise where a tensor carries a tangent: a registered operator would drop it, and give zeros for a derivative."""
+    for tensor in tensors:
+        if isinstance(tensor, Tensor) and forward_ad.unpack_dual(tensor).tangent is not None:
+            raise NotComputed("attention has no derivative in forward mode; use torch.autograd.grad or torch.func.vjp")
 
 
 def check_tensors(
@@ -27,6 +58,11 @@ def check_tensors(
     """Raise what is wrong with the tensors of a call."""
     tensors = {"query": query, "key": key, "value": value}
     for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor) or tensor.is_nested:
+            given = type(tensor).__name__ if not isinstance(tensor, Tensor) else "nested tensor"
+            raise WrongType(
+                f"{name} is a {given}; give a dense torch.Tensor (ragged sequences: packed, with segments=)"
+            )
         if tensor.dim() < 2:
             raise TensorMismatch(f"{name} has {tensor.dim()} dimensions; give at least two, (tokens, width)")
         if tensor.dtype not in _TYPES:

@@ -13,23 +13,35 @@ from attenio.kernels.cpu.compiled_rows import TILE, can_compile
 from attenio.kernels.host import host_machine, private_boundary
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.stacking import can_stack, stacked
-from attenio.kernels.tiling import Tiling, tiling_of
+from attenio.kernels.tiling import PRODUCT_KEYS, Tiling, tiling_of
 from attenio.machine import Machine, MemoryLevel
 from attenio.planning import Dataflow
 from attenio.planning.plan import Tiles
 
 __all__ = ["Choice", "choice_for"]
 
+_READ_ONCE = "rows are few, so keys are read once whatever the tiles; runs are as long as workers have keys to share"
+_WIDE_PRODUCTS = (
+    f"a product reaches its rate with {PRODUCT_KEYS} keys at once; these are the most rows that fit beside them"
+)
+_POWERS = "a kernel keeps outputs and scores in fp32 and whole powers of two; of such tiles that fit these move least"
+_GROUPS = (
+    "each group of four warps has 64 rows, their outputs and scores in fp32, and keys on their way take room as well;"
+    " of the tiles that fit so these take the least time"
+)
 _TYPES = {torch.float16: ElementType.FP16, torch.bfloat16: ElementType.BF16}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Dataflow and tiles as they run, the fast memory that they were chosen for, and the type of a word in it."""
+    """Dataflow and tiles as they run, the fast memory that they were chosen for, and the type of a word in it; what the
+    kernel is written in and how it is set, and why tiles that move fewer words are not taken."""
 
     dataflow: Dataflow
     tiles: Tiles
+    language: str
     kernel: Any
+    why: str
     level: MemoryLevel
     dtype: ElementType
     workers: str
@@ -49,8 +61,8 @@ def _on_cpu(problem: KernelProblem) -> Choice:
     dataflow, tiles = _cpu_plan(problem, tiling, stacks=stacks)
     workers = f"{torch.get_num_threads()} threads"
     return Choice(
-        dataflow=dataflow, tiles=tiles, kernel=tiling, level=level, dtype=ElementType.FP32, workers=workers,
-        machine_name="this machine",
+        dataflow=dataflow, tiles=tiles, language="PyTorch", kernel=tiling, level=level, dtype=ElementType.FP32,
+        why=_READ_ONCE if tiling.has_few_rows else _WIDE_PRODUCTS, workers=workers, machine_name="this machine",
     )  # fmt: skip
 
 
@@ -83,10 +95,9 @@ def _on_gpu(problem: KernelProblem, machine: Machine) -> Choice:
     level = machine.levels[0]
     stacks = can_stack(problem)
     run = stacked(problem) if stacks else problem
-    hopper = None if stacks else _hopper_tiles(run, machine)
+    hopper = None if stacks else _on_hopper(run, machine)
     if hopper is not None:
-        tiles = Tiles.of(query_tile=min(run.queries, hopper.row_tile), key_tile=min(hopper.key_tile, run.keys))
-        return _chosen(problem, machine, Dataflow.ATTENIO, tiles, hopper)
+        return hopper
     kernel = forward_tiles(run, splits_keys=True if stacks else None, processors=level.units)[0]
     positions = max(1, min(run.queries, kernel.row_tile // kernel.pack))
     key_tile = min(kernel.key_tile, run.keys)
@@ -99,25 +110,40 @@ def _on_gpu(problem: KernelProblem, machine: Machine) -> Choice:
         dataflow, tiles = Dataflow.SPLIT_KEYS, Tiles.of(**grouped, keys_per_split=min(length, run.keys))
     else:
         dataflow, tiles = Dataflow.ATTENIO, Tiles.of(query_tile=positions, key_tile=key_tile)
-    return _chosen(problem, machine, dataflow, tiles, kernel)
+    return _chosen(problem, machine, dataflow, tiles, ("Triton", kernel, _READ_ONCE if kernel.splits_keys else _POWERS))
 
 
-def _chosen(problem: KernelProblem, machine: Machine, dataflow: Dataflow, tiles: Tiles, kernel: Any) -> Choice:
-    level = machine.levels[0]
+def _chosen(
+    problem: KernelProblem, machine: Machine, dataflow: Dataflow, tiles: Tiles, kernel: tuple[str, Any, str]
+) -> Choice:
+    level, (language, settings, why) = machine.levels[0], kernel
     return Choice(
-        dataflow=dataflow, tiles=tiles, kernel=kernel, level=level, workers=f"{level.units} SMs",
-        dtype=_TYPES.get(problem.query.dtype, ElementType.FP32), machine_name=machine.name,
+        dataflow=dataflow, tiles=tiles, language=language, kernel=settings, why=why, level=level,
+        workers=f"{level.units} SMs", dtype=_TYPES.get(problem.query.dtype, ElementType.FP32),
+        machine_name=machine.name,
     )  # fmt: skip
 
 
-def _hopper_tiles(problem: KernelProblem, machine: Machine) -> Any:
-    """Tiles of the Hopper kernel where it is the one that runs, or None."""
-    from attenio.kernels.gluon.forward import supports
-    from attenio.kernels.gluon.tiles import hopper_tiles
-
-    if not re.search(r"\bh[12]00\b", machine.name.lower()) or not supports(problem):
+def _on_hopper(problem: KernelProblem, machine: Machine) -> Choice | None:
+    """What one of the Hopper kernels does where it is the one that runs, or None."""
+    if not re.search(r"\bh[12]00\b", machine.name.lower()):
         return None
-    return hopper_tiles(problem.query.shape[-1], problem.value.shape[-1])[0]
+    from attenio.kernels.gluon import decode, forward
+    from attenio.kernels.triton.launch import widths_of
+
+    queries, keys, group = problem.queries, problem.keys, problem.group
+    if decode.supports(problem):
+        few = decode.decode_tiles(group * queries, *widths_of(problem)[2:])
+        length, _ = decode.splits_for(few, problem.batch * problem.kv_heads, keys, machine.levels[0].units)
+        tiles = Tiles.of(
+            query_tile=queries, head_tile=group, key_tile=min(few.key_tile, keys), keys_per_split=min(length, keys)
+        )
+        return _chosen(problem, machine, Dataflow.SPLIT_KEYS, tiles, ("Gluon", few, _READ_ONCE))
+    if forward.supports(problem):
+        found = forward.planned(problem)
+        tiles = Tiles.of(query_tile=min(queries, found.row_tile), key_tile=min(keys, found.key_tile))
+        return _chosen(problem, machine, Dataflow.ATTENIO, tiles, ("Gluon", found, _GROUPS))
+    return None
 
 
 def _gpu(machine: str | Machine) -> Machine:

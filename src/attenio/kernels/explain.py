@@ -1,6 +1,6 @@
 """``explain()``: what ``attention()`` would run on this machine, what that moves, and what the others would."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +17,7 @@ from attenio.kernels.masking import Seen
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.stacking import can_stack
 from attenio.kernels.tolerance import Way, way_for
-from attenio.kernels.visibility import UNBOUNDED, Visibility
+from attenio.kernels.visibility import UNBOUNDED
 from attenio.machine import Machine, MemoryLevel
 from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow
 from attenio.planning import Candidate, Plan, candidates, plan_with
@@ -29,9 +29,9 @@ __all__ = ["Explanation", "explain"]
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """The plan of a call: dataflow and tiles as they run, the words they move over the boundary of a core's cache or an
-    SM's memory, the least that any execution moves there, every other dataflow with its best tiles, and
-    which way a tolerance goes."""
+    """The plan of a call: dataflow and tiles as they run, the kernel and why it has these, the words they move over the
+    boundary of a core's cache or an SM's memory, the least that any execution moves there, every other dataflow with
+    its best tiles, and which way a tolerance goes."""
 
     plan: Plan
     choice: Choice
@@ -50,6 +50,8 @@ class Explanation:
             "moved_words": self.plan.moved_words,
             "peak_words": self.plan.peak_words,
             "fast_words": self.plan.fast_words,
+            "kernel": {"language": self.choice.language, **asdict(self.choice.kernel)},
+            "because": self.choice.why,
             "machine": self.choice.machine_name,
             "level": {"name": level.name, "capacity_bytes": level.capacity_bytes, "units": level.units},
             "workers": self.choice.workers,
@@ -77,9 +79,11 @@ class Explanation:
             f"{runs:<10} {plan.dataflow.value}, {plan.tiles}, on {choice.workers} of {choice.machine_name}",
             f"fast       {choice.level.name} of {show_bytes(capacity)} each: {plan.fast_words:,} words of"
             f" {choice.dtype.value}, {plan.peak_words:,} used",
+            f"kernel     in {choice.language}: {_settings(choice.kernel)}",
             f"moves      {show_words(plan.moved_words)}",
             f"at least   {show_words(self.bound.words)} ({self.bound.theorem}), a factor of"
             f" {plan.moved_words / max(1, self.bound.words):.3g}",
+            f"because    {choice.why}",
             "others     words, with the best tiles that fit:",
         ]
         for each in sorted(self.candidates, key=lambda one: one.plan.moved_words if one.plan else float("inf")):
@@ -116,10 +120,7 @@ def explain(  # noqa: PLR0913 - the arguments of attention
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
         window=window, segments=segments, block_mask=block_mask, prefix=prefix,
     )  # fmt: skip
-    problem = KernelProblem.of_heads(
-        call.query, call.key, call.value, Visibility(group=call.query.shape[1] // call.key.shape[1]), call.scale,
-        prefix=prefix or 0,
-    )  # fmt: skip
+    problem = problem_of(call, prefix, dropout_p)
     choice = choice_for(problem, machine)
     mask, notes = _mask(call.seen, problem, block_mask)
     workload = _workload(call, mask, choice)
@@ -128,9 +129,9 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     way = None
     if tolerance is not None:
         checked_positive("tolerance", tolerance)
-        way = way_for(problem_of(call, prefix, dropout_p), tolerance, machine)
+        way = way_for(problem, tolerance, machine)
     if deterministic:
-        notes.append("every sum is made in one order: results repeat to the bit")
+        notes.append("results repeat to the bit: every sum is made in one order, or of integers")
     return Explanation(
         plan=plan_with(workload, here, choice.dataflow, choice.tiles),
         choice=choice,
@@ -139,6 +140,11 @@ def explain(  # noqa: PLR0913 - the arguments of attention
         notes=tuple(notes),
         way=way,
     )
+
+
+def _settings(kernel: Any) -> str:
+    """The settings of a kernel as text."""
+    return " ".join(f"{name}={value}" for name, value in asdict(kernel).items())
 
 
 def _workload(call: Call, mask: Mask, choice: Choice) -> Workload:

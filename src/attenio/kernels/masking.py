@@ -129,12 +129,11 @@ def _check_blocks(blocks: BlockSparse, queries: int, keys: int) -> None:
 def _four(mask: Tensor, query: Tensor, keys: int, batch: tuple[int, ...]) -> Tensor:
     """A mask as (batch, heads, queries, keys) where each may be 1."""
     shape = (*batch, query.shape[1], query.shape[2], keys)
-    try:
-        fits = torch.broadcast_shapes(mask.shape, shape) == torch.Size(shape)
-    except RuntimeError:
-        fits = False
-    if not fits:
+    ends = zip(reversed(mask.shape), reversed(shape), strict=False)
+    if mask.dim() > len(shape) or any(size not in (1, whole) for size, whole in ends):
         raise TensorMismatch(f"attn_mask has shape {tuple(mask.shape)}; it must broadcast to {shape}")
+    if mask.dim() == len(shape) == 4:
+        return mask
     if mask.dim() <= 4 and len(shape) <= 4:
         return mask.reshape((1,) * (4 - mask.dim()) + tuple(mask.shape))
     return mask.expand(shape).reshape(-1, *shape[-3:])

@@ -34,7 +34,8 @@ class KernelProblem:
         cls, query: Tensor, key: Tensor, value: Tensor, visible: Visibility, scale: float, **rest: object
     ) -> "KernelProblem":
         """From queries (batch, heads, queries, d)."""
-        grouped = query.unflatten(1, (key.shape[1], -1))
+        batch, heads, queries, d = query.shape
+        grouped = query.view(batch, key.shape[1], heads // key.shape[1], queries, d)
         return cls(query=grouped, key=key, value=value, visible=visible, scale=scale, **rest)  # type: ignore[arg-type]
 
     @property

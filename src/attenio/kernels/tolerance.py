@@ -19,6 +19,7 @@ from attenio.kernels.choices import choice_for
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.promise import RATE, Promise, exact_operations
 from attenio.kernels.visibility import UNBOUNDED
+from attenio.kernels.watching import is_concrete
 from attenio.machine import Machine, MemoryLevel
 from attenio.masks import Causal, Dense
 from attenio.planning import Dataflow, plan_with
@@ -123,7 +124,8 @@ def way_for(problem: KernelProblem, tolerance: float, machine: str | Machine | N
     if seen is None:
         reason = "features serve calls in which queries see all keys, or all up to their own, and drop no weights"
         return Way(tolerance=tolerance, reason=reason)
-    if not _is_concrete(seen):
+    captured = seen.query.is_cuda and torch.cuda.is_current_stream_capturing()
+    if captured or not is_concrete((seen.query, seen.key, seen.value)):
         return Way(tolerance=tolerance, reason="there are no data to look at before the call runs")
     backend: Any = tensor_cores
     try:
@@ -177,18 +179,6 @@ def _served(problem: KernelProblem) -> tuple[KernelProblem | None, bool]:
         return None, causal
     n = problem.queries  # query i sees keys up to i: those past the last query's nobody does
     return replace(problem, key=problem.key[:, :, :n], value=problem.value[:, :, :n]), causal
-
-
-def _is_concrete(problem: KernelProblem) -> bool:
-    """Whether tensors hold numbers that may be looked at now."""
-    tensors = (problem.query, problem.key, problem.value)
-    if any(type(tensor) not in (Tensor, torch.nn.Parameter) or tensor.device.type == "meta" for tensor in tensors):
-        return False
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        return False
-    if torch.jit.is_tracing() or torch.utils._python_dispatch._get_current_dispatch_mode() is not None:
-        return False
-    return not (problem.query.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def _words(problem: KernelProblem, degree: int, machine: str | Machine | None, *, causal: bool) -> Words | None:

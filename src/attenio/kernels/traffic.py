@@ -6,27 +6,27 @@ from attenio.kernels.attention import call_of
 from attenio.kernels.backends import backend_of
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
-from attenio.planning.shared_cache import Grid
+from attenio.planning.shared_cache import Grid, Sweep
 
 __all__ = ["grids_of"]
 
 
 def grids_of(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
+    inputs: tuple[Tensor, Tensor, Tensor],
     *,
     window: tuple[int, int] | None = None,
     scale: float | None = None,
     backward: bool = False,
-) -> tuple[Grid, ...] | None:
-    """Grids in the order of their launches; None where the kernels that would run have none to tell."""
+    deterministic: bool = False,
+) -> tuple[Grid | Sweep, ...] | None:
+    """Grids in the order of their launches for query, key and value; None where those kernels have none to tell."""
+    query, key, value = inputs
     grouped = query.shape[1] != key.shape[1]
     call = call_of(
         query, key, value, None, 0.0, False, scale, grouped, window=window, segments=None, block_mask=None, prefix=None
     )
     visible = Visibility(group=query.shape[1] // key.shape[1], **call.seen._asdict())
-    problem = KernelProblem.of_heads(call.query, call.key, call.value, visible, call.scale)
+    problem = KernelProblem.of_heads(call.query, call.key, call.value, visible, call.scale, deterministic=deterministic)
     told = getattr(backend_of(query), "grids", None)
-    found: tuple[Grid, ...] | None = None if told is None else told(problem, backward=backward)
+    found: tuple[Grid | Sweep, ...] | None = None if told is None else told(problem, backward=backward)
     return found

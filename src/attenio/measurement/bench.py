@@ -77,7 +77,7 @@ def _one_by_one(workload: Workload, inputs: Inputs, calls: dict[str, Contender],
         if call is not None:
             try:
                 ready = [call, *(_prepared(workload, each, other) for other in sets[1:])]
-                samples = each.gpu_samples(ready, workload.direction, repeats=repeats)
+                samples = each.gpu_samples(ready, repeats=repeats)
                 timing = replace(timing, samples_ms=tuple(samples))
             except Exception as problem:
                 timing = replace(timing, refused=_said(problem))

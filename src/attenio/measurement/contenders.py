@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import cycle
 from typing import Any, Protocol
 
 import torch
@@ -15,11 +14,20 @@ from attenio.errors import InvalidInput
 from attenio.kernels import attention
 from attenio.masks import Causal, Dense
 from attenio.measurement.exact import Inputs, band_of, window_of
-from attenio.measurement.result import OURS
-from attenio.measurement.timing import Call, event_samples, replayed_samples
-from attenio.workload import Direction, Workload
+from attenio.measurement.result import OURS, OURS_REPEATING
+from attenio.measurement.timing import Call, replayed_samples
+from attenio.workload import Workload
 
-__all__ = ["OURS", "Attention", "Contender", "TorchContender", "backend", "contenders", "random_inputs"]
+__all__ = [
+    "OURS",
+    "Attention",
+    "Contender",
+    "TorchContender",
+    "backend",
+    "contenders",
+    "gradients_of",
+    "random_inputs",
+]
 
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -45,14 +53,14 @@ class Contender(Protocol):
         ...
 
     def backward(self, inputs: Inputs) -> Call:
-        """A call that computes the gradients of an output made beforehand, for a gradient of ones."""
+        """A call that computes the gradients for a gradient of ones; an output is made before, or by the first call."""
         ...
 
     def tensors(self, found: Any) -> tuple[Tensor, ...]:
         """What a call returned as tensors (batch, heads, tokens, width)."""
         ...
 
-    def gpu_samples(self, calls: Sequence[Call], direction: Direction, *, repeats: int) -> list[float]:
+    def gpu_samples(self, calls: Sequence[Call], *, repeats: int) -> list[float]:
         """Milliseconds of one call on a GPU; calls differ in their inputs, so that its cache holds none of them."""
         ...
 
@@ -74,21 +82,37 @@ class TorchContender:
 
     def backward(self, inputs: Inputs) -> Call:
         """Gradients by autograd."""
-        leaves = [x.detach().requires_grad_() for x in inputs]
-        output = self.call(*leaves)  # type: ignore[arg-type, unused-ignore]
-        ones = torch.ones_like(output)
-        return lambda: torch.autograd.grad(output, leaves, ones, retain_graph=True)
+        return gradients_of(self.call, inputs)
 
     def tensors(self, found: Any) -> tuple[Tensor, ...]:
         """They are tensors already."""
         return found if isinstance(found, tuple) else (found,)
 
-    def gpu_samples(self, calls: Sequence[Call], direction: Direction, *, repeats: int) -> list[float]:
-        """Forward passes by CUDA graphs; autograd is not captured, and takes milliseconds where it matters."""
-        if direction is not Direction.BACKWARD:
-            return replayed_samples(calls, repeats=repeats)
-        turns = cycle(calls)
-        return event_samples(lambda: next(turns)(), repeats=repeats)
+    def gpu_samples(self, calls: Sequence[Call], *, repeats: int) -> list[float]:
+        """By CUDA graphs."""
+        return replayed_samples(calls, repeats=repeats)
+
+
+def gradients_of(call: Attention, inputs: Inputs, gradient: Tensor | None = None) -> Call:
+    """The backward pass of a function, for a gradient of ones unless given; its forward pass is not part of the call.
+
+    Autograd runs a backward pass on the stream of its forward pass, which is therefore made anew on every stream that
+    the call is made on: a CUDA graph holds what is done on one.
+    """
+    leaves = [x.detach().requires_grad_() for x in inputs]
+    made: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def gradients() -> tuple[Tensor, ...]:
+        stream = torch.cuda.current_stream().cuda_stream if leaves[0].is_cuda else 0
+        if stream not in made:
+            made.clear()
+            output = call(*leaves)  # type: ignore[arg-type, unused-ignore]
+            made[stream] = output, torch.ones_like(output) if gradient is None else gradient
+        output, ones = made[stream]
+        found: tuple[Tensor, ...] = torch.autograd.grad(output, leaves, ones, retain_graph=True)
+        return found
+
+    return gradients
 
 
 def random_inputs(workload: Workload, device: str) -> Inputs:
@@ -105,15 +129,23 @@ def random_inputs(workload: Workload, device: str) -> Inputs:
     return q, k, v
 
 
-def contenders(workload: Workload, device: str, *, flex: bool = False, jax: bool = True) -> dict[str, Contender]:
-    """Who computes this workload; ours is the first. JAX's kernel is among them on a GPU where JAX sees one."""
+def contenders(
+    workload: Workload, device: str, *, flex: bool = False, jax: bool = True, repeating: bool = False
+) -> dict[str, Contender]:
+    """Who computes this workload; ours is the first. JAX's kernel is among them on a GPU where JAX sees one.
+
+    With ``repeating`` ours is there once more, with gradients that repeat to the bit.
+    """
     window, options = window_of(workload), _sdpa_options(workload, device)
     grouped = workload.heads != workload.kv_heads
-    found: dict[str, Contender] = {
-        OURS: TorchContender(
-            lambda q, k, v: attention(q, k, v, enable_gqa=grouped, window=window, scale=workload.scale)
-        )
-    }
+
+    def ours(*, repeats: bool) -> Contender:
+        options = {"enable_gqa": grouped, "deterministic": repeats}
+        return TorchContender(lambda q, k, v: attention(q, k, v, window=window, scale=workload.scale, **options))
+
+    found = {OURS: ours(repeats=False)}
+    if repeating:
+        found[OURS_REPEATING] = ours(repeats=True)
     for name, each in _BACKENDS[device].items():
         found[f"sdpa {name}"] = TorchContender(backend(each, enable_gqa=grouped, scale=workload.scale, **options))
     if flex:

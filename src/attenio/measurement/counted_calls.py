@@ -16,7 +16,7 @@ from attenio.kernels.traffic import grids_of
 from attenio.measurement.contenders import contenders, random_inputs
 from attenio.measurement.exact import Inputs, window_of
 from attenio.measurement.ncu import range_of_call
-from attenio.measurement.result import OURS
+from attenio.measurement.result import OURS, OURS_REPEATING
 from attenio.workload import Direction, Workload
 
 __all__ = ["SAID", "main"]
@@ -42,7 +42,8 @@ def _call(number: int, workload: Workload, name: str, filler: torch.Tensor) -> d
     """One call in a range of its own."""
     torch.manual_seed(0)
     inputs = random_inputs(workload, "cuda")
-    known = contenders(workload, "cuda", flex=name == "flex", jax=name.startswith("jax"))
+    repeats = name == OURS_REPEATING
+    known = contenders(workload, "cuda", flex=name == "flex", jax=name.startswith("jax"), repeating=repeats)
     if name not in known:
         raise InvalidInput(f"nobody here is called {name!r}; there are {', '.join(known)}, flex and jax mosaic")
     contender = known[name]
@@ -58,13 +59,17 @@ def _call(number: int, workload: Workload, name: str, filler: torch.Tensor) -> d
     torch.cuda.profiler.stop()
     torch.cuda.nvtx.range_end(counted)
     contender.tensors(found)
-    return {"cache_bytes": filler.numel(), "grids": _grids(workload, inputs) if name == OURS else None}
+    return {
+        "cache_bytes": filler.numel(),
+        "grids": _grids(workload, inputs, repeats) if name == OURS or repeats else None,
+    }
 
 
-def _grids(workload: Workload, inputs: Inputs) -> list[dict[str, Any]] | None:
+def _grids(workload: Workload, inputs: Inputs, repeats: bool) -> list[dict[str, Any]] | None:
     grids = grids_of(
-        *inputs, window=window_of(workload), backward=workload.direction is Direction.BACKWARD, scale=workload.scale
-    )
+        inputs, window=window_of(workload), backward=workload.direction is Direction.BACKWARD, scale=workload.scale,
+        deterministic=repeats,
+    )  # fmt: skip
     return None if grids is None else [asdict(grid) for grid in grids]
 
 

@@ -1,5 +1,7 @@
 """What every contender is compared with: the definition in double precision, for a part that can be afforded."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -7,33 +9,75 @@ from attenio.errors import InvalidInput
 from attenio.masks import Causal, Dense, SlidingWindow
 from attenio.workload import Direction, Workload
 
-__all__ = ["Inputs", "band_of", "compared", "exact_part", "window_of"]
+__all__ = ["Inputs", "band_of", "checked_part", "compared", "exact_gradients", "exact_part", "window_of"]
 
 Inputs = tuple[Tensor, Tensor, Tensor]
 Part = tuple[Tensor, ...]
-# Rows of the first sequence whose error is taken, and the most scores of which gradients are taken in double precision.
-_CHECKED_ROWS = 64
-_CHECKED_SCORES = 2**24
+Sees = Callable[[Tensor, Tensor], Tensor]
+# Queries whose outputs or gradients are compared, the last ones, and keys whose gradients are, the first ones.
+_CHECKED = 64
+# Rows that are looked at together, and the most scores that are computed again in double precision.
+_ROWS = 1024
+_MOST_SCORES = {"cpu": 2**26, "cuda": 2**36}
 
 
 def exact_part(workload: Workload, inputs: Inputs) -> Part | None:
-    """The last rows of the first sequence, or all gradients of it where they are few enough."""
+    """The last rows of the first sequence, or gradients of a KV head, where that does not take too long."""
     if workload.direction is Direction.FORWARD:
-        return (_definition_rows(workload, inputs, slice(-min(_CHECKED_ROWS, workload.queries), None)),)
-    if workload.heads * workload.queries * workload.keys > _CHECKED_SCORES:
+        return (_definition_rows(workload, inputs, slice(-min(_CHECKED, workload.queries), None)),)
+    if workload.group * workload.queries * workload.keys > _MOST_SCORES[inputs[0].device.type]:
         return None
-    q, k, v = (x[:1].double().requires_grad_() for x in inputs)
-    output = _definition_rows(workload, (q, k, v), slice(0, None))
-    found: Part = torch.autograd.grad(output.sum(), (q, k, v))
-    return found
+    first, second = band_of(workload)
+    moved = workload.keys - workload.queries
+
+    def sees(i: Tensor, j: Tensor) -> Tensor:
+        return (j >= i + moved - first) & (j <= i + moved + second)
+
+    gradient = inputs[0].new_ones((*inputs[0].shape[:-1], workload.value_dim))
+    return exact_gradients(inputs, gradient, sees, workload.softmax_scale)
 
 
 def compared(workload: Workload, found: Part, exact: Part | None) -> float | None:
     """The largest difference, or None where nothing exact is known."""
     if exact is None:
         return None
-    same = (found[0][:1, :, -_CHECKED_ROWS:],) if workload.direction is Direction.FORWARD else [x[:1] for x in found]
+    same = (found[0][:1, :, -_CHECKED:],) if workload.direction is Direction.FORWARD else checked_part(found)
     return max(float((x.double() - y).abs().max()) for x, y in zip(same, exact, strict=True))
+
+
+def exact_gradients(inputs: Inputs, gradient: Tensor, sees: Sees | None, scale: float) -> Part:
+    """Gradients of the last KV head of the last sequence: of the last queries of its group, and of its first keys.
+
+    ``sees`` says of positions of queries and keys which scores there are; None that all are.
+    """
+    group = inputs[0].shape[1] // inputs[1].shape[1]
+    k, v = inputs[1][-1, -1].double(), inputs[2][-1, -1].double()
+    j = torch.arange(k.shape[0], device=k.device)
+    of_keys, of_values = (torch.zeros_like(x[:_CHECKED]) for x in (k, v))
+    of_queries = []
+    for head in range(-group, 0):
+        last = []
+        for start in range(0, inputs[0].shape[2], _ROWS):
+            q, g = (x[-1, head, start : start + _ROWS].double() for x in (inputs[0], gradient))
+            scores = q @ k.T * scale
+            if sees is not None:
+                i = torch.arange(start, start + q.shape[0], device=k.device)[:, None]
+                scores = scores.masked_fill(~sees(i, j), -torch.inf)
+            weights = torch.softmax(scores, -1).nan_to_num(0.0)  # rows that see nothing
+            slopes = g @ v.T
+            slopes = weights * (slopes - (weights * slopes).sum(-1, keepdim=True)) * scale
+            of_keys += slopes[:, :_CHECKED].T @ q
+            of_values += weights[:, :_CHECKED].T @ g
+            last.append(slopes[-_CHECKED:] @ k)
+        of_queries.append(torch.cat(last[-2:])[-_CHECKED:])
+    return torch.stack(of_queries)[None], of_keys[None, None], of_values[None, None]
+
+
+def checked_part(gradients: Part) -> Part:
+    """Of whole gradients those that ``exact_gradients`` gives."""
+    query, key, value = gradients
+    group = query.shape[1] // key.shape[1]
+    return query[-1:, -group:, -_CHECKED:], key[-1:, -1:, :_CHECKED], value[-1:, -1:, :_CHECKED]
 
 
 def window_of(workload: Workload) -> tuple[int, int] | None:

@@ -18,7 +18,7 @@ from attenio.errors import InvalidInput
 from attenio.masks import Causal, Dense
 from attenio.measurement.exact import Inputs
 from attenio.measurement.timing import Call
-from attenio.workload import Direction, Workload
+from attenio.workload import Workload
 
 __all__ = ["jax_contender"]
 
@@ -79,7 +79,7 @@ class JaxContender:
         q, *rest = (torch.from_dlpack(each).transpose(1, 2) for each in arrays)
         return (q * self.workload.softmax_scale if rest else q, *rest)
 
-    def gpu_samples(self, calls: Sequence[Call], direction: Direction, *, repeats: int) -> list[float]:
+    def gpu_samples(self, calls: Sequence[Call], *, repeats: int) -> list[float]:
         """By the clock of the host, for so many calls in flight that launches are hidden."""
         one = self._milliseconds(calls, _WARM)
         runs = max(len(calls), min(200, int(50 / max(one, 1e-3))))

@@ -15,7 +15,7 @@ from attenio.errors import InvalidInput
 from attenio.measurement.counted_calls import SAID
 from attenio.measurement.ncu import Counters, counters_in, ncu_command, range_of_call
 from attenio.measurement.result import OURS
-from attenio.planning.shared_cache import Grid, Traffic, traffic
+from attenio.planning.shared_cache import Traffic, kernel_of, traffic
 from attenio.workload import Direction, Workload
 
 __all__ = ["CONTENDERS", "Profile", "Profiled", "profile", "profiles"]
@@ -117,7 +117,7 @@ def _profiled(name: str, told: dict[str, Any], launches: Sequence[Counters]) -> 
         return Profiled(name=name, refused=told.get("refused", "no kernel was counted"))
     predicted = None
     if told["grids"] is not None:
-        predicted = traffic(*(Grid(**grid) for grid in told["grids"]), cache_bytes=told["cache_bytes"])
+        predicted = traffic(*map(kernel_of, told["grids"]), cache_bytes=told["cache_bytes"])
     return Profiled(name=name, launches=tuple(launches), predicted=predicted)
 
 

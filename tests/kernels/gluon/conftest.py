@@ -1,4 +1,4 @@
-"""What the tests of Gluon kernels share: an interpreter of them and a compiler, beside this file.
+"""What the tests of Gluon kernels share, beside this file: an interpreter, a compiler, the backward pass interpreted.
 
 Triton, which Gluon is part of, has no package for some platforms; there is nothing to collect there.
 """
@@ -10,12 +10,15 @@ from pathlib import Path
 
 if "triton" not in sys.modules:  # tests of Triton's kernels, which may follow, need it so
     os.environ["TRITON_INTERPRET"] = "1"
+_names = ["gluon_interpreter", "offline_compiler"]
 try:
     import triton  # noqa: F401
+
+    _names.append("interpreted_backward")
 except ImportError:
     collect_ignore_glob = ["test_*.py"]
 
-for _name in ("gluon_interpreter", "offline_compiler"):
+for _name in _names:
     _spec = importlib.util.spec_from_file_location(_name, Path(__file__).parent / f"{_name}.py")
     sys.modules[_name] = importlib.util.module_from_spec(_spec)
     _spec.loader.exec_module(sys.modules[_name])

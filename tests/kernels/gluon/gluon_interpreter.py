@@ -9,6 +9,7 @@ import ast
 import copy
 import importlib.util
 import itertools
+import random
 import sys
 import threading
 import types
@@ -53,7 +54,7 @@ class Pointer:
 
     def load(self, mask=None, other=0):
         if not isinstance(self.at, torch.Tensor):
-            return self.memory[self.at].item()
+            return other if mask is False else self.memory[self.at].item()
         if mask is None:
             return self.memory[self.at]
         return torch.where(
@@ -210,6 +211,12 @@ def _reduced(on_tensor):
     return apply
 
 
+def _cast(value, dtype, bitcast=False):
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.view(dtype) if bitcast else value.to(dtype)
+
+
 def _language():
     gl = types.ModuleType("gl")
     gl.constexpr = lambda value: value
@@ -220,7 +227,7 @@ def _language():
     gl.minimum = _elementwise(torch.minimum, min)
     gl.maximum = _elementwise(torch.maximum, max)
     gl.where = _elementwise(torch.where, lambda condition, yes, no: yes if condition else no)
-    gl.cast = lambda value, dtype: value.to(dtype) if isinstance(value, torch.Tensor) else value
+    gl.cast = _cast
     gl.exp2, gl.log2 = torch.exp2, torch.log2
     gl.max = _reduced(lambda x, axis: x.amax() if axis is None else x.amax(axis))
     gl.min = _reduced(lambda x, axis: x.amin() if axis is None else x.amin(axis))
@@ -315,9 +322,16 @@ def interpreted(module_name, needing=()):
     return module
 
 
-def launch(kernel, grid, *arguments, **constants):
-    """Run every program of a grid, one after another."""
+def _pointed(argument):
+    return Pointer(argument) if isinstance(argument, torch.Tensor) else argument
+
+
+def launch(kernel, grid, *arguments, shuffled=None, **constants):
+    """Run every program of a grid, one after another; ``shuffled`` is the seed of another order of them."""
     _here.grid = grid
-    for program in itertools.product(*(range(size) for size in grid)):
+    programs = list(itertools.product(*(range(size) for size in grid)))
+    if shuffled is not None:
+        random.Random(shuffled).shuffle(programs)
+    for program in programs:
         _here.program = program
-        kernel(*(Pointer(x) if isinstance(x, torch.Tensor) else x for x in arguments), **constants)
+        kernel(*map(_pointed, arguments), **{name: _pointed(x) for name, x in constants.items()})

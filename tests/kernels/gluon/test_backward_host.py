@@ -1,32 +1,45 @@
-"""Which problems the backward kernels of Hopper take, their tiles, and the programs whose bytes are predicted."""
-
-from types import SimpleNamespace
+"""Which problems the backward kernels of Hopper take, and their tiles."""
 
 import pytest
 import torch
 
 from attenio.kernels.dropout import Dropout
 from attenio.kernels.gluon import backward
+from attenio.kernels.gluon.backward_forms import backward_form, form_of
+from attenio.kernels.gluon.backward_slopes import carries
+from attenio.kernels.gluon.backward_sums import counts_grains
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
 
 
-def problem_of(d=64, width=64, dtype=torch.bfloat16, dropout=None, scale=1.0, **seen):
+def problem_of(d=64, width=64, dtype=torch.bfloat16, dropout=None, scale=1.0, deterministic=False, **seen):
     q, k, v = (torch.empty(2, heads, 96, size, dtype=dtype) for heads, size in ((4, d), (2, d), (2, width)))
-    return KernelProblem.of_heads(q, k, v, Visibility(group=2, **seen), scale, dropout=dropout)
+    return KernelProblem.of_heads(
+        q, k, v, Visibility(group=2, **seen), scale, dropout=dropout, deterministic=deterministic
+    )
 
 
 @pytest.mark.parametrize("d, width", [(64, 64), (192, 128), (8, 256), (96, 96)])
 def test_widths_up_to_256_are_taken(d, width):
     assert backward.supports(problem_of(d, width, above=0, below=-10))
-    assert backward.backward_form(max(d, width)).d >= max(d, width)
+    assert backward_form(max(d, width)).d >= max(d, width)
+
+
+def test_packed_sequences_are_taken():
+    at = torch.arange(96)[None]
+    assert backward.supports(problem_of(first=at, stop=at + 1))
+
+
+def test_slopes_are_spilled_of_wide_heads_and_sums_are_integers_where_they_must_repeat():
+    assert form_of(problem_of(136, 64)).spills and not form_of(problem_of(128, 128)).spills
+    assert counts_grains(problem_of(128, 64, deterministic=True)) and not counts_grains(problem_of(128, 64))
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {"d": 264}, {"d": 60}, {"dtype": torch.float32}, {"bias": torch.zeros(1, 1, 96, 96)},
-        {"first": torch.zeros(1, 96), "stop": torch.ones(1, 96)}, {"query_ids": torch.zeros(1, 96)},
+        {"query_ids": torch.zeros(1, 96)}, {"blocks": torch.ones(1, 1, dtype=torch.bool)},
         {"dropout": Dropout(probability=0.5, seed=1)}, {"scale": -1.0}, {"scale": 0.0},
     ],
     ids=str,
@@ -37,21 +50,12 @@ def test_everything_else_is_left_to_triton(options):
 
 @pytest.mark.parametrize("width", [64, 128, 256])
 def test_tiles_fit(width):
-    form = backward.backward_form(width)
-    gradients = 2 * 64 * form.d // 128 if form.keys == 128 else 64 * form.d // 128
-    scores = (2 if form.keys == 128 else 1) * 64 * form.rows // 128
+    form = backward_form(width)
+    gradients, scores = (2 if form.keys == 128 else 1) * 64 * form.d // 128, 2 * 64 * form.rows // 128
     assert gradients + scores + 16 <= form.registers <= 240
-    # Keys and values, two stages of rows (of their gradients one, where rows are wide), shared slopes, staged sums.
-    streamed = (3 if form.keys == 64 else 2 * form.stages) * form.rows * form.d * 2
-    shared = 2 * form.keys * form.d * 2 + streamed + form.slots * form.keys * form.rows * 2 + 2 * 64 * 64 * 4
-    assert shared <= 227 * 2**10
 
 
-def test_the_programs_move_every_tensor_at_least_once(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(multi_processor_count=132))
-    problem = problem_of(128, 64)
-    prepare, gradients, convert = backward.gradient_grids(problem)
-    queries, keys = 2 * 4 * 96, 2 * 2 * 96
-    assert prepare.compulsory_bytes == queries * (2 * 64 * 2 + 8 + 4 * 128 + 8)
-    assert gradients.compulsory_bytes >= keys * 2 * (128 + 64) * 2 + queries * (128 + 64) * 2
-    assert convert.compulsory_bytes == queries * (4 * 128 + 128 * 2)
+def test_nothing_is_told_of_the_bytes_of_gradients_that_are_carried():
+    q = torch.empty(1, 1, 2**17, 256, dtype=torch.bfloat16, device="meta")
+    problem = KernelProblem.of_heads(q, q, q, Visibility(group=1), 1.0)
+    assert carries(problem) and backward.gradient_grids(problem) is None

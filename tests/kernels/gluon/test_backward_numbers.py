@@ -1,88 +1,121 @@
-"""The backward kernels' own source, interpreted, against the CPU kernels, which are held against the definition."""
+"""The backward pass in both forms, its host as it is and its kernels interpreted, against the kernels of the CPU."""
+
+from typing import NamedTuple
 
 import pytest
 import torch
-from gluon_interpreter import Box, interpreted, launch
+from interpreted_backward import interpret
 
 from attenio.kernels import cpu
-from attenio.kernels.gluon import backward
+from attenio.kernels.gluon import backward_slopes, backward_sums
+from attenio.kernels.gluon.backward_forms import backward_form
+from attenio.kernels.gluon.backward_groups import Groups
+from attenio.kernels.masking import seen_by
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import UNBOUNDED, Visibility
-
-SERVICE = "attenio.kernels.gluon.backward_service"
+from attenio.kernels.visibility import Visibility
 
 
-class Sums(Box):
-    """A box that can be added to."""
+class Case(NamedTuple):
+    """A problem, and the rows of a key tile whose slopes the workspace has room for."""
 
-    def add(self, place, tile):
-        self.write(place, self.read(place) + tile.reshape(self.shape))
-
-
-def kernel_of(name):
-    """A kernel of a module, interpreted; additions by the copy engine have no word in Gluon, and are said here."""
-    module = interpreted(f"attenio.kernels.gluon.backward_{name}", needing=(SERVICE,))
-    module.add_sums.__globals__["_reduce_add"] = lambda box, place, source: box.add(place, source.tensor)
-    module.all_added = lambda: None
-    return getattr(module, f"{name}_gradients_kernel")
-
-
-def run(problem, saved, form):
-    """What the host does, with one kernel interpreted and those of single rows said in PyTorch."""
-    output, largest, total, gradient = saved
-    rows, heads = problem.batch * problem.kv_heads * problem.group, problem.kv_heads * problem.group
-    padded = -(-problem.queries // 128) * 128
-    lse, delta = torch.full((rows, padded), torch.inf), torch.zeros(rows, padded)
-    lse[:, : problem.queries] = torch.where(total == 0, torch.inf, largest + total.log2()).flatten(0, 2)
-    delta[:, : problem.queries] = (output.float() * gradient.float()).sum(-1).flatten(0, 2)
-    sums = torch.zeros(1, 1, rows * padded * form.d // 64, 64)
-    counters = torch.zeros(rows * padded // form.rows, dtype=torch.int32)
-    wide = [torch.zeros(*x.shape[:-1], form.d, dtype=x.dtype) for x in (problem.key, problem.value)]
-    q, g = problem.query.flatten(1, 2), gradient.flatten(1, 2)
-    below, above = (max(-(2**30), min(2**30, x)) for x in (problem.visible.below, problem.visible.above))
-    box, small = (1, 1, form.rows, form.d), (1, 1, 64, form.d)
-    launch(
-        kernel_of("narrow" if form.keys == 128 else "wide"),
-        (-(-problem.keys // form.keys) * problem.batch * problem.kv_heads,),
-        Box(q, box), Box(problem.key, small), Box(problem.value, small), Box(g, box), Box(wide[0], small),
-        Box(wide[1], small), Sums(sums, (1, 1, 64, 64)), lse.flatten(), delta.flatten(), counters,
-        problem.scale * backward.LOG2_E, problem.scale, problem.batch * problem.kv_heads, problem.kv_heads,
-        problem.group, problem.queries, problem.keys, below, above, padded,
-        ROWS=form.rows, KEYS=form.keys, D=form.d, STAGES=form.stages, SLOTS=form.slots, HIDES=True,
-        ORDERED=problem.deterministic, REGISTERS=form.registers,
-    )  # fmt: skip
-    # Tiles of 64 x 64 lie in memory as registers of a product hold them.
-    sums = (
-        sums.view(-1, 8, 4, 8, 4, 2, 2).permute(0, 2, 5, 3, 1, 4, 6).reshape(-1, form.d // 64, 64, 64).transpose(1, 2)
-    )
-    dq = (sums.reshape(problem.batch, heads, padded, form.d) * problem.scale)[:, :, : problem.queries, : q.shape[-1]]
-    return dq, wide[0][..., : q.shape[-1]], wide[1][..., : problem.value.shape[-1]]
+    batch: int
+    kv_heads: int
+    group: int
+    queries: int
+    keys: int
+    d: int
+    width: int
+    causal: bool = False
+    window: tuple[int, int] | None = None
+    segments: tuple[list[int], list[int]] | None = None
+    room: int = 10**6
+    queries_carried: bool = False
+    keys_carried: bool = False
 
 
-# Sequences, KV heads, group, queries, keys, d, width, below, above, deterministic.
-CASES = {
-    "one tile": (1, 1, 1, 128, 128, 64, 64, -UNBOUNDED, UNBOUNDED, False),
-    "causal in groups": (5, 1, 2, 150, 300, 64, 64, -UNBOUNDED, 0, True),
-    "ragged": (1, 2, 1, 200, 140, 128, 128, -UNBOUNDED, UNBOUNDED, True),
-    "a window": (1, 1, 1, 333, 300, 96, 128, -100, -33, False),
-    "wide": (1, 1, 1, 200, 140, 256, 256, -UNBOUNDED, UNBOUNDED, True),
-    "wide, causal": (1, 1, 2, 150, 200, 192, 128, -UNBOUNDED, 20, False),
-}
+BOTH = {"queries_carried": True, "keys_carried": True}
+SPILLED = {
+    "one chunk": Case(2, 1, 2, 200, 140, 256, 192),
+    "causal": Case(1, 2, 2, 300, 330, 192, 256, causal=True),
+    "a window": Case(1, 1, 1, 420, 300, 136, 128, window=(40, 20)),
+    "rows that see nothing": Case(1, 1, 1, 300, 100, 192, 64, window=(20, -1)),
+    "keys that nobody sees": Case(1, 1, 1, 100, 700, 136, 64, causal=True),
+    "packed": Case(1, 2, 2, 300, 290, 192, 64, causal=True, segments=([0, 70, 71, 71, 290], [0, 70, 210, 220, 290])),
+    "units in chunks": Case(3, 1, 1, 130, 200, 136, 64, room=8 * 256),
+    "key tiles in chunks": Case(1, 1, 2, 300, 700, 136, 64, causal=True, room=4 * 384, queries_carried=True),
+    "a window in chunks": Case(2, 1, 1, 1100, 1200, 136, 64, window=(90, 20), room=4 * 896, queries_carried=True),
+    "rows in chunks": Case(1, 1, 1, 600, 250, 136, 128, causal=True, room=4 * 256, keys_carried=True),
+    "both in chunks": Case(1, 1, 2, 600, 400, 256, 256, causal=True, room=4 * 256, **BOTH),
+    "packed, in chunks": Case(
+        1, 1, 1, 600, 700, 136, 64, segments=([0, 280, 600], [0, 500, 700]), room=4 * 256, **BOTH,
+    ),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_kernel_gives_the_gradients_of_the_cpu(case):
-    batch, kv_heads, group, queries, keys, d, width, below, above, deterministic = CASES[case]
+@pytest.mark.parametrize("name", SPILLED)
+def test_spilled_slopes_give_the_gradients_of_the_cpu(name, monkeypatch):
+    case = SPILLED[name]
+    problem, saved, right = drawn(case)
+    form = backward_form(max(case.d, case.width))
+    room = case.room * 2 * case.group * form.keys
+    launched = interpret(monkeypatch)
+    assert_close(backward_slopes.slopes_gradients(problem, saved, workspace_bytes=room), right)
+    chunks = backward_slopes.chunks_for(problem, form, room)
+    assert len(launched) == 2 * len(chunks)
+    assert any(chunk.carries_queries for chunk in chunks) == case.queries_carried
+    assert any(chunk.carries_keys for chunk in chunks) == case.keys_carried
+
+
+# A case, the units of each launch, and how many come together.
+ADDED = {
+    "one launch": (Case(2, 1, 2, 200, 140, 128, 128), (2,), 1),
+    "causal": (Case(1, 2, 2, 300, 300, 64, 64, causal=True), (1, 1), 1),
+    "a window": (Case(1, 1, 1, 420, 300, 96, 128, window=(40, 20)), (1,), 1),
+    "rows that see nothing": (Case(1, 1, 1, 300, 100, 64, 64, window=(20, -1)), (1,), 1),
+    "keys that nobody sees": (Case(1, 1, 1, 100, 700, 128, 64, causal=True), (1,), 1),
+    "packed": (
+        Case(1, 2, 2, 300, 290, 64, 64, causal=True, segments=([0, 70, 71, 71, 290], [0, 70, 210, 220, 290])), (2,), 2,
+    ),
+    "packed windows": (
+        Case(1, 1, 1, 400, 300, 128, 64, window=(30, 9), segments=([0, 250, 330], [0, 60, 300])), (1,), 1,
+    ),
+    "units in launches": (Case(3, 1, 1, 130, 200, 64, 64), (2, 1), 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ADDED)
+def test_sums_give_the_gradients_of_the_cpu(name, monkeypatch):
+    case, sizes, together = ADDED[name]
+    problem, saved, right = drawn(case)
+    launches = tuple(range(sum(sizes[:at]), sum(sizes[: at + 1])) for at in range(len(sizes)))
+    launched = interpret(monkeypatch)
+    assert_close(backward_sums.sums_gradients(problem, saved, Groups(launches, together)), right)
+    assert len(launched) == len(launches)
+
+
+def drawn(case):
+    """A problem, what its forward pass saved, and its gradients in double precision."""
     torch.manual_seed(0)
-    sizes = ((kv_heads * group, queries, d), (kv_heads, keys, d), (kv_heads, keys, width))
-    q, k, v = (torch.randn(batch, *size).to(torch.bfloat16) for size in sizes)
-    gradient = torch.randn(batch, kv_heads, group, queries, width).to(torch.bfloat16)
-    seen = Visibility(group=group, below=below, above=above)
-    exactly = KernelProblem.of_heads(q.double(), k.double(), v.double(), seen, d**-0.5)
+    sizes = ((case.kv_heads * case.group, case.queries, case.d), (case.kv_heads, case.keys, case.d))
+    q, k, v = (torch.randn(case.batch, *size).to(torch.bfloat16) for size in (*sizes, (*sizes[1][:2], case.width)))
+    seen = visible(case, q, k)
+    gradient = torch.randn(case.batch, case.kv_heads, case.group, case.queries, case.width).to(torch.bfloat16)
+    exactly = KernelProblem.of_heads(q.double(), k.double(), v.double(), seen, case.d**-0.5)
     attended = cpu.attend(exactly)
     saved = (attended.output.to(torch.bfloat16), attended.largest.float(), attended.total.float(), gradient)
-    problem = KernelProblem.of_heads(q, k, v, seen, d**-0.5, deterministic=deterministic)
     right = cpu.two_pass(exactly, cpu.Saved(*attended[:3], gradient.double()))
-    found = run(problem, saved, backward.backward_form(max(d, width)))
-    for mine, theirs in zip(found, (right.query.flatten(1, 2), right.key, right.value), strict=True):
+    return KernelProblem.of_heads(q, k, v, seen, case.d**-0.5), saved, right
+
+
+def assert_close(found, right):
+    for mine, theirs in zip(found[:3], right[:3], strict=True):
         assert (mine.double() - theirs).norm() <= 1e-2 * theirs.norm()
+
+
+def visible(case, q, k):
+    """What the front door makes of the case's restrictions."""
+    given = None if case.segments is None else tuple(torch.tensor(lengths) for lengths in case.segments)
+    seen = seen_by(
+        q, k, None, is_causal=case.causal, window=case.window, segments=given, block_mask=None, batch=(case.batch,)
+    )  # fmt: skip
+    return Visibility(group=case.group, below=seen.below, above=seen.above, first=seen.first, stop=seen.stop)

@@ -57,16 +57,18 @@ def test_nothing_is_found_out_while_a_graph_is_captured(device):
 def test_kernels_are_told_apart_by_all_that_they_are_compiled_for(monkeypatch):
     names = []
     monkeypatch.setattr(backward, "is_right", lambda name, *_: names.append(name) or True)
+    at = torch.arange(256)[None]
+    masks = ({"above": 0}, {"above": 2**40}, {"first": at, "stop": at + 1})
     for d in (64, 128, 256):
-        for above in (0, 2**40):
-            for deterministic in (False, True):
+        for mask in masks:
+            for choice in (False, True):
+                # What each width has a choice of.
+                monkeypatch.setattr(backward, "carries", lambda _problem, choice=choice: choice)
+                monkeypatch.setattr(backward, "counts_grains", lambda _problem, choice=choice: choice)
                 q = torch.zeros(1, 1, 1, 256, d, dtype=torch.bfloat16)
-                seen = Visibility(group=1, above=above)
-                problem = KernelProblem(
-                    query=q, key=q[0], value=q[0], visible=seen, scale=1.0, deterministic=deterministic
-                )
-                assert backward.is_proven(problem)
-    assert len(set(names)) == len(names) == 12
+                seen = Visibility(group=1, **mask)
+                assert backward.is_proven(KernelProblem(query=q, key=q[0], value=q[0], visible=seen, scale=1.0))
+    assert len(set(names)) == len(names) == 18
 
 
 def test_the_portable_kernels_take_what_is_tried(monkeypatch):
@@ -91,9 +93,14 @@ def test_the_portable_kernels_take_what_is_tried(monkeypatch):
     for module in (backward, forward):
         monkeypatch.setattr(module, "small_problem", small)
         monkeypatch.setattr(module, "is_right", judged)
-    monkeypatch.setattr(backward, "two_pass", lambda problem, saved: backward.triton.two_pass(problem, saved))
-    q = torch.zeros(1, 1, 1, 128, 64, dtype=torch.bfloat16)
-    for above in (0, 2**40):
-        problem = KernelProblem(query=q, key=q[0], value=q[0], visible=Visibility(group=1, above=above), scale=1.0)
-        assert backward.is_proven(problem)
-    assert len(tried) == 2
+    for name in ("two_pass", "slopes_gradients"):
+        monkeypatch.setattr(backward, name, lambda problem, saved, **_: backward.triton.two_pass(problem, saved))
+    at = torch.arange(128)[None]
+    for d in (64, 256):
+        q = torch.zeros(1, 1, 1, 128, d, dtype=torch.bfloat16)
+        for mask in ({"above": 0}, {"above": 2**40}, {"first": at, "stop": at + 1}):
+            for carried in (False, True):
+                monkeypatch.setattr(backward, "carries", lambda _problem, carried=carried: carried)
+                seen = Visibility(group=1, **mask)
+                assert backward.is_proven(KernelProblem(query=q, key=q[0], value=q[0], visible=seen, scale=1.0))
+    assert len(tried) == 12

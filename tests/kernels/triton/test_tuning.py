@@ -1,4 +1,6 @@
-"""Which of several candidates is kept."""
+"""Which of several candidates is kept, and for how long."""
+
+from pathlib import Path
 
 import pytest
 
@@ -36,3 +38,24 @@ def test_candidates_take_turns(monkeypatch):
 
 def test_nothing_is_measured_where_there_is_no_choice(monkeypatch):
     assert fastest(monkeypatch, {"a": 2.0, "b": None}) == ("a", ["a"])
+
+
+def test_what_was_found_out_about_kernels_is_forgotten_when_one_of_them_changes(monkeypatch, tmp_path):
+    for folder in ("triton", "gluon"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "kernel.py").write_text("one")
+    monkeypatch.setattr(tuning, "__file__", str(tmp_path / "triton" / "tuning.py"))
+    monkeypatch.setattr(tuning.torch.cuda, "get_device_name", lambda _device: "NVIDIA H200")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def file() -> Path:
+        tuning._kernels.cache_clear()
+        return tuning._file(None)
+
+    try:
+        first = file()
+        assert first == file() and "nvidia-h200" in first.name
+        (tmp_path / "gluon" / "kernel.py").write_text("two")
+        assert file() != first
+    finally:
+        tuning._kernels.cache_clear()

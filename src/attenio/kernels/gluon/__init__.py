@@ -4,12 +4,13 @@ from attenio.kernels import triton
 from attenio.kernels.cpu.two_pass import Saved
 from attenio.kernels.gluon import backward as gradients
 from attenio.kernels.gluon import decode, forward
+from attenio.kernels.gluon.tape import recorded
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.forward import Attended
 from attenio.kernels.triton.two_pass import Gradients
-from attenio.planning.shared_cache import Grid
+from attenio.planning.shared_cache import Grid, Sweep
 
-__all__ = ["attend", "grids", "two_pass"]
+__all__ = ["attend", "grids", "recorded", "two_pass"]
 
 
 def attend(problem: KernelProblem) -> Attended:
@@ -19,7 +20,7 @@ def attend(problem: KernelProblem) -> Attended:
     return forward.attend(problem) if forward.supports(problem) else triton.attend(problem)
 
 
-def grids(problem: KernelProblem, *, backward: bool) -> tuple[Grid, ...] | None:
+def grids(problem: KernelProblem, *, backward: bool) -> tuple[Grid | Sweep, ...] | None:
     """Grids in the order of their launches, for a prediction of the bytes that they move below the L2."""
     if backward and gradients.supports(problem):
         return gradients.gradient_grids(problem)

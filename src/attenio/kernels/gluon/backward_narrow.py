@@ -23,9 +23,53 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from attenio.kernels.gluon.backward_service import add_sums, all_added, block_of, serve
+from attenio.kernels.gluon.backward_service import (
+    ANY_NUMBER,
+    ANY_PLACE,
+    add_sums,
+    block_of,
+    counted,
+    hidden,
+    number_of,
+    rows_of,
+    serve,
+)
 
 __all__ = ["narrow_gradients_kernel"]
+
+
+@gluon.jit
+def _left(k_s, v_s, ds_s, group, ROWS: gl.constexpr):
+    """Where a group leaves its gradients: where keys and values were; or, with 128 rows, where it has shared slopes,
+    because it has addresses of these and no register for others.
+    """
+    if ROWS == 64:
+        dk_s, dv_s = k_s.index(group), v_s.index(group)
+    else:
+        dk_s, dv_s = ds_s.index(group).slice(0, 64, dim=1), ds_s.index(group).slice(64, 64, dim=1)
+    return dk_s, dv_s
+
+
+@gluon.jit
+def _serve(
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, Lse, Delta,
+    k_s, v_s, q_s, do_s, ds_s, lse_s, delta_s, kv_full, q_full, do_full, empty, written,
+    unit, kv_heads, group, tile, first_row, stop_row, steps, padded,
+    ROWS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr,
+):  # fmt: skip
+    """Load what the others compute with, and write the gradients that they leave where keys and values were."""
+    serve(
+        q_desc, k_desc, v_desc, do_desc, Lse, Delta,
+        k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, empty, empty,
+        unit, kv_heads, group, tile, first_row, stop_row, steps, padded, ROWS, KEYS, STAGES, STAGES,
+    )  # fmt: skip
+    mbarrier.wait(written, 0)
+    for part in gl.static_range(KEYS // 64):
+        box = [unit // kv_heads, unit % kv_heads, tile * KEYS + part * 64, 0]
+        dk_s, dv_s = _left(k_s, v_s, ds_s, part, ROWS)
+        tma.async_copy_shared_to_global(dv_desc, box, dv_s)
+        tma.async_copy_shared_to_global(dk_desc, box, dk_s)
+    tma.store_wait(0)
 
 
 @gluon.jit
@@ -43,22 +87,45 @@ def _half(ds_s, k_s, dq, slot, zero, ROWS: gl.constexpr, GROUP: gl.constexpr):
 
 
 @gluon.jit
+def _before(slot, phase, SLOTS: gl.constexpr):
+    """The slot before, and its phase."""
+    before = slot - 1
+    if slot == 0:
+        before = SLOTS - 1
+        phase ^= 1
+    return before, phase
+
+
+@gluon.jit
+def _fineness(Fineness, part, LAYOUT: gl.constexpr, ROWS: gl.constexpr):
+    """That of the rows of a part of dQ, one of two where a tile is halved by columns."""
+    rows = (part >> 1 if ROWS == 64 else part) * 64 + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT))
+    return gl.load(Fineness + rows)
+
+
+@gluon.jit
 def _compute(
-    sums_desc, dk_desc, dv_desc, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
-    kv_full, q_full, do_full, empty, turn, added, ds_full, ds_free, finished,
-    unit, kv_heads, group, first_key, first_row, stop_row, steps, keys, below, above, scale, slope, padded,
-    ROWS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr, GROUP: gl.constexpr,
-    HIDES: gl.constexpr, ORDERED: gl.constexpr,
+    sums_desc, Fineness, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
+    kv_full, q_full, do_full, empty, ds_full, ds_free, finished, written,
+    unit, first_block, kv_heads, group, tile, first_row, stop_row, steps, keys, below, above, scale, slope, padded,
+    ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
+    GROUP: gl.constexpr, HIDES: gl.constexpr, PACKED: gl.constexpr,
 ):  # fmt: skip
     dtype: gl.constexpr = q_s.dtype
     scores: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, ROWS, 16])
     grads: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, D, 16])
     square: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads, k_width=2)
+    WHOLE: gl.constexpr = sums_desc.dtype == gl.int32
+    if HIDES:
+        batch, first_key = unit // kv_heads, tile * KEYS + GROUP * 64
+        _, whole_stop = rows_of(first_key, batch, FirstRows, StopRows, keys, below, above, PACKED)
+        whole_first, _ = rows_of(first_key + 63, batch, FirstRows, StopRows, keys, below, above, PACKED)
     dk, dv = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, D], gl.float32, grads)
     no_scores, no_sums = gl.zeros([64, ROWS], gl.float32, scores), gl.zeros([64, 64], gl.float32, square)
-    head, i, stage, phase, part = unit * group, first_row, 0, 0, 0
-    slot, slot_phase, last_slot, last_phase = 0, 0, SLOTS - 1, 1
+    # Sums are those of the heads of the launch.
+    head = (unit - first_block // ((keys + KEYS - 1) // KEYS)) * group
+    i, stage, phase, slot, slot_phase, part = first_row, 0, 0, 0, 0, 0
     mbarrier.wait(kv_full, 0)
     mbarrier.wait(q_full.index(0), 0)
     s = warpgroup_mma(k_s.index(GROUP), q_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
@@ -70,14 +137,13 @@ def _compute(
         # Always 0, but not to the compiler: else it keeps the address of every operand in registers of its own.
         zero = step >> 30
         q, do = q_s.index(stage), do_s.index(stage)
-        lse = lse_s.index(stage).load(gl.SliceLayout(0, scores))
         seen = s
         if HIDES:
-            if (i + above < first_key + 63) | (i + ROWS - 1 + below > first_key) | (first_key + 64 > keys):
-                positions = i + gl.arange(0, ROWS, gl.SliceLayout(0, scores))[None, :]
-                here = first_key + gl.arange(0, 64, gl.SliceLayout(1, scores))[:, None]
-                allowed = (here <= positions + above) & (here >= positions + below) & (here < keys)
-                seen = gl.where(allowed, s, float("-inf"))
+            if (i < whole_first) | (i + ROWS > whole_stop):
+                own = first_key + zero + gl.arange(0, 64, gl.SliceLayout(1, scores))
+                first, stop = rows_of(own, batch, FirstRows, StopRows, keys, below, above, PACKED)
+                seen = hidden(s, i, first, stop, scores, ROWS)
+        lse = lse_s.index(stage).load(gl.SliceLayout(0, scores))
         p = gl.exp2(seen * scale - lse[None, :])
         p16 = gl.convert_layout(p.to(dtype), operand, assert_trivial=True)
         slopes = warpgroup_mma_wait(0, deps=(dp,))
@@ -93,11 +159,10 @@ def _compute(
         mbarrier.arrive(ds_full.index(slot), count=1)
         ds16 = gl.convert_layout(ds, operand, assert_trivial=True)
         dk = warpgroup_mma(ds16, q, dk, is_async=True)
-        if ORDERED:
-            if step > 1:
-                all_added()
-                mbarrier.arrive(added.index(step & 1), count=1)
+        if WHOLE:
+            fineness = _fineness(Fineness, part, square, ROWS)
         # dQ of the tile before (garbage at first, which is not added).
+        last_slot, last_phase = _before(slot, slot_phase, SLOTS)
         mbarrier.wait(ds_full.index(last_slot), last_phase)
         dq = _half(ds_s, k_s, no_sums, last_slot, zero, ROWS, GROUP)
         dv, dk, p16, ds16 = warpgroup_mma_wait(2, deps=(dv, dk, p16, ds16))
@@ -115,9 +180,10 @@ def _compute(
             if step > 0:
                 mbarrier.arrive(ds_free.index(last_slot), count=1)
         if step > 0:
-            if ORDERED:
-                mbarrier.wait(turn.index((step + 1) & 1), (step - 1) >> 1 & 1)
-            add_sums(sums_desc, part, dq, dq_s.index(GROUP))
+            if WHOLE:
+                add_sums(sums_desc, part, counted(dq, fineness), dq_s.index(GROUP), 64)
+            else:
+                add_sums(sums_desc, part, dq, dq_s.index(GROUP), 64)
         part = (head * padded + i) // 64
         part = part * 2 + GROUP if ROWS == 64 else part + GROUP
         mbarrier.wait(do_full.index(stage), phase)
@@ -125,7 +191,6 @@ def _compute(
             v_s.index(zero + GROUP), do_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
         )
         s = warpgroup_mma_wait(1, deps=(s,))
-        last_slot, last_phase = slot, slot_phase
         slot += 1
         if slot == SLOTS:
             slot = 0
@@ -136,36 +201,36 @@ def _compute(
             head += 1
     dp = warpgroup_mma_wait(0, deps=(dp,))
     if steps > 0:
+        last_slot, last_phase = _before(slot, slot_phase, SLOTS)
         mbarrier.wait(ds_full.index(last_slot), last_phase)
         dq = _half(ds_s, k_s, no_sums, last_slot, 0, ROWS, GROUP)
         dq = warpgroup_mma_wait(0, deps=(dq,))
-        if ORDERED:
-            if steps > 1:
-                all_added()
-                mbarrier.arrive(added.index(steps & 1), count=1)
-            mbarrier.wait(turn.index((steps + 1) & 1), (steps - 1) >> 1 & 1)
-        add_sums(sums_desc, part, dq, dq_s.index(GROUP))
-        if ORDERED:
-            all_added()
-            mbarrier.arrive(added.index((steps + 1) & 1), count=1)
+        if WHOLE:
+            dq = counted(dq, _fineness(Fineness, part, square, ROWS))
+        add_sums(sums_desc, part, dq, dq_s.index(GROUP), 64)
     mbarrier.arrive(finished, count=1)
     mbarrier.wait(finished, 0)
-    batch, kv_head = unit // kv_heads, unit % kv_heads
-    v_s.index(GROUP).store(dv.to(dtype))
-    k_s.index(GROUP).store((dk * slope).to(dtype))
+    dk_s, dv_s = _left(k_s, v_s, ds_s, GROUP, ROWS)
+    dv_s.store(dv.to(dtype))
+    dk_s.store((dk * slope).to(dtype))
     fence_async_shared()
-    tma.async_copy_shared_to_global(dv_desc, [batch, kv_head, first_key, 0], v_s.index(GROUP))
-    tma.async_copy_shared_to_global(dk_desc, [batch, kv_head, first_key, 0], k_s.index(GROUP))
+    mbarrier.arrive(written, count=1)
     tma.store_wait(0)
 
 
-@gluon.jit
+@gluon.jit(do_not_specialize=ANY_NUMBER, do_not_specialize_on_alignment=[*ANY_PLACE, "Fineness"])
 def narrow_gradients_kernel(
-    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, sums_desc, Lse, Delta, Counters,
-    scale, slope, units, kv_heads, group, queries, keys, below, above, padded,
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, sums_desc, Lse, Delta, FirstRows, StopRows,
+    scale, slope, first_block, together, kv_heads, group, keys, below, above, row_begin, row_end, padded,
+    Fineness,
     ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
-    HIDES: gl.constexpr, ORDERED: gl.constexpr, REGISTERS: gl.constexpr,
+    HIDES: gl.constexpr, PACKED: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
+    """Rows from ``row_begin`` to ``row_end``, for blocks from ``first_block``, of units that come ``together``.
+
+    Sums of dQ are those of the units of this launch; integers are counts of grains, of which ``Fineness`` has for each
+    row how many are 1.
+    """
     tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
     plain: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
     q_s = gl.allocate_shared_memory(q_desc.dtype, [STAGES, ROWS, D], tiled)
@@ -173,25 +238,21 @@ def narrow_gradients_kernel(
     k_s = gl.allocate_shared_memory(q_desc.dtype, [2, 64, D], tiled)
     v_s = gl.allocate_shared_memory(q_desc.dtype, [2, 64, D], tiled)
     ds_s = gl.allocate_shared_memory(q_desc.dtype, [SLOTS * 2, 64, ROWS], tiled)
-    dq_s = gl.allocate_shared_memory(gl.float32, [2, 64, 64], gl.NVMMASharedLayout(0, 32, rank=2))
+    dq_s = gl.allocate_shared_memory(sums_desc.dtype, [2, 64, 64], gl.NVMMASharedLayout(0, 32, rank=2))
     lse_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
     delta_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
     barrier: gl.constexpr = mbarrier.MBarrierLayout()
     kv_full = gl.allocate_shared_memory(gl.int64, [1], barrier)
-    turn = gl.allocate_shared_memory(gl.int64, [2, 1], barrier)
-    added = gl.allocate_shared_memory(gl.int64, [2, 1], barrier)
     finished = gl.allocate_shared_memory(gl.int64, [1], barrier)
+    written = gl.allocate_shared_memory(gl.int64, [1], barrier)
     q_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
     do_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
     ds_full = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], barrier)
     ds_free = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], barrier)
     mbarrier.init(kv_full, count=1)
-    # Two of each, for odd and even tiles: a group may be one tile ahead of the other.
-    for parity in gl.static_range(2):
-        mbarrier.init(turn.index(parity), count=1)
-        mbarrier.init(added.index(parity), count=2)
     mbarrier.init(finished, count=2)
+    mbarrier.init(written, count=2)
     for stage in gl.static_range(STAGES):
         mbarrier.init(q_full.index(stage), count=2)
         mbarrier.init(do_full.index(stage), count=1)
@@ -201,26 +262,25 @@ def narrow_gradients_kernel(
         mbarrier.init(ds_free.index(slot), count=2)
     fence_async_shared()
     unit, tile, first_row, stop_row, steps = block_of(
-        units, group, queries, keys, below, above, padded, ROWS, KEYS, ORDERED
-    )
-    first_key = tile * KEYS
+        number_of(first_block, together, keys, KEYS), kv_heads, group, FirstRows, StopRows, keys, below, above,
+        row_begin, row_end, ROWS, KEYS, PACKED,
+    )  # fmt: skip
     gl.warp_specialize([
-        (serve, (
-            q_desc, k_desc, v_desc, do_desc, Lse, Delta, Counters,
-            k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, empty, empty, turn, added,
-            unit, kv_heads, group, tile, first_row, stop_row, steps, keys, below, above, padded,
-            ROWS, KEYS, STAGES, STAGES, ORDERED,
+        (_serve, (
+            q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, Lse, Delta,
+            k_s, v_s, q_s, do_s, ds_s, lse_s, delta_s, kv_full, q_full, do_full, empty, written,
+            unit, kv_heads, group, tile, first_row, stop_row, steps, padded, ROWS, KEYS, STAGES,
         )),
         (_compute, (
-            sums_desc, dk_desc, dv_desc, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
-            kv_full, q_full, do_full, empty, turn, added, ds_full, ds_free, finished,
-            unit, kv_heads, group, first_key, first_row, stop_row, steps, keys, below, above, scale, slope,
-            padded, ROWS, D, STAGES, SLOTS, 0, HIDES, ORDERED,
+            sums_desc, Fineness, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
+            kv_full, q_full, do_full, empty, ds_full, ds_free, finished, written,
+            unit, first_block, kv_heads, group, tile, first_row, stop_row, steps, keys, below, above, scale, slope,
+            padded, ROWS, KEYS, D, STAGES, SLOTS, 0, HIDES, PACKED,
         )),
         (_compute, (
-            sums_desc, dk_desc, dv_desc, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
-            kv_full, q_full, do_full, empty, turn, added, ds_full, ds_free, finished,
-            unit, kv_heads, group, first_key + 64, first_row, stop_row, steps, keys, below, above, scale, slope,
-            padded, ROWS, D, STAGES, SLOTS, 1, HIDES, ORDERED,
+            sums_desc, Fineness, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
+            kv_full, q_full, do_full, empty, ds_full, ds_free, finished, written,
+            unit, first_block, kv_heads, group, tile, first_row, stop_row, steps, keys, below, above, scale, slope,
+            padded, ROWS, KEYS, D, STAGES, SLOTS, 1, HIDES, PACKED,
         )),
     ], [4, 4], [REGISTERS, REGISTERS])  # fmt: skip

@@ -1,14 +1,16 @@
-"""What a block of the backward kernels does besides computing: it loads tiles, and keeps order where order matters.
+"""What the blocks of both backward kernels share: who has which keys, which rows see them, and the ways of tiles.
 
-One group of warps of every block runs ``serve``:
+A block keeps KEYS keys of a unit (a KV head of a sequence). One group of its warps runs ``serve``:
 
     load K_j, V_j
     for each tile i of rows that sees a key of j (and one more, which nobody uses):
         load Q_i, dO_i, their log-sum-exp and delta
 
-Blocks add their share of dQ_i to sums in memory, in any order. Where order matters (ORDERED), they add to each tile one
-after the other: tiles count additions, and ``serve`` tells its block when its turn has come. Blocks start in the order
-of their number and wait only for those of a lower number, so that nothing can deadlock.
+The rows that see a key are one range, and ranges of later keys neither begin nor end earlier: a band, or what the host
+found for packed sequences. So the first key of some says where their rows begin and the last one where they end.
+
+Slopes dS leave a block either spilled, for the kernel that multiplies them with keys, or as its share of dQ, which is
+added to sums in memory, in any order.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
@@ -19,34 +21,105 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language._core import builtin
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 
-__all__ = ["add_sums", "all_added", "block_of", "serve"]
+__all__ = [
+    "ANY_NUMBER",
+    "ANY_PLACE",
+    "add_sums",
+    "block_of",
+    "counted",
+    "edges_hidden",
+    "hidden",
+    "number_of",
+    "rows_of",
+    "serve",
+    "serve_rows",
+    "spill_slopes",
+]
+
+
+# Arguments of both kernels whose value or alignment they are not compiled for.
+ANY_NUMBER = [
+    "first_block", "together", "kv_heads", "group", "keys", "below", "above", "row_begin", "row_end", "padded",
+]  # fmt: skip
+ANY_PLACE = ["Lse", "Delta", "FirstRows", "StopRows"]
+# 1.5 * 2^23, and a number near 1.5 * 2^33 whose last 22 bits are those that the bits of the other lack to 2^32.
+_FINE = gl.constexpr(12582912.0)
+_COARSE = gl.constexpr(11622416384.0)
+
+
+@gluon.jit
+def rows_of(key, batch, FirstRows, StopRows, keys, below, above, PACKED: gl.constexpr):
+    """Where the rows that see a key (or each of some) begin, and where they end; nobody sees beyond the last key.
+
+    PACKED sequences have both in memory, (batch, keys); else they follow from the band.
+    """
+    if PACKED:
+        at = batch * keys + key
+        first = gl.load(FirstRows + at, mask=key < keys, other=1 << 30)
+        stop = gl.load(StopRows + at, mask=key < keys, other=1 << 30)
+    else:
+        first, stop = gl.where(key < keys, key - above, 1 << 30), key - below + 1
+    return first, stop
+
+
+@gluon.jit
+def number_of(first_block, together, keys, KEYS: gl.constexpr):
+    """The number of a block: they count through the tiles of a unit and then through units, a launch's from the first.
+
+    So many units come ``together``: the first tiles of all of them, then the second ones, because of causal heads these
+    are the longest.
+    """
+    tiles = (keys + KEYS - 1) // KEYS
+    before = gl.program_id(0) // (together * tiles) * together
+    units = gl.maximum(gl.minimum(together, gl.num_programs(0) // tiles - before), 1)
+    place = gl.program_id(0) - before * tiles
+    return first_block + (before + place % units) * tiles + place // units
 
 
 @gluon.jit
 def block_of(
-    units, group, queries, keys, below, above, padded,
-    ROWS: gl.constexpr, KEYS: gl.constexpr, ORDERED: gl.constexpr, TOGETHER: gl.constexpr = 4,
+    block, kv_heads, group, FirstRows, StopRows, keys, below, above, first_row, stop_row,
+    ROWS: gl.constexpr, KEYS: gl.constexpr, PACKED: gl.constexpr,
 ):  # fmt: skip
-    """Which unit (a KV head of a sequence) and which of its keys a block has, and which rows see one of these.
-
-    Blocks of a causal head come with the longest first. Where order matters they come with the shortest first, whose
-    diagonal is last, so that those which add to a tile one after the other also reach it one after the other; and four
-    units come together, because a block hands a tile on some three tiles later, while one starts with every tile.
+    """Which unit and which tile of its keys a block has, which rows from ``first_row`` to ``stop_row`` see one of these
+    (whole tiles of them), and how many tiles that are with all heads of the group.
     """
     tiles = (keys + KEYS - 1) // KEYS
-    tile, unit = gl.program_id(0) % tiles, gl.program_id(0) // tiles
-    if ORDERED:
-        first = gl.program_id(0) // (TOGETHER * tiles) * TOGETHER
-        together = gl.minimum(TOGETHER, units - first)
-        place = gl.program_id(0) - first * tiles
-        tile, unit = place // together, first + place % together
-        if above < keys:
-            tile = tiles - 1 - tile
-    first_row = gl.maximum(tile * KEYS - above, 0) // ROWS * ROWS
-    stop_row = gl.minimum(gl.minimum(tile * KEYS + KEYS, keys) - below, queries)
-    stop_row = (stop_row + ROWS - 1) // ROWS * ROWS
-    steps = gl.maximum(stop_row - first_row, 0) // ROWS * group
-    return unit, tile, gl.minimum(first_row, padded - ROWS), stop_row, steps
+    unit, tile = block // tiles, block % tiles
+    batch, last = unit // kv_heads, gl.minimum(tile * KEYS + KEYS, keys) - 1
+    first, _ = rows_of(tile * KEYS, batch, FirstRows, StopRows, keys, below, above, PACKED)
+    _, stop = rows_of(last, batch, FirstRows, StopRows, keys, below, above, PACKED)
+    # The tile that nobody uses is there also for keys that nobody sees.
+    first = gl.minimum(gl.maximum(first, first_row), stop_row - 1) // ROWS * ROWS
+    stop = (gl.minimum(stop, stop_row) + ROWS - 1) // ROWS * ROWS
+    return unit, tile, first, stop, gl.maximum(stop - first, 0) // ROWS * group
+
+
+@gluon.jit
+def hidden(s, i, first, stop, LAYOUT: gl.constexpr, ROWS: gl.constexpr):
+    """Scores (keys, rows from i) where rows outside ``first`` to ``stop`` of each key do not see it."""
+    # A thread's rows differ from each other by constants: what comes from the thread (bits of 6) goes to the other side
+    # of the comparison, so that no row takes a register.
+    rows = gl.arange(0, ROWS, gl.SliceLayout(0, LAYOUT))[None, :]
+    begin, end = (first - i)[:, None] - (rows & 6), (stop - i)[:, None] - (rows & 6)
+    return gl.where(((rows & -7) >= begin) & ((rows & -7) < end), s, float("-inf"))
+
+
+@gluon.jit
+def edges_hidden(s, i, first, stop, whole_first, whole_stop, LAYOUT: gl.constexpr, ROWS: gl.constexpr):
+    """The same, where rows from ``whole_first`` to ``whole_stop`` see all of these keys, and most tiles lie there."""
+    if (i < whole_first) | (i + ROWS > whole_stop):
+        s = hidden(s, i, first, stop, LAYOUT, ROWS)
+    return s
+
+
+@gluon.jit
+def spill_slopes(slopes_desc, slot, head, key, row, slopes, staged, PENDING: gl.constexpr):
+    """Write a tile of dS^T to a slot by way of shared memory, where the copy engine may still read PENDING others."""
+    tma.store_wait(PENDING)
+    staged.store(slopes)
+    fence_async_shared()
+    tma.async_copy_shared_to_global(slopes_desc, [slot, head, key, row], staged)
 
 
 @builtin
@@ -57,58 +130,62 @@ def _reduce_add(descriptor, place, source, _semantic=None):
 
 
 @gluon.jit
-def add_sums(sums_desc, part, sums, staged):
-    """Add a tile of 64 x 64 to its sums, by way of shared memory.
+def counted(shares, fineness):
+    """Shares of dQ as whole numbers of grains, so many to 1 for each row: their sums do not depend on an order.
+
+    Next to 2^23 the bits of a number of fp32 count ones, and next to 2^33 they count 1024s. So a large number is added
+    to round a share to 1024s, and a smaller one to round what is left; they are such that their own bits add up to 0.
+    That takes four instructions, where the one that converts takes as long as eight.
+    """
+    grains = shares * fineness[:, None]
+    coarse = grains + _COARSE
+    fine = grains + (_COARSE + _FINE - coarse)
+    return (gl.cast(coarse, gl.int32, bitcast=True) << 10) + gl.cast(fine, gl.int32, bitcast=True)
+
+
+@gluon.jit
+def add_sums(sums_desc, part, sums, staged, D: gl.constexpr):
+    """Add a tile of 64 x D to its sums by way of shared memory; 64 columns after 64 columns, in D rows of 64 each.
 
     It lies there and in memory as registers hold it, 16 bytes of a thread side by side: no two threads meet in a bank.
     From registers it would take no shared memory, and stall those who need the registers next.
     """
     tma.store_wait(0)
-    staged.store(sums.reshape([4, 2, 8, 8, 4, 2]).permute([3, 0, 2, 4, 1, 5]).reshape([64, 64]))
+    staged.store(sums.reshape([4, 2, 8, D // 8, 4, 2]).permute([3, 0, 2, 4, 1, 5]).reshape([D, 64]))
     fence_async_shared()
     _reduce_add(sums_desc, [0, 0, part * 64, 0], staged)
 
 
 @gluon.jit
-def all_added():
-    """Wait until what this group has added is in memory, not only out of shared memory."""
-    gl.inline_asm_elementwise(
-        "cp.async.bulk.wait_group 0; mov.b32 $0, $1;", "=r,r",
-        [gl.arange(0, 128, gl.BlockedLayout([1], [32], [4], [0]))], dtype=gl.int32, is_pure=False, pack=1,
-    )  # fmt: skip
-
-
-@gluon.jit
-def _wait_for_turn(
-    Counters, at, i, tile, keys, below, above, ROWS: gl.constexpr, KEYS: gl.constexpr
-):  # fmt: skip
-    """Wait until all blocks that come before have added to a tile of rows."""
-    place = tile - gl.maximum(i + below, 0) // KEYS
-    if above < keys:
-        place = (gl.minimum(i + ROWS + above, keys) + KEYS - 1) // KEYS - 1 - tile
-    while gl.atomic_add(Counters + at, 0, sem="acquire") < place:
-        pass
-
-
-@gluon.jit
 def serve(
-    q_desc, k_desc, v_desc, do_desc, Lse, Delta, Counters,
-    k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, q_empty, do_empty, turn, added,
-    unit, kv_heads, group, tile, first_row, stop_row, steps, keys, below, above, padded,
-    ROWS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr, ORDERED: gl.constexpr,
+    q_desc, k_desc, v_desc, do_desc, Lse, Delta,
+    k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, q_empty, do_empty,
+    unit, kv_heads, group, tile, first_row, stop_row, steps, padded,
+    ROWS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr,
 ):  # fmt: skip
-    flat: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
-    # Turns are given so many loads ahead of the tile's own: the groups must get there without them, but not twice.
-    LEAD: gl.constexpr = 2 if DO_STAGES == STAGES else 1
     batch, kv_head = unit // kv_heads, unit % kv_heads
     mbarrier.expect(kv_full, KEYS // 64 * (k_desc.block_type.nbytes + v_desc.block_type.nbytes))
     for part in gl.static_range(KEYS // 64):
         at = tile * KEYS + part * 64
         tma.async_copy_global_to_shared(k_desc, [batch, kv_head, at, 0], kv_full, k_s.index(part))
         tma.async_copy_global_to_shared(v_desc, [batch, kv_head, at, 0], kv_full, v_s.index(part))
+    serve_rows(
+        q_desc, do_desc, Lse, Delta, q_s, do_s, lse_s, delta_s, q_full, do_full, q_empty, do_empty,
+        unit, kv_heads, group, first_row, stop_row, steps, padded, ROWS, STAGES, DO_STAGES,
+    )  # fmt: skip
+
+
+@gluon.jit
+def serve_rows(
+    q_desc, do_desc, Lse, Delta, q_s, do_s, lse_s, delta_s, q_full, do_full, q_empty, do_empty,
+    unit, kv_heads, group, first_row, stop_row, steps, padded,
+    ROWS: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr,
+):  # fmt: skip
+    """Load the tiles of rows, each when nobody needs what was in its place."""
+    flat: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    batch, kv_head = unit // kv_heads, unit % kv_heads
     within = gl.arange(0, ROWS, flat)
     head, i, stage, phase, do_stage, do_phase = 0, first_row, 0, 1, 0, 1
-    added_head, added_i, turn_head, turn_i = 0, first_row, 0, first_row
     for step in range(steps + 1):
         row = (unit * group + head) * padded + i
         lse, delta = gl.load(Lse + row + within), gl.load(Delta + row + within)
@@ -116,16 +193,12 @@ def serve(
         mbarrier.wait(q_empty.index(stage), phase)
         mbarrier.expect(q_full.index(stage), q_desc.block_type.nbytes)
         tma.async_copy_global_to_shared(q_desc, box, q_full.index(stage), q_s.index(stage))
-        if DO_STAGES == STAGES:
-            mbarrier.expect(do_full.index(stage), do_desc.block_type.nbytes)
-            tma.async_copy_global_to_shared(do_desc, box, do_full.index(stage), do_s.index(stage))
         lse_s.index(stage).store(lse)
         delta_s.index(stage).store(delta)
         mbarrier.arrive(q_full.index(stage), count=1)
-        if DO_STAGES != STAGES:
-            mbarrier.wait(do_empty.index(do_stage), do_phase)
-            mbarrier.expect(do_full.index(do_stage), do_desc.block_type.nbytes)
-            tma.async_copy_global_to_shared(do_desc, box, do_full.index(do_stage), do_s.index(do_stage))
+        mbarrier.wait(do_empty.index(do_stage), do_phase)
+        mbarrier.expect(do_full.index(do_stage), do_desc.block_type.nbytes)
+        tma.async_copy_global_to_shared(do_desc, box, do_full.index(do_stage), do_s.index(do_stage))
         i += ROWS
         if i >= stop_row:
             i = first_row
@@ -139,32 +212,3 @@ def serve(
         if do_stage == DO_STAGES:
             do_stage = 0
             do_phase ^= 1
-        if ORDERED:
-            # Additions of a tile are in memory when the groups are two tiles further.
-            if step >= 3:
-                mbarrier.wait(added.index((step + 1) & 1), (step - 3) >> 1 & 1)
-                gl.atomic_add(Counters + ((unit * group + added_head) * padded + added_i) // ROWS, 1, sem="release")
-                added_i += ROWS
-                if added_i >= stop_row:
-                    added_i = first_row
-                    added_head += 1
-            if step >= LEAD:
-                counter = ((unit * group + turn_head) * padded + turn_i) // ROWS
-                _wait_for_turn(Counters, counter, turn_i, tile, keys, below, above, ROWS, KEYS)
-                mbarrier.arrive(turn.index((step - LEAD) & 1), count=1)
-                turn_i += ROWS
-                if turn_i >= stop_row:
-                    turn_i = first_row
-                    turn_head += 1
-    if ORDERED:
-        for step in range(gl.maximum(steps - 2, 0), steps):
-            if (LEAD == 2) & (step == steps - 1):
-                counter = ((unit * group + turn_head) * padded + turn_i) // ROWS
-                _wait_for_turn(Counters, counter, turn_i, tile, keys, below, above, ROWS, KEYS)
-                mbarrier.arrive(turn.index(step & 1), count=1)
-            mbarrier.wait(added.index(step & 1), step >> 1 & 1)
-            gl.atomic_add(Counters + ((unit * group + added_head) * padded + added_i) // ROWS, 1, sem="release")
-            added_i += ROWS
-            if added_i >= stop_row:
-                added_i = first_row
-                added_head += 1

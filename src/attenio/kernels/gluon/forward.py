@@ -1,7 +1,8 @@
 """The forward pass on Hopper: which problems it takes, and with which tiles and lists they run."""
 
+from collections.abc import Callable
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,7 +22,7 @@ from attenio.kernels.triton.launch import flops_of, kind_of, scaled
 from attenio.kernels.triton.tuning import tuned
 from attenio.planning.shared_cache import Grid
 
-__all__ = ["attend", "candidates", "grid_of", "run", "supports"]
+__all__ = ["attend", "candidates", "grid_of", "planned", "prepared", "run", "supports"]
 
 WIDTHS = (64, 96, 128, 192, 256)
 _FAR = 2**30
@@ -59,9 +60,11 @@ def attend(problem: KernelProblem) -> Attended:
     shape, device = query.shape[:-1], query.device
     output = torch.empty((*shape, kind.width), dtype=query.dtype, device=device)
     largest, total = torch.empty(shape, device=device), torch.empty(shape, device=device)
-    found, tiles = Attended(output, largest, total), _settled.get(kind)
-    if tiles is not None:
-        _launch(problem, found, kind, _plan(kind, tiles))
+    found, plan = Attended(output, largest, total), _settled.get(kind)
+    if plan is not None:
+        if _captures(device):
+            _captured[kind] = plan
+        _launch(problem, found, kind, plan)
         return found
     ran: list[HopperTiles] = []
 
@@ -70,7 +73,7 @@ def attend(problem: KernelProblem) -> Attended:
         ran.append(each)
 
     tuned(kind_of("gluon forward", problem), candidates(kind), tried, device, flops_of(problem))
-    _settled[kind] = ran[-1]
+    _settle(kind, _plan(kind, ran[-1]))
     return found
 
 
@@ -119,10 +122,16 @@ class _Kind(NamedTuple):
         return 2 * self.head_bytes > _cache_bytes()
 
 
+def planned(problem: KernelProblem) -> HopperTiles:
+    """The tiles of a problem that ``supports`` accepts: those that have run, or those that the plan puts first."""
+    kind = _Kind.of(problem)
+    settled = _settled.get(kind)
+    return candidates(kind)[0] if settled is None else settled.tiles
+
+
 def grid_of(problem: KernelProblem) -> Grid:
     """The programs of a problem that ``supports`` accepts, for a prediction of the bytes that they move below L2."""
-    kind = _Kind.of(problem)
-    tiles = _settled.get(kind) or candidates(kind)[0]
+    kind, tiles = _Kind.of(problem), planned(problem)
     element, programs = int(kind.dtype.itemsize), _processors(kind.device)
     return Grid(
         units=kind.units,
@@ -139,10 +148,6 @@ def grid_of(problem: KernelProblem) -> Grid:
     )
 
 
-# Tiles of the kinds that have run.
-_settled: dict[_Kind, HopperTiles] = {}
-
-
 class _Plan(NamedTuple):
     """A schedule on a device, and what a launch with it takes besides the tensors."""
 
@@ -153,6 +158,22 @@ class _Plan(NamedTuple):
     stretches: int
     tiles: HopperTiles
     constants: tuple[int, ...]
+
+
+# Plans of the kinds that have run, the older half of which is forgotten when they are many, and of those that a CUDA
+# graph was captured with: a graph holds addresses only, and what it reads must stay.
+_settled: dict[_Kind, _Plan] = {}
+_captured: dict[_Kind, _Plan] = {}
+_MOST_SETTLED = 512
+
+
+def _settle(kind: _Kind, plan: _Plan) -> None:
+    if len(_settled) >= _MOST_SETTLED:
+        if kind.device.type == "cuda":
+            torch.cuda.synchronize(kind.device)  # launches of other streams may still read them
+        for old in list(_settled)[: _MOST_SETTLED // 2]:
+            del _settled[old]
+    _settled[kind] = plan
 
 
 class _Ranges(NamedTuple):
@@ -177,42 +198,83 @@ class _Ranges(NamedTuple):
         return cls(both[:, 0].contiguous(), both[:, 1].contiguous(), bounds)
 
 
+def prepared(problem: KernelProblem) -> Callable[..., tuple[Tensor, Tensor, Tensor]] | None:
+    """Attention of queries, keys and values (batch, heads, tokens, width) with the sizes and the band of a problem
+    that has run; None where sizes and band are not all there is to it."""
+    kind = _Kind.of(problem)
+    plan, rows = _settled.get(kind), problem.query.flatten(1, 2).shape[:-1]
+    if plan is None or kind.ranged or problem.scale < 0.0:
+        return None
+    numbers, dtype, device = _Numbers.of(problem, kind, scaled(problem)[1]), kind.dtype, kind.device
+
+    def run(query: Tensor, key: Tensor, value: Tensor, *_numbers: object) -> tuple[Tensor, Tensor, Tensor]:
+        output = torch.empty((*rows, kind.width), dtype=dtype, device=device)
+        largest = torch.empty(rows, dtype=torch.float32, device=device)
+        found = Attended(output, largest, torch.empty_like(largest))
+        _start(plan, numbers, (query, key, value), found)
+        return found
+
+    return run
+
+
+class _Numbers(NamedTuple):
+    """What a kernel is told of a problem."""
+
+    heads: int
+    group: int
+    queries: int
+    keys: int
+    below: int
+    above: int
+    scale: float
+
+    @classmethod
+    def of(cls, problem: KernelProblem, kind: _Kind, scale: float) -> "_Numbers":
+        return cls(
+            problem.kv_heads * problem.group, problem.group, kind.queries, kind.keys, kind.below, kind.above, scale
+        )
+
+
 def _launch(problem: KernelProblem, found: Attended, kind: _Kind, plan: _Plan) -> None:
-    (query, scale), whole = scaled(problem), plan.starts
-    first, stop, bounds, progress = whole, whole, whole, whole
-    step, bounds_step = 0, 0
-    if plan.stretches:
-        progress = torch.zeros(plan.stretches, dtype=torch.int32, device=kind.device)
-    if plan.tiles.wide:
-        return _launch_wide(problem, found, plan, progress)
-    if kind.ranged:
-        first, stop, bounds = _Ranges.of(problem, kind)
-        step, bounds_step = (first.stride(0), bounds.stride(0)) if first.shape[0] > 1 else (0, 0)
+    query, scale = scaled(problem)
+    heads = query.flatten(1, 2), problem.key, problem.value
+    ranges = _Ranges.of(problem, kind) if kind.ranged else None
+    by_heads = found._replace(output=found.output.flatten(1, 2))
+    _start(plan, _Numbers.of(problem, kind, scale), heads, by_heads, ranges)
+
+
+def _start(
+    plan: _Plan,
+    numbers: _Numbers,
+    heads: tuple[Tensor, Tensor, Tensor],
+    found: Attended,
+    ranges: _Ranges | None = None,
+) -> None:
+    """Launch a plan for queries, keys and values, by heads as the output is."""
+    query, key, value = heads
+    tiles, whole = plan.tiles, plan.starts
+    progress = torch.zeros(plan.stretches, dtype=torch.int32, device=query.device) if plan.stretches else whole
+    described = (
+        *boxes(query, ROWS), *boxes(key, tiles.key_tile), *boxes(value, tiles.key_tile), *boxes(found.output, ROWS)
+    )  # fmt: skip
+    given = (found.largest, found.total, plan.starts, plan.entries)
+    if tiles.wide:
+        arguments: tuple[Any, ...] = (*given, progress, *numbers[:4], numbers.scale)
+        return launch(
+            wide_rows_kernel, plan.programs, described[::2], arguments, plan.constants, tiles.registers_at_start
+        )
+    seen: tuple[Tensor, ...] = (whole, whole, whole)
+    steps = (0, 0)
+    if ranges is not None:
+        seen = ranges
+        steps = (ranges.first.stride(0), ranges.bounds.stride(0)) if ranges.first.shape[0] > 1 else (0, 0)
+    arguments = (*given, *seen, progress, *steps, *numbers)
     return launch(
-        query_stationary_kernel, plan.programs, (
-            *boxes(query.flatten(1, 2), ROWS), *boxes(problem.key, plan.tiles.key_tile),
-            *boxes(problem.value, plan.tiles.key_tile), *boxes(found.output.flatten(1, 2), ROWS),
-        ), (
-            found.largest, found.total, plan.starts, plan.entries, first, stop, bounds, progress,
-            step, bounds_step, problem.kv_heads * problem.group, problem.group, kind.queries, kind.keys,
-            kind.below, kind.above, scale,
-        ), plan.constants, plan.tiles.registers_at_start,
-    )  # fmt: skip
+        query_stationary_kernel, plan.programs, described, arguments, plan.constants, tiles.registers_at_start
+    )
 
 
-def _launch_wide(problem: KernelProblem, found: Attended, plan: _Plan, progress: Tensor) -> None:
-    (query, scale), key_tile = scaled(problem), plan.tiles.key_tile
-    queries, outputs = (boxes(x.flatten(1, 2), ROWS)[0] for x in (query, found.output))
-    launch(
-        wide_rows_kernel, plan.programs,
-        (queries, boxes(problem.key, key_tile)[0], boxes(problem.value, key_tile)[0], outputs), (
-            found.largest, found.total, plan.starts, plan.entries, progress, problem.kv_heads * problem.group,
-            problem.group, problem.queries, problem.keys, scale,
-        ), plan.constants, plan.tiles.registers_at_start,
-    )  # fmt: skip
-
-
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=16)
 def _plan(kind: _Kind, tiles: HopperTiles) -> _Plan:
     """Schedule and constants of a kind, kept on its device."""
     programs = _processors(kind.device)

@@ -1,9 +1,12 @@
-"""Launching Gluon kernels: boxes that the copy engine takes of a tensor, and a short way to a kernel that is compiled.
+"""Launching Gluon kernels: boxes that the copy engine takes of a tensor, and kernels by what they are compiled for.
 
-A call through ``jit`` looks at every argument anew, which takes longer than a short kernel runs. Once compiled for its
-constants a kernel is called directly: numbers are declared ``do_not_specialize``, so nothing else distinguishes calls.
+Numbers are declared ``do_not_specialize`` and pointers ``do_not_specialize_on_alignment``, so nothing but constants and
+types distinguishes calls, and once compiled for those a kernel is called directly.
 """
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -12,23 +15,37 @@ from torch import Tensor
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
+from attenio.kernels.gluon.compiled import Compiled
 from attenio.kernels.gluon.tiles import side_by_side
 
-__all__ = ["ELEMENTS", "Box", "aligned", "boxes", "is_aligned", "launch", "padded_box"]
+__all__ = [
+    "ELEMENTS",
+    "Box",
+    "Launched",
+    "aligned",
+    "boxes",
+    "is_aligned",
+    "launch",
+    "launch_specialized",
+    "listening",
+    "padded_box",
+]
 
 ELEMENTS = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}
 Sizes: TypeAlias = tuple[int, ...]
-_compiled: dict[tuple[Any, ...], Any] = {}
+_compiled: dict[tuple[Any, ...], Compiled] = {}
+_listener = threading.local()
 
 
 class Box(NamedTuple):
-    """What a launch takes of a tensor descriptor; the field names are Triton's."""
+    """What Triton makes a tensor map of; names are those of its ``TensorDescriptor``, which also checks them."""
 
     base: Tensor
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     block_shape: tuple[int, ...]
     padding: str = "zero"
+    round_f32_to_tf32: bool = False
 
     def described(self) -> TensorDescriptor:
         """As Triton's own class, which it compiles for."""
@@ -46,7 +63,8 @@ def boxes(tensor: Tensor, rows: int) -> tuple[Box, Box | None]:
 
 def padded_box(tensor: Tensor, rows: int, width: int) -> Box:
     """One box of so many rows of a tensor that is aligned; columns past the tensor's are zeros."""
-    return Box(tensor, tensor.shape, _cuts(tensor.shape, tensor.stride(), rows)[0], (1, 1, rows, width))
+    shape = tensor.shape
+    return Box(tensor, shape, _cuts(shape, tensor.stride(), rows)[0], (1, 1, rows, width))
 
 
 @lru_cache(maxsize=1024)
@@ -76,14 +94,47 @@ def launch(
     type. Where it ``overlaps`` the end of the launch before it, the kernel itself waits for what that writes.
     """
     one = next(box.base for box in described if box is not None)
-    key = (kernel, one.device, one.dtype, warps, overlaps, kinds, *constants)
-    ready = _compiled.get(key)
+    key = (id(kernel), one.device, one.dtype, warps, overlaps, kinds, constants)
+    ready, rest = _compiled.get(key), (*arguments, *constants)
     if ready is not None:
-        ready[programs, 1, 1](*described, *arguments, *constants)
-        return
-    slow = tuple(box if box is None else box.described() for box in described)
-    options = {"num_warps": warps, "maxnreg": registers, "launch_pdl": overlaps}
-    _compiled[key] = kernel[(programs,)](*slow, *arguments, *constants, **options)
+        ready(programs, described, rest)
+    else:
+        slow = tuple(box if box is None else box.described() for box in described)
+        options = {"num_warps": warps, "maxnreg": registers, "launch_pdl": overlaps}
+        ready = _compiled[key] = Compiled(kernel[(programs,)](*slow, *rest, **options))
+    heard = getattr(_listener, "launches", None)
+    if heard is not None:
+        heard.append(Launched(ready, programs, described, rest))
+
+
+def launch_specialized(
+    kernel: Any, programs: int, arguments: tuple[Any, ...], constants: tuple[Any, ...], *, warps: int = 4
+) -> None:
+    """Call a kernel that Triton also compiles for what it sees in numbers and addresses, such as multiples of 16."""
+    rest = (*arguments, *constants)
+    made = kernel[(programs,)](*rest, num_warps=warps)
+    heard = getattr(_listener, "launches", None)
+    if heard is not None:
+        heard.append(Launched(Compiled(made), programs, (), rest))
+
+
+class Launched(NamedTuple):
+    """A launch that has happened."""
+
+    ready: Compiled
+    programs: int
+    described: tuple[Box | None, ...]
+    rest: tuple[Any, ...]
+
+
+@contextmanager
+def listening() -> Iterator[list[Launched]]:
+    """All launches of this thread from here on."""
+    _listener.launches = []
+    try:
+        yield _listener.launches
+    finally:
+        _listener.launches = None
 
 
 def aligned(tensor: Tensor) -> Tensor:
@@ -104,4 +155,6 @@ def _steps_fit(shape: Sizes, strides: Sizes, unit: int) -> bool:
 
 @lru_cache(maxsize=64)
 def _layout(block_shape: tuple[int, ...], dtype: torch.dtype) -> Any:
+    if dtype in (torch.float32, torch.int32):  # sums, which no product reads
+        return gl.NVMMASharedLayout(0, 32, rank=len(block_shape))
     return gl.NVMMASharedLayout.get_default_for(list(block_shape), ELEMENTS[dtype])

@@ -53,13 +53,20 @@ def small_problem(
     device: torch.device,
     *,
     hides: bool,
+    packed: bool = False,
     deterministic: bool = False,
 ) -> KernelProblem:
-    """Random heads in groups of two, enough of them that SMs wait for each other; hidden scores above a diagonal."""
+    """Random heads in groups of two, enough of them that SMs wait for each other.
+
+    Scores are hidden above a diagonal, or two ``packed`` sequences from each other.
+    """
     drawn = torch.Generator(device).manual_seed(0)
     sizes = (24, 2, 2, queries, d), (24, 2, keys, d), (24, 2, keys, d)
     query, key, value = (torch.randn(size, generator=drawn, device=device).to(dtype) for size in sizes)
     seen = Visibility(group=2, above=keys - queries if hides else UNBOUNDED)
+    if packed:
+        second = (torch.arange(queries, device=device) >= queries // 2).long()[None]
+        seen = Visibility(group=2, first=second * (keys // 3), stop=torch.where(second > 0, keys, keys // 3))
     return KernelProblem(
         query=query, key=key, value=value, visible=seen, scale=d**-0.5, deterministic=deterministic
     )  # fmt: skip

@@ -21,7 +21,7 @@ def counters(device: torch.device, count: int) -> Tensor:
         return _captured(device, count)
     if device not in _reserves:
         _reserves[device] = torch.zeros(_RESERVED, dtype=torch.int32, device=device)
-    return _of_stream(device, torch.cuda.current_stream(device).cuda_stream, count)
+    return _of_stream(device, torch._C._cuda_getCurrentRawStream(device.index), count)
 
 
 def _of_stream(device: torch.device, stream: int, count: int) -> Tensor:

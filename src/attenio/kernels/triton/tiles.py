@@ -21,6 +21,9 @@ __all__ = ["BackwardTiles", "ForwardTiles", "backward_tiles", "forward_tiles", "
 # Compute capability 9.0: what a block may use of an SM's 228 KB, and the registers of a thread less room for addresses.
 _SHARED_BYTES = 227 * 2**10
 _REGISTERS = 200
+# Tensor cores take no fp32. Its products are unrolled, and so many multiplications of a thread take ten seconds to
+# compile; the largest tiles that fit would take minutes.
+_UNROLLED = 1024
 # Candidates that may be measured against each other.
 _MOST = 8
 # How many runs keys may be cut into: few, because the join is compiled for each.
@@ -107,8 +110,10 @@ def _stationary_tiles(queries: int, keys: int, d: int, width: int, element: int)
         shared = (row_tile * d_padded + stages * key_tile * (d_padded + width_padded)) * element
         scores = row_tile * key_tile * (4 + element) // 4
         registers = (row_tile * width_padded + scores) / (32 * warps)
-        own_rows = row_tile * 4 // warps
+        own_rows = row_tile * 4 // warps if element <= 2 else row_tile
         if shared > _SHARED_BYTES or registers > _REGISTERS or own_rows < min(64, row_tile):
+            continue
+        if not _is_compact(row_tile * key_tile * max(d_padded, width_padded), warps, element):
             continue
         tiles = ForwardTiles(
             row_tile=row_tile, key_tile=key_tile, pack=1, warps=warps, stages=stages, splits_keys=False
@@ -134,8 +139,10 @@ def _backward(widest: int, element: int, sums: int) -> tuple[BackwardTiles, ...]
     for stationary, passing, warps, stages in product((128, 64, 32, 16), (64, 32, 128, 16), (4, 8), (3, 2, 1)):
         shared = 2 * (stationary + stages * passing) * widest * element
         registers = (sums * stationary * widest + stationary * passing * (8 + 2 * element) // 4) / (32 * warps)
-        own_rows = stationary * 4 // warps
+        own_rows = stationary * 4 // warps if element <= 2 else stationary
         if shared > _SHARED_BYTES or registers > _REGISTERS or own_rows < min(64, stationary):
+            continue
+        if not _is_compact(stationary * passing * widest, warps, element):
             continue
         tiles = BackwardTiles(stationary=stationary, passing=passing, warps=warps, stages=stages)
         found.append(((-stationary, passing < 64, -own_rows, -passing, -stages), tiles))
@@ -143,6 +150,11 @@ def _backward(widest: int, element: int, sums: int) -> tuple[BackwardTiles, ...]
     smaller = [tiles for tiles in best if tiles.stationary == 64][:3]
     least = BackwardTiles(stationary=16, passing=16, warps=4, stages=1)
     return (*best[: _MOST - len(smaller) - 1], *smaller, least)
+
+
+def _is_compact(multiplications: int, warps: int, element: int) -> bool:
+    """Whether a product of so many multiplications compiles in seconds."""
+    return element <= 2 or multiplications <= _UNROLLED * 32 * warps
 
 
 def _power(size: int) -> int:

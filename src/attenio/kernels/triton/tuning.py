@@ -1,15 +1,17 @@
-"""Measured choice among the few tiles that a plan puts first, kept on disk for each device and version.
+"""Measured choice among the few tiles that a plan puts first, kept on disk for each device and version of the kernels.
 
 A call that is large enough to be worth it runs every candidate a few times when its kind is first met; the winner is
 remembered in this process and in a file, so that the next process does not measure again. Nothing is measured while a
 CUDA graph is captured, nor away from a GPU: the plan's first candidate runs then.
 """
 
+import hashlib
 import json
 import os
 import re
 import statistics
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -99,7 +101,16 @@ def _file(device: torch.device) -> Path:
 
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     gpu = re.sub(r"[^A-Za-z0-9]+", "-", torch.cuda.get_device_name(device)).strip("-").lower()
-    return home / "attenio" / f"tiles-{gpu}-triton-{triton.__version__}-attenio-{__version__}.json"
+    return home / "attenio" / f"tiles-{gpu}-triton-{triton.__version__}-attenio-{__version__}-{_kernels()}.json"
+
+
+@cache
+def _kernels() -> str:
+    """A name for the text of all kernels: what was found out about one does not hold for another."""
+    read = hashlib.sha256()
+    for file in sorted(Path(__file__).parents[1].glob("*/*.py")):
+        read.update(file.read_bytes())
+    return read.hexdigest()[:12]
 
 
 def _load(file: Path) -> None:

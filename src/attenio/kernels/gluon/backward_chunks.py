@@ -1,0 +1,96 @@
+"""How a backward pass that spills slopes is cut into chunks, so that the slopes of each fit in a workspace.
+
+A chunk is whole units (KV heads of sequences) while the slopes of one fit. Else it is a run of key tiles of one unit,
+as many as run at once or a multiple of that, with the rows that see them; and a range of these rows where even so many
+are too many. Gradients of queries are then carried from run to run, those of keys from range to range.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+__all__ = ["ROW_STEP", "WORKSPACE_BYTES", "Chunk", "chunks_of"]
+
+WORKSPACE_BYTES = 2**30
+# Ranges of rows begin at multiples of this: the rows of a block of queries.
+ROW_STEP = 128
+
+
+class Chunk(NamedTuple):
+    """Units, key tiles and rows of one launch; blocks take so many units ``together`` in turns.
+
+    It ``carries_queries`` where other chunks add to gradients of the same queries, and ``carries_keys`` where others
+    add to those of the same keys, which follow each other.
+    """
+
+    units: range
+    tiles: range
+    rows: range
+    together: int = 1
+    carries_queries: bool = False
+    carries_keys: bool = False
+
+    @property
+    def blocks(self) -> int:
+        """Key tiles of all units: each has a block, and slopes of its own."""
+        return len(self.units) * len(self.tiles)
+
+
+@lru_cache(maxsize=256)
+def chunks_of(
+    units: int, spans: tuple[range, ...], slope_bytes: int, rows: int, *, processors: int, workspace: int
+) -> tuple[Chunk, ...]:
+    """Chunks of units whose key tiles are seen by ``spans`` of ``rows``; a row of a key tile has ``slope_bytes``."""
+    tiles, most = len(spans), workspace // slope_bytes
+    together = most // (tiles * rows)
+    if together > 0:
+        fewest = -(-units // together)
+        cuts = [-(-units // count) for count in range(fewest, min(2 * fewest, units) + 1)]
+        best = min(cuts, key=lambda size: _rounds(units, size, tiles, processors))
+        # Blocks of all units start with the longest, where some are longer.
+        together = 1 if len({len(span) for span in spans}) == 1 else best
+        parts = (range(first, min(first + best, units)) for first in range(0, units, best))
+        return tuple(Chunk(part, range(tiles), range(rows), together) for part in parts)
+    runs = list(_runs(spans, processors, most))
+    return tuple(
+        Chunk(range(unit, unit + 1), run, part, 1, len(runs) > 1, len(parts) > 1)
+        for unit in range(units)
+        for run in runs
+        for parts in [_row_ranges(range(rows) if len(runs) == 1 else _seeing(run, spans), most // len(run))]
+        for part in parts
+    )
+
+
+def _rounds(units: int, size: int, tiles: int, processors: int) -> int:
+    """Rounds of blocks that take as long as the chunks of so many units."""
+    whole, rest = divmod(units, size)
+    return whole * -(-size * tiles // processors) + -(-rest * tiles // processors)
+
+
+def _seeing(run: range, spans: tuple[range, ...]) -> range:
+    """Rows that see a key of a run, from a multiple of the step; some, where none do."""
+    first, stop = spans[run.start].start // ROW_STEP * ROW_STEP, spans[run.stop - 1].stop
+    return range(first, max(stop, first + 64))
+
+
+def _runs(spans: tuple[range, ...], processors: int, most: int) -> Iterator[range]:
+    """Runs of key tiles: multiples of what runs at once, as many as fit with the rows that see them."""
+    first = 0
+    while first < len(spans):
+        run = range(first, min(first + processors, len(spans)))
+        while run.stop < len(spans):
+            longer = range(first, min(run.stop + processors, len(spans)))
+            if len(longer) * len(_seeing(longer, spans)) > most:
+                break
+            run = longer
+        yield run
+        first = run.stop
+
+
+def _row_ranges(rows: range, most: int) -> list[range]:
+    """All rows if they are at most so many, else ranges of whole steps, as even as they can be."""
+    if len(rows) <= most:
+        return [rows]
+    parts = -(-len(rows) // max(most // ROW_STEP * ROW_STEP, ROW_STEP))
+    size = -(-len(rows) // (parts * ROW_STEP)) * ROW_STEP
+    return [range(first, min(first + size, rows.stop)) for first in range(rows.start, rows.stop, size)]

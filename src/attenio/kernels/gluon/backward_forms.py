@@ -1,0 +1,119 @@
+"""Kernels of the backward pass and their tiles, and how they are launched on the heads of a call."""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from attenio.kernels.gluon.backward_chunks import Chunk
+from attenio.kernels.gluon.backward_masks import SeenRows
+from attenio.kernels.gluon.backward_narrow import narrow_gradients_kernel
+from attenio.kernels.gluon.backward_rows import Rows
+from attenio.kernels.gluon.backward_wide import wide_gradients_kernel
+from attenio.kernels.gluon.launch import Box, aligned, launch, padded_box
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.triton.launch import LOG2_E, grouped_heads
+from attenio.kernels.triton.two_pass import Gradients
+
+__all__ = ["BackwardCall", "BackwardForm", "backward_form", "form_of", "processors_of"]
+
+
+class BackwardForm(NamedTuple):
+    """A kernel and its tiles: ``d`` is the width it works in, wider than the heads where columns are zeros.
+
+    Keys come in boxes of ``columns``, and ``slots`` are tiles of dS at once.
+    """
+
+    kernel: Any
+    d: int
+    rows: int
+    keys: int
+    stages: int
+    slots: int
+    columns: int
+    registers: int = 240
+
+    @property
+    def spills(self) -> bool:
+        """Whether slopes leave a block as they are, or multiplied with its keys."""
+        return self.kernel is wide_gradients_kernel
+
+    def constants(self, *, hides: bool, packed: bool, adds: bool) -> tuple[int, ...]:
+        """What the kernel is compiled for; gradients of keys are added where slopes are spilled in several launches."""
+        tiles = (self.rows, self.keys, self.d, self.stages, self.slots, hides, packed)
+        return (*tiles, adds, self.registers) if self.spills else (*tiles, self.registers)
+
+
+def form_of(problem: KernelProblem) -> BackwardForm:
+    """The form for a problem."""
+    return backward_form(max(problem.query.shape[-1], problem.value.shape[-1]))
+
+
+def backward_form(width: int) -> BackwardForm:
+    """The form for heads of at most this width: slopes of wide ones are spilled, others multiplied and added to dQ.
+
+    Registers of a computing thread, of 64 keys: two gradients of 64 x d (one, of wide heads), scores and their slopes
+    of 64 x rows. 128 rows halve the reads of keys out of shared memory, but fit only beside heads of 64.
+    """
+    if width <= 64:
+        return BackwardForm(narrow_gradients_kernel, 64, 128, 128, 2, 3, 64)
+    if width <= 128:
+        return BackwardForm(narrow_gradients_kernel, 128, 64, 128, 2, 4, 128)
+    return BackwardForm(wide_gradients_kernel, 256, 64, 64, 3, 2, 128)
+
+
+class BackwardCall(NamedTuple):
+    """What all launches of a call share: tensors (batch, heads, tokens, width) as the copy engine takes them."""
+
+    problem: KernelProblem
+    form: BackwardForm
+    seen: SeenRows
+    rows: Rows
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    gradient: Tensor
+    found: Gradients
+
+    @classmethod
+    def of(cls, problem: KernelProblem, form: BackwardForm, seen: SeenRows, rows: Rows) -> "BackwardCall":
+        """With room for the gradients."""
+        query, key, value = grouped_heads(problem.query), problem.key, problem.value
+        d_query, d_key, d_value = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (query, key, value))
+        return cls(
+            problem, form, seen, rows, aligned(query.flatten(1, 2)), aligned(key), aligned(value),
+            aligned(rows.gradient), Gradients(d_query, d_key, d_value, bias=None),
+        )  # fmt: skip
+
+    @property
+    def key_gradients(self) -> tuple[Box, Box]:
+        """Where gradients of keys and of values are written."""
+        return padded_box(self.found.key, 64, self.form.d), padded_box(self.found.value, 64, self.form.d)
+
+    def launch_keys(self, chunk: Chunk, written: tuple[Box, Box], left: Box) -> None:
+        """Gradients of keys and values of a chunk; slopes that it spills, or its additions to dQ, are ``left``."""
+        problem, form, seen, rows = self.problem, self.form, self.seen, self.rows
+        none = rows.lse.view(torch.int32)
+        fineness = () if form.spills else (rows.lse if rows.fineness is None else rows.fineness,)
+        launch(
+            form.kernel, chunk.blocks, (
+                padded_box(self.query, form.rows, form.d), padded_box(self.key, 64, form.columns),
+                padded_box(self.value, 64, form.columns), padded_box(self.gradient, form.rows, form.d), *written, left,
+            ), (
+                rows.lse, rows.delta, none if seen.first_rows is None else seen.first_rows,
+                none if seen.stop_rows is None else seen.stop_rows, problem.scale * LOG2_E, problem.scale,
+                chunk.units.start * -(-problem.keys // form.keys) + chunk.tiles.start, chunk.together,
+                problem.kv_heads, problem.group, problem.keys, seen.band.below, seen.band.above,
+                chunk.rows.start, min(chunk.rows.stop, problem.queries), rows.padded, *fineness,
+            ), form.constants(
+                hides=seen.band.hides(problem.queries, problem.keys, form.keys), packed=seen.band.packed,
+                adds=chunk.carries_keys,
+            ), 168, kinds=(left.base.dtype,),
+        )  # fmt: skip
+
+
+@cache
+def processors_of(device: torch.device) -> int:
+    """Multiprocessors of a GPU; some number where there is none."""
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 4

@@ -1,0 +1,93 @@
+"""The backward pass whose blocks add their shares of dQ to sums, in any order: how it is launched.
+
+for each group of units (``backward_groups``):
+    convert and clear the sums of the group before, prepare the rows of this one     (``backward_rows``)
+    gradients of its keys and values, additions to its sums of dQ                    (``backward_narrow``)
+convert the sums of the last group
+"""
+
+from dataclasses import replace
+from functools import lru_cache
+
+from torch import Tensor
+
+from attenio.kernels.gluon.backward_chunks import Chunk
+from attenio.kernels.gluon.backward_forms import BackwardCall, BackwardForm, form_of, processors_of
+from attenio.kernels.gluon.backward_grains import grains_suffice
+from attenio.kernels.gluon.backward_groups import Groups, groups_of
+from attenio.kernels.gluon.backward_masks import Band, SeenRows
+from attenio.kernels.gluon.backward_rows import PADDING, Rows
+from attenio.kernels.gluon.launch import Box
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.triton.two_pass import Gradients
+from attenio.planning.shared_cache import Grid, Sweep
+
+__all__ = ["counts_grains", "groups_for", "sums_gradients", "sums_grids"]
+
+
+def sums_gradients(problem: KernelProblem, saved: tuple[Tensor, ...], groups: Groups | None = None) -> Gradients:
+    """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
+    form, group = form_of(problem), problem.group
+    groups = groups or groups_for(problem, form)
+    rows = Rows.of(problem, saved, groups.most * group, form.d, counted=counts_grains(problem))
+    assert rows.sums is not None
+    call, tiles = BackwardCall.of(problem, form, SeenRows.of(problem), rows), range(-(-problem.keys // form.keys))
+    sums, done = _sums_box(rows.sums), range(0)
+    for units in groups.launches:
+        heads = range(units.start * group, units.stop * group)
+        rows.between(done, heads, call.found.query, problem.scale)
+        chunk = Chunk(units, tiles, range(rows.padded), groups.together)
+        call.launch_keys(chunk, call.key_gradients, sums)
+        done = heads
+    rows.between(done, range(0), call.found.query, problem.scale)
+    return call.found
+
+
+def counts_grains(problem: KernelProblem) -> bool:
+    """Whether sums are integers, which repeat to the bit; an outlier of keys or values makes these coarser."""
+    return problem.deterministic and grains_suffice(problem)
+
+
+def groups_for(problem: KernelProblem, form: BackwardForm) -> Groups:
+    """Launches whose sums stay in L2, where that costs little time."""
+    padded, group = -(-problem.queries // PADDING) * PADDING, problem.group
+    steps = _steps(Band.of(problem), problem.queries, problem.keys, group, form)
+    units, processors = problem.batch * problem.kv_heads, processors_of(problem.query.device)
+    return groups_of(units, steps, 4 * group * padded * form.d, processors)
+
+
+@lru_cache(maxsize=512)
+def _steps(band: Band, queries: int, keys: int, group: int, form: BackwardForm) -> tuple[int, ...]:
+    """Tiles of rows that each tile of keys meets."""
+    return tuple(group * len(span) // form.rows for span in band.spans(queries, keys, form.keys, form.rows))
+
+
+def sums_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
+    """The programs of all launches, for a prediction of the bytes that they move below L2."""
+    element, d, width = problem.query.element_size(), int(problem.query.shape[-1]), int(problem.value.shape[-1])
+    form, band = form_of(problem), Band.of(problem)
+    groups, passing = groups_for(problem, form), problem.group * problem.queries
+    both, swept, sums, counted = (d + width) * element, width * element, 4 * form.d, counts_grains(problem)
+    between = Sweep(
+        done=0, following=0, first_unit=0, passing=passing, read_bytes=2 * swept + 8, written_bytes=d * element,
+        swept_bytes=swept, updated_bytes=sums, kept_rows=problem.keys if counted else 0, kept_bytes=both,
+        kept_tile=form.keys,
+    )  # fmt: skip
+    gradients = Grid(
+        units=1, rows=problem.keys, passing=passing, tile=form.keys, resident=processors_of(problem.query.device),
+        read_bytes=both, written_bytes=both, passing_bytes=both + 8, swept_bytes=swept, updated_bytes=sums,
+        causal=band.above < problem.keys and problem.group == 1, backwards=True, together=groups.together,
+        scanned=counted,
+    )  # fmt: skip
+    found: list[Grid | Sweep] = []
+    done = 0
+    for units in groups.launches:
+        found.append(replace(between, done=done, following=len(units), first_unit=units.start))
+        found.append(replace(gradients, units=len(units), first_unit=units.start))
+        done = len(units)
+    return (*found, replace(between, done=done))
+
+
+def _sums_box(sums: Tensor) -> Box:
+    tiles = sums.view(1, 1, -1, 64)
+    return Box(tiles, tiles.shape, tiles.stride(), (1, 1, 64, 64))

@@ -1,0 +1,85 @@
+"""Calls like those before them: what was checked and planned then is not checked and planned again.
+
+The *form* of a call is everything about it but addresses and data: sizes, steps, types and options. Whatever is done
+for a call follows from its form. So a form that comes again is recorded as the launches that it ends in, and from then
+on only these are repeated. Only plain calls have a form: unwatched, on the current GPU, restricted by no tensor but a
+mask, and not captured by a CUDA graph, which would go on to read what is kept here only while it is used.
+"""
+
+from collections.abc import Callable
+from types import NoneType
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from attenio.kernels.backends import recording
+
+__all__ = ["Known", "known_of", "repeated"]
+
+Tensors: TypeAlias = tuple[Tensor, ...]
+# Options of other types may not stay what they are.
+_FIXED = frozenset((NoneType, bool, int, float))
+# Forms that are kept; keys that grow by one a step make a new one each time.
+_MOST = 1024
+# What is done once for a process or a stream may stand in the way of a recording, but not for long.
+_TRIES = 4
+
+
+class Known:
+    """What is known of a form: how often it was computed, then its launches; and arguments that follow from it."""
+
+    __slots__ = ("arguments", "computed", "stream", "tape")
+
+    def __init__(self, stream: int) -> None:
+        self.stream = stream
+        self.computed = 0
+        self.tape: Any = None
+        self.arguments: tuple[Any, ...] | None = None
+
+
+_known: dict[tuple[Any, ...], Known] = {}
+
+
+def known_of(tensors: Tensors, options: tuple[Any, ...]) -> Known | None:
+    """What is known of calls with such tensors, all else being ``options``; None for those that have no form.
+
+    Nobody watches the tensors. Which of them are the same belongs to the form.
+    """
+    stream = _stream_of(tensors[0])
+    places = [tensor.data_ptr() for tensor in tensors]
+    if stream is None or any(place % 16 for place in places) or not _FIXED.issuperset(map(type, options)):
+        return None
+    parts = [stream, options, *map(places.index, places)]
+    for tensor in tensors:
+        parts += (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device())
+    form = tuple(parts)
+    known = _known.get(form)
+    if known is None:
+        if len(_known) >= _MOST:
+            del _known[next(iter(_known))]
+        known = _known[form] = Known(stream)
+    return known
+
+
+def _stream_of(tensor: Tensor) -> int | None:
+    """The stream on which kernels would run now, if it is one of the tensor's device and not captured."""
+    device = tensor.get_device()
+    if device < 0 or device != torch._C._cuda_getDevice() or torch._C._cuda_isCurrentStreamCapturing():
+        return None
+    stream: int = torch._C._cuda_getCurrentRawStream(device)
+    return stream
+
+
+def repeated(known: Known, tensors: Tensors, compute: Callable[[], Tensors], wanted: int) -> Tensors:
+    """The first ``wanted`` results, or more, of a computation of these tensors, given what is known of its form."""
+    found: Tensors | None
+    if known.tape is not None:
+        found = known.tape.play(tensors, wanted, known.stream)
+        return compute() if found is None else found
+    record = recording(tensors[0]) if 0 < known.computed <= _TRIES else None
+    known.computed += 1
+    if record is None:
+        return compute()
+    found, known.tape = record(compute, tensors)
+    return found

@@ -1,0 +1,67 @@
+"""Whether anything but autograd stands between a call and its kernels.
+
+PyTorch's dispatcher finds out for every call of an operator who wants to see it: a compiler or an exporter that traces,
+``vmap`` and other transforms, modes that count or fake, a profiler, a tensor of another class. Mostly nobody does, and
+being told so takes longer than a short kernel runs. The same is asked here in two microseconds.
+"""
+
+from collections.abc import Iterable
+
+import torch
+from torch import DispatchKey, DispatchKeySet, Tensor
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
+
+__all__ = ["is_concrete", "is_unwatched"]
+
+_CLASSES = frozenset((Tensor, torch.nn.Parameter))
+_asked_for, _keys_of = torch._C._dispatch_tls_local_include_set, torch._C._dispatch_keys
+
+
+def _together(*keys: DispatchKey) -> int:
+    found = DispatchKeySet(keys[0])
+    for key in keys[1:]:
+        found = found.add(key)
+    return int(found.raw_repr())
+
+
+# What a thread asks the dispatcher for by itself, and in inference mode; whoever watches asks for more.
+_USUAL = frozenset(
+    (_together(DispatchKey.BackendSelect, DispatchKey.ADInplaceOrView), _together(DispatchKey.BackendSelect))
+)
+# What tensors of the CPU and of a GPU ask for, made outside of inference mode and in it. Those whose elements are not
+# what their memory holds (negated, zero, mapped, fake) ask for more.
+_ORDINARY = frozenset(
+    _together(device, *more)
+    for device, autograd, autocast in (
+        (DispatchKey.CPU, DispatchKey.AutogradCPU, DispatchKey.AutocastCPU),
+        (DispatchKey.CUDA, DispatchKey.AutogradCUDA, DispatchKey.AutocastCUDA),
+    )
+    for more in ((autocast, DispatchKey.ADInplaceOrView, autograd), (autocast,))
+)
+
+
+def is_unwatched(tensors: Iterable[Tensor | None]) -> bool:
+    """Whether kernels may be called with these tensors as they are, and nobody misses the operator."""
+    return (
+        is_concrete(tensors)
+        and not torch.autograd._profiler_enabled()
+        and not (torch._C._is_torch_function_mode_enabled() and _is_a_function_watched())
+    )
+
+
+def _is_a_function_watched() -> bool:
+    """Whether a mode of functions is more than a default device for new tensors."""
+    return any(type(mode) is not DeviceContext for mode in _get_current_function_mode_stack())
+
+
+def is_concrete(tensors: Iterable[Tensor | None]) -> bool:
+    """Whether tensors hold numbers that may be looked at now: nothing is traced, mapped or faked."""
+    if torch.compiler.is_compiling() or _asked_for().raw_repr() not in _USUAL:
+        return False
+    for tensor in tensors:
+        if tensor is None:
+            continue
+        if type(tensor) not in _CLASSES or _keys_of(tensor).raw_repr() not in _ORDINARY:
+            return False
+    return True

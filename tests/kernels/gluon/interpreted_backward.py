@@ -1,0 +1,53 @@
+"""The backward pass launched by its host as it is, with kernels interpreted; those of rows are, by Triton itself."""
+
+import torch
+from gluon_interpreter import Box, interpreted, launch
+
+from attenio.kernels.gluon import backward_forms, backward_slopes
+
+__all__ = ["interpret"]
+
+_HOME = "attenio.kernels.gluon."
+_MODULES = {
+    "narrow_gradients_kernel": ("backward_narrow", "backward_service"),
+    "wide_gradients_kernel": ("backward_wide", "backward_service"),
+    "query_gradients_kernel": ("backward_queries", "loading"),
+}
+_kernels = {}
+
+
+class _Sums(Box):
+    """A box that can be added to."""
+
+    def add(self, place, tile):
+        self.write(place, self.read(place) + tile.reshape(self.shape))
+
+
+def interpret(monkeypatch):
+    """Let launches run interpreted, on memory that is not a number where nothing was written; the kernels' names."""
+    names = []
+
+    def run(kernel, programs, described, arguments, constants, _registers, kinds=()):
+        names.append(kernel.__name__)
+        boxes = (_Sums(box.base, box.block_shape) for box in described)
+        launch(_kernel(kernel.__name__), (programs,), *boxes, *arguments, *constants)
+
+    for host in (backward_forms, backward_slopes):
+        monkeypatch.setattr(host, "launch", run)
+    monkeypatch.setattr(torch, "empty", _unwritten)
+    return names
+
+
+def _kernel(name):
+    if name not in _kernels:
+        module, needed = _MODULES[name]
+        loaded = interpreted(_HOME + module, needing=(_HOME + needed,))
+        if needed == "backward_service":  # additions by the copy engine have no word in Gluon, and are said here
+            loaded.add_sums.__globals__["_reduce_add"] = lambda box, place, source: box.add(place, source.tensor)
+        _kernels[name] = getattr(loaded, name)
+    return _kernels[name]
+
+
+def _unwritten(*size, dtype=torch.float32, device=None):
+    shape = size if isinstance(size[0], int) else size[0]
+    return torch.full(shape, torch.nan if dtype.is_floating_point else -(2**30), dtype=dtype, device=device)

@@ -1,0 +1,88 @@
+"""The backward pass as the host launches it, in groups of heads that share a buffer of sums, all of it interpreted."""
+
+import pytest
+import torch
+from gluon_interpreter import Box, interpreted, launch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attenio.kernels import cpu
+from attenio.kernels.gluon import backward_forms, backward_sums
+from attenio.kernels.gluon.backward_groups import SUMS_BYTES, Groups, _time, groups_of
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.visibility import UNBOUNDED, Visibility
+
+
+class Sums(Box):
+    """A box that can be added to."""
+
+    def add(self, place, tile):
+        self.write(place, self.read(place) + tile.reshape(self.shape))
+
+
+@pytest.fixture
+def interpreted_kernel(monkeypatch):
+    """The kernel, interpreted where the host launches it."""
+    module = interpreted("attenio.kernels.gluon.backward_narrow", needing=("attenio.kernels.gluon.backward_service",))
+    module.add_sums.__globals__["_reduce_add"] = lambda box, place, source: box.add(place, source.tensor)
+
+    def launched(kernel, programs, boxes, arguments, constants, registers, kinds):
+        assert kernel is backward_forms.narrow_gradients_kernel
+        given = (Sums(box.base, box.block_shape) for box in boxes)
+        launch(module.narrow_gradients_kernel, (programs,), *given, *arguments, *constants)
+
+    monkeypatch.setattr(backward_forms, "launch", launched)
+
+
+# Sequences, KV heads, group, queries, keys, d, width, above; units of each launch, and how many come together.
+CASES = {
+    "some heads at a time": (2, 3, 1, 150, 130, 64, 64, UNBOUNDED, (4, 2), 1),
+    "in turns": (3, 2, 2, 100, 200, 64, 40, 20, (1, 5), 3),
+    "all at once": (1, 2, 1, 140, 300, 72, 40, 0, (2,), 2),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_launches_that_share_sums_give_the_gradients_of_the_cpu(case, interpreted_kernel):
+    batch, kv_heads, group, queries, keys, d, width, above, sizes, together = CASES[case]
+    torch.manual_seed(0)
+    shapes = ((kv_heads * group, queries, d), (kv_heads, keys, d), (kv_heads, keys, width))
+    q, k, v = (torch.randn(batch, *shape).to(torch.bfloat16) for shape in shapes)
+    gradient = torch.randn(batch, kv_heads, group, queries, width).to(torch.bfloat16)
+    seen = Visibility(group=group, above=above)
+    exactly = KernelProblem.of_heads(q.double(), k.double(), v.double(), seen, d**-0.5)
+    attended = cpu.attend(exactly)
+    right = cpu.two_pass(exactly, cpu.Saved(*attended[:3], gradient.double()))
+    problem = KernelProblem.of_heads(q, k, v, seen, d**-0.5)
+    launches = tuple(range(sum(sizes[:at]), sum(sizes[: at + 1])) for at in range(len(sizes)))
+    saved = (attended.output.to(torch.bfloat16), attended.largest.float(), attended.total.float(), gradient)
+    found = backward_sums.sums_gradients(problem, saved, Groups(launches, together))
+    for mine, theirs in zip(found[:3], right[:3], strict=True):
+        assert (mine.double() - theirs).norm() <= 1e-2 * theirs.norm()
+
+
+steps = st.lists(st.integers(1, 40), min_size=1, max_size=12).map(tuple)
+
+
+@given(st.integers(1, 40), steps, st.integers(1, 2**20), st.integers(1, 16), st.integers(1, 2**22))
+def test_every_unit_is_in_one_launch(units, steps, unit_bytes, processors, sums_bytes):
+    groups = groups_of(units, steps, unit_bytes, processors, sums_bytes)
+    assert [unit for launch in groups.launches for unit in launch] == list(range(units))
+    fits = groups.most * unit_bytes <= sums_bytes or groups.most == 1
+    assert fits or len(groups.launches) == 1
+
+
+def test_launches_are_small_where_their_blocks_fill_the_processors():
+    heads_of_8k = (128,) * 64
+    dense = groups_of(16, heads_of_8k, 4 * 2**20, 132)
+    assert dense.most * 4 * 2**20 <= SUMS_BYTES and dense.together == 1
+    # Of short heads a launch would end as soon as it began.
+    assert len(groups_of(128, (2,), 2**16, 132).launches) == 1
+
+
+def test_the_longest_blocks_of_causal_heads_come_first():
+    falling = tuple(range(128, 0, -2))
+    groups = groups_of(16, falling, 4 * 2**20, 132)
+    assert groups.together > 1
+    work = 16 * sum(falling) / 132
+    assert _time(groups, falling, 132) < 1.05 * work < _time(Groups((range(16),), 1), falling, 132)

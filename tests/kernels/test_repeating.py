@@ -1,0 +1,199 @@
+"""Calls like those before them: a stand-in records them here, and counts how often it is asked and played."""
+
+import pytest
+import torch
+
+from attenio import attention
+from attenio.kernels import repeating
+from attenio.kernels.repeating import known_of
+
+PLAIN = (False, None, False, False, None)
+
+
+class Played:
+    """A tape that computes anew, with the tensors that it is given."""
+
+    def __init__(self, compute, counts):
+        self.function, self.options, self.counts = compute.func, compute.args, counts
+
+    def play(self, tensors, wanted, stream):
+        assert stream == 5
+        self.counts["played"] += 1
+        saved = tensors[3:]  # of a backward pass, behind restrictions that are missing
+        between = self.options[3:10] if len(saved) > 1 else ()
+        return self.function(*tensors[:3], *between, *saved, *self.options[len(tensors) + len(between) :])[:wanted]
+
+
+@pytest.fixture
+def counts(monkeypatch):
+    found = {"recorded": 0, "played": 0}
+
+    def record(compute, tensors):
+        found["recorded"] += 1
+        return compute(), Played(compute, found)
+
+    monkeypatch.setattr(repeating, "_stream_of", lambda _tensor: 5)
+    monkeypatch.setattr(repeating, "recording", lambda _tensor: record)
+    monkeypatch.setattr(repeating, "_known", {})
+    return found
+
+
+def heads(n=24, m=40, dtype=torch.float32, seed=0):
+    drawn = torch.Generator().manual_seed(seed)
+    sizes = (2, 4, n, 16), (2, 2, m, 16), (2, 2, m, 8)
+    return tuple(torch.randn(size, generator=drawn).to(dtype) for size in sizes)
+
+
+def test_the_second_call_of_a_form_is_recorded_and_later_ones_give_what_it_gave(counts):
+    for seed in range(4):
+        q, k, v = heads(seed=seed)
+        mine = attention(q, k, v, is_causal=True, enable_gqa=True)
+        theirs = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        torch.testing.assert_close(mine, theirs)
+    assert counts == {"recorded": 1, "played": 2}
+
+
+def test_gradients_of_a_repeated_call_are_those_of_the_first(counts):
+    for seed in range(4):
+        leaves = tuple(x.requires_grad_() for x in heads(seed=seed))
+        gradient = torch.randn(2, 4, 24, 8)
+        mine = torch.autograd.grad(attention(*leaves, enable_gqa=True), leaves, gradient)
+        theirs = torch.nn.functional.scaled_dot_product_attention(*leaves, enable_gqa=True)
+        for x, y in zip(mine, torch.autograd.grad(theirs, leaves, gradient), strict=True):
+            torch.testing.assert_close(x, y)
+    assert counts == {"recorded": 2, "played": 4}
+
+
+def test_the_operator_repeats_as_well_where_somebody_watches(counts):
+    for seed in range(4):
+        leaves = tuple(x.requires_grad_() for x in heads(seed=seed))
+        with torch.profiler.profile():
+            mine = attention(*leaves, enable_gqa=True)
+            gradients = torch.autograd.grad(mine.sum(), leaves)
+        theirs = torch.nn.functional.scaled_dot_product_attention(*leaves, enable_gqa=True)
+        torch.testing.assert_close(mine, theirs)
+        for x, y in zip(gradients, torch.autograd.grad(theirs.sum(), leaves), strict=True):
+            torch.testing.assert_close(x, y)
+    assert counts == {"recorded": 2, "played": 4}
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float32])
+def test_masks_of_four_dimensions_belong_to_the_data(counts, dtype):
+    q, k, v = heads()
+    for seed in range(4):
+        mask = (torch.rand(2, 1, 24, 40, generator=torch.Generator().manual_seed(seed)) < 0.8).to(dtype)
+        theirs = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+        torch.testing.assert_close(attention(q, k, v, attn_mask=mask, enable_gqa=True), theirs)
+    assert counts == {"recorded": 1, "played": 2}
+    for _ in range(3):  # a view of it is made, whose form is not that of the mask
+        torch.testing.assert_close(attention(q, k, v, attn_mask=mask[0, 0], enable_gqa=True)[0], theirs[0])
+    assert counts == {"recorded": 1, "played": 2}
+
+
+def test_forms_differ_in_all_that_launches_follow_from(counts):
+    q, k, v = heads()
+    apart = [
+        known_of((q, k, v), PLAIN),
+        known_of((q, k, v), (True, *PLAIN[1:])),
+        known_of((q, k, v), (False, 0.5, *PLAIN[2:])),
+        known_of((q, k, v), (*PLAIN[:4], 3, 0)),
+        known_of((q, k, v), (*PLAIN[:3], True, None)),
+        known_of((q[:, :, :8], k, v), PLAIN),
+        known_of((q, k.transpose(2, 3).contiguous().transpose(2, 3), v), PLAIN),
+        known_of((q, k[:, :, :32], v[:, :, :32]), PLAIN),
+        known_of(tuple(x.half() for x in (q, k, v)), PLAIN),
+        known_of((q, k, v.half()), PLAIN),
+        known_of((q, k, k), PLAIN),
+        known_of((q, k, k.clone()), PLAIN),
+        known_of((q, q, q), PLAIN),
+        known_of((q, k, v, q, q), PLAIN),
+    ]
+    assert len(set(apart)) == len(apart) and None not in apart
+    assert known_of((q, k, v), PLAIN) is known_of(heads(seed=1), PLAIN)
+
+
+def test_what_may_change_under_a_form_has_none(counts):
+    q, k, v = heads()
+    assert known_of((q, k, v), (False, torch.tensor(0.5), *PLAIN[2:])) is None
+    assert known_of((q, k, v), (*PLAIN[:4], [3, 0])) is None
+    odd = torch.randn(q.numel() + 1)[1:].view(q.shape)
+    assert known_of((odd, k, v), PLAIN) is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"dropout_p": 0.5}, {"prefix": 3}, {"tolerance": 1e-3},
+        {"segments": (torch.tensor([0, 24]), torch.tensor([0, 40]))}, {"block_mask": torch.ones(1, 1).bool()},
+    ],
+    ids=lambda options: next(iter(options)),
+)  # fmt: skip
+def test_calls_that_data_restrict_are_not_kept(counts, options):
+    for _ in range(3):
+        attention(*heads(), enable_gqa=True, **options)
+    assert not repeating._known
+
+
+def test_gradients_that_data_restrict_are_not_recorded(counts):
+    leaves = tuple(x.requires_grad_() for x in heads())
+    for _ in range(3):
+        attention(*leaves, enable_gqa=True, attn_mask=torch.ones(24, 40).bool()).sum().backward()
+        attention(*leaves, enable_gqa=True, segments=(torch.tensor([0, 24]), torch.tensor([0, 40]))).sum().backward()
+    assert counts == {"recorded": 0, "played": 0}
+
+
+def test_heads_that_had_to_be_brought_to_four_dimensions_are_not_recorded(counts):
+    q, k, v = (x[0] for x in heads())
+    for _ in range(3):
+        attention(q, k, v, enable_gqa=True)
+    assert counts == {"recorded": 0, "played": 0}
+
+
+def test_what_cannot_be_recorded_is_tried_a_few_times(counts, monkeypatch):
+    tried = []
+    monkeypatch.setattr(repeating, "recording", lambda _tensor: lambda compute, _: (compute(), tried.append(1)))
+    for _ in range(repeating._TRIES + 3):
+        attention(*heads(), enable_gqa=True)
+    assert len(tried) == repeating._TRIES
+
+
+def test_a_tape_that_will_not_play_leaves_the_call_to_be_computed(counts, monkeypatch):
+    whole = attention(*heads(), enable_gqa=True)
+    monkeypatch.setattr(Played, "play", lambda *_given: None)
+    for _ in range(3):
+        assert torch.equal(attention(*heads(), enable_gqa=True), whole)
+
+
+def test_the_oldest_forms_are_forgotten(counts, monkeypatch):
+    monkeypatch.setattr(repeating, "_MOST", 3)
+    for n in (8, 8, 9, 10, 11, 8, 11):
+        attention(*heads(n), enable_gqa=True)
+    assert counts == {"recorded": 2, "played": 0} and len(repeating._known) == 3
+
+
+def test_wrong_calls_are_refused_every_time(counts):
+    q, k, v = heads()
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="make them equal, or set enable_gqa=True"):
+            attention(q, k, v)
+    assert counts == {"recorded": 0, "played": 0}
+
+
+def test_tensors_that_come_back_otherwise_than_they_were_saved_are_another_form(counts):
+    q, k, v = (x.transpose(2, 3).contiguous().transpose(2, 3).requires_grad_() for x in heads())
+
+    def differentiated():
+        return torch.autograd.grad(attention(q, k, v, enable_gqa=True).sum(), q)
+
+    plain = [*differentiated(), *differentiated()]
+    before = len(repeating._known)
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x.contiguous()):
+        plain += differentiated()
+    assert len(repeating._known) == before + 1
+    assert all(torch.allclose(plain[0], other) for other in plain)
+
+
+def test_nothing_is_kept_on_the_cpu():
+    before = dict(repeating._known)
+    attention(*heads(), enable_gqa=True)
+    assert repeating._known == before and known_of(heads(), PLAIN) is None

@@ -1,0 +1,114 @@
+"""Calls reach their kernels past PyTorch's dispatcher only where nobody would have seen them in it."""
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from attenio import attention
+from attenio.kernels.watching import is_concrete, is_unwatched
+
+X = torch.randn(2, 3)
+
+
+class Seeing(TorchDispatchMode):
+    """Names of the operators that pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+class Other(torch.Tensor):
+    """A tensor of another class."""
+
+
+@pytest.mark.parametrize(
+    "context", [torch.no_grad, torch.enable_grad, torch.inference_mode, torch.autograd.graph.save_on_cpu]
+)
+def test_plain_tensors_are_not_watched(context):
+    with context():
+        made = torch.randn(3)
+        assert is_unwatched((X, None, made, torch.nn.Parameter(X), X.clone().requires_grad_()))
+
+
+@pytest.mark.parametrize("mode", [Seeing, FakeTensorMode])
+def test_modes_watch(mode):
+    with mode():
+        assert not is_concrete((X,)) and not is_unwatched((X,))
+    assert is_unwatched((X,))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace:DeprecationWarning")
+def test_transforms_watch():
+    found = []
+
+    def look(x):
+        found.append(is_concrete((x,)) or is_concrete((X,)))
+        return x.sum()
+
+    torch.vmap(look)(X)
+    torch.func.grad(look)(X)
+    torch.jit.trace(look, X, check_trace=False)
+    torch.export.export(Looking(look), (X,))
+    assert found and not any(found)
+
+
+class Looking(torch.nn.Module):
+    def __init__(self, look):
+        super().__init__()
+        self.look = look
+
+    def forward(self, x):
+        return self.look(x)
+
+
+@pytest.mark.parametrize(
+    "tensor", [X.as_subclass(Other), torch._neg_view(X), torch._efficientzerotensor(3), X.to_sparse(), X.to("meta")]
+)
+def test_tensors_that_are_more_than_their_memory_are_watched(tensor):
+    assert not is_concrete((tensor,)) and not is_unwatched((X, tensor))
+
+
+def test_profilers_and_modes_of_functions_see_the_operator_but_data_may_be_looked_at():
+    q = torch.randn(1, 1, 4, 8)
+    with torch.profiler.profile() as profile:
+        assert is_concrete((q,)) and not is_unwatched((q,))
+        attention(q, q, q)
+    assert "attenio::attention" in [event.key for event in profile.key_averages()]
+    with torch.device("cpu"):  # a mode of functions that make tensors
+        assert is_unwatched((q,))
+        with TorchFunctionMode():
+            assert is_concrete((q,)) and not is_unwatched((q,))
+
+
+def test_a_mode_sees_the_operator_forward_and_backward():
+    q = torch.randn(1, 1, 4, 8, requires_grad=True)
+    plain = torch.autograd.grad(attention(q, q, q).sum(), q)
+    with Seeing() as seeing:
+        watched = torch.autograd.grad(attention(q, q, q).sum(), q)
+    assert {"attenio.attention.default", "attenio.attention_backward.default"} <= set(seeing.names)
+    assert torch.equal(*plain, *watched)
+
+
+def test_gradients_of_gradients_are_refused_either_way():
+    q = torch.randn(1, 1, 4, 8, dtype=torch.float64, requires_grad=True)
+    for watched in (False, True):
+        with Seeing() if watched else torch.enable_grad():
+            (once,) = torch.autograd.grad(attention(q, q, q).sum(), q, create_graph=True)
+            with pytest.raises(RuntimeError, match="no autograd formula was registered"):
+                once.sum().backward()
+
+
+def test_what_is_saved_passes_hooks():
+    q = torch.randn(1, 2, 4, 8, requires_grad=True)
+    packed = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: packed.append(x.shape) or x, lambda x: x):
+        output = attention(q, q, q)
+    assert len(packed) == 6
+    torch.autograd.grad(output.sum(), q)
