@@ -171,12 +171,16 @@ def _gradient_shapes(
     return *(tensor.new_empty(tensor.shape) for tensor in (query, key, value)), of_bias
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     ctx.save_for_backward(*inputs[:_TENSORS], *output)
     scale, below, above, query_block, key_block, _prefix, dropout_p, deterministic = inputs[_TENSORS:]
     ctx.numbers = (scale, below, above, query_block, key_block, dropout_p, deterministic)
-    ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    _keep(ctx, inputs, output)
+    ctx.mark_non_differentiable(*output[1:])
 
 
 def _gradients(ctx: Any, gradient: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -204,22 +208,22 @@ class _Attention(torch.autograd.Function):
     """The operator's gradient for calls that do not pass through it: what has gradients, other arguments, the form."""
 
     @staticmethod
-    def forward(ctx: Any, *given: Any) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, *given: Any) -> Tensor:
         *differentiable, rest, known = given
         arguments = (*differentiable, *rest)
         found = _attended(arguments, known, wanted=3)
-        _save(ctx, arguments, found)
-        return found
+        _keep(ctx, arguments, found)
+        return found[0]
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor | None, *_statistics: Any) -> tuple[Any, ...]:
+    def backward(ctx: Any, gradient: Tensor | None) -> tuple[Any, ...]:
         return *_gradients(ctx, gradient), None, None
 
 
 def attended(arguments: tuple[Any, ...], known: Known | None = None) -> Tensor:
     """The operator's output for its arguments, where nobody watches, and what is known of the form of the call."""
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in arguments[:4]):
-        output: Tensor = _Attention.apply(*arguments[:4], arguments[4:], known)[0]
+        output: Tensor = _Attention.apply(*arguments[:4], arguments[4:], known)
         return output
     return _attended(arguments, known, wanted=1)[0]
 
