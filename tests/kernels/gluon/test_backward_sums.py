@@ -80,6 +80,13 @@ def test_launches_are_small_where_their_blocks_fill_the_processors():
     assert len(groups_of(128, (2,), 2**16, 132).launches) == 1
 
 
+def test_sums_of_a_launch_never_take_much_memory():
+    """66 heads of 2^18 tokens under a narrow window: small launches would cost time, one would take 9 GB."""
+    unit_bytes = 4 * 128 * 2**18
+    groups = groups_of(66, (4,) * 2047 + (2,), unit_bytes, 132)
+    assert SUMS_BYTES < groups.most * unit_bytes <= 2**30
+
+
 def test_the_longest_blocks_of_causal_heads_come_first():
     falling = tuple(range(128, 0, -2))
     groups = groups_of(16, falling, 4 * 2**20, 132)

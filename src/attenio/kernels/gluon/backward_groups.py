@@ -15,6 +15,8 @@ __all__ = ["Groups", "groups_of"]
 # Sums of one launch: a part of an L2 (an H200 has 60 MiB) that also holds what passes and is written meanwhile. With
 # 16 MiB 392 MB were counted where 8 MiB moved 252, of 601 in one launch.
 SUMS_BYTES = 12 * 2**20
+# Sums that a launch may have where a cut would cost too much time: memory that a call takes besides its tensors.
+_MOST_BYTES = 2**30
 # Time that a cut may cost: at 8K tokens it is 3 percent, for less than half of the bytes; longer heads gain some.
 _LOSS = 0.04
 # What a block costs besides its tiles of rows, and a launch besides its blocks, in tiles of rows: SMs are not equally
@@ -50,12 +52,13 @@ def groups_of(
     uneven, at_once = len(set(steps)) > 1, max(1, sums_bytes // unit_bytes)
     fewest = -(-units // at_once)
     small = [Groups.even(units, count, in_turns=uneven) for count in range(fewest, min(units, 2 * fewest + 1) + 1)]
-    # In one launch too, units that come together are not more than the cache holds.
+    # In large launches too, units that come together are not more than the cache holds.
     turns = [1 << power for power in range(at_once.bit_length())] if uneven else [1]
-    whole = [Groups((range(units),), together) for together in turns]
-    best, best_whole = (min(tried, key=lambda each: _time(each, steps, processors)) for tried in (small, whole))
-    loses = _time(best, steps, processors) > (1 + _LOSS) * _time(best_whole, steps, processors)
-    return best_whole if loses else best
+    few = Groups.even(units, -(-units // max(1, _MOST_BYTES // unit_bytes)), in_turns=False).launches
+    large = [Groups(few, together) for together in turns]
+    best, best_large = (min(tried, key=lambda each: _time(each, steps, processors)) for tried in (small, large))
+    loses = _time(best, steps, processors) > (1 + _LOSS) * _time(best_large, steps, processors)
+    return best_large if loses else best
 
 
 def _time(groups: Groups, steps: tuple[int, ...], processors: int) -> float:
