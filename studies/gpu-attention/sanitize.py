@@ -92,7 +92,7 @@ def large_cases() -> Iterator[Case]:
 
     from attenio.kernels import triton as portable
     from attenio.kernels.gluon import forward
-    from attenio.kernels.gluon.backward_slopes import slopes_gradients
+    from attenio.kernels.gluon.backward.slopes import slopes_gradients
     from attenio.kernels.gluon.tiles import WIDE_TILES
     from attenio.kernels.triton.forward import Attended
 

@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from attenio import attention
-from attenio.kernels.gluon import backward, backward_masks, forward
-from attenio.kernels.gluon.backward_forms import backward_form
-from attenio.kernels.gluon.backward_groups import Groups
-from attenio.kernels.gluon.backward_slopes import slopes_gradients
-from attenio.kernels.gluon.backward_sums import sums_gradients
+from attenio.kernels.gluon import backward, forward
+from attenio.kernels.gluon.backward import masks
+from attenio.kernels.gluon.backward.forms import backward_form
+from attenio.kernels.gluon.backward.groups import Groups
+from attenio.kernels.gluon.backward.slopes import slopes_gradients
+from attenio.kernels.gluon.backward.sums import sums_gradients
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import UNBOUNDED, Visibility
 
@@ -236,7 +237,7 @@ def test_a_graph_outlives_what_is_kept_of_other_calls(d):
     wanted, graph = step(inputs, is_causal=True, deterministic=True), torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         captured = step(inputs, is_causal=True, deterministic=True)
-    backward_masks._known_bands.clear()
+    masks._known_bands.clear()
     forward._settled.clear()
     forward._plan.cache_clear()
     junk = [torch.full((size,), 2**30, dtype=torch.int32, device="cuda") for size in (64, 256, 1024, 4096) * 200]

@@ -3,15 +3,15 @@
 import torch
 from gluon_interpreter import Box, interpreted, launch
 
-from attenio.kernels.gluon import backward_forms, backward_slopes
+from attenio.kernels.gluon.backward import forms, slopes
 
 __all__ = ["interpret"]
 
 _HOME = "attenio.kernels.gluon."
 _MODULES = {
-    "narrow_gradients_kernel": ("backward_narrow", "backward_service"),
-    "wide_gradients_kernel": ("backward_wide", "backward_service"),
-    "query_gradients_kernel": ("backward_queries", "loading"),
+    "narrow_gradients_kernel": ("backward.narrow", "backward.service"),
+    "wide_gradients_kernel": ("backward.wide", "backward.service"),
+    "query_gradients_kernel": ("backward.queries", "loading"),
 }
 _kernels = {}
 
@@ -32,7 +32,7 @@ def interpret(monkeypatch):
         boxes = (_Sums(box.base, box.block_shape) for box in described)
         launch(_kernel(kernel.__name__), (programs,), *boxes, *arguments, *constants)
 
-    for host in (backward_forms, backward_slopes):
+    for host in (forms, slopes):
         monkeypatch.setattr(host, "launch", run)
     monkeypatch.setattr(torch, "empty", _unwritten)
     return names
@@ -42,7 +42,7 @@ def _kernel(name):
     if name not in _kernels:
         module, needed = _MODULES[name]
         loaded = interpreted(_HOME + module, needing=(_HOME + needed,))
-        if needed == "backward_service":  # additions by the copy engine have no word in Gluon, and are said here
+        if needed == "backward.service":  # additions by the copy engine have no word in Gluon, and are said here
             loaded.add_sums.__globals__["_reduce_add"] = lambda box, place, source: box.add(place, source.tensor)
         _kernels[name] = getattr(loaded, name)
     return _kernels[name]

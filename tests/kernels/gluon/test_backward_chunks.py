@@ -4,8 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attenio.kernels.gluon.backward_chunks import ROW_STEP, chunks_of
-from attenio.kernels.gluon.backward_masks import PART_ROWS, Band, SeenRows, key_tile_ranges
+from attenio.kernels.gluon.backward.chunks import ROW_STEP, chunks_of
+from attenio.kernels.gluon.backward.masks import PART_ROWS, Band, SeenRows, key_tile_ranges
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
 

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import pytest
 from offline_compiler import instructions_of
 
-from attenio.kernels.gluon.backward_forms import backward_form
+from attenio.kernels.gluon.backward.forms import backward_form
 
 _BUILT = """
-from attenio.kernels.gluon.backward_forms import backward_form
+from attenio.kernels.gluon.backward.forms import backward_form
 
 TYPES = {"Lse": "*fp32", "Delta": "*fp32", "Fineness": "*fp32", "FirstRows": "*i32", "StopRows": "*i32",
          "scale": "fp32", "slope": "fp32"}

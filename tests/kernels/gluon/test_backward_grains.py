@@ -5,9 +5,10 @@ import torch
 from gluon_interpreter import Box, interpreted, launch
 
 from attenio.kernels import cpu
-from attenio.kernels.gluon import backward, backward_forms, backward_sums
-from attenio.kernels.gluon.backward_grains import Extremes
-from attenio.kernels.gluon.backward_groups import Groups
+from attenio.kernels.gluon import backward
+from attenio.kernels.gluon.backward import forms, sums
+from attenio.kernels.gluon.backward.grains import Extremes
+from attenio.kernels.gluon.backward.groups import Groups
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import UNBOUNDED, Visibility
 
@@ -22,7 +23,7 @@ class Sums(Box):
 @pytest.fixture
 def sums_of(monkeypatch):
     """What a launch by the host leaves in its sums, with blocks in an order that a seed gives, and the gradients."""
-    module = interpreted("attenio.kernels.gluon.backward_narrow", needing=("attenio.kernels.gluon.backward_service",))
+    module = interpreted("attenio.kernels.gluon.backward.narrow", needing=("attenio.kernels.gluon.backward.service",))
     module.add_sums.__globals__["_reduce_add"] = lambda box, place, source: box.add(place, source.tensor)
 
     def run(problem, saved, seed=None):
@@ -33,10 +34,10 @@ def sums_of(monkeypatch):
             launch(module.narrow_gradients_kernel, (programs,), *given, *arguments, *constants, shuffled=seed)
             left.append(boxes[-1].base.clone())
 
-        monkeypatch.setattr(backward_forms, "launch", launched)
+        monkeypatch.setattr(forms, "launch", launched)
         units = problem.batch * problem.kv_heads
-        found = backward_sums.sums_gradients(problem, saved, Groups((range(1), range(1, units)), 1))
-        return torch.cat([sums.flatten() for sums in left]), found
+        found = sums.sums_gradients(problem, saved, Groups((range(1), range(1, units)), 1))
+        return torch.cat([each.flatten() for each in left]), found
 
     return run
 
@@ -64,12 +65,12 @@ def attended(q, k, v, seen, gradient):
 def test_bits_are_those_of_any_order_and_gradients_are_right(sums_of, monkeypatch, queries, keys, d, above):
     q, k, v, seen, gradient = heads_of(queries, keys, d, above)
     problem, saved, right = attended(q, k, v, seen, gradient)
-    sums, found = sums_of(problem, saved)
+    added, found = sums_of(problem, saved)
     again, _ = sums_of(problem, saved, seed=1)
-    assert sums.dtype == torch.int32 and torch.equal(sums, again)
+    assert added.dtype == torch.int32 and torch.equal(added, again)
     for mine, theirs in zip(found[:3], right[:3], strict=True):
         assert (mine.double() - theirs).norm() <= 5e-3 * theirs.norm()
-    monkeypatch.setattr(backward_sums, "counts_grains", lambda _problem: False)
+    monkeypatch.setattr(sums, "counts_grains", lambda _problem: False)
     assert not torch.equal(sums_of(problem, saved)[0], sums_of(problem, saved, seed=1)[0])
 
 
@@ -79,9 +80,9 @@ def test_a_row_that_reaches_its_bound_does_not_overflow_and_is_exact(sums_of):
     q.zero_(), gradient.fill_(2.0), k.fill_(3.0), v.fill_(1.0)
     k[:, :, 1::2], v[:, :, 1::2] = -3.0, -1.0
     problem, saved, right = attended(q, k, v, seen, gradient)
-    sums, found = sums_of(problem, saved)
+    added, found = sums_of(problem, saved)
     # Lengths of 16 and 8, times 3; and the power of two with which that stays below two thirds of 2^31.
-    assert (sums == 384 * 2**21).all() and 384 * 2**22 > 2**31 / 1.5
+    assert (added == 384 * 2**21).all() and 384 * 2**22 > 2**31 / 1.5
     assert torch.equal(found.query.double(), right.query)
 
 

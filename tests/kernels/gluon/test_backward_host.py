@@ -5,9 +5,9 @@ import torch
 
 from attenio.kernels.dropout import Dropout
 from attenio.kernels.gluon import backward
-from attenio.kernels.gluon.backward_forms import backward_form, form_of
-from attenio.kernels.gluon.backward_slopes import carries
-from attenio.kernels.gluon.backward_sums import counts_grains
+from attenio.kernels.gluon.backward.forms import backward_form, form_of
+from attenio.kernels.gluon.backward.slopes import carries
+from attenio.kernels.gluon.backward.sums import counts_grains
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
 

@@ -7,9 +7,10 @@ import torch
 from interpreted_backward import interpret
 
 from attenio.kernels import cpu
-from attenio.kernels.gluon import backward_slopes, backward_sums
-from attenio.kernels.gluon.backward_forms import backward_form
-from attenio.kernels.gluon.backward_groups import Groups
+from attenio.kernels.gluon.backward.forms import backward_form
+from attenio.kernels.gluon.backward.groups import Groups
+from attenio.kernels.gluon.backward.slopes import chunks_for, slopes_gradients
+from attenio.kernels.gluon.backward.sums import sums_gradients
 from attenio.kernels.masking import seen_by
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
@@ -59,8 +60,8 @@ def test_spilled_slopes_give_the_gradients_of_the_cpu(name, monkeypatch):
     form = backward_form(max(case.d, case.width))
     room = case.room * 2 * case.group * form.keys
     launched = interpret(monkeypatch)
-    assert_close(backward_slopes.slopes_gradients(problem, saved, workspace_bytes=room), right)
-    chunks = backward_slopes.chunks_for(problem, form, room)
+    assert_close(slopes_gradients(problem, saved, workspace_bytes=room), right)
+    chunks = chunks_for(problem, form, room)
     assert len(launched) == 2 * len(chunks)
     assert any(chunk.carries_queries for chunk in chunks) == case.queries_carried
     assert any(chunk.carries_keys for chunk in chunks) == case.keys_carried
@@ -89,7 +90,7 @@ def test_sums_give_the_gradients_of_the_cpu(name, monkeypatch):
     problem, saved, right = drawn(case)
     launches = tuple(range(sum(sizes[:at]), sum(sizes[: at + 1])) for at in range(len(sizes)))
     launched = interpret(monkeypatch)
-    assert_close(backward_sums.sums_gradients(problem, saved, Groups(launches, together)), right)
+    assert_close(sums_gradients(problem, saved, Groups(launches, together)), right)
     assert len(launched) == len(launches)
 
 

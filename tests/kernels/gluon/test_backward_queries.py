@@ -4,8 +4,8 @@ import pytest
 from offline_compiler import instructions_of
 
 _BUILT = """
-from attenio.kernels.gluon.backward_queries import query_gradients_kernel as kernel
-from attenio.kernels.gluon.backward_slopes import AHEAD, REGISTERS
+from attenio.kernels.gluon.backward.queries import query_gradients_kernel as kernel
+from attenio.kernels.gluon.backward.slopes import AHEAD, REGISTERS
 
 TYPES = {"Sums": "*fp32", "Ranges": "*i32", "slope": "fp32"}
 

@@ -7,7 +7,7 @@ import sys
 # In a process of its own, because kernels are interpreted only if that was said before they are imported.
 _RUNS = """
 import torch
-from attenio.kernels.gluon.backward_rows import Rows
+from attenio.kernels.gluon.backward.rows import Rows
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
 

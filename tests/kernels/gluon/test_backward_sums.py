@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attenio.kernels import cpu
-from attenio.kernels.gluon import backward_forms, backward_sums
-from attenio.kernels.gluon.backward_groups import SUMS_BYTES, Groups, _time, groups_of
+from attenio.kernels.gluon.backward import forms
+from attenio.kernels.gluon.backward.groups import SUMS_BYTES, Groups, _time, groups_of
+from attenio.kernels.gluon.backward.sums import sums_gradients
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import UNBOUNDED, Visibility
 
@@ -23,15 +24,15 @@ class Sums(Box):
 @pytest.fixture
 def interpreted_kernel(monkeypatch):
     """The kernel, interpreted where the host launches it."""
-    module = interpreted("attenio.kernels.gluon.backward_narrow", needing=("attenio.kernels.gluon.backward_service",))
+    module = interpreted("attenio.kernels.gluon.backward.narrow", needing=("attenio.kernels.gluon.backward.service",))
     module.add_sums.__globals__["_reduce_add"] = lambda box, place, source: box.add(place, source.tensor)
 
     def launched(kernel, programs, boxes, arguments, constants, registers, kinds):
-        assert kernel is backward_forms.narrow_gradients_kernel
+        assert kernel is forms.narrow_gradients_kernel
         given = (Sums(box.base, box.block_shape) for box in boxes)
         launch(module.narrow_gradients_kernel, (programs,), *given, *arguments, *constants)
 
-    monkeypatch.setattr(backward_forms, "launch", launched)
+    monkeypatch.setattr(forms, "launch", launched)
 
 
 # Sequences, KV heads, group, queries, keys, d, width, above; units of each launch, and how many come together.
@@ -56,7 +57,7 @@ def test_launches_that_share_sums_give_the_gradients_of_the_cpu(case, interprete
     problem = KernelProblem.of_heads(q, k, v, seen, d**-0.5)
     launches = tuple(range(sum(sizes[:at]), sum(sizes[: at + 1])) for at in range(len(sizes)))
     saved = (attended.output.to(torch.bfloat16), attended.largest.float(), attended.total.float(), gradient)
-    found = backward_sums.sums_gradients(problem, saved, Groups(launches, together))
+    found = sums_gradients(problem, saved, Groups(launches, together))
     for mine, theirs in zip(found[:3], right[:3], strict=True):
         assert (mine.double() - theirs).norm() <= 1e-2 * theirs.norm()
 

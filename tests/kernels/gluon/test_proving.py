@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from attenio.kernels.gluon import backward, forward, proving
+from attenio.kernels.gluon import forward, proving
+from attenio.kernels.gluon.backward import gradients as backward
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
 

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attenio.kernels.gluon.backward_chunks import Chunk
-from attenio.kernels.gluon.backward_masks import SeenRows
-from attenio.kernels.gluon.backward_narrow import narrow_gradients_kernel
-from attenio.kernels.gluon.backward_rows import Rows
-from attenio.kernels.gluon.backward_wide import wide_gradients_kernel
+from attenio.kernels.gluon.backward.chunks import Chunk
+from attenio.kernels.gluon.backward.masks import SeenRows
+from attenio.kernels.gluon.backward.narrow import narrow_gradients_kernel
+from attenio.kernels.gluon.backward.rows import Rows
+from attenio.kernels.gluon.backward.wide import wide_gradients_kernel
 from attenio.kernels.gluon.launch import Box, aligned, launch, padded_box
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.launch import LOG2_E, grouped_heads

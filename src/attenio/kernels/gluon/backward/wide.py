@@ -21,7 +21,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from attenio.kernels.gluon.backward_service import (
+from attenio.kernels.gluon.backward.service import (
     ANY_NUMBER,
     ANY_PLACE,
     add_sums,

@@ -3,7 +3,7 @@
 ``rows_kernel`` stands between launches: it turns the sums of dQ of rows that are done into gradients, and for rows that
 come next it clears sums and finds, in one pass over O and dO,
     lse_i = m_i + log2 l_i  (infinite where a row sees nothing, so that its weights are 0);  D_i = dO_i . O_i
-and, where sums are integers, how many grains are 1 (``backward_grains``).
+and, where sums are integers, how many grains are 1 (``grains``).
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from attenio.kernels.gluon.backward_grains import Extremes, fineness_of
+from attenio.kernels.gluon.backward.grains import Extremes, fineness_of
 from attenio.kernels.gluon.launch import launch_specialized
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.launch import grouped_heads

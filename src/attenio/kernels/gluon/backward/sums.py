@@ -1,8 +1,8 @@
 """The backward pass whose blocks add their shares of dQ to sums, in any order: how it is launched.
 
-for each group of units (``backward_groups``):
-    convert and clear the sums of the group before, prepare the rows of this one     (``backward_rows``)
-    gradients of its keys and values, additions to its sums of dQ                    (``backward_narrow``)
+for each group of units (``groups``):
+    convert and clear the sums of the group before, prepare the rows of this one     (``rows``)
+    gradients of its keys and values, additions to its sums of dQ                    (``narrow``)
 convert the sums of the last group
 """
 
@@ -11,12 +11,12 @@ from functools import lru_cache
 
 from torch import Tensor
 
-from attenio.kernels.gluon.backward_chunks import Chunk
-from attenio.kernels.gluon.backward_forms import BackwardCall, BackwardForm, form_of, processors_of
-from attenio.kernels.gluon.backward_grains import grains_suffice
-from attenio.kernels.gluon.backward_groups import Groups, groups_of
-from attenio.kernels.gluon.backward_masks import Band, SeenRows
-from attenio.kernels.gluon.backward_rows import PADDING, Rows
+from attenio.kernels.gluon.backward.chunks import Chunk
+from attenio.kernels.gluon.backward.forms import BackwardCall, BackwardForm, form_of, processors_of
+from attenio.kernels.gluon.backward.grains import grains_suffice
+from attenio.kernels.gluon.backward.groups import Groups, groups_of
+from attenio.kernels.gluon.backward.masks import Band, SeenRows
+from attenio.kernels.gluon.backward.rows import PADDING, Rows
 from attenio.kernels.gluon.launch import Box
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.two_pass import Gradients

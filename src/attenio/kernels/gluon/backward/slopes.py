@@ -1,9 +1,9 @@
 """The backward pass that spills slopes dS to memory: how it is launched. Its gradients repeat to the bit.
 
     prepare all rows
-    for each chunk of units, key tiles and rows (``backward_chunks``):
-        gradients of its keys and values, whose slopes go to the workspace     (``backward_wide``)
-        gradients of its queries: the slopes times keys                        (``backward_queries``)
+    for each chunk of units, key tiles and rows (``chunks``):
+        gradients of its keys and values, whose slopes go to the workspace     (``wide``)
+        gradients of its queries: the slopes times keys                        (``queries``)
 
 Every number is written by one program of a launch, and launches follow each other: where chunks carry sums, they are
 added in the same order always.
@@ -17,11 +17,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attenio.kernels.gluon.backward_chunks import ROW_STEP, WORKSPACE_BYTES, Chunk, chunks_of
-from attenio.kernels.gluon.backward_forms import BackwardCall, BackwardForm, form_of, processors_of
-from attenio.kernels.gluon.backward_masks import Band, SeenRows, key_tile_ranges
-from attenio.kernels.gluon.backward_queries import query_gradients_kernel
-from attenio.kernels.gluon.backward_rows import PADDING, Rows
+from attenio.kernels.gluon.backward.chunks import ROW_STEP, WORKSPACE_BYTES, Chunk, chunks_of
+from attenio.kernels.gluon.backward.forms import BackwardCall, BackwardForm, form_of, processors_of
+from attenio.kernels.gluon.backward.masks import Band, SeenRows, key_tile_ranges
+from attenio.kernels.gluon.backward.queries import query_gradients_kernel
+from attenio.kernels.gluon.backward.rows import PADDING, Rows
 from attenio.kernels.gluon.launch import Box, launch, padded_box
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.two_pass import Gradients

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from attenio.kernels import triton
-from attenio.kernels.gluon.backward_chunks import ROW_STEP
-from attenio.kernels.gluon.backward_forms import form_of
-from attenio.kernels.gluon.backward_grains import grains_suffice
-from attenio.kernels.gluon.backward_masks import Band
-from attenio.kernels.gluon.backward_slopes import carries, slopes_gradients, slopes_grids
-from attenio.kernels.gluon.backward_sums import counts_grains, sums_gradients, sums_grids
+from attenio.kernels.gluon.backward.chunks import ROW_STEP
+from attenio.kernels.gluon.backward.forms import form_of
+from attenio.kernels.gluon.backward.grains import grains_suffice
+from attenio.kernels.gluon.backward.masks import Band
+from attenio.kernels.gluon.backward.slopes import carries, slopes_gradients, slopes_grids
+from attenio.kernels.gluon.backward.sums import counts_grains, sums_gradients, sums_grids
 from attenio.kernels.gluon.proving import is_right, small_problem
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.two_pass import Gradients
