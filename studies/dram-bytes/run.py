@@ -1,13 +1,13 @@
 """How many bytes does attention move between an H200's L2 and its memory: counted, predicted, and at least?
 
-    PYTHONPATH=src python studies/dram-bytes/run.py [FOLDER [COMMIT]]
+    PYTHONPATH=src python studies/dram-bytes/run.py [--direction backward] [--into FOLDER] [--commit NAME]
 
-counts every case with Nsight Compute and writes results.json beside this file, or into FOLDER; what it holds already
-of the same commit is not counted again. ``answer.py`` turns it into answer.md.
+counts every case with Nsight Compute and writes results.json beside this file, or into FOLDER. A case that was counted
+at the same commit is not counted again. ``answer.py`` turns it into answer.md.
 """
 
+import argparse
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -45,25 +45,25 @@ def shape_of(workload: Workload) -> dict[str, Any]:
 
 
 def main() -> None:
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
-    made = asdict(provenance())
-    if len(sys.argv) > 2:
-        made["commit"] = sys.argv[2]
-    file = folder / "results.json"
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--direction", choices=[each.value for each in Direction], help="count these passes only")
+    parser.add_argument("--into", type=Path, default=Path(__file__).parent, help="folder of results.json")
+    parser.add_argument("--commit", help="name of the commit, where there is no checkout")
+    given = parser.parse_args()
+    file, made = given.into / "results.json", asdict(provenance())
+    made["commit"] = given.commit or made["commit"]
     kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"cases": []}
-    if kept.get("provenance", {}).get("commit") != made["commit"]:
-        kept["cases"] = []  # of other code; what "portable" holds stays
-    cases = kept["cases"]
-    done = {case["workload"] for case in cases}
-    missing = [workload for workload in workloads() if str(workload) not in done]
-    for direction in Direction:
+    cases = {case["workload"]: case for case in kept["cases"]}
+    missing = [each for each in workloads() if cases.get(str(each), {}).get("commit") != made["commit"]]
+    for direction in [Direction(given.direction)] if given.direction else Direction:
         for batch in _batches([workload for workload in missing if workload.direction is direction]):
             repeating = (OURS_REPEATING,) if direction is Direction.BACKWARD else ()
             for found in profiles(batch, names=(*CONTENDERS, *repeating)):
-                cases.append({**found.to_json(), "shape": shape_of(found.workload)})
+                counted = {**found.to_json(), "shape": shape_of(found.workload), "commit": made["commit"]}
+                cases[str(found.workload)] = counted
                 print(f"{found.workload}: {', '.join(map(said_of, found.contenders))}", flush=True)
-            text = json.dumps({**kept, "provenance": {**made, **software_of("cuda")}}, indent=1)
-            write_atomically(file, text + "\n")
+            results = {**kept, "provenance": {**made, **software_of("cuda")}, "cases": list(cases.values())}
+            write_atomically(file, json.dumps(results, indent=1) + "\n")
 
 
 def said_of(contender: Profiled) -> str:

@@ -3,8 +3,9 @@
     PYTHONPATH=src python studies/hopper/run.py [--part forward] [--into FOLDER] [--commit NAME]
 
 writes results.json: every sample of every contender, GPU time only (replays of CUDA graphs, contenders in turns, random
-inputs larger than the cache), the error of outputs and gradients against float64, and what made it. A run that was cut
-short goes on where it stopped. ``answer.py`` turns the results into answer.md.
+inputs larger than the cache), the error of outputs and gradients against float64, and what made it. A case that was
+measured at the same commit is not measured again, so that a run that was cut short goes on where it stopped.
+``answer.py`` turns the results into answer.md.
 
 ``cases.py`` has the cases: a part is a function that gives them.
 """
@@ -140,12 +141,11 @@ def main() -> None:
     given = parser.parse_args()
     file, made = given.into / "results.json", made_by(given.commit)
     before = json.loads(file.read_text()) if file.exists() else {}
-    kept = before.get("cases", []) if before.get("provenance", {}).get("commit") == made["commit"] else []
-    rows = {row["case"]: row for row in kept}
+    rows = {row["case"]: row for row in before.get("cases", [])}
     start = time.monotonic()
 
     def tell(row: dict[str, Any]) -> None:
-        rows[row["case"]] = row
+        rows[row["case"]] = {**row, "commit": made["commit"]}
         ratio = "refused" if row["ratio_to_best_peer"] is None else f"{row['ratio_to_best_peer']:.3f}"
         print(f"{time.monotonic() - start:5.0f} s  {row['case']:<36} {ratio} to {row['best_peer']}", flush=True)
         write_atomically(file, json.dumps({"provenance": made, "cases": list(rows.values())}, indent=1) + "\n")
@@ -154,7 +154,7 @@ def main() -> None:
     wake()
     cases = [case for part in given.part or PARTS for case in PARTS[part]()]
     for case in cases:
-        if case.name not in rows:
+        if rows.get(case.name, {}).get("commit") != made["commit"]:
             torch.manual_seed(SEED)
             tell(measured(case))
     last = time.monotonic()
