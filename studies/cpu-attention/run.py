@@ -104,17 +104,17 @@ def prefill(
     return Case(name, target, flops, 4 * heads * n * d * dtype.itemsize, make, repeats)
 
 
-def backward(heads: int, n: int, target: float) -> Case:
+def backward(heads: int, n: int, target: float, dtype: torch.dtype = single, repeats: int = 5) -> Case:
     def make() -> Calls:
-        q, k, v = (torch.randn(1, heads, n, 64, requires_grad=True) for _ in range(3))
-        ours, theirs, g = attention(q, k, v), sdpa(q, k, v), torch.randn(1, heads, n, 64)
+        q, k, v = (torch.randn(1, heads, n, 64).to(dtype).requires_grad_() for _ in range(3))
+        ours, theirs, g = attention(q, k, v), sdpa(q, k, v), torch.randn(1, heads, n, 64).to(dtype)
         return (
             lambda: torch.autograd.grad(ours, (q, k, v), g, retain_graph=True),
             lambda: torch.autograd.grad(theirs, (q, k, v), g, retain_graph=True),
         )
 
-    name, words = f"backward, {heads} heads, n={n}, d=64, fp32", 8 * heads * n * 64
-    return Case(name, target, 10 * heads * n * n * 64, 4 * words, make, 5, gradient=True)
+    name, words = f"backward, {heads} heads, n={n}, d=64, {_short(dtype)}", 8 * heads * n * 64
+    return Case(name, target, 10 * heads * n * n * 64, dtype.itemsize * words, make, repeats, gradient=True)
 
 
 def cases() -> list[Case]:
@@ -129,6 +129,7 @@ def cases() -> list[Case]:
         prefill(brain, (1, 1024, 64), 10.0, 3),
         prefill(half, (1, 1024, 64), 0.0, 3),
         backward(1, 2048, 3.0),
+        backward(1, 1024, 3.0, brain, 2),
         backward(8, 1024, 0.0),
         prefix((1, 1, 128), single, 8.0),
         prefix((1, 1, 128), brain, 8.0, repeats=2),
