@@ -23,7 +23,7 @@ keys and values of a head do not fit, waves that walk in turns save what fits, o
 **Measured** (`results.json`, made by `run.py`): {device}, Nsight Compute, bf16, random inputs that are not in the L2 at
 first; MB = 10^6 bytes, read and written. "Once" is every input and output once, "least" the largest bound that holds
 for every execution with {cache:.0f} MB of fast memory. What is dirty in the L2 at the end is not counted, so
-that a short call may be below both.
+that a short call may be below both. Commits: {commits}.
 
 | case | once | least | ours | predicted | off by | cuDNN | FlashAttention-2 |
 |---|---:|---:|---:|---:|---:|---:|---:|
@@ -41,8 +41,9 @@ of our backward passes by {worst_backward:.1%}. At 256K keys, one head, ours mov
 cuDNN {long_cudnn:.2f} GB, FlashAttention-2 {long_flash:.2f} GB. {resident}{gradients}
 """
 _REPEATING = """
-**Gradients that repeat to the bit** (`deterministic=True`) come from slopes that go through memory, two bytes for each
-score, once each way: bytes for order.
+**Gradients that repeat to the bit** (`deterministic=True`) are sums of integers, for which keys and values are looked
+at once before; or, of heads wider than 128, slopes that go through memory as they always do there, two bytes for each
+score, once each way.
 
 | case | ours | predicted | off by |
 |---|---:|---:|---:|
@@ -93,6 +94,10 @@ def answer(results: dict[str, Any]) -> str:
         long_flash=flash / 1e3,
         resident=_RESIDENT,
         gradients=_gradients(cases),
+        commits="; ".join(
+            f"{direction} passes at {commit}"
+            for direction, commit in dict.fromkeys((case["shape"]["direction"], case["commit"]) for case in cases)
+        ),
     )
 
 
