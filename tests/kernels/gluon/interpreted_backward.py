@@ -23,14 +23,19 @@ class _Sums(Box):
         self.write(place, self.read(place) + tile.reshape(self.shape))
 
 
-def interpret(monkeypatch):
-    """Let launches run interpreted, on memory that is not a number where nothing was written; the kernels' names."""
+def interpret(monkeypatch, *, shuffled=None, left=None):
+    """Let launches run interpreted, on memory that is not a number where nothing was written; the kernels' names.
+
+    Blocks come in an order that the seed ``shuffled`` gives, and ``left`` is told what a launch leaves in its last box.
+    """
     names = []
 
     def run(kernel, programs, described, arguments, constants, _registers, kinds=()):
         names.append(kernel.__name__)
         boxes = (_Sums(box.base, box.block_shape) for box in described)
-        launch(_kernel(kernel.__name__), (programs,), *boxes, *arguments, *constants)
+        launch(_kernel(kernel.__name__), (programs,), *boxes, *arguments, *constants, shuffled=shuffled)
+        if left is not None:
+            left.append(described[-1].base.clone())
 
     for host in (forms, slopes):
         monkeypatch.setattr(host, "launch", run)

@@ -2,39 +2,24 @@
 
 import pytest
 import torch
-from gluon_interpreter import Box, interpreted, launch
+from interpreted_backward import interpret
 
 from attenio.kernels import cpu
 from attenio.kernels.gluon import backward
-from attenio.kernels.gluon.backward import forms, sums
+from attenio.kernels.gluon.backward import sums
 from attenio.kernels.gluon.backward.grains import Extremes
 from attenio.kernels.gluon.backward.groups import Groups
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import UNBOUNDED, Visibility
 
 
-class Sums(Box):
-    """A box that can be added to."""
-
-    def add(self, place, tile):
-        self.write(place, self.read(place) + tile.reshape(self.shape))
-
-
 @pytest.fixture
 def sums_of(monkeypatch):
     """What a launch by the host leaves in its sums, with blocks in an order that a seed gives, and the gradients."""
-    module = interpreted("attenio.kernels.gluon.backward.narrow", needing=("attenio.kernels.gluon.backward.service",))
-    module.add_sums.__globals__["_reduce_add"] = lambda box, place, source: box.add(place, source.tensor)
 
     def run(problem, saved, seed=None):
         left = []
-
-        def launched(_kernel, programs, boxes, arguments, constants, _registers, kinds):
-            given = (Sums(box.base, box.block_shape) for box in boxes)
-            launch(module.narrow_gradients_kernel, (programs,), *given, *arguments, *constants, shuffled=seed)
-            left.append(boxes[-1].base.clone())
-
-        monkeypatch.setattr(forms, "launch", launched)
+        interpret(monkeypatch, shuffled=seed, left=left)
         units = problem.batch * problem.kv_heads
         found = sums.sums_gradients(problem, saved, Groups((range(1), range(1, units)), 1))
         return torch.cat([each.flatten() for each in left]), found

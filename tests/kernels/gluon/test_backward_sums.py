@@ -2,38 +2,15 @@
 
 import pytest
 import torch
-from gluon_interpreter import Box, interpreted, launch
 from hypothesis import given
 from hypothesis import strategies as st
+from interpreted_backward import interpret
 
 from attenio.kernels import cpu
-from attenio.kernels.gluon.backward import forms
 from attenio.kernels.gluon.backward.groups import SUMS_BYTES, Groups, _time, groups_of
 from attenio.kernels.gluon.backward.sums import sums_gradients
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import UNBOUNDED, Visibility
-
-
-class Sums(Box):
-    """A box that can be added to."""
-
-    def add(self, place, tile):
-        self.write(place, self.read(place) + tile.reshape(self.shape))
-
-
-@pytest.fixture
-def interpreted_kernel(monkeypatch):
-    """The kernel, interpreted where the host launches it."""
-    module = interpreted("attenio.kernels.gluon.backward.narrow", needing=("attenio.kernels.gluon.backward.service",))
-    module.add_sums.__globals__["_reduce_add"] = lambda box, place, source: box.add(place, source.tensor)
-
-    def launched(kernel, programs, boxes, arguments, constants, registers, kinds):
-        assert kernel is forms.narrow_gradients_kernel
-        given = (Sums(box.base, box.block_shape) for box in boxes)
-        launch(module.narrow_gradients_kernel, (programs,), *given, *arguments, *constants)
-
-    monkeypatch.setattr(forms, "launch", launched)
-
 
 # Sequences, KV heads, group, queries, keys, d, width, above; units of each launch, and how many come together.
 CASES = {
@@ -44,7 +21,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_launches_that_share_sums_give_the_gradients_of_the_cpu(case, interpreted_kernel):
+def test_launches_that_share_sums_give_the_gradients_of_the_cpu(case, monkeypatch):
     batch, kv_heads, group, queries, keys, d, width, above, sizes, together = CASES[case]
     torch.manual_seed(0)
     shapes = ((kv_heads * group, queries, d), (kv_heads, keys, d), (kv_heads, keys, width))
@@ -57,7 +34,9 @@ def test_launches_that_share_sums_give_the_gradients_of_the_cpu(case, interprete
     problem = KernelProblem.of_heads(q, k, v, seen, d**-0.5)
     launches = tuple(range(sum(sizes[:at]), sum(sizes[: at + 1])) for at in range(len(sizes)))
     saved = (attended.output.to(torch.bfloat16), attended.largest.float(), attended.total.float(), gradient)
+    launched = interpret(monkeypatch)
     found = sums_gradients(problem, saved, Groups(launches, together))
+    assert launched == ["narrow_gradients_kernel"] * len(launches)
     for mine, theirs in zip(found[:3], right[:3], strict=True):
         assert (mine.double() - theirs).norm() <= 1e-2 * theirs.norm()
 
