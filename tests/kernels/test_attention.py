@@ -232,6 +232,15 @@ def test_no_tokens_and_no_keys():
     assert attention(q[:, :, :0], q, q).shape == (1, 2, 0, 8)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_many_queries_of_no_keys_give_zeros_and_pass_no_gradient(dtype):
+    q, k = (torch.randn(1, 2, tokens, 8, dtype=dtype, requires_grad=True) for tokens in (200, 0))
+    output = attention(q, k, k, is_causal=True)
+    assert torch.equal(output, torch.zeros_like(q))
+    of_query, of_key = torch.autograd.grad(output.sum(), (q, k))
+    assert torch.equal(of_query, torch.zeros_like(q)) and of_key.shape == k.shape
+
+
 Q = torch.randn(1, 4, 5, 8)
 WRONG = [
     {"key": Q.half()},
@@ -267,8 +276,13 @@ def test_keys_without_values_are_refused():
         {"tolerance": -1e-3},
         {"window": 0},
         {"window": (-2, 0)},
+        {"window": torch.nan},
+        {"window": (torch.nan, 0)},
+        {"window": (1, 2, 3)},
         {"prefix": 6},
         {"segments": torch.zeros(2, 4)},
+        {"segments": [0, 2, 5]},
+        {"segments": 5},
         {"segments": (torch.tensor([0, 5]), torch.tensor([0, 2, 5]))},
         {"block_mask": BlockSparse.from_array(torch.ones(3, 3).numpy())},
     ],

@@ -92,7 +92,7 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
         window=window, segments=segments, block_mask=block_mask, prefix=prefix,
     )  # fmt: skip
     if tolerance is not None:
-        checked_positive("tolerance", tolerance)
+        tolerance = checked_positive("tolerance", tolerance)
         close = None if torch.compiler.is_compiling() else approximated(problem_of(call, prefix, dropout_p), tolerance)
         if close is not None:
             return close.reshape(call.shape)

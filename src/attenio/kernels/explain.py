@@ -128,7 +128,7 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     fast_words = here.slowest_boundary.fast_words(workload.dtype)
     way = None
     if tolerance is not None:
-        checked_positive("tolerance", tolerance)
+        tolerance = checked_positive("tolerance", tolerance)
         way = way_for(problem, tolerance, machine)
     if deterministic:
         notes.append("results repeat to the bit: every sum is made in one order, or of integers")

@@ -50,7 +50,7 @@ def seen_by(  # noqa: PLR0913 - what restricts a call
         above = min(above, 0)
     ranges: dict[str, Any] = {"below": below, "above": above}
     if segments is not None:
-        mine, theirs = segments if isinstance(segments, tuple | list) else (segments, segments)
+        mine, theirs = _segments(segments)
         if _is_cumulative(mine, queries) and _is_cumulative(theirs, keys):
             first, stop = _segment_ranges(mine, theirs, queries, (left, right), is_causal=is_causal)
             ranges = {"below": -UNBOUNDED, "above": UNBOUNDED, "first": first[None], "stop": stop[None]}
@@ -69,12 +69,25 @@ def _window(window: int | tuple[int, int] | None) -> tuple[int, int]:
     """Keys before and after a query's own that it sees; -1 for all."""
     if window is None:
         return -1, -1
-    sides = (window - 1, 0) if isinstance(window, int) else tuple(window)
-    if isinstance(window, int) and window < 1:
-        raise InvalidInput(f"window is {window}; give at least 1 key, or (left, right)")
-    if len(sides) != 2 or min(sides) < -1:
+    if isinstance(window, int) and window >= 1:
+        return window - 1, 0
+    if not isinstance(window, tuple | list):
+        raise InvalidInput(f"window is {window!r}; give at least 1 key, or (left, right)")
+    sides = tuple(window)
+    if len(sides) != 2 or not all(side >= -1 for side in sides):
         raise InvalidInput(f"window is {window}; give (left, right) of at least 0, or -1 for all keys of a side")
     return sides
+
+
+def _segments(segments: Any) -> tuple[Tensor, Tensor]:
+    """Those of queries and those of keys."""
+    pair = tuple(segments) if isinstance(segments, tuple | list) else (segments, segments)
+    if len(pair) != 2 or not all(isinstance(each, Tensor) for each in pair):
+        raise InvalidInput(
+            f"segments are a {type(segments).__name__}; give a tensor of cumulative lengths or of one id a token,"
+            " or two, of queries and of keys"
+        )
+    return pair
 
 
 def _is_cumulative(lengths: Tensor, tokens: int) -> bool:

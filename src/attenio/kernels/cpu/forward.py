@@ -55,7 +55,8 @@ def attend(problem: KernelProblem) -> Attended:
         largest=torch.empty(shape[:-1], dtype=problem.precision),
         total=torch.empty(shape[:-1], dtype=problem.precision),
     )
-    if found.output.numel() == 0:
+    if found.output.numel() == 0 or problem.keys == 0:
+        found.output.zero_()
         found.total.zero_()
         found.largest.fill_(-torch.inf)
     elif can_stack(problem):
