@@ -22,6 +22,14 @@ def test_without_torch_one_line_names_the_extra():
         assert done.stdout.strip() == f"attenio.{name} needs the 'torch' extra: pip install 'attenio[torch]'"
 
 
+def test_without_torch_modules_that_need_it_name_the_extra():
+    done = python(f"{BLOCKED}\nfrom attenio.kernels.transformers import register")
+    assert done.stderr.splitlines()[-1].endswith("needs the 'torch' extra: pip install 'attenio[torch]'")
+    done = python(f"{BLOCKED}\nimport runpy\nrunpy.run_module('attenio.measurement', run_name='__main__')")
+    assert done.returncode == 2
+    assert done.stderr == "attenio: attenio.measurement needs the 'torch' extra: pip install 'attenio[torch]'\n"
+
+
 def test_other_names_are_still_unknown():
     assert "has no attribute 'nothing'" in python("import attenio; attenio.nothing").stderr
 

@@ -11,9 +11,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import torch
+from attenio.errors import AttenioError, MissingExtra
 
-from attenio.errors import AttenioError
+try:
+    import torch
+except ImportError:
+    print(f"attenio: {MissingExtra('attenio.measurement', 'torch')}", file=sys.stderr)
+    raise SystemExit(2) from None
+
 from attenio.measurement.bench import bench
 from attenio.measurement.profile import CONTENDERS, profile
 from attenio.measurement.provenance import provenance
