@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from torch import Tensor
 
+from attenio.errors import InvalidInput
 from attenio.measurement.bench import bench
 from attenio.measurement.contenders import TorchContender, contenders
 from attenio.measurement.result import Roof
@@ -31,3 +32,8 @@ def test_what_stops_one_contender_does_not_stop_the_others(problem: Exception, m
     bad, *others = bench(SMALL, "cpu", repeats=1).timings
     assert bad.samples_ms == () and bad.refused in ("no kernel", "'type'", "refused")
     assert [each.name for each in others if each.samples_ms][:1] == ["attenio"]
+
+
+def test_what_no_memory_holds_is_refused_before_it_is_made() -> None:
+    with pytest.raises(InvalidInput, match=r"^inputs and outputs take [^\n]* GiB and the memory has [^\n]*$"):
+        bench(Workload(n=2**30, d=512, heads=64, dtype="fp32"), "cpu")

@@ -1,5 +1,7 @@
 """Everything that computes one workload here: attenio's kernels, the backends of SDPA, FlexAttention, JAX's kernel."""
 
+import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -115,11 +117,27 @@ def gradients_of(call: Attention, inputs: Inputs, gradient: Tensor | None = None
     return gradients
 
 
+def memory_bytes(device: str) -> float:
+    """What the device's memory holds; infinity where the system does not tell."""
+    if device == "cuda":
+        return float(torch.cuda.mem_get_info()[1])
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return math.inf
+
+
 def random_inputs(workload: Workload, device: str) -> Inputs:
     """Normal random queries, keys and values: on zeros a GPU draws less power and clocks higher."""
     dtype = _TYPES.get(workload.dtype)
     if dtype is None:
         raise InvalidInput(f"no kernel here computes in {workload.dtype.value}; use fp32, fp16 or bf16")
+    needed, there = workload.compulsory_words * workload.dtype.bytes, memory_bytes(device)
+    if needed > there:
+        raise InvalidInput(
+            f"inputs and outputs take {needed / 2**30:,.4g} GiB and the memory has {there / 2**30:,.4g};"
+            " ask for fewer tokens or heads"
+        )
     shapes = (
         (workload.batch, workload.heads, workload.queries, workload.d),
         (workload.batch, workload.kv_heads, workload.keys, workload.d),
