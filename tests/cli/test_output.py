@@ -2,6 +2,7 @@
 
 import io
 import sys
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -83,6 +84,18 @@ def test_sentences_keep_to_the_columns(attenio: Any, monkeypatch: pytest.MonkeyP
     said = attenio(*command.split())
     assert said.status == 0, said.err
     assert [line for line in said.out.splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("command", ["certify", "bench", "profile", "run"])
+def test_sentences_of_help_fill_their_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([command, "--help"]) == 0
+    told = capsys.readouterr().out.partition("Examples:")[0].splitlines()
+    lines = [line.strip() for line in told]
+    for this, following in pairwise(lines):
+        assert not (this and following) or len(this) + len(following.split()[0]) + 1 > 77
 
 
 @pytest.mark.parametrize("command", [(), ("plan",), ("certify",), ("pebble", "solve")])

@@ -82,13 +82,15 @@ app.add_typer(pebble)
 
 
 def command_line() -> Any:
-    """The commands as they run; flags take no value, and their help shows none."""
+    """The commands as they run; flags take no value, and their help shows none and fills its lines."""
     command: Any = typer.main.get_command(app)
-    _hide_types_of_flags(command)
+    _tidy(command)
     return command
 
 
-def _hide_types_of_flags(command: Any) -> None:
+def _tidy(command: Any) -> None:
+    paragraphs = (command.help or "").split("\n\n")
+    command.help = "\n\n".join(each if each.startswith("\b") else each.replace("\n", " ") for each in paragraphs)
     offered = command.get_help_option
 
     def help_option(context: Any) -> Any:
@@ -102,4 +104,4 @@ def _hide_types_of_flags(command: Any) -> None:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
     for inner in getattr(command, "commands", {}).values():
-        _hide_types_of_flags(inner)
+        _tidy(inner)
