@@ -26,7 +26,8 @@ def profile(
     contender: Annotated[
         list[str] | None,
         typer.Option(
-            help="Count this one (may be repeated): attenio, sdpa cudnn, sdpa flash, flex (default: the first three).",
+            help="Count this one (may be repeated): attenio, sdpa cudnn, sdpa flash, flex, attenio deterministic"
+            " (default: the first three).",
             metavar="NAME",
             show_default=False,
         ),
