@@ -72,7 +72,7 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     all other cases, and where data cannot be looked at (``torch.compile``, ``vmap``, CUDA graphs), the call is exact.
     Rounding outputs to their type comes on top, as always. ``explain`` tells which way a call goes.
     ``deterministic``: asks for gradients that repeat to the bit, as ``torch.use_deterministic_algorithms`` does for
-    everything; only on Hopper GPUs they otherwise may not.
+    everything; only those of heads up to 128 wide on Hopper GPUs otherwise may not.
     """
     if torch._C._is_any_autocast_enabled():
         query, key, value, attn_mask = autocast(query, key, value, attn_mask)
