@@ -112,3 +112,19 @@ def test_what_is_saved_passes_hooks():
         output = attention(q, q, q)
     assert len(packed) == 6
     torch.autograd.grad(output.sum(), q)
+
+
+def test_outputs_and_gradients_may_be_written_over():
+    q = torch.randn(1, 2, 4, 8, requires_grad=True)
+    factor = torch.nn.Parameter(torch.ones(1))
+    with torch.no_grad():
+        alone = attention(q, q, q)
+    output = attention(q, q, q)
+    (gradient,) = torch.autograd.grad(output.sum(), q)
+    for made in (alone, gradient, attention(q, q, q)):
+        assert not made._is_view()
+        made.mul_(factor)
+    output = attention(q, q, q)
+    output.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()

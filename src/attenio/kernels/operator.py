@@ -45,6 +45,11 @@ def _precision(tensor: Tensor) -> torch.dtype:
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32
 
 
+def _own(tensor: Tensor) -> Tensor:
+    """A result that may be written over: autograd takes it for a tensor of its own, whatever it is a view of."""
+    return tensor.detach()
+
+
 def attend(  # noqa: PLR0913 - an operator's schema is flat
     query: Tensor,
     key: Tensor,
@@ -73,7 +78,7 @@ def attend(  # noqa: PLR0913 - an operator's schema is flat
     problem = _problem((query, key, value), seen, scale, prefix=prefix, dropout=_dropout(seed, dropout_p))
     with on_device_of(query):
         found = backend_of(query).attend(problem)
-    return found.output.flatten(1, 2), found.largest.flatten(1, 2), found.total.flatten(1, 2)
+    return _own(found.output.flatten(1, 2)), found.largest.flatten(1, 2), found.total.flatten(1, 2)
 
 
 def differentiate(  # noqa: PLR0913
@@ -109,7 +114,7 @@ def differentiate(  # noqa: PLR0913
     with on_device_of(query):
         found = backend_of(query).two_pass(problem, saved, with_bias=with_bias)
     of_bias = query.new_empty(0) if found.bias is None or bias is None else found.bias.to(bias.dtype)
-    return found.query.flatten(1, 2), found.key, found.value, of_bias
+    return _own(found.query.flatten(1, 2)), _own(found.key), _own(found.value), _own(of_bias)
 
 
 def _attended(arguments: tuple[Any, ...], known: Known | None, *, wanted: int) -> tuple[Tensor, ...]:
