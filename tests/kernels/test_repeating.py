@@ -1,9 +1,11 @@
 """Calls like those before them: a stand-in records them here, and counts how often it is asked and played."""
 
+import numpy as np
 import pytest
 import torch
 
 from attenio import attention
+from attenio.errors import InvalidInput
 from attenio.kernels import repeating
 from attenio.kernels.repeating import known_of
 
@@ -197,3 +199,21 @@ def test_nothing_is_kept_on_the_cpu():
     before = dict(repeating._known)
     attention(*heads(), enable_gqa=True)
     assert repeating._known == before and known_of(heads(), PLAIN) is None
+
+
+@pytest.mark.parametrize("wrong", [(5,), (None,), 5.0, (5.0, 0.0), (5.5, 0), (5, None), "5", (5, 0, 0)], ids=repr)
+def test_windows_that_are_none_are_refused_also_after_one_that_they_are_equal_to(counts, wrong):
+    q, k, v = heads()
+    for window in (None, 5, (5, 0)) * 3:
+        attention(q, k, v, enable_gqa=True, window=window)
+    for _ in range(3):
+        with pytest.raises(InvalidInput, match=r"window is .*; give") as refused:
+            attention(q, k, v, enable_gqa=True, window=wrong)
+        assert "\n" not in str(refused.value)
+
+
+def test_windows_may_be_whole_numbers_of_another_type():
+    q, k, v = heads()
+    for window, same in ((np.int64(5), 5), ([5, 0], (5, 0)), ((np.int32(5), torch.tensor(-1)), (5, -1))):
+        mine, theirs = (attention(q, k, v, enable_gqa=True, window=each) for each in (window, same))
+        assert torch.equal(mine, theirs)

@@ -83,7 +83,7 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     known = None
     plain = segments is block_mask is prefix is tolerance is None and dropout_p == 0.0
     if plain and not (query is None or key is None or value is None) and is_unwatched(given):
-        sides = window if type(window) is tuple else (window,)
+        sides = window if type(window) is tuple and len(window) == 2 else (window,)
         known = known_of(given, (is_causal, scale, enable_gqa, deterministic, *sides))
         if known is not None and known.arguments is not None:
             return attended((*given, *known.arguments), known)

@@ -1,5 +1,6 @@
 """From the arguments that restrict a call to what each query may see."""
 
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,18 +66,20 @@ def seen_by(  # noqa: PLR0913 - what restricts a call
     return Seen(**ranges, bias=None if attn_mask is None else _four(attn_mask, query, keys, batch))
 
 
-def _window(window: int | tuple[int, int] | None) -> tuple[int, int]:
+def _window(window: Any) -> tuple[int, int]:
     """Keys before and after a query's own that it sees; -1 for all."""
     if window is None:
         return -1, -1
-    if isinstance(window, int) and window >= 1:
-        return window - 1, 0
-    if not isinstance(window, tuple | list):
-        raise InvalidInput(f"window is {window!r}; give at least 1 key, or (left, right)")
-    sides = tuple(window)
-    if len(sides) != 2 or not all(side >= -1 for side in sides):
+    pair = isinstance(window, tuple | list)
+    try:
+        sides = tuple(index(side) for side in window) if pair else (index(window) - 1, 0)
+    except TypeError:  # also what a mask would be compared with, and give something for
+        raise InvalidInput(f"window is {window!r}; give a whole number of keys, or two, (left, right)") from None
+    if not pair and sides[0] < 0:
+        raise InvalidInput(f"window is {window}; give at least 1 key, or (left, right)")
+    if len(sides) != 2 or min(sides) < -1:
         raise InvalidInput(f"window is {window}; give (left, right) of at least 0, or -1 for all keys of a side")
-    return sides
+    return sides[0], sides[1]
 
 
 def _segments(segments: Any) -> tuple[Tensor, Tensor]:

@@ -48,9 +48,10 @@ def known_of(tensors: Tensors, options: tuple[Any, ...]) -> Known | None:
     """
     stream = _stream_of(tensors[0])
     places = [tensor.data_ptr() for tensor in tensors]
-    if stream is None or any(place % 16 for place in places) or not _FIXED.issuperset(map(type, options)):
+    kinds = tuple(map(type, options))  # what is wrong of one type may be equal to what is right of another
+    if stream is None or any(place % 16 for place in places) or not _FIXED.issuperset(kinds):
         return None
-    parts = [stream, options, *map(places.index, places)]
+    parts = [stream, options, kinds, *map(places.index, places)]
     for tensor in tensors:
         parts += (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device())
     form = tuple(parts)
