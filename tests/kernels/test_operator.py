@@ -121,3 +121,35 @@ def test_derivatives_that_are_not_computed_are_refused_and_never_zero():
     scale = torch.tensor(2.0, dtype=torch.float64)
     _, tangent = torch.func.jvp(lambda x: x * attention(q, k, v), (scale,), (torch.ones_like(scale),))
     torch.testing.assert_close(tangent, attention(q, k, v))
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {}, {"is_causal": True}, {"window": 7}, {"dropout_p": 0.5}, {"tolerance": 1e-2}, {"prefix": 3},
+        {"segments": torch.tensor([0, 100, 300])}, {"block_mask": torch.eye(5, dtype=torch.bool)},
+        {"attn_mask": torch.ones(300, 300).tril()},
+    ],
+    ids=lambda options: next(iter(options), "plain"),
+)  # fmt: skip
+def test_defaults_for_new_tensors_change_nothing(options, heads):
+    q, k, v, gradient = (torch.randn(2, heads, 300, 32).div_(4) for _ in range(4))
+    leaves = tuple(x.requires_grad_() for x in (q[:1], k[:1], v[:1]))
+
+    def results():
+        torch.manual_seed(0)
+        output = attention(*leaves, **options)
+        return output, *torch.autograd.grad(output, leaves, gradient[:1])
+
+    plain, before = results(), torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.bfloat16)
+        typed = results()
+    finally:
+        torch.set_default_dtype(before)
+    with torch.device("meta"):
+        placed = results()
+    for mine, *others in zip(plain, typed, placed, strict=True):
+        for other in others:
+            torch.testing.assert_close(other, mine)

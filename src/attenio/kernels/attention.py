@@ -97,7 +97,7 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
         if close is not None:
             return close.reshape(call.shape)
     seen = call.seen
-    seed = torch.randint(2**62, (), dtype=torch.int64) if dropout_p > 0.0 else None
+    seed = torch.randint(2**62, (), dtype=torch.int64, device="cpu") if dropout_p > 0.0 else None
     tensors = (seen.bias, seen.first, seen.stop, seen.query_ids, seen.key_ids, seen.blocks, seed)
     arguments = (
         *call[:3], *tensors, call.scale, seen.below, seen.above, seen.query_block, seen.key_block, prefix or 0,

@@ -34,9 +34,11 @@ def backend_of(tensor: Tensor) -> ModuleType:
 
 
 def on_device_of(tensor: Tensor) -> AbstractContextManager[Any]:
-    """Launches go to the current device: within this it is the tensor's."""
+    """Launches go to the current device: within this it is the tensor's. Kernels of the CPU make tensors by default."""
     index = tensor.get_device()
-    return nullcontext() if index < 0 or index == torch.cuda.current_device() else torch.cuda.device(index)
+    if index < 0:
+        return tensor.device if torch._C._is_torch_function_mode_enabled() else nullcontext()
+    return nullcontext() if index == torch.cuda.current_device() else torch.cuda.device(index)
 
 
 def recording(tensor: Tensor) -> Callable[..., Any] | None:

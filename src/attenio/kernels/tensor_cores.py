@@ -141,7 +141,7 @@ def _reach(problem: KernelProblem, sizes: Sizes) -> Reach:
     slack = (1 + (d + 16) * torch.finfo(torch.float32).eps) * abs(problem.scale)
     return Reach(
         bound=sizes.reach(longest) * slack, evidence=Evidence.ROW_NORMS, centre=centre,
-        balance=torch.ones(problem.batch * problem.kv_heads, 1, 1),
+        balance=torch.ones(problem.batch * problem.kv_heads, 1, 1, dtype=torch.float32),
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from attenio.kernels.gluon import forward
+from attenio.kernels.gluon.backward.rows import Rows
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
 
@@ -58,3 +59,14 @@ def test_only_what_is_still_at_hand_is_captured(capturing):
     others(200, 5)
     capturing["captures"] = True
     assert not forward.supports(problem_of(100))
+
+
+def test_numbers_of_rows_have_four_bytes_whatever_the_default_is(capturing):
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.bfloat16)
+        found = forward.attend(problem_of(100))
+        rows = Rows.of(problem_of(100), (*found, found.output), 1, 64, counted=True)
+    finally:
+        torch.set_default_dtype(before)
+    assert found.largest.dtype == found.total.dtype == rows.fineness.dtype == torch.float32

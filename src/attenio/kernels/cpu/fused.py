@@ -89,7 +89,7 @@ def fused_backward(
                 found.append((keys, given))
         return found
 
-    of_query, of_key, of_value = (torch.zeros(x.shape) for x in (rows.query, key, value))
+    of_query, of_key, of_value = (torch.zeros(x.shape, dtype=torch.float32) for x in (rows.query, key, value))
     for piece, found in zip(pieces[::-1], run_all(work, pieces[::-1]), strict=True):
         for keys, (to_query, to_key, to_value) in found:
             of_query[:, :, piece] += to_query

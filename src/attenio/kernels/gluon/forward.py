@@ -59,7 +59,7 @@ def attend(problem: KernelProblem) -> Attended:
     query, kind = problem.query, _Kind.of(problem)
     shape, device = query.shape[:-1], query.device
     output = torch.empty((*shape, kind.width), dtype=query.dtype, device=device)
-    largest, total = torch.empty(shape, device=device), torch.empty(shape, device=device)
+    largest, total = (torch.empty(shape, dtype=torch.float32, device=device) for _ in range(2))
     found, plan = Attended(output, largest, total), _settled.get(kind)
     if plan is not None:
         if _captures(device):

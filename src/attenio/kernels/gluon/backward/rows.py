@@ -131,7 +131,8 @@ class Rows(NamedTuple):
         sums = fineness = extremes = None
         if d and counted:
             sums = torch.empty(at_once * padded, d, dtype=torch.int32, device=device)
-            fineness, extremes = torch.empty(at_once * padded, device=device), Extremes.of(problem)
+            fineness = torch.empty(at_once * padded, dtype=torch.float32, device=device)
+            extremes = Extremes.of(problem)
         elif d:
             sums = torch.empty(at_once * padded, d, dtype=torch.float32, device=device)
         largest, total = saved[1].contiguous(), saved[2].contiguous()
