@@ -1,5 +1,8 @@
 """Calls like those before them: a stand-in records them here, and counts how often it is asked and played."""
 
+import sys
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -217,3 +220,28 @@ def test_windows_may_be_whole_numbers_of_another_type():
     for window, same in ((np.int64(5), 5), ([5, 0], (5, 0)), ((np.int32(5), torch.tensor(-1)), (5, -1))):
         mine, theirs = (attention(q, k, v, enable_gqa=True, window=each) for each in (window, same))
         assert torch.equal(mine, theirs)
+
+
+def test_threads_may_meet_new_forms_at_the_same_time(counts, monkeypatch):
+    monkeypatch.setattr(repeating, "_MOST", 2)
+    before, failed = sys.getswitchinterval(), []
+    tensors = [torch.empty(2, 2, n, 8) for n in range(1, 9)]
+
+    def meet(place):
+        try:
+            for step in range(500):
+                x = tensors[(place + step) % len(tensors)]
+                assert known_of((x, x, x), PLAIN) is not None
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=meet, args=(place,)) for place in range(6)]
+    try:
+        sys.setswitchinterval(1e-6)
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not failed and len(repeating._known) <= 2

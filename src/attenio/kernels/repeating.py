@@ -7,6 +7,7 @@ mask, and not captured by a CUDA graph, which would go on to read what is kept h
 """
 
 from collections.abc import Callable
+from threading import Lock
 from types import NoneType
 from typing import Any, TypeAlias
 
@@ -39,6 +40,7 @@ class Known:
 
 
 _known: dict[tuple[Any, ...], Known] = {}
+_adding = Lock()
 
 
 def known_of(tensors: Tensors, options: tuple[Any, ...]) -> Known | None:
@@ -56,11 +58,15 @@ def known_of(tensors: Tensors, options: tuple[Any, ...]) -> Known | None:
         parts += (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device())
     form = tuple(parts)
     known = _known.get(form)
-    if known is None:
+    return _first(form, stream) if known is None else known
+
+
+def _first(form: tuple[Any, ...], stream: int) -> Known:
+    """A new form is added, by one thread at a time: backward passes run in threads of their own."""
+    with _adding:
         if len(_known) >= _MOST:
             del _known[next(iter(_known))]
-        known = _known[form] = Known(stream)
-    return known
+        return _known.setdefault(form, Known(stream))
 
 
 def _stream_of(tensor: Tensor) -> int | None:
