@@ -313,3 +313,23 @@ def test_what_is_no_dense_tensor_is_refused_by_name():
     nested = torch.nested.nested_tensor([q[0], q[0, :, :5]])
     with pytest.raises(TypeError, match="segments="):
         attention(nested, nested, nested)
+    for wrong in (q.tolist(), True):
+        with pytest.raises(TypeError, match=f"attn_mask is a {type(wrong).__name__}"):
+            attention(q, q, q, wrong)
+
+
+@pytest.mark.parametrize(
+    "shape", [(0, 4, 6, 8), (2, 0, 6, 8), (2, 4, 0, 8)], ids=["no sequences", "no heads", "no queries"]
+)
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"enable_gqa": True}, {"dropout_p": 0.5}, {"window": 3}])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_where_there_are_no_rows_gradients_are_zeros(shape, options, dtype):
+    q = torch.randn(shape, dtype=dtype, requires_grad=True)
+    k = torch.randn(*shape[:2], 5, 8, dtype=dtype, requires_grad=True)
+    mask = torch.zeros(shape[2], 5, dtype=dtype, requires_grad=True)
+    for masks in ((), (mask,)):
+        output = attention(q, k, k, *masks, **options)
+        given = (q, k, *masks)
+        for tensor, gradient in zip(given, torch.autograd.grad(output.sum(), given), strict=True):
+            assert gradient.shape == tensor.shape and gradient.dtype == dtype and not gradient.any()
+        assert output.shape == q.shape

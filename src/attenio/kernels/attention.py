@@ -152,7 +152,7 @@ def call_of(  # noqa: PLR0913
 
 def problem_of(call: Call, prefix: int | None, dropout_p: float) -> KernelProblem:
     """A call as kernels see it, its dropout without a seed yet."""
-    visible = Visibility(group=call.query.shape[1] // call.key.shape[1], **call.seen._asdict())
+    visible = Visibility(group=call.query.shape[1] // max(1, call.key.shape[1]), **call.seen._asdict())
     dropout = Dropout(probability=dropout_p, seed=0) if dropout_p > 0.0 else None
     return KernelProblem.of_heads(
         call.query, call.key, call.value, visible, call.scale, prefix=prefix or 0, dropout=dropout

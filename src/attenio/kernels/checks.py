@@ -1,5 +1,6 @@
 """What ``scaled_dot_product_attention`` refuses, refused with the same kind of exception."""
 
+from types import NoneType
 from typing import Any
 
 import torch
@@ -84,6 +85,8 @@ def check_tensors(
         raise TensorMismatch(f"there are {key.shape[-2]:,} keys and {value.shape[-2]:,} values; make them equal")
     if not 0.0 <= dropout_p <= 1.0:
         raise TensorMismatch(f"dropout_p is {dropout_p}; give a probability from 0 to 1")
+    if not isinstance(mask, Tensor | NoneType):
+        raise WrongType(f"attn_mask is a {type(mask).__name__}; give a torch.Tensor, or None")
     if mask is not None and mask.dtype not in (torch.bool, query.dtype, torch.float32):
         raise TensorMismatch(f"attn_mask is {mask.dtype}; give booleans, or numbers of the query's {query.dtype}")
     _check_heads(query, key, value, enable_gqa=enable_gqa)
@@ -94,7 +97,7 @@ def _check_heads(query: Tensor, key: Tensor, value: Tensor, *, enable_gqa: bool)
     if enable_gqa:
         if min(query.dim(), key.dim(), value.dim()) < 3:
             raise TensorMismatch("enable_gqa needs heads; give (..., heads, tokens, width)")
-        if heads[1] != heads[2] or heads[0] % heads[1]:
+        if heads[1] != heads[2] or (heads[0] % heads[1] if heads[1] else heads[0]):
             raise TensorMismatch(
                 f"{heads[0]} query heads cannot share {heads[1]} key and {heads[2]} value heads;"
                 " make the last two equal and a divisor of the first"

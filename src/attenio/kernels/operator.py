@@ -74,6 +74,9 @@ def attend(  # noqa: PLR0913 - an operator's schema is flat
 
     These repeat to the bit anyway; ``deterministic`` is for the gradients.
     """
+    if query.numel() == 0:
+        output, largest, total = _shapes(query, key, value)
+        return output, largest, total
     seen = Seen(below, above, first, stop, query_ids, key_ids, blocks, query_block, key_block, bias)
     problem = _problem((query, key, value), seen, scale, prefix=prefix, dropout=_dropout(seed, dropout_p))
     with on_device_of(query):
@@ -106,6 +109,10 @@ def differentiate(  # noqa: PLR0913
     with_bias: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of queries, keys, values, and of the bias (empty unless asked for)."""
+    if query.numel() == 0 or key.numel() == 0:
+        nothing = query.new_empty(0) if bias is None or not with_bias else bias
+        of_query, of_key, of_value, of_bias = (x.new_zeros(x.shape) for x in (query, key, value, nothing))
+        return of_query, of_key, of_value, of_bias
     seen = Seen(below, above, first, stop, query_ids, key_ids, blocks, query_block, key_block, bias)
     dropout = _dropout(seed, dropout_p)
     problem = _problem((query, key, value), seen, scale, dropout=dropout, deterministic=deterministic)

@@ -35,7 +35,7 @@ class KernelProblem:
     ) -> "KernelProblem":
         """From queries (batch, heads, queries, d)."""
         batch, heads, queries, d = query.shape
-        grouped = query.view(batch, key.shape[1], heads // key.shape[1], queries, d)
+        grouped = query.view(batch, key.shape[1], heads // max(1, key.shape[1]), queries, d)
         return cls(query=grouped, key=key, value=value, visible=visible, scale=scale, **rest)  # type: ignore[arg-type]
 
     @property
