@@ -4,6 +4,7 @@ import ctypes
 import gc
 import weakref
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -197,3 +198,21 @@ def test_there_is_no_tape_of_kernels_without_a_short_way_nor_while_somebody_list
         assert recorded(lambda: compute(a, b), (a, b))[1] is None
     monkeypatch.setattr(Adding, "is_short", False)
     assert recorded(lambda: compute(a, b), (a, b))[1] is None
+
+
+def test_memory_that_stays_is_not_given_away_while_the_stream_of_a_tape_reads_it(add, monkeypatch):
+    here, heard = SimpleNamespace(is_cuda=False), []
+    there = SimpleNamespace(is_cuda=True, device="cuda:0", record_stream=heard.append)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"stream of {device}")
+    tape._stay([here, there])
+    assert heard == ["stream of cuda:0"]
+    stays, held = torch.zeros(SIZE), []
+    monkeypatch.setattr(tape, "_stay", held.extend)
+
+    def compute(a):
+        found = torch.empty(SIZE)
+        add(a, stays, found, 0.0)
+        return (found,)
+
+    (a,) = drawn(1)
+    assert recorded(lambda: compute(a), (a,))[1] is not None and [x is stays for x in held] == [True]

@@ -196,7 +196,16 @@ def recorded(compute: Callable[[], Tensors], tensors: Tensors) -> tuple[Tensors,
         return results, None
     sources = _Sources(tensors, results, watch.made)
     steps = [_Step(each, sources.of) for each in launches]
+    for step in steps:
+        _stay(step.kept)
     return results, Tape(steps, tensors, results, sources.pieces) if sources.are_clear else None
+
+
+def _stay(tensors: list[Tensor]) -> None:
+    """When a tape is forgotten, what it held is given to others only after the launches of its stream have read it."""
+    for tensor in tensors:
+        if tensor.is_cuda:
+            tensor.record_stream(torch.cuda.current_stream(tensor.device))
 
 
 class _Sources:
