@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 
 from attenio import attention
 from attenio.errors import InvalidInput
-from attenio.kernels import repeating
+from attenio.kernels import operator, repeating
 from attenio.kernels.repeating import known_of
 
 PLAIN = (False, None, False, False, None)
@@ -245,3 +246,25 @@ def test_threads_may_meet_new_forms_at_the_same_time(counts, monkeypatch):
     finally:
         sys.setswitchinterval(before)
     assert not failed and len(repeating._known) <= 2
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_gradients_must_repeat_if_that_is_asked_for_by_then(monkeypatch, watched):
+    asked = []
+
+    def differentiate(*arguments):
+        asked.append(arguments[-2])
+        return genuine(*arguments)
+
+    genuine = operator.differentiate
+    monkeypatch.setattr(operator, "differentiate", differentiate)
+    leaves = tuple(x.requires_grad_() for x in heads())
+    first, second = (attention(*leaves, enable_gqa=True).sum() for _ in range(2))
+    with torch.profiler.profile() if watched else nullcontext():
+        torch.autograd.grad(first, leaves)
+        torch.use_deterministic_algorithms(True)
+        try:
+            torch.autograd.grad(second, leaves)
+        finally:
+            torch.use_deterministic_algorithms(False)
+    assert asked == [False, True]

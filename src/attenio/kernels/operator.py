@@ -199,13 +199,14 @@ def _gradients(ctx: Any, gradient: Tensor | None) -> tuple[Tensor | None, ...]:
     """Those of queries, keys, values and of the bias."""
     if gradient is None:
         return None, None, None, None
-    tensors = (*ctx.saved_tensors, gradient)
+    tensors, (*numbers, deterministic) = (*ctx.saved_tensors, gradient), ctx.numbers
+    deterministic = deterministic or torch.are_deterministic_algorithms_enabled()  # by now
     with_bias = tensors[3] is not None and tensors[3].dtype != torch.bool and ctx.needs_input_grad[3]
     # Gradients of gradients are asked of the operator, which knows none and says so.
     if torch.is_grad_enabled() or not is_unwatched(tensors):
-        found = _backward_operated(*tensors, *ctx.numbers, with_bias)
+        found = _backward_operated(*tensors, *numbers, deterministic, with_bias)
     else:
-        found = _differentiated((*tensors, *ctx.numbers, with_bias))
+        found = _differentiated((*tensors, *numbers, deterministic, with_bias))
     return *found[:3], found[3] if with_bias else None
 
 
