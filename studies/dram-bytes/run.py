@@ -46,7 +46,7 @@ def shape_of(workload: Workload) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--direction", choices=[each.value for each in Direction], help="count these passes only")
+    parser.add_argument("--direction", choices=["forward", "backward"], help="count these passes only")
     parser.add_argument("--into", type=Path, default=Path(__file__).parent, help="folder of results.json")
     parser.add_argument("--commit", help="name of the commit, where there is no checkout")
     given = parser.parse_args()

@@ -36,6 +36,10 @@ def bench(
 
     With a ``record`` they are kept in it as they are done, and those that it holds already are not timed again.
     """
+    if device not in ("cpu", "cuda"):
+        raise InvalidInput(f"device is {device!r}; give cpu or cuda")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InvalidInput("this PyTorch sees no NVIDIA GPU; leave --device cuda out to time the CPU")
     if workload.direction is Direction.TRAINING:
         raise InvalidInput("bench times one pass at a time; ask for --direction forward or --direction backward")
     inputs, calls = random_inputs(workload, device), contenders(workload, device, flex=flex)
