@@ -64,6 +64,13 @@ def drawn(count):
     return tuple(torch.randn(SIZE) for _ in range(count))
 
 
+def added(add, a, b):
+    """The plainest computation: one launch."""
+    out = torch.empty(SIZE)
+    add(a, b, out, 0.0)
+    return (out,)
+
+
 def test_a_tape_computes_for_other_tensors_what_was_recorded(add):
     def compute(a, b):
         work, first, second = torch.empty(2, SIZE), torch.empty_like(a), torch.empty(2, SIZE // 2)
@@ -128,13 +135,8 @@ def test_memory_that_stays_is_read_as_it_is_then(add):
 
 
 def test_tensor_maps_are_made_once_for_each_address(add):
-    def compute(a, b):
-        found = torch.empty(SIZE)
-        add(a, b, found, 0.0)
-        return (found,)
-
     a, b = drawn(2)
-    _, played = recorded(lambda: compute(a, b), (a, b))
+    _, played = recorded(lambda: added(add, a, b), (a, b))
     add.ready.maps.clear()
     for _ in range(3):
         played.play((b, a), 1, 0)
@@ -184,20 +186,15 @@ def test_there_is_no_tape_of_results_that_are_not_tensors_of_their_own(add, retu
 
 
 def test_there_is_no_tape_of_kernels_without_a_short_way_nor_while_somebody_listens(add, monkeypatch):
-    def compute(a, b):
-        out = torch.empty(SIZE)
-        add(a, b, out, 0.0)
-        return (out,)
-
     a, b = drawn(2)
-    _, played = recorded(lambda: compute(a, b), (a, b))
+    _, played = recorded(lambda: added(add, a, b), (a, b))
     assert played is not None
     with monkeypatch.context() as patch:
         patch.setattr(tape, "is_listened_to", lambda: True)
         assert played.play((a, b), 1, 0) is None
-        assert recorded(lambda: compute(a, b), (a, b))[1] is None
+        assert recorded(lambda: added(add, a, b), (a, b))[1] is None
     monkeypatch.setattr(Adding, "is_short", False)
-    assert recorded(lambda: compute(a, b), (a, b))[1] is None
+    assert recorded(lambda: added(add, a, b), (a, b))[1] is None
 
 
 def test_memory_that_stays_is_not_given_away_while_the_stream_of_a_tape_reads_it(add, monkeypatch):
