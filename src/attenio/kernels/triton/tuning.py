@@ -108,7 +108,7 @@ def _file(device: torch.device) -> Path:
 def _kernels() -> str:
     """A name for the text of all kernels: what was found out about one does not hold for another."""
     read = hashlib.sha256()
-    for file in sorted(Path(__file__).parents[1].glob("*/*.py")):
+    for file in sorted(Path(__file__).parents[1].glob("*/**/*.py")):
         read.update(file.read_bytes())
     return read.hexdigest()[:12]
 
