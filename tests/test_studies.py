@@ -56,19 +56,20 @@ def test_results_say_what_made_them(study: str) -> None:
     assert {"version", "commit", "date"} <= set(found[0] if isinstance(found, list) else found)
 
 
-def test_races_in_the_hand_over_to_groups_of_warps_are_told_apart() -> None:
+@pytest.mark.parametrize(("module", "kernel"), [("wide_rows", "wide_rows"), ("backward/narrow", "narrow_gradients")])
+def test_races_in_the_hand_over_to_groups_of_warps_are_told_apart(module: str, kernel: str) -> None:
     pytest.importorskip("triton", reason="Triton has no package for this platform")
     study = module_of(STUDIES / "gpu-attention" / "sanitize.py")
-    source = STUDIES.parent / "src" / "attenio" / "kernels" / "gluon" / "wide_rows.py"
+    source = STUDIES.parent / "src" / "attenio" / "kernels" / "gluon" / f"{module}.py"
     lines = source.read_text(encoding="utf-8").splitlines()
-    head = 1 + next(number for number, line in enumerate(lines) if line.startswith("def wide_rows_kernel("))
+    head = 1 + next(number for number, line in enumerate(lines) if line.startswith(f"def {kernel}_kernel("))
     body = 1 + next(number for number, line in enumerate(lines) if "q_s = gl.allocate" in line)
 
     def said(*places: int) -> str:
-        race = "========= Error: Race reported between Read access at kernel+0x1 in wide_rows.py:{}\n" + (
-            "=========     and Write access at kernel+0x2 in wide_rows.py:{} [2 hazards]\n========= \n"
+        race = f"========= Error: Race reported between Read access at kernel+0x1 in {source.name}:{places[0]}\n" + (
+            f"=========     and Write access at kernel+0x2 in {source.name}:{places[1]} [2 hazards]\n========= \n"
         )
-        return race.format(*places) + "========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)\n"
+        return race + "========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)\n"
 
     assert study.found_in(said(head, head)) == (0, 1)
     assert study.found_in(said(head, body)) == (1, 0)

@@ -162,8 +162,8 @@ def all_kernels() -> set[str]:
     found = set()
     for name in ("triton", "gluon") if torch.cuda.get_device_capability() == (9, 0) else ("triton",):
         package = importlib.import_module(f"attenio.kernels.{name}")
-        for each in pkgutil.iter_modules(package.__path__):
-            module = importlib.import_module(f"{package.__name__}.{each.name}")
+        for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            module = importlib.import_module(each.name)
             found |= {key for key, value in vars(module).items() if isinstance(value, JITFunction) and "_kernel" in key}
     return found
 
@@ -211,7 +211,7 @@ def is_hand_over(race: str) -> bool:
     package = Path(importlib.util.find_spec("attenio.kernels.gluon").submodule_search_locations[0])  # type: ignore
     lines = []
     for file, line in re.findall(r"access at .* in (\S+\.py):(\d+)", race):
-        text = (package / file).read_text().splitlines() if (package / file).exists() else []
+        text = next((found.read_text().splitlines() for found in package.rglob(file)), [])
         lines.append([each.strip() for each in text[int(line) - 1 : int(line) + 1]])
     # Where a kernel splits in two ways, the place is that of the condition, a line before.
     return bool(lines) and all(any(line.startswith(HAND_OVER) for line in place) for place in lines)
