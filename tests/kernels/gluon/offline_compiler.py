@@ -5,8 +5,8 @@ import os
 import subprocess
 import sys
 
-_BEFORE = """
-import json, pathlib, subprocess, sys, tempfile
+_BEFORE = r"""
+import json, pathlib, re, subprocess, sys, tempfile
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.experimental.gluon import language as gl
@@ -22,6 +22,15 @@ def box(shape, dtype, layout=None):
 def compiled(kernel, signature, constants, options, **more):
     source = GluonASTSource(fn=kernel, signature=signature, constexprs=constants, **more)
     return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+
+def overwritten_barriers(ptx):
+    # Barriers whose memory is given to numbers that are handed over to other groups of warps.
+    at = dict(re.findall(r"add\.s32 \t(%r\d+), %r\d+, (\d+);", ptx))
+    made = re.findall(r"mbarrier\.init\.shared::cta\.b64 \[(%r\d+)\]", ptx)
+    barriers = {int(at[place]) for place in made if place in at}
+    stored = re.findall(r"st\.shared(?:\.v(\d))?\.b(\d+) \t\[global_smem\+(\d+)\]", ptx)
+    taken = [range(int(first), int(first) + int(count or 1) * int(bits) // 8) for count, bits, first in stored]
+    return sum(any(barrier < span.stop and span.start < barrier + 8 for span in taken) for barrier in barriers)
 """
 _AFTER = """
 tools = pathlib.Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
@@ -32,7 +41,9 @@ for variant in json.loads(sys.argv[1]):
         file.flush()
         text = subprocess.run([tools / "nvdisasm", "-c", file.name], capture_output=True, text=True, check=True).stdout
     counts = {name: text.count(name) for name in NAMES}
-    print(json.dumps({**counts, "sm_90a": "sm_90a" in made.asm["ptx"], "shared": made.metadata.shared}))
+    ptx = made.asm["ptx"]
+    counts["overwritten barriers"] = overwritten_barriers(ptx)
+    print(json.dumps({**counts, "sm_90a": "sm_90a" in ptx, "shared": made.metadata.shared}))
 """
 
 

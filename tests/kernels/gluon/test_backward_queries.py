@@ -27,7 +27,7 @@ def built(dtype):
 @pytest.mark.parametrize("dtype", ["bf16", "fp16"])
 def test_it_multiplies_on_tensor_cores_and_fits(dtype):
     (found,) = instructions_of(_BUILT, [(dtype,)])
-    assert found["shared"] <= 227 * 2**10
+    assert found["shared"] <= 227 * 2**10 and found["overwritten barriers"] == 0
     assert found["LDL"] == found["STL"] == 0
     # Two consumers, 64 keys by 16, and a product waits for no other.
     assert found["HGMMA"] == 2 * 4 and found["WARPGROUP.ARRIVE"] == 2

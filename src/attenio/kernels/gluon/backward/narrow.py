@@ -249,7 +249,12 @@ def narrow_gradients_kernel(
     do_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
     ds_full = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], barrier)
-    ds_free = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], barrier)
+    # A barrier that nobody waits for is not made: Triton gives its memory to what it hands over to groups of warps, and
+    # beside another process on the same GPU that was seen to arrive wrong.
+    if SLOTS < 4:
+        ds_free = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], barrier)
+    else:
+        ds_free = ds_full
     mbarrier.init(kv_full, count=1)
     mbarrier.init(finished, count=2)
     mbarrier.init(written, count=2)
@@ -259,7 +264,8 @@ def narrow_gradients_kernel(
         mbarrier.init(empty.index(stage), count=2)
     for slot in gl.static_range(SLOTS):
         mbarrier.init(ds_full.index(slot), count=2)
-        mbarrier.init(ds_free.index(slot), count=2)
+        if SLOTS < 4:
+            mbarrier.init(ds_free.index(slot), count=2)
     fence_async_shared()
     unit, tile, first_row, stop_row, steps = block_of(
         number_of(first_block, together, keys, KEYS), kv_heads, group, FirstRows, StopRows, keys, below, above,
