@@ -10,9 +10,9 @@ from torch.autograd import forward_ad
 from attenio.approximation.entries import checked_positive
 from attenio.errors import InvalidInput
 from attenio.kernels.checks import autocast, batch_of, check_tensors, refuse_tangents
+from attenio.kernels.derivatives import operated, unwatched
 from attenio.kernels.dropout import Dropout
 from attenio.kernels.masking import Seen, seen_by
-from attenio.kernels.operator import attended, operated
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.repeating import known_of
 from attenio.kernels.tolerance import approximated
@@ -86,7 +86,7 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
         sides = window if type(window) is tuple and len(window) == 2 else (window,)
         known = known_of(given, (is_causal, scale, enable_gqa, deterministic, *sides))
         if known is not None and known.arguments is not None:
-            return attended((*given, *known.arguments), known)
+            return unwatched((*given, *known.arguments), known)
     call = call_of(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
         window=window, segments=segments, block_mask=block_mask, prefix=prefix,
@@ -106,9 +106,9 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     if not is_unwatched((*call[:3], *tensors)):
         output = operated(*arguments)[0]
     elif known is None or any(mine is not theirs for mine, theirs in zip(arguments, given, strict=False)):
-        output = attended(arguments)
+        output = unwatched(arguments)
     else:
-        output = attended(arguments, known)
+        output = unwatched(arguments, known)
         known.arguments = arguments[len(given) :]
     return output if output.shape == call.shape else output.reshape(call.shape)
 
