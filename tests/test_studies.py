@@ -58,7 +58,7 @@ def test_results_say_what_made_them(study: str) -> None:
 
 @pytest.mark.parametrize(("module", "kernel"), [("wide_rows", "wide_rows"), ("backward/narrow", "narrow_gradients")])
 def test_races_in_the_hand_over_to_groups_of_warps_are_told_apart(module: str, kernel: str) -> None:
-    pytest.importorskip("triton", reason="Triton has no package for this platform")
+    pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
     study = module_of(STUDIES / "gpu-attention" / "sanitize.py")
     source = STUDIES.parent / "src" / "attenio" / "kernels" / "gluon" / f"{module}.py"
     lines = source.read_text(encoding="utf-8").splitlines()

@@ -35,7 +35,7 @@ def test_a_plan_fits_its_cache_moves_no_less_than_the_bound_and_reads_as_text_an
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_gpu_that_is_not_here_can_be_asked_about_without_memory_for_tensors(case):
-    pytest.importorskip("triton", reason="Triton has no package for this platform")
+    pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
     (batch, heads, kv, queries, keys), options, _ = CASES[case]
     if "attn_mask" in options:
         options = {"attn_mask": options["attn_mask"].to("meta")}
@@ -49,7 +49,7 @@ def test_a_gpu_that_is_not_here_can_be_asked_about_without_memory_for_tensors(ca
 
 
 def test_decode_splits_keys_over_the_sms_of_a_gpu_and_prefill_does_not():
-    pytest.importorskip("triton", reason="Triton has no package for this platform")
+    pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
     half = {"device": "meta", "dtype": torch.bfloat16}
     k = torch.empty(1, 8, 8192, 128, **half)
     step = explain(torch.empty(1, 32, 1, 128, **half), k, k, enable_gqa=True, machine="h200").plan
@@ -59,7 +59,7 @@ def test_decode_splits_keys_over_the_sms_of_a_gpu_and_prefill_does_not():
 
 
 def test_what_is_explained_is_the_kernel_that_runs_on_hopper():
-    pytest.importorskip("triton", reason="Triton has no package for this platform")
+    pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
     from attenio.kernels.gluon.decode import decode_tiles, splits_for
     from attenio.kernels.gluon.tiles import WIDE_TILES
 

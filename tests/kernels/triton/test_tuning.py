@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("triton", reason="Triton has no package for this platform")
+pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
 
 from triton.runtime.errors import OutOfResources
 
