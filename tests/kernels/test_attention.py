@@ -265,6 +265,25 @@ def test_what_sdpa_refuses_is_refused_with_a_runtime_error(wrong):
     assert "\n" not in str(problem.value)
 
 
+@pytest.mark.parametrize("word", ["no", "2.5", None, 1, 1j, torch.ones(2)], ids=lambda word: type(word).__name__)
+@pytest.mark.parametrize("name", ["dropout_p", "is_causal", "scale", "enable_gqa"])
+def test_options_of_a_wrong_type_are_refused_where_sdpa_refuses_them(name, word):
+    try:
+        F.scaled_dot_product_attention(Q, Q, Q, **{name: word})
+    except TypeError:
+        wants = "True or False" if name in ("is_causal", "enable_gqa") else "a number"
+        with pytest.raises(TypeError, match=f"^{name} is a {type(word).__name__}; give {wants}$"):
+            attention(Q, Q, Q, **{name: word})
+    else:
+        attention(Q, Q, Q, **{name: word})
+
+
+@pytest.mark.parametrize("word", ["no", None, 1])
+def test_deterministic_is_true_or_false(word):
+    with pytest.raises(TypeError, match=f"^deterministic is a {type(word).__name__}; give True or False$"):
+        attention(Q, Q, Q, deterministic=word)
+
+
 def test_keys_without_values_are_refused():
     with pytest.raises(RuntimeError, match="5 keys and 6 values"):  # PyTorch reads past the end here
         attention(Q, Q, torch.randn(1, 4, 6, 8))
@@ -280,6 +299,8 @@ def test_keys_without_values_are_refused():
         {"window": (torch.nan, 0)},
         {"window": (1, 2, 3)},
         {"prefix": 6},
+        {"prefix": 2.5},
+        {"prefix": "all"},
         {"segments": torch.zeros(2, 4)},
         {"segments": [0, 2, 5]},
         {"segments": 5},

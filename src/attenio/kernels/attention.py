@@ -9,7 +9,14 @@ from torch.autograd import forward_ad
 
 from attenio.approximation.entries import checked_positive
 from attenio.errors import InvalidInput
-from attenio.kernels.checks import autocast, batch_of, check_tensors, refuse_tangents
+from attenio.kernels.checks import (
+    autocast,
+    batch_of,
+    check_switches,
+    check_tensors,
+    checked_number,
+    refuse_tangents,
+)
 from attenio.kernels.derivatives import operated, unwatched
 from attenio.kernels.dropout import Dropout
 from attenio.kernels.masking import Seen, seen_by
@@ -78,15 +85,18 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
         query, key, value, attn_mask = autocast(query, key, value, attn_mask)
     if forward_ad._current_level >= 0:
         refuse_tangents(query, key, value, attn_mask)
-    deterministic = deterministic or torch.are_deterministic_algorithms_enabled()
+    if deterministic is False:
+        deterministic = torch.are_deterministic_algorithms_enabled()
     given = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
     known = None
-    plain = segments is block_mask is prefix is tolerance is None and dropout_p == 0.0
+    undropped = isinstance(dropout_p, float | int) and dropout_p == 0.0
+    plain = undropped and segments is block_mask is prefix is tolerance is None
     if plain and not (query is None or key is None or value is None) and is_unwatched(given):
         sides = window if type(window) is tuple and len(window) == 2 else (window,)
         known = known_of(given, (is_causal, scale, enable_gqa, deterministic, *sides))
         if known is not None and known.arguments is not None:
             return unwatched((*given, *known.arguments), known)
+    check_switches(deterministic=deterministic)
     call = call_of(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
         window=window, segments=segments, block_mask=block_mask, prefix=prefix,
@@ -129,9 +139,10 @@ def call_of(  # noqa: PLR0913
     prefix: int | None,
 ) -> Call:
     """Check a call, and bring it to four dimensions."""
+    check_switches(is_causal=is_causal, enable_gqa=enable_gqa)
     check_tensors(query, key, value, attn_mask, enable_gqa=enable_gqa, dropout_p=dropout_p)
-    if prefix is not None and not 0 <= prefix <= key.shape[-2]:
-        raise InvalidInput(f"prefix is {prefix:,} of {key.shape[-2]:,} keys; give the number of keys that are shared")
+    if prefix is not None and not (hasattr(prefix, "__index__") and 0 <= prefix <= key.shape[-2]):
+        raise InvalidInput(f"prefix is {prefix!r} of {key.shape[-2]:,} keys; give the number of keys that are shared")
     batch = batch_of(query, key, value)
     heads = {name: tensor.shape[-3] if tensor.dim() > 2 else 1 for name, tensor in (("q", query), ("k", key))}
     if not enable_gqa:  # one head of keys may serve all, by broadcasting, as in matmul
@@ -145,7 +156,7 @@ def call_of(  # noqa: PLR0913
         four[0], four[1], attn_mask, is_causal=is_causal, window=window, segments=segments, block_mask=block_mask,
         batch=batch,
     )  # fmt: skip
-    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
+    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else checked_number("scale", scale)
     lead = (*batch, heads["q"]) if max(query.dim(), key.dim(), value.dim()) > 2 else ()
     return Call(four[0], four[1], four[2], seen, factor, (*lead, query.shape[-2], value.shape[-1]))
 

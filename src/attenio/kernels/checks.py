@@ -9,7 +9,17 @@ from torch.autograd import forward_ad
 
 from attenio.errors import AttenioError, InvalidInput
 
-__all__ = ["NotComputed", "TensorMismatch", "WrongType", "autocast", "batch_of", "check_tensors", "refuse_tangents"]
+__all__ = [
+    "NotComputed",
+    "TensorMismatch",
+    "WrongType",
+    "autocast",
+    "batch_of",
+    "check_switches",
+    "check_tensors",
+    "checked_number",
+    "refuse_tangents",
+]
 
 MOST_WIDTH = 512
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -45,6 +55,23 @@ def refuse_tangents(*tensors: Tensor | None) -> None:
     for tensor in tensors:
         if isinstance(tensor, Tensor) and forward_ad.unpack_dual(tensor).tangent is not None:
             raise NotComputed("attention has no derivative in forward mode; use torch.autograd.grad or torch.func.vjp")
+
+
+def check_switches(**switches: object) -> None:
+    """Raise where one is not True or False: a word that says no would count as yes."""
+    for name, given in switches.items():
+        if not isinstance(given, bool):
+            raise WrongType(f"{name} is a {type(given).__name__}; give True or False")
+
+
+def checked_number(name: str, given: Any) -> float:
+    """What is given as a float, or one line that says that it is none."""
+    if not isinstance(given, str | bytes):
+        try:
+            return float(given)
+        except (TypeError, ValueError, RuntimeError):  # whatever a tensor of several numbers raises
+            pass
+    raise WrongType(f"{name} is a {type(given).__name__}; give a number")
 
 
 def check_tensors(
@@ -83,7 +110,7 @@ def check_tensors(
         raise TensorMismatch(f"query is {query.shape[-1]} wide and key {key.shape[-1]}; make them equal, at least 1")
     if key.shape[-2] != value.shape[-2]:
         raise TensorMismatch(f"there are {key.shape[-2]:,} keys and {value.shape[-2]:,} values; make them equal")
-    if not 0.0 <= dropout_p <= 1.0:
+    if not 0.0 <= checked_number("dropout_p", dropout_p) <= 1.0:
         raise TensorMismatch(f"dropout_p is {dropout_p}; give a probability from 0 to 1")
     if not isinstance(mask, Tensor | NoneType):
         raise WrongType(f"attn_mask is a {type(mask).__name__}; give a torch.Tensor, or None")

@@ -42,7 +42,7 @@ def forward(  # noqa: PLR0913 - the interface of transformers
     """One layer's attention over (batch, heads, tokens, width); the output has tokens before heads, as asked there."""
     causal = bool(is_causal if is_causal is not None else getattr(module, "is_causal", True))
     # Where the mask was left out, a query of its own sees all keys; more queries see those up to their own.
-    causal = causal and attention_mask is None and query.shape[2] > 1
+    causal = causal and attention_mask is None and bool(query.shape[2] > 1)
     if attention_mask is not None:
         attention_mask = attention_mask[..., : key.shape[2]]
     output = attention(
@@ -53,6 +53,6 @@ def forward(  # noqa: PLR0913 - the interface of transformers
         dropout_p=dropout,
         is_causal=causal,
         scale=scaling,
-        enable_gqa=query.shape[1] != key.shape[1],
+        enable_gqa=bool(query.shape[1] != key.shape[1]),
     )
     return output.transpose(1, 2).contiguous(), None
