@@ -248,6 +248,8 @@ Two games ran at a time on 2 cores; the search had at most {limit} s for each, C
 programs had the cores too: of its {limit} s, a search that met the limit computed for {share} s in the median, so
 an idle machine solves more. Both engines proved {agree} of them; where only one did, the other never contradicted
 it. The order search for large graphs, which proves nothing, had found a schedule as cheap as the optimum in {ordered}.
+The commit that `results.json` names, 975bdec50755, was rebased and is 96bd720 in the history: graphs, engines and this
+study are the same in both, and until b7d9744 the engines changed in one comment.
 
 **What it says about the 4.** No optimum contradicts 4n²d²/M or another absolute bound. With many keys, serving rows in
 one pass takes what keeping their Q and O takes, and little more. {grown}
