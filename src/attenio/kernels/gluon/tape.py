@@ -9,6 +9,7 @@ tensors of the same sizes and steps then takes Python a few microseconds, whatev
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
@@ -93,48 +94,39 @@ class _Step:
 class Tape:
     """The launches of a computation. Sources of addresses are tensors given, then those returned, then memory."""
 
-    def __init__(self, steps: list[_Step], tensors: Tensors, results: Tensors, pieces: list[int]) -> None:
-        self._steps, self._device = steps, results[0].device
-        self._results = [_Made.like(each, tensors) for each in results]
+    def __init__(self, steps: list[_Step], results: Tensors, pieces: list[int]) -> None:
+        self._steps = steps
+        self._results = [_model(each.shape, each.dtype, each.device) for each in results]
         sizes = [each.untyped_storage().nbytes() for each in results]
         # With so many of the results returned, what the others take of the memory comes first.
-        self._cuts = [_cuts(sizes[count:] + pieces) for count in range(len(results) + 1)]
+        self._cuts = []
+        for count in range(len(results) + 1):
+            blocks, cuts = _cuts(sizes[count:] + pieces)
+            self._cuts.append(([_model((size,), torch.uint8, results[0].device) for size in blocks], cuts))
 
     def play(self, tensors: Tensors, wanted: int, stream: int) -> Tensors | None:
         """The first ``wanted`` results for these tensors; nothing while somebody listens to launches."""
         if is_listened_to():
             return None
-        found = tuple([made.of(tensors, self._device) for made in self._results[:wanted]])
+        found = tuple([torch.empty_like(model) for model in self._results[:wanted]])
         addresses = [tensor.data_ptr() for tensor in tensors]
         addresses += [tensor.data_ptr() for tensor in found]
         blocks, pieces = self._cuts[wanted]
-        memory = [torch.empty(size, dtype=torch.uint8, device=self._device) for size in blocks]
+        memory = [torch.empty_like(model) for model in blocks]
         addresses += [memory[block].data_ptr() + cut for block, cut in pieces]
         for step in self._steps:
             step.play(addresses, stream)
         return found
 
 
-class _Made(NamedTuple):
-    """A tensor that is returned. PyTorch makes one like another in half the time."""
+def _model(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A tensor of one element that others are made like, which takes PyTorch half as long as to make them by shape."""
+    return _element(dtype, device).expand(shape)
 
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    model: int | None
 
-    @classmethod
-    def like(cls, result: Tensor, tensors: Tensors) -> "_Made":
-        models = [
-            place
-            for place, tensor in enumerate(tensors)
-            if tensor.is_contiguous() and (tensor.shape, tensor.dtype) == (result.shape, result.dtype)
-        ]
-        return cls(tuple(result.shape), result.dtype, models[0] if models else None)
-
-    def of(self, tensors: Tensors, device: torch.device) -> Tensor:
-        if self.model is not None:
-            return torch.empty_like(tensors[self.model])
-        return torch.empty(self.shape, dtype=self.dtype, device=device)
+@lru_cache(maxsize=64)
+def _element(dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.empty(1, dtype=dtype, device=device)
 
 
 def _cuts(sizes: list[int]) -> tuple[list[int], list[tuple[int, int]]]:
@@ -198,7 +190,7 @@ def recorded(compute: Callable[[], Tensors], tensors: Tensors) -> tuple[Tensors,
     steps = [_Step(each, sources.of) for each in launches]
     for step in steps:
         _stay(step.kept)
-    return results, Tape(steps, tensors, results, sources.pieces) if sources.are_clear else None
+    return results, Tape(steps, results, sources.pieces) if sources.are_clear else None
 
 
 def _stay(tensors: list[Tensor]) -> None:
