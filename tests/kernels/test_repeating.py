@@ -11,7 +11,7 @@ import torch
 from attenio import attention
 from attenio.errors import InvalidInput
 from attenio.kernels import operator, repeating
-from attenio.kernels.repeating import known_of
+from attenio.kernels.repeating import known_after, known_of
 
 PLAIN = (False, None, False, False, None)
 
@@ -116,6 +116,37 @@ def test_forms_differ_in_all_that_launches_follow_from(counts):
     ]
     assert len(set(apart)) == len(apart) and None not in apart
     assert known_of((q, k, v), PLAIN) is known_of(heads(seed=1), PLAIN)
+
+
+def test_forms_of_gradients_differ_in_the_form_of_the_call_and_in_how_memory_is_laid_out(counts, monkeypatch):
+    q, k, v = heads()
+    call, output, gradient = known_of((q, k, v), PLAIN), torch.randn(2, 4, 24, 8), torch.randn(2, 4, 24, 8)
+    largest, total = torch.randn(2, 2, 4, 24)
+    tensors = (q, k, v, output, largest, total, gradient)
+    apart = [
+        known_after(call, tensors, repeats=False),
+        known_after(call, tensors, repeats=True),
+        known_after(known_of((q, k, v), (True, *PLAIN[1:])), tensors, repeats=False),
+        known_after(call, (*tensors[:6], gradient.transpose(1, 2).contiguous().transpose(1, 2)), repeats=False),
+        known_after(call, (*tensors[:6], gradient[:1, :1, :1, :1].expand_as(gradient)), repeats=False),
+        known_after(call, (*tensors[:6], output), repeats=False),
+    ]
+    monkeypatch.setattr(repeating, "_stream_of", lambda _tensor: 6)
+    apart.append(known_after(call, tensors, repeats=False))
+    assert len(set(apart)) == len(apart) and None not in apart
+    assert known_after(call, (*heads(seed=1), *tensors[3:]), repeats=False) is apart[-1]
+    odd = torch.randn(gradient.numel() + 1)[1:].view(gradient.shape)
+    assert known_after(call, (*tensors[:6], odd), repeats=False) is None
+
+
+def test_gradients_that_are_more_than_their_memory_are_seen_also_behind_a_known_form(counts):
+    leaves, gradient = tuple(x.requires_grad_() for x in heads()), torch.randn(2, 4, 24, 8)
+    for given in (gradient,) * 3 + (torch._neg_view(-gradient),):
+        found = torch.autograd.grad(attention(*leaves, enable_gqa=True), leaves, given)
+        theirs = torch.nn.functional.scaled_dot_product_attention(*leaves, enable_gqa=True)
+        for x, y in zip(found, torch.autograd.grad(theirs, leaves, gradient), strict=True):
+            torch.testing.assert_close(x, y)
+    assert counts == {"recorded": 2, "played": 3}
 
 
 def test_what_may_change_under_a_form_has_none(counts):

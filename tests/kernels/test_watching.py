@@ -7,7 +7,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attenio import attention
-from attenio.kernels.watching import is_concrete, is_unwatched
+from attenio.kernels.watching import are_kept_as_they_are, is_concrete, is_unwatched
 
 X = torch.randn(2, 3)
 
@@ -110,7 +110,8 @@ def test_what_is_saved_passes_hooks():
     packed = []
     with torch.autograd.graph.saved_tensors_hooks(lambda x: packed.append(x.shape) or x, lambda x: x):
         output = attention(q, q, q)
-    assert len(packed) == 6
+        assert not are_kept_as_they_are()
+    assert len(packed) == 6 and are_kept_as_they_are()
     torch.autograd.grad(output.sum(), q)
 
 

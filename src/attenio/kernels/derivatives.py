@@ -19,7 +19,7 @@ from attenio.kernels.operator import (
     differentiated,
 )
 from attenio.kernels.repeating import Known
-from attenio.kernels.watching import is_unwatched
+from attenio.kernels.watching import are_kept_as_they_are, is_unwatched
 
 __all__ = ["operated", "unwatched"]
 
@@ -36,18 +36,19 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
     ctx.mark_non_differentiable(*output[1:])
 
 
-def _gradients(ctx: Any, gradient: Tensor | None) -> tuple[Tensor | None, ...]:
-    """Those of queries, keys, values and of the bias."""
+def _gradients(ctx: Any, gradient: Tensor | None, known: Known | None = None) -> tuple[Tensor | None, ...]:
+    """Those of queries, keys, values and of the bias, given what is known of the form of the call."""
     if gradient is None:
         return None, None, None, None
     tensors, (*numbers, deterministic) = (*ctx.saved_tensors, gradient), ctx.numbers
     deterministic = deterministic or torch.are_deterministic_algorithms_enabled()  # by now
     with_bias = tensors[3] is not None and tensors[3].dtype != torch.bool and ctx.needs_input_grad[3]
-    # Gradients of gradients are asked of the operator, which knows none and says so.
-    if torch.is_grad_enabled() or not is_unwatched(tensors):
+    # Gradients of gradients are asked of the operator, which knows none and says so. What was kept of a call of a known
+    # form nobody watched, and it is the same now.
+    if torch.is_grad_enabled() or not is_unwatched(tensors if known is None else (gradient,)):
         found = _backward_operated(*tensors, *numbers, deterministic, with_bias)
     else:
-        found = differentiated((*tensors, *numbers, deterministic, with_bias))
+        found = differentiated((*tensors, *numbers, deterministic, with_bias), known)
     return *found[:3], found[3] if with_bias else None
 
 
@@ -64,17 +65,22 @@ class _Attention(torch.autograd.Function):
         arguments = (*differentiable, *rest)
         found = attended(arguments, known, wanted=3)
         _keep(ctx, arguments, found)
+        ctx.known = known if are_kept_as_they_are() else None
         return found[0]
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor | None) -> tuple[Any, ...]:
-        return *_gradients(ctx, gradient), None, None
+        return *_gradients(ctx, gradient, ctx.known), None, None
+
+
+# Without the question whether ``torch.func`` transforms it: then somebody watches.
+_apply = super(torch.autograd.Function, _Attention).apply
 
 
 def unwatched(arguments: tuple[Any, ...], known: Known | None = None) -> Tensor:
     """The operator's output for its arguments, where nobody watches, and what is known of the form of the call."""
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in arguments[:4]):
-        output: Tensor = _Attention.apply(*arguments[:4], arguments[4:], known)
+        output: Tensor = _apply(*arguments[:4], arguments[4:], known)
         return output
     return attended(arguments, known, wanted=1)[0]
 

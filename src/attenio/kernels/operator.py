@@ -19,13 +19,14 @@ from attenio.kernels.cpu.two_pass import Saved
 from attenio.kernels.dropout import Dropout
 from attenio.kernels.masking import Seen
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.repeating import Known, known_of, repeated
+from attenio.kernels.repeating import Known, known_after, known_of, repeated
 from attenio.kernels.visibility import Visibility
 
 __all__ = ["TENSORS", "attended", "attention_backward_operator", "attention_operator", "differentiated"]
 
 # What comes before the numbers in the operators' arguments: q, k, v, bias, first, stop, ids of both, blocks, seed.
 TENSORS = 10
+_UNRESTRICTED = (None,) * (TENSORS - 3)
 
 
 def _problem(heads: tuple[Tensor, Tensor, Tensor], seen: Seen, scale: float, **rest: object) -> KernelProblem:
@@ -130,11 +131,15 @@ def attended(arguments: tuple[Any, ...], known: Known | None, *, wanted: int) ->
     return repeated(known, given, partial(attend, *arguments), wanted)
 
 
-def differentiated(arguments: tuple[Any, ...]) -> tuple[Tensor, ...]:
-    """Gradients as ``differentiate`` gives them, at least those of the heads."""
-    given, numbers = (*arguments[:3], *arguments[TENSORS : TENSORS + 4]), arguments[TENSORS + 4 :]
-    restricted = any(tensor is not None for tensor in arguments[3:TENSORS])
-    known = None if restricted else known_of(given, numbers)
+def differentiated(arguments: tuple[Any, ...], attended_as: Known | None = None) -> tuple[Tensor, ...]:
+    """Gradients as ``differentiate`` gives them, at least those of the heads; of a call of a form, if it has one."""
+    given = (*arguments[:3], *arguments[TENSORS : TENSORS + 4])
+    if arguments[3:TENSORS] != _UNRESTRICTED:
+        known = None
+    elif attended_as is None:
+        known = known_of(given, arguments[TENSORS + 4 :])
+    else:
+        known = known_after(attended_as, given, repeats=arguments[-2])
     if known is None:
         return differentiate(*arguments)
     return repeated(known, given, partial(_of_heads, *arguments), wanted=3)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attenio.kernels.backends import recording
 
-__all__ = ["Known", "known_of", "repeated"]
+__all__ = ["Known", "known_after", "known_of", "repeated"]
 
 Tensors: TypeAlias = tuple[Tensor, ...]
 # Options of other types may not stay what they are.
@@ -28,18 +28,23 @@ _TRIES = 4
 
 
 class Known:
-    """What is known of a form: how often it was computed, then its launches; and arguments that follow from it."""
+    """What is known of a form: how often it was computed, then its launches; and what follows from it.
 
-    __slots__ = ("arguments", "computed", "stream", "tape")
+    Arguments do, and forms of its gradients, by what such a call itself does not tell.
+    """
+
+    __slots__ = ("after", "arguments", "computed", "stream", "tape")
 
     def __init__(self, stream: int) -> None:
         self.stream = stream
         self.computed = 0
         self.tape: Any = None
         self.arguments: tuple[Any, ...] | None = None
+        self.after: Forms = {}
 
 
-_known: dict[tuple[Any, ...], Known] = {}
+Forms: TypeAlias = dict[tuple[Any, ...], Known]
+_known: Forms = {}
 _adding = Lock()
 
 
@@ -48,25 +53,45 @@ def known_of(tensors: Tensors, options: tuple[Any, ...]) -> Known | None:
 
     Nobody watches the tensors. Which of them are the same belongs to the form.
     """
-    stream = _stream_of(tensors[0])
-    places = [tensor.data_ptr() for tensor in tensors]
+    stream, places = _stream_of(tensors[0]), [tensor.data_ptr() for tensor in tensors]
     kinds = tuple(map(type, options))  # what is wrong of one type may be equal to what is right of another
-    if stream is None or any(place % 16 for place in places) or not _FIXED.issuperset(kinds):
+    if stream is None or not _are_aligned(places) or not _FIXED.issuperset(kinds):
         return None
     parts = [stream, options, kinds, *map(places.index, places)]
     for tensor in tensors:
         parts += (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device())
     form = tuple(parts)
     known = _known.get(form)
-    return _first(form, stream) if known is None else known
+    return _first(_known, form, stream) if known is None else known
 
 
-def _first(form: tuple[Any, ...], stream: int) -> Known:
+def known_after(known: Known, tensors: Tensors, *, repeats: bool) -> Known | None:
+    """The same for the gradients of a call of a known form: its tensors and results as they were, and their gradient.
+
+    Autograd sees to it that sizes and types of the gradient are those of the output. So all that the form does not tell
+    is how memory is laid out.
+    """
+    stream, places = _stream_of(tensors[0]), [tensor.data_ptr() for tensor in tensors]
+    if stream is None or not _are_aligned(places):
+        return None
+    form = (stream, repeats, *map(places.index, places), *[tensor.stride() for tensor in tensors])
+    found = known.after.get(form)
+    return _first(known.after, form, stream) if found is None else found
+
+
+def _are_aligned(places: list[int]) -> bool:
+    bits = 0
+    for place in places:
+        bits |= place
+    return bits % 16 == 0
+
+
+def _first(forms: Forms, form: tuple[Any, ...], stream: int) -> Known:
     """A new form is added, by one thread at a time: backward passes run in threads of their own."""
     with _adding:
-        if len(_known) >= _MOST:
-            del _known[next(iter(_known))]
-        return _known.setdefault(form, Known(stream))
+        if len(forms) >= _MOST:
+            del forms[next(iter(forms))]
+        return forms.setdefault(form, Known(stream))
 
 
 def _stream_of(tensor: Tensor) -> int | None:

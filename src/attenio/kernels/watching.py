@@ -12,7 +12,7 @@ from torch import DispatchKey, DispatchKeySet, Tensor
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
-__all__ = ["is_concrete", "is_unwatched"]
+__all__ = ["are_kept_as_they_are", "is_concrete", "is_unwatched"]
 
 _CLASSES = frozenset((Tensor, torch.nn.Parameter))
 _asked_for, _keys_of = torch._C._dispatch_tls_local_include_set, torch._C._dispatch_keys
@@ -65,3 +65,8 @@ def is_concrete(tensors: Iterable[Tensor | None]) -> bool:
         if type(tensor) not in _CLASSES or _keys_of(tensor).raw_repr() not in _ORDINARY:
             return False
     return True
+
+
+def are_kept_as_they_are() -> bool:
+    """Whether what is saved for a backward pass now comes back as it is: no hook packs it for a while."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(True) is None

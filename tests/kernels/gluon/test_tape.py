@@ -108,6 +108,14 @@ def test_a_tape_holds_neither_what_was_given_nor_what_was_made(add):
     assert played is not None and len(held) == 4 and not any(tensor() is not None for tensor in held)
 
 
+@pytest.mark.parametrize("shape", [(0,), (7,), (1, 1), (3, 1, 5), (2, 0, 4), (1, 8, 6, 4)])
+def test_tensors_made_like_a_model_are_contiguous_and_the_model_takes_one_element(shape):
+    model = tape._model(shape, torch.float16, torch.device("cpu"))
+    made = torch.empty_like(model)
+    assert made.shape == shape and made.is_contiguous() and made.dtype == torch.float16
+    assert model.untyped_storage().nbytes() == 2 and made.untyped_storage().nbytes() == 2 * made.numel()
+
+
 def test_large_pieces_of_memory_are_blocks_of_their_own():
     large = tape._LARGE
     assert tape._cuts([]) == ([], [])
