@@ -79,8 +79,12 @@ _apply = super(torch.autograd.Function, _Attention).apply
 
 def unwatched(arguments: tuple[Any, ...], known: Known | None = None) -> Tensor:
     """The operator's output for its arguments, where nobody watches, and what is known of the form of the call."""
-    if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in arguments[:4]):
-        output: Tensor = _apply(*arguments[:4], arguments[4:], known)
+    query, key, value, bias = arguments[:4]
+    wanted = (
+        query.requires_grad or key.requires_grad or value.requires_grad or (bias is not None and bias.requires_grad)
+    )
+    if wanted and torch.is_grad_enabled():
+        output: Tensor = _apply(query, key, value, bias, arguments[4:], known)
         return output
     return attended(arguments, known, wanted=1)[0]
 
