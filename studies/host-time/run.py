@@ -76,6 +76,25 @@ def cases() -> list[Case]:
     ]
 
 
+class Nothing(torch.autograd.Function):
+    """What autograd takes by itself for a Function of Python: memory is allocated, nothing is computed."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        output = torch.empty_like(query)
+        ctx.save_for_backward(query, key, value, output)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, _gradient: Tensor) -> tuple[Tensor, ...]:
+        query, key, value, _output = ctx.saved_tensors
+        return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
+
+
+def nothing(query: Tensor, key: Tensor, value: Tensor, **_options: Any) -> Tensor:
+    return Nothing.apply(query, key, value)
+
+
 def microseconds(call: Callable[[], Any], calls: int) -> float:
     """Of one call, queued with others behind which the host does not wait."""
     torch.cuda.synchronize()
@@ -103,6 +122,8 @@ def main() -> None:
     found = []
     for case in cases():
         ways = {"SDPA": torch.nn.functional.scaled_dot_product_attention, "ours": attention}
+        if case.trains:
+            ways["nothing"] = nothing
         samples: dict[str, list[float]] = {name: [] for name in ways}
         with torch.set_grad_enabled(case.trains):
             for compute in ways.values():
