@@ -25,7 +25,8 @@ def assert_close(mine, theirs):
 
 
 def tapes():
-    return sum(known.tape is not None for known in repeating._known.values())
+    forms = [known for call in repeating._known.values() for known in (call, *call.after.values())]
+    return sum(known.tape is not None for known in forms)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -64,6 +65,19 @@ def test_gradients(d, width, deterministic):
         for one, other in zip(mine, theirs, strict=True):
             assert_close(one, other)
         assert tapes() == 2 * (again > 0)
+
+
+def test_gradients_of_tensors_that_hooks_lay_out_anew():
+    for again in range(6):
+        leaves = [drawn(2, 300, 4, 64).transpose(1, 2).requires_grad_() for _ in range(3)]
+        gradient = drawn(2, 4, 300, 64)
+        with torch.autograd.graph.save_on_cpu() if again % 2 else torch.enable_grad():
+            output = attention(*leaves)
+        mine = torch.autograd.grad(output, leaves, gradient)
+        wide = [leaf.detach().double().requires_grad_() for leaf in leaves]
+        for one, other in zip(mine, torch.autograd.grad(exact(*wide), wide, gradient.double()), strict=True):
+            assert_close(one, other)
+    assert tapes() == 3  # of the output, and of gradients either way
 
 
 def test_tensors_that_are_one_and_the_same_are_told_from_those_that_are_not():
