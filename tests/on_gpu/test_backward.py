@@ -1,6 +1,7 @@
 """Gradients on a Hopper GPU: against float64, exact where they can be, the same bits again, in streams and graphs."""
 
 import math
+from itertools import product
 
 import pytest
 import torch
@@ -156,13 +157,13 @@ def test_slopes_in_any_number_of_chunks(case, widths, workspace_bytes):
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("case", LONGER, ids=str)
 def test_sums_in_any_number_of_launches(case, d, launches, deterministic):
-    """Launches of some heads each add to the same sums one after the other."""
+    """Launches of some heads each add to the same sums one after the other, in one lane or in two."""
     problem = problem_of(case, (d, d), torch.bfloat16, deterministic=deterministic)
     gradient, seen = torch.randn_like(problem.query), seen_in(problem)
     saved, _ = untiled(problem, gradient, seen, torch.bfloat16)
     units = problem.batch * problem.kv_heads
-    for in_turns in (False, True):
-        groups = Groups.even(units, min(units, launches), in_turns=in_turns)
+    for in_turns, lanes in product((False, True), (1, 2)):
+        groups = Groups.even(units, min(units, launches), in_turns=in_turns, lanes=lanes)
         assert_right(sums_gradients(problem, saved, groups)[:3], problem, gradient, seen)
 
 

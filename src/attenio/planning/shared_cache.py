@@ -55,10 +55,10 @@ class Grid:
     and ``drops_writes`` kept rows are loaded and stored as the first to be evicted: they take no room.
 
     ``updated_bytes`` of a passing row are added to where they are (sums of a gradient, say), in memory that launches
-    share, each from its first unit on. ``swept_bytes`` of what passes are of a tensor that a ``Sweep`` reads as
-    well, where units of a launch count from ``first_unit``. For each row that is kept and each that passes it
-    ``spilled_bytes`` are written (slopes, say), or ``fetched_bytes`` read. Kept rows that are ``scanned`` were read by
-    a ``Sweep`` before.
+    share, each from the place of its ``first_updated`` unit on. ``swept_bytes`` of what passes are of a tensor that a
+    ``Sweep`` reads as well, where units of a launch count from ``first_unit``. For each row that is kept and each that
+    passes it ``spilled_bytes`` are written (slopes, say), or ``fetched_bytes`` read. Kept rows that are ``scanned``
+    were read by a ``Sweep`` before.
     """
 
     units: int
@@ -70,6 +70,7 @@ class Grid:
     written_bytes: int
     passing_bytes: int
     updated_bytes: int = 0
+    first_updated: int = 0
     swept_bytes: int = 0
     first_unit: int = 0
     spilled_bytes: int = 0
@@ -155,9 +156,9 @@ class Sweep:
     """A kernel between launches of a ``Grid``, which meets every passing row of some units once; sizes are of one row.
 
     Units that are ``done`` have ``updated_bytes`` of sums, from which ``written_bytes`` are made; ``following`` units,
-    from ``first_unit`` on, have theirs cleared, and ``read_bytes`` read, ``swept_bytes`` of them for the next launch.
-    What else is read and written takes no room. Before, it may scan ``kept_rows`` of ``kept_bytes`` of each unit that
-    follows, by tiles of so many as programs keep.
+    from ``first_unit`` on, have theirs cleared, in the same memory from ``first_updated`` on, and ``read_bytes`` read,
+    ``swept_bytes`` of them for the next launch. What else is read and written takes no room. Before, it may scan
+    ``kept_rows`` of ``kept_bytes`` of each unit that follows, by tiles of so many as programs keep.
     """
 
     done: int
@@ -168,6 +169,7 @@ class Sweep:
     written_bytes: int
     swept_bytes: int
     updated_bytes: int
+    first_updated: int = 0
     kept_rows: int = 0
     kept_bytes: int = 0
     kept_tile: int = 1
@@ -280,7 +282,7 @@ def _pass(grid: Grid, cache: _Cache, number: int, unit: int, place: int, rows: i
     if swept:
         cache.touch(("swept", grid.first_unit + unit, place), swept, missing=swept)
     if updated:
-        cache.add_to(("updated", unit, place), updated, missing=updated, dirty=updated)
+        cache.add_to(("updated", grid.first_updated + unit, place), updated, missing=updated, dirty=updated)
 
 
 def _sweep(sweep: Sweep, cache: _Cache, number: int) -> None:
@@ -295,7 +297,7 @@ def _sweep(sweep: Sweep, cache: _Cache, number: int) -> None:
             rows = min(chunk, sweep.passing - place * chunk)
             updated = rows * sweep.updated_bytes
             missing, dirty = (updated * (unit < count) for count in (sweep.done, sweep.following))
-            cache.add_to(("updated", unit, place), updated, missing=missing, dirty=dirty)
+            cache.add_to(("updated", sweep.first_updated + unit, place), updated, missing=missing, dirty=dirty)
             if unit < sweep.done:
                 cache.touch((number, "written", unit, place), 0, dirty=rows * sweep.written_bytes)
             if unit < sweep.following:

@@ -7,22 +7,24 @@ from hypothesis import strategies as st
 from interpreted_backward import interpret
 
 from attenio.kernels import cpu
-from attenio.kernels.gluon.backward.groups import SUMS_BYTES, Groups, _time, groups_of
+from attenio.kernels.gluon.backward.groups import _BLOCK, _LAUNCH, LANES, SUMS_BYTES, Groups, _time, groups_of
 from attenio.kernels.gluon.backward.sums import sums_gradients
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import UNBOUNDED, Visibility
 
-# Sequences, KV heads, group, queries, keys, d, width, above; units of each launch, and how many come together.
+# Sequences, KV heads, group, queries, keys, d, width, above; units of each launch, how many come together, and lanes.
 CASES = {
-    "some heads at a time": (2, 3, 1, 150, 130, 64, 64, UNBOUNDED, (4, 2), 1),
-    "in turns": (3, 2, 2, 100, 200, 64, 40, 20, (1, 5), 3),
-    "all at once": (1, 2, 1, 140, 300, 72, 40, 0, (2,), 2),
+    "some heads at a time": (2, 3, 1, 150, 130, 64, 64, UNBOUNDED, (4, 2), 1, 1),
+    "in turns": (3, 2, 2, 100, 200, 64, 40, 20, (1, 5), 3, 2),
+    "all at once": (1, 2, 1, 140, 300, 72, 40, 0, (2,), 2, 1),
+    "in two lanes": (2, 2, 2, 70, 150, 64, 64, UNBOUNDED, (1, 2, 1), 1, 2),
+    "more lanes than launches": (1, 2, 1, 70, 90, 128, 128, 0, (1, 1), 1, 3),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_launches_that_share_sums_give_the_gradients_of_the_cpu(case, monkeypatch):
-    batch, kv_heads, group, queries, keys, d, width, above, sizes, together = CASES[case]
+    batch, kv_heads, group, queries, keys, d, width, above, sizes, together, lanes = CASES[case]
     torch.manual_seed(0)
     shapes = ((kv_heads * group, queries, d), (kv_heads, keys, d), (kv_heads, keys, width))
     q, k, v = (torch.randn(batch, *shape).to(torch.bfloat16) for shape in shapes)
@@ -35,7 +37,7 @@ def test_launches_that_share_sums_give_the_gradients_of_the_cpu(case, monkeypatc
     launches = tuple(range(sum(sizes[:at]), sum(sizes[: at + 1])) for at in range(len(sizes)))
     saved = (attended.output.to(torch.bfloat16), attended.largest.float(), attended.total.float(), gradient)
     launched = interpret(monkeypatch)
-    found = sums_gradients(problem, saved, Groups(launches, together))
+    found = sums_gradients(problem, saved, Groups(launches, together, lanes))
     assert launched == ["narrow_gradients_kernel"] * len(launches)
     for mine, theirs in zip(found[:3], right[:3], strict=True):
         assert (mine.double() - theirs).norm() <= 1e-2 * theirs.norm()
@@ -46,18 +48,39 @@ steps = st.lists(st.integers(1, 40), min_size=1, max_size=12).map(tuple)
 
 @given(st.integers(1, 40), steps, st.integers(1, 2**20), st.integers(1, 16), st.integers(1, 2**22))
 def test_every_unit_is_in_one_launch(units, steps, unit_bytes, processors, sums_bytes):
-    groups = groups_of(units, steps, unit_bytes, processors, sums_bytes)
+    groups = groups_of(units, tuple(8 * step for step in steps), unit_bytes, processors, sums_bytes)
     assert [unit for launch in groups.launches for unit in launch] == list(range(units))
     fits = groups.most * unit_bytes <= sums_bytes or groups.most == 1
     assert fits or len(groups.launches) == 1
+    # In fewer launches lanes would have the sums of all units at once.
+    assert groups.lanes == 1 or len(groups.launches) > groups.lanes
 
 
-def test_launches_are_small_where_their_blocks_fill_the_processors():
-    heads_of_8k = (128,) * 64
-    dense = groups_of(16, heads_of_8k, 4 * 2**20, 132)
-    assert dense.most * 4 * 2**20 <= SUMS_BYTES and dense.together == 1
+def test_launches_take_turns_in_lanes_where_their_blocks_fill_the_processors():
+    wide = groups_of(16, (128,) * 64, 4 * 2**20, 132)
+    assert wide.most * 4 * 2**20 <= SUMS_BYTES and (wide.together, wide.lanes) == (1, LANES)
+    # Of narrow heads half as many blocks of a launch are as long: those of two launches of half the sums fill all.
+    narrow = groups_of(32, (64,) * 64, 2 * 2**20, 132)
+    assert narrow.most * 2 * 2**20 <= SUMS_BYTES // 2 and narrow.lanes == LANES
     # Of short heads a launch would end as soon as it began.
     assert len(groups_of(128, (2,), 2**16, 132).launches) == 1
+    assert len(groups_of(256, (16,) * 16, 2**19, 132).launches) == 1
+
+
+def test_lanes_save_the_ends_of_launches():
+    """16 launches of 128 blocks for 132 processors: in one lane four of them idle, and all wait after every launch."""
+    steps, launches = (128,) * 64, Groups.even(32, 16, in_turns=False).launches
+    one, two = (_time(Groups(launches, 1, lanes), steps, 132) for lanes in (1, 2))
+    whole = _time(Groups((range(32),), 1), steps, 132)
+    assert whole <= two <= 1.001 * whole < 1.03 * whole < one
+
+
+@given(st.integers(2, 40), steps, st.integers(1, 16), st.integers(1, 4))
+def test_no_schedule_beats_the_work(units, steps, processors, lanes):
+    groups = Groups.even(units, min(units, 5), in_turns=True, lanes=lanes)
+    work = units * sum(step + _BLOCK for step in steps)
+    assert max(work / processors, max(steps) + _BLOCK) <= _time(groups, steps, processors) - _LAUNCH + 1e-6
+    assert _time(groups, steps, processors) <= work + _LAUNCH * len(groups.launches) + 1e-6
 
 
 def test_sums_of_a_launch_never_take_much_memory():
@@ -65,6 +88,8 @@ def test_sums_of_a_launch_never_take_much_memory():
     unit_bytes = 4 * 128 * 2**18
     groups = groups_of(66, (4,) * 2047 + (2,), unit_bytes, 132)
     assert SUMS_BYTES < groups.most * unit_bytes <= 2**30
+    # Of a head with a gigabyte of sums there are not two at a time.
+    assert groups_of(4, (2**13,) * 2**12, 2**30, 132).lanes == 1
 
 
 def test_the_longest_blocks_of_causal_heads_come_first():

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import weakref
+from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ import torch
 from triton import knobs
 
 from attenio.kernels.gluon import launch, tape
+from attenio.kernels.gluon.lanes import current_lane, forked, in_lane
 from attenio.kernels.gluon.launch import Box, Launched
 from attenio.kernels.gluon.tape import recorded
 
@@ -27,7 +29,7 @@ class Adding:
     is_short = True
 
     def __init__(self):
-        self.maps = []
+        self.maps, self.streams = [], []
 
     def expanded(self, described):
         return [each for place, box in enumerate(described) for each in self.map_of(place, box)]
@@ -36,7 +38,8 @@ class Adding:
         self.maps.append(box.base.data_ptr())
         return [("map", place, box.base.data_ptr()), *box.shape, *box.strides]
 
-    def start(self, programs, _stream, arguments):
+    def start(self, programs, stream, arguments):
+        self.streams.append(stream)
         (kind, place, address), size, step, b, out, number = arguments
         assert (kind, place, size, step, programs) == ("map", 0, SIZE, 1, 3)
         at(out).copy_(at(address) + at(b) + number)
@@ -54,7 +57,7 @@ def add():
         knobs.runtime.launch_enter_hook(None)
         heard = getattr(launch._listener, "launches", None)
         if heard is not None:
-            heard.append(Launched(ready, 3, (box,), (b, out, number)))
+            heard.append(Launched(ready, 3, (box,), (b, out, number), current_lane()))
 
     run.ready = ready
     return run
@@ -90,6 +93,32 @@ def test_a_tape_computes_for_other_tensors_what_was_recorded(add):
         assert second.shape == (2, SIZE // 2)
         (alone,) = played.play((c, d), 1, 0)
         assert torch.equal(alone, first) and torch.equal(c, before[0]) and torch.equal(d, before[1])
+
+
+def test_launches_are_played_in_their_lanes_between_a_fork_and_a_join(add, monkeypatch):
+    def compute(a, b):
+        work, found = torch.empty(2, SIZE), torch.empty(SIZE)
+        with forked(a.device, 3) as beside:
+            for lane, out in ((2, work[0]), (1, work[1])):
+                with in_lane(lane, beside):
+                    add(a, b, out, float(lane))
+        add(work[0], work[1], found, 0.0)
+        return (found,)
+
+    @contextmanager
+    def forks(_device, lanes):
+        assert lanes == 3
+        add.ready.streams.append("fork")
+        yield [SimpleNamespace(cuda_stream=71), SimpleNamespace(cuda_stream=72)]
+        add.ready.streams.append("join")
+
+    a, b = drawn(2)
+    _, played = recorded(partial(compute, a, b), (a, b))
+    monkeypatch.setattr(tape, "forked", forks)
+    add.ready.streams.clear()
+    (found,) = played.play((b, b), 1, 70)
+    assert torch.allclose(found, 4 * b + 3)
+    assert add.ready.streams == ["fork", 72, 71, 70, "join"]
 
 
 def test_a_tape_holds_neither_what_was_given_nor_what_was_made(add):

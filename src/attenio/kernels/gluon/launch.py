@@ -16,6 +16,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from attenio.kernels.gluon.compiled import Compiled
+from attenio.kernels.gluon.lanes import current_lane
 from attenio.kernels.gluon.tiles import side_by_side
 
 __all__ = [
@@ -104,7 +105,7 @@ def launch(
         ready = _compiled[key] = Compiled(kernel[(programs,)](*slow, *rest, **options))
     heard = getattr(_listener, "launches", None)
     if heard is not None:
-        heard.append(Launched(ready, programs, described, rest))
+        heard.append(Launched(ready, programs, described, rest, current_lane()))
 
 
 def launch_specialized(
@@ -115,16 +116,17 @@ def launch_specialized(
     made = kernel[(programs,)](*rest, num_warps=warps)
     heard = getattr(_listener, "launches", None)
     if heard is not None:
-        heard.append(Launched(Compiled(made), programs, (), rest))
+        heard.append(Launched(Compiled(made), programs, (), rest, current_lane()))
 
 
 class Launched(NamedTuple):
-    """A launch that has happened."""
+    """A launch that has happened, and in which lane."""
 
     ready: Compiled
     programs: int
     described: tuple[Box | None, ...]
     rest: tuple[Any, ...]
+    lane: int = 0
 
 
 @contextmanager

@@ -5,6 +5,7 @@ with which numbers, and of which tensor each address is. Tensors are those given
 went in between, and memory that stays (a schedule, counters). ``recorded`` runs one and finds that out, or that there
 was more to it, such as an operator of PyTorch or a launch that is not known here. Playing the launches for other
 tensors of the same sizes and steps then takes Python a few microseconds, whatever it took to find out what to launch.
+Launches in several lanes are played in these, between one fork and one join.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from triton import knobs
 
 from attenio.kernels.gluon.compiled import is_listened_to
+from attenio.kernels.gluon.lanes import forked
 from attenio.kernels.gluon.launch import Box, Launched, listening
 
 __all__ = ["Tape", "recorded"]
@@ -48,7 +50,7 @@ class _Step:
     """A launch: arguments with gaps, and where their addresses come from; a source is a place and an offset."""
 
     def __init__(self, launched: Launched, source: Callable[[Tensor], tuple[int, int] | None]) -> None:
-        self.ready, self.programs = launched.ready, launched.programs
+        self.ready, self.programs, self.lane = launched.ready, launched.programs, launched.lane
         self.arguments = self.ready.expanded(launched.described)
         self.pointers: list[tuple[int, int, int]] = []
         self.boxes: list[tuple[int, int, int, int, Box, dict[int, Any]]] = []
@@ -95,7 +97,8 @@ class Tape:
     """The launches of a computation. Sources of addresses are tensors given, then those returned, then memory."""
 
     def __init__(self, steps: list[_Step], results: Tensors, pieces: list[int]) -> None:
-        self._steps = steps
+        self._steps, self._device = steps, results[0].device
+        self._lanes = 1 + max(step.lane for step in steps)
         self._results = [_model(each.shape, each.dtype, each.device) for each in results]
         sizes = [each.untyped_storage().nbytes() for each in results]
         # With so many of the results returned, what the others take of the memory comes first.
@@ -114,8 +117,14 @@ class Tape:
         blocks, pieces = self._cuts[wanted]
         memory = [torch.empty_like(model) for model in blocks]
         addresses += [memory[block].data_ptr() + cut for block, cut in pieces]
-        for step in self._steps:
-            step.play(addresses, stream)
+        if self._lanes == 1:  # a fork would take longer than some kernels
+            for step in self._steps:
+                step.play(addresses, stream)
+            return found
+        with forked(self._device, self._lanes) as beside:
+            streams = [stream, *(each.cuda_stream for each in beside)]
+            for step in self._steps:
+                step.play(addresses, streams[step.lane])
         return found
 
 

@@ -99,7 +99,7 @@ def rows_kernel(
 
 
 class Rows(NamedTuple):
-    """What the rows of a call bring along, the two numbers of each, and the sums that launches share.
+    """What the rows of a call bring along, the two numbers of each, and the sums that launches of a lane share.
 
     Sums are integers where there is ``fineness`` (grains in 1, for each row of sums), which extremes of keys tell.
     """
@@ -142,6 +142,11 @@ class Rows(NamedTuple):
     def padded(self) -> int:
         """Rows of a head in memory."""
         return -(-int(self.output.shape[2]) // PADDING) * PADDING
+
+    def of_lane(self, lane: int, lanes: int) -> "Rows":
+        """The same rows with the sums of one of so many lanes, an equal part of these."""
+        sums, fineness = (None if each is None else each.chunk(lanes)[lane] for each in (self.sums, self.fineness))
+        return self._replace(sums=sums, fineness=fineness)
 
     def between(self, done: range, following: range, query_gradient: Tensor | None = None, slope: float = 1.0) -> None:
         """After a launch for the heads that are ``done``, and before one for those that follow."""

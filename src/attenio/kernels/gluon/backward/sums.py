@@ -1,13 +1,16 @@
 """The backward pass whose blocks add their shares of dQ to sums, in any order: how it is launched.
 
-for each group of units (``groups``):
-    convert and clear the sums of the group before, prepare the rows of this one     (``rows``)
-    gradients of its keys and values, additions to its sums of dQ                    (``narrow``)
-convert the sums of the last group
+for each group of units (``groups``), in one of the lanes in turn (``lanes``):
+    convert and clear the sums of the lane's group before, prepare the rows of this one     (``rows``)
+    gradients of its keys and values, additions to its sums of dQ                           (``narrow``)
+in each lane: convert the sums of its last group
+
+Every lane has sums of its own. While the last blocks of a group run, those of the next one fill the other SMs.
 """
 
 from dataclasses import replace
 from functools import lru_cache
+from itertools import cycle
 
 from torch import Tensor
 
@@ -17,6 +20,7 @@ from attenio.kernels.gluon.backward.grains import grains_suffice
 from attenio.kernels.gluon.backward.groups import Groups, groups_of
 from attenio.kernels.gluon.backward.masks import Band, SeenRows
 from attenio.kernels.gluon.backward.rows import PADDING, Rows
+from attenio.kernels.gluon.lanes import forked, in_lane
 from attenio.kernels.gluon.launch import Box
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.two_pass import Gradients
@@ -29,17 +33,22 @@ def sums_gradients(problem: KernelProblem, saved: tuple[Tensor, ...], groups: Gr
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
     form, group = form_of(problem), problem.group
     groups = groups or groups_for(problem, form)
-    rows = Rows.of(problem, saved, groups.most * group, form.d, counted=counts_grains(problem))
-    assert rows.sums is not None
+    lanes = groups.lanes
+    rows = Rows.of(problem, saved, lanes * groups.most * group, form.d, counted=counts_grains(problem))
     call, tiles = BackwardCall.of(problem, form, SeenRows.of(problem), rows), range(-(-problem.keys // form.keys))
-    sums, done = _sums_box(rows.sums), range(0)
-    for units in groups.launches:
-        heads = range(units.start * group, units.stop * group)
-        rows.between(done, heads, call.found.query, problem.scale)
-        chunk = Chunk(units, tiles, range(rows.padded), groups.together)
-        call.launch_keys(chunk, call.key_gradients, sums)
-        done = heads
-    rows.between(done, range(0), call.found.query, problem.scale)
+    calls = [call._replace(rows=rows.of_lane(lane, lanes)) for lane in range(lanes)]
+    done = [range(0)] * lanes
+    with forked(problem.query.device, lanes) as beside:
+        for lane, units in zip(cycle(range(lanes)), groups.launches, strict=False):
+            heads = range(units.start * group, units.stop * group)
+            with in_lane(lane, beside):
+                calls[lane].rows.between(done[lane], heads, call.found.query, problem.scale)
+                chunk = Chunk(units, tiles, range(rows.padded), groups.together)
+                calls[lane].launch_keys(chunk, call.key_gradients, _sums_box(calls[lane].rows))
+            done[lane] = heads
+        for lane in range(min(lanes, len(groups.launches))):
+            with in_lane(lane, beside):
+                calls[lane].rows.between(done[lane], range(0), call.found.query, problem.scale)
     return call.found
 
 
@@ -80,14 +89,19 @@ def sums_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
         scanned=counted,
     )  # fmt: skip
     found: list[Grid | Sweep] = []
-    done = 0
-    for units in groups.launches:
-        found.append(replace(between, done=done, following=len(units), first_unit=units.start))
-        found.append(replace(gradients, units=len(units), first_unit=units.start))
-        done = len(units)
-    return (*found, replace(between, done=done))
+    none = (range(0),) * groups.lanes
+    # Rows for the next launch of a lane are prepared beside a launch of another lane: so the first of all lanes are.
+    for place, (before, units) in enumerate(zip((*none, *groups.launches), (*groups.launches, *none), strict=True)):
+        lane = place % groups.lanes * groups.most
+        if before:
+            found.append(replace(gradients, units=len(before), first_unit=before.start, first_updated=lane))
+        found.append(
+            replace(between, done=len(before), following=len(units), first_unit=units.start, first_updated=lane)
+        )
+    return tuple(found)
 
 
-def _sums_box(sums: Tensor) -> Box:
-    tiles = sums.view(1, 1, -1, 64)
+def _sums_box(rows: Rows) -> Box:
+    assert rows.sums is not None
+    tiles = rows.sums.view(1, 1, -1, 64)
     return Box(tiles, tiles.shape, tiles.stride(), (1, 1, 64, 64))

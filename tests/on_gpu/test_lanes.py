@@ -1,0 +1,85 @@
+"""Gradients whose launches overlap in lanes on a Hopper GPU: the same bits as in one, whoever works beside them."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from attenio import attention
+from attenio.kernels import gluon, repeating
+from attenio.kernels.gluon.backward.forms import form_of
+from attenio.kernels.gluon.backward.sums import groups_for, sums_gradients
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.visibility import UNBOUNDED, Visibility
+
+# Heads, tokens, width, causal: cut into 3 to 6 launches.
+CASES = [(24, 2048, 128, False), (12, 4096, 64, False), (24, 4096, 64, True), (6, 8192, 128, False)]
+
+
+def drawn(heads, n, d):
+    return [torch.randn(1, heads, n, d, device="cuda", dtype=torch.bfloat16) for _ in range(4)]
+
+
+def step(inputs, causal):
+    """Gradients that repeat to the bit; then memory that the call has left is written over."""
+    leaves = [x.detach().requires_grad_() for x in inputs[:3]]
+    output = attention(*leaves, is_causal=causal, deterministic=True)
+    found = torch.autograd.grad(output, leaves, inputs[3])
+    for size in (2**20, 2**22, 2**23, 2**24):
+        torch.empty(size, dtype=torch.uint8, device="cuda").fill_(127)
+    return found
+
+
+def same(found, right):
+    return all(torch.equal(one, other) for one, other in zip(found, right, strict=True))
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_two_lanes_give_the_bits_of_one(case):
+    heads, n, d, causal = case
+    q, k, v, gradient = drawn(heads, n, d)
+    seen = Visibility(group=1, above=0 if causal else UNBOUNDED)
+    problem = KernelProblem.of_heads(q, k, v, seen, d**-0.5, deterministic=True)
+    groups = groups_for(problem, form_of(problem))
+    assert groups.lanes == 2 < len(groups.launches)
+    saved = (*gluon.attend(problem)[:3], gradient[:, :, None])
+    right = sums_gradients(problem, saved, groups._replace(lanes=1))[:3]
+    for lanes in (2, 3):
+        assert all(same(sums_gradients(problem, saved, groups._replace(lanes=lanes))[:3], right) for _ in range(5))
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_repeated_calls_streams_graphs_and_threads_give_the_bits_of_the_first(case):
+    *sizes, causal = case
+    sets = [drawn(*sizes) for _ in range(2)]
+    right = [step(each, causal) for each in sets]
+    for _ in range(4):
+        assert all(same(step(each, causal), first) for each, first in zip(sets, right, strict=True))
+    assert any(known.tape is not None and known.tape._lanes == 2 for known in repeating._known.values())
+    torch.cuda.synchronize()
+
+    streams, found = [torch.cuda.Stream() for _ in sets], []
+    for _ in range(5):
+        for stream, each in zip(streams, sets, strict=True):
+            with torch.cuda.stream(stream):
+                found.append(step(each, causal))
+    torch.cuda.synchronize()
+    assert all(same(each, right[number % 2]) for number, each in enumerate(found))
+
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = step(sets[0], causal)
+    for _ in range(3):
+        for part in captured:
+            part.fill_(torch.nan)
+        graph.replay()
+        assert same(step(sets[1], causal), right[1]) and same(captured, right[0])
+
+    def on_its_own(number):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            done = [step(sets[number % 2], causal) for _ in range(5)]
+            torch.cuda.current_stream().synchronize()
+        return all(same(each, right[number % 2]) for each in done)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(on_its_own, range(8)))
