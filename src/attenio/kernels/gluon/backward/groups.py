@@ -16,8 +16,8 @@ __all__ = ["Groups", "groups_of"]
 
 LANES = 2
 # Sums of a lane: a part of an L2 (an H200 has 60 MiB) that also holds those of the other lane, and what passes and is
-# written meanwhile. Half of it is enough where blocks of half as many units fill the processors: 16 heads of 8K, d=128,
-# move 390 MB with 8 MiB in each lane, and 260 with half of that. With 12 and 16 MiB launches take as long.
+# written meanwhile. Larger launches are not faster. Half of it moves fewer bytes, and takes as long where blocks of
+# half as many units fill the processors.
 SUMS_BYTES = 8 * 2**20
 # Sums that a call may have: memory that it takes besides its tensors.
 _MOST_BYTES = 2**30

@@ -72,7 +72,7 @@ def _steps(band: Band, queries: int, keys: int, group: int, form: BackwardForm) 
 
 
 def sums_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
-    """The programs of all launches, for a prediction of the bytes that they move below L2."""
+    """The programs of all launches in their order, for a prediction of the bytes that they move below L2."""
     element, d, width = problem.query.element_size(), int(problem.query.shape[-1]), int(problem.value.shape[-1])
     form, band = form_of(problem), Band.of(problem)
     groups, passing = groups_for(problem, form), problem.group * problem.queries
@@ -89,15 +89,15 @@ def sums_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
         scanned=counted,
     )  # fmt: skip
     found: list[Grid | Sweep] = []
-    none = (range(0),) * groups.lanes
-    # Rows for the next launch of a lane are prepared beside a launch of another lane: so the first of all lanes are.
-    for place, (before, units) in enumerate(zip((*none, *groups.launches), (*groups.launches, *none), strict=True)):
-        lane = place % groups.lanes * groups.most
-        if before:
-            found.append(replace(gradients, units=len(before), first_unit=before.start, first_updated=lane))
-        found.append(
-            replace(between, done=len(before), following=len(units), first_unit=units.start, first_updated=lane)
-        )
+    # One after the other, as Nsight Compute lets kernels run; where lanes overlap, they move more.
+    done = [range(0)] * groups.lanes
+    for place, units in enumerate((*groups.launches, *done)):
+        lane, start = place % groups.lanes, units.start
+        at = lane * groups.most
+        found.append(replace(between, done=len(done[lane]), following=len(units), first_unit=start, first_updated=at))
+        if units:
+            found.append(replace(gradients, units=len(units), first_unit=start, first_updated=at))
+        done[lane] = units
     return tuple(found)
 
 
