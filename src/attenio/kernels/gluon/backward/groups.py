@@ -2,10 +2,11 @@
 
 Sums are four bytes a number. Of a whole call they would be written to memory when they are cleared, moved both ways
 while they are added to, and read when they are converted. Launches of a few units (KV heads of sequences) at a time add
-to a small buffer instead. One after the other they would cost time: blocks of a launch end at different times, and SMs
-wait. So launches take turns in two lanes, each with its buffer: blocks of the one begin where those of the other end.
-Still the longest block of a launch may hold up its lane. So the cut is tried on paper, by list scheduling of all
-blocks, and taken if it costs next to nothing.
+to one small buffer instead. What that may cost is time: blocks of a launch end one after the other, and SMs wait. So
+each cut is tried on paper, by list scheduling of its blocks, and taken if it costs little.
+
+Small launches may also take turns in two lanes, each with half of the buffer: blocks of the one begin where those of
+the other end. Still the longest block of a launch may hold up its lane, so that is tried on paper too.
 """
 
 import heapq
@@ -15,20 +16,20 @@ from typing import NamedTuple
 __all__ = ["Groups", "groups_of"]
 
 LANES = 2
-# Sums of a lane: a part of an L2 (an H200 has 60 MiB) that also holds those of the other lane, and what passes and is
-# written meanwhile. Larger launches are not faster. Half of it moves fewer bytes, and takes as long where blocks of
-# half as many units fill the processors.
-SUMS_BYTES = 8 * 2**20
-# Sums that a call may have: memory that it takes besides its tensors.
+# Sums at once: a part of an L2 (an H200 has 60 MiB) that also holds what passes and is written meanwhile. With
+# 16 MiB 392 MB were counted where 8 MiB moved 252, of 601 in one launch.
+SUMS_BYTES = 12 * 2**20
+# Sums that a launch may have where a cut would cost too much time: memory that a call takes besides its tensors.
 _MOST_BYTES = 2**30
-# Time that a cut may cost on paper, where the kernels between launches are free: in one launch nothing runs beside
-# them, and they take 4 percent at 4K tokens (measured).
-_LOSS = 0.01
-# What a block costs besides its tiles of rows, and a launch besides its blocks, in tiles of rows (2.5 microseconds).
+# Time that a cut may cost: at 8K tokens it is 3 percent, for less than half of the bytes; longer heads gain some.
+_LOSS = 0.04
+# Two lanes are taken where they save so much on paper. Where blocks have fewer tiles of rows they are not: such blocks
+# end before the kernel between two launches of the other lane has found room and done its work (measured: 3 percent
+# lost at 2K tokens and d=64, with 16 tiles). Nor are they where one unit alone has more sums than a lane may.
+_GAIN, _LEAST_STEPS, _MOST_OF_LANE = 0.01, 24, 8 * 2**20
+# What a block costs besides its tiles of rows, and a launch besides its blocks, in tiles of rows: SMs are not equally
+# fast, and wait 11 microseconds for the last of them (measured on an H200).
 _BLOCK, _LAUNCH = 2.0, 5.0
-# Blocks with fewer tiles of rows end before the kernel between two launches of the other lane has found room and done
-# its work: a cut costs 3 percent at 2K tokens and d=64, 16 tiles, where it saves 1 at 4K (measured).
-_LEAST_STEPS = 24
 # More blocks are not scheduled one by one: they end together, or the longest of them ends last.
 _MOST_SIMULATED = 2**13
 
@@ -61,28 +62,33 @@ def groups_of(
 ) -> Groups:
     """Launches for units whose tiles of keys meet ``steps`` tiles of rows each, and have ``unit_bytes`` of sums."""
     uneven, at_once = len(set(steps)) > 1, max(1, sums_bytes // unit_bytes)
-    # In one launch too, units that come together are not more than the cache holds.
-    turns = [1 << power for power in range((LANES * at_once).bit_length())] if uneven else [1]
+    fewest = -(-units // at_once)
+    small = [Groups.even(units, count, in_turns=uneven) for count in range(fewest, min(units, 2 * fewest + 1) + 1)]
+    # In large launches too, units that come together are not more than the cache holds.
+    turns = [1 << power for power in range(at_once.bit_length())] if uneven else [1]
     few = Groups.even(units, -(-units // max(1, _MOST_BYTES // unit_bytes)), in_turns=False).launches
-    large = min((Groups(few, together) for together in turns), key=lambda each: _time(each, steps, processors))
-    if LANES * unit_bytes > _MOST_BYTES or max(steps) < _LEAST_STEPS:
-        return large
-    for count in (-(-units // max(1, at_once // 2)), -(-units // at_once)):
-        small = Groups.even(units, count, in_turns=uneven, lanes=LANES)
-        if count > LANES and _time(small, steps, processors) <= (1 + _LOSS) * _time(large, steps, processors):
-            return small
-    return large
+    large = [Groups(few, together) for together in turns]
+    best, best_large = (min(tried, key=lambda each: _time(each, steps, processors)) for tried in (small, large))
+    loses = _time(best, steps, processors) > (1 + _LOSS) * _time(best_large, steps, processors)
+    alone = best_large if loses else best
+    launches = -(-units // max(1, sums_bytes // LANES // unit_bytes))
+    if unit_bytes > _MOST_OF_LANE or max(steps) < _LEAST_STEPS or launches <= LANES:
+        return alone
+    laned = Groups.even(units, launches, in_turns=uneven, lanes=LANES)
+    gains = _time_of_lanes(laned, steps, processors) < (1 - _GAIN) * _time(alone, steps, processors)
+    return laned if gains else alone
 
 
-@lru_cache(maxsize=64)
-def _time(groups: Groups, steps: tuple[int, ...], processors: int) -> float:
-    """When the last block ends, in tiles of rows: each is begun by the processor that is free first.
+def _time_of_lanes(groups: Groups, steps: tuple[int, ...], processors: int) -> float:
+    """When the last block of all launches ends, in tiles of rows; each begins when the one before in its lane is done.
 
-    A launch begins when the one before it in its lane has ended.
+    Many blocks keep processors busy all the time, or the longest ones of a lane follow each other.
     """
     launches, together, lanes = groups
     if len(steps) * sum(map(len, launches)) > _MOST_SIMULATED:
-        return _long_time(groups, steps, processors)
+        work, longest = sum(steps) + _BLOCK * len(steps), max(steps) + _BLOCK
+        busy = sum(map(len, launches)) * work / processors
+        return max(_LAUNCH + busy, -(-len(launches) // lanes) * (_LAUNCH + longest))
     free, ended = [0.0] * processors, [0.0] * lanes
     for place, units in enumerate(launches):
         begin, end = ended[place % lanes] + _LAUNCH, 0.0
@@ -96,10 +102,23 @@ def _time(groups: Groups, steps: tuple[int, ...], processors: int) -> float:
     return max(ended)
 
 
-def _long_time(groups: Groups, steps: tuple[int, ...], processors: int) -> float:
-    """The same where processors are busy all the time, or the longest blocks of a lane follow each other."""
-    work, longest = sum(steps) + _BLOCK * len(steps), max(steps) + _BLOCK
-    if groups.lanes == 1:
-        return sum(_LAUNCH + max(longest, len(units) * work / processors) for units in groups.launches)
-    every = sum(map(len, groups.launches)) * work / processors
-    return max(_LAUNCH + every, -(-len(groups.launches) // groups.lanes) * (_LAUNCH + longest))
+def _time(groups: Groups, steps: tuple[int, ...], processors: int) -> float:
+    """How long the launches take one after the other, in tiles of rows."""
+    sizes = [len(units) for units in groups.launches]
+    return sum(sizes.count(size) * (_LAUNCH + _span(size, groups.together, steps, processors)) for size in set(sizes))
+
+
+@lru_cache(maxsize=4096)
+def _span(units: int, together: int, steps: tuple[int, ...], processors: int) -> float:
+    """When the last block of a launch ends, each begun by the processor that is free first."""
+    longest = max(steps) + _BLOCK
+    if len(set(steps)) == 1:
+        return -(-units * len(steps) // processors) * longest
+    if units * len(steps) > _MOST_SIMULATED:
+        return max(longest, units * (sum(steps) + _BLOCK * len(steps)) / processors)
+    free = [0.0] * processors
+    for first in range(0, units, together):
+        for step in steps:
+            for _ in range(min(together, units - first)):
+                heapq.heapreplace(free, free[0] + step + _BLOCK)
+    return max(free)
