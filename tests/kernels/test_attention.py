@@ -1,5 +1,6 @@
 """attention() against the definition in double precision, and against an untiled computation in the same precision."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -215,6 +216,19 @@ def test_dropout_drops_the_right_share_and_its_gradient_is_that_of_what_was_kept
     g = torch.randn_like(output)
     for mine, theirs in zip(*(torch.autograd.grad(x, (q, k, v), g) for x in (output, want)), strict=True):
         torch.testing.assert_close(mine, theirs)
+
+
+@pytest.mark.parametrize("number", [np.float16, np.float32, torch.tensor], ids=lambda number: number.__name__)
+def test_a_probability_of_any_type_is_the_number_that_it_was_when_it_was_given(number):
+    q, k, v = (torch.randn(1, 2, 40, 16, requires_grad=True) for _ in range(3))
+    found = []
+    for share in (0.25, number(0.25)):
+        torch.manual_seed(3)
+        output = attention(q, k, v, dropout_p=share)
+        if isinstance(share, torch.Tensor):
+            share.fill_(0.75)
+        found.append((output, *torch.autograd.grad(output.square().sum(), (q, k, v))))
+    assert all(torch.equal(x, y) for x, y in zip(*found, strict=True))
 
 
 def test_results_repeat_to_the_bit():

@@ -97,6 +97,8 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
         if known is not None and known.arguments is not None:
             return unwatched((*given, *known.arguments), known)
     check_switches(deterministic=deterministic)
+    # From here on a number that stays what it is: gradients ask for it again, and a tensor may have changed by then.
+    dropout_p = checked_number("dropout_p", dropout_p)
     call = call_of(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
         window=window, segments=segments, block_mask=block_mask, prefix=prefix,

@@ -110,7 +110,7 @@ def check_tensors(
         raise TensorMismatch(f"query is {query.shape[-1]} wide and key {key.shape[-1]}; make them equal, at least 1")
     if key.shape[-2] != value.shape[-2]:
         raise TensorMismatch(f"there are {key.shape[-2]:,} keys and {value.shape[-2]:,} values; make them equal")
-    if not 0.0 <= checked_number("dropout_p", dropout_p) <= 1.0:
+    if not 0.0 <= dropout_p <= 1.0:
         raise TensorMismatch(f"dropout_p is {dropout_p}; give a probability from 0 to 1")
     if not isinstance(mask, Tensor | NoneType):
         raise WrongType(f"attn_mask is a {type(mask).__name__}; give a torch.Tensor, or None")
