@@ -292,6 +292,18 @@ def test_options_of_a_wrong_type_are_refused_where_sdpa_refuses_them(name, word)
         attention(Q, Q, Q, **{name: word})
 
 
+@pytest.mark.parametrize("name", ["dropout_p", "scale"])
+def test_a_number_that_requires_a_gradient_is_refused_as_by_sdpa(name):
+    learned = torch.nn.Parameter(torch.tensor(0.5))
+    with pytest.raises(TypeError, match=name):
+        F.scaled_dot_product_attention(Q, Q, Q, **{name: learned})
+    with pytest.raises(TypeError, match=f"^{name} requires a gradient, and attention has none for it"):
+        attention(Q, Q, Q, **{name: learned})
+    with pytest.raises(TypeError, match=f"^{name} requires a gradient"):
+        torch.func.grad(lambda number: attention(Q, Q, Q, **{name: number}).sum())(torch.tensor(0.5))
+    attention(Q, Q, Q, **{name: learned.detach()})
+
+
 @pytest.mark.parametrize("word", ["no", None, 1])
 def test_deterministic_is_true_or_false(word):
     with pytest.raises(TypeError, match=f"^deterministic is a {type(word).__name__}; give True or False$"):

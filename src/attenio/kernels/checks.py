@@ -65,7 +65,9 @@ def check_switches(**switches: object) -> None:
 
 
 def checked_number(name: str, given: Any) -> float:
-    """What is given as a float, or one line that says that it is none."""
+    """What is given as a float, or one line that says that it is none; a parameter would get no gradient."""
+    if isinstance(given, Tensor) and given.requires_grad:
+        raise WrongType(f"{name} requires a gradient, and attention has none for it; give a number, or detach it")
     if not isinstance(given, str | bytes):
         try:
             return float(given)
