@@ -130,6 +130,8 @@ def test_forms_of_gradients_differ_in_the_form_of_the_call_and_in_how_memory_is_
         known_after(call, (*tensors[:6], gradient.transpose(1, 2).contiguous().transpose(1, 2)), repeats=False),
         known_after(call, (*tensors[:6], gradient[:1, :1, :1, :1].expand_as(gradient)), repeats=False),
         known_after(call, (*tensors[:6], output), repeats=False),
+        known_after(call, (q, k[:, :, :8], *tensors[2:]), repeats=False),
+        known_after(call, (q.half(), *tensors[1:]), repeats=False),
     ]
     monkeypatch.setattr(repeating, "_stream_of", lambda _tensor: 6)
     apart.append(known_after(call, tensors, repeats=False))
@@ -137,6 +139,21 @@ def test_forms_of_gradients_differ_in_the_form_of_the_call_and_in_how_memory_is_
     assert known_after(call, (*heads(seed=1), *tensors[3:]), repeats=False) is apart[-1]
     odd = torch.randn(gradient.numel() + 1)[1:].view(gradient.shape)
     assert known_after(call, (*tensors[:6], odd), repeats=False) is None
+
+
+def test_what_was_kept_is_looked_at_anew_where_other_data_came_in_its_place(counts):
+    for _ in range(3):
+        leaves = tuple(x.requires_grad_() for x in heads())
+        torch.autograd.grad(attention(*leaves, enable_gqa=True).sum(), leaves)
+    before = counts["played"]
+    output = attention(*leaves, enable_gqa=True)
+    output.grad_fn._raw_saved_tensors[0].register_hooks(torch.Tensor.half, lambda packed: packed)
+    torch.autograd.grad(output.sum(), leaves)
+    output = attention(*leaves, enable_gqa=True)
+    leaves[1].data = leaves[1].data[:, :, :8]
+    with pytest.raises(RuntimeError):
+        torch.autograd.grad(output.sum(), leaves)
+    assert counts["played"] == before + 2  # the calls, and not their gradients
 
 
 def test_gradients_that_are_more_than_their_memory_are_seen_also_behind_a_known_form(counts):

@@ -66,15 +66,18 @@ def known_of(tensors: Tensors, options: tuple[Any, ...]) -> Known | None:
 
 
 def known_after(known: Known, tensors: Tensors, *, repeats: bool) -> Known | None:
-    """The same for the gradients of a call of a known form: its tensors and results as they were, and their gradient.
+    """The same for the gradients of a call of a known form: its tensors and results as kept, and their gradient.
 
-    Autograd sees to it that sizes and types of the gradient are those of the output. So all that the form does not tell
-    is how memory is laid out.
+    Autograd sees to it that sizes and types of the gradient are those of the output, but not that what it kept comes
+    back as it was: a hook on a saved tensor may give another, and so does ``tensor.data = ...``.
     """
     stream, places = _stream_of(tensors[0]), [tensor.data_ptr() for tensor in tensors]
     if stream is None or not _are_aligned(places):
         return None
-    form = (stream, repeats, *map(places.index, places), *[tensor.stride() for tensor in tensors])
+    parts = [stream, repeats, tensors[-1].stride(), *map(places.index, places)]
+    for tensor in tensors[:-1]:
+        parts += (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device())
+    form = tuple(parts)
     found = known.after.get(form)
     return _first(known.after, form, stream) if found is None else found
 
