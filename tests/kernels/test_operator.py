@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from attenio import attention
 from attenio.kernels.operator import attention_backward_operator, attention_operator
@@ -54,6 +55,25 @@ def test_compiled_it_gives_the_same():
         torch.testing.assert_close(mine, plain)
         for x, y in zip(*(torch.autograd.grad(out.sum(), (q, k, v)) for out in (mine, plain)), strict=True):
             torch.testing.assert_close(x, y)
+
+
+class Attention(torch.nn.Module):
+    def forward(self, query, key, value):
+        return attention(query, key, value, is_causal=True)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace:DeprecationWarning", "ignore::torch.jit.TracerWarning")
+def test_traced_with_any_number_of_heads_and_tokens_it_gives_the_same():
+    module, dynamic = Attention(), dict.fromkeys(range(3), torch.export.Dim.DYNAMIC)
+    given, other = (tuple(torch.randn(*size, 8) for _ in range(3)) for size in ((2, 4, 10), (3, 2, 14)))
+    traced = [
+        torch.jit.trace(module, given, check_trace=False),
+        make_fx(module, tracing_mode="symbolic")(*given),
+        torch.export.export(module, given, dynamic_shapes=(dynamic,) * 3, strict=False).module(),
+        torch.export.export(module, given, dynamic_shapes=(dynamic,) * 3, strict=True).module(),
+    ]
+    for function in traced:
+        torch.testing.assert_close(function(*other), module(*other))
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,9 @@ def _check_heads(query: Tensor, key: Tensor, value: Tensor, *, enable_gqa: bool)
                 f"{heads[0]} query heads cannot share {heads[1]} key and {heads[2]} value heads;"
                 " make the last two equal and a divisor of the first"
             )
-    elif len(set(heads) - {1}) > 1:
+        return
+    several = [count for count in heads if count != 1]
+    if any(count != several[0] for count in several):  # not by a set: counts of a tracer are equal, but have no hash
         raise TensorMismatch(
             f"query, key and value have {heads[0]}, {heads[1]} and {heads[2]} heads;"
             " make them equal, or set enable_gqa=True"
