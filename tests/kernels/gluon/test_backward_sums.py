@@ -77,6 +77,14 @@ def test_launches_are_small_where_their_blocks_fill_the_processors():
     assert len(groups_of(256, (16,) * 16, 2**19, 132).launches) == 1
 
 
+def test_launches_take_turns_in_lanes_and_sums_are_left_last_in_the_order_of_lanes():
+    units, nothing = (range(2), range(2, 3), range(3, 5)), range(0)
+    first, second, third = units
+    assert Groups(units, 1).turns == ((0, first), (0, second), (0, third), (0, nothing))
+    assert Groups(units, 1, 2).turns == ((0, first), (1, second), (0, third), (0, nothing), (1, nothing))
+    assert Groups(units[:1], 1, 2).turns == ((0, first), (0, nothing))
+
+
 def test_lanes_save_the_ends_of_launches():
     """16 launches of 128 blocks for 132 processors: in one lane four of them idle, and all wait after every launch."""
     steps, launches = (128,) * 64, Groups.even(32, 16, in_turns=False).launches

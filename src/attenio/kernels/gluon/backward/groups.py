@@ -11,6 +11,7 @@ the other end. Still the longest block of a launch may hold up its lane, so that
 
 import heapq
 from functools import lru_cache
+from itertools import cycle
 from typing import NamedTuple
 
 __all__ = ["Groups", "groups_of"]
@@ -54,6 +55,12 @@ class Groups(NamedTuple):
     def most(self) -> int:
         """Units of the largest launch."""
         return max(map(len, self.launches))
+
+    @property
+    def turns(self) -> tuple[tuple[int, range], ...]:
+        """Lanes and units of the launches in their order; at last none in each lane, where sums are left."""
+        lanes = range(min(self.lanes, len(self.launches)))
+        return *zip(cycle(lanes), self.launches, strict=False), *((lane, range(0)) for lane in lanes)
 
 
 @lru_cache(maxsize=512)

@@ -10,7 +10,6 @@ Every lane has sums of its own. While the last blocks of a group run, those of t
 
 from dataclasses import replace
 from functools import lru_cache
-from itertools import cycle
 
 from torch import Tensor
 
@@ -39,16 +38,14 @@ def sums_gradients(problem: KernelProblem, saved: tuple[Tensor, ...], groups: Gr
     calls = [call._replace(rows=rows.of_lane(lane, lanes)) for lane in range(lanes)]
     done = [range(0)] * lanes
     with forked(problem.query.device, lanes) as beside:
-        for lane, units in zip(cycle(range(lanes)), groups.launches, strict=False):
+        for lane, units in groups.turns:
             heads = range(units.start * group, units.stop * group)
             with in_lane(lane, beside):
                 calls[lane].rows.between(done[lane], heads, call.found.query, problem.scale)
-                chunk = Chunk(units, tiles, range(rows.padded), groups.together)
-                calls[lane].launch_keys(chunk, call.key_gradients, _sums_box(calls[lane].rows))
+                if units:
+                    chunk = Chunk(units, tiles, range(rows.padded), groups.together)
+                    calls[lane].launch_keys(chunk, call.key_gradients, _sums_box(calls[lane].rows))
             done[lane] = heads
-        for lane in range(min(lanes, len(groups.launches))):
-            with in_lane(lane, beside):
-                calls[lane].rows.between(done[lane], range(0), call.found.query, problem.scale)
     return call.found
 
 
@@ -91,9 +88,8 @@ def sums_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
     found: list[Grid | Sweep] = []
     # One after the other, as Nsight Compute lets kernels run; where lanes overlap, they move more.
     done = [range(0)] * groups.lanes
-    for place, units in enumerate((*groups.launches, *done)):
-        lane, start = place % groups.lanes, units.start
-        at = lane * groups.most
+    for lane, units in groups.turns:
+        at, start = lane * groups.most, units.start
         found.append(replace(between, done=len(done[lane]), following=len(units), first_unit=start, first_updated=at))
         if units:
             found.append(replace(gradients, units=len(units), first_unit=start, first_updated=at))
