@@ -85,6 +85,12 @@ def test_launches_take_turns_in_lanes_and_sums_are_left_last_in_the_order_of_lan
     assert Groups(units[:1], 1, 2).turns == ((0, first), (0, nothing))
 
 
+@pytest.mark.parametrize("tokens, group, lanes", [(8192, 1, 2), (32768, 1, 2), (65536, 1, 1), (16384, 4, 1)])
+def test_narrow_dense_heads_take_two_lanes_while_a_unit_has_few_sums(tokens, group, lanes):
+    units, steps = 32 * max(1, 16384 // tokens) // group, (group * tokens // 128,) * (tokens // 128)
+    assert groups_of(units, steps, 4 * group * tokens * 64, 132).lanes == lanes
+
+
 def test_lanes_save_the_ends_of_launches():
     """16 launches of 128 blocks for 132 processors: in one lane four of them idle, and all wait after every launch."""
     steps, launches = (128,) * 64, Groups.even(32, 16, in_turns=False).launches

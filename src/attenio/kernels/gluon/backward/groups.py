@@ -5,8 +5,9 @@ while they are added to, and read when they are converted. Launches of a few uni
 to one small buffer instead. What that may cost is time: blocks of a launch end one after the other, and SMs wait. So
 each cut is tried on paper, by list scheduling of its blocks, and taken if it costs little.
 
-Small launches may also take turns in two lanes, each with half of the buffer: blocks of the one begin where those of
-the other end. Still the longest block of a launch may hold up its lane, so that is tried on paper too.
+Small launches may also take turns in two lanes, each with half of the buffer or one unit: blocks of the one
+begin where those of the other end. Still the longest block of a launch may hold up its lane, so that is tried on paper
+too.
 """
 
 import heapq
