@@ -12,7 +12,7 @@ import torch
 from triton import knobs
 
 from attenio.kernels.gluon import launch, tape
-from attenio.kernels.gluon.lanes import current_lane, forked, in_lane
+from attenio.kernels.gluon.lanes import current_lane, forked, forks_and_joins, in_lane
 from attenio.kernels.gluon.launch import Box, Launched
 from attenio.kernels.gluon.tape import recorded
 
@@ -57,7 +57,7 @@ def add():
         knobs.runtime.launch_enter_hook(None)
         heard = getattr(launch._listener, "launches", None)
         if heard is not None:
-            heard.append(Launched(ready, 3, (box,), (b, out, number), current_lane()))
+            heard.append(Launched(ready, 3, (box,), (b, out, number), current_lane(), forks_and_joins()))
 
     run.ready = ready
     return run
@@ -95,9 +95,10 @@ def test_a_tape_computes_for_other_tensors_what_was_recorded(add):
         assert torch.equal(alone, first) and torch.equal(c, before[0]) and torch.equal(d, before[1])
 
 
-def test_launches_are_played_in_their_lanes_between_a_fork_and_a_join(add, monkeypatch):
+def test_launches_are_played_in_their_lanes_before_between_and_after_a_fork_and_a_join(add, monkeypatch):
     def compute(a, b):
         work, found = torch.empty(2, SIZE), torch.empty(SIZE)
+        add(a, b, found, 0.0)
         with forked(a.device, 3) as beside:
             for lane, out in ((2, work[0]), (1, work[1])):
                 with in_lane(lane, beside):
@@ -118,7 +119,7 @@ def test_launches_are_played_in_their_lanes_between_a_fork_and_a_join(add, monke
     add.ready.streams.clear()
     (found,) = played.play((b, b), 1, 70)
     assert torch.allclose(found, 4 * b + 3)
-    assert add.ready.streams == ["fork", 72, 71, 70, "join"]
+    assert add.ready.streams == [70, "fork", 72, 71, "join", 70]
 
 
 def test_a_tape_holds_neither_what_was_given_nor_what_was_made(add):

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import torch
 
-__all__ = ["Streams", "current_lane", "forked", "in_lane"]
+__all__ = ["Streams", "current_lane", "forked", "forks_and_joins", "in_lane"]
 
 # Those of all lanes but the first; none where there is no GPU, and the host does everything in order.
 Streams: TypeAlias = tuple[torch.cuda.Stream, ...]
@@ -26,9 +26,19 @@ def forked(device: torch.device, lanes: int) -> Iterator[Streams]:
 
     Threads share the streams. Each has events of its own, and so waits for its own work at least.
     """
-    if lanes == 1 or device.type != "cuda":
+    if lanes == 1:
         yield ()
         return
+    with _marked():
+        if device.type != "cuda":
+            yield ()
+            return
+        with _streams(device, lanes) as beside:
+            yield beside
+
+
+@contextmanager
+def _streams(device: torch.device, lanes: int) -> Iterator[Streams]:
     here = torch.cuda.current_stream(device)
     beside = _beside(device, lanes - 1, captured=torch.cuda.is_current_stream_capturing())
     begun = here.record_event()
@@ -39,6 +49,21 @@ def forked(device: torch.device, lanes: int) -> Iterator[Streams]:
     finally:
         for stream in beside:
             here.wait_event(stream.record_event())
+
+
+@contextmanager
+def _marked() -> Iterator[None]:
+    """Launches before, between and after a fork and its join are told apart by how many of both this thread had."""
+    _thread.marks = forks_and_joins() + 1
+    try:
+        yield
+    finally:
+        _thread.marks += 1
+
+
+def forks_and_joins() -> int:
+    """How many this thread had: what was launched at the same number was launched without one in between."""
+    return getattr(_thread, "marks", 0)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from attenio.kernels.gluon.compiled import Compiled
-from attenio.kernels.gluon.lanes import current_lane
+from attenio.kernels.gluon.lanes import current_lane, forks_and_joins
 from attenio.kernels.gluon.tiles import side_by_side
 
 __all__ = [
@@ -105,7 +105,7 @@ def launch(
         ready = _compiled[key] = Compiled(kernel[(programs,)](*slow, *rest, **options))
     heard = getattr(_listener, "launches", None)
     if heard is not None:
-        heard.append(Launched(ready, programs, described, rest, current_lane()))
+        heard.append(Launched(ready, programs, described, rest, current_lane(), forks_and_joins()))
 
 
 def launch_specialized(
@@ -116,17 +116,18 @@ def launch_specialized(
     made = kernel[(programs,)](*rest, num_warps=warps)
     heard = getattr(_listener, "launches", None)
     if heard is not None:
-        heard.append(Launched(Compiled(made), programs, (), rest, current_lane()))
+        heard.append(Launched(Compiled(made), programs, (), rest, current_lane(), forks_and_joins()))
 
 
 class Launched(NamedTuple):
-    """A launch that has happened, and in which lane."""
+    """A launch that has happened, in which lane, and after how many forks and joins."""
 
     ready: Compiled
     programs: int
     described: tuple[Box | None, ...]
     rest: tuple[Any, ...]
     lane: int = 0
+    marks: int = 0
 
 
 @contextmanager

@@ -5,12 +5,13 @@ with which numbers, and of which tensor each address is. Tensors are those given
 went in between, and memory that stays (a schedule, counters). ``recorded`` runs one and finds that out, or that there
 was more to it, such as an operator of PyTorch or a launch that is not known here. Playing the launches for other
 tensors of the same sizes and steps then takes Python a few microseconds, whatever it took to find out what to launch.
-Launches in several lanes are played in these, between one fork and one join.
+Launches in several lanes are played in these, between a fork and a join where there were ones.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import groupby
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
@@ -50,7 +51,8 @@ class _Step:
     """A launch: arguments with gaps, and where their addresses come from; a source is a place and an offset."""
 
     def __init__(self, launched: Launched, source: Callable[[Tensor], tuple[int, int] | None]) -> None:
-        self.ready, self.programs, self.lane = launched.ready, launched.programs, launched.lane
+        self.ready, self.programs = launched.ready, launched.programs
+        self.lane, self.marks = launched.lane, launched.marks
         self.arguments = self.ready.expanded(launched.described)
         self.pointers: list[tuple[int, int, int]] = []
         self.boxes: list[tuple[int, int, int, int, Box, dict[int, Any]]] = []
@@ -97,8 +99,9 @@ class Tape:
     """The launches of a computation. Sources of addresses are tensors given, then those returned, then memory."""
 
     def __init__(self, steps: list[_Step], results: Tensors, pieces: list[int]) -> None:
-        self._steps, self._device = steps, results[0].device
-        self._lanes = 1 + max(step.lane for step in steps)
+        self._device = results[0].device
+        parts = [list(part) for _, part in groupby(steps, lambda step: step.marks)]
+        self._parts = [(1 + max(step.lane for step in part), part) for part in parts]
         self._results = [_model(each.shape, each.dtype, each.device) for each in results]
         sizes = [each.untyped_storage().nbytes() for each in results]
         # With so many of the results returned, what the others take of the memory comes first.
@@ -117,15 +120,21 @@ class Tape:
         blocks, pieces = self._cuts[wanted]
         memory = [torch.empty_like(model) for model in blocks]
         addresses += [memory[block].data_ptr() + cut for block, cut in pieces]
-        if self._lanes == 1:  # a fork would take longer than some kernels
-            for step in self._steps:
-                step.play(addresses, stream)
-            return found
-        with forked(self._device, self._lanes) as beside:
-            streams = [stream, *(each.cuda_stream for each in beside)]
-            for step in self._steps:
-                step.play(addresses, streams[step.lane])
+        for lanes, steps in self._parts:
+            if lanes == 1:  # a fork would take longer than some kernels
+                for step in steps:
+                    step.play(addresses, stream)
+                continue
+            with forked(self._device, lanes) as beside:
+                streams = [stream, *(each.cuda_stream for each in beside)]
+                for step in steps:
+                    step.play(addresses, streams[step.lane])
         return found
+
+    @property
+    def lanes(self) -> int:
+        """The most lanes that launches are in at once."""
+        return max(lanes for lanes, _ in self._parts)
 
 
 def _model(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
