@@ -10,7 +10,6 @@ __all__ = ["interpret"]
 _HOME = "attenio.kernels.gluon."
 _MODULES = {
     "narrow_gradients_kernel": ("backward.narrow", "backward.service"),
-    "middle_gradients_kernel": ("backward.middle", "backward.service"),
     "wide_gradients_kernel": ("backward.wide", "backward.service"),
     "query_gradients_kernel": ("backward.queries", "loading"),
 }
@@ -50,14 +49,8 @@ def _kernel(name):
         loaded = interpreted(_HOME + module, needing=(_HOME + needed,))
         if needed == "backward.service":  # additions by the copy engine have no word in Gluon, and are said here
             loaded.add_sums.__globals__["_reduce_add"] = lambda box, place, source: box.add(place, source.tensor)
-        if module == "backward.middle":  # pairs in registers are the machine's, and numbers of 16 bits here
-            loaded.__dict__.update(_pairs=_cast, _each=_cast, _widened=lambda pairs, _dtype: pairs.float())
         _kernels[name] = getattr(loaded, name)
     return _kernels[name]
-
-
-def _cast(numbers, dtype):
-    return numbers.to(dtype)
 
 
 def _unwritten(*size, dtype=torch.float32, device=None):
