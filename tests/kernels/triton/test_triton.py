@@ -11,6 +11,7 @@ import torch
 from attenio.kernels import cpu, triton
 from attenio.kernels.masking import seen_by
 from attenio.kernels.problem import KernelProblem
+from attenio.kernels.triton.launch import grouped_heads
 from attenio.kernels.triton.tiles import BackwardTiles, ForwardTiles
 from attenio.kernels.visibility import Visibility
 from attenio.masks import BlockSparse
@@ -62,6 +63,21 @@ def assert_close(mine, theirs, unit):
     assert mine.isfinite().all()
     size = max(1.0, float(theirs.abs().max()))
     assert float((mine.reshape(theirs.shape) - theirs).abs().max()) <= 64 * unit * size
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_heads_that_lie_between_tokens_are_read_where_they_are(group):
+    """As (batch, tokens, heads, width) have them: nothing is copied, and gradients are those of the CPU."""
+    torch.manual_seed(0)
+    q, k, v, gradient = (torch.randn(2, 21, heads, 16).transpose(1, 2) for heads in (2 * group, 2, 2, 2 * group))
+    problem = KernelProblem.of_heads(q, k, v, Visibility(group=group), 0.25)
+    grouped = grouped_heads(problem.query)
+    assert grouped.data_ptr() == q.data_ptr() and grouped.stride(2) == q.stride(1)
+    assert torch.equal(grouped, problem.query)
+    saved = (*triton.attend(problem)[:3], gradient.unflatten(1, (2, group)))
+    both = triton.two_pass(problem, saved), cpu.two_pass(problem, cpu.Saved(*saved))
+    for part in ("query", "key", "value"):
+        assert_close(*(getattr(found, part) for found in both), torch.finfo(torch.float32).eps)
 
 
 def test_the_forward_pass_gives_what_the_cpu_gives(problem):

@@ -128,7 +128,9 @@ def strides_of(query: Tensor, key: Tensor, value: Tensor) -> tuple[int, ...]:
 
 def grouped_heads(query: Tensor) -> Tensor:
     """Queries (batch, KV heads, group, queries, d) whose query heads are one stride apart."""
-    outer, inner = query.stride(1), query.stride(2)
+    batch, outer, inner, row, column = query.stride()
+    if query.shape[2] == 1:  # of one head any step is given, and none is meant
+        return query.as_strided(query.shape, (batch, outer, outer, row, column))
     return query if query.shape[1] == 1 or outer == query.shape[2] * inner else query.contiguous()
 
 
