@@ -64,6 +64,7 @@ def test_races_in_the_hand_over_to_groups_of_warps_are_told_apart(module: str, k
     lines = source.read_text(encoding="utf-8").splitlines()
     head = 1 + next(number for number, line in enumerate(lines) if line.startswith(f"def {kernel}_kernel("))
     body = 1 + next(number for number, line in enumerate(lines) if "q_s = gl.allocate" in line)
+    barrier = 1 + next(number for number, line in enumerate(lines) if "mbarrier.init(" in line)
 
     def said(*places: int) -> str:
         race = f"========= Error: Race reported between Read access at kernel+0x1 in {source.name}:{places[0]}\n" + (
@@ -73,5 +74,6 @@ def test_races_in_the_hand_over_to_groups_of_warps_are_told_apart(module: str, k
 
     assert study.found_in(said(head, head)) == (0, 1)
     assert study.found_in(said(head, body)) == (1, 0)
+    assert study.found_in(said(head, barrier)) == (1, 0)
     assert study.found_in("done: dense\n")[0] is None
     assert study.found_in("========= ERROR SUMMARY: 3 errors\n") == (3, 0)
