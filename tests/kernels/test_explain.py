@@ -80,3 +80,9 @@ def test_a_machine_that_is_no_gpu_is_refused_in_one_line():
     q = torch.empty(1, 1, 8, 8)
     with pytest.raises(InvalidInput, match="no GPU"):
         explain(q, q, q, machine="altra-q80-30")
+
+
+def test_a_switch_that_is_none_is_refused_as_by_attention():
+    heads = torch.zeros(1, 1, 8, 16)
+    with pytest.raises(TypeError, match="deterministic"):
+        explain(heads, heads, heads, deterministic="no")

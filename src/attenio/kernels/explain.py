@@ -12,7 +12,7 @@ from attenio.bounds import LowerBound
 from attenio.bounds.attention import bounds_for, largest_absolute
 from attenio.errors import AttenioError
 from attenio.kernels.attention import Call, call_of, problem_of
-from attenio.kernels.checks import checked_number
+from attenio.kernels.checks import check_switches, checked_number
 from attenio.kernels.choices import Choice, choice_for
 from attenio.kernels.masking import Seen
 from attenio.kernels.problem import KernelProblem
@@ -117,6 +117,7 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     ``machine`` asks about a GPU of the catalogue, such as ``"h200"``, that need not be here; tensors may then be on the
     CPU or on ``meta``, where they take no memory.
     """
+    check_switches(deterministic=deterministic)
     dropout_p = checked_number("dropout_p", dropout_p)
     call = call_of(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
