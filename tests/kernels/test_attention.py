@@ -1,5 +1,7 @@
 """attention() against the definition in double precision, and against an untiled computation in the same precision."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from tests.kernels.definition import definition, gradients  # noqa: E402
 
 from attenio import attention  # noqa: E402
 from attenio.errors import InvalidInput  # noqa: E402
+from attenio.kernels.cpu import compiled_rows  # noqa: E402
 from attenio.kernels.dropout import Dropout  # noqa: E402
 from attenio.kernels.visibility import Part  # noqa: E402
 from attenio.masks import BlockSparse  # noqa: E402
@@ -200,6 +203,32 @@ def test_a_shared_prefix_changes_nothing_but_what_is_read(queries, group):
     torch.testing.assert_close(attention(q, spoiled, v, enable_gqa=True, prefix=300), want)
     windowed = attention(q, k, v, enable_gqa=True, prefix=300, window=120)
     torch.testing.assert_close(windowed, attention(q, k, v, enable_gqa=True, window=120))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("compiles", [True, False])
+def test_a_shared_prefix_may_be_cut_over_any_number_of_threads(monkeypatch, compiles, threads):
+    monkeypatch.setattr(compiled_rows, "_is_here", lambda: compiles)
+    monkeypatch.setattr(compiled_rows, "LEAST_PRODUCTS", 0)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for shape in ((5, 1, 1, 1), (5, 2, 1, 3), (3, 1, 7, 2), (2, 1, 70, 2), (33, 1, 1, 4), (2, 3, 1, 1)):
+            for dtype, own in product((torch.float32, torch.bfloat16), (0, 1, 50)):
+                _compare_with_and_without_a_prefix(shape, dtype, prefix=130, own=own)
+        _compare_with_and_without_a_prefix((2, 1, 1, 1), torch.float32, prefix=1, own=50)
+    finally:
+        torch.set_num_threads(before)
+
+
+def _compare_with_and_without_a_prefix(shape, dtype, prefix, own):
+    requests, heads, queries, group = shape
+    q = torch.randn(requests, heads * group, queries, 16).to(dtype)
+    shared = [torch.randn(1, heads, prefix, 16).expand(requests, -1, -1, -1) for _ in "kv"]
+    k, v = (torch.cat([x, torch.randn(requests, heads, own, 16)], 2).to(dtype) for x in shared)
+    want = F.scaled_dot_product_attention(q.float(), k.float(), v.float(), enable_gqa=True)
+    found = attention(q, k, v, enable_gqa=True, prefix=prefix)
+    torch.testing.assert_close(found, want.to(dtype))
 
 
 def test_dropout_drops_the_right_share_and_its_gradient_is_that_of_what_was_kept():

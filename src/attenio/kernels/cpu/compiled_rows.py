@@ -21,7 +21,7 @@ from attenio.kernels.cpu.tiles import rows_of
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Part
 
-__all__ = ["TILE", "can_compile", "compiled_rows"]
+__all__ = ["MOST_ROWS", "TILE", "can_compile", "compiled_rows"]
 
 # It is compiled once in a process, in a third of a second.
 LEAST_PRODUCTS = 2**20
@@ -30,11 +30,15 @@ _engines: list[Any] = []  # they own the code
 _KINDS = {torch.float32: "float", torch.bfloat16: "bfloat", torch.float16: "half"}
 
 
-def can_compile(problem: KernelProblem, keys: int) -> bool:
-    """Whether the compiled kernel takes these rows over so many keys, if all of them see these, and is worth making."""
+def can_compile(problem: KernelProblem, keys: int, *, in_tiles: bool = False) -> bool:
+    """Whether the compiled kernel takes these rows over so many keys, if all of them see these, and is worth making.
+
+    It takes ``MOST_ROWS`` at a time, of any number if positions are met ``in_tiles``.
+    """
     d, width = problem.query.shape[-1], problem.value.shape[-1]
     rows = problem.group * problem.queries
-    fits = rows <= MOST_ROWS and all(size % 4 == 0 and size <= MOST_WIDTH for size in (d, width))
+    at_once = problem.group if in_tiles else rows
+    fits = at_once <= MOST_ROWS and all(size % 4 == 0 and size <= MOST_WIDTH for size in (d, width))
     worth = problem.batch * problem.kv_heads * rows * keys * (d + width) >= LEAST_PRODUCTS
     return worth and fits and problem.query.dtype in _KINDS and problem.dropout is None and _is_here()
 

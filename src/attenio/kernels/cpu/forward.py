@@ -149,7 +149,7 @@ def _after_prefix(problem: KernelProblem, found: Attended) -> None:
     together, threads = stacked(problem), torch.get_num_threads()
     tiling = tiling_for(replace(Shape.of(together), threads=1))
     prefix = SharedPrefix(together, tiling.key_tile)
-    positions = cuts(together.queries, tiling.query_tile)
+    positions = prefix.positions(tiling.query_tile, threads)
     # Rows are worth more together than keys: threads share the keys of the prefix.
     splits = -(-threads // (problem.kv_heads * len(positions)))
     runs = cuts(problem.prefix, -(-problem.prefix // splits))
@@ -159,7 +159,8 @@ def _after_prefix(problem: KernelProblem, found: Attended) -> None:
     own_keys = problem.keys - problem.prefix
     own_tiling = tiling_for(replace(Shape.of(problem), keys=max(1, own_keys)))
     parts = _runs(problem, own_tiling, slice(problem.prefix, problem.keys))
-    compiles = can_compile(problem, own_keys) and problem.visible.is_whole(problem.everything)
+    # The whole call is what has to be worth compiling for.
+    compiles = own_keys > 0 and can_compile(problem, problem.keys) and problem.visible.is_whole(problem.everything)
 
     def own(part: Part) -> Sums:
         return compiled_rows(problem, part) if compiles else split_keys(problem, part, own_tiling.key_tile)
