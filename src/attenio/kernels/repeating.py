@@ -57,10 +57,7 @@ def known_of(tensors: Tensors, options: tuple[Any, ...]) -> Known | None:
     kinds = tuple(map(type, options))  # what is wrong of one type may be equal to what is right of another
     if stream is None or not _are_aligned(places) or not _FIXED.issuperset(kinds):
         return None
-    parts = [stream, options, kinds, *map(places.index, places)]
-    for tensor in tensors:
-        parts += (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device())
-    form = tuple(parts)
+    form = (stream, options, kinds, *map(places.index, places), *_sizes_of(tensors))
     known = _known.get(form)
     return _first(_known, form, stream) if known is None else known
 
@@ -74,12 +71,17 @@ def known_after(known: Known, tensors: Tensors, *, repeats: bool) -> Known | Non
     stream, places = _stream_of(tensors[0]), [tensor.data_ptr() for tensor in tensors]
     if stream is None or not _are_aligned(places):
         return None
-    parts = [stream, repeats, tensors[-1].stride(), *map(places.index, places)]
-    for tensor in tensors[:-1]:
-        parts += (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device())
-    form = tuple(parts)
+    form = (stream, repeats, tensors[-1].stride(), *map(places.index, places), *_sizes_of(tensors[:-1]))
     found = known.after.get(form)
     return _first(known.after, form, stream) if found is None else found
+
+
+def _sizes_of(tensors: Tensors) -> list[Any]:
+    """Everything of tensors but where they are, and what they hold."""
+    parts: list[Any] = []
+    for tensor in tensors:
+        parts += (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device())
+    return parts
 
 
 def _are_aligned(places: list[int]) -> bool:

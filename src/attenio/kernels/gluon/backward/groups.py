@@ -99,14 +99,7 @@ def _time_of_lanes(groups: Groups, steps: tuple[int, ...], processors: int) -> f
         return max(_LAUNCH + busy, -(-len(launches) // lanes) * (_LAUNCH + longest))
     free, ended = [0.0] * processors, [0.0] * lanes
     for place, units in enumerate(launches):
-        begin, end = ended[place % lanes] + _LAUNCH, 0.0
-        for first in range(0, len(units), together):
-            for step in steps:
-                for _ in range(min(together, len(units) - first)):
-                    last = max(free[0], begin) + step + _BLOCK
-                    heapq.heapreplace(free, last)
-                    end = max(end, last)
-        ended[place % lanes] = end
+        ended[place % lanes] = _schedule(free, ended[place % lanes] + _LAUNCH, len(units), together, steps)
     return max(ended)
 
 
@@ -118,15 +111,22 @@ def _time(groups: Groups, steps: tuple[int, ...], processors: int) -> float:
 
 @lru_cache(maxsize=4096)
 def _span(units: int, together: int, steps: tuple[int, ...], processors: int) -> float:
-    """When the last block of a launch ends, each begun by the processor that is free first."""
+    """When the last block of a launch ends that begins at 0."""
     longest = max(steps) + _BLOCK
     if len(set(steps)) == 1:
         return -(-units * len(steps) // processors) * longest
     if units * len(steps) > _MOST_SIMULATED:
         return max(longest, units * (sum(steps) + _BLOCK * len(steps)) / processors)
-    free = [0.0] * processors
+    return _schedule([0.0] * processors, 0.0, units, together, steps)
+
+
+def _schedule(free: list[float], begin: float, units: int, together: int, steps: tuple[int, ...]) -> float:
+    """When the last block of a launch ends, each begun by the processor that is ``free`` first."""
+    end = begin
     for first in range(0, units, together):
         for step in steps:
             for _ in range(min(together, units - first)):
-                heapq.heapreplace(free, free[0] + step + _BLOCK)
-    return max(free)
+                done = max(free[0], begin) + step + _BLOCK
+                heapq.heapreplace(free, done)
+                end = max(end, done)
+    return end
