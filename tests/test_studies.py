@@ -56,7 +56,10 @@ def test_results_say_what_made_them(study: str) -> None:
     assert {"version", "commit", "date"} <= set(found[0] if isinstance(found, list) else found)
 
 
-@pytest.mark.parametrize(("module", "kernel"), [("wide_rows", "wide_rows"), ("backward/narrow", "narrow_gradients")])
+@pytest.mark.parametrize(
+    ("module", "kernel"),
+    [("wide_rows", "wide_rows"), ("backward/narrow", "narrow_gradients"), ("backward/middle", "middle_gradients")],
+)
 def test_races_in_the_hand_over_to_groups_of_warps_are_told_apart(module: str, kernel: str) -> None:
     pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
     study = module_of(STUDIES / "gpu-attention" / "sanitize.py")

@@ -1,15 +1,15 @@
 """Gradients on a Hopper GPU: against float64, exact where they can be, the same bits again, in streams and graphs."""
 
-import math
 from itertools import product
 
 import pytest
 import torch
+from tests.kernels.untiled import assert_right, untiled
 
 from attenio import attention
 from attenio.kernels.gluon import backward, forward
 from attenio.kernels.gluon.backward import masks
-from attenio.kernels.gluon.backward.forms import backward_form
+from attenio.kernels.gluon.backward.forms import form_of
 from attenio.kernels.gluon.backward.groups import Groups
 from attenio.kernels.gluon.backward.slopes import slopes_gradients
 from attenio.kernels.gluon.backward.sums import sums_gradients
@@ -47,37 +47,6 @@ def seen_in(problem):
     return (j <= i + problem.visible.above) & (j >= i + problem.visible.below)
 
 
-def untiled(problem, gradient, seen, rounded=torch.float64):
-    """What a forward pass saves, and the gradients, in float64 but for weights, slopes and results as ``rounded``."""
-    q, k, v, g = (x.double() for x in (problem.query, problem.key[:, :, None], problem.value[:, :, None], gradient))
-    scores = (q @ k.mT * problem.scale).masked_fill(~seen, -math.inf)
-    largest = scores.amax(-1, keepdim=True).clamp(min=-1e30)
-    weights = (scores - largest).exp()
-    total = weights.sum(-1, keepdim=True)
-    p = weights / torch.where(total == 0, 1.0, total)
-    output = (p @ v).to(rounded)
-    slopes = p * (g @ v.mT - (g * output.double()).sum(-1, keepdim=True))
-    p, slopes = p.to(rounded).double(), slopes.to(rounded).double()
-    found = slopes @ k * problem.scale, (slopes.mT @ q * problem.scale).sum(2), (p.mT @ g).sum(2)
-    saved = output, (largest[..., 0] * math.log2(math.e)).float(), total[..., 0].float(), gradient
-    return saved, [each.to(rounded).double() for each in found]
-
-
-def assert_right(found, problem, gradient, seen):
-    """No worse than twice an untiled computation in the same precision: every 64 rows by norm, and the worst element.
-
-    Where that is exact, because gradients vanish, sums of fp32 still round.
-    """
-    _, exact = untiled(problem, gradient, seen)
-    _, rounded = untiled(problem, gradient, seen, problem.query.dtype)
-    for mine, stored, right in zip(found, rounded, exact, strict=True):
-        assert mine.shape == right.shape and mine.dtype == problem.query.dtype
-        off, allowed = mine.double() - right, stored - right
-        for some, theirs in zip(off.split(64, -2), allowed.split(64, -2), strict=True):
-            assert some.norm() <= 2 * theirs.norm() + 1e-5
-        assert off.abs().max() <= 2 * allowed.abs().max() + 1e-5
-
-
 def step(inputs, **options):
     """Gradients of one set of inputs (q, k, v, gradient), by the whole path of a training step."""
     leaves = [x.detach().requires_grad_() for x in inputs[:3]]
@@ -94,7 +63,7 @@ def same(first, second):
 def test_gradients_are_those_of_float64(d, case, dtype, deterministic):
     shape, widths = case
     problem = problem_of(shape, widths, dtype, deterministic=deterministic)
-    assert backward.supports(problem) and backward_form(max(widths)).d == d
+    assert backward.supports(problem) and form_of(problem).d == d
     gradient = torch.randn((*problem.query.shape[:-1], widths[1]), device="cuda", dtype=dtype)
     seen = seen_in(problem)
     saved, _ = untiled(problem, gradient, seen, dtype)

@@ -10,6 +10,7 @@ __all__ = ["interpret"]
 _HOME = "attenio.kernels.gluon."
 _MODULES = {
     "narrow_gradients_kernel": ("backward.narrow", "backward.service"),
+    "middle_gradients_kernel": ("backward.middle", "backward.service"),
     "wide_gradients_kernel": ("backward.wide", "backward.service"),
     "query_gradients_kernel": ("backward.queries", "loading"),
 }
@@ -49,8 +50,14 @@ def _kernel(name):
         loaded = interpreted(_HOME + module, needing=(_HOME + needed,))
         if needed == "backward.service":  # additions by the copy engine have no word in Gluon, and are said here
             loaded.add_sums.__globals__["_reduce_add"] = lambda box, place, source: box.add(place, source.tensor)
+        if module == "backward.middle":  # pairs in registers are the machine's, and numbers of 16 bits here
+            loaded.__dict__.update(_rounded=_rounded, _each=lambda numbers, _dtype: numbers)
         _kernels[name] = getattr(loaded, name)
     return _kernels[name]
+
+
+def _rounded(numbers):
+    return numbers.bfloat16(), numbers.half()
 
 
 def _unwritten(*size, dtype=torch.float32, device=None):

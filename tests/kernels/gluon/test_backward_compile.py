@@ -3,18 +3,21 @@
 from typing import NamedTuple
 
 import pytest
+import torch
 from offline_compiler import instructions_of
 
 from attenio.kernels.gluon.backward.forms import backward_form
 
 _BUILT = """
+import torch
+
 from attenio.kernels.gluon.backward.forms import backward_form
 
 TYPES = {"Lse": "*fp32", "Delta": "*fp32", "Fineness": "*fp32", "FirstRows": "*i32", "StopRows": "*i32",
          "scale": "fp32", "slope": "fp32"}
 
 def built(width, dtype, hides, packed, adds, whole):
-    form = backward_form(width)
+    form = backward_form(width, {"bf16": torch.bfloat16, "fp16": torch.float16}[dtype])
     names = [name for name in form.kernel.arg_names if name.isupper()]
     constants = form.constants(hides=hides, packed=packed, adds=adds)
     fixed = dict(zip(names, constants, strict=True))
@@ -49,11 +52,17 @@ class Variant(NamedTuple):
 VARIANTS = {
     "narrow": Variant(64, hides=True),
     "narrow, integers": Variant(64, "fp16", hides=True, whole=True),
-    "128": Variant(128, "fp16"),
-    "128, integers": Variant(128, hides=True, packed=True, whole=True),
+    "128 in fp16": Variant(128, "fp16"),
+    "128 in fp16, integers": Variant(128, "fp16", hides=True, packed=True, whole=True),
+    "middle": Variant(128),
+    "middle, masked": Variant(96, hides=True),
+    "middle, integers": Variant(128, whole=True),
+    "middle, packed integers": Variant(128, hides=True, packed=True, whole=True),
     "wide": Variant(256, hides=True),
     "wide, packed": Variant(192, "fp16", hides=True, packed=True, adds=True),
 }
+# Products of 64 x 64 x 16 that shares of dQ are made of.
+SHARES = {"narrow_gradients_kernel": 2 * 16, "middle_gradients_kernel": 16, "wide_gradients_kernel": 0}
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +73,13 @@ def compiled():
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_variant_multiplies_on_tensor_cores_and_fits(compiled, name):
     found, variant = compiled[name], VARIANTS[name]
-    form = backward_form(variant.width)
+    form = backward_form(variant.width, {"bf16": torch.bfloat16, "fp16": torch.float16}[variant.dtype])
     assert found["shared"] <= 227 * 2**10 and found["overwritten barriers"] == 0
     assert found["LDL"] == found["STL"] == 0
-    # Each group: scores or slopes (or both) before the loop and in it; two gradients or one; dQ in it and after it.
-    deep, rows, shares = form.d // 16, form.rows // 16, 0 if form.spills else 4 * (64 // 16)
-    assert found["HGMMA"] == 2 * (4 * deep + 2 * rows + shares if form.keys == 128 else 2 * deep + rows)
+    # Each group: scores or slopes (or both) before the loop and in it; two gradients or one; dQ in it and after it, or
+    # in a third group.
+    deep, rows, shares = form.d // 16, form.rows // 16, SHARES[form.kernel.__name__]
+    assert found["HGMMA"] == 2 * (4 * deep + 2 * rows if form.keys == 128 else 2 * deep + rows) + shares
     # Products of a group wait for each other nowhere: the compiler would otherwise start each by itself.
     assert found["WARPGROUP.ARRIVE"] <= found["HGMMA"] // 4
     # Slopes or shares of dQ leave through the copy engine, and so do gradients of keys.

@@ -7,7 +7,7 @@ import torch
 from interpreted_backward import interpret
 
 from attenio.kernels import cpu
-from attenio.kernels.gluon.backward.forms import backward_form
+from attenio.kernels.gluon.backward.forms import form_of
 from attenio.kernels.gluon.backward.groups import Groups
 from attenio.kernels.gluon.backward.slopes import chunks_for, slopes_gradients
 from attenio.kernels.gluon.backward.sums import sums_gradients
@@ -57,7 +57,7 @@ SPILLED = {
 def test_spilled_slopes_give_the_gradients_of_the_cpu(name, monkeypatch):
     case = SPILLED[name]
     problem, saved, right = drawn(case)
-    form = backward_form(max(case.d, case.width))
+    form = form_of(problem)
     room = case.room * 2 * case.group * form.keys
     launched = interpret(monkeypatch)
     assert_close(slopes_gradients(problem, saved, workspace_bytes=room), right)

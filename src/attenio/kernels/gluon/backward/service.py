@@ -29,6 +29,8 @@ __all__ = [
     "counted",
     "edges_hidden",
     "hidden",
+    "load_keys",
+    "load_rows",
     "number_of",
     "rows_of",
     "serve",
@@ -144,13 +146,14 @@ def counted(shares, fineness):
 
 
 @gluon.jit
-def add_sums(sums_desc, part, sums, staged, D: gl.constexpr):
+def add_sums(sums_desc, part, sums, staged, D: gl.constexpr, PENDING: gl.constexpr = 0):
     """Add a tile of 64 x D to its sums by way of shared memory; 64 columns after 64 columns, in D rows of 64 each.
 
     It lies there and in memory as registers hold it, 16 bytes of a thread side by side: no two threads meet in a bank.
-    From registers it would take no shared memory, and stall those who need the registers next.
+    From registers it would take no shared memory, and stall those who need the registers next. The copy engine may
+    still read PENDING other tiles.
     """
-    tma.store_wait(0)
+    tma.store_wait(PENDING)
     staged.store(sums.reshape([4, 2, 8, D // 8, 4, 2]).permute([3, 0, 2, 4, 1, 5]).reshape([D, 64]))
     fence_async_shared()
     _reduce_add(sums_desc, [0, 0, part * 64, 0], staged)
@@ -163,16 +166,21 @@ def serve(
     unit, kv_heads, group, tile, first_row, stop_row, steps, padded,
     ROWS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr,
 ):  # fmt: skip
-    batch, kv_head = unit // kv_heads, unit % kv_heads
-    mbarrier.expect(kv_full, KEYS // 64 * (k_desc.block_type.nbytes + v_desc.block_type.nbytes))
-    for part in gl.static_range(KEYS // 64):
-        at = tile * KEYS + part * 64
-        tma.async_copy_global_to_shared(k_desc, [batch, kv_head, at, 0], kv_full, k_s.index(part))
-        tma.async_copy_global_to_shared(v_desc, [batch, kv_head, at, 0], kv_full, v_s.index(part))
+    load_keys(k_desc, v_desc, k_s, v_s, kv_full, unit // kv_heads, unit % kv_heads, tile * KEYS, KEYS)
     serve_rows(
         q_desc, do_desc, Lse, Delta, q_s, do_s, lse_s, delta_s, q_full, do_full, q_empty, do_empty,
         unit, kv_heads, group, first_row, stop_row, steps, padded, ROWS, STAGES, DO_STAGES,
     )  # fmt: skip
+
+
+@gluon.jit
+def load_keys(k_desc, v_desc, k_s, v_s, kv_full, batch, kv_head, first_key, KEYS: gl.constexpr):
+    """Load the keys and values that a block keeps."""
+    mbarrier.expect(kv_full, KEYS // 64 * (k_desc.block_type.nbytes + v_desc.block_type.nbytes))
+    for part in gl.static_range(KEYS // 64):
+        at = first_key + part * 64
+        tma.async_copy_global_to_shared(k_desc, [batch, kv_head, at, 0], kv_full, k_s.index(part))
+        tma.async_copy_global_to_shared(v_desc, [batch, kv_head, at, 0], kv_full, v_s.index(part))
 
 
 @gluon.jit
@@ -182,23 +190,15 @@ def serve_rows(
     ROWS: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr,
 ):  # fmt: skip
     """Load the tiles of rows, each when nobody needs what was in its place."""
-    flat: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
     batch, kv_head = unit // kv_heads, unit % kv_heads
-    within = gl.arange(0, ROWS, flat)
     head, i, stage, phase, do_stage, do_phase = 0, first_row, 0, 1, 0, 1
     for step in range(steps + 1):
-        row = (unit * group + head) * padded + i
-        lse, delta = gl.load(Lse + row + within), gl.load(Delta + row + within)
-        box = [batch, kv_head * group + head, i, 0]
-        mbarrier.wait(q_empty.index(stage), phase)
-        mbarrier.expect(q_full.index(stage), q_desc.block_type.nbytes)
-        tma.async_copy_global_to_shared(q_desc, box, q_full.index(stage), q_s.index(stage))
-        lse_s.index(stage).store(lse)
-        delta_s.index(stage).store(delta)
-        mbarrier.arrive(q_full.index(stage), count=1)
-        mbarrier.wait(do_empty.index(do_stage), do_phase)
-        mbarrier.expect(do_full.index(do_stage), do_desc.block_type.nbytes)
-        tma.async_copy_global_to_shared(do_desc, box, do_full.index(do_stage), do_s.index(do_stage))
+        load_rows(
+            q_desc, do_desc, Lse, Delta, q_s.index(stage), do_s.index(do_stage), lse_s.index(stage),
+            delta_s.index(stage), q_full.index(stage), do_full.index(do_stage), q_empty.index(stage), phase,
+            do_empty.index(do_stage), do_phase, batch, kv_head * group + head, i,
+            (unit * group + head) * padded + i, ROWS, 0,
+        )  # fmt: skip
         i += ROWS
         if i >= stop_row:
             i = first_row
@@ -212,3 +212,24 @@ def serve_rows(
         if do_stage == DO_STAGES:
             do_stage = 0
             do_phase ^= 1
+
+
+@gluon.jit
+def load_rows(
+    q_desc, do_desc, Lse, Delta, q, do, lse_s, delta_s, q_full, do_full, q_empty, q_phase, do_empty, do_phase,
+    batch, head, i, row, ROWS: gl.constexpr, SHIFT: gl.constexpr,
+):  # fmt: skip
+    """Load one tile of rows; with their numbers, which are those of weights times 2 to the SHIFT."""
+    within = gl.arange(0, ROWS, gl.BlockedLayout([1], [32], [4], [0]))
+    lse, delta = gl.load(Lse + row + within), gl.load(Delta + row + within)
+    mbarrier.wait(q_empty, q_phase)
+    mbarrier.expect(q_full, q_desc.block_type.nbytes)
+    tma.async_copy_global_to_shared(q_desc, [batch, head, i, 0], q_full, q)
+    if SHIFT > 0:
+        lse, delta = lse - SHIFT, delta * (0.5**SHIFT)
+    lse_s.store(lse)
+    delta_s.store(delta)
+    mbarrier.arrive(q_full, count=1)
+    mbarrier.wait(do_empty, do_phase)
+    mbarrier.expect(do_full, do_desc.block_type.nbytes)
+    tma.async_copy_global_to_shared(do_desc, [batch, head, i, 0], do_full, do)

@@ -2,7 +2,7 @@
 
 for each group of units (``groups``), in one of the lanes in turn (``lanes``):
     convert and clear the sums of the lane's group before, prepare the rows of this one     (``rows``)
-    gradients of its keys and values, additions to its sums of dQ                           (``narrow``)
+    gradients of its keys and values, additions to its sums of dQ                           (``narrow``, ``middle``)
 in each lane: convert the sums of its last group
 
 Every lane has sums of its own. While the last blocks of a group run, those of the next one fill the other SMs.
