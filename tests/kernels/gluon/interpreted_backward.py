@@ -56,8 +56,9 @@ def _kernel(name):
     return _kernels[name]
 
 
-def _rounded(numbers):
-    return numbers.bfloat16(), numbers.half()
+def _rounded(numbers, dtype):
+    coarse = numbers.to(dtype)
+    return coarse, numbers.half() if dtype == torch.bfloat16 else (numbers - coarse).bfloat16()
 
 
 def _unwritten(*size, dtype=torch.float32, device=None):

@@ -48,10 +48,9 @@ def test_everything_else_is_left_to_triton(options):
     assert not backward.supports(problem_of(**options))
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("width", [64, 128, 256])
-def test_tiles_fit(width, dtype):
-    form = backward_form(width, dtype)
+def test_tiles_fit(width):
+    form = backward_form(width)
     gradients, scores = (2 if form.keys == 128 else 1) * 64 * form.d // 128, 2 * 64 * form.rows // 128
     assert gradients + scores + 16 <= form.registers <= 240
 

@@ -48,23 +48,20 @@ class BackwardForm(NamedTuple):
 
 def form_of(problem: KernelProblem) -> BackwardForm:
     """The form for a problem."""
-    return backward_form(max(problem.query.shape[-1], problem.value.shape[-1]), problem.query.dtype)
+    return backward_form(max(problem.query.shape[-1], problem.value.shape[-1]))
 
 
-def backward_form(width: int, dtype: torch.dtype) -> BackwardForm:
+def backward_form(width: int) -> BackwardForm:
     """The form for heads of at most this width: slopes of wide ones are spilled, others multiplied and added to dQ.
 
     Registers of a computing thread, of 64 keys: two gradients of 64 x d (one, of wide heads), scores and their slopes
     of 64 x rows. 128 rows halve the reads of keys out of shared memory, but fit only beside heads of 64. Threads of
-    middle heads in bf16 have fewer, because a third group multiplies slopes with keys; what is left has not the digits
-    that fp16 needs.
+    middle heads have fewer, because a third group multiplies slopes with keys.
     """
     if width <= 64:
         return BackwardForm(narrow_gradients_kernel, 64, 128, 128, 2, 3, 64)
-    if width <= 128 and dtype == torch.bfloat16:
-        return BackwardForm(middle_gradients_kernel, 128, 64, 128, 2, 3, 128, 216)
     if width <= 128:
-        return BackwardForm(narrow_gradients_kernel, 128, 64, 128, 2, 4, 128)
+        return BackwardForm(middle_gradients_kernel, 128, 64, 128, 2, 3, 128, 216)
     return BackwardForm(wide_gradients_kernel, 256, 64, 64, 3, 2, 128)
 
 

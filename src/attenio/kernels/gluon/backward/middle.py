@@ -1,8 +1,8 @@
-"""Gradients of heads 65 to 128 wide in bf16: a block keeps 128 keys, rows pass; two groups of warps own 64 keys each, a
-third one loads and makes dQ.
+"""Gradients of heads 65 to 128 wide: a block keeps 128 keys, rows pass; two groups of warps own 64 keys each, a third
+one loads and makes dQ.
 
     for each tile i of rows:                                     (in each group g, with keys K_g, V_g)
-        S^T = K_g Q_i^T;  P^T = exp2(S^T - lse)                  (P stays in registers, rounded twice)
+        S^T = K_g Q_i^T;  P^T = exp2(S^T - lse)                  (P stays in registers, in two parts)
         dP^T = V_g dO_i^T;  dS^T = P^T (dP^T - delta)
         dV_g += P^T dO_i;  share dS^T;  dK_g += dS^T Q_i
     for each tile i of rows:                                     (in the third)
@@ -13,10 +13,10 @@ others, and for sums to leave.
 
 Registers decide the rest: threads of three groups have 504 together, and 72 are left if those that compute take 216.
 Besides products a group needs more than 24. So one that computes has two gradients (128), a tile of scores or of their
-slopes (32, never both), and P as two numbers of 16 bits: in bf16, as dV takes it (16), and in fp16, which has three
-bits more, for dS (16). From a P in bf16 errors of dQ and dK would be 2.9e-3 of the norm instead of 2.4e-3. For heads
-that are fp16 themselves a P in fp16 is as coarse. And dK takes dS, for which no registers are left, out of shared
-memory.
+slopes (32, never both), and P as two numbers of 16 bits: as dV takes it (16), and what dS needs besides (16). Of bf16
+that is P in fp16, which has three bits more; of fp16 it is what rounding takes from P, in bf16. From the P of dV alone
+errors of dQ and dK would be a quarter larger (bf16: 2.9e-3 of the norm instead of 2.4e-3). And dK takes dS, for which
+no registers are left, out of shared memory.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
@@ -129,15 +129,31 @@ def _serve(
 
 
 @gluon.jit
-def _rounded(numbers):
-    """Numbers in bf16 and in fp16, neighbours in one register: as tensors of 16 bits they would not stay in one."""
+def _rounded(numbers, dtype: gl.constexpr):
+    """Numbers as dV takes them, and what dS needs besides: of bf16 the numbers in fp16, of fp16 what is lost, in bf16.
+
+    Neighbours are in one register: as tensors of 16 bits they would not stay in one.
+    """
     first, second = numbers.reshape([64, numbers.shape[1] // 2, 2]).split()
-    coarse = gl.inline_asm_elementwise(
-        "cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,r,r", [first, second], dtype=gl.int32, is_pure=True, pack=1
-    )
-    fine = gl.inline_asm_elementwise(
-        "cvt.rn.f16x2.f32 $0, $2, $1;", "=r,r,r", [first, second], dtype=gl.int32, is_pure=True, pack=1
-    )
+    if dtype == gl.bfloat16:
+        coarse, fine = gl.inline_asm_elementwise(
+            "cvt.rn.bf16x2.f32 $0, $3, $2; cvt.rn.f16x2.f32 $1, $3, $2;", "=&r,=r,r,r", [first, second],
+            dtype=(gl.int32, gl.int32), is_pure=True, pack=1,
+        )  # fmt: skip
+    else:
+        coarse, fine = gl.inline_asm_elementwise(
+            """{
+            .reg .b16 low, high;
+            .reg .f32 first, second;
+            cvt.rn.f16x2.f32 $0, $3, $2;
+            mov.b32 {low, high}, $0;
+            cvt.f32.f16 first, low;
+            cvt.f32.f16 second, high;
+            sub.f32 first, $2, first;
+            sub.f32 second, $3, second;
+            cvt.rn.bf16x2.f32 $1, second, first;
+            }""", "=&r,=r,r,r", [first, second], dtype=(gl.int32, gl.int32), is_pure=True, pack=1,
+        )  # fmt: skip
     return coarse, fine
 
 
@@ -149,9 +165,19 @@ def _each(pairs, dtype: gl.constexpr):
 
 
 @gluon.jit
+def _whole(coarse, fine, dtype: gl.constexpr):
+    """The numbers that were rounded, with the digits that dS needs."""
+    if dtype == gl.bfloat16:
+        numbers = _each(fine, gl.float16).to(gl.float32)
+    else:
+        numbers = _each(coarse, gl.float16).to(gl.float32) + _each(fine, gl.bfloat16).to(gl.float32)
+    return numbers
+
+
+@gluon.jit
 def _weighed(
     s, lse, i, first_key, whole_first, whole_stop, batch, FirstRows, StopRows, keys, below, above, scale,
-    LAYOUT: gl.constexpr, ROWS: gl.constexpr, HIDES: gl.constexpr, PACKED: gl.constexpr,
+    LAYOUT: gl.constexpr, ROWS: gl.constexpr, HIDES: gl.constexpr, PACKED: gl.constexpr, DTYPE: gl.constexpr,
 ):  # fmt: skip
     """P of scores of rows from i on, in pairs of bf16 and of fp16; hidden ones only where a tile has some."""
     if HIDES:
@@ -159,7 +185,7 @@ def _weighed(
             own = first_key + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT))
             first, stop = rows_of(own, batch, FirstRows, StopRows, keys, below, above, PACKED)
             s = hidden(s, i, first, stop, LAYOUT, ROWS)
-    return _rounded(gl.exp2(s * scale - lse[None, :]))
+    return _rounded(gl.exp2(s * scale - lse[None, :]), DTYPE)
 
 
 @gluon.jit
@@ -191,7 +217,7 @@ def _compute(
     s = warpgroup_mma_wait(0, deps=(s,))
     coarse, fine = _weighed(
         s, lse_s.index(0).load(gl.SliceLayout(0, scores)), i, first_key, whole_first, whole_stop, batch,
-        FirstRows, StopRows, keys, below, above, scale, scores, ROWS, HIDES, PACKED,
+        FirstRows, StopRows, keys, below, above, scale, scores, ROWS, HIDES, PACKED, dtype,
     )  # fmt: skip
     mbarrier.wait(do_full.index(0), 0)
     dp = warpgroup_mma(v_s.index(GROUP), do_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
@@ -206,7 +232,7 @@ def _compute(
         slopes = warpgroup_mma_wait(0, deps=(dp,))
         dv = warpgroup_mma(p16, do, dv, is_async=True)
         delta = delta_s.index(stage).load(gl.SliceLayout(0, scores))
-        weights = gl.convert_layout(_each(fine, gl.float16).to(gl.float32), scores, assert_trivial=True)
+        weights = gl.convert_layout(_whole(coarse, fine, dtype), scores, assert_trivial=True)
         ds = (weights * (slopes * (0.5**_SHIFT) - delta[None, :])).to(dtype)
         mbarrier.wait(ds_free.index(slot), slot_phase)
         ds_s.index(slot * 2 + GROUP).store(ds)
@@ -228,7 +254,7 @@ def _compute(
         s, dv, p16 = warpgroup_mma_wait(1, deps=(s, dv, p16))
         coarse, fine = _weighed(
             s, lse_s.index(stage).load(gl.SliceLayout(0, scores)), i, first_key + zero, whole_first, whole_stop, batch,
-            FirstRows, StopRows, keys, below, above, scale, scores, ROWS, HIDES, PACKED,
+            FirstRows, StopRows, keys, below, above, scale, scores, ROWS, HIDES, PACKED, dtype,
         )  # fmt: skip
         dk, coarse, fine = warpgroup_mma_wait(0, deps=(dk, coarse, fine))
         mbarrier.arrive(empty.index(before), count=1)

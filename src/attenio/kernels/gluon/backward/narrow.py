@@ -1,10 +1,10 @@
-"""Gradients of heads up to 128 wide: a block keeps 128 keys, rows pass, and two groups of warps own 64 keys each.
+"""Gradients of heads up to 64 wide: a block keeps 128 keys, rows pass, and two groups of warps own 64 keys each.
 
     for each tile i of rows:                                     (in each group g, with keys K_g, V_g)
         S^T = K_g Q_i^T;  dP^T = V_g dO_i^T
         P^T = exp2(S^T - lse);  dS^T = P^T (dP^T - delta)        (both stay in registers)
         dV_g += P^T dO_i;  dK_g += dS^T Q_i
-        share dS^T;  half of dQ_{i-1} += dS K                    (columns, or rows where the tile has 128)
+        share dS^T;  half of the rows of dQ_{i-1} += dS K
 
 Scores of the next tile are asked for before a share of dQ is added, and its slopes right after. dQ comes a tile late,
 so that groups do not wait for each other: while one weighs, the other has the tensor cores.
@@ -39,15 +39,11 @@ __all__ = ["narrow_gradients_kernel"]
 
 
 @gluon.jit
-def _left(k_s, v_s, ds_s, group, ROWS: gl.constexpr):
-    """Where a group leaves its gradients: where keys and values were; or, with 128 rows, where it has shared slopes,
-    because it has addresses of these and no register for others.
+def _left(ds_s, group):
+    """Where a group leaves its gradients: where it has shared slopes, because it has addresses of these and no register
+    for others.
     """
-    if ROWS == 64:
-        dk_s, dv_s = k_s.index(group), v_s.index(group)
-    else:
-        dk_s, dv_s = ds_s.index(group).slice(0, 64, dim=1), ds_s.index(group).slice(64, 64, dim=1)
-    return dk_s, dv_s
+    return ds_s.index(group).slice(0, 64, dim=1), ds_s.index(group).slice(64, 64, dim=1)
 
 
 @gluon.jit
@@ -57,7 +53,7 @@ def _serve(
     unit, kv_heads, group, tile, first_row, stop_row, steps, padded,
     ROWS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
-    """Load what the others compute with, and write the gradients that they leave where keys and values were."""
+    """Load what the others compute with, and write the gradients that they leave."""
     serve(
         q_desc, k_desc, v_desc, do_desc, Lse, Delta,
         k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, empty, empty,
@@ -66,23 +62,18 @@ def _serve(
     mbarrier.wait(written, 0)
     for part in gl.static_range(KEYS // 64):
         box = [unit // kv_heads, unit % kv_heads, tile * KEYS + part * 64, 0]
-        dk_s, dv_s = _left(k_s, v_s, ds_s, part, ROWS)
+        dk_s, dv_s = _left(ds_s, part)
         tma.async_copy_shared_to_global(dv_desc, box, dv_s)
         tma.async_copy_shared_to_global(dk_desc, box, dk_s)
     tma.store_wait(0)
 
 
 @gluon.jit
-def _half(ds_s, k_s, dq, slot, zero, ROWS: gl.constexpr, GROUP: gl.constexpr):
-    """Start a group's half of dQ, from what both have shared: columns, or rows where the tile has 128."""
+def _half(ds_s, k_s, dq, slot, zero, GROUP: gl.constexpr):
+    """Start a group's half of dQ, from what both have shared."""
     for part in gl.static_range(2):
-        shared = ds_s.index(slot * 2 + part)
-        if ROWS == 64:
-            k_part = k_s.index(zero + part).slice(GROUP * 64, 64, dim=1)
-        else:
-            shared = shared.slice(GROUP * 64, 64, dim=1)
-            k_part = k_s.index(zero + part)
-        dq = warpgroup_mma(shared.permute((1, 0)), k_part, dq, use_acc=part > 0, is_async=True)
+        shared = ds_s.index(slot * 2 + part).slice(GROUP * 64, 64, dim=1)
+        dq = warpgroup_mma(shared.permute((1, 0)), k_s.index(zero + part), dq, use_acc=part > 0, is_async=True)
     return dq
 
 
@@ -97,10 +88,9 @@ def _before(slot, phase, SLOTS: gl.constexpr):
 
 
 @gluon.jit
-def _fineness(Fineness, part, LAYOUT: gl.constexpr, ROWS: gl.constexpr):
-    """That of the rows of a part of dQ, one of two where a tile is halved by columns."""
-    rows = (part >> 1 if ROWS == 64 else part) * 64 + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT))
-    return gl.load(Fineness + rows)
+def _fineness(Fineness, part, LAYOUT: gl.constexpr):
+    """That of the rows of a part of dQ."""
+    return gl.load(Fineness + part * 64 + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT)))
 
 
 @gluon.jit
@@ -150,21 +140,18 @@ def _compute(
         dv = warpgroup_mma(p16, do, dv, is_async=True)
         delta = delta_s.index(stage).load(gl.SliceLayout(0, scores))
         ds = (p * (slopes - delta[None, :])).to(dtype)
-        # Who shares this tile has seen the other group share the last but one, when it was done with the last but
-        # three: with four slots that is enough.
-        if SLOTS < 4:
-            mbarrier.wait(ds_free.index(slot), slot_phase ^ 1)
+        mbarrier.wait(ds_free.index(slot), slot_phase ^ 1)
         ds_s.index(slot * 2 + GROUP).store(ds)
         fence_async_shared()
         mbarrier.arrive(ds_full.index(slot), count=1)
         ds16 = gl.convert_layout(ds, operand, assert_trivial=True)
         dk = warpgroup_mma(ds16, q, dk, is_async=True)
         if WHOLE:
-            fineness = _fineness(Fineness, part, square, ROWS)
+            fineness = _fineness(Fineness, part, square)
         # dQ of the tile before (garbage at first, which is not added).
         last_slot, last_phase = _before(slot, slot_phase, SLOTS)
         mbarrier.wait(ds_full.index(last_slot), last_phase)
-        dq = _half(ds_s, k_s, no_sums, last_slot, zero, ROWS, GROUP)
+        dq = _half(ds_s, k_s, no_sums, last_slot, zero, GROUP)
         dv, dk, p16, ds16 = warpgroup_mma_wait(2, deps=(dv, dk, p16, ds16))
         mbarrier.arrive(empty.index(stage), count=1)
         stage += 1
@@ -176,16 +163,13 @@ def _compute(
             k_s.index(zero + GROUP), q_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
         )
         dq = warpgroup_mma_wait(1, deps=(dq,))
-        if SLOTS < 4:
-            if step > 0:
-                mbarrier.arrive(ds_free.index(last_slot), count=1)
         if step > 0:
+            mbarrier.arrive(ds_free.index(last_slot), count=1)
             if WHOLE:
                 add_sums(sums_desc, part, counted(dq, fineness), dq_s.index(GROUP), 64)
             else:
                 add_sums(sums_desc, part, dq, dq_s.index(GROUP), 64)
-        part = (head * padded + i) // 64
-        part = part * 2 + GROUP if ROWS == 64 else part + GROUP
+        part = (head * padded + i) // 64 + GROUP
         mbarrier.wait(do_full.index(stage), phase)
         dp = warpgroup_mma(
             v_s.index(zero + GROUP), do_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
@@ -203,14 +187,14 @@ def _compute(
     if steps > 0:
         last_slot, last_phase = _before(slot, slot_phase, SLOTS)
         mbarrier.wait(ds_full.index(last_slot), last_phase)
-        dq = _half(ds_s, k_s, no_sums, last_slot, 0, ROWS, GROUP)
+        dq = _half(ds_s, k_s, no_sums, last_slot, 0, GROUP)
         dq = warpgroup_mma_wait(0, deps=(dq,))
         if WHOLE:
-            dq = counted(dq, _fineness(Fineness, part, square, ROWS))
+            dq = counted(dq, _fineness(Fineness, part, square))
         add_sums(sums_desc, part, dq, dq_s.index(GROUP), 64)
     mbarrier.arrive(finished, count=1)
     mbarrier.wait(finished, 0)
-    dk_s, dv_s = _left(k_s, v_s, ds_s, GROUP, ROWS)
+    dk_s, dv_s = _left(ds_s, GROUP)
     dv_s.store(dv.to(dtype))
     dk_s.store((dk * slope).to(dtype))
     fence_async_shared()
@@ -249,12 +233,7 @@ def narrow_gradients_kernel(
     do_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
     ds_full = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], barrier)
-    # A barrier that nobody waits for is not made: Triton gives its memory to what it hands over to groups of warps, and
-    # beside another process on the same GPU that was seen to arrive wrong.
-    if SLOTS < 4:
-        ds_free = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], barrier)
-    else:
-        ds_free = ds_full
+    ds_free = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], barrier)
     mbarrier.init(kv_full, count=1)
     mbarrier.init(finished, count=2)
     mbarrier.init(written, count=2)
@@ -264,8 +243,7 @@ def narrow_gradients_kernel(
         mbarrier.init(empty.index(stage), count=2)
     for slot in gl.static_range(SLOTS):
         mbarrier.init(ds_full.index(slot), count=2)
-        if SLOTS < 4:
-            mbarrier.init(ds_free.index(slot), count=2)
+        mbarrier.init(ds_free.index(slot), count=2)
     fence_async_shared()
     unit, tile, first_row, stop_row, steps = block_of(
         number_of(first_block, together, keys, KEYS), kv_heads, group, FirstRows, StopRows, keys, below, above,
