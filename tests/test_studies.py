@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,6 +29,41 @@ def test_an_answer_is_what_its_script_makes_of_the_results(script: Path, monkeyp
     monkeypatch.syspath_prepend(script.parent)
     text = module_of(script).answer(results_of(script.parent.name))
     assert text == script.with_suffix(".md").read_text(encoding="utf-8")
+
+
+def test_heads_of_other_forms_are_told_beside_the_rest_whoever_refuses_them() -> None:
+    answer, results = module_of(STUDIES / "hopper" / "answer.py").answer, results_of("hopper")
+    about = {"d": 128, "width": 128, "heads": 16, "kv_heads": 4, "n": 8192, "mask": "causal", "direction": "backward"}
+    mine, peer = ({"tflop_per_s": rate, "max_abs_error": 1e-3} for rate in (510.0, 500.0))
+
+    def row(case: str, ours: Any, theirs: Any, best: str | None, ratio: float | None) -> dict[str, Any]:
+        found = {"case": case, "part": "others", "about": about, "contenders": {"attenio": ours, "cudnn": theirs}}
+        return {**found, "best_peer": best, "ratio_to_best_peer": ratio, "target": None, "commit": "c0ffee"}
+
+    refused = {"refused": "no such heads"}
+    rest = [case for case in results["cases"] if case["part"] != "others"]
+    others = [row("both", mine, peer, "cudnn", 1.02), row("ours", mine, refused, None, None)]
+    others.append(row("theirs", refused, peer, "cudnn", None))
+    text, before = (answer({**results, "cases": cases}) for cases in (rest + others, rest))
+    assert "| both | 16/4 | 510 | cudnn | 500 | 1.020 | 1.0e-03 | 1.0e-03 |  |" in text
+    assert "| ours | 16/4 | 510 |  |  |  | 1.0e-03 |  | cudnn |" in text
+    assert "| theirs | 16/4 |  | cudnn | 500 |  |  | 1.0e-03 | attenio |" in text
+    assert {line for line in before.splitlines() if line.startswith("|")} <= set(text.splitlines())
+    assert before.splitlines()[-1] in text and "c0ffee" not in before
+
+
+def test_cases_of_the_study_of_hopper_have_names_of_their_own_and_a_number_of_samples(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
+    monkeypatch.syspath_prepend(STUDIES / "hopper")
+    run = module_of(STUDIES / "hopper" / "run.py")
+    for helper in ("cases", "others"):
+        monkeypatch.delitem(sys.modules, helper)
+    cases = [case for part in run.PARTS.values() for case in part()]
+    assert len({case.name for case in cases}) == len(cases)
+    assert {case.part for case in cases} == set(run.REPEATS)
+    assert all(case.flops > 0 and run.OURS in case.contenders for case in cases)
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,19 @@ fp16), {tokens} tokens and {hidden} columns in all (one sequence at n=32768), ra
 in turns. Ratios are the fastest peer's median over ours: above 1 we are faster. Commits: {commits}.
 
 {tables}
-{others}
+{others}{forms}
 **What it means.** {verdict}
+"""
+
+_FORMS = """
+Heads of other widths and forms, of which nothing was predicted or wanted. Of two widths the second is that of values,
+of two numbers of heads the second that of keys; there are as many heads as bring the columns of values next to 2,048.
+Errors are the largest against float64, of outputs or of gradients. Packed sequences stand beside FlashAttention-2 only:
+PyTorch has cuDNN for them too, but its calls could not be captured in a graph.
+
+| case | heads | ours, TFLOP/s | best peer | its TFLOP/s | ratio | our error | its error | refused by |
+|---|---:|---:|---|---:|---:|---:|---:|---|
+{lines}
 """
 
 
@@ -37,14 +48,15 @@ def answer(results: dict[str, Any]) -> str:
     made = results["provenance"]
     cases = [case for case in results["cases"] if case["ratio_to_best_peer"]]
     parts = {part: [case for case in cases if case["part"] == part] for part in ("forward", "backward")}
-    rest = [case for case in cases if case["part"] not in parts]
+    rest = [case for case in cases if case["part"] not in (*parts, "others")]
+    forms = [case for case in results["cases"] if case["part"] == "others"]
     head = "\n| case | ours, ms | best peer | its ms | ratio | target |\n|---|---:|---|---:|---:|---|\n"
     return _TEXT.format(
         device=made["device"], torch=made["torch"], cudnn=made["cudnn"], triton=made["triton"],
         tokens="16,384", hidden="2,048", commits=_commits(cases),
         tables="\n\n".join(_table(part, found) for part, found in parts.items() if found),
-        others=head + "\n".join(_row(case) for case in rest) + "\n" if rest else "",
-        verdict=" ".join(_verdicts(parts["forward"], parts["backward"], rest)),
+        others=head + "\n".join(_row(case) for case in rest) + "\n" if rest else "", forms=_forms(forms),
+        verdict=" ".join((*_verdicts(parts["forward"], parts["backward"], rest), *_verdicts_on_forms(forms))),
     )  # fmt: skip
 
 
@@ -89,6 +101,46 @@ def _row(case: dict[str, Any]) -> str:
     ratio, target = case["ratio_to_best_peer"], case["target"]
     goal = "" if target is None else f"{target:g}: {'met' if ratio >= target else 'missed'}"
     return f"| {case['case']} | {mine:.4g} | {case['best_peer']} | {peer:.4g} | {ratio:.3f} | {goal} |"
+
+
+def _forms(cases: Cases) -> str:
+    """A line for each, also where nobody else computes such heads, or we do not."""
+    return _FORMS.format(lines="\n".join(_form(case) for case in cases)) if cases else ""
+
+
+def _form(case: dict[str, Any]) -> str:
+    about, peer, ratio = case["about"], case["best_peer"], case["ratio_to_best_peer"]
+    heads = dict.fromkeys((about["heads"], about["kv_heads"]))
+    mine, its = (
+        [_number(case, name, what, form) for what, form in (("tflop_per_s", ".0f"), ("max_abs_error", ".1e"))]
+        for name in (OURS, peer)
+    )
+    cells = (
+        case["case"], "/".join(map(str, heads)), mine[0], peer or "", its[0], f"{ratio:.3f}" if ratio else "",
+        mine[1], its[1], ", ".join(name for name, entry in case["contenders"].items() if "refused" in entry),
+    )  # fmt: skip
+    return "| " + " | ".join(cells) + " |"
+
+
+def _number(case: dict[str, Any], name: str | None, what: str, form: str) -> str:
+    """What was measured of a contender, or nothing where it computes no such heads."""
+    found = case["contenders"].get(name, {}).get(what)
+    return "" if found is None else format(found, form)
+
+
+def _verdicts_on_forms(cases: Cases) -> Iterator[str]:
+    compared = [case for case in cases if case["ratio_to_best_peer"]]
+    for direction in ("forward", "backward"):
+        these = [case for case in compared if case["about"]["direction"] == direction]
+        if these:
+            least = min(these, key=lambda case: case["ratio_to_best_peer"])
+            yield (
+                f"Other widths and forms, {direction}: geometric mean {_mean(these):.3f} over {len(these)} cases; the"
+                f" least is {least['ratio_to_best_peer']:.3f}, {least['case']}."
+            )
+    alone = [case["case"] for case in cases if case["best_peer"] is None]
+    if alone:
+        yield f"Without a peer: {'; '.join(alone)}."
 
 
 def _mean(cases: Any) -> float:

@@ -67,13 +67,14 @@ def error_of_rows(seen: Seen | None) -> Callable[[Inputs], Callable[[Tensor], fl
     def known(inputs: Inputs) -> Callable[[Tensor], float]:
         q, k, v = inputs
         rows = slice(q.shape[2] - 64, q.shape[2])
-        i, j = torch.arange(rows.start, rows.stop, device="cuda")[:, None], torch.arange(k.shape[2], device="cuda")
+        i, j = torch.arange(rows.start, rows.stop, device=q.device)[:, None], torch.arange(k.shape[2], device=q.device)
         exact = []
         for head in range(q.shape[1]):
-            scores = q[0, head, rows].double() @ k[0, head].double().T * q.shape[-1] ** -0.5
+            shared = head * k.shape[1] // q.shape[1]
+            scores = q[0, head, rows].double() @ k[0, shared].double().T * q.shape[-1] ** -0.5
             if seen is not None:
                 scores = scores.masked_fill(~seen(i, j), -torch.inf)
-            exact.append(torch.softmax(scores, -1) @ v[0, head].double())
+            exact.append(torch.softmax(scores, -1) @ v[0, shared].double())
         right = torch.stack(exact)
         return lambda output: float((output[0, :, rows].double() - right).abs().max())
 
@@ -81,7 +82,7 @@ def error_of_rows(seen: Seen | None) -> Callable[[Inputs], Callable[[Tensor], fl
 
 
 def error_of_gradients(seen: Seen | None) -> Callable[[Inputs], Callable[[tuple[Tensor, ...]], float]]:
-    """Of the last head of the last sequence: of the last 64 queries and the first 64 keys and values."""
+    """Of the last head of keys of the last sequence: of the last 64 queries and the first 64 keys and values."""
 
     def known(inputs: Inputs) -> Callable[[tuple[Tensor, ...]], float]:
         right = exact_gradients(inputs, gradient_for(inputs), seen, inputs[0].shape[-1] ** -0.5)
@@ -94,7 +95,9 @@ def error_of_gradients(seen: Seen | None) -> Callable[[Inputs], Callable[[tuple[
 
 def gradient_for(inputs: Inputs) -> Tensor:
     """The gradient of the output that all contenders are given: as random as the values that it is made of."""
-    return inputs[2].flip(2)
+    group = inputs[0].shape[1] // inputs[2].shape[1]
+    gradient = inputs[2].flip(2)
+    return gradient if group == 1 else gradient.repeat_interleave(group, 1)
 
 
 def flex(seen: Seen | None, n: int) -> Attend:
@@ -233,10 +236,3 @@ def window_case() -> Case:
         contenders={OURS: on(lambda q, k, v: attention(q, k, v, window=width)), "flex": on(flex(seen, n))},
         error=error_of_rows(seen),
     )  # fmt: skip
-
-
-PARTS: dict[str, Callable[[], Iterator[Case]]] = {
-    "forward": forward,
-    "backward": backward,
-    "deterministic": deterministic,
-}

@@ -7,7 +7,7 @@ inputs larger than the cache), the error of outputs and gradients against float6
 measured at the same commit is not measured again, so that a run that was cut short goes on where it stopped.
 ``answer.py`` turns the results into answer.md.
 
-``cases.py`` has the cases: a part is a function that gives them.
+``cases.py`` and ``others.py`` have the cases: a part is a function that gives them.
 """
 
 import argparse
@@ -20,14 +20,16 @@ from typing import Any
 
 import torch
 import triton
-from cases import OURS, PARTS, Call, Case
+from cases import OURS, Call, Case, backward, deterministic, forward
+from others import others
 
 from attenio.files import write_atomically
 from attenio.measurement.provenance import provenance
 
 SEED = 0
+PARTS = {"forward": forward, "backward": backward, "deterministic": deterministic, "others": others}
 # Backward passes take longer, and vary less.
-REPEATS = {"forward": 15, "window": 15, "backward": 7, "deterministic": 7}
+REPEATS = {"forward": 15, "window": 15, "backward": 7, "deterministic": 7, "others": 11}
 # So many milliseconds of calls are replayed at once: short kernels are not timed one by one.
 REPLAYED_MS = 3.0
 
@@ -77,7 +79,8 @@ def measured(case: Case) -> dict[str, Any]:
             calls.append(call)
             output = call()
             graphs[name] = captured(call)
-        except (RuntimeError, ValueError) as problem:  # a backend that refuses a shape is no contender
+        # A backend that refuses a shape is no contender, and each of them refuses in its own way.
+        except (AssertionError, RuntimeError, TypeError, ValueError) as problem:
             found[name] = {"refused": str(problem).splitlines()[0][:120]}
             continue
         found[name] = {}
