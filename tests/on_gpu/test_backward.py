@@ -88,6 +88,23 @@ def test_adversarial_inputs(d, deterministic, case):
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("d", [64, 128, 256])
+def test_scores_that_fp32_does_not_tell_apart_leave_no_gradient(d, dtype, deterministic):
+    """Each row sees one key, of which its slope is exactly 0; but what should be a weight of 1 may come out as 64."""
+    own = torch.eye(d, device="cuda", dtype=dtype).expand(1, 2, d, d)
+    lengths = 2.0**14 + 128 * torch.arange(d, device="cuda", dtype=dtype)[:, None]
+    value, gradient = (torch.randint(-2, 3, own.shape, device="cuda").to(dtype) for _ in range(2))
+    problem = KernelProblem.of_heads(
+        own * lengths, own * 2.0**14, value, Visibility(group=1), d**-0.5, deterministic=deterministic
+    )
+    gradient, seen = gradient.unflatten(1, (2, 1)), seen_in(problem)
+    saved, _ = untiled(problem, gradient, seen, dtype)
+    of_query, of_key, of_value = backward.two_pass(problem, saved)[:3]
+    assert not of_query.any() and not of_key.any() and of_value.isfinite().all()
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("d", [64, 128, 256])
 def test_packed_sequences_do_not_see_each_other(d, deterministic, monkeypatch):
     lengths = torch.tensor([0, 1, 130, 400, 640, 900])
@@ -167,7 +184,7 @@ def test_deterministic_gradients_repeat_to_the_bit(d, causal):
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
-@pytest.mark.parametrize("d", [64, 256])
+@pytest.mark.parametrize("d", [64, 128, 256])
 def test_two_streams_and_two_graphs_at_once(d, deterministic):
     """Two problems beside each other give what each gives alone: to the bit, or as near as the order of sums allows."""
     sets = [[torch.randn(1, 8, 1500, d, device="cuda").bfloat16() for _ in range(4)] for _ in range(2)]

@@ -57,8 +57,8 @@ def _kernel(name):
 
 
 def _rounded(numbers, dtype):
-    coarse = numbers.to(dtype)
-    return coarse, numbers.half() if dtype == torch.bfloat16 else (numbers - coarse).bfloat16()
+    half = numbers.clamp(max=torch.finfo(torch.float16).max).half()
+    return (numbers.bfloat16(), half) if dtype == torch.bfloat16 else (half, (numbers - half).bfloat16())
 
 
 def _unwritten(*size, dtype=torch.float32, device=None):

@@ -3,6 +3,8 @@
 Kernels hold some numbers in fewer digits than fp32 where registers are few, which must not show in the gradients.
 """
 
+import math
+
 import pytest
 import torch
 from interpreted_backward import interpret
@@ -42,6 +44,21 @@ def test_gradients_are_as_accurate_as_untiled_ones(case, dtype, monkeypatch):
     assert_right(found, problem, gradient, seen)
     for off, allowed in errors(found, problem, gradient, seen):
         assert off.norm() <= 1.1 * allowed.norm()
+
+
+@pytest.mark.parametrize("d", [64, 128])
+def test_keys_with_weights_of_a_hundred_millionth_have_accurate_gradients(d, monkeypatch):
+    torch.manual_seed(3)
+    q, k, v, gradient = (torch.randn(1, 1, 128, d) for _ in range(4))
+    q[..., 0], k[..., :64, 0], k[..., 64:, 0] = 8.0, 0.0, -20 * math.log(2) * d**0.5 / 8
+    q, k, v, gradient = (x.bfloat16() for x in (q, k, v, gradient))
+    problem, gradient = KernelProblem.of_heads(q, k, v, Visibility(group=1), d**-0.5), gradient[:, :, None]
+    seen = torch.ones(128, 128, dtype=torch.bool)
+    saved, _ = untiled(problem, gradient, seen, torch.bfloat16)
+    interpret(monkeypatch)
+    found = sums_gradients(problem, saved, Groups((range(1),), 1))
+    for off, allowed in list(errors(found[:3], problem, gradient, seen))[1:]:
+        assert off[..., 64:, :].norm() <= 1.1 * allowed[..., 64:, :].norm()
 
 
 def query_gradient(sums, problem):

@@ -48,8 +48,10 @@ from attenio.kernels.gluon.backward.service import (
 __all__ = ["middle_gradients_kernel"]
 
 
-# P is held times 2 to this: fp16 has fewer digits below 2^-14, where P of many keys is, and ends at 2^16. The largest P
-# is 1 if fp32 tells scores apart; where these are so large that it does not, 4 times that still fits.
+# P is held times 2 to this: fp16 has fewer digits below 2^-14, where P of many keys is, and ends at 2^16. So slopes of
+# bf16 have fewer where P is below 2^-28, and vanish below 2^-38; dV ends at 2^114. The largest P is 1 if fp32 tells
+# scores apart. Where these are so large that it does not (2^25), P stops just below 4: infinite, it would make all that
+# it meets no number, and whole sums anything.
 _SHIFT = gl.constexpr(14)
 
 
@@ -137,7 +139,7 @@ def _rounded(numbers, dtype: gl.constexpr):
     first, second = numbers.reshape([64, numbers.shape[1] // 2, 2]).split()
     if dtype == gl.bfloat16:
         coarse, fine = gl.inline_asm_elementwise(
-            "cvt.rn.bf16x2.f32 $0, $3, $2; cvt.rn.f16x2.f32 $1, $3, $2;", "=&r,=r,r,r", [first, second],
+            "cvt.rn.bf16x2.f32 $0, $3, $2; cvt.rn.satfinite.f16x2.f32 $1, $3, $2;", "=&r,=r,r,r", [first, second],
             dtype=(gl.int32, gl.int32), is_pure=True, pack=1,
         )  # fmt: skip
     else:
@@ -145,7 +147,7 @@ def _rounded(numbers, dtype: gl.constexpr):
             """{
             .reg .b16 low, high;
             .reg .f32 first, second;
-            cvt.rn.f16x2.f32 $0, $3, $2;
+            cvt.rn.satfinite.f16x2.f32 $0, $3, $2;
             mov.b32 {low, high}, $0;
             cvt.f32.f16 first, low;
             cvt.f32.f16 second, high;
@@ -179,7 +181,7 @@ def _weighed(
     s, lse, i, first_key, whole_first, whole_stop, batch, FirstRows, StopRows, keys, below, above, scale,
     LAYOUT: gl.constexpr, ROWS: gl.constexpr, HIDES: gl.constexpr, PACKED: gl.constexpr, DTYPE: gl.constexpr,
 ):  # fmt: skip
-    """P of scores of rows from i on, in pairs of bf16 and of fp16; hidden ones only where a tile has some."""
+    """P of scores of rows from i on, rounded, in pairs; scores are hidden only where a tile has some to hide."""
     if HIDES:
         if (i < whole_first) | (i + ROWS > whole_stop):
             own = first_key + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT))

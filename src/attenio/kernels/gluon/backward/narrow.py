@@ -30,9 +30,10 @@ from attenio.kernels.gluon.backward.service import (
     block_of,
     counted,
     hidden,
+    load_keys,
     number_of,
     rows_of,
-    serve,
+    serve_rows,
 )
 
 __all__ = ["narrow_gradients_kernel"]
@@ -54,10 +55,10 @@ def _serve(
     ROWS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """Load what the others compute with, and write the gradients that they leave."""
-    serve(
-        q_desc, k_desc, v_desc, do_desc, Lse, Delta,
-        k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, empty, empty,
-        unit, kv_heads, group, tile, first_row, stop_row, steps, padded, ROWS, KEYS, STAGES, STAGES,
+    load_keys(k_desc, v_desc, k_s, v_s, kv_full, unit // kv_heads, unit % kv_heads, tile * KEYS, KEYS)
+    serve_rows(
+        q_desc, do_desc, Lse, Delta, q_s, do_s, lse_s, delta_s, q_full, do_full, empty, empty,
+        unit, kv_heads, group, first_row, stop_row, steps, padded, ROWS, STAGES, STAGES,
     )  # fmt: skip
     mbarrier.wait(written, 0)
     for part in gl.static_range(KEYS // 64):

@@ -1,6 +1,6 @@
-"""What the blocks of both backward kernels share: who has which keys, which rows see them, and the ways of tiles.
+"""What the blocks of all backward kernels share: who has which keys, which rows see them, and the ways of tiles.
 
-A block keeps KEYS keys of a unit (a KV head of a sequence). One group of its warps runs ``serve``:
+A block keeps KEYS keys of a unit (a KV head of a sequence). One group of its warps serves the others:
 
     load K_j, V_j
     for each tile i of rows that sees a key of j (and one more, which nobody uses):
@@ -33,13 +33,12 @@ __all__ = [
     "load_rows",
     "number_of",
     "rows_of",
-    "serve",
     "serve_rows",
     "spill_slopes",
 ]
 
 
-# Arguments of both kernels whose value or alignment they are not compiled for.
+# Arguments of these kernels whose value or alignment they are not compiled for.
 ANY_NUMBER = [
     "first_block", "together", "kv_heads", "group", "keys", "below", "above", "row_begin", "row_end", "padded",
 ]  # fmt: skip
@@ -157,20 +156,6 @@ def add_sums(sums_desc, part, sums, staged, D: gl.constexpr, PENDING: gl.constex
     staged.store(sums.reshape([4, 2, 8, D // 8, 4, 2]).permute([3, 0, 2, 4, 1, 5]).reshape([D, 64]))
     fence_async_shared()
     _reduce_add(sums_desc, [0, 0, part * 64, 0], staged)
-
-
-@gluon.jit
-def serve(
-    q_desc, k_desc, v_desc, do_desc, Lse, Delta,
-    k_s, v_s, q_s, do_s, lse_s, delta_s, kv_full, q_full, do_full, q_empty, do_empty,
-    unit, kv_heads, group, tile, first_row, stop_row, steps, padded,
-    ROWS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr,
-):  # fmt: skip
-    load_keys(k_desc, v_desc, k_s, v_s, kv_full, unit // kv_heads, unit % kv_heads, tile * KEYS, KEYS)
-    serve_rows(
-        q_desc, do_desc, Lse, Delta, q_s, do_s, lse_s, delta_s, q_full, do_full, q_empty, do_empty,
-        unit, kv_heads, group, first_row, stop_row, steps, padded, ROWS, STAGES, DO_STAGES,
-    )  # fmt: skip
 
 
 @gluon.jit
