@@ -81,6 +81,9 @@ ADDED = {
         Case(1, 1, 1, 400, 300, 128, 64, window=(30, 9), segments=([0, 250, 330], [0, 60, 300])), (1,), 1,
     ),
     "units in launches": (Case(3, 1, 1, 130, 200, 64, 64), (2, 1), 2),
+    "two tiles of rows, groups of four": (Case(1, 2, 4, 60, 700, 128, 128), (1, 1), 1),
+    "three tiles of rows or fewer": (Case(2, 1, 4, 190, 440, 96, 64, causal=True), (2,), 2),
+    "more rows than blocks begin apart": (Case(1, 1, 2, 1100, 520, 128, 128), (1,), 1),
 }  # fmt: skip
 
 

@@ -15,8 +15,10 @@ Registers decide the rest: threads of three groups have 504 together, and 72 are
 Besides products a group needs more than 24. So one that computes has two gradients (128), a tile of scores or of their
 slopes (32, never both), and P as two numbers of 16 bits: as dV takes it (16), and what dS needs besides (16). Of bf16
 that is P in fp16, which has three bits more; of fp16 it is what rounding takes from P, in bf16. From the P of dV alone
-errors of dQ and dK would be a quarter larger (bf16: 2.9e-3 of the norm instead of 2.4e-3). And dK takes dS, for which
-no registers are left, out of shared memory.
+errors of dQ and dK would be a quarter larger (bf16: 2.9e-3 of the norm instead of 2.4e-3). dV ends before dS is shared:
+dK then takes dS out of the registers of P, and not out of shared memory, which is read for most of the time.
+
+Blocks of a head begin at different rows (``start_of``), so that they do not add to the same sums at once.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
@@ -43,6 +45,7 @@ from attenio.kernels.gluon.backward.service import (
     load_rows,
     number_of,
     rows_of,
+    start_of,
 )
 
 __all__ = ["middle_gradients_kernel"]
@@ -86,9 +89,10 @@ def _serve(
     )  # fmt: skip
     batch, kv_head = unit // kv_heads, unit % kv_heads
     load_keys(k_desc, v_desc, k_s, v_s, kv_full, batch, kv_head, tile * KEYS, KEYS)
-    head, i, stage, phase = 0, first_row, 0, 1
+    start = start_of(tile, first_row, stop_row, ROWS)
+    head, i, stage, phase = 0, start, 0, 1
     # Sums are those of the heads of the launch.
-    summed, j, slot, slot_phase = (unit - first_block // ((keys + KEYS - 1) // KEYS)) * group, first_row, 0, 0
+    summed, j, slot, slot_phase = (unit - first_block // ((keys + KEYS - 1) // KEYS)) * group, start, 0, 0
     for step in range(steps + STAGES):
         # Always 0, but not to the compiler: else it keeps the address of every operand in registers of its own.
         zero = step >> 30
@@ -106,8 +110,8 @@ def _serve(
             i += ROWS
             if i >= stop_row:
                 i = first_row
-                if step + 1 < steps:
-                    head += 1
+            if (i == start) & (step + 1 < steps):
+                head += 1
             stage += 1
             if stage == STAGES:
                 stage = 0
@@ -121,6 +125,7 @@ def _serve(
             j += ROWS
             if j >= stop_row:
                 j = first_row
+            if j == start:
                 summed += 1
     mbarrier.wait(written, 0)
     for part in gl.static_range(KEYS // 64):
@@ -212,7 +217,7 @@ def _compute(
         whole_first, _ = rows_of(first_key + 63, batch, FirstRows, StopRows, keys, below, above, PACKED)
     dk, dv = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, D], gl.float32, grads)
     no_scores = gl.zeros([64, ROWS], gl.float32, scores)
-    i, stage, phase, slot, slot_phase = first_row, 0, 0, 0, 1
+    i, stage, phase, slot, slot_phase = start_of(tile, first_row, stop_row, ROWS), 0, 0, 0, 1
     mbarrier.wait(kv_full, 0)
     mbarrier.wait(q_full.index(0), 0)
     s = warpgroup_mma(k_s.index(GROUP), q_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
@@ -236,10 +241,12 @@ def _compute(
         delta = delta_s.index(stage).load(gl.SliceLayout(0, scores))
         weights = gl.convert_layout(_whole(coarse, fine, dtype), scores, assert_trivial=True)
         ds = (weights * (slopes * (0.5**_SHIFT) - delta[None, :])).to(dtype)
+        dv, p16, ds = warpgroup_mma_wait(0, deps=(dv, p16, ds))
         mbarrier.wait(ds_free.index(slot), slot_phase)
         ds_s.index(slot * 2 + GROUP).store(ds)
         fence_async_shared()
         mbarrier.arrive(ds_full.index(slot), count=1)
+        ds16 = gl.convert_layout(ds, operand, assert_trivial=True)
         before = stage
         stage += 1
         if stage == STAGES:
@@ -252,13 +259,13 @@ def _compute(
         s = warpgroup_mma(
             k_s.index(zero + GROUP), q_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
         )
-        dk = warpgroup_mma(ds_s.index(slot * 2 + GROUP), q, dk, is_async=True)
-        s, dv, p16 = warpgroup_mma_wait(1, deps=(s, dv, p16))
+        dk = warpgroup_mma(ds16, q, dk, is_async=True)
+        s = warpgroup_mma_wait(1, deps=(s,))
         coarse, fine = _weighed(
             s, lse_s.index(stage).load(gl.SliceLayout(0, scores)), i, first_key + zero, whole_first, whole_stop, batch,
             FirstRows, StopRows, keys, below, above, scale, scores, ROWS, HIDES, PACKED, dtype,
         )  # fmt: skip
-        dk, coarse, fine = warpgroup_mma_wait(0, deps=(dk, coarse, fine))
+        dk, ds16, coarse, fine = warpgroup_mma_wait(0, deps=(dk, ds16, coarse, fine))
         mbarrier.arrive(empty.index(before), count=1)
         mbarrier.wait(do_full.index(stage), phase)
         # The next slopes are all that is under way when the loop begins again: the compiler would otherwise let every

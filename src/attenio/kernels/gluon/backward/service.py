@@ -35,6 +35,7 @@ __all__ = [
     "rows_of",
     "serve_rows",
     "spill_slopes",
+    "start_of",
 ]
 
 
@@ -43,6 +44,9 @@ ANY_NUMBER = [
     "first_block", "together", "kv_heads", "group", "keys", "below", "above", "row_begin", "row_end", "padded",
 ]  # fmt: skip
 ANY_PLACE = ["Lse", "Delta", "FirstRows", "StopRows"]
+# Tiles of rows that blocks begin apart. Of the 132 that an H200 runs at once nine at most then meet at a tile, and what
+# one of them reads the others need within 16 tiles: 1 MiB of Q, dO and sums of each head, little for an L2.
+_APART = gl.constexpr(16)
 # 1.5 * 2^23, and a number near 1.5 * 2^33 whose last 22 bits are those that the bits of the other lack to 2^32.
 _FINE = gl.constexpr(12582912.0)
 _COARSE = gl.constexpr(11622416384.0)
@@ -94,6 +98,18 @@ def block_of(
     first = gl.minimum(gl.maximum(first, first_row), stop_row - 1) // ROWS * ROWS
     stop = (gl.minimum(stop, stop_row) + ROWS - 1) // ROWS * ROWS
     return unit, tile, first, stop, gl.maximum(stop - first, 0) // ROWS * group
+
+
+@gluon.jit
+def start_of(tile, first_row, stop_row, ROWS: gl.constexpr):
+    """Where a block begins with its rows: from there it goes to the last, and then from the first on.
+
+    Blocks that run at once have tiles of keys that follow each other. Where all rows see these, blocks that begin at
+    the first would all add to the same sums at once, and L2 makes one addition to a number after the other. So
+    neighbours begin apart, if they have so many rows.
+    """
+    start = first_row + tile % _APART * ROWS
+    return gl.where(start < stop_row, start, first_row)
 
 
 @gluon.jit
