@@ -83,7 +83,9 @@ ADDED = {
     "units in launches": (Case(3, 1, 1, 130, 200, 64, 64), (2, 1), 2),
     "two tiles of rows, groups of four": (Case(1, 2, 4, 60, 700, 128, 128), (1, 1), 1),
     "three tiles of rows or fewer": (Case(2, 1, 4, 190, 440, 96, 64, causal=True), (2,), 2),
+    "one tile of rows, groups of four": (Case(1, 1, 4, 60, 700, 64, 64), (1,), 1),
     "more rows than blocks begin apart": (Case(1, 1, 2, 1100, 520, 128, 128), (1,), 1),
+    "more rows than blocks begin apart, causal": (Case(1, 1, 1, 2200, 2300, 64, 64, causal=True), (1,), 1),
 }  # fmt: skip
 
 

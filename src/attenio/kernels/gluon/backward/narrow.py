@@ -7,7 +7,8 @@
         share dS^T;  half of the rows of dQ_{i-1} += dS K
 
 Scores of the next tile are asked for before a share of dQ is added, and its slopes right after. dQ comes a tile late,
-so that groups do not wait for each other: while one weighs, the other has the tensor cores.
+so that groups do not wait for each other: while one weighs, the other has the tensor cores. Blocks of a head begin at
+different rows (``start_of``), so that they do not add to the same sums at once.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
@@ -34,6 +35,7 @@ from attenio.kernels.gluon.backward.service import (
     number_of,
     rows_of,
     serve_rows,
+    start_of,
 )
 
 __all__ = ["narrow_gradients_kernel"]
@@ -51,14 +53,14 @@ def _left(ds_s, group):
 def _serve(
     q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, Lse, Delta,
     k_s, v_s, q_s, do_s, ds_s, lse_s, delta_s, kv_full, q_full, do_full, empty, written,
-    unit, kv_heads, group, tile, first_row, stop_row, steps, padded,
+    unit, kv_heads, group, tile, start, first_row, stop_row, steps, padded,
     ROWS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """Load what the others compute with, and write the gradients that they leave."""
     load_keys(k_desc, v_desc, k_s, v_s, kv_full, unit // kv_heads, unit % kv_heads, tile * KEYS, KEYS)
     serve_rows(
         q_desc, do_desc, Lse, Delta, q_s, do_s, lse_s, delta_s, q_full, do_full, empty, empty,
-        unit, kv_heads, group, first_row, stop_row, steps, padded, ROWS, STAGES, STAGES,
+        unit, kv_heads, group, start, first_row, stop_row, steps, padded, ROWS, STAGES, STAGES,
     )  # fmt: skip
     mbarrier.wait(written, 0)
     for part in gl.static_range(KEYS // 64):
@@ -98,7 +100,8 @@ def _fineness(Fineness, part, LAYOUT: gl.constexpr):
 def _compute(
     sums_desc, Fineness, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
     kv_full, q_full, do_full, empty, ds_full, ds_free, finished, written,
-    unit, first_block, kv_heads, group, tile, first_row, stop_row, steps, keys, below, above, scale, slope, padded,
+    unit, first_block, kv_heads, group, tile, start, first_row, stop_row, steps, keys, below, above, scale, slope,
+    padded,
     ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
     GROUP: gl.constexpr, HIDES: gl.constexpr, PACKED: gl.constexpr,
 ):  # fmt: skip
@@ -116,7 +119,7 @@ def _compute(
     no_scores, no_sums = gl.zeros([64, ROWS], gl.float32, scores), gl.zeros([64, 64], gl.float32, square)
     # Sums are those of the heads of the launch.
     head = (unit - first_block // ((keys + KEYS - 1) // KEYS)) * group
-    i, stage, phase, slot, slot_phase, part = first_row, 0, 0, 0, 0, 0
+    i, stage, phase, slot, slot_phase, part = start, 0, 0, 0, 0, 0
     mbarrier.wait(kv_full, 0)
     mbarrier.wait(q_full.index(0), 0)
     s = warpgroup_mma(k_s.index(GROUP), q_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
@@ -183,6 +186,7 @@ def _compute(
         i += ROWS
         if i >= stop_row:
             i = first_row
+        if i == start:
             head += 1
     dp = warpgroup_mma_wait(0, deps=(dp,))
     if steps > 0:
@@ -250,22 +254,23 @@ def narrow_gradients_kernel(
         number_of(first_block, together, keys, KEYS), kv_heads, group, FirstRows, StopRows, keys, below, above,
         row_begin, row_end, ROWS, KEYS, PACKED,
     )  # fmt: skip
+    start = start_of(tile, first_row, stop_row, ROWS)
     gl.warp_specialize([
         (_serve, (
             q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, Lse, Delta,
             k_s, v_s, q_s, do_s, ds_s, lse_s, delta_s, kv_full, q_full, do_full, empty, written,
-            unit, kv_heads, group, tile, first_row, stop_row, steps, padded, ROWS, KEYS, STAGES,
+            unit, kv_heads, group, tile, start, first_row, stop_row, steps, padded, ROWS, KEYS, STAGES,
         )),
         (_compute, (
             sums_desc, Fineness, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
             kv_full, q_full, do_full, empty, ds_full, ds_free, finished, written,
-            unit, first_block, kv_heads, group, tile, first_row, stop_row, steps, keys, below, above, scale, slope,
-            padded, ROWS, KEYS, D, STAGES, SLOTS, 0, HIDES, PACKED,
+            unit, first_block, kv_heads, group, tile, start, first_row, stop_row, steps, keys, below, above, scale,
+            slope, padded, ROWS, KEYS, D, STAGES, SLOTS, 0, HIDES, PACKED,
         )),
         (_compute, (
             sums_desc, Fineness, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
             kv_full, q_full, do_full, empty, ds_full, ds_free, finished, written,
-            unit, first_block, kv_heads, group, tile, first_row, stop_row, steps, keys, below, above, scale, slope,
-            padded, ROWS, KEYS, D, STAGES, SLOTS, 1, HIDES, PACKED,
+            unit, first_block, kv_heads, group, tile, start, first_row, stop_row, steps, keys, below, above, scale,
+            slope, padded, ROWS, KEYS, D, STAGES, SLOTS, 1, HIDES, PACKED,
         )),
     ], [4, 4], [REGISTERS, REGISTERS])  # fmt: skip

@@ -187,12 +187,12 @@ def load_keys(k_desc, v_desc, k_s, v_s, kv_full, batch, kv_head, first_key, KEYS
 @gluon.jit
 def serve_rows(
     q_desc, do_desc, Lse, Delta, q_s, do_s, lse_s, delta_s, q_full, do_full, q_empty, do_empty,
-    unit, kv_heads, group, first_row, stop_row, steps, padded,
+    unit, kv_heads, group, start, first_row, stop_row, steps, padded,
     ROWS: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr,
 ):  # fmt: skip
-    """Load the tiles of rows, each when nobody needs what was in its place."""
+    """Load the tiles of rows from ``start`` on, each when nobody needs what was in its place."""
     batch, kv_head = unit // kv_heads, unit % kv_heads
-    head, i, stage, phase, do_stage, do_phase = 0, first_row, 0, 1, 0, 1
+    head, i, stage, phase, do_stage, do_phase = 0, start, 0, 1, 0, 1
     for step in range(steps + 1):
         load_rows(
             q_desc, do_desc, Lse, Delta, q_s.index(stage), do_s.index(do_stage), lse_s.index(stage),
@@ -203,8 +203,8 @@ def serve_rows(
         i += ROWS
         if i >= stop_row:
             i = first_row
-            if step + 1 < steps:
-                head += 1
+        if (i == start) & (step + 1 < steps):
+            head += 1
         stage += 1
         if stage == STAGES:
             stage = 0

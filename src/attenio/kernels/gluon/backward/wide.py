@@ -186,7 +186,7 @@ def _serve(
     tma.async_copy_global_to_shared(v_desc, kept, kv_full, v_s)
     serve_rows(
         q_desc, do_desc, Lse, Delta, q_s, do_s, lse_s, delta_s, q_full, do_full, q_empty, do_empty,
-        unit, kv_heads, group, first_row, stop_row, steps, padded, ROWS, STAGES, SLOTS,
+        unit, kv_heads, group, first_row, first_row, stop_row, steps, padded, ROWS, STAGES, SLOTS,
     )  # fmt: skip
 
 
