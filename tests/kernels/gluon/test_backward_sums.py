@@ -11,6 +11,7 @@ from attenio.kernels.gluon.backward.forms import form_of
 from attenio.kernels.gluon.backward.groups import (
     _BLOCK,
     _LAUNCH,
+    LANE_BYTES,
     LANES,
     SUMS_BYTES,
     Groups,
@@ -60,19 +61,25 @@ steps = st.lists(st.integers(1, 40), min_size=1, max_size=12).map(tuple)
 def test_every_unit_is_in_one_launch(units, steps, unit_bytes, processors, sums_bytes):
     groups = groups_of(units, tuple(8 * step for step in steps), unit_bytes, processors, sums_bytes)
     assert [unit for launch in groups.launches for unit in launch] == list(range(units))
-    fits = groups.most * unit_bytes <= sums_bytes or groups.most == 1
+    most_bytes = sums_bytes if groups.lanes == 1 else LANE_BYTES
+    fits = groups.most * unit_bytes <= most_bytes or groups.most == 1
     assert fits or len(groups.launches) == 1
     # In fewer launches lanes would have the sums of all units at once.
     assert groups.lanes == 1 or len(groups.launches) > groups.lanes
 
 
-def test_launches_are_small_where_their_blocks_fill_the_processors():
-    dense = groups_of(16, (128,) * 64, 4 * 2**20, 132)
-    assert dense.most * 4 * 2**20 <= SUMS_BYTES and (dense.together, dense.lanes) == (1, 1)
-    # Of narrow heads blocks are half as long, and all of them fill two lanes with half of the sums each.
-    narrow = groups_of(64, (64,) * 64, 2 * 2**20, 132)
-    assert narrow.most * 2 * 2**20 <= SUMS_BYTES // LANES and narrow.lanes == LANES
-    # Of short heads a launch would end as soon as it began.
+@pytest.mark.parametrize("d", [64, 128])
+@pytest.mark.parametrize("tokens", [4096, 8192, 16384])
+def test_lanes_are_as_small_as_fills_the_processors(d, tokens):
+    """Blocks of two launches are enough for 132 processors, and those of smaller launches are not."""
+    tiles = tokens // 128
+    groups = groups_of(2**20 // (tokens * d // 64), (tokens * d // 2**13,) * tiles, 4 * tokens * d, 132)
+    assert groups.lanes == LANES and groups.most * 4 * tokens * d <= LANE_BYTES
+    assert LANES * groups.most * tiles >= 132 and (groups.most == 1 or groups.most * tiles < 132)
+
+
+def test_short_heads_stay_in_one_launch():
+    """Of these a launch would end as soon as it began."""
     assert len(groups_of(128, (2,), 2**16, 132).launches) == 1
     assert len(groups_of(256, (16,) * 16, 2**19, 132).launches) == 1
 
@@ -85,8 +92,10 @@ def test_launches_take_turns_in_lanes_and_sums_are_left_last_in_the_order_of_lan
     assert Groups(units[:1], 1, 2).turns == ((0, first), (0, nothing))
 
 
-@pytest.mark.parametrize("tokens, group, lanes", [(8192, 1, 2), (32768, 1, 2), (65536, 1, 1), (16384, 4, 1)])
-def test_narrow_dense_heads_take_two_lanes_while_a_unit_has_few_sums(tokens, group, lanes):
+@pytest.mark.parametrize(
+    "tokens, group, lanes", [(8192, 1, 2), (65536, 1, 2), (131072, 1, 1), (16384, 4, 2), (32768, 4, 1)]
+)
+def test_dense_heads_take_two_lanes_while_a_unit_has_few_sums(tokens, group, lanes):
     units, steps = 32 * max(1, 16384 // tokens) // group, (group * tokens // 128,) * (tokens // 128)
     assert groups_of(units, steps, 4 * group * tokens * 64, 132).lanes == lanes
 
@@ -122,6 +131,15 @@ def test_sums_of_a_launch_never_take_much_memory():
 def test_the_longest_blocks_of_causal_heads_come_first():
     falling = tuple(range(128, 0, -2))
     groups = groups_of(16, falling, 4 * 2**20, 132)
-    assert groups.together > 1
+    assert groups.together > 1 and groups.lanes == 1
     work = 16 * sum(falling) / 132
     assert _time(groups, falling, 132) < 1.05 * work < _time(Groups((range(16),), 1), falling, 132)
+
+
+def test_the_longest_blocks_come_first_even_of_units_whose_sums_leave_the_cache():
+    """Causal heads of 8K tokens, four of which share keys: unit after unit the last long block would begin late."""
+    falling, unit_bytes = tuple(range(512, 0, -8)), 16 * 2**20
+    groups = groups_of(8, falling, unit_bytes, 132)
+    assert groups.together * unit_bytes > SUMS_BYTES
+    one_by_one = Groups((range(8),), 1)
+    assert 1.2 * _time(groups, falling, 132) < _time(one_by_one, falling, 132)

@@ -5,9 +5,9 @@ while they are added to, and read when they are converted. Launches of a few uni
 to one small buffer instead. What that may cost is time: blocks of a launch end one after the other, and SMs wait. So
 each cut is tried on paper, by list scheduling of its blocks, and taken if it costs little.
 
-Small launches may also take turns in two lanes, each with half of the buffer or one unit: blocks of the one
-begin where those of the other end. Still the longest block of a launch may hold up its lane, so that is tried on paper
-too.
+Small launches may also take turns in two lanes, each with sums of its own: blocks of the one begin where those of the
+other end, so that they cost nothing if the blocks of two launches fill the SMs. They are as small as that allows. Still
+the longest block of a launch may hold up its lane, so that is tried on paper too.
 """
 
 import heapq
@@ -21,14 +21,17 @@ LANES = 2
 # Sums at once: a part of an L2 (an H200 has 60 MiB) that also holds what passes and is written meanwhile. With
 # 16 MiB 392 MB were counted where 8 MiB moved 252, of 601 in one launch.
 SUMS_BYTES = 12 * 2**20
+# Sums of each of two lanes: what fills the SMs with blocks of heads of up to 16K tokens. Of longer heads one unit is
+# enough, while those of both lanes are no more than half of L2.
+LANE_BYTES, _MOST_OF_LANE = 8 * 2**20, 16 * 2**20
 # Sums that a launch may have where a cut would cost too much time: memory that a call takes besides its tensors.
 _MOST_BYTES = 2**30
 # Time that a cut may cost: at 8K tokens it is 3 percent, for less than half of the bytes; longer heads gain some.
 _LOSS = 0.04
-# Two lanes are taken where they save so much on paper. Where blocks have fewer tiles of rows they are not: such blocks
-# end before the kernel between two launches of the other lane has found room and done its work (measured: 3 percent
-# lost at 2K tokens and d=64, with 16 tiles). Nor are they where one unit alone has more sums than a lane may.
-_GAIN, _LEAST_STEPS, _MOST_OF_LANE = 0.01, 24, 8 * 2**20
+# Times on paper that differ by less are the same. Where blocks have fewer tiles of rows lanes are not taken: such
+# blocks end before the kernel between two launches of the other lane has found room and done its work (measured: 3
+# percent lost at 2K tokens and d=64, with 16 tiles).
+_SAME, _LEAST_STEPS = 0.005, 24
 # What a block costs besides its tiles of rows, and a launch besides its blocks, in tiles of rows: SMs are not equally
 # fast, and wait 11 microseconds for the last of them (measured on an H200).
 _BLOCK, _LAUNCH = 2.0, 5.0
@@ -69,22 +72,51 @@ def groups_of(
     units: int, steps: tuple[int, ...], unit_bytes: int, processors: int, sums_bytes: int = SUMS_BYTES
 ) -> Groups:
     """Launches for units whose tiles of keys meet ``steps`` tiles of rows each, and have ``unit_bytes`` of sums."""
-    uneven, at_once = len(set(steps)) > 1, max(1, sums_bytes // unit_bytes)
-    fewest = -(-units // at_once)
-    small = [Groups.even(units, count, in_turns=uneven) for count in range(fewest, min(units, 2 * fewest + 1) + 1)]
-    # In large launches too, units that come together are not more than the cache holds.
-    turns = [1 << power for power in range(at_once.bit_length())] if uneven else [1]
-    few = Groups.even(units, -(-units // max(1, _MOST_BYTES // unit_bytes)), in_turns=False).launches
-    large = [Groups(few, together) for together in turns]
-    best, best_large = (min(tried, key=lambda each: _time(each, steps, processors)) for tried in (small, large))
-    loses = _time(best, steps, processors) > (1 + _LOSS) * _time(best_large, steps, processors)
-    alone = best_large if loses else best
-    launches = -(-units // max(1, sums_bytes // LANES // unit_bytes))
-    if unit_bytes > _MOST_OF_LANE or max(steps) < _LEAST_STEPS or launches <= LANES:
+    at_once = max(1, sums_bytes // unit_bytes)
+    small, large = _small(units, steps, at_once, processors), _large(units, steps, at_once, unit_bytes, processors)
+    times = [_time(each, steps, processors) for each in (small, large)]
+    alone = small if times[0] <= (1 + _LOSS) * times[1] else large
+    if max(steps) < _LEAST_STEPS or unit_bytes > _MOST_OF_LANE:
         return alone
-    laned = Groups.even(units, launches, in_turns=uneven, lanes=LANES)
-    gains = _time_of_lanes(laned, steps, processors) < (1 - _GAIN) * _time(alone, steps, processors)
-    return laned if gains else alone
+    most = (1 + _SAME) * min(times)
+    for power in range(max(1, LANE_BYTES // unit_bytes).bit_length()):
+        laned = Groups.even(units, -(-units >> power), in_turns=len(set(steps)) > 1, lanes=LANES)
+        # In fewer launches lanes would have the sums of all units at once.
+        possible = len(laned.launches) > LANES and _longest_of_lanes(laned, steps) <= most
+        if possible and _time_of_lanes(laned, steps, processors) <= most:
+            return laned
+    return alone
+
+
+def _small(units: int, steps: tuple[int, ...], at_once: int, processors: int) -> Groups:
+    """The fastest of launches with so many units at most."""
+    fewest, uneven = -(-units // at_once), len(set(steps)) > 1
+    tried = [Groups.even(units, count, in_turns=uneven) for count in range(fewest, min(units, 2 * fewest + 1) + 1)]
+    return min(tried, key=lambda each: _time(each, steps, processors))
+
+
+def _large(units: int, steps: tuple[int, ...], at_once: int, unit_bytes: int, processors: int) -> Groups:
+    """As few launches as memory allows; units that come together are not more than the cache holds, if that is fast."""
+    launches = Groups.even(units, -(-units // max(1, _MOST_BYTES // unit_bytes)), in_turns=False).launches
+    if len(set(steps)) == 1:
+        return Groups(launches, 1)
+    tried = [Groups(launches, 1 << power) for power in range(len(launches[-1]).bit_length())]
+    held = min(tried[: at_once.bit_length()], key=lambda each: _time(each, steps, processors))
+    if _time(held, steps, processors) <= (1 + _LOSS) * (_LAUNCH + _busy(units, steps, processors)):
+        return held
+    times = [_time(each, steps, processors) for each in tried]
+    fastest = next(each for each, time in zip(tried, times, strict=True) if time <= (1 + _SAME) * min(times))
+    return held if _time(held, steps, processors) <= (1 + _LOSS) * min(times) else fastest
+
+
+def _busy(units: int, steps: tuple[int, ...], processors: int) -> float:
+    """How long processors work if none waits."""
+    return units * (sum(steps) + _BLOCK * len(steps)) / processors
+
+
+def _longest_of_lanes(groups: Groups, steps: tuple[int, ...]) -> float:
+    """How long the longest blocks of a lane take one after the other."""
+    return -(-len(groups.launches) // groups.lanes) * (_LAUNCH + max(steps) + _BLOCK)
 
 
 def _time_of_lanes(groups: Groups, steps: tuple[int, ...], processors: int) -> float:
@@ -94,9 +126,7 @@ def _time_of_lanes(groups: Groups, steps: tuple[int, ...], processors: int) -> f
     """
     launches, together, lanes = groups
     if len(steps) * sum(map(len, launches)) > _MOST_SIMULATED:
-        work, longest = sum(steps) + _BLOCK * len(steps), max(steps) + _BLOCK
-        busy = sum(map(len, launches)) * work / processors
-        return max(_LAUNCH + busy, -(-len(launches) // lanes) * (_LAUNCH + longest))
+        return max(_LAUNCH + _busy(sum(map(len, launches)), steps, processors), _longest_of_lanes(groups, steps))
     free, ended = [0.0] * processors, [0.0] * lanes
     for place, units in enumerate(launches):
         ended[place % lanes] = _schedule(free, ended[place % lanes] + _LAUNCH, len(units), together, steps)
@@ -116,7 +146,7 @@ def _span(units: int, together: int, steps: tuple[int, ...], processors: int) ->
     if len(set(steps)) == 1:
         return -(-units * len(steps) // processors) * longest
     if units * len(steps) > _MOST_SIMULATED:
-        return max(longest, units * (sum(steps) + _BLOCK * len(steps)) / processors)
+        return max(longest, _busy(units, steps, processors))
     return _schedule([0.0] * processors, 0.0, units, together, steps)
 
 
