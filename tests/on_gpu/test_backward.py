@@ -29,7 +29,12 @@ SHAPES = [
 ]
 LONGER = [SHAPES[2], SHAPES[6], (2, 4, 2, 1100, 700, -300, 50)]
 # Widths of heads and values, by the width of the kernel that computes them.
-WIDTHS = {64: [(64, 64)], 128: [(96, 96), (128, 128), (40, 72)], 256: [(192, 128), (256, 256)]}
+WIDTHS = {
+    64: [(64, 64)],
+    128: [(96, 96), (128, 128), (40, 72)],
+    192: [(192, 128), (192, 192), (136, 64), (120, 176)],
+    256: [(256, 256), (256, 64)],
+}
 CASES = [(d, (shape, widths)) for d, listed in WIDTHS.items() for widths in listed for shape in SHAPES]
 
 
@@ -72,7 +77,7 @@ def test_gradients_are_those_of_float64(d, case, dtype, deterministic):
 
 @pytest.mark.parametrize("case", ["huge logits", "one hot", "all equal", "an outlier"])
 @pytest.mark.parametrize("deterministic", [False, True])
-@pytest.mark.parametrize("d", [64, 128, 256])
+@pytest.mark.parametrize("d", [64, 128, 192, 256])
 def test_adversarial_inputs(d, deterministic, case):
     drawn = problem_of((1, 2, 2, 300, 300, -UNBOUNDED, 0), (d, d), torch.bfloat16)
     query = (drawn.query * {"huge logits": 30.0, "one hot": 30.0, "all equal": 0.0}.get(case, 1.0)).flatten(1, 2)
@@ -89,7 +94,7 @@ def test_adversarial_inputs(d, deterministic, case):
 
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("d", [64, 128, 256])
+@pytest.mark.parametrize("d", [64, 128, 192, 256])
 def test_scores_that_fp32_does_not_tell_apart_leave_no_gradient(d, dtype, deterministic):
     """Each row sees one key, of which its slope is exactly 0; but what should be a weight of 1 may come out as 64."""
     own = torch.eye(d, device="cuda", dtype=dtype).expand(1, 2, d, d)
@@ -105,7 +110,7 @@ def test_scores_that_fp32_does_not_tell_apart_leave_no_gradient(d, dtype, determ
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
-@pytest.mark.parametrize("d", [64, 128, 256])
+@pytest.mark.parametrize("d", [64, 128, 192, 256])
 def test_packed_sequences_do_not_see_each_other(d, deterministic, monkeypatch):
     lengths = torch.tensor([0, 1, 130, 400, 640, 900])
     q, k, v, g = (torch.randn(1, heads, 900, d, device="cuda").bfloat16() for heads in (4, 2, 2, 4))
@@ -126,7 +131,7 @@ def test_packed_sequences_do_not_see_each_other(d, deterministic, monkeypatch):
 
 
 @pytest.mark.parametrize("workspace_bytes", [1, 2**20, 2**24])
-@pytest.mark.parametrize("widths", [(256, 256), (192, 128)], ids=str)
+@pytest.mark.parametrize("widths", [(256, 256), (192, 192), (192, 128)], ids=str)
 @pytest.mark.parametrize("case", LONGER, ids=str)
 def test_slopes_in_any_number_of_chunks(case, widths, workspace_bytes):
     """Chunks of heads, of key tiles whose queries are carried on, and of rows whose keys are, too."""
@@ -153,7 +158,7 @@ def test_sums_in_any_number_of_launches(case, d, launches, deterministic):
         assert_right(sums_gradients(problem, saved, groups)[:3], problem, gradient, seen)
 
 
-@pytest.mark.parametrize("d", [64, 128, 256])
+@pytest.mark.parametrize("d", [64, 128, 192, 256])
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_integers_give_exact_gradients(d, deterministic):
     """Weights are all 1/1024 because queries and keys never meet in a column, and no output: every sum is exact."""
@@ -176,7 +181,7 @@ def test_integers_give_exact_gradients(d, deterministic):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("d", [64, 128, 256])
+@pytest.mark.parametrize("d", [64, 128, 192, 256])
 def test_deterministic_gradients_repeat_to_the_bit(d, causal):
     inputs = [torch.randn(2, 8, 3000, d, device="cuda").bfloat16() for _ in range(4)]
     first = step(inputs, is_causal=causal, deterministic=True)

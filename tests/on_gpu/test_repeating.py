@@ -52,7 +52,7 @@ def test_masks_are_data():
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
-@pytest.mark.parametrize("d, width", [(64, 64), (128, 96), (256, 256)])
+@pytest.mark.parametrize("d, width", [(64, 64), (128, 96), (192, 128), (256, 256)])
 def test_gradients(d, width, deterministic):
     for again in range(5):
         sizes = (2, 4, 300, d), (2, 2, 260, d), (2, 2, 260, width)

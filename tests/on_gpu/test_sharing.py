@@ -35,7 +35,7 @@ def another_process():
 
 
 @pytest.mark.usefixtures("another_process")
-@pytest.mark.parametrize("d", [64, 128, 256])
+@pytest.mark.parametrize("d", [64, 128, 192, 256])
 def test_results_are_those_of_before(d):
     """Short blocks, so that many are stopped while they begin or end: two seconds of them."""
     q, k, v, gradient = (torch.randn(1, 16, 2**15, d, device="cuda", dtype=torch.bfloat16) for _ in range(4))

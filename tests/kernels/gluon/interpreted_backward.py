@@ -9,9 +9,9 @@ __all__ = ["interpret"]
 
 _HOME = "attenio.kernels.gluon."
 _MODULES = {
-    "narrow_gradients_kernel": ("backward.narrow", "backward.service"),
-    "middle_gradients_kernel": ("backward.middle", "backward.service"),
-    "wide_gradients_kernel": ("backward.wide", "backward.service"),
+    "narrow_gradients_kernel": ("backward.narrow", "loading", "backward.service"),
+    "middle_gradients_kernel": ("backward.middle", "loading", "backward.service"),
+    "wide_gradients_kernel": ("backward.wide", "loading", "backward.service"),
     "query_gradients_kernel": ("backward.queries", "loading"),
 }
 _kernels = {}
@@ -33,7 +33,7 @@ def interpret(monkeypatch, *, shuffled=None, left=None):
 
     def run(kernel, programs, described, arguments, constants, _registers, kinds=()):
         names.append(kernel.__name__)
-        boxes = (_Sums(box.base, box.block_shape) for box in described)
+        boxes = (None if box is None else _Sums(box.base, box.block_shape) for box in described)
         launch(_kernel(kernel.__name__), (programs,), *boxes, *arguments, *constants, shuffled=shuffled)
         if left is not None:
             left.append(described[-1].base.clone())
@@ -46,9 +46,9 @@ def interpret(monkeypatch, *, shuffled=None, left=None):
 
 def _kernel(name):
     if name not in _kernels:
-        module, needed = _MODULES[name]
-        loaded = interpreted(_HOME + module, needing=(_HOME + needed,))
-        if needed == "backward.service":  # additions by the copy engine have no word in Gluon, and are said here
+        module, *needed = _MODULES[name]
+        loaded = interpreted(_HOME + module, needing=tuple(_HOME + each for each in needed))
+        if "backward.service" in needed:  # additions by the copy engine have no word in Gluon, and are said here
             loaded.add_sums.__globals__["_reduce_add"] = lambda box, place, source: box.add(place, source.tensor)
         if module == "backward.middle":  # pairs in registers are the machine's, and numbers of 16 bits here
             loaded.__dict__.update(_rounded=_rounded, _each=lambda numbers, _dtype: numbers)

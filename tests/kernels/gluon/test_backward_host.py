@@ -22,7 +22,8 @@ def problem_of(d=64, width=64, dtype=torch.bfloat16, dropout=None, scale=1.0, de
 @pytest.mark.parametrize("d, width", [(64, 64), (192, 128), (8, 256), (96, 96)])
 def test_widths_up_to_256_are_taken(d, width):
     assert backward.supports(problem_of(d, width, above=0, below=-10))
-    assert form_of(problem_of(d, width)).d >= max(d, width)
+    form = form_of(problem_of(d, width))
+    assert form.d >= d and form.width >= width
 
 
 def test_packed_sequences_are_taken():
@@ -48,9 +49,10 @@ def test_everything_else_is_left_to_triton(options):
     assert not backward.supports(problem_of(**options))
 
 
-@pytest.mark.parametrize("width", [64, 128, 256])
-def test_tiles_fit(width):
-    form = backward_form(width)
+@pytest.mark.parametrize("d, width", [(64, 64), (128, 128), (192, 128), (192, 192), (256, 256)])
+def test_tiles_fit(d, width):
+    form = backward_form(d, width)
+    assert (form.d, form.width) == (d, width)
     gradients, scores = (2 if form.keys == 128 else 1) * 64 * form.d // 128, 2 * 64 * form.rows // 128
     assert gradients + scores + 16 <= form.registers <= 240
 

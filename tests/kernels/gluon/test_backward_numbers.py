@@ -38,6 +38,8 @@ BOTH = {"queries_carried": True, "keys_carried": True}
 SPILLED = {
     "one chunk": Case(2, 1, 2, 200, 140, 256, 192),
     "causal": Case(1, 2, 2, 300, 330, 192, 256, causal=True),
+    "two tiles side by side": Case(2, 1, 2, 200, 140, 192, 192),
+    "values in two tiles": Case(1, 2, 1, 200, 140, 72, 160, causal=True),
     "a window": Case(1, 1, 1, 420, 300, 136, 128, window=(40, 20)),
     "rows that see nothing": Case(1, 1, 1, 300, 100, 192, 64, window=(20, -1)),
     "keys that nobody sees": Case(1, 1, 1, 100, 700, 136, 64, causal=True),
@@ -47,6 +49,7 @@ SPILLED = {
     "a window in chunks": Case(2, 1, 1, 1100, 1200, 136, 64, window=(90, 20), room=4 * 896, queries_carried=True),
     "rows in chunks": Case(1, 1, 1, 600, 250, 136, 128, causal=True, room=4 * 256, keys_carried=True),
     "both in chunks": Case(1, 1, 2, 600, 400, 256, 256, causal=True, room=4 * 256, **BOTH),
+    "both of two tiles in chunks": Case(1, 1, 2, 600, 400, 168, 192, causal=True, room=4 * 256, **BOTH),
     "packed, in chunks": Case(
         1, 1, 1, 600, 700, 136, 64, segments=([0, 280, 600], [0, 500, 700]), room=4 * 256, **BOTH,
     ),

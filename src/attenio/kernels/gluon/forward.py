@@ -311,7 +311,7 @@ def _wide_is_proven(kind: _Kind) -> bool:
 
     def both() -> tuple[list[Tensor], list[Tensor]]:
         queries, keys = 2 * WIDE_TILES.row_tile, 5 * WIDE_TILES.key_tile
-        trial = small_problem(queries, keys, kind.d, kind.dtype, kind.device, hides=False)
+        trial = small_problem(queries, keys, (kind.d, kind.d), kind.dtype, kind.device, hides=False)
         theirs = triton.attend(trial)
         mine = Attended(*(torch.full_like(part, torch.nan) for part in theirs))
         run(trial, mine, WIDE_TILES)

@@ -30,6 +30,7 @@ __all__ = [
     "launch_specialized",
     "listening",
     "padded_box",
+    "padded_boxes",
 ]
 
 ELEMENTS = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}
@@ -66,6 +67,12 @@ def padded_box(tensor: Tensor, rows: int, width: int) -> Box:
     """One box of so many rows of a tensor that is aligned; columns past the tensor's are zeros."""
     shape = tensor.shape
     return Box(tensor, shape, _cuts(shape, tensor.stride(), rows)[0], (1, 1, rows, width))
+
+
+def padded_boxes(tensor: Tensor, rows: int, width: int) -> tuple[Box, Box | None]:
+    """The same in side-by-side tiles, of which the second may be none."""
+    wide, narrow = side_by_side(width)
+    return padded_box(tensor, rows, wide), padded_box(tensor, rows, narrow) if narrow else None
 
 
 @lru_cache(maxsize=1024)

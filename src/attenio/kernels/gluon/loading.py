@@ -12,7 +12,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
 
-__all__ = ["ENTRY", "ROWS", "advanced", "loader", "row_ranges", "tile_range", "union_range"]
+__all__ = ["ENTRY", "ROWS", "advanced", "copy_tile", "loader", "row_ranges", "tile_range", "union_range"]
 
 # Rows of a consumer: those of one matrix instruction.
 ROWS = gl.constexpr(64)

@@ -48,7 +48,7 @@ def is_right(
 def small_problem(
     queries: int,
     keys: int,
-    d: int,
+    widths: tuple[int, int],
     dtype: torch.dtype,
     device: torch.device,
     *,
@@ -56,12 +56,13 @@ def small_problem(
     packed: bool = False,
     deterministic: bool = False,
 ) -> KernelProblem:
-    """Random heads in groups of two, enough of them that SMs wait for each other.
+    """Random heads in groups of two, of these widths of keys and values, enough that SMs wait for each other.
 
     Scores are hidden above a diagonal, or two ``packed`` sequences from each other.
     """
     drawn = torch.Generator(device).manual_seed(0)
-    sizes = (24, 2, 2, queries, d), (24, 2, keys, d), (24, 2, keys, d)
+    d, width = widths
+    sizes = (24, 2, 2, queries, d), (24, 2, keys, d), (24, 2, keys, width)
     query, key, value = (torch.randn(size, generator=drawn, device=device).to(dtype) for size in sizes)
     seen = Visibility(group=2, above=keys - queries if hides else UNBOUNDED)
     if packed:

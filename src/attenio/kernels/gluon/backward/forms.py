@@ -12,7 +12,8 @@ from attenio.kernels.gluon.backward.middle import middle_gradients_kernel
 from attenio.kernels.gluon.backward.narrow import narrow_gradients_kernel
 from attenio.kernels.gluon.backward.rows import Rows
 from attenio.kernels.gluon.backward.wide import wide_gradients_kernel
-from attenio.kernels.gluon.launch import Box, aligned, launch, padded_box
+from attenio.kernels.gluon.launch import Box, aligned, launch, padded_box, padded_boxes
+from attenio.kernels.gluon.tiles import side_by_side
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.launch import LOG2_E, grouped_heads
 from attenio.kernels.triton.two_pass import Gradients
@@ -21,18 +22,18 @@ __all__ = ["BackwardCall", "BackwardForm", "backward_form", "form_of", "processo
 
 
 class BackwardForm(NamedTuple):
-    """A kernel and its tiles: ``d`` is the width it works in, wider than the heads where columns are zeros.
+    """A kernel and its tiles: it works in columns ``d`` of queries and ``width`` of values, some of them zeros.
 
-    Keys come in boxes of ``columns``, and ``slots`` are tiles of dS at once.
+    ``slots`` are tiles of dS at once.
     """
 
     kernel: Any
     d: int
+    width: int
     rows: int
     keys: int
     stages: int
     slots: int
-    columns: int
     registers: int = 240
 
     @property
@@ -42,27 +43,42 @@ class BackwardForm(NamedTuple):
 
     def constants(self, *, hides: bool, packed: bool, adds: bool) -> tuple[int, ...]:
         """What the kernel is compiled for; gradients of keys are added where slopes are spilled in several launches."""
-        tiles = (self.rows, self.keys, self.d, self.stages, self.slots, hides, packed)
-        return (*tiles, adds, self.registers) if self.spills else (*tiles, self.registers)
+        rings = (self.stages, self.slots, hides, packed)
+        if not self.spills:
+            return (self.rows, self.keys, self.d, *rings, self.registers)
+        columns = (*side_by_side(self.d), *side_by_side(self.width))
+        return (self.rows, self.keys, *columns, *rings, adds, self.registers)
+
+    def boxes(self, tensor: Tensor, rows: int, width: int) -> tuple[Box | None, ...]:
+        """Boxes of so many rows as the kernel takes them: one, or side-by-side tiles where slopes are spilled."""
+        return padded_boxes(tensor, rows, width) if self.spills else (padded_box(tensor, rows, width),)
+
+    def key_boxes(self, tensor: Tensor, width: int) -> tuple[Box | None, ...]:
+        """Boxes of keys or values; 256 columns of them come in two halves."""
+        return self.boxes(tensor, 64, 128 if width == 256 else width)
 
 
 def form_of(problem: KernelProblem) -> BackwardForm:
     """The form for a problem."""
-    return backward_form(max(problem.query.shape[-1], problem.value.shape[-1]))
+    return backward_form(problem.query.shape[-1], problem.value.shape[-1])
 
 
-def backward_form(width: int) -> BackwardForm:
-    """The form for heads of at most this width: slopes of wide ones are spilled, others multiplied and added to dQ.
+def backward_form(d: int, width: int) -> BackwardForm:
+    """The form for heads of at most these widths: slopes of wide ones are spilled, others multiplied and added to dQ.
 
     Registers of a computing thread, of 64 keys: two gradients of 64 x d (one, of wide heads), scores and their slopes
     of 64 x rows. 128 rows halve the reads of keys out of shared memory, but fit only beside heads of 64. Threads of
-    middle heads have fewer, because a third group multiplies slopes with keys.
+    middle heads have fewer, because a third group multiplies slopes with keys. Those of heads up to 192 wide also hold
+    all of K or V, and what these leave of shared memory holds more tiles of rows.
     """
-    if width <= 64:
-        return BackwardForm(narrow_gradients_kernel, 64, 128, 128, 2, 3, 64)
-    if width <= 128:
-        return BackwardForm(middle_gradients_kernel, 128, 64, 128, 2, 3, 128, 216)
-    return BackwardForm(wide_gradients_kernel, 256, 64, 64, 3, 2, 128)
+    widest = max(d, width)
+    if widest <= 64:
+        return BackwardForm(narrow_gradients_kernel, 64, 64, 128, 128, 2, 3)
+    if widest <= 128:
+        return BackwardForm(middle_gradients_kernel, 128, 128, 64, 128, 2, 3, 216)
+    if widest <= 192:
+        return BackwardForm(wide_gradients_kernel, 192, 128 if width <= 128 else 192, 64, 64, 4, 3)
+    return BackwardForm(wide_gradients_kernel, 256, 256, 64, 64, 3, 2)
 
 
 class BackwardCall(NamedTuple):
@@ -89,19 +105,21 @@ class BackwardCall(NamedTuple):
         )  # fmt: skip
 
     @property
-    def key_gradients(self) -> tuple[Box, Box]:
+    def key_gradients(self) -> tuple[Box | None, ...]:
         """Where gradients of keys and of values are written."""
-        return padded_box(self.found.key, 64, self.form.d), padded_box(self.found.value, 64, self.form.d)
+        form, found = self.form, self.found
+        return *form.boxes(found.key, 64, form.d), *form.boxes(found.value, 64, form.width)
 
-    def launch_keys(self, chunk: Chunk, written: tuple[Box, Box], left: Box) -> None:
+    def launch_keys(self, chunk: Chunk, written: tuple[Box | None, ...], left: Box) -> None:
         """Gradients of keys and values of a chunk; slopes that it spills, or its additions to dQ, are ``left``."""
         problem, form, seen, rows = self.problem, self.form, self.seen, self.rows
         none = rows.lse.view(torch.int32)
         fineness = () if form.spills else (rows.lse if rows.fineness is None else rows.fineness,)
         launch(
             form.kernel, chunk.blocks, (
-                padded_box(self.query, form.rows, form.d), padded_box(self.key, 64, form.columns),
-                padded_box(self.value, 64, form.columns), padded_box(self.gradient, form.rows, form.d), *written, left,
+                *form.boxes(self.query, form.rows, form.d), *form.key_boxes(self.key, form.d),
+                *form.key_boxes(self.value, form.width), *form.boxes(self.gradient, form.rows, form.width),
+                *written, left,
             ), (
                 rows.lse, rows.delta, none if seen.first_rows is None else seen.first_rows,
                 none if seen.stop_rows is None else seen.stop_rows, problem.scale * LOG2_E, problem.scale,

@@ -46,11 +46,11 @@ def is_proven(problem: KernelProblem) -> bool:
     def both() -> tuple[list[Tensor], list[Tensor]]:
         queries, keys = (2 * form.rows + 40, 3 * form.keys + 24) if hides else (4 * form.rows, 4 * form.keys)
         trial = small_problem(
-            2 * ROW_STEP + queries if carried else queries, keys, form.d, dtype, device,
+            2 * ROW_STEP + queries if carried else queries, keys, (form.d, form.width), dtype, device,
             hides=hides, packed=band.packed, deterministic=problem.deterministic,
         )  # fmt: skip
         attended = triton.attend(trial)
-        saved = (*attended, trial.query.flip(2, 3))
+        saved = (*attended, trial.query.flip(2, 3)[..., : form.width].contiguous())
         mine = slopes_gradients(trial, saved, workspace_bytes=1) if carried else two_pass(trial, saved)
         return list(mine[:3]), list(triton.two_pass(trial, saved)[:3])
 
@@ -59,7 +59,8 @@ def is_proven(problem: KernelProblem) -> bool:
         way = "slopes spilled and carried" if carried else "slopes spilled"
     else:
         way = "integer sums" if counts_grains(problem) else "sums in any order"
-    return is_right(f"gradients {form.d} wide, {tiles} tiles, {way}", dtype, device, both)
+    columns = str(form.d) if form.d == form.width else f"{form.d} and {form.width}"
+    return is_right(f"gradients {columns} wide, {tiles} tiles, {way}", dtype, device, both)
 
 
 def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:

@@ -61,6 +61,7 @@ def _serve(
     serve_rows(
         q_desc, do_desc, Lse, Delta, q_s, do_s, lse_s, delta_s, q_full, do_full, empty, empty,
         unit, kv_heads, group, start, first_row, stop_row, steps, padded, ROWS, STAGES, STAGES,
+        None, None, q_s, do_s, 0, 0, 0, 0,
     )  # fmt: skip
     mbarrier.wait(written, 0)
     for part in gl.static_range(KEYS // 64):

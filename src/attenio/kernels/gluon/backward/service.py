@@ -21,6 +21,8 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language._core import builtin
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 
+from attenio.kernels.gluon.loading import copy_tile
+
 __all__ = [
     "ANY_NUMBER",
     "ANY_PLACE",
@@ -189,8 +191,12 @@ def serve_rows(
     q_desc, do_desc, Lse, Delta, q_s, do_s, lse_s, delta_s, q_full, do_full, q_empty, do_empty,
     unit, kv_heads, group, start, first_row, stop_row, steps, padded,
     ROWS: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr,
+    q_beside, do_beside, q_sb, do_sb, D_A: gl.constexpr, D_B: gl.constexpr, V_A: gl.constexpr, V_B: gl.constexpr,
 ):  # fmt: skip
-    """Load the tiles of rows from ``start`` on, each when nobody needs what was in its place."""
+    """Load the tiles of rows from ``start`` on, each when nobody needs what was in its place.
+
+    Some are of two tiles side by side.
+    """
     batch, kv_head = unit // kv_heads, unit % kv_heads
     head, i, stage, phase, do_stage, do_phase = 0, start, 0, 1, 0, 1
     for step in range(steps + 1):
@@ -199,6 +205,7 @@ def serve_rows(
             delta_s.index(stage), q_full.index(stage), do_full.index(do_stage), q_empty.index(stage), phase,
             do_empty.index(do_stage), do_phase, batch, kv_head * group + head, i,
             (unit * group + head) * padded + i, ROWS, 0,
+            q_beside, do_beside, q_sb.index(stage), do_sb.index(do_stage), D_A, D_B, V_A, V_B,
         )  # fmt: skip
         i += ROWS
         if i >= stop_row:
@@ -218,19 +225,21 @@ def serve_rows(
 @gluon.jit
 def load_rows(
     q_desc, do_desc, Lse, Delta, q, do, lse_s, delta_s, q_full, do_full, q_empty, q_phase, do_empty, do_phase,
-    batch, head, i, row, ROWS: gl.constexpr, SHIFT: gl.constexpr,
+    batch, head, i, row, ROWS: gl.constexpr, SHIFT: gl.constexpr, q_beside=None, do_beside=None, q_b=None, do_b=None,
+    D_A: gl.constexpr = 0, D_B: gl.constexpr = 0, V_A: gl.constexpr = 0, V_B: gl.constexpr = 0,
 ):  # fmt: skip
-    """Load one tile of rows; with their numbers, which are those of weights times 2 to the SHIFT."""
+    """Load one tile of rows; with their numbers, which are those of weights times 2 to the SHIFT.
+
+    Of queries there may be D_B columns beside D_A in a tile of their own, and of gradients V_B beside V_A.
+    """
     within = gl.arange(0, ROWS, gl.BlockedLayout([1], [32], [4], [0]))
     lse, delta = gl.load(Lse + row + within), gl.load(Delta + row + within)
     mbarrier.wait(q_empty, q_phase)
-    mbarrier.expect(q_full, q_desc.block_type.nbytes)
-    tma.async_copy_global_to_shared(q_desc, [batch, head, i, 0], q_full, q)
+    copy_tile(q_desc, q_beside, batch, head, i, q_full, q, q_b, D_A, D_B)
     if SHIFT > 0:
         lse, delta = lse - SHIFT, delta * (0.5**SHIFT)
     lse_s.store(lse)
     delta_s.store(delta)
     mbarrier.arrive(q_full, count=1)
     mbarrier.wait(do_empty, do_phase)
-    mbarrier.expect(do_full, do_desc.block_type.nbytes)
-    tma.async_copy_global_to_shared(do_desc, [batch, head, i, 0], do_full, do)
+    copy_tile(do_desc, do_beside, batch, head, i, do_full, do, do_b, V_A, V_B)

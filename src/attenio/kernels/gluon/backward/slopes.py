@@ -22,7 +22,8 @@ from attenio.kernels.gluon.backward.forms import BackwardCall, BackwardForm, for
 from attenio.kernels.gluon.backward.masks import Band, SeenRows, key_tile_ranges
 from attenio.kernels.gluon.backward.queries import query_gradients_kernel
 from attenio.kernels.gluon.backward.rows import PADDING, Rows
-from attenio.kernels.gluon.launch import Box, launch, padded_box
+from attenio.kernels.gluon.launch import Box, launch, padded_boxes
+from attenio.kernels.gluon.tiles import side_by_side
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.two_pass import Gradients
 from attenio.planning.shared_cache import Grid, Sweep
@@ -96,17 +97,19 @@ def _carried_keys(
     """Gradients of a run of key tiles whose rows come in several chunks, by way of sums."""
     form, found = call.form, call.found
     keys = slice(tiles.start * form.keys, min(tiles.stop * form.keys, call.problem.keys))
-    sums = call.rows.lse.new_zeros(2, 1, 1, len(tiles) * form.keys * form.d // 64, 64)
-    key_box, value_box = (Box(each, tuple(each.shape), each.stride(), (1, 1, form.d, 64)) for each in sums)
+    of_keys, of_values = (
+        call.rows.lse.new_zeros(1, 1, len(tiles) * form.keys * width // 64, 64) for width in (form.d, form.width)
+    )
+    written = *_sums_boxes(of_keys, form.d), *_sums_boxes(of_values, form.width)
     for chunk in chunks:
-        _chunk_gradients(call, spilled, chunk, (key_box, value_box), query_sums)
-    for gradient, each in zip((found.key, found.value), sums, strict=True):
-        whole = _in_rows(each, form.d)[: keys.stop - keys.start, : gradient.shape[-1]]
+        _chunk_gradients(call, spilled, chunk, written, query_sums)
+    for gradient, sums, width in ((found.key, of_keys, form.d), (found.value, of_values, form.width)):
+        whole = _in_rows(sums, width)[: keys.stop - keys.start, : gradient.shape[-1]]
         gradient.flatten(0, 1)[chunks[0].units.start, keys] = whole.to(gradient.dtype)
 
 
 def _chunk_gradients(
-    call: BackwardCall, spilled: _Spilled, chunk: Chunk, written: tuple[Box, Box], query_sums: Tensor | None
+    call: BackwardCall, spilled: _Spilled, chunk: Chunk, written: tuple[Box | None, ...], query_sums: Tensor | None
 ) -> None:
     """Gradients of keys and values where they are ``written``, and of queries, or additions to their sums."""
     problem, form, ranges = call.problem, call.form, spilled.ranges
@@ -118,14 +121,14 @@ def _chunk_gradients(
     slots = (1, len(chunk.units)) if chunk.together > 1 else (len(chunk.tiles), 1)
     launch(
         query_gradients_kernel, blocks, (
-            box._replace(block_shape=(1, 1, 64, 64)), padded_box(call.key, 64, form.d),
-            padded_box(call.found.query.flatten(1, 2), 64, form.d),
+            box._replace(block_shape=(1, 1, 64, 64)), *padded_boxes(call.key, 64, form.d),
+            *padded_boxes(call.found.query.flatten(1, 2), 64, form.d),
         ), (
             call.rows.lse if query_sums is None else query_sums, ranges, problem.scale,
             chunk.units.start, *slots, problem.kv_heads, problem.group, chunk.rows.start, len(chunk.rows),
             chunk.tiles.start, len(chunk.tiles), ranges.shape[1] if ranges.shape[0] > 1 else 0,
             call.rows.padded, int(chunk.carries_queries),
-        ), (form.d, AHEAD, REGISTERS), 168,
+        ), (*side_by_side(form.d), AHEAD, REGISTERS), 168,
     )  # fmt: skip
 
 
@@ -164,6 +167,12 @@ def slopes_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | None:
         found.append(replace(keys, units=size, first_unit=chunk.units.start, together=chunk.together))
         found.append(replace(queries, units=size * group, together=size * group if chunk.together > 1 else 1))
     return tuple(found)
+
+
+def _sums_boxes(sums: Tensor, width: int) -> tuple[Box | None, ...]:
+    """Boxes of a block's sums: rows of 64 for each 64 columns of its side-by-side tiles."""
+    shape, steps = tuple(sums.shape), sums.stride()
+    return tuple(Box(sums, shape, steps, (1, 1, each, 64)) if each else None for each in side_by_side(width))
 
 
 def _in_rows(sums: Tensor, d: int) -> Tensor:

@@ -4,8 +4,9 @@
         weighing group:  S^T = K Q_i^T;  P^T = exp2(S^T - lse);  share P^T;           dV += P^T dO_i
         sloping group:   dP^T = V dO_i^T;  dS^T = P^T (dP^T - delta);  spill dS^T;    dK += dS^T Q_i
 
-Each group keeps one gradient of 64 x 256 whole, so that P and dS reach the tensor cores from registers. It also holds
-half of the columns of its K or V there: all four products from shared memory would take longer to read than to do.
+Each group keeps one gradient whole, so that P and dS reach the tensor cores from registers. It also holds its K or V
+there, or half of the columns of 256: all four products from shared memory would take longer to read than to do. A width
+of 192 is two tiles side by side, 128 + 64 (A and B below), so that no product is padded to 256.
 P is shared when its product has begun, which measured a tenth faster than before it.
 """
 
@@ -37,40 +38,71 @@ __all__ = ["wide_gradients_kernel"]
 
 
 @gluon.jit
-def _scores(held, kept_s, rows_s, no_scores, D: gl.constexpr):
-    """Start the product of keys or values with rows: columns that are held in registers, and those that are not."""
-    half: gl.constexpr = D // 2
-    first, second = rows_s.slice(0, half, dim=1), rows_s.slice(half, half, dim=1)
-    s = warpgroup_mma(held, first.permute((1, 0)), no_scores, use_acc=False, is_async=True)
-    return warpgroup_mma(kept_s, second.permute((1, 0)), s, is_async=True)
+def _held(place, kept_s, LAYOUT: gl.constexpr, B: gl.constexpr):
+    """Columns of keys or values for registers, which came to where P or dS will be; and those beside them."""
+    tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
+    operand: gl.constexpr = gl.DotOperandLayout(0, LAYOUT, k_width=2)
+    held = place._reinterpret(place.dtype, [64, 128], tiled).load(operand)
+    if B > 0:
+        others = place.index(2).load(operand)
+    else:
+        others = kept_s
+    return held, others
 
 
 @gluon.jit
-def _leave(gradient_desc, batch, kv_head, first_key, gradient, rows_s, D: gl.constexpr, ADDS: gl.constexpr):
+def _scores(held, others, rows_a, rows_b, no_scores, A: gl.constexpr, B: gl.constexpr):
+    """Start the product of keys or values with rows: the columns that are held, then the others."""
+    if A > 128:
+        first, second = rows_a.slice(0, A // 2, dim=1), rows_a.slice(A // 2, A // 2, dim=1)
+        s = warpgroup_mma(held, first.permute((1, 0)), no_scores, use_acc=False, is_async=True)
+        s = warpgroup_mma(others, second.permute((1, 0)), s, is_async=True)
+    else:
+        s = warpgroup_mma(held, rows_a.permute((1, 0)), no_scores, use_acc=False, is_async=True)
+        if B > 0:
+            s = warpgroup_mma(others, rows_b.permute((1, 0)), s, is_async=True)
+    return s
+
+
+@gluon.jit
+def _leave(
+    desc_a, desc_b, batch, kv_head, first_key, gradient, gradient_b, rows_a, rows_b,
+    A: gl.constexpr, B: gl.constexpr, ADDS: gl.constexpr,
+):  # fmt: skip
     """Write a block's gradient, or add it to sums, by way of what tiles of rows had."""
     if ADDS:
-        staged = rows_s._reinterpret(gl.float32, [D, 64], gl.NVMMASharedLayout(0, 32, rank=2))
-        add_sums(gradient_desc, gl.program_id(0) * (D // 64), gradient, staged, D)
+        plain: gl.constexpr = gl.NVMMASharedLayout(0, 32, rank=2)
+        part = gl.program_id(0) * ((A + B) // 64)
+        add_sums(desc_a, part, gradient, rows_a._reinterpret(gl.float32, [A, 64], plain), A)
+        if B > 0:
+            staged = rows_b._reinterpret(gl.float32, [B, 64], plain)
+            add_sums(desc_b, part + A // 64, gradient_b, staged, B)
     else:
-        rows_s.index(0).store(gradient.to(rows_s.dtype))
+        rows_a.index(0).store(gradient.to(rows_a.dtype))
+        if B > 0:
+            rows_b.index(0).store(gradient_b.to(rows_b.dtype))
         fence_async_shared()
-        tma.async_copy_shared_to_global(gradient_desc, [batch, kv_head, first_key, 0], rows_s.index(0))
+        tma.async_copy_shared_to_global(desc_a, [batch, kv_head, first_key, 0], rows_a.index(0))
+        if B > 0:
+            tma.async_copy_shared_to_global(desc_b, [batch, kv_head, first_key, A], rows_b.index(0))
     tma.store_wait(0)
 
 
 @gluon.jit
 def _weigh(
-    dv_desc, FirstRows, StopRows, k_s, q_s, do_s, lse_s, p_s,
+    dv_a, dv_b, FirstRows, StopRows, k_s, q_sa, q_sb, do_sa, do_sb, lse_s, p_s,
     kv_full, q_full, do_full, do_empty, p_full, finished,
     batch, kv_head, first_key, first_row, stop_row, steps, keys, below, above, scale,
-    ROWS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
-    HIDES: gl.constexpr, PACKED: gl.constexpr, ADDS: gl.constexpr,
+    ROWS: gl.constexpr, D_A: gl.constexpr, D_B: gl.constexpr, V_A: gl.constexpr, V_B: gl.constexpr,
+    STAGES: gl.constexpr, SLOTS: gl.constexpr, HIDES: gl.constexpr, PACKED: gl.constexpr, ADDS: gl.constexpr,
 ):  # fmt: skip
-    dtype: gl.constexpr = q_s.dtype
-    scores: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, ROWS, 16])
-    grads: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, D, 16])
-    tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
-    dv, no_scores = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, ROWS], gl.float32, scores)
+    dtype: gl.constexpr = q_sa.dtype
+    scores: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, ROWS, 16])
+    grads: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, V_A, 16])
+    beside: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, V_B if V_B > 0 else V_A, 16])
+    PRODUCTS: gl.constexpr = 2 if D_A + D_B > 128 else 1
+    dv, no_scores = gl.zeros([64, V_A], gl.float32, grads), gl.zeros([64, ROWS], gl.float32, scores)
+    dv_beside = gl.zeros([64, V_B if V_B > 0 else V_A], gl.float32, beside)
     if HIDES:
         own = first_key + gl.arange(0, 64, gl.SliceLayout(1, scores))
         first, stop = rows_of(own, batch, FirstRows, StopRows, keys, below, above, PACKED)
@@ -78,10 +110,9 @@ def _weigh(
         whole_first, _ = rows_of(first_key + 63, batch, FirstRows, StopRows, keys, below, above, PACKED)
     i, stage, phase, slot, slot_phase = first_row, 0, 0, 0, 0
     mbarrier.wait(kv_full, 0)
-    # Held columns came to where P will be.
-    held = p_s._reinterpret(dtype, [64, D // 2], tiled).load(gl.DotOperandLayout(0, scores, k_width=2))
+    held, others = _held(p_s, k_s, scores, D_B)
     mbarrier.wait(q_full.index(0), 0)
-    s = _scores(held, k_s, q_s.index(0), no_scores, D)
+    s = _scores(held, others, q_sa.index(0), q_sb.index(0), no_scores, D_A, D_B)
     s = warpgroup_mma_wait(0, deps=(s,))
     for _ in range(steps):
         lse = lse_s.index(stage).load(gl.SliceLayout(0, scores))
@@ -92,7 +123,10 @@ def _weigh(
         # These rows are here only when the other group has read what this slot of P held.
         mbarrier.wait(do_full.index(slot), slot_phase)
         p16 = gl.convert_layout(p, gl.DotOperandLayout(0, grads, k_width=2), assert_trivial=True)
-        dv = warpgroup_mma(p16, do_s.index(slot), dv, is_async=True)
+        dv = warpgroup_mma(p16, do_sa.index(slot), dv, is_async=True)
+        if V_B > 0:
+            p16_b = gl.convert_layout(p, gl.DotOperandLayout(0, beside, k_width=2), assert_trivial=True)
+            dv_beside = warpgroup_mma(p16_b, do_sb.index(slot), dv_beside, is_async=True)
         p_s.index(slot).store(p)
         mbarrier.arrive(p_full.index(slot), count=1)
         stage += 1
@@ -100,8 +134,11 @@ def _weigh(
             stage = 0
             phase ^= 1
         mbarrier.wait(q_full.index(stage), phase)
-        s = _scores(held, k_s, q_s.index(stage), no_scores, D)
-        dv, p16 = warpgroup_mma_wait(2, deps=(dv, p16))
+        s = _scores(held, others, q_sa.index(stage), q_sb.index(stage), no_scores, D_A, D_B)
+        if V_B > 0:
+            dv, dv_beside, p16, p16_b = warpgroup_mma_wait(PRODUCTS, deps=(dv, dv_beside, p16, p16_b))
+        else:
+            dv, p16 = warpgroup_mma_wait(PRODUCTS, deps=(dv, p16))
         mbarrier.arrive(do_empty.index(slot), count=1)
         slot += 1
         if slot == SLOTS:
@@ -113,27 +150,29 @@ def _weigh(
         s = warpgroup_mma_wait(0, deps=(s,))
     mbarrier.arrive(finished, count=1)
     mbarrier.wait(finished, 0)
-    _leave(dv_desc, batch, kv_head, first_key, dv, q_s, D, ADDS)
+    _leave(dv_a, dv_b, batch, kv_head, first_key, dv, dv_beside, do_sa, do_sb, V_A, V_B, ADDS)
 
 
 @gluon.jit
 def _slope(
-    dk_desc, slopes_desc, v_s, q_s, do_s, delta_s, p_s, ds_s,
+    dk_a, dk_b, slopes_desc, v_s, q_sa, q_sb, do_sa, do_sb, delta_s, p_s, ds_s,
     kv_full, q_full, do_full, q_empty, do_empty, p_full, finished,
     batch, kv_head, first_key, first_row, stop_row, row_begin, steps, slope,
-    ROWS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr, ADDS: gl.constexpr,
+    ROWS: gl.constexpr, D_A: gl.constexpr, D_B: gl.constexpr, V_A: gl.constexpr, V_B: gl.constexpr,
+    STAGES: gl.constexpr, SLOTS: gl.constexpr, ADDS: gl.constexpr,
 ):  # fmt: skip
-    dtype: gl.constexpr = q_s.dtype
-    scores: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, ROWS, 16])
-    grads: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, D, 16])
-    tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
-    dk, no_scores = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, ROWS], gl.float32, scores)
+    dtype: gl.constexpr = q_sa.dtype
+    scores: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, ROWS, 16])
+    grads: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D_A, 16])
+    beside: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D_B if D_B > 0 else D_A, 16])
+    PRODUCTS: gl.constexpr = 2 if V_A + V_B > 128 else 1
+    dk, no_scores = gl.zeros([64, D_A], gl.float32, grads), gl.zeros([64, ROWS], gl.float32, scores)
+    dk_beside = gl.zeros([64, D_B if D_B > 0 else D_A], gl.float32, beside)
     head, i, stage, phase, slot, slot_phase = 0, first_row, 0, 0, 0, 0
     mbarrier.wait(kv_full, 0)
-    # Held columns came to where dS will be.
-    held = ds_s._reinterpret(dtype, [64, D // 2], tiled).load(gl.DotOperandLayout(0, scores, k_width=2))
+    held, others = _held(ds_s, v_s, scores, V_B)
     mbarrier.wait(do_full.index(0), 0)
-    dp = _scores(held, v_s, do_s.index(0), no_scores, D)
+    dp = _scores(held, others, do_sa.index(0), do_sb.index(0), no_scores, V_A, V_B)
     dp = warpgroup_mma_wait(0, deps=(dp,))
     for _ in range(steps):
         mbarrier.wait(q_full.index(stage), phase)
@@ -142,7 +181,10 @@ def _slope(
         mbarrier.wait(p_full.index(slot), slot_phase)
         ds = (ds * p_s.index(slot).load(scores).to(gl.float32)).to(dtype)
         ds16 = gl.convert_layout(ds, gl.DotOperandLayout(0, grads, k_width=2), assert_trivial=True)
-        dk = warpgroup_mma(ds16, q_s.index(stage), dk, is_async=True)
+        dk = warpgroup_mma(ds16, q_sa.index(stage), dk, is_async=True)
+        if D_B > 0:
+            ds16_b = gl.convert_layout(ds, gl.DotOperandLayout(0, beside, k_width=2), assert_trivial=True)
+            dk_beside = warpgroup_mma(ds16_b, q_sb.index(stage), dk_beside, is_async=True)
         mbarrier.arrive(do_empty.index(slot), count=1)
         spill_slopes(slopes_desc, gl.program_id(0), head, 0, i - row_begin, ds, ds_s.index(slot), SLOTS - 1)
         i += ROWS
@@ -154,8 +196,11 @@ def _slope(
             slot = 0
             slot_phase ^= 1
         mbarrier.wait(do_full.index(slot), slot_phase)
-        dp = _scores(held, v_s, do_s.index(slot), no_scores, D)
-        dk, ds16 = warpgroup_mma_wait(2, deps=(dk, ds16))
+        dp = _scores(held, others, do_sa.index(slot), do_sb.index(slot), no_scores, V_A, V_B)
+        if D_B > 0:
+            dk, dk_beside, ds16, ds16_b = warpgroup_mma_wait(PRODUCTS, deps=(dk, dk_beside, ds16, ds16_b))
+        else:
+            dk, ds16 = warpgroup_mma_wait(PRODUCTS, deps=(dk, ds16))
         # Of both groups: the other was done with these rows when it shared P.
         mbarrier.arrive(q_empty.index(stage), count=1)
         stage += 1
@@ -165,49 +210,67 @@ def _slope(
         dp = warpgroup_mma_wait(0, deps=(dp,))
     mbarrier.arrive(finished, count=1)
     mbarrier.wait(finished, 0)
-    _leave(dk_desc, batch, kv_head, first_key, dk * slope, do_s, D, ADDS)
+    _leave(dk_a, dk_b, batch, kv_head, first_key, dk * slope, dk_beside * slope, q_sa, q_sb, D_A, D_B, ADDS)
+
+
+@gluon.jit
+def _load_kept(desc_a, desc_b, place, kept_s, full, batch, kv_head, first_key, A: gl.constexpr, B: gl.constexpr):
+    """Load keys or values: the first 128 columns to a place for those that are held, and others there or where kept."""
+    tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
+    held = place._reinterpret(place.dtype, [64, 128], tiled)
+    tma.async_copy_global_to_shared(desc_a, [batch, kv_head, first_key, 0], full, held)
+    if A > 128:
+        tma.async_copy_global_to_shared(desc_a, [batch, kv_head, first_key, A // 2], full, kept_s)
+    if B > 0:
+        tma.async_copy_global_to_shared(desc_b, [batch, kv_head, first_key, A], full, place.index(2))
 
 
 @gluon.jit
 def _serve(
-    q_desc, k_desc, v_desc, do_desc, Lse, Delta,
-    k_s, v_s, q_s, do_s, lse_s, delta_s, p_s, ds_s, kv_full, q_full, do_full, q_empty, do_empty,
+    q_a, q_b, k_a, k_b, v_a, v_b, do_a, do_b, Lse, Delta,
+    k_s, v_s, q_sa, q_sb, do_sa, do_sb, lse_s, delta_s, p_s, ds_s, kv_full, q_full, do_full, q_empty, do_empty,
     unit, kv_heads, group, first_key, first_row, stop_row, steps, padded,
-    ROWS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
+    ROWS: gl.constexpr, D_A: gl.constexpr, D_B: gl.constexpr, V_A: gl.constexpr, V_B: gl.constexpr,
+    STAGES: gl.constexpr, SLOTS: gl.constexpr,
 ):  # fmt: skip
-    """Load both halves of K and V, then rows."""
-    tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
-    half: gl.constexpr = D // 2
-    held, kept = [unit // kv_heads, unit % kv_heads, first_key, 0], [unit // kv_heads, unit % kv_heads, first_key, half]
-    mbarrier.expect(kv_full, 2 * (k_desc.block_type.nbytes + v_desc.block_type.nbytes))
-    tma.async_copy_global_to_shared(k_desc, held, kv_full, p_s._reinterpret(p_s.dtype, [64, half], tiled))
-    tma.async_copy_global_to_shared(k_desc, kept, kv_full, k_s)
-    tma.async_copy_global_to_shared(v_desc, held, kv_full, ds_s._reinterpret(p_s.dtype, [64, half], tiled))
-    tma.async_copy_global_to_shared(v_desc, kept, kv_full, v_s)
+    """Load K and V, then rows."""
+    mbarrier.expect(kv_full, 2 * 64 * (D_A + D_B + V_A + V_B))
+    _load_kept(k_a, k_b, p_s, k_s, kv_full, unit // kv_heads, unit % kv_heads, first_key, D_A, D_B)
+    _load_kept(v_a, v_b, ds_s, v_s, kv_full, unit // kv_heads, unit % kv_heads, first_key, V_A, V_B)
     serve_rows(
-        q_desc, do_desc, Lse, Delta, q_s, do_s, lse_s, delta_s, q_full, do_full, q_empty, do_empty,
+        q_a, do_a, Lse, Delta, q_sa, do_sa, lse_s, delta_s, q_full, do_full, q_empty, do_empty,
         unit, kv_heads, group, first_row, first_row, stop_row, steps, padded, ROWS, STAGES, SLOTS,
+        q_b, do_b, q_sb, do_sb, D_A, D_B, V_A, V_B,
     )  # fmt: skip
 
 
 @gluon.jit(do_not_specialize=ANY_NUMBER, do_not_specialize_on_alignment=ANY_PLACE)
 def wide_gradients_kernel(
-    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, slopes_desc, Lse, Delta, FirstRows, StopRows,
+    q_a, q_b, k_a, k_b, v_a, v_b, do_a, do_b, dk_a, dk_b, dv_a, dv_b, slopes_desc, Lse, Delta, FirstRows, StopRows,
     scale, slope, first_block, together, kv_heads, group, keys, below, above, row_begin, row_end, padded,
-    ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
+    ROWS: gl.constexpr, KEYS: gl.constexpr, D_A: gl.constexpr, D_B: gl.constexpr, V_A: gl.constexpr, V_B: gl.constexpr,
+    STAGES: gl.constexpr, SLOTS: gl.constexpr,
     HIDES: gl.constexpr, PACKED: gl.constexpr, ADDS: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
-    """As the narrow kernel's, with slopes spilled; K and V come in boxes of D / 2 columns.
+    """As the narrow kernel's, with slopes spilled; K and V come in boxes of 128 columns, and of those beside.
 
-    STAGES tiles of queries and SLOTS tiles of their gradients, P and dS are there at once.
+    STAGES tiles of queries and SLOTS tiles of their gradients, P and dS are there at once: three of these where there
+    are columns beside, which come to the third.
     """
     tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
     plain: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
-    dtype: gl.constexpr = q_desc.dtype
-    q_s = gl.allocate_shared_memory(dtype, [STAGES, ROWS, D], tiled)
-    do_s = gl.allocate_shared_memory(dtype, [SLOTS, ROWS, D], tiled)
-    k_s = gl.allocate_shared_memory(dtype, [64, D // 2], tiled)
-    v_s = gl.allocate_shared_memory(dtype, [64, D // 2], tiled)
+    dtype: gl.constexpr = q_a.dtype
+    q_sa = gl.allocate_shared_memory(dtype, [STAGES, ROWS, D_A], tiled)
+    do_sa = gl.allocate_shared_memory(dtype, [SLOTS, ROWS, V_A], tiled)
+    q_sb, do_sb, k_s, v_s = q_sa, do_sa, q_sa, do_sa
+    if D_B > 0:
+        q_sb = gl.allocate_shared_memory(dtype, [STAGES, ROWS, D_B], tiled)
+    if V_B > 0:
+        do_sb = gl.allocate_shared_memory(dtype, [SLOTS, ROWS, V_B], tiled)
+    if D_A > 128:
+        k_s = gl.allocate_shared_memory(dtype, [64, D_A // 2], tiled)
+    if V_A > 128:
+        v_s = gl.allocate_shared_memory(dtype, [64, V_A // 2], tiled)
     p_s = gl.allocate_shared_memory(dtype, [SLOTS, 64, ROWS], tiled)
     ds_s = gl.allocate_shared_memory(dtype, [SLOTS, 64, ROWS], tiled)
     lse_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
@@ -237,20 +300,21 @@ def wide_gradients_kernel(
     batch, kv_head, first_key = unit // kv_heads, unit % kv_heads, tile * KEYS
     gl.warp_specialize([
         (_serve, (
-            q_desc, k_desc, v_desc, do_desc, Lse, Delta,
-            k_s, v_s, q_s, do_s, lse_s, delta_s, p_s, ds_s, kv_full, q_full, do_full, q_empty, do_empty,
-            unit, kv_heads, group, first_key, first_row, stop_row, steps, padded, ROWS, D, STAGES, SLOTS,
+            q_a, q_b, k_a, k_b, v_a, v_b, do_a, do_b, Lse, Delta,
+            k_s, v_s, q_sa, q_sb, do_sa, do_sb, lse_s, delta_s, p_s, ds_s, kv_full, q_full, do_full, q_empty, do_empty,
+            unit, kv_heads, group, first_key, first_row, stop_row, steps, padded,
+            ROWS, D_A, D_B, V_A, V_B, STAGES, SLOTS,
         )),
         (_weigh, (
-            dv_desc, FirstRows, StopRows, k_s, q_s, do_s, lse_s, p_s,
+            dv_a, dv_b, FirstRows, StopRows, k_s, q_sa, q_sb, do_sa, do_sb, lse_s, p_s,
             kv_full, q_full, do_full, do_empty, p_full, finished,
             batch, kv_head, first_key, first_row, stop_row, steps, keys, below, above, scale,
-            ROWS, D, STAGES, SLOTS, HIDES, PACKED, ADDS,
+            ROWS, D_A, D_B, V_A, V_B, STAGES, SLOTS, HIDES, PACKED, ADDS,
         )),
         (_slope, (
-            dk_desc, slopes_desc, v_s, q_s, do_s, delta_s, p_s, ds_s,
+            dk_a, dk_b, slopes_desc, v_s, q_sa, q_sb, do_sa, do_sb, delta_s, p_s, ds_s,
             kv_full, q_full, do_full, q_empty, do_empty, p_full, finished,
             batch, kv_head, first_key, first_row, stop_row, row_begin, steps, slope,
-            ROWS, D, STAGES, SLOTS, ADDS,
+            ROWS, D_A, D_B, V_A, V_B, STAGES, SLOTS, ADDS,
         )),
     ], [4, 4], [REGISTERS, REGISTERS])  # fmt: skip
