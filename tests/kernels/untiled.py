@@ -32,12 +32,13 @@ def errors(found, problem, gradient, seen):
         yield mine.double() - right, stored - right
 
 
-def assert_right(found, problem, gradient, seen):
-    """No worse than twice an untiled computation in the same precision: every 64 rows by norm, and the worst element.
+def assert_right(found, problem, gradient, seen, worst=2.0):
+    """No worse than twice an untiled computation in the same precision, every 64 rows by norm.
 
-    Where that is exact, because gradients vanish, sums of fp32 still round.
+    The largest error of an element is at most ``worst`` times the largest of the untiled computation. Where that is
+    exact, because gradients vanish, sums of fp32 still round.
     """
     for off, allowed in errors(found, problem, gradient, seen):
         for some, theirs in zip(off.split(64, -2), allowed.split(64, -2), strict=True):
             assert some.norm() <= 2 * theirs.norm() + 1e-5
-        assert off.abs().max() <= 2 * allowed.abs().max() + 1e-5
+        assert off.abs().max() <= worst * allowed.abs().max() + 1e-5

@@ -35,6 +35,10 @@ WIDTHS = {
     192: [(192, 128), (192, 192), (136, 64), (120, 176)],
     256: [(256, 256), (256, 64)],
 }
+# Slopes that are spilled come from a P of 16 bits. By norm that stays within twice the error of an untiled computation,
+# but the worst of some 100,000 elements did not in 5 of 81 problems, and one that was emulated came to 3.1
+# (``studies/hopper/tuning.json``, run 14).
+WORST_OF_SPILLED = 4.0
 CASES = [(d, (shape, widths)) for d, listed in WIDTHS.items() for widths in listed for shape in SHAPES]
 
 
@@ -44,6 +48,11 @@ def problem_of(shape, widths, dtype, *, deterministic=False):
     q, k, v = (torch.randn(batch, *size, device="cuda", dtype=dtype) for size in sizes)
     seen = Visibility(group=heads // kv_heads, below=below, above=above)
     return KernelProblem.of_heads(q, k, v, seen, widths[0] ** -0.5, deterministic=deterministic)
+
+
+def worst_of(problem):
+    """How many times the worst error of an untiled computation an error may be."""
+    return WORST_OF_SPILLED if form_of(problem).spills else 2.0
 
 
 def seen_in(problem):
@@ -72,7 +81,7 @@ def test_gradients_are_those_of_float64(d, case, dtype, deterministic):
     gradient = torch.randn((*problem.query.shape[:-1], widths[1]), device="cuda", dtype=dtype)
     seen = seen_in(problem)
     saved, _ = untiled(problem, gradient, seen, dtype)
-    assert_right(backward.two_pass(problem, saved)[:3], problem, gradient, seen)
+    assert_right(backward.two_pass(problem, saved)[:3], problem, gradient, seen, worst_of(problem))
 
 
 @pytest.mark.parametrize("case", ["huge logits", "one hot", "all equal", "an outlier"])
@@ -89,7 +98,7 @@ def test_adversarial_inputs(d, deterministic, case):
     )  # fmt: skip
     gradient, seen = torch.randn_like(problem.query), seen_in(problem)
     saved, _ = untiled(problem, gradient, seen, torch.bfloat16)
-    assert_right(backward.two_pass(problem, saved)[:3], problem, gradient, seen)
+    assert_right(backward.two_pass(problem, saved)[:3], problem, gradient, seen, worst_of(problem))
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
@@ -126,7 +135,8 @@ def test_packed_sequences_do_not_see_each_other(d, deterministic, monkeypatch):
         of_query, *rest = torch.autograd.grad(output, leaves, g)
         seen = segment[:, None] == segment
         seen = seen.tril() if is_causal else seen
-        assert_right((of_query.unflatten(1, (2, 2)), *rest), problem, g.unflatten(1, (2, 2)), seen)
+        found = of_query.unflatten(1, (2, 2)), *rest
+        assert_right(found, problem, g.unflatten(1, (2, 2)), seen, worst_of(problem))
     assert any(each.visible.first is not None and each.queries == 900 for each in taken)
 
 
@@ -139,7 +149,7 @@ def test_slopes_in_any_number_of_chunks(case, widths, workspace_bytes):
     gradient, seen = torch.randn((*problem.query.shape[:-1], widths[1]), device="cuda").bfloat16(), seen_in(problem)
     saved, _ = untiled(problem, gradient, seen, torch.bfloat16)
     found = slopes_gradients(problem, saved, workspace_bytes=workspace_bytes)[:3]
-    assert_right(found, problem, gradient, seen)
+    assert_right(found, problem, gradient, seen, worst_of(problem))
     assert same(found, slopes_gradients(problem, saved, workspace_bytes=workspace_bytes)[:3])
 
 
