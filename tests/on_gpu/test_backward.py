@@ -35,9 +35,9 @@ WIDTHS = {
     192: [(192, 128), (192, 192), (136, 64), (120, 176)],
     256: [(256, 256), (256, 64)],
 }
-# Slopes that are spilled come from a P of 16 bits. By norm that stays within twice the error of an untiled computation,
-# but the worst of some 100,000 elements did not in 5 of 81 problems, and one that was emulated came to 3.1
-# (``studies/hopper/tuning.json``, run 14).
+# Slopes that are spilled come from a P of 16 bits, of fp16 and of 256 columns with no more digits than dV has. By norm
+# that stays within twice the error of an untiled computation, but the worst of some 100,000 elements did not in 5 of 81
+# problems, and one that was emulated came to 3.1 (``studies/hopper/tuning.json``, run 14).
 WORST_OF_SPILLED = 4.0
 CASES = [(d, (shape, widths)) for d, listed in WIDTHS.items() for widths in listed for shape in SHAPES]
 
@@ -52,7 +52,8 @@ def problem_of(shape, widths, dtype, *, deterministic=False):
 
 def worst_of(problem):
     """How many times the worst error of an untiled computation an error may be."""
-    return WORST_OF_SPILLED if form_of(problem).spills else 2.0
+    form, coarse = form_of(problem), problem.query.dtype == torch.float16
+    return WORST_OF_SPILLED if form.spills and (coarse or form.d == 256) else 2.0
 
 
 def seen_in(problem):

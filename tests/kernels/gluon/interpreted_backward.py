@@ -52,6 +52,8 @@ def _kernel(name):
             loaded.add_sums.__globals__["_reduce_add"] = lambda box, place, source: box.add(place, source.tensor)
         if module == "backward.middle":  # pairs in registers are the machine's, and numbers of 16 bits here
             loaded.__dict__.update(_rounded=_rounded, _each=lambda numbers, _dtype: numbers)
+        if module == "backward.wide":
+            loaded._as_fp16 = lambda numbers: numbers.clamp(max=65504.0).half()
         _kernels[name] = getattr(loaded, name)
     return _kernels[name]
 

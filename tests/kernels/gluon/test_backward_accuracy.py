@@ -1,4 +1,4 @@
-"""Gradients of kernels that add shares of dQ, interpreted, have the digits of an untiled computation.
+"""Gradients of kernels, interpreted, have the digits of an untiled computation.
 
 Kernels hold some numbers in fewer digits than fp32 where registers are few, which must not show in the gradients.
 """
@@ -12,6 +12,7 @@ from tests.kernels.untiled import assert_right, errors, untiled
 
 from attenio.kernels.gluon.backward.forms import form_of
 from attenio.kernels.gluon.backward.groups import Groups
+from attenio.kernels.gluon.backward.slopes import slopes_gradients
 from attenio.kernels.gluon.backward.sums import sums_gradients
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import UNBOUNDED, Visibility
@@ -59,6 +60,21 @@ def test_keys_with_weights_of_a_hundred_millionth_have_accurate_gradients(d, mon
     found = sums_gradients(problem, saved, Groups((range(1),), 1))
     for off, allowed in list(errors(found[:3], problem, gradient, seen))[1:]:
         assert off[..., 64:, :].norm() <= 1.1 * allowed[..., 64:, :].norm()
+
+
+@pytest.mark.parametrize("width", [128, 192])
+def test_spilled_slopes_of_bf16_are_as_accurate_as_untiled_ones(width, monkeypatch):
+    torch.manual_seed(3)
+    q, k, v, gradient = (torch.randn(1, 2, 300, size).bfloat16() for size in (192, 192, width, width))
+    v[:, :, -1] *= 100
+    problem = KernelProblem.of_heads(q, k, v, Visibility(group=1, above=0), 192**-0.5)
+    gradient, seen = gradient[:, :, None], torch.ones(300, 300, dtype=torch.bool).tril()
+    saved, _ = untiled(problem, gradient, seen, torch.bfloat16)
+    interpret(monkeypatch)
+    found = slopes_gradients(problem, saved)[:3]
+    assert_right(found, problem, gradient, seen)
+    for off, allowed in errors(found, problem, gradient, seen):
+        assert off.norm() <= 1.1 * allowed.norm()
 
 
 def query_gradient(sums, problem):

@@ -60,7 +60,7 @@ def _serve(
     load_keys(k_desc, v_desc, k_s, v_s, kv_full, unit // kv_heads, unit % kv_heads, tile * KEYS, KEYS)
     serve_rows(
         q_desc, do_desc, Lse, Delta, q_s, do_s, lse_s, delta_s, q_full, do_full, empty, empty,
-        unit, kv_heads, group, start, first_row, stop_row, steps, padded, ROWS, STAGES, STAGES,
+        unit, kv_heads, group, start, first_row, stop_row, steps, padded, ROWS, STAGES, STAGES, 0,
         None, None, q_s, do_s, 0, 0, 0, 0,
     )  # fmt: skip
     mbarrier.wait(written, 0)

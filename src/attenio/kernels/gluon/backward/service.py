@@ -190,7 +190,7 @@ def load_keys(k_desc, v_desc, k_s, v_s, kv_full, batch, kv_head, first_key, KEYS
 def serve_rows(
     q_desc, do_desc, Lse, Delta, q_s, do_s, lse_s, delta_s, q_full, do_full, q_empty, do_empty,
     unit, kv_heads, group, start, first_row, stop_row, steps, padded,
-    ROWS: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr,
+    ROWS: gl.constexpr, STAGES: gl.constexpr, DO_STAGES: gl.constexpr, SHIFT: gl.constexpr,
     q_beside, do_beside, q_sb, do_sb, D_A: gl.constexpr, D_B: gl.constexpr, V_A: gl.constexpr, V_B: gl.constexpr,
 ):  # fmt: skip
     """Load the tiles of rows from ``start`` on, each when nobody needs what was in its place.
@@ -204,7 +204,7 @@ def serve_rows(
             q_desc, do_desc, Lse, Delta, q_s.index(stage), do_s.index(do_stage), lse_s.index(stage),
             delta_s.index(stage), q_full.index(stage), do_full.index(do_stage), q_empty.index(stage), phase,
             do_empty.index(do_stage), do_phase, batch, kv_head * group + head, i,
-            (unit * group + head) * padded + i, ROWS, 0,
+            (unit * group + head) * padded + i, ROWS, SHIFT,
             q_beside, do_beside, q_sb.index(stage), do_sb.index(do_stage), D_A, D_B, V_A, V_B,
         )  # fmt: skip
         i += ROWS
