@@ -8,6 +8,7 @@ from interpreted_backward import interpret
 
 from attenio.kernels import cpu
 from attenio.kernels.gluon.backward.forms import form_of
+from attenio.kernels.gluon.backward.grains import Extremes
 from attenio.kernels.gluon.backward.groups import (
     _BLOCK,
     _LAUNCH,
@@ -33,8 +34,9 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("case", CASES)
-def test_launches_that_share_sums_give_the_gradients_of_the_cpu(case, monkeypatch):
+def test_launches_that_share_sums_give_the_gradients_of_the_cpu(case, deterministic, monkeypatch):
     batch, kv_heads, group, queries, keys, d, width, above, sizes, together, lanes = CASES[case]
     torch.manual_seed(0)
     shapes = ((kv_heads * group, queries, d), (kv_heads, keys, d), (kv_heads, keys, width))
@@ -44,12 +46,16 @@ def test_launches_that_share_sums_give_the_gradients_of_the_cpu(case, monkeypatc
     exactly = KernelProblem.of_heads(q.double(), k.double(), v.double(), seen, d**-0.5)
     attended = cpu.attend(exactly)
     right = cpu.two_pass(exactly, cpu.Saved(*attended[:3], gradient.double()))
-    problem = KernelProblem.of_heads(q, k, v, seen, d**-0.5)
+    problem = KernelProblem.of_heads(q, k, v, seen, d**-0.5, deterministic=deterministic)
     launches = tuple(range(sum(sizes[:at]), sum(sizes[: at + 1])) for at in range(len(sizes)))
     saved = (attended.output.to(torch.bfloat16), attended.largest.float(), attended.total.float(), gradient)
-    launched = interpret(monkeypatch)
+    launched, scanned = interpret(monkeypatch), []
+    find = Extremes.find
+    monkeypatch.setattr(Extremes, "find", lambda extremes, units: (scanned.append(units), find(extremes, units)))
     found = sums_gradients(problem, saved, Groups(launches, together, lanes))
     assert launched == [form_of(problem).kernel.__name__] * len(launches)
+    # Extremes of units whose launches overlap are found before them.
+    assert scanned == ([] if not deterministic else list(launches) if lanes == 1 else [range(batch * kv_heads)])
     for mine, theirs in zip(found[:3], right[:3], strict=True):
         assert (mine.double() - theirs).norm() <= 1e-2 * theirs.norm()
 

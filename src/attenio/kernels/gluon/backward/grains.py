@@ -11,7 +11,7 @@ reach 2^31 of them:
 and so does every sum of some of the terms. A grain is the power of two of which 2^31 are at least 1.5 times as much:
 half as much again for what rounding adds to weights and slopes, and a power so that what is exact stays exact.
 The two extremes are those of a KV head: ``extremes_kernel`` finds them in one pass over K and V, which the gradients of
-that head then find in L2.
+that head then find in L2, if launches follow each other.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"

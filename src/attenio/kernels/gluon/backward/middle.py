@@ -56,13 +56,14 @@ __all__ = ["middle_gradients_kernel"]
 # scores apart. Where these are so large that it does not (2^25), P stops just below 4: infinite, it would make all that
 # it meets no number, and whole sums anything.
 _SHIFT = gl.constexpr(14)
+# Of a product that makes 64 rows and columns of dQ.
+_SQUARE = gl.constexpr(gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16]))
 
 
 @gluon.jit
-def _add_half(sums_desc, Fineness, ds_s, k_s, dq_s, ds_free, slot, zero, part, HALF: gl.constexpr):
+def _add_half(sums_desc, fineness, ds_s, k_s, dq_s, ds_free, slot, zero, part, HALF: gl.constexpr):
     """Make half of the columns of dQ of what is shared in a slot, and add them to their sums; the second frees it."""
-    square: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
-    dq = gl.zeros([64, 64], gl.float32, square)
+    dq = gl.zeros([64, 64], gl.float32, _SQUARE)
     for keys in gl.static_range(2):
         shared, columns = ds_s.index(slot * 2 + keys), k_s.index(zero + keys).slice(HALF * 64, 64, dim=1)
         dq = warpgroup_mma(shared.permute((1, 0)), columns, dq, use_acc=keys > 0, is_async=True)
@@ -70,8 +71,7 @@ def _add_half(sums_desc, Fineness, ds_s, k_s, dq_s, ds_free, slot, zero, part, H
     if HALF == 1:
         mbarrier.arrive(ds_free.index(slot), count=1)
     if sums_desc.dtype == gl.int32:
-        rows = part * 64 + gl.arange(0, 64, gl.SliceLayout(1, square))
-        dq = counted(dq, gl.load(Fineness + rows))
+        dq = counted(dq, fineness)
     add_sums(sums_desc, part * 2 + HALF, dq, dq_s.index(HALF), 64, 1)
 
 
@@ -96,10 +96,14 @@ def _serve(
     for step in range(steps + STAGES):
         # Always 0, but not to the compiler: else it keeps the address of every operand in registers of its own.
         zero = step >> 30
+        part = (summed * padded + j) // 64
+        fineness = part
+        if sums_desc.dtype == gl.int32:  # asked for before others are waited for
+            fineness = gl.load(Fineness + part * 64 + gl.arange(0, 64, gl.SliceLayout(1, _SQUARE)))
         # A tile is loaded between the halves of dQ, so that the compiler does not start both at once.
         if step >= STAGES:
             mbarrier.wait(ds_full.index(slot), slot_phase)
-            _add_half(sums_desc, Fineness, ds_s, k_s, dq_s, ds_free, slot, zero, (summed * padded + j) // 64, 0)
+            _add_half(sums_desc, fineness, ds_s, k_s, dq_s, ds_free, slot, zero, part, 0)
         if step <= steps:
             load_rows(
                 q_desc, do_desc, Lse, Delta, q_s.index(stage), do_s.index(stage), lse_s.index(stage),
@@ -117,7 +121,7 @@ def _serve(
                 stage = 0
                 phase ^= 1
         if step >= STAGES:
-            _add_half(sums_desc, Fineness, ds_s, k_s, dq_s, ds_free, slot, zero, (summed * padded + j) // 64, 1)
+            _add_half(sums_desc, fineness, ds_s, k_s, dq_s, ds_free, slot, zero, part, 1)
             slot += 1
             if slot == SLOTS:
                 slot = 0

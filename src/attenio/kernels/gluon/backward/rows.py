@@ -148,12 +148,15 @@ class Rows(NamedTuple):
         sums, fineness = (None if each is None else each.chunk(lanes)[lane] for each in (self.sums, self.fineness))
         return self._replace(sums=sums, fineness=fineness)
 
+    def scan(self, units: range) -> None:
+        """Find the extremes of some KV heads, where these tell what a grain is; before ``between`` for their rows."""
+        if self.extremes is not None and units:
+            self.extremes.find(units)
+
     def between(self, done: range, following: range, query_gradient: Tensor | None = None, slope: float = 1.0) -> None:
         """After a launch for the heads that are ``done``, and before one for those that follow."""
         heads, queries, width = self.output.shape[1:]
         extremes, group = self.extremes, self.group
-        if extremes is not None and following:
-            extremes.find(range(following.start // group, -(-following.stop // group)))
         sums, found, widths = self.lse, self.lse, (64, 64)
         if self.sums is not None and query_gradient is not None:
             sums, found = self.sums, query_gradient
