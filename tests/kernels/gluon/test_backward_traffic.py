@@ -1,19 +1,21 @@
 """Bytes that both forms of the backward pass are predicted to move."""
 
+from dataclasses import asdict
+
 import pytest
 import torch
 
 from attenio.kernels.gluon import backward
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import UNBOUNDED, Visibility
-from attenio.planning.shared_cache import Grid, Sweep, traffic
+from attenio.planning.shared_cache import Grid, Sweep, kernel_of, traffic
 
 HEADS, N = 16, 2048
 
 
-def problem_of(d, above=UNBOUNDED):
+def problem_of(d, above=UNBOUNDED, *, deterministic=False):
     q, k, v = (torch.empty(1, HEADS, N, d, dtype=torch.bfloat16, device="meta") for _ in range(3))
-    return KernelProblem.of_heads(q, k, v, Visibility(group=1, above=above), 1.0)
+    return KernelProblem.of_heads(q, k, v, Visibility(group=1, above=above), 1.0, deterministic=deterministic)
 
 
 def test_sums_that_stay_in_the_cache_move_every_tensor_once():
@@ -22,6 +24,19 @@ def test_sums_that_stay_in_the_cache_move_every_tensor_once():
     assert sum(x.units for x in grids) == sum(x.following for x in sweeps) == sum(x.done for x in sweeps) == HEADS
     moved = traffic(*found, cache_bytes=2**40)
     assert moved.read_bytes == pytest.approx(5 * HEADS * N * 128 * 2, rel=0.04)  # and two numbers of every row
+
+
+def test_extremes_of_all_heads_are_found_before_lanes():
+    """Keys and values are read once more where the cache does not hold those of all heads."""
+    found, plain = (backward.gradient_grids(problem_of(128, deterministic=whole)) for whole in (True, False))
+    assert len(found) == len(plain) + 1 and found[0].following == HEADS
+    assert all(each.kept_rows == 0 for each in found[1:] if isinstance(each, Sweep))
+    more = [
+        traffic(*found, cache_bytes=size).read_bytes - traffic(*plain, cache_bytes=size).read_bytes
+        for size in (2**22, 2**40)
+    ]
+    assert more == [2 * HEADS * N * 128 * 2, 0]
+    assert tuple(kernel_of(asdict(each)) for each in found) == found
 
 
 @pytest.mark.parametrize(("above", "share"), [(UNBOUNDED, 1.0), (0, 0.5)])

@@ -60,16 +60,16 @@ def test_kernels_are_told_apart_by_all_that_they_are_compiled_for(monkeypatch):
     monkeypatch.setattr(backward, "is_right", lambda name, *_: names.append(name) or True)
     at = torch.arange(256)[None]
     masks = ({"above": 0}, {"above": 2**40}, {"first": at, "stop": at + 1})
-    for d in (64, 128, 256):
+    for d, width in ((64, 64), (128, 128), (192, 128), (192, 192), (256, 256)):
         for mask in masks:
             for choice in (False, True):
                 # What each width has a choice of.
                 monkeypatch.setattr(backward, "carries", lambda _problem, choice=choice: choice)
                 monkeypatch.setattr(backward, "counts_grains", lambda _problem, choice=choice: choice)
                 q = torch.zeros(1, 1, 1, 256, d, dtype=torch.bfloat16)
-                seen = Visibility(group=1, **mask)
-                assert backward.is_proven(KernelProblem(query=q, key=q[0], value=q[0], visible=seen, scale=1.0))
-    assert len(set(names)) == len(names) == 18
+                key, value, seen = q[0], q[0, ..., :width], Visibility(group=1, **mask)
+                assert backward.is_proven(KernelProblem(query=q, key=key, value=value, visible=seen, scale=1.0))
+    assert len(set(names)) == len(names) == 30
 
 
 def test_the_portable_kernels_take_what_is_tried(monkeypatch):
@@ -97,11 +97,11 @@ def test_the_portable_kernels_take_what_is_tried(monkeypatch):
     for name in ("two_pass", "slopes_gradients"):
         monkeypatch.setattr(backward, name, lambda problem, saved, **_: backward.triton.two_pass(problem, saved))
     at = torch.arange(128)[None]
-    for d in (64, 256):
+    for d, width in ((64, 64), (192, 128), (256, 256)):
         q = torch.zeros(1, 1, 1, 128, d, dtype=torch.bfloat16)
         for mask in ({"above": 0}, {"above": 2**40}, {"first": at, "stop": at + 1}):
             for carried in (False, True):
                 monkeypatch.setattr(backward, "carries", lambda _problem, carried=carried: carried)
-                seen = Visibility(group=1, **mask)
-                assert backward.is_proven(KernelProblem(query=q, key=q[0], value=q[0], visible=seen, scale=1.0))
-    assert len(tried) == 12
+                key, value, seen = q[0], q[0, ..., :width], Visibility(group=1, **mask)
+                assert backward.is_proven(KernelProblem(query=q, key=key, value=value, visible=seen, scale=1.0))
+    assert len(tried) == 18

@@ -95,8 +95,18 @@ def groups_of(
 def _small(units: int, steps: tuple[int, ...], at_once: int, processors: int) -> Groups:
     """The fastest of launches with so many units at most."""
     fewest, uneven = -(-units // at_once), len(set(steps)) > 1
-    tried = [Groups.even(units, count, in_turns=uneven) for count in range(fewest, min(units, 2 * fewest + 1) + 1)]
-    return min(tried, key=lambda each: _time(each, steps, processors))
+
+    def time(launches: int) -> float:
+        size, larger = divmod(units, launches)
+        together = size + (larger > 0) if uneven else 1
+        spans = [
+            (count, _span(each, together, steps, processors))
+            for count, each in ((launches - larger, size), (larger, size + 1))
+            if count
+        ]
+        return sum(count * (_LAUNCH + span) for count, span in spans)
+
+    return Groups.even(units, min(range(fewest, min(units, 2 * fewest + 1) + 1), key=time), in_turns=uneven)
 
 
 def _large(units: int, steps: tuple[int, ...], at_once: int, unit_bytes: int, processors: int) -> Groups:
