@@ -30,8 +30,8 @@ from attenio.measurement.provenance import provenance
 
 SEED = 0
 PARTS = {"forward": forward, "backward": backward, "deterministic": deterministic, "others": others}
-# Backward passes take longer, and vary less. Three contenders have six orders: each comes as often as the others.
-REPEATS = {"forward": 18, "window": 18, "backward": 12, "deterministic": 12, "others": 12}
+# Backward passes take longer, and vary less. Three contenders have six orders, four have 24.
+REPEATS = {"forward": 24, "window": 18, "backward": 12, "deterministic": 12, "others": 12}
 # So many milliseconds of calls are replayed at once: short kernels are not timed one by one.
 REPLAYED_MS = 3.0
 
@@ -63,7 +63,7 @@ def samples_in_turns(graphs: dict[str, tuple[torch.cuda.CUDAGraph, int]], *, rep
     """
     samples: dict[str, list[float]] = {name: [] for name in graphs}
     orders = list(permutations(graphs))
-    Random(SEED).shuffle(orders)  # of four contenders not every order has its turn
+    Random(SEED).shuffle(orders)  # where there are more of them than turns
     for repeat in range(repeats + 1):
         for name in orders[repeat % len(orders)]:
             graph, count = graphs[name]
