@@ -52,7 +52,8 @@ score, once each way.
 _GRADIENTS = (
     " The backward pass of {named} moves {ours:,.0f} MB, {ratio:.2f} times fewer than cuDNN ({cudnn:,.0f} MB): it is"
     " launched in groups of heads whose sums of dQ stay in the L2. Kernels are counted one at a time, and predicted so;"
-    " those of heads of 64 columns overlap in two streams, where they may move more."
+    " but launches of such heads overlap in two streams, and move more then: 455 MB by a graph, where cuDNN moves 609"
+    " (`studies/hopper/tuning.json`, run 17)."
 )
 _PORTABLE = """
 **The portable kernels on the same GPU** (Triton, `portable` in `results.json`), counted before there were others:

@@ -20,9 +20,7 @@ waits for nobody: PyTorch's own deterministic one loses more than half of its ra
 prefill in portable Triton has no warp specialisation: three quarters of cuDNN.
 
 **Measured** (`results.json`, made by `run.py`): {device}, PyTorch {torch}, cuDNN {cudnn}, Triton {triton}; bf16,
-random inputs, GPU time only. The ratio is the best peer's median over ours: above 1 we are faster. All of it is
-of commit {commit}, at which blocks of the deterministic backward pass added to dQ one after the other; those of
-now, which add integers in any order, are in `studies/hopper`.
+random inputs, GPU time only. The ratio is the best peer's median over ours: above 1 we are faster. {commits}
 
 | case | ours, ms | best peer | its ms | ratio | target |
 |---|---:|---|---:|---:|---|
@@ -58,7 +56,7 @@ def answer(results: dict[str, Any]) -> str:
         torch=made["torch"],
         cudnn=made["cudnn"],
         triton=made["triton"],
-        commit=made["commit"],
+        commits=_commits(cases, made["commit"]),
         rows="\n".join(_row(case) for case in cases),
         our_error=max(ours for ours, _ in known),
         peer_error=max(theirs for _, theirs in known),
@@ -68,6 +66,16 @@ def answer(results: dict[str, Any]) -> str:
         dense=f"{min(dense):.2f} to {max(dense):.2f}",
         approximate=_approximate(approximate),
     )
+
+
+def _commits(cases: list[dict[str, Any]], commit: str) -> str:
+    """Which cases are of which commit."""
+    others = {case["commit"]: [] for case in cases if case["commit"] != commit}
+    for case in cases:
+        if case["commit"] != commit:
+            others[case["commit"]].append(case["case"])
+    older = "".join(f" ({', '.join(listed)}: {each})" for each, listed in others.items())
+    return f"Commit: {commit}{older}."
 
 
 _APPROXIMATE = """

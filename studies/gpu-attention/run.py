@@ -4,7 +4,7 @@
 
 writes results.json beside this file (or to the folder given as the first argument): every sample of every contender,
 GPU time only (CUDA graphs, inputs rotated so that the cache holds none of them), errors against float64, and what made
-it. A run that was cut short goes on where it stopped, on the same commit. ``answer.py`` turns it into answer.md.
+it. A case that was measured at the same commit is not measured again. ``answer.py`` turns it into answer.md.
 """
 
 import json
@@ -26,7 +26,7 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from attenio import attention, explain
 from attenio.files import write_atomically
-from attenio.kernels import Explanation, operator
+from attenio.kernels import Explanation, operator, repeating
 from attenio.kernels import triton as portable_kernels
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.feature_function import attend_by_features
@@ -186,10 +186,12 @@ def portable() -> Iterator[None]:
     """The kernels in portable Triton alone, as on a GPU that has none of its own."""
     chosen = operator.backend_of
     operator.backend_of = lambda _tensor: portable_kernels
+    repeating.forget()  # else kernels of an earlier case run again
     try:
         yield
     finally:
         operator.backend_of = chosen
+        repeating.forget()
 
 
 def dense(d: int, n: int, is_causal: bool, backward: bool) -> Case:
@@ -332,12 +334,12 @@ def made_by(commit: str | None) -> dict[str, Any]:
 
 
 def finished(file: Path, made: dict[str, Any]) -> list[dict[str, Any]]:
-    """Cases that a run of the same commit on the same device has measured already."""
+    """Cases that a run on the same device has measured already."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
-    same = all(found["provenance"].get(name) == made[name] for name in ("commit", "device", "torch", "triton"))
+    same = all(found["provenance"].get(name) == made[name] for name in ("device", "torch", "triton"))
     return list(found["cases"]) if same and made["commit"] else []
 
 
@@ -347,16 +349,15 @@ def main() -> None:
     torch.manual_seed(SEED)
     warnings.filterwarnings("ignore", module="attenio.measurement.contenders")  # why a backend refuses: it is recorded
     made, start = made_by(commit), time.monotonic()
-    rows = finished(folder / "results.json", made)
+    rows = {row["case"]: row for row in finished(folder / "results.json", made)}
     for make in cases():
         case = make()
-        if any(row["case"] == case.name for row in rows):
+        if rows.get(case.name, {}).get("commit") == made["commit"] is not None:
             continue
-        row = measured(case)
-        rows.append(row)
+        row = rows[case.name] = {**measured(case), "commit": made["commit"]}
         ratio = "refused" if row["ratio_to_best_peer"] is None else f"{row['ratio_to_best_peer']:.3f}"
         print(f"{time.monotonic() - start:5.0f} s  {row['case']:<60} {ratio}", flush=True)
-        text = json.dumps({"provenance": made, "cases": rows}, indent=1)
+        text = json.dumps({"provenance": made, "cases": list(rows.values())}, indent=1)
         write_atomically(folder / "results.json", text + "\n")
         torch.cuda.empty_cache()
 

@@ -24,7 +24,7 @@ end weigh most.
 
 **Measured** (`results.json`, made by `run.py`): {device}, PyTorch {torch}, cuDNN {cudnn}, Triton {triton}; bf16 (JAX
 fp16), {tokens} tokens and {hidden} columns in all (one sequence at n=32768), random inputs, GPU time only, contenders
-in turns. Ratios are the fastest peer's median over ours: above 1 we are faster. Commits: {commits}.
+in turns of every order. Ratios are the fastest peer's median over ours: above 1 we are faster. Commits: {commits}.
 
 {tables}
 {others}{forms}

@@ -49,7 +49,7 @@ def _family(item: pytest.Item) -> str:
 def anew() -> None:
     """The same numbers whichever tests run, and no call that takes the way of a call in another test."""
     torch.manual_seed(0)
-    repeating._known.clear()
+    repeating.forget()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attenio.kernels.backends import recording
 
-__all__ = ["Known", "known_after", "known_of", "repeated"]
+__all__ = ["Known", "forget", "known_after", "known_of", "repeated"]
 
 Tensors: TypeAlias = tuple[Tensor, ...]
 # Options of other types may not stay what they are.
@@ -60,6 +60,12 @@ def known_of(tensors: Tensors, options: tuple[Any, ...]) -> Known | None:
     form = (stream, options, kinds, *map(places.index, places), *_sizes_of(tensors))
     known = _known.get(form)
     return _first(_known, form, stream) if known is None else known
+
+
+def forget() -> None:
+    """Forget all forms, for whoever has kernels chosen in another way."""
+    with _adding:
+        _known.clear()
 
 
 def known_after(known: Known, tensors: Tensors, *, repeats: bool) -> Known | None:
