@@ -10,8 +10,8 @@ __all__ = ["interpret"]
 _HOME = "attenio.kernels.gluon."
 _MODULES = {
     "narrow_gradients_kernel": ("backward.narrow", "loading", "backward.service"),
-    "middle_gradients_kernel": ("backward.middle", "loading", "backward.service"),
-    "wide_gradients_kernel": ("backward.wide", "loading", "backward.service"),
+    "middle_gradients_kernel": ("backward.middle", "loading", "backward.digits", "backward.service"),
+    "wide_gradients_kernel": ("backward.wide", "loading", "backward.digits", "backward.service"),
     "query_gradients_kernel": ("backward.queries", "loading"),
 }
 _kernels = {}
@@ -51,9 +51,10 @@ def _kernel(name):
         if "backward.service" in needed:  # additions by the copy engine have no word in Gluon, and are said here
             loaded.add_sums.__globals__["_reduce_add"] = lambda box, place, source: box.add(place, source.tensor)
         if module == "backward.middle":  # pairs in registers are the machine's, and numbers of 16 bits here
-            loaded.__dict__.update(_rounded=_rounded, _each=lambda numbers, _dtype: numbers)
+            loaded.rounded = _rounded
+            loaded.each = loaded.whole.__globals__["each"] = lambda numbers, _dtype: numbers
         if module == "backward.wide":
-            loaded._as_fp16 = lambda numbers: numbers.clamp(max=65504.0).half()
+            loaded.as_fp16 = lambda numbers: numbers.clamp(max=65504.0).half()
         _kernels[name] = getattr(loaded, name)
     return _kernels[name]
 

@@ -34,6 +34,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
+from attenio.kernels.gluon.backward.digits import SHIFT, each, rounded, whole
 from attenio.kernels.gluon.backward.service import (
     ANY_NUMBER,
     ANY_PLACE,
@@ -51,11 +52,6 @@ from attenio.kernels.gluon.backward.service import (
 __all__ = ["middle_gradients_kernel"]
 
 
-# P is held times 2 to this: fp16 has fewer digits below 2^-14, where P of many keys is, and ends at 2^16. So slopes of
-# bf16 have fewer where P is below 2^-28, and vanish below 2^-38; dV ends at 2^114. The largest P is 1 if fp32 tells
-# scores apart. Where these are so large that it does not (2^25), P stops just below 4: infinite, it would make all that
-# it meets no number, and whole sums anything.
-_SHIFT = gl.constexpr(14)
 # Of a product that makes 64 rows and columns of dQ.
 _SQUARE = gl.constexpr(gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16]))
 
@@ -109,7 +105,7 @@ def _serve(
                 q_desc, do_desc, Lse, Delta, q_s.index(stage), do_s.index(stage), lse_s.index(stage),
                 delta_s.index(stage), q_full.index(stage), do_full.index(stage), empty.index(stage), phase,
                 empty.index(stage), phase, batch, kv_head * group + head, i, (unit * group + head) * padded + i,
-                ROWS, _SHIFT,
+                ROWS, SHIFT,
             )  # fmt: skip
             i += ROWS
             if i >= stop_row:
@@ -140,52 +136,6 @@ def _serve(
 
 
 @gluon.jit
-def _rounded(numbers, dtype: gl.constexpr):
-    """Numbers as dV takes them, and what dS needs besides: of bf16 the numbers in fp16, of fp16 what is lost, in bf16.
-
-    Neighbours are in one register: as tensors of 16 bits they would not stay in one.
-    """
-    first, second = numbers.reshape([64, numbers.shape[1] // 2, 2]).split()
-    if dtype == gl.bfloat16:
-        coarse, fine = gl.inline_asm_elementwise(
-            "cvt.rn.bf16x2.f32 $0, $3, $2; cvt.rn.satfinite.f16x2.f32 $1, $3, $2;", "=&r,=r,r,r", [first, second],
-            dtype=(gl.int32, gl.int32), is_pure=True, pack=1,
-        )  # fmt: skip
-    else:
-        coarse, fine = gl.inline_asm_elementwise(
-            """{
-            .reg .b16 low, high;
-            .reg .f32 first, second;
-            cvt.rn.satfinite.f16x2.f32 $0, $3, $2;
-            mov.b32 {low, high}, $0;
-            cvt.f32.f16 first, low;
-            cvt.f32.f16 second, high;
-            sub.f32 first, $2, first;
-            sub.f32 second, $3, second;
-            cvt.rn.bf16x2.f32 $1, second, first;
-            }""", "=&r,=r,r,r", [first, second], dtype=(gl.int32, gl.int32), is_pure=True, pack=1,
-        )  # fmt: skip
-    return coarse, fine
-
-
-@gluon.jit
-def _each(pairs, dtype: gl.constexpr):
-    """The numbers of pairs."""
-    both = gl.join(pairs.to(gl.int16), (pairs >> 16).to(gl.int16))
-    return both.reshape([64, pairs.shape[1] * 2]).to(dtype, bitcast=True)
-
-
-@gluon.jit
-def _whole(coarse, fine, dtype: gl.constexpr):
-    """The numbers that were rounded, with the digits that dS needs."""
-    if dtype == gl.bfloat16:
-        numbers = _each(fine, gl.float16).to(gl.float32)
-    else:
-        numbers = _each(coarse, gl.float16).to(gl.float32) + _each(fine, gl.bfloat16).to(gl.float32)
-    return numbers
-
-
-@gluon.jit
 def _weighed(
     s, lse, i, first_key, whole_first, whole_stop, batch, FirstRows, StopRows, keys, below, above, scale,
     LAYOUT: gl.constexpr, ROWS: gl.constexpr, HIDES: gl.constexpr, PACKED: gl.constexpr, DTYPE: gl.constexpr,
@@ -196,7 +146,7 @@ def _weighed(
             own = first_key + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT))
             first, stop = rows_of(own, batch, FirstRows, StopRows, keys, below, above, PACKED)
             s = hidden(s, i, first, stop, LAYOUT, ROWS)
-    return _rounded(gl.exp2(s * scale - lse[None, :]), DTYPE)
+    return rounded(gl.exp2(s * scale - lse[None, :]), DTYPE)
 
 
 @gluon.jit
@@ -239,12 +189,12 @@ def _compute(
         # says it, and not the step: that would take another register.
         zero = i >> 30
         q, do = q_s.index(stage), do_s.index(stage)
-        p16 = gl.convert_layout(_each(coarse, dtype), operand, assert_trivial=True)
+        p16 = gl.convert_layout(each(coarse, dtype), operand, assert_trivial=True)
         slopes = warpgroup_mma_wait(0, deps=(dp,))
         dv = warpgroup_mma(p16, do, dv, is_async=True)
         delta = delta_s.index(stage).load(gl.SliceLayout(0, scores))
-        weights = gl.convert_layout(_whole(coarse, fine, dtype), scores, assert_trivial=True)
-        ds = (weights * (slopes * (0.5**_SHIFT) - delta[None, :])).to(dtype)
+        weights = gl.convert_layout(whole(coarse, fine, dtype), scores, assert_trivial=True)
+        ds = (weights * (slopes * (0.5**SHIFT) - delta[None, :])).to(dtype)
         dv, p16, ds = warpgroup_mma_wait(0, deps=(dv, p16, ds))
         mbarrier.wait(ds_free.index(slot), slot_phase)
         ds_s.index(slot * 2 + GROUP).store(ds)
@@ -289,7 +239,7 @@ def _compute(
         if slot == SLOTS:
             slot = 0
             slot_phase ^= 1
-    v_s.index(GROUP).store((dv * (0.5**_SHIFT)).to(dtype))
+    v_s.index(GROUP).store((dv * (0.5**SHIFT)).to(dtype))
     k_s.index(GROUP).store((dk * slope).to(dtype))
     fence_async_shared()
     mbarrier.arrive(written, count=1)

@@ -23,6 +23,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
+from attenio.kernels.gluon.backward.digits import SHIFT, as_fp16
 from attenio.kernels.gluon.backward.service import (
     ANY_NUMBER,
     ANY_PLACE,
@@ -36,19 +37,6 @@ from attenio.kernels.gluon.backward.service import (
 )
 
 __all__ = ["wide_gradients_kernel"]
-
-
-# P of bf16 that is shared in fp16 is times 2 to this: fp16 has fewer digits below 2^-14, where P of many keys is, and
-# ends at 2^16. Threads of 256 columns have no registers for it.
-_SHIFT = gl.constexpr(14)
-
-
-@gluon.jit
-def _as_fp16(numbers):
-    """Numbers as fp16 has them, the largest where they are larger: infinite, P would make what it meets no number."""
-    return gl.inline_asm_elementwise(
-        "cvt.rn.satfinite.f16x2.f32 $0, $2, $1;", "=r,r,r", [numbers], dtype=gl.float16, is_pure=True, pack=2
-    )
 
 
 @gluon.jit
@@ -111,7 +99,7 @@ def _weigh(
     STAGES: gl.constexpr, SLOTS: gl.constexpr, HIDES: gl.constexpr, PACKED: gl.constexpr, ADDS: gl.constexpr,
 ):  # fmt: skip
     dtype: gl.constexpr = q_sa.dtype
-    SHIFT: gl.constexpr = _SHIFT if dtype == gl.bfloat16 and D_A == 128 else 0
+    SCALED: gl.constexpr = SHIFT if dtype == gl.bfloat16 and D_A == 128 else 0
     scores: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, ROWS, 16])
     grads: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, V_A, 16])
     beside: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, V_B if V_B > 0 else V_A, 16])
@@ -143,7 +131,7 @@ def _weigh(
         if V_B > 0:
             p16_b = gl.convert_layout(p, gl.DotOperandLayout(0, beside, k_width=2), assert_trivial=True)
             dv_beside = warpgroup_mma(p16_b, do_sb.index(slot), dv_beside, is_async=True)
-        p_s.index(slot).store(_as_fp16(weights) if SHIFT > 0 else p)
+        p_s.index(slot).store(as_fp16(weights) if SCALED > 0 else p)
         mbarrier.arrive(p_full.index(slot), count=1)
         stage += 1
         if stage == STAGES:
@@ -166,8 +154,8 @@ def _weigh(
         s = warpgroup_mma_wait(0, deps=(s,))
     mbarrier.arrive(finished, count=1)
     mbarrier.wait(finished, 0)
-    if SHIFT > 0:
-        dv, dv_beside = dv * 0.5**SHIFT, dv_beside * 0.5**SHIFT
+    if SCALED > 0:
+        dv, dv_beside = dv * 0.5**SCALED, dv_beside * 0.5**SCALED
     _leave(dv_a, dv_b, batch, kv_head, first_key, dv, dv_beside, do_sa, do_sb, V_A, V_B, ADDS)
 
 
@@ -180,7 +168,7 @@ def _slope(
     STAGES: gl.constexpr, SLOTS: gl.constexpr, ADDS: gl.constexpr,
 ):  # fmt: skip
     dtype: gl.constexpr = q_sa.dtype
-    SHIFT: gl.constexpr = _SHIFT if dtype == gl.bfloat16 and D_A == 128 else 0
+    SCALED: gl.constexpr = SHIFT if dtype == gl.bfloat16 and D_A == 128 else 0
     scores: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, ROWS, 16])
     grads: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D_A, 16])
     beside: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D_B if D_B > 0 else D_A, 16])
@@ -196,8 +184,8 @@ def _slope(
     for _ in range(steps):
         mbarrier.wait(q_full.index(stage), phase)
         delta = delta_s.index(stage).load(gl.SliceLayout(0, scores))
-        if SHIFT > 0:
-            ds = dp * 0.5**SHIFT - delta[None, :]
+        if SCALED > 0:
+            ds = dp * 0.5**SCALED - delta[None, :]
         else:
             ds = dp - delta[None, :]
         mbarrier.wait(p_full.index(slot), slot_phase)
@@ -263,7 +251,7 @@ def _serve(
     serve_rows(
         q_a, do_a, Lse, Delta, q_sa, do_sa, lse_s, delta_s, q_full, do_full, q_empty, do_empty,
         unit, kv_heads, group, first_row, first_row, stop_row, steps, padded, ROWS, STAGES, SLOTS,
-        _SHIFT if q_sa.dtype == gl.bfloat16 and D_A == 128 else 0, q_b, do_b, q_sb, do_sb, D_A, D_B, V_A, V_B,
+        SHIFT if q_sa.dtype == gl.bfloat16 and D_A == 128 else 0, q_b, do_b, q_sb, do_sb, D_A, D_B, V_A, V_B,
     )  # fmt: skip
 
 
