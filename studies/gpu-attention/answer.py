@@ -20,7 +20,8 @@ waits for nobody: PyTorch's own deterministic one loses more than half of its ra
 prefill in portable Triton has no warp specialisation: three quarters of cuDNN.
 
 **Measured** (`results.json`, made by `run.py`): {device}, PyTorch {torch}, cuDNN {cudnn}, Triton {triton}; bf16,
-random inputs, GPU time only. The ratio is the best peer's median over ours: above 1 we are faster. {commits}
+random inputs, GPU time, contenders one after the other; gradients and degree 2 by events around the call. The ratio is
+the best peer's median over ours: above 1 we are faster. {commits}
 
 | case | ours, ms | best peer | its ms | ratio | target |
 |---|---:|---|---:|---:|---|

@@ -201,7 +201,7 @@ def deterministic() -> Iterator[Case]:
 
 
 def backward_case(d: int, n: int, is_causal: bool, *, repeats: bool = False) -> Case:
-    """Gradients; with ``repeats`` those that repeat to the bit, and ours that need not for comparison."""
+    """Gradients; with ``repeats`` those that repeat to the bit."""
     heads, batch = HIDDEN // d, max(1, TOKENS // n)
     shape, mask = (batch, heads, n, d), "causal" if is_causal else "full"
     seen = causal if is_causal else None

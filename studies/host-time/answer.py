@@ -20,7 +20,7 @@ step.
 {again}
 **Measured** (`results.json`, made by `run.py`): {device}, PyTorch {torch}, Triton {triton}, bf16, calls that are
 queued and not waited for, sizes at which the GPU is done sooner than the host; medians of {samples} samples,
-microseconds.
+microseconds; commit {commit}.
 
 | call | SDPA | ours |
 |---|---:|---:|
@@ -52,7 +52,7 @@ def answer(results: dict[str, Any]) -> str:
     }
     training = medians["training step"]
     return _TEXT.format(
-        device=software["device_name"], torch=software["torch"], triton=software["triton"],
+        commit=software["commit"], device=software["device_name"], torch=software["torch"], triton=software["triton"],
         samples=len(next(iter(results["cases"][0]["microseconds"].values()))),
         rows="\n".join(f"| {name} | {each['SDPA']:,.0f} | {each['ours']:,.0f} |" for name, each in medians.items()),
         again=_AGAIN if "nothing" in training else "", alone=_alone(training.get("nothing")),

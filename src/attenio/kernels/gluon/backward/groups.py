@@ -22,8 +22,8 @@ LANES = 2
 # 16 MiB 392 MB were counted where 8 MiB moved 252, of 601 in one launch.
 SUMS_BYTES = 12 * 2**20
 # Sums of each of two lanes: with fewer, blocks of two launches do not fill the SMs at d=128, and with more they leave
-# too little of L2 to what passes. Lanes of 16 MiB moved a fifth more than one lane (604 MB, 506) for 1.4 percent of the
-# time (32K tokens, d=128; causal heads gained nothing).
+# too little of L2 to what passes. Lanes of 16 MiB moved a fifth more than one lane (604 MB, 506) for 0.4 to 1.4
+# percent of the time (32K tokens, d=128; causal heads -0.5 to 1).
 LANE_BYTES = 8 * 2**20
 # Sums that a launch may have where a cut would cost too much time: memory that a call takes besides its tensors.
 _MOST_BYTES = 2**30
