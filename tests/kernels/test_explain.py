@@ -86,3 +86,16 @@ def test_a_switch_that_is_none_is_refused_as_by_attention():
     heads = torch.zeros(1, 1, 8, 16)
     with pytest.raises(TypeError, match="deterministic"):
         explain(heads, heads, heads, deterministic="no")
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 8, 64), (1, 0, 8, 64), (1, 2, 0, 64)])
+def test_nothing_is_no_plan(shape):
+    heads = torch.zeros(shape)
+    with pytest.raises(InvalidInput, match="nothing to plan"):
+        explain(heads, heads, heads)
+
+
+def test_a_machine_is_named():
+    heads = torch.zeros(1, 2, 8, 64)
+    with pytest.raises(InvalidInput, match="machine is 3; name a GPU"):
+        explain(heads, heads, heads, machine=3)

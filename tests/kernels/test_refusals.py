@@ -101,6 +101,19 @@ def test_what_is_no_dense_tensor_is_refused_by_name():
     nested = torch.nested.nested_tensor([q[0], q[0, :, :5]])
     with pytest.raises(TypeError, match="segments="):
         attention(nested, nested, nested)
+    with pytest.raises(TypeError, match="value is a sparse tensor"):
+        attention(q, q, q.to_sparse())
     for wrong in (q.tolist(), True):
         with pytest.raises(TypeError, match=f"attn_mask is a {type(wrong).__name__}"):
             attention(q, q, q, wrong)
+
+
+def test_a_mask_on_another_device_is_refused():
+    """Computed, it would be of whatever memory holds there."""
+    with pytest.raises(RuntimeError, match="attn_mask is on meta and query on cpu"):
+        attention(Q, Q, Q, torch.ones(5, 5, device="meta"))
+
+
+def test_segments_are_integers():
+    with pytest.raises(InvalidInput, match=r"segments are torch\.float32"):
+        attention(Q, Q, Q, segments=torch.tensor([0.0, 2.5, 5.0]))

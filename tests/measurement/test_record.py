@@ -60,6 +60,14 @@ def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path: Path, cont
     assert file.read_text() == content
 
 
+def test_a_device_is_not_read(tmp_path: Path) -> None:
+    """Some have no end."""
+    link = tmp_path / "zeros.json"
+    link.symlink_to("/dev/zero")
+    with pytest.raises(InvalidInput, match="holds no benches"):
+        Record(link, MADE)
+
+
 def test_a_page_shows_every_sample_of_every_bench(tmp_path: Path) -> None:
     record = Record(tmp_path / "bench.json", MADE)
     found = bench(SMALL, "cpu", repeats=2, record=record)

@@ -88,8 +88,9 @@ def check_tensors(
     """Raise what is wrong with the tensors of a call."""
     tensors = {"query": query, "key": key, "value": value}
     for name, tensor in tensors.items():
-        if not isinstance(tensor, Tensor) or tensor.is_nested:
-            given = type(tensor).__name__ if not isinstance(tensor, Tensor) else "nested tensor"
+        if not isinstance(tensor, Tensor) or tensor.is_nested or tensor.layout != torch.strided:
+            kind = "nested" if isinstance(tensor, Tensor) and tensor.is_nested else "sparse"
+            given = f"{kind} tensor" if isinstance(tensor, Tensor) else type(tensor).__name__
             raise WrongType(
                 f"{name} is a {given}; give a dense torch.Tensor (ragged sequences: packed, with segments=)"
             )
@@ -118,6 +119,8 @@ def check_tensors(
         raise WrongType(f"attn_mask is a {type(mask).__name__}; give a torch.Tensor, or None")
     if mask is not None and mask.dtype not in (torch.bool, query.dtype, torch.float32):
         raise TensorMismatch(f"attn_mask is {mask.dtype}; give booleans, or numbers of the query's {query.dtype}")
+    if mask is not None and mask.device != query.device:
+        raise TensorMismatch(f"attn_mask is on {mask.device} and query on {query.device}; move it there")
     _check_heads(query, key, value, enable_gqa=enable_gqa)
 
 

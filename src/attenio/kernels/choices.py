@@ -153,8 +153,10 @@ def _gpu(machine: str | Machine) -> Machine:
         from attenio.catalogue import machine_named
 
         found = machine_named(machine)
-    else:
+    elif isinstance(machine, Machine):
         found = machine
+    else:
+        raise InvalidInput(f"machine is {machine!r}; name a GPU such as h200, or leave machine out")
     if not found.levels[0].name.startswith("registers"):
         raise InvalidInput(f"{found.name} is no GPU of the catalogue; name one such as h200, or leave machine out")
     return found

@@ -10,7 +10,7 @@ from torch import Tensor
 from attenio.approximation.entries import checked_positive
 from attenio.bounds import LowerBound
 from attenio.bounds.attention import bounds_for, largest_absolute
-from attenio.errors import AttenioError
+from attenio.errors import AttenioError, InvalidInput
 from attenio.kernels.attention import Call, call_of, problem_of
 from attenio.kernels.checks import check_switches, checked_number
 from attenio.kernels.choices import Choice, choice_for
@@ -123,6 +123,11 @@ def explain(  # noqa: PLR0913 - the arguments of attention
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
         window=window, segments=segments, block_mask=block_mask, prefix=prefix,
     )  # fmt: skip
+    if not (call.query.numel() and call.key.shape[2]):
+        raise InvalidInput(
+            f"query is {tuple(call.query.shape)} and there are {call.key.shape[2]:,} keys: nothing to plan;"
+            " give at least one sequence, head, query and key"
+        )
     problem = problem_of(call, prefix, dropout_p)
     choice = choice_for(problem, machine)
     mask, notes = _mask(call.seen, problem, block_mask)

@@ -90,6 +90,9 @@ def _segments(segments: Any) -> tuple[Tensor, Tensor]:
             f"segments are a {type(segments).__name__}; give a tensor of cumulative lengths or of one id a token,"
             " or two, of queries and of keys"
         )
+    for each in pair:
+        if each.is_floating_point() or each.is_complex():
+            raise InvalidInput(f"segments are {each.dtype}; give integers: cumulative lengths, or one id a token")
     return pair
 
 

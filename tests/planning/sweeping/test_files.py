@@ -101,6 +101,14 @@ def test_an_old_output_stays_until_the_new_one_is_complete(tmp_path: Path) -> No
     assert len(json.loads(out.read_text())) == len(GRID)
 
 
+def test_a_link_keeps_pointing_where_it_pointed(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    link, target = tmp_path / "link.json", tmp_path / "below" / "out.json"
+    link.symlink_to(target)
+    sweep(GRID, out=link)
+    assert link.is_symlink() and len(json.loads(target.read_text())) == len(GRID)
+
+
 def test_an_output_without_room_for_parts_beside_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise FileNotFoundError(2, "No such file or directory")

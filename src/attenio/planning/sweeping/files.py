@@ -150,7 +150,10 @@ def _write_parquet(result: SweepResult, stream: IO[bytes]) -> None:
 @contextmanager
 def _beside(path: Path) -> Iterator[IO[bytes]]:
     """A file that takes the place of ``path`` once it is complete, and leaves nothing behind otherwise."""
-    part = path.with_name(f".{path.name[:200]}.{secrets.token_hex(4)}.part")
+    target = path.resolve()  # a link keeps pointing where it pointed
+    if target.exists() and not target.is_file():
+        raise InvalidInput(f"{path} is no plain file; give the name of one, or of a new one")
+    part = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.part")
     try:
         with part.open("xb") as stream:
             yield stream
@@ -159,7 +162,7 @@ def _beside(path: Path) -> Iterator[IO[bytes]]:
             os.fsync(descriptor)  # a crash of the computer must not keep the rename and lose the content
         finally:
             os.close(descriptor)
-        part.replace(path)
+        part.replace(target)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
