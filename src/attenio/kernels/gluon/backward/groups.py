@@ -11,6 +11,8 @@ the longest block of a launch may hold up its lane, so that is tried on paper to
 """
 
 import heapq
+from collections import Counter
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import cycle
 from typing import NamedTuple
@@ -98,13 +100,8 @@ def _small(units: int, steps: tuple[int, ...], at_once: int, processors: int) ->
 
     def time(launches: int) -> float:
         size, larger = divmod(units, launches)
-        together = size + (larger > 0) if uneven else 1
-        spans = [
-            (count, _span(each, together, steps, processors))
-            for count, each in ((launches - larger, size), (larger, size + 1))
-            if count
-        ]
-        return sum(count * (_LAUNCH + span) for count, span in spans)
+        sizes = {size: launches - larger, size + 1: larger}
+        return _time_of(sizes, size + (larger > 0) if uneven else 1, steps, processors)
 
     return Groups.even(units, min(range(fewest, min(units, 2 * fewest + 1) + 1), key=time), in_turns=uneven)
 
@@ -149,8 +146,12 @@ def _time_of_lanes(groups: Groups, steps: tuple[int, ...], processors: int) -> f
 
 def _time(groups: Groups, steps: tuple[int, ...], processors: int) -> float:
     """How long the launches take one after the other, in tiles of rows."""
-    sizes = [len(units) for units in groups.launches]
-    return sum(sizes.count(size) * (_LAUNCH + _span(size, groups.together, steps, processors)) for size in set(sizes))
+    return _time_of(Counter(map(len, groups.launches)), groups.together, steps, processors)
+
+
+def _time_of(sizes: Mapping[int, int], together: int, steps: tuple[int, ...], processors: int) -> float:
+    """The same by how many launches there are of each number of units."""
+    return sum(n * (_LAUNCH + _span(units, together, steps, processors)) for units, n in sizes.items() if n)
 
 
 @lru_cache(maxsize=4096)

@@ -97,9 +97,9 @@ def _weigh(
     batch, kv_head, first_key, first_row, stop_row, steps, keys, below, above, scale,
     ROWS: gl.constexpr, D_A: gl.constexpr, D_B: gl.constexpr, V_A: gl.constexpr, V_B: gl.constexpr,
     STAGES: gl.constexpr, SLOTS: gl.constexpr, HIDES: gl.constexpr, PACKED: gl.constexpr, ADDS: gl.constexpr,
+    P_SHIFT: gl.constexpr,
 ):  # fmt: skip
     dtype: gl.constexpr = q_sa.dtype
-    SCALED: gl.constexpr = SHIFT if dtype == gl.bfloat16 and D_A == 128 else 0
     scores: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, ROWS, 16])
     grads: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, V_A, 16])
     beside: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, V_B if V_B > 0 else V_A, 16])
@@ -131,7 +131,7 @@ def _weigh(
         if V_B > 0:
             p16_b = gl.convert_layout(p, gl.DotOperandLayout(0, beside, k_width=2), assert_trivial=True)
             dv_beside = warpgroup_mma(p16_b, do_sb.index(slot), dv_beside, is_async=True)
-        p_s.index(slot).store(as_fp16(weights) if SCALED > 0 else p)
+        p_s.index(slot).store(as_fp16(weights) if P_SHIFT > 0 else p)
         mbarrier.arrive(p_full.index(slot), count=1)
         stage += 1
         if stage == STAGES:
@@ -154,8 +154,8 @@ def _weigh(
         s = warpgroup_mma_wait(0, deps=(s,))
     mbarrier.arrive(finished, count=1)
     mbarrier.wait(finished, 0)
-    if SCALED > 0:
-        dv, dv_beside = dv * 0.5**SCALED, dv_beside * 0.5**SCALED
+    if P_SHIFT > 0:
+        dv, dv_beside = dv * 0.5**P_SHIFT, dv_beside * 0.5**P_SHIFT
     _leave(dv_a, dv_b, batch, kv_head, first_key, dv, dv_beside, do_sa, do_sb, V_A, V_B, ADDS)
 
 
@@ -165,10 +165,9 @@ def _slope(
     kv_full, q_full, do_full, q_empty, do_empty, p_full, finished,
     batch, kv_head, first_key, first_row, stop_row, row_begin, steps, slope,
     ROWS: gl.constexpr, D_A: gl.constexpr, D_B: gl.constexpr, V_A: gl.constexpr, V_B: gl.constexpr,
-    STAGES: gl.constexpr, SLOTS: gl.constexpr, ADDS: gl.constexpr,
+    STAGES: gl.constexpr, SLOTS: gl.constexpr, ADDS: gl.constexpr, P_SHIFT: gl.constexpr,
 ):  # fmt: skip
     dtype: gl.constexpr = q_sa.dtype
-    SCALED: gl.constexpr = SHIFT if dtype == gl.bfloat16 and D_A == 128 else 0
     scores: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, ROWS, 16])
     grads: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D_A, 16])
     beside: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D_B if D_B > 0 else D_A, 16])
@@ -184,8 +183,8 @@ def _slope(
     for _ in range(steps):
         mbarrier.wait(q_full.index(stage), phase)
         delta = delta_s.index(stage).load(gl.SliceLayout(0, scores))
-        if SCALED > 0:
-            ds = dp * 0.5**SCALED - delta[None, :]
+        if P_SHIFT > 0:
+            ds = dp * 0.5**P_SHIFT - delta[None, :]
         else:
             ds = dp - delta[None, :]
         mbarrier.wait(p_full.index(slot), slot_phase)
@@ -242,7 +241,7 @@ def _serve(
     k_s, v_s, q_sa, q_sb, do_sa, do_sb, lse_s, delta_s, p_s, ds_s, kv_full, q_full, do_full, q_empty, do_empty,
     unit, kv_heads, group, first_key, first_row, stop_row, steps, padded,
     ROWS: gl.constexpr, D_A: gl.constexpr, D_B: gl.constexpr, V_A: gl.constexpr, V_B: gl.constexpr,
-    STAGES: gl.constexpr, SLOTS: gl.constexpr,
+    STAGES: gl.constexpr, SLOTS: gl.constexpr, P_SHIFT: gl.constexpr,
 ):  # fmt: skip
     """Load K and V, then rows."""
     mbarrier.expect(kv_full, 2 * 64 * (D_A + D_B + V_A + V_B))
@@ -251,7 +250,7 @@ def _serve(
     serve_rows(
         q_a, do_a, Lse, Delta, q_sa, do_sa, lse_s, delta_s, q_full, do_full, q_empty, do_empty,
         unit, kv_heads, group, first_row, first_row, stop_row, steps, padded, ROWS, STAGES, SLOTS,
-        SHIFT if q_sa.dtype == gl.bfloat16 and D_A == 128 else 0, q_b, do_b, q_sb, do_sb, D_A, D_B, V_A, V_B,
+        P_SHIFT, q_b, do_b, q_sb, do_sb, D_A, D_B, V_A, V_B,
     )  # fmt: skip
 
 
@@ -282,7 +281,9 @@ def wide_gradients_kernel(
         k_s = gl.allocate_shared_memory(dtype, [64, D_A // 2], tiled)
     if V_A > 128:
         v_s = gl.allocate_shared_memory(dtype, [64, V_A // 2], tiled)
+    # P is shared in fp16, of bf16 times 2 to this. Threads of 256 columns have no registers for a second P.
     shared: gl.constexpr = gl.float16 if D_A == 128 else dtype
+    P_SHIFT: gl.constexpr = SHIFT if shared != dtype else 0
     p_s = gl.allocate_shared_memory(shared, [SLOTS, 64, ROWS], tiled)
     ds_s = gl.allocate_shared_memory(dtype, [SLOTS, 64, ROWS], tiled)
     lse_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
@@ -315,18 +316,18 @@ def wide_gradients_kernel(
             q_a, q_b, k_a, k_b, v_a, v_b, do_a, do_b, Lse, Delta,
             k_s, v_s, q_sa, q_sb, do_sa, do_sb, lse_s, delta_s, p_s, ds_s, kv_full, q_full, do_full, q_empty, do_empty,
             unit, kv_heads, group, first_key, first_row, stop_row, steps, padded,
-            ROWS, D_A, D_B, V_A, V_B, STAGES, SLOTS,
+            ROWS, D_A, D_B, V_A, V_B, STAGES, SLOTS, P_SHIFT,
         )),
         (_weigh, (
             dv_a, dv_b, FirstRows, StopRows, k_s, q_sa, q_sb, do_sa, do_sb, lse_s, p_s,
             kv_full, q_full, do_full, do_empty, p_full, finished,
             batch, kv_head, first_key, first_row, stop_row, steps, keys, below, above, scale,
-            ROWS, D_A, D_B, V_A, V_B, STAGES, SLOTS, HIDES, PACKED, ADDS,
+            ROWS, D_A, D_B, V_A, V_B, STAGES, SLOTS, HIDES, PACKED, ADDS, P_SHIFT,
         )),
         (_slope, (
             dk_a, dk_b, slopes_desc, v_s, q_sa, q_sb, do_sa, do_sb, delta_s, p_s, ds_s,
             kv_full, q_full, do_full, q_empty, do_empty, p_full, finished,
             batch, kv_head, first_key, first_row, stop_row, row_begin, steps, slope,
-            ROWS, D_A, D_B, V_A, V_B, STAGES, SLOTS, ADDS,
+            ROWS, D_A, D_B, V_A, V_B, STAGES, SLOTS, ADDS, P_SHIFT,
         )),
     ], [4, 4], [REGISTERS, REGISTERS])  # fmt: skip
