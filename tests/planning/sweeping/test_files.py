@@ -123,6 +123,13 @@ def test_outputs_that_cannot_be_written_are_refused_before_the_work(tmp_path: Pa
         sweep(GRID, out=tmp_path / "out.txt", progress=stop_after(0))
     with pytest.raises(InvalidInput, match=r"folder .*missing does not exist; create it first"):
         sweep(GRID, out=tmp_path / "missing" / "out.csv", progress=stop_after(0))
+    link = tmp_path / "link.csv"
+    for to, said in ((tmp_path / "missing" / "out.csv", "missing does not exist"), ("/dev/null", "no plain file")):
+        link.unlink(missing_ok=True)
+        link.symlink_to(to)
+        with pytest.raises(InvalidInput, match=said):
+            sweep(GRID, out=link, progress=stop_after(0))
+    assert not (tmp_path / "link.csv.parts").exists()
 
 
 def test_parquet_without_its_extra_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,8 +64,12 @@ class Parts:
             else:
                 notes = (f"discarded {done:,} finished chunks in {folder}: an unfinished sweep of another grid",)
                 shutil.rmtree(folder)
-        if not path.parent.is_dir():
-            raise InvalidInput(f"cannot write {path}: folder {path.parent} does not exist; create it first")
+        target = path.resolve()
+        if not target.parent.is_dir():
+            missing = target.parent if path.is_symlink() else path.parent
+            raise InvalidInput(f"cannot write {path}: folder {missing} does not exist; create it first")
+        if target.exists() and not target.is_file():
+            raise InvalidInput(f"{path} is no plain file; give the name of one, or of a new one")
         try:
             folder.mkdir(exist_ok=True)
         except OSError as error:
@@ -151,8 +155,6 @@ def _write_parquet(result: SweepResult, stream: IO[bytes]) -> None:
 def _beside(path: Path) -> Iterator[IO[bytes]]:
     """A file that takes the place of ``path`` once it is complete, and leaves nothing behind otherwise."""
     target = path.resolve()  # a link keeps pointing where it pointed
-    if target.exists() and not target.is_file():
-        raise InvalidInput(f"{path} is no plain file; give the name of one, or of a new one")
     part = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.part")
     try:
         with part.open("xb") as stream:
