@@ -218,3 +218,20 @@ def test_a_tolerance_and_an_entry_bound_are_kept_in_every_direction_and_said() -
 def test_what_is_no_positive_number_is_no_tolerance_and_no_bound(name: str, value: object) -> None:
     with pytest.raises(InvalidInput, match=f"{name} is .*; give a finite number above 0, such as 0"):
         Workload(n=64, d=8, **{name: value})
+
+
+def test_replacing_a_field_gives_that_value_or_refuses_in_one_line() -> None:
+    base = Workload(n=1024, d=64)
+    with pytest.raises(InvalidInput, match=r"^n is 5 but queries is 1,024 and keys is 1,024; [^\n]*$"):
+        replace(base, n=5)
+    assert replace(base, queries=5, keys=5) == Workload(n=5, d=64)
+    assert replace(base, n=1024) == base
+
+
+def test_a_length_that_contradicts_the_two_others_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="n is 5 but queries is 6 and keys is 7"):
+        Workload(n=5, queries=6, keys=7, d=8)
+    with pytest.raises(InvalidInput, match="n is 5 but queries is 5 and keys is 7"):
+        Workload(n=5, queries=5, keys=7, d=8)
+    assert Workload(n=5, queries=2, d=8) == Workload(queries=2, keys=5, d=8)
+    assert Workload(n=5, keys=2, d=8) == Workload(queries=5, keys=2, d=8)

@@ -16,7 +16,7 @@ from attenio.names import member_named
 from attenio.patterns import Band, BlockPattern, Pattern, PrefixedRequests
 from attenio.quantities import checked_count
 
-__all__ = ["Direction", "Workload"]
+__all__ = ["Direction", "Workload", "checked_lengths"]
 
 
 class Direction(Enum):
@@ -32,6 +32,28 @@ class Direction(Enum):
         return member_named(cls, name, "direction")
 
 
+def checked_lengths(n: int | None, queries: int | None, keys: int | None) -> dict[str, int]:
+    """Both lengths, ``n`` standing for one that is not given; an ``n`` that the two given ones contradict is refused.
+
+    >>> checked_lengths(8, 1, None)
+    {'queries': 1, 'keys': 8}
+    """
+    if n is not None:
+        checked_count("n", n)
+    lengths = {}
+    for name, given in (("queries", queries), ("keys", keys)):
+        value = n if given is None else given
+        if value is None:
+            raise InvalidInput(f"{name} is not given; set n for both lengths, or queries and keys")
+        lengths[name] = checked_count(name, value)
+    if n is not None and queries is not None and keys is not None and not queries == keys == n:
+        raise InvalidInput(
+            f"n is {n:,} but queries is {queries:,} and keys is {keys:,}; leave n out and give queries and keys,"
+            f" queries={n}, keys={n} for both"
+        )
+    return lengths
+
+
 @dataclass(frozen=True, init=False)
 class Workload:
     """One attention call: softmax(Q K^T * scale) V over heads and batch, with only the required scores.
@@ -41,8 +63,9 @@ class Workload:
     >>> Workload(queries=1, keys=8192, d=64).is_decode
     True
 
-    ``n`` sets both lengths. ``accumulator=None`` is the theory's word model: every value takes one word, and sums are
-    kept in single precision. Naming an accumulator makes it physical: an fp32 sum beside fp16 elements takes two words.
+    ``n`` sets each length that is not given. ``accumulator=None`` is the theory's word model: every value takes one
+    word, and sums are kept in single precision. Naming an accumulator makes it physical: an fp32 sum beside fp16
+    elements takes two words.
 
     ``direction`` asks about the gradient instead, or about both. The gradient of keys and values is that of each
     sequence of the batch, also where a prefix of them is shared.
@@ -86,13 +109,8 @@ class Workload:
         tolerance: float | None = None,
         entry_bound: float | None = None,
     ) -> None:
-        if n is not None:
-            checked_count("n", n)
-        lengths = {"queries": queries if queries is not None else n, "keys": keys if keys is not None else n}
-        for name, value in lengths.items():
-            if value is None:
-                raise InvalidInput(f"{name} is not given; set n for both lengths, or queries and keys")
-            object.__setattr__(self, name, checked_count(name, value))
+        for name, value in checked_lengths(n, queries, keys).items():
+            object.__setattr__(self, name, value)
         widths = {"d": d, "value_dim": d if value_dim is None else value_dim}
         for name, value in widths.items():
             object.__setattr__(self, name, checked_count(name, value, most=2**16))

@@ -89,3 +89,10 @@ def test_a_model_without_a_context_asks_for_a_length() -> None:
     assert model.workload(n=5).keys == 5
     with pytest.raises(InvalidInput, match="model m states no context length; give n"):
         model.workload()
+
+
+def test_a_length_that_the_two_others_contradict_is_refused() -> None:
+    model = model_named("llama-3-8b")
+    for asked in ({"queries": 6}, {"decode": True}):
+        with pytest.raises(InvalidInput, match="n is 5 but queries is"):
+            model.workload(n=5, keys=7, **asked)

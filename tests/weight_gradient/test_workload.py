@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -39,3 +41,8 @@ def test_a_workload_is_a_value():
 def test_what_cannot_be_computed_is_refused_in_one_line(wrong, what):
     with pytest.raises(InvalidInput, match=what):
         WeightGradient(**wrong)
+
+
+def test_a_length_that_contradicts_the_two_others_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="n is 5 but queries is 8 and keys is 8"):
+        replace(WeightGradient(n=8, d=2), n=5)

@@ -17,7 +17,7 @@ from attenio.errors import InvalidInput
 from attenio.masks import Causal, Dense, Mask, SlidingWindow, mask_from_text
 from attenio.names import did_you_mean
 from attenio.quantities import checked_count
-from attenio.workload import Workload
+from attenio.workload import Workload, checked_lengths
 
 __all__ = ["HeadShape", "Model", "model_named", "models"]
 
@@ -74,15 +74,17 @@ class Model:
 
         ``decode`` asks about one query per sequence against ``n`` keys.
         """
+        if queries is None and decode:
+            queries = 1
+        if n is not None:
+            checked_lengths(n, queries, keys)  # refuses an n that the two contradict
         length = n if n is not None else (keys if keys is not None else self.context)
         if length is None:
             raise InvalidInput(f"model {self.name} states no context length; give n")
         keys = keys if keys is not None else length
-        if queries is None:
-            queries = 1 if decode else length
+        queries = length if queries is None else queries
         shape = self.decode if queries == 1 else self.prefill
         return Workload(
-            n=n,
             queries=queries,
             keys=keys,
             d=shape.d,

@@ -16,6 +16,7 @@ from attenio.errors import InvalidInput
 from attenio.masks import Causal, Dense, SlidingWindow, mask_from_text
 from attenio.patterns import Band
 from attenio.quantities import checked_count
+from attenio.workload import checked_lengths
 
 __all__ = ["WeightGradient"]
 
@@ -31,8 +32,9 @@ class WeightGradient:
     >>> WeightGradient(n=8, d=2, mask="causal").compulsory_words
     80
 
-    ``n`` sets both lengths. ``accumulator=None`` is the word model: every value takes one word. Rows that need no key
-    and keys that no row needs do not reach the result; nothing of them is read, and ``pattern`` leaves them out.
+    ``n`` sets each length that is not given. ``accumulator=None`` is the word model: every value takes one word. Rows
+    that need no key and keys that no row needs do not reach the result; nothing of them is read, and ``pattern`` leaves
+    them out.
     """
 
     queries: int
@@ -55,10 +57,8 @@ class WeightGradient:
         accumulator: ElementType | str | None = None,
         scale: float = 1.0,
     ) -> None:
-        for name, value in (("queries", n if queries is None else queries), ("keys", n if keys is None else keys)):
-            if value is None:
-                raise InvalidInput(f"{name} is not given; set n for both lengths, or queries and keys")
-            object.__setattr__(self, name, checked_count(name, value))
+        for name, value in checked_lengths(n, queries, keys).items():
+            object.__setattr__(self, name, value)
         object.__setattr__(self, "d", checked_count("d", d, most=2**16))
         object.__setattr__(self, "mask", mask_from_text(mask) if isinstance(mask, str) else mask)
         object.__setattr__(self, "dtype", ElementType.named(dtype))
