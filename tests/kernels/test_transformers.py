@@ -1,19 +1,31 @@
-"""attn_implementation="attenio" on a small Llama with random weights."""
+"""attn_implementation="attenio" on a small Llama with random weights, and what it refuses by name.
+
+Every architecture of the installed release is in tests/conformance.
+"""
+
+import inspect
+import re
+import warnings
+from pathlib import Path
 
 import pytest
 import torch
 import transformers
+from transformers.masking_utils import AttentionMaskInterface
 
-from attenio.kernels.transformers import register
+from attenio.errors import InvalidInput
+from attenio.kernels.transformers import HARMLESS, NAME, REFUSED, forward, register
+
+SMALL = {
+    "vocab_size": 97, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 128, "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2,
+}  # fmt: skip
 
 
 def llama(implementation):
     register()
     torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=128, pad_token_id=0, attn_implementation=implementation,
-    )  # fmt: skip
+    config = transformers.LlamaConfig(**SMALL, attn_implementation=implementation)
     return transformers.LlamaForCausalLM(config).eval()
 
 
@@ -47,3 +59,98 @@ def test_generating_with_the_cache_gives_the_same_tokens(padded):
         for implementation in ("attenio", "sdpa")
     ]
     assert torch.equal(*found)
+
+
+def handed(**others):
+    """One call of what is registered, as a layer of a model makes it: 7 queries and keys, 4 heads in 2 groups."""
+    draw = torch.Generator().manual_seed(0)
+    q, k = torch.randn(1, 4, 7, 8, generator=draw), torch.randn(1, 2, 7, 8, generator=draw)
+    module = torch.nn.Module()
+    return forward(module, q, k, k, others.pop("attention_mask", None), **others)[0]
+
+
+@pytest.mark.parametrize(
+    ("family", "fields", "name", "feature"),
+    [
+        ("GptOss", {"head_dim": 8, "num_local_experts": 2, "num_experts_per_tok": 1}, "s_aux", "attention sinks"),
+        ("Gemma2", {"head_dim": 8}, "softcap", "a cap on scores"),
+    ],
+)
+def test_a_model_whose_scores_need_what_is_not_computed_is_refused_by_name_and_not_answered(
+    family, fields, name, feature
+):
+    register()
+    config = getattr(transformers, f"{family}Config")(**SMALL, **fields, attn_implementation="attenio")
+    model = getattr(transformers, f"{family}ForCausalLM")(config).eval()
+    with pytest.raises(InvalidInput, match=f"'{name}', which {config.model_type} .*{feature}.*\"eager\"") as refusal:
+        model(torch.randint(3, 97, (1, 9)))
+    assert len(str(refusal.value).splitlines()) == 1
+
+
+def test_anything_handed_over_is_honoured_or_known_to_be_harmless_or_refused_by_its_name():
+    plain = handed()
+    for name in HARMLESS:
+        assert torch.equal(handed(**{name: torch.ones(1)}), plain)
+    for name in (*REFUSED, "a_feature_of_tomorrow"):
+        assert torch.equal(handed(**{name: None}), plain)
+        with pytest.raises(InvalidInput, match=f"'{name}'"):
+            handed(**{name: torch.ones(1)})
+    assert torch.equal(handed(output_attentions=False), plain)
+    with pytest.raises(InvalidInput, match="a_switch_of_tomorrow"):
+        handed(a_switch_of_tomorrow=False)
+
+
+def test_nothing_that_an_attention_function_of_transformers_has_a_parameter_for_passes_as_harmless():
+    home = Path(transformers.__file__).parent
+    names = set()
+    for source in (*home.glob("models/*/modeling_*.py"), *home.glob("integrations/*attention*.py")):
+        for head in re.findall(
+            r"^def \w*attention\w*forward\w*\((.*?)\n\)", source.read_text(encoding="utf-8"), re.S | re.M
+        ):
+            names |= set(re.findall(r"^    (\w+)\s*[:=,]", head, re.M))
+    assert {"query", "s_aux", "softcap", "position_bias"} <= names
+    assert not names & HARMLESS.keys()
+    assert {"dropout", "scaling", "is_causal"} <= names & set(inspect.signature(forward).parameters)
+
+
+def test_a_window_that_no_mask_holds_is_refused_and_one_that_does_not_bite_is_not():
+    plain = handed()
+    assert torch.equal(handed(sliding_window=7), plain)
+    with pytest.raises(InvalidInput, match="sliding_window"):
+        handed(sliding_window=6)
+    assert handed(sliding_window=6, attention_mask=torch.ones(1, 1, 7, 7, dtype=torch.bool)).shape == plain.shape
+
+
+@pytest.mark.parametrize(
+    ("family", "fields"),
+    [
+        ("Bloom", {"n_layer": 2, "n_head": 4}),
+        ("BigBirdPegasus", {"decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 48, "d_model": 32}),
+    ],
+)
+def test_models_that_do_not_declare_sdpa_get_masks_that_they_can_add(family, fields):
+    """Bloom adds its mask to its scores; a boolean one would count as 1, and without one it would see the future."""
+    register()
+    tokens = torch.randint(3, 97, (2, 9))
+    found = []
+    for implementation in ("attenio", "eager"):
+        torch.manual_seed(0)
+        sizes = {
+            name: SMALL[name] for name in ("vocab_size", "hidden_size", "pad_token_id", "bos_token_id", "eos_token_id")
+        }
+        config = getattr(transformers, f"{family}Config")(**{**sizes, **fields}, attn_implementation=implementation)
+        model = getattr(transformers, f"{family}ForCausalLM")(config).eval()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found.append(model(tokens, attention_mask=torch.ones_like(tokens)).logits)
+    torch.testing.assert_close(*found, atol=2e-6, rtol=1e-5)
+
+
+def test_a_model_with_attention_of_its_own_is_told_that_attenio_is_not_used():
+    register()
+    config = transformers.XGLMConfig(vocab_size=97, d_model=32, ffn_dim=48, num_layers=1, attention_heads=4)
+    assert transformers.XGLMForCausalLM.config_class is type(config)
+    make = AttentionMaskInterface()[NAME]
+    with pytest.warns(UserWarning, match="XGLM.* computes attention by itself"):
+        made = make(batch_size=1, q_length=3, kv_length=3, config=config, dtype=torch.float32)
+    assert made.dtype == torch.float32 and made.shape == (1, 1, 3, 3)

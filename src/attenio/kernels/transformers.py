@@ -3,29 +3,87 @@
 import attenio.kernels.transformers as attenio_transformers
 attenio_transformers.register()
 model = AutoModelForCausalLM.from_pretrained(..., attn_implementation="attenio")
+
+A model hands its attention more than queries, keys, values and a mask. What is honoured has a parameter of ``forward``,
+what cannot change the result is listed in ``HARMLESS``, and anything else is refused by its name: nothing is dropped.
 """
 
+import sys
+import warnings
+from functools import cache
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from attenio.errors import MissingExtra
+from attenio.errors import InvalidInput, MissingExtra
 from attenio.kernels.attention import attention
 
-__all__ = ["register"]
+__all__ = ["HARMLESS", "REFUSED", "register"]
 
 NAME = "attenio"
+
+# What models hand over that changes no result of attention, and why not.
+HARMLESS = {
+    "cache_position": "where new keys go in the cache; they are there already, and the mask counts from them",
+    "encoder_hidden_states": "what keys and values of cross attention were made of",
+    "input_ids": "what queries, keys and values were made of",
+    "inputs_embeds": "what queries, keys and values were made of",
+    "labels": "for the loss",
+    "logits_to_keep": "for the logits",
+    "num_items_in_batch": "for the loss",
+    "output_hidden_states": "for the model's output",
+    "output_router_logits": "for the model's output",
+    "past_key_value": "the cache, which keys and values have been through",
+    "past_key_values": "the cache, which keys and values have been through",
+    "position_embeddings": "applied to queries and keys",
+    "position_ids": "applied to queries and keys; the mask holds where packed sequences begin",
+    "return_dict": "for the model's output",
+    "use_cache": "keys and values have been through the cache",
+}
+# What changes the result and is not computed here: what it is, and what to do instead.
+PACKED = "packed sequences; leave it out and give position_ids that begin again with each sequence"
+REFUSED = {
+    "s_aux": 'attention sinks; use attn_implementation="eager"',
+    "softcap": 'a cap on scores (tanh); use attn_implementation="eager"',
+    "position_bias": 'a bias on scores; use attn_implementation="sdpa" or "eager"',
+    "indices": 'keys picked for each query; use attn_implementation="sdpa" or "eager"',
+    "block_indices": 'blocks of keys picked for each query; use attn_implementation="sdpa" or "eager"',
+    "head_mask": 'a mask over heads; use attn_implementation="eager"',
+    "layer_head_mask": 'a mask over heads; use attn_implementation="eager"',
+    "output_attentions": 'the weights, which are never stored; use attn_implementation="eager"',
+    "cache": 'a paged cache of continuous batching; use attn_implementation="sdpa"',
+    "cu_seq_lens_q": PACKED,
+    "cu_seq_lens_k": PACKED,
+    "max_length_q": PACKED,
+    "max_length_k": PACKED,
+    "seq_idx": PACKED,
+}
+WINDOW = 'a window that no mask holds; use attn_implementation="sdpa" or "eager", which may leave it out'
+UNKNOWN = 'an argument that attenio does not know; use attn_implementation="sdpa" or "eager"'
 
 
 def register() -> None:
     """Make ``attn_implementation="attenio"`` known, with the masks that it takes for sdpa."""
     try:
         from transformers import AttentionInterface, AttentionMaskInterface
-        from transformers.masking_utils import sdpa_mask
     except ImportError:
         raise MissingExtra("attention for Hugging Face transformers", "transformers") from None
     AttentionInterface.register(NAME, forward)
-    AttentionMaskInterface.register(NAME, sdpa_mask)
+    AttentionMaskInterface.register(NAME, mask)
+
+
+def mask(*sizes: Any, config: Any = None, **others: Any) -> Tensor | None:
+    """The mask of a layer: as for sdpa where the model declares that it takes those, and else as for eager.
+
+    sdpa's are boolean, or left out where causality says it all; a model with attention of its own would add True to its
+    scores, and see the future where there is no mask.
+    """
+    from transformers.masking_utils import eager_mask, sdpa_mask
+
+    make = sdpa_mask if config is None or _takes_masks_of_sdpa(config.__class__) else eager_mask
+    made: Tensor | None = make(*sizes, config=config, **others)
+    return made
 
 
 def forward(  # noqa: PLR0913 - the interface of transformers
@@ -37,14 +95,21 @@ def forward(  # noqa: PLR0913 - the interface of transformers
     dropout: float = 0.0,
     scaling: float | None = None,
     is_causal: bool | None = None,
-    **_others: Any,
+    sliding_window: int | None = None,
+    deterministic: bool | None = None,
+    **others: Any,
 ) -> tuple[Tensor, None]:
     """One layer's attention over (batch, heads, tokens, width); the output has tokens before heads, as asked there."""
+    for name, given in others.items():
+        if given is not None and name not in HARMLESS and not (given is False and name in REFUSED):
+            raise _refusal(module, name, REFUSED.get(name, UNKNOWN))
     causal = bool(is_causal if is_causal is not None else getattr(module, "is_causal", True))
     # Where the mask was left out, a query of its own sees all keys; more queries see those up to their own.
     causal = causal and attention_mask is None and bool(query.shape[2] > 1)
     if attention_mask is not None:
         attention_mask = attention_mask[..., : key.shape[2]]
+    elif sliding_window is not None and key.shape[2] > sliding_window:  # masks hold windows where these bite
+        raise _refusal(module, "sliding_window", WINDOW)
     output = attention(
         query,
         key,
@@ -54,5 +119,40 @@ def forward(  # noqa: PLR0913 - the interface of transformers
         is_causal=causal,
         scale=scaling,
         enable_gqa=bool(query.shape[1] != key.shape[1]),
+        deterministic=bool(deterministic),
     )
     return output.transpose(1, 2).contiguous(), None
+
+
+def _refusal(module: Any, name: str, what: str) -> InvalidInput:
+    model = getattr(getattr(module, "config", None), "model_type", None) or type(module).__name__
+    return InvalidInput(f"attenio does not compute {name!r}, which {model} hands to its attention: {what}")
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _takes_masks_of_sdpa(config_class: Any) -> bool:
+    return _declares_sdpa(config_class)
+
+
+@cache
+def _declares_sdpa(config_class: type) -> bool:
+    """Whether the models of this configuration declare sdpa; says so where they do not ask the interface at all."""
+    for parent in config_class.__mro__:
+        modeling = sys.modules.get(parent.__module__.replace(".configuration_", ".modeling_"))
+        models = [
+            each
+            for each in vars(modeling or object).values()
+            if isinstance(each, type) and getattr(each, "config_class", None) is parent
+        ]
+        if models:
+            break
+    else:
+        return False
+    homes = {base.__module__ for each in models for base in each.__mro__} - {"transformers.modeling_utils"}
+    if not any("ALL_ATTENTION_FUNCTIONS" in vars(sys.modules[home]) for home in homes):
+        warnings.warn(
+            f"{models[0].__name__} computes attention by itself, without asking for an implementation: "
+            "what is right stays right, and attenio is not used there",
+            stacklevel=2,
+        )
+    return all(getattr(each, "_supports_sdpa", False) for each in models)
