@@ -77,7 +77,7 @@ for command in (
     report,
     reproduce,
 ):
-    app.command()(command)
+    app.command(command.__name__.replace("_", "-"))(command)
 app.add_typer(pebble)
 
 

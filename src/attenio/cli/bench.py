@@ -25,9 +25,13 @@ def bench(
     question: Question,
     device: Annotated[
         str | None,
-        typer.Option(help="cpu or cuda (default: a GPU if there is one).", metavar="DEVICE", show_default=False),
+        typer.Option(
+            "--device", help="cpu or cuda (default: a GPU if there is one).", metavar="DEVICE", show_default=False
+        ),
     ] = None,
-    repeats: Annotated[int, typer.Option(help="Samples of each contender, all kept.", min=1, max=1000)] = 7,
+    repeats: Annotated[
+        int, typer.Option("--repeats", help="Samples of each contender, all kept.", min=1, max=1000)
+    ] = 7,
     flex: Annotated[
         bool | None,
         typer.Option(
@@ -38,10 +42,11 @@ def bench(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Keep every sample in this file; what it holds is not timed again.", metavar="PATH"),
+        typer.Option("--out", help="Keep every sample in this file; what it holds is not timed again.", metavar="PATH"),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw the samples, and all others in --out, on a page.", metavar="PATH")
+        Path | None,
+        typer.Option("--plot", help="Draw the samples, and all others in --out, on a page.", metavar="PATH"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

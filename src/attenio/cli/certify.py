@@ -23,19 +23,29 @@ def certify(
         list[Path], typer.Argument(help="q.npy k.npy v.npy, or one .npz or .safetensors file with q, k and v.")
     ],
     tolerance: Annotated[
-        str, typer.Option(help="How far an output may move, in units of half the range of a column of V.")
+        str,
+        typer.Option("--tolerance", help="How far an output may move, in units of half the range of a column of V."),
     ] = "1e-2",
     causal: Annotated[bool, typer.Option("--causal", help="Keys after a query are not seen.")] = False,
-    scale: Annotated[float | None, typer.Option(help="Factor on the scores; 1/sqrt(d) unless given.")] = None,
-    kind: Annotated[str, typer.Option(help="Polynomial: minimax or taylor.")] = "minimax",
+    scale: Annotated[
+        float | None, typer.Option("--scale", help="Factor on the scores; 1/sqrt(d) unless given.")
+    ] = None,
+    kind: Annotated[str, typer.Option("--kind", help="Polynomial: minimax or taylor.")] = "minimax",
     centring: Annotated[
-        str, typer.Option(help="What to subtract from every key: best, none, mean, middle or fitted.")
+        str, typer.Option("--centring", help="What to subtract from every key: best, none, mean, middle or fitted.")
     ] = "best",
-    most_features: Annotated[str, typer.Option(help="Monomials per row that are still worth it.")] = "16M",
+    most_features: Annotated[
+        str, typer.Option("--most-features", help="Monomials per row that are still worth it.")
+    ] = "16M",
     fast_bytes: Annotated[
-        str, typer.Option(help="Fast memory that exact attention could use, such as 512KB: is it worth it there?")
+        str,
+        typer.Option(
+            "--fast-bytes", help="Fast memory that exact attention could use, such as 512KB: is it worth it there?"
+        ),
     ] = "0",
-    measure: Annotated[bool, typer.Option(help="Run the approximation and measure its error.")] = True,
+    measure: Annotated[
+        bool, typer.Option("--measure/--no-measure", help="Run the approximation and measure its error.")
+    ] = True,
     as_json: AsJson = False,
 ) -> None:
     """Say for every KV head what degree a polynomial needs in place of the exponential, and what that guarantees.

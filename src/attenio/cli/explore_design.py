@@ -27,12 +27,12 @@ _CACHES = "32KB,64KB,96KB,128KB,192KB,256KB,264KB,320KB,384KB,448KB,512KB,528KB,
 _SHOWN = 20
 
 
-def _budget_option(help: str) -> Any:
-    return typer.Option(help=help, metavar="NUMBER", rich_help_panel="Budget", show_default=False)
+def _budget_option(name: str, help: str) -> Any:
+    return typer.Option(name, help=help, metavar="NUMBER", rich_help_panel="Budget", show_default=False)
 
 
-def _sizes_option(help: str) -> Any:
-    return typer.Option(help=help, metavar="LIST", rich_help_panel="Sizes")
+def _sizes_option(name: str, help: str) -> Any:
+    return typer.Option(name, help=help, metavar="LIST", rich_help_panel="Sizes")
 
 
 @asking
@@ -40,19 +40,24 @@ def explore_design(
     question: Question,
     dataflow: DataflowName = None,
     area_mm2: Annotated[
-        str | None, _budget_option("Largest area of the chip, mm² (default, without a budget: the machine's).")
+        str | None,
+        _budget_option("--area-mm2", "Largest area of the chip, mm² (default, without a budget: the machine's)."),
     ] = None,
-    power_mw: Annotated[str | None, _budget_option("Largest power at full activity, mW.")] = None,
-    pe_lines: Annotated[str, _sizes_option("Lines of the PE array.")] = _LINES,
-    macs_per_line: Annotated[str, _sizes_option("MACs of a line.")] = _MACS,
-    exp_modules: Annotated[str, _sizes_option("Modules of the EXP unit.")] = _MODULES,
-    cache: Annotated[str, _sizes_option("Bytes of the cache.")] = _CACHES,
-    channels: Annotated[str, _sizes_option("Channels of the memory, each as fast as the machine's.")] = _CHANNELS,
-    key_tile: Annotated[str, _sizes_option("Keys at a time; the KV buffer holds them.")] = "1",
+    power_mw: Annotated[str | None, _budget_option("--power-mw", "Largest power at full activity, mW.")] = None,
+    pe_lines: Annotated[str, _sizes_option("--pe-lines", "Lines of the PE array.")] = _LINES,
+    macs_per_line: Annotated[str, _sizes_option("--macs-per-line", "MACs of a line.")] = _MACS,
+    exp_modules: Annotated[str, _sizes_option("--exp-modules", "Modules of the EXP unit.")] = _MODULES,
+    cache: Annotated[str, _sizes_option("--cache", "Bytes of the cache.")] = _CACHES,
+    channels: Annotated[
+        str, _sizes_option("--channels", "Channels of the memory, each as fast as the machine's.")
+    ] = _CHANNELS,
+    key_tile: Annotated[str, _sizes_option("--key-tile", "Keys at a time; the KV buffer holds them.")] = "1",
     tiles: Annotated[
-        str, _sizes_option("published (as many queries as fit) or fastest (or as many as fill the array).")
+        str, _sizes_option("--tiles", "published (as many queries as fit) or fastest (or as many as fill the array).")
     ] = "fastest",
-    picture: Annotated[Path | None, typer.Option(help="Draw time against area, as .svg.", metavar="PATH")] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", help="Draw time against area, as .svg.", metavar="PATH")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Sweep the accelerator's parts under a budget: the fastest design, those that no other beats, what to grow next.

@@ -13,9 +13,12 @@ __all__ = ["AsJson", "option", "taking"]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value instead of tables.")]
 
 
-def option(help: str, metavar: str, *names: str, panel: str = "Workload") -> Any:
-    """An option whose default its help tells, or that has none."""
-    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel, show_default=False)
+def option(name: str, help: str, metavar: str, *, panel: str = "Workload") -> Any:
+    """An option whose default its help tells, or that has none.
+
+    Its name is said, not left to Typer: some versions make it from the parameter, some from the metavar.
+    """
+    return typer.Option(name, help=help, metavar=metavar, rich_help_panel=panel, show_default=False)
 
 
 def taking(group: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -26,6 +26,7 @@ def profile(
     contender: Annotated[
         list[str] | None,
         typer.Option(
+            "--contender",
             help="Count this one (may be repeated): attenio, sdpa cudnn, sdpa flash, flex, attenio deterministic"
             " (default: the first three).",
             metavar="NAME",

@@ -36,6 +36,7 @@ DEFAULT_N = 131072
 DataflowName = Annotated[
     str | None,
     option(
+        "--dataflow",
         "Only this one: standard, flat, flash-attention-1, flash-attention-2, attenio, square-tiling, ...",
         "NAME",
         panel="Plan",
@@ -49,53 +50,64 @@ class Question:
 
     n: Annotated[
         str | None,
-        option("Queries and keys of a sequence, such as 4096 or 128K, the default (1K to run).", "COUNT", "--n"),
+        option("--n", "Queries and keys of a sequence, such as 4096 or 128K, the default (1K to run).", "COUNT"),
     ] = None
-    queries: Annotated[str | None, option("Queries, where they are not as many as the keys.", "COUNT")] = None
-    keys: Annotated[str | None, option("Keys, where they are not as many as the queries.", "COUNT")] = None
-    d: Annotated[str | None, option("Width of a head's queries and keys (default 64).", "COUNT", "--d")] = None
-    value_dim: Annotated[str | None, option("Width of a head's values (default: as --d).", "COUNT")] = None
-    heads: Annotated[str | None, option("Query heads (default 1).", "COUNT")] = None
+    queries: Annotated[str | None, option("--queries", "Queries, where they are not as many as the keys.", "COUNT")] = (
+        None
+    )
+    keys: Annotated[str | None, option("--keys", "Keys, where they are not as many as the queries.", "COUNT")] = None
+    d: Annotated[str | None, option("--d", "Width of a head's queries and keys (default 64).", "COUNT")] = None
+    value_dim: Annotated[str | None, option("--value-dim", "Width of a head's values (default: as --d).", "COUNT")] = (
+        None
+    )
+    heads: Annotated[str | None, option("--heads", "Query heads (default 1).", "COUNT")] = None
     kv_heads: Annotated[
-        str | None, option("KV heads, shared by groups of query heads (default: as --heads).", "COUNT")
+        str | None, option("--kv-heads", "KV heads, shared by groups of query heads (default: as --heads).", "COUNT")
     ] = None
-    batch: Annotated[str | None, option("Sequences (default 1).", "COUNT")] = None
+    batch: Annotated[str | None, option("--batch", "Sequences (default 1).", "COUNT")] = None
     mask: Annotated[
         str | None,
         option(
+            "--mask",
             "dense, causal, window:4096, documents:1024,512, prefix:8K, block-sparse:layout.npy:64 or a layout such as"
             " longformer:512:64, bigbird:192:128:3, strided:2048.",
             "MASK",
         ),
     ] = None
-    dtype: Annotated[str | None, option("fp32, fp16, bf16 or fp8 (default fp16).", "TYPE")] = None
-    accumulator: Annotated[str | None, option("Type of sums and scores; without it each takes one word.", "TYPE")] = (
-        None
-    )
-    scale: Annotated[str | None, option("Factor on the scores (default 1/sqrt(d)).", "NUMBER")] = None
+    dtype: Annotated[str | None, option("--dtype", "fp32, fp16, bf16 or fp8 (default fp16).", "TYPE")] = None
+    accumulator: Annotated[
+        str | None, option("--accumulator", "Type of sums and scores; without it each takes one word.", "TYPE")
+    ] = None
+    scale: Annotated[str | None, option("--scale", "Factor on the scores (default 1/sqrt(d)).", "NUMBER")] = None
     model: Annotated[
-        str | None, option("Shapes of a model by name, or of a config.json; other options override it.", "NAME|PATH")
+        str | None,
+        option("--model", "Shapes of a model by name, or of a config.json; other options override it.", "NAME|PATH"),
     ] = None
     direction: Annotated[
-        str | None, option("forward (default), backward (the gradient) or training (both).", "WAY")
+        str | None, option("--direction", "forward (default), backward (the gradient) or training (both).", "WAY")
     ] = None
     tolerance: Annotated[
         str | None,
-        option("Allow outputs to be off by this share of half the range of a column of values.", "NUMBER"),
+        option(
+            "--tolerance", "Allow outputs to be off by this share of half the range of a column of values.", "NUMBER"
+        ),
     ] = None
     entry_bound: Annotated[
-        str | None, option("The largest size of an entry of queries and keys; with --tolerance.", "NUMBER")
+        str | None,
+        option("--entry-bound", "The largest size of an entry of queries and keys; with --tolerance.", "NUMBER"),
     ] = None
     decode: Annotated[bool, typer.Option("--decode", help="One query per sequence.", rich_help_panel="Workload")] = (
         False
     )
     machine: Annotated[
         str | None,
-        option(f"A machine by name, or a YAML file (default {DEFAULT_MACHINE}).", "NAME|PATH", panel="Machine"),
+        option(
+            "--machine", f"A machine by name, or a YAML file (default {DEFAULT_MACHINE}).", "NAME|PATH", panel="Machine"
+        ),
     ] = None
     fast_bytes: Annotated[
         str | None,
-        option("In place of --machine: this much fast memory, such as 512KB.", "SIZE", panel="Machine"),
+        option("--fast-bytes", "In place of --machine: this much fast memory, such as 512KB.", "SIZE", panel="Machine"),
     ] = None
 
     def workload(self, default_n: int, *, executed: bool = False) -> "Workload":

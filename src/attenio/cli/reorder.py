@@ -23,7 +23,8 @@ __all__ = ["reorder"]
 def reorder(
     question: Question,
     out: Annotated[
-        Path | None, typer.Option(help="Write the best order of queries and keys to this .npz file.", metavar="PATH")
+        Path | None,
+        typer.Option("--out", help="Write the best order of queries and keys to this .npz file.", metavar="PATH"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -15,7 +15,7 @@ __all__ = ["report"]
 @asking
 def report(
     question: Question,
-    out: Annotated[Path, typer.Option(help="The page to write; it needs no network.", metavar="PATH")] = Path(
+    out: Annotated[Path, typer.Option("--out", help="The page to write; it needs no network.", metavar="PATH")] = Path(
         "report.html"
     ),
     as_json: AsJson = False,

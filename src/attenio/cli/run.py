@@ -34,11 +34,13 @@ def run(
     question: Question,
     dataflow: DataflowName = None,
     tiles: Annotated[
-        str | None, typer.Option(help="Tiles of your own, with --dataflow: query_tile=64,key_tile=1.", metavar="TILES")
+        str | None,
+        typer.Option("--tiles", help="Tiles of your own, with --dataflow: query_tile=64,key_tile=1.", metavar="TILES"),
     ] = None,
-    seed: Annotated[str, typer.Option(help="Seed of the random inputs.", metavar="COUNT")] = "0",
+    seed: Annotated[str, typer.Option("--seed", help="Seed of the random inputs.", metavar="COUNT")] = "0",
     trace: Annotated[
-        Path | None, typer.Option(help="Write every load, store and step to this file, as JSON lines.", metavar="PATH")
+        Path | None,
+        typer.Option("--trace", help="Write every load, store and step to this file, as JSON lines.", metavar="PATH"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

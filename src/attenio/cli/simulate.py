@@ -27,8 +27,8 @@ _OVERLAPS = {"values": "overlap_values", "keys": "overlap_keys", "queries": "ove
 _SOFTMAXES = ("parallel", "rows")
 
 
-def _switch(help: str) -> Any:
-    return typer.Option(help=help, metavar="LIST", rich_help_panel="AttenIO", show_default=False)
+def _switch(name: str, help: str) -> Any:
+    return typer.Option(name, help=help, metavar="LIST", rich_help_panel="AttenIO", show_default=False)
 
 
 @asking
@@ -36,10 +36,12 @@ def simulate(
     question: Question,
     dataflow: DataflowName = None,
     overlaps: Annotated[
-        str | None, _switch("Which loads overlap computation: any of values,keys,queries, or none (default: all).")
+        str | None,
+        _switch("--overlaps", "Which loads overlap computation: any of values,keys,queries, or none (default: all)."),
     ] = None,
     softmax: Annotated[
-        str | None, _switch("parallel (pipelined maps over rows, the default) or rows (reductions along rows).")
+        str | None,
+        _switch("--softmax", "parallel (pipelined maps over rows, the default) or rows (reductions along rows)."),
     ] = None,
     events: Annotated[
         bool, typer.Option("--events", help="Event by event; the same answer, slower.", rich_help_panel="AttenIO")
@@ -47,6 +49,7 @@ def simulate(
     refresh: Annotated[
         str | None,
         typer.Option(
+            "--refresh",
             help="Also with refreshes at their times, step by step: together or by-channel (else their average).",
             metavar="WHEN",
             rich_help_panel="AttenIO",
@@ -55,18 +58,21 @@ def simulate(
     compute: Annotated[
         str | None,
         typer.Option(
+            "--compute",
             help="Compute random numbers too, in fp16, with exponentials table (the unit's), linear or rounded.",
             metavar="KIND",
         ),
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option(help="Write a timeline that Perfetto opens, as JSON.", metavar="PATH")
+        Path | None, typer.Option("--trace", help="Write a timeline that Perfetto opens, as JSON.", metavar="PATH")
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(help="Draw a few rounds of the timeline, as .svg or .html.", metavar="PATH")
+        Path | None,
+        typer.Option("--picture", help="Draw a few rounds of the timeline, as .svg or .html.", metavar="PATH"),
     ] = None,
     picture_cycles: Annotated[
-        str | None, typer.Option(help="Which cycles to draw: first:last, such as 0:5000.", metavar="RANGE")
+        str | None,
+        typer.Option("--picture-cycles", help="Which cycles to draw: first:last, such as 0:5000.", metavar="RANGE"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -41,7 +41,7 @@ def sweep(
     question: Question,
     out: Annotated[
         Path | None,
-        typer.Option(help="Write every point to this .parquet, .csv, .json or .jsonl file.", metavar="PATH"),
+        typer.Option("--out", help="Write every point to this .parquet, .csv, .json or .jsonl file.", metavar="PATH"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -18,4 +18,4 @@ pebble = typer.Typer(
     rich_markup_mode="rich",
 )
 for command in (graph, check, solve, bound, schedule, play):
-    pebble.command()(command)
+    pebble.command(command.__name__)(command)

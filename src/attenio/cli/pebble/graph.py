@@ -19,7 +19,8 @@ _SHOWN = 30
 def graph(
     choice: GraphChoice,
     out: Annotated[
-        Path | None, typer.Option(help="Write the graph to this .graphml, .dot or .edges file.", metavar="PATH")
+        Path | None,
+        typer.Option("--out", help="Write the graph to this .graphml, .dot or .edges file.", metavar="PATH"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

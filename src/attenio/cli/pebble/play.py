@@ -29,7 +29,8 @@ def play(
         Path | None, typer.Argument(help="A schedule as JSON lines; without one, the best found.", metavar="SCHEDULE")
     ] = None,
     frames: Annotated[
-        Path | None, typer.Option(help="Write every frame to this file, as JSON, and do not play.", metavar="PATH")
+        Path | None,
+        typer.Option("--frames", help="Write every frame to this file, as JSON, and do not play.", metavar="PATH"),
     ] = None,
     time_limit: TimeLimit = "10",
     as_json: AsJson = False,

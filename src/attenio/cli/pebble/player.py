@@ -66,7 +66,7 @@ class Player:
 
     def run(self, console: "Console | None" = None) -> None:
         """Show frames and follow keys until the player leaves."""
-        import click
+        import typer
         from rich.console import Console
 
         shown = Console(highlight=False) if console is None else console
@@ -74,7 +74,7 @@ class Player:
         with shown.screen(hide_cursor=True) as screen:
             while True:
                 screen.update(self.screen())
-                key = click.getchar()
+                key = typer.getchar()
                 if key in _LEAVE:
                     return
                 if key.isdigit():

@@ -28,34 +28,41 @@ class GraphChoice:
     graph: Annotated[
         str,
         option(
+            "--graph",
             "product, tall-skinny, attention, attention-backward, strassen, fft, pyramid, binary-tree or stencil; or a"
             " file: .graphml, .dot, .gv, or a list of edges, .edges or .txt (default attention).",
             "NAME|PATH",
             panel=_GRAPH,
         ),
     ] = "attention"
-    n: Annotated[str | None, option("Rows and keys of attention; size of a product.", "COUNT", "--n", panel=_GRAPH)] = (
+    n: Annotated[str | None, option("--n", "Rows and keys of attention; size of a product.", "COUNT", panel=_GRAPH)] = (
         None
     )
-    rows: Annotated[str | None, option("Rows, where they differ from n.", "COUNT", panel=_GRAPH)] = None
-    columns: Annotated[str | None, option("Columns of a product, where they differ.", "COUNT", panel=_GRAPH)] = None
-    depth: Annotated[str | None, option("Inner length of a product.", "COUNT", panel=_GRAPH)] = None
-    keys: Annotated[str | None, option("Keys, where they differ from n.", "COUNT", panel=_GRAPH)] = None
-    d: Annotated[str | None, option("Width of a head.", "COUNT", "--d", panel=_GRAPH)] = None
-    value_dim: Annotated[str | None, option("Width of values, where it differs from d.", "COUNT", panel=_GRAPH)] = None
-    mask: Annotated[str | None, option("dense, causal, window:2, ...", "MASK", panel=_GRAPH)] = None
+    rows: Annotated[str | None, option("--rows", "Rows, where they differ from n.", "COUNT", panel=_GRAPH)] = None
+    columns: Annotated[
+        str | None, option("--columns", "Columns of a product, where they differ.", "COUNT", panel=_GRAPH)
+    ] = None
+    depth: Annotated[str | None, option("--depth", "Inner length of a product.", "COUNT", panel=_GRAPH)] = None
+    keys: Annotated[str | None, option("--keys", "Keys, where they differ from n.", "COUNT", panel=_GRAPH)] = None
+    d: Annotated[str | None, option("--d", "Width of a head.", "COUNT", panel=_GRAPH)] = None
+    value_dim: Annotated[
+        str | None, option("--value-dim", "Width of values, where it differs from d.", "COUNT", panel=_GRAPH)
+    ] = None
+    mask: Annotated[str | None, option("--mask", "dense, causal, window:2, ...", "MASK", panel=_GRAPH)] = None
     softmax: Annotated[
-        str | None, option("plain (default), online, normalised or unshifted.", "FORM", panel=_GRAPH)
+        str | None, option("--softmax", "plain (default), online, normalised or unshifted.", "FORM", panel=_GRAPH)
     ] = None
     accumulation: Annotated[
-        str | None, option("How sums are made: chain (default), tree or wide.", "FORM", panel=_GRAPH)
+        str | None, option("--accumulation", "How sums are made: chain (default), tree or wide.", "FORM", panel=_GRAPH)
     ] = None
-    levels: Annotated[str | None, option("Levels of Strassen's recursion.", "COUNT", panel=_GRAPH)] = None
-    points: Annotated[str | None, option("Points of an FFT or a stencil.", "COUNT", panel=_GRAPH)] = None
-    height: Annotated[str | None, option("Height of a pyramid or a tree.", "COUNT", panel=_GRAPH)] = None
-    steps: Annotated[str | None, option("Steps of a stencil.", "COUNT", panel=_GRAPH)] = None
-    radius: Annotated[str | None, option("Reach of a stencil.", "COUNT", panel=_GRAPH)] = None
-    dimensions: Annotated[str | None, option("Dimensions of a stencil: 1 or 2.", "COUNT", panel=_GRAPH)] = None
+    levels: Annotated[str | None, option("--levels", "Levels of Strassen's recursion.", "COUNT", panel=_GRAPH)] = None
+    points: Annotated[str | None, option("--points", "Points of an FFT or a stencil.", "COUNT", panel=_GRAPH)] = None
+    height: Annotated[str | None, option("--height", "Height of a pyramid or a tree.", "COUNT", panel=_GRAPH)] = None
+    steps: Annotated[str | None, option("--steps", "Steps of a stencil.", "COUNT", panel=_GRAPH)] = None
+    radius: Annotated[str | None, option("--radius", "Reach of a stencil.", "COUNT", panel=_GRAPH)] = None
+    dimensions: Annotated[
+        str | None, option("--dimensions", "Dimensions of a stencil: 1 or 2.", "COUNT", panel=_GRAPH)
+    ] = None
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -94,10 +101,10 @@ def _is_file(graph: str) -> bool:
 class GameChoice(GraphChoice):
     """A graph, the rules, and the number of red pebbles."""
 
-    red: Annotated[str | None, option("Red pebbles: words of fast memory.", "COUNT", panel="Game")] = None
+    red: Annotated[str | None, option("--red", "Red pebbles: words of fast memory.", "COUNT", panel="Game")] = None
     game: Annotated[
         str | None,
-        option("standard (default: recomputation allowed), one-shot or partial.", "RULES", panel="Game"),
+        option("--game", "standard (default: recomputation allowed), one-shot or partial.", "RULES", panel="Game"),
     ] = None
     sliding: Annotated[
         bool,

@@ -23,8 +23,10 @@ _MOST_MOVES = 100_000
 def schedule(
     choice: GameChoice,
     time_limit: TimeLimit = "60",
-    seed: Annotated[str, typer.Option(help="Seed of the search.", metavar="COUNT")] = "0",
-    out: Annotated[Path | None, typer.Option(help="Write the schedule here, as JSON lines.", metavar="PATH")] = None,
+    seed: Annotated[str, typer.Option("--seed", help="Seed of the search.", metavar="COUNT")] = "0",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the schedule here, as JSON lines.", metavar="PATH")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """A good schedule for a graph of up to a million vertices and more.

@@ -18,17 +18,24 @@ if TYPE_CHECKING:
 __all__ = ["TimeLimit", "solve"]
 
 ENGINES = ("best-first", "cp-sat", "both")
-TimeLimit = Annotated[str, typer.Option(help="Stop after this long: 60, 90s, 2m. The best so far is kept.")]
+TimeLimit = Annotated[
+    str, typer.Option("--time-limit", help="Stop after this long: 60, 90s, 2m. The best so far is kept.")
+]
 
 
 @taking(GameChoice)
 def solve(
     choice: GameChoice,
     engine: Annotated[
-        str, typer.Option(help="best-first (a search), cp-sat (a solver), or both, which must agree.", metavar="NAME")
+        str,
+        typer.Option(
+            "--engine", help="best-first (a search), cp-sat (a solver), or both, which must agree.", metavar="NAME"
+        ),
     ] = "best-first",
     time_limit: TimeLimit = "60",
-    out: Annotated[Path | None, typer.Option(help="Write the schedule here, as JSON lines.", metavar="PATH")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the schedule here, as JSON lines.", metavar="PATH")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """The least words that any schedule moves, with a schedule that moves them.

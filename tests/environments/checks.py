@@ -1,0 +1,84 @@
+"""What must work in an environment, called with the file of expected option names and the extras installed.
+
+Needs nothing but attenio: the environment has no pytest.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ATTENTION = (
+    "import torch, attenio; q, k, v = (torch.randn(1, 2, 64, 16, requires_grad=True) for _ in range(3));"
+    " out = attenio.attention(q, k, v, is_causal=True); out.sum().backward();"
+    " ours = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True);"
+    " assert (out - ours).abs().max() < 1e-5 and q.grad is not None"
+)
+WITHOUT_TORCH = (
+    "import attenio, pydoc; assert hasattr(attenio, 'attention'); pydoc.render_doc(attenio);"
+    " exec('from attenio import *');"
+    " attenio.best_plan(attenio.Workload(n=512, d=64), 'h100')"
+)
+SAFETENSORS = (
+    "import numpy, safetensors.numpy; a = numpy.random.default_rng(0).normal(size=(3, 64, 8)).astype('float32') / 8;"
+    " safetensors.numpy.save_file({'q': a[0], 'k': a[1].copy(), 'v': a[2].copy()}, 'heads.safetensors')"
+)
+OF_EXTRA = {
+    "report": [["attenio", "report", "--n", "1K", "--out", "report.html"]],
+    "parquet": [["attenio", "sweep", "--n", "1K:4K:x2", "--d", "64,128", "--out", "sweep.parquet"]],
+    "approximation": [["-c", SAFETENSORS], ["attenio", "certify", "heads.safetensors", "--tolerance", "0.1", "--json"]],
+    "pebble": [
+        ["attenio", "pebble", "solve", "--graph", "attention", "--n", "2", "--d", "1", "--red", "5", "--json"],
+        ["attenio", "pebble", "solve", "--graph", "pyramid", "--height", "3", "--red", "4", "--engine", "cp-sat"],
+        ["attenio", "pebble", "bound", "--graph", "fft", "--points", "8", "--red", "4"],
+        ["attenio", "pebble", "graph", "--graph", "fft", "--points", "8", "--out", "fft.graphml"],
+        ["attenio", "pebble", "graph", "--graph", "fft.graphml"],
+        ["attenio", "reorder", "--n", "2K", "--mask", "strided:256"],
+    ],
+    "torch": [["-c", ATTENTION], ["attenio", "bench", "--n", "64", "--dtype", "fp32", "--repeats", "1", "--no-flex"]],
+}  # fmt: skip
+OF_ALL = [
+    ["attenio", "--version"],
+    ["attenio", "plan", "--n", "1K", "--mask", "causal", "--value-dim", "32", "--json"],
+    ["attenio", "run", "--n", "64", "--fast-bytes", "16KB"],
+    ["attenio", "simulate", "--n", "1K", "--trace", "timeline.json"],
+    ["-c", WITHOUT_TORCH],
+]  # fmt: skip
+
+
+def called(arguments: list[str]) -> tuple[bool, str]:
+    """Whether Python, with these arguments, ended well, and what it said."""
+    start = ["-m", *arguments] if arguments[0] == "attenio" else arguments
+    done = subprocess.run(
+        [sys.executable, "-W", "error::DeprecationWarning:attenio", *start], capture_output=True, text=True
+    )
+    return done.returncode == 0, done.stdout + done.stderr
+
+
+def help_is_right(command: str, expected: list[str]) -> tuple[bool, str]:
+    """Whether the help of a command names every option it should."""
+    well, said = called(["attenio", *command.split(), "--help"])
+    shown = said.replace("│", " ").replace(",", " ").split()
+    missing = [name for name in expected if name not in shown]
+    return well and not missing, said + f"\nmissing: {missing}"
+
+
+def main() -> int:
+    """Every check; what failed is printed whole."""
+    file, *extras = sys.argv[1:]
+    names: dict[str, list[str]] = json.loads(Path(file).read_text(encoding="utf-8"))
+    failed = 0
+    outcomes = [(f"{command} --help", help_is_right(command, expected)) for command, expected in names.items()]
+    calls = [*OF_ALL, *(call for extra in extras for call in OF_EXTRA[extra])]
+    outcomes += [(" ".join(call)[:90], called(call)) for call in calls]
+    for what, (well, said) in outcomes:
+        failed += not well
+        print(f"  {'ok    ' if well else 'FAILED'} {what}", flush=True)
+        if not well:
+            print(said)
+    print(f"  {len(outcomes) - failed} of {len(outcomes)} checks passed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
