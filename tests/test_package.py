@@ -1,13 +1,19 @@
 """Laws of the package's own names."""
 
+import subprocess
+import sys
 from dataclasses import fields, replace
 
 import pytest
 
 import attenio
+from attenio.accelerator import plan_for, simulate
 from attenio.catalogue import machine_named, model_named
 from attenio.errors import InvalidInput
 from attenio.masks import BlockSparse, Documents, SharedPrefix, SlidingWindow
+from attenio.pebbling import Game
+from attenio.planning import published_plan
+from attenio.report import answer, floor, training_answer
 from attenio.weight_gradient import WeightGradient
 
 
@@ -26,11 +32,59 @@ def test_an_unknown_name_is_an_attribute_error():
         attenio.best_plam  # noqa: B018
 
 
-@pytest.mark.parametrize("machine", ["h100", None, 65536])
-@pytest.mark.parametrize("name", ["best_plan", "candidates", "lower_bounds", "nested_plan", "training_plan"])
+TAKING_MACHINES = {
+    "best_plan": attenio.best_plan,
+    "candidates": attenio.candidates,
+    "lower_bounds": attenio.lower_bounds,
+    "nested_plan": attenio.nested_plan,
+    "training_plan": attenio.training_plan,
+    "published_plan": lambda workload, machine: published_plan(workload, machine, "flash-attention-2"),
+    "answer": answer,
+    "floor": floor,
+    "training_answer": training_answer,
+    "simulate": lambda workload, machine: simulate(workload, machine).cycles,
+    "plan_for": lambda workload, machine: plan_for(workload, machine, "attenio"),
+    "grid": lambda workload, machine: (
+        attenio.SweepGrid(n=[workload.queries], d=[workload.d], machines=[machine]).computers
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TAKING_MACHINES)
+def test_a_machine_may_be_given_by_its_name(name):
+    call, workload = TAKING_MACHINES[name], attenio.Workload(n=64, d=8)
+    assert call(workload, "Attenio-512K") == call(workload, machine_named("attenio-512k"))
+
+
+@pytest.mark.parametrize("machine", ["h101", None, 65536, {"name": "h100"}, float("nan")], ids=str)
+@pytest.mark.parametrize("name", TAKING_MACHINES)
 def test_what_is_no_machine_is_refused_with_the_way_to_one(name, machine):
-    with pytest.raises(InvalidInput, match=r"machine is .*; give a Machine, such as machine_named"):
-        getattr(attenio, name)(attenio.Workload(n=64, d=8), machine)
+    with pytest.raises(
+        InvalidInput, match=r"(unknown machine|machine is .*; give a Machine, or a name).*attenio machines"
+    ):
+        TAKING_MACHINES[name](attenio.Workload(n=64, d=8), machine)
+
+
+@pytest.mark.parametrize("workload", [None, "llama-3-70b", 4096, (64, 8)], ids=str)
+@pytest.mark.parametrize("name", sorted(set(TAKING_MACHINES) - {"grid"}))
+def test_what_is_no_workload_is_refused_with_the_way_to_one(name, workload):
+    with pytest.raises(InvalidInput, match=r"workload is .*; give a Workload, such as"):
+        TAKING_MACHINES[name](workload, "attenio-512k")
+
+
+def test_what_is_no_plan_no_grid_and_no_graph_is_refused_in_a_line():
+    with pytest.raises(InvalidInput, match="plan is None; give a plan"):
+        attenio.execute(None)
+    with pytest.raises(InvalidInput, match="grid is None; give a SweepGrid"):
+        attenio.sweep(None)
+    with pytest.raises(InvalidInput, match="graph is None; give a ComputationGraph"):
+        Game(graph=None, red=3)
+
+
+def test_python_dash_m_attenio_is_the_command_line():
+    done = subprocess.run([sys.executable, "-m", "attenio", "plam"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "did you mean plan?" in done.stderr
 
 
 @pytest.mark.parametrize("given", [{"n": 1024}, {"n": [64], "masks": "causal"}, {"n": [64], "fast_bytes": 4096}])

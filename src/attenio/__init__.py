@@ -90,8 +90,8 @@ def __getattr__(name: str) -> Any:
     home = next((module for module, names in _HOMES.items() if name in names), None)
     if home is None:
         raise AttributeError(f"module 'attenio' has no attribute {name!r}")
-    if home == "kernels":
-        _check_torch(name)
+    if home == "kernels" and not _has_torch():
+        return _needs_torch(name)
     value = globals()[name] = getattr(import_module(f"attenio.{home}"), name)
     return value
 
@@ -100,10 +100,22 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def _check_torch(name: str) -> None:
+def _has_torch() -> bool:
     try:
         import torch  # noqa: F401
     except ImportError:
+        return False
+    return True
+
+
+def _needs_torch(name: str) -> Any:
+    """Stands in for a function while PyTorch is not installed: help, dir and ``import *`` see it, a call refuses."""
+
+    def refuse(*_arguments: Any, **_options: Any) -> Any:
         from attenio.errors import MissingExtra
 
-        raise MissingExtra(f"attenio.{name}", "torch") from None
+        raise MissingExtra(f"attenio.{name}", "torch")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = f"attenio.{name} needs PyTorch, which is not installed here; a call says how to install it."
+    return refuse

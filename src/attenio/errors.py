@@ -1,6 +1,8 @@
 """Every deliberate exception. Each message says what, how much, and what to do."""
 
-__all__ = ["AttenioError", "DoesNotFit", "InvalidInput", "MemoryOverflow", "MissingExtra"]
+import sys
+
+__all__ = ["AttenioError", "DoesNotFit", "InvalidInput", "MemoryOverflow", "MissingExtra", "how_to_install"]
 
 
 class AttenioError(Exception):
@@ -30,4 +32,14 @@ class MissingExtra(AttenioError, ImportError):
     """A feature needs a package from an optional extra that is not installed."""
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs the '{extra}' extra: pip install 'attenio[{extra}]'")
+        super().__init__(f"{feature} needs the '{extra}' extra: {how_to_install(extra)}")
+
+
+def how_to_install(extra: str) -> str:
+    """The commands that install an extra; attenio comes as a clone or as a wheel, and not by its name.
+
+    >>> how_to_install("report")
+    "pip install -e '.[report]' in a clone, or pip install 'attenio-0.1.0-py3-none-any.whl[report]' beside the wheel"
+    """
+    wheel = f"attenio-{sys.modules['attenio'].__version__}-py3-none-any.whl"
+    return f"pip install -e '.[{extra}]' in a clone, or pip install '{wheel}[{extra}]' beside the wheel"

@@ -10,7 +10,7 @@ from attenio.errors import InvalidInput
 from attenio.parts import AcceleratorParts
 from attenio.quantities import checked_count, show_bytes, words_in
 
-__all__ = ["Boundary", "Machine", "MemoryLevel", "checked_machine"]
+__all__ = ["Boundary", "Machine", "MemoryLevel"]
 
 LARGEST_MEMORY_BYTES = 2**60
 
@@ -134,16 +134,6 @@ class Machine:
     def slowest_boundary(self) -> Boundary:
         """The boundary to the slowest memory: the one meant when only one is asked about."""
         return self.boundaries[-1]
-
-
-def checked_machine(value: object) -> Machine:
-    """``value`` if it is a machine, or an error that says how to get one."""
-    if not isinstance(value, Machine):
-        raise InvalidInput(
-            f"machine is {value!r}; give a Machine, such as machine_named('h100') of attenio.catalogue or"
-            " Machine.with_fast_bytes(512 * 1024)"
-        )
-    return value
 
 
 def _check_agreement(machine: Machine, parts: AcceleratorParts) -> None:

@@ -1,4 +1,4 @@
-"""Members of enums by their names, and what someone probably meant by a name that is not known."""
+"""Members of enums by their names, what someone probably meant by an unknown one, and values of the wrong kind."""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -6,11 +6,13 @@ from typing import TypeVar
 
 from attenio.errors import InvalidInput
 
-__all__ = ["closest", "did_you_mean", "member_named"]
+__all__ = ["checked_kind", "closest", "did_you_mean", "member_named", "show_value"]
 
 _Member = TypeVar("_Member", bound=Enum)
+_Kind = TypeVar("_Kind")
 _NO_NICKNAMES: Mapping[str, str] = {}
 _SHORT = 5
+_SHOWN = 60
 
 
 def member_named(
@@ -53,3 +55,20 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``did you mean h100?`` and a space, or nothing when no known name is close."""
     near = closest(name, known)
     return f"did you mean {near}? " if near else ""
+
+
+def checked_kind(value: object, kind: type[_Kind], what: str, give: str) -> _Kind:
+    """``value`` if it is of this kind; else a line that says what it is, and what to give in its place."""
+    if not isinstance(value, kind):
+        raise InvalidInput(f"{what} is {show_value(value)}; give {give}")
+    return value
+
+
+def show_value(value: object) -> str:
+    """A value in a line that stays short, whatever it is.
+
+    >>> show_value(list(range(1000)))
+    'list [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,...'
+    """
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _SHOWN else f"{type(value).__name__} {text[:_SHOWN]}..."

@@ -12,11 +12,11 @@ from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.layouts import Layout
 from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow, mask_from_text
-from attenio.names import member_named
+from attenio.names import checked_kind, member_named
 from attenio.patterns import Band, BlockPattern, Pattern, PrefixedRequests
 from attenio.quantities import checked_count
 
-__all__ = ["Direction", "Workload", "checked_lengths"]
+__all__ = ["Direction", "Workload", "checked_lengths", "checked_workload"]
 
 
 class Direction(Enum):
@@ -270,6 +270,11 @@ _EXAMPLES = {
     "tolerance": "0.01, or leave it out for exact attention",
     "entry_bound": "0.5: no entry of queries and keys is larger",
 }
+
+
+def checked_workload(value: object) -> Workload:
+    """``value`` if it is a workload, or an error that says how to make one."""
+    return checked_kind(value, Workload, "workload", "a Workload, such as Workload(n=4096, d=64)")
 
 
 def _checked_positive(name: str, value: float) -> float:

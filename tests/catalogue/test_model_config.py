@@ -179,3 +179,15 @@ def test_a_file_that_is_no_config_is_refused_with_its_line(tmp_path: Path, conte
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"config\.json' does not exist; give a config.json or its folder"):
         model_named(str(tmp_path))
+
+
+def test_a_config_object_of_transformers_is_read_as_its_file_is() -> None:
+    config = pytest.importorskip("transformers").LlamaConfig(num_key_value_heads=8)
+    assert model_from_config(config) == model_from_config(config.to_dict())
+    assert model_from_config(config).prefill.kv_heads == 8
+
+
+@pytest.mark.parametrize("wrong", [None, 5, ["config.json"]])
+def test_what_is_no_config_is_refused_in_a_line(wrong: object) -> None:
+    with pytest.raises(InvalidInput, match=r"config is .*; give a config\.json"):
+        model_from_config(wrong)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from attenio.errors import how_to_install
+
 SMALL = (
     "bench",
     "--n",
@@ -79,4 +81,4 @@ def test_without_torch_one_line_names_the_extra() -> None:
     code = "import sys; sys.modules['torch'] = None; from attenio.cli import main; sys.exit(main(['bench']))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == "attenio: bench needs the 'torch' extra: pip install 'attenio[torch]'\n"
+    assert done.stderr == f"attenio: bench needs the 'torch' extra: {how_to_install('torch')}\n"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from attenio.bounds.attention import bounds_for, largest_absolute
+from attenio.errors import how_to_install
 from attenio.measurement.ncu import Counters
 from attenio.measurement.profile import Profile, Profiled
 from attenio.planning.shared_cache import Traffic
@@ -62,4 +63,4 @@ def test_without_torch_one_line_names_the_extra() -> None:
     code = "import sys; sys.modules['torch'] = None; from attenio.cli import main; sys.exit(main(['profile']))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == "attenio: profile needs the 'torch' extra: pip install 'attenio[torch]'\n"
+    assert done.stderr == f"attenio: profile needs the 'torch' extra: {how_to_install('torch')}\n"

@@ -18,6 +18,7 @@ tried here at all.
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -77,11 +78,25 @@ def _project() -> dict[str, Any]:
     return project
 
 
-def install(kind: str, python: Path, besides: Sequence[str]) -> None:
-    """Install attenio and its extras in versions of this kind."""
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+def wheel(python: Path, folder: Path) -> str:
+    """The name of attenio's wheel, made there from a copy, since setuptools leaves its own files beside the source."""
+    copy = folder / "source"
+    shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy / name)
+    subprocess.run([*_pip(python, "wheel"), "--no-deps", "--wheel-dir", str(folder), str(copy)], check=True)
+    return next(folder.glob("attenio-*.whl")).name
+
+
+def _pip(python: Path, command: str) -> list[str]:
+    return [str(python), "-m", "pip", command, "--quiet", "--disable-pip-version-check"]
+
+
+def install(kind: str, python: Path, folder: Path, besides: Sequence[str]) -> None:
+    """Install attenio and its extras in versions of this kind, from a wheel in this folder."""
+    pip = _pip(python, "install")
     wanted = (*extras(), "cpu") if kind == "pinned" else extras()
-    package = f"{ROOT}[{','.join(wanted)}]"
+    package = f"{wheel(python, folder)}[{','.join(wanted)}]"
     match kind:
         case "lowest":
             call = [*pip, package, *lowest()]
@@ -89,7 +104,7 @@ def install(kind: str, python: Path, besides: Sequence[str]) -> None:
             call = [*pip, "--upgrade", "--upgrade-strategy", "eager", package]
         case _:
             call = [*pip, "--constraint", str(ROOT / "constraints.txt"), package]
-    subprocess.run([*call, *besides], check=True, cwd=ROOT)
+    subprocess.run([*call, *besides], check=True, cwd=folder)
 
 
 def attempt(kind: str, besides: Sequence[str]) -> bool:
@@ -99,7 +114,7 @@ def attempt(kind: str, besides: Sequence[str]) -> bool:
         subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
         python = environment / ("Scripts" if os.name == "nt" else "bin") / "python"
         print(f"{kind}: installing", flush=True)
-        install(kind, python, besides)
+        install(kind, python, Path(folder), besides)
         listed = subprocess.run(
             [python, "-m", "pip", "list", "--format=json", "--disable-pip-version-check"],
             check=True, capture_output=True, text=True,

@@ -97,5 +97,5 @@ def test_nothing_is_no_plan(shape):
 
 def test_a_machine_is_named():
     heads = torch.zeros(1, 2, 8, 64)
-    with pytest.raises(InvalidInput, match="machine is 3; name a GPU"):
+    with pytest.raises(InvalidInput, match="machine is 3; give a Machine, or a name"):
         explain(heads, heads, heads, machine=3)

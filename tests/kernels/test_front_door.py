@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from attenio.errors import how_to_install
+
 BLOCKED = "import sys; sys.modules['torch'] = None; import attenio"
 
 
@@ -17,17 +19,27 @@ def test_importing_attenio_does_not_import_torch():
 def test_without_torch_one_line_names_the_extra():
     for name in ("attention", "explain"):
         done = python(
-            f"{BLOCKED}\ntry:\n    attenio.{name}\nexcept attenio.AttenioError as problem:\n    print(problem)"
+            f"{BLOCKED}\ntry:\n    attenio.{name}()\nexcept attenio.AttenioError as problem:\n    print(problem)"
         )
-        assert done.stdout.strip() == f"attenio.{name} needs the 'torch' extra: pip install 'attenio[torch]'"
+        assert done.stdout.strip() == f"attenio.{name} needs the 'torch' extra: {how_to_install('torch')}"
+
+
+def test_without_torch_the_names_are_there_and_have_help():
+    done = python(
+        f"{BLOCKED}\nimport pydoc\nassert hasattr(attenio, 'attention') and callable(attenio.explain)\n"
+        "shown = pydoc.render_doc(attenio, renderer=pydoc.plaintext)\n"
+        "assert 'attention(' in shown and 'needs PyTorch' in shown\n"
+        "from attenio import *\nassert attention.__name__ == 'attention' and best_plan"
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_without_torch_modules_that_need_it_name_the_extra():
     done = python(f"{BLOCKED}\nfrom attenio.kernels.transformers import register")
-    assert done.stderr.splitlines()[-1].endswith("needs the 'torch' extra: pip install 'attenio[torch]'")
+    assert done.stderr.splitlines()[-1].endswith(f"needs the 'torch' extra: {how_to_install('torch')}")
     done = python(f"{BLOCKED}\nimport runpy\nrunpy.run_module('attenio.measurement', run_name='__main__')")
     assert done.returncode == 2
-    assert done.stderr == "attenio: attenio.measurement needs the 'torch' extra: pip install 'attenio[torch]'\n"
+    assert done.stderr == f"attenio: attenio.measurement needs the 'torch' extra: {how_to_install('torch')}\n"
 
 
 def test_other_names_are_still_unknown():
@@ -44,7 +56,7 @@ def test_without_triton_a_gpu_is_refused_in_one_line_and_the_cpu_works():
         "try:\n    backend_of(torch.empty(1, device='meta'))\n"
         "except attenio.errors.MissingExtra as problem:\n    print(problem)"
     )
-    assert done.stdout.strip() == "attention on a GPU needs the 'triton' extra: pip install 'attenio[triton]'", (
+    assert done.stdout.strip() == f"attention on a GPU needs the 'triton' extra: {how_to_install('triton')}", (
         done.stderr
     )
 
@@ -56,7 +68,7 @@ def test_without_transformers_registering_names_the_extra():
         "from attenio.kernels.transformers import register\n"
         "try:\n    register()\nexcept MissingExtra as problem:\n    print(problem)"
     )
-    assert done.stdout.strip().endswith("needs the 'transformers' extra: pip install 'attenio[transformers]'"), (
+    assert done.stdout.strip().endswith(f"needs the 'transformers' extra: {how_to_install('transformers')}"), (
         done.stderr
     )
 

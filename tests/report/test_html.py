@@ -145,7 +145,7 @@ def test_an_interrupted_report_leaves_no_file(tmp_path: Path, monkeypatch: pytes
 
 def test_without_plotly_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    with pytest.raises(MissingExtra, match=r"an HTML report needs the 'report' extra: pip install 'attenio\[report\]'"):
+    with pytest.raises(MissingExtra, match=r"an HTML report needs the 'report' extra: pip install -e '.\[report\]'"):
         write_report(tmp_path / "r.html", SMALL, machine_named("toy-1k-words"))
 
 

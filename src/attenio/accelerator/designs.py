@@ -17,6 +17,7 @@ from attenio.accelerator.energy import Component, area_of, peak_power_watts
 from attenio.accelerator.hardware import WORD_BYTES, Hardware
 from attenio.accelerator.many_timelines import Counts, ManyLoops, ManyNodes, ManyRamps, ManySteps, many_cycles
 from attenio.accelerator.program import Engine
+from attenio.catalogue import as_machine
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine, MemoryLevel
 from attenio.patterns import Band
@@ -44,8 +45,9 @@ class Designs:
     key_tile: int = 1  # keys that are taken at a time, and that the KV buffer holds
 
     @classmethod
-    def product(cls, base: Machine, *, key_tile: int = 1, **sizes: Iterable[int]) -> "Designs":
+    def product(cls, base: Machine | str, *, key_tile: int = 1, **sizes: Iterable[int]) -> "Designs":
         """Every combination of some sizes; parts that are not named are as on the base."""
+        base = as_machine(base)
         own = _sizes_of(base)
         unknown = set(sizes) - set(own)
         assert not unknown, unknown

@@ -48,7 +48,7 @@ class Budget:
                 raise InvalidInput(f"{name.replace('_', '-')} is {value:g}; a budget must be above zero")
 
     @classmethod
-    def of(cls, machine: Machine) -> "Budget":
+    def of(cls, machine: Machine | str) -> "Budget":
         """The area of a machine as it is."""
         (area,), _ = Designs.product(machine).costs(1)
         # a design of the same area must not fall to the last bit of a sum

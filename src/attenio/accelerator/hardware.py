@@ -7,6 +7,7 @@ from attenio.accelerator.exp_unit import ExpUnit
 from attenio.accelerator.hbm import Hbm
 from attenio.accelerator.kv_buffer import KvBuffer
 from attenio.accelerator.pe_array import PeArray
+from attenio.catalogue import as_machine
 from attenio.errors import InvalidInput
 from attenio.machine import Machine
 
@@ -27,8 +28,9 @@ class Hardware:
     clock_hz: int
 
     @classmethod
-    def of(cls, machine: Machine) -> "Hardware":
+    def of(cls, machine: Machine | str) -> "Hardware":
         """The accelerator that a machine describes; machines without one are refused."""
+        machine = as_machine(machine)
         parts = machine.accelerator
         if parts is None:
             raise InvalidInput(

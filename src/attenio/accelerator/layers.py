@@ -61,7 +61,12 @@ class LayerCycles:
 
 
 def layer_cycles(
-    machine: Machine, *, n: int, dataflow: Dataflow, shape: LayerShape | None = None, switches: Switches | None = None
+    machine: Machine | str,
+    *,
+    n: int,
+    dataflow: Dataflow,
+    shape: LayerShape | None = None,
+    switches: Switches | None = None,
 ) -> LayerCycles:
     """One layer of a prefill of ``n`` positions."""
     widths = LayerShape() if shape is None else shape
@@ -76,7 +81,12 @@ def layer_cycles(
 
 
 def model_cycles(
-    machine: Machine, *, n: int, dataflow: Dataflow, shape: LayerShape | None = None, switches: Switches | None = None
+    machine: Machine | str,
+    *,
+    n: int,
+    dataflow: Dataflow,
+    shape: LayerShape | None = None,
+    switches: Switches | None = None,
 ) -> LayerCycles:
     """All layers of a prefill of ``n`` positions, one after the other."""
     widths = LayerShape() if shape is None else shape

@@ -22,11 +22,13 @@ from attenio.accelerator.periodic import periodic_timeline
 from attenio.accelerator.program import Engine, Program
 from attenio.accelerator.switches import Switches
 from attenio.accelerator.timeline import RAMP, Timeline
+from attenio.catalogue import as_machine
 from attenio.errors import InvalidInput
 from attenio.machine import Machine
+from attenio.names import checked_kind
 from attenio.planning import Dataflow, Plan, Tiles, best_plan, plan_with, published_plan
 from attenio.planning.costs.cost import cost
-from attenio.workload import Workload
+from attenio.workload import Workload, checked_workload
 
 __all__ = ["Simulation", "plan_for", "simulate", "simulate_plan"]
 
@@ -114,17 +116,20 @@ class Simulation:
 
 def simulate(
     workload: Workload,
-    machine: Machine,
+    machine: Machine | str,
     *,
     dataflow: Dataflow | str = Dataflow.ATTENIO,
     switches: Switches | None = None,
 ) -> Simulation:
     """Run a dataflow with its published tiles, or the best where these do not fit, on a machine's accelerator."""
-    return simulate_plan(plan_for(workload, machine, Dataflow.named(dataflow)), machine, switches=switches)
+    machine = as_machine(machine)
+    return simulate_plan(plan_for(workload, machine, dataflow), machine, switches=switches)
 
 
-def plan_for(workload: Workload, machine: Machine, dataflow: Dataflow) -> Plan:
+def plan_for(workload: Workload, machine: Machine | str, dataflow: Dataflow | str) -> Plan:
     """The plan that is run when none is given: the paper's tiles, or those of fewest words that suit the array."""
+    checked_workload(workload)
+    machine, dataflow = as_machine(machine), Dataflow.named(dataflow)
     if dataflow not in SIMULATED:
         known = ", ".join(each.value for each in SIMULATED)
         raise InvalidInput(f"{dataflow.value} has no program on the accelerator; choose one of {known}")
@@ -158,9 +163,11 @@ def _filling_rows(workload: Workload, machine: Machine, hardware: Hardware) -> P
 
 
 def simulate_plan(
-    plan: Plan, machine: Machine, *, switches: Switches | None = None, by_events: bool = False
+    plan: Plan, machine: Machine | str, *, switches: Switches | None = None, by_events: bool = False
 ) -> Simulation:
     """Run a plan, in the periodic mode or, to the same result, event by event."""
+    checked_kind(plan, Plan, "plan", "a Plan, such as that of plan_for(workload, machine, 'attenio')")
+    machine = as_machine(machine)
     hardware, chosen = Hardware.of(machine), Switches() if switches is None else switches
     program = program_of(plan, hardware, chosen)
     timeline = event_timeline(program) if by_events else periodic_timeline(program)

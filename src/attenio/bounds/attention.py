@@ -18,10 +18,11 @@ from attenio.bounds.operators import operator_by_operator
 from attenio.bounds.output_epochs import output_epoch_words, output_epochs
 from attenio.bounds.saha_ye import saha_ye
 from attenio.bounds.score_epochs import score_epoch_words, score_epochs
+from attenio.catalogue import as_machine
 from attenio.errors import InvalidInput
-from attenio.machine import Boundary, Machine, checked_machine
+from attenio.machine import Boundary, Machine
 from attenio.quantities import checked_count
-from attenio.workload import Direction, Workload
+from attenio.workload import Direction, Workload, checked_workload
 
 __all__ = ["absolute_words", "bounds_for", "largest_absolute", "lower_bounds"]
 
@@ -85,7 +86,7 @@ def _forward_bounds(workload: Workload, fast_words: int, units: int) -> tuple[Lo
 
 
 def lower_bounds(
-    workload: Workload, machine: Machine, *, boundary: Boundary | None = None, degree: int | None = None
+    workload: Workload, machine: Machine | str, *, boundary: Boundary | None = None, degree: int | None = None
 ) -> tuple[LowerBound, ...]:
     """Every bound on the words that cross a boundary of a machine; the slowest one unless another is given.
 
@@ -94,8 +95,10 @@ def lower_bounds(
     >>> largest_absolute(lower_bounds(Workload(n=131072, d=64), Machine.with_fast_bytes(512 * 1024))).words
     1073741824
     """
-    chosen = boundary or checked_machine(machine).slowest_boundary
-    return bounds_for(workload, chosen.words_inside(workload.dtype), units=chosen.fast.units, degree=degree)
+    chosen = boundary or as_machine(machine).slowest_boundary
+    return bounds_for(
+        workload, chosen.words_inside(checked_workload(workload).dtype), units=chosen.fast.units, degree=degree
+    )
 
 
 def largest_absolute(bounds: Iterable[LowerBound]) -> LowerBound:

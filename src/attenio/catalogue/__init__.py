@@ -1,12 +1,13 @@
 """Named machines and models, as data with their source."""
 
-from attenio.catalogue.machines import machine_named, machines, machines_in_file
+from attenio.catalogue.machines import as_machine, machine_named, machines, machines_in_file
 from attenio.catalogue.model_config import model_from_config
 from attenio.catalogue.models import HeadShape, Model, model_named, models
 
 __all__ = [
     "HeadShape",
     "Model",
+    "as_machine",
     "machine_named",
     "machines",
     "machines_in_file",

@@ -8,15 +8,19 @@ from dataclasses import fields, replace
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from attenio.catalogue.yaml_fields import Section, sections_in
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.machine import Machine, MemoryLevel
-from attenio.names import did_you_mean
+from attenio.names import did_you_mean, show_value
 from attenio.parts import AcceleratorParts, HbmParts
 
-__all__ = ["machine_named", "machines", "machines_in_file"]
+# YAML loads when a file is read: a machine that is given as a value needs none.
+if TYPE_CHECKING:
+    from attenio.catalogue.yaml_fields import Section
+
+__all__ = ["as_machine", "machine_named", "machines", "machines_in_file"]
 
 _MACHINE_KEYS = ("name", "levels", "flops_per_s", "exponentials_per_s", "description", "source", "accelerator")
 _LEVEL_KEYS = ("name", "capacity_bytes", "bandwidth_bytes_per_s", "units")
@@ -27,8 +31,19 @@ _HBM_KEYS = tuple(field.name for field in fields(HbmParts))
 @lru_cache(maxsize=1)
 def machines() -> tuple[Machine, ...]:
     """Every machine of the catalogue, in its order."""
+    from attenio.catalogue.yaml_fields import sections_in
+
     text = resources.files("attenio.catalogue").joinpath("machines.yaml").read_text(encoding="utf-8")
     return tuple(_machine(section, section.text("name")) for section in sections_in(text, "machines.yaml"))
+
+
+def as_machine(value: Machine | str) -> Machine:
+    """A machine as it is, or the one that a name stands for: what every function that takes a machine asks first.
+
+    >>> as_machine("h100") is as_machine(as_machine("h100"))
+    True
+    """
+    return value if isinstance(value, Machine) else machine_named(value)
 
 
 def machine_named(name: str) -> Machine:
@@ -36,6 +51,11 @@ def machine_named(name: str) -> Machine:
 
     ``boards.yaml#small`` is the machine ``small`` of a file that lists several.
     """
+    if not isinstance(name, str | Path):
+        raise InvalidInput(
+            f"machine is {show_value(name)}; give a Machine, or a name such as 'h100' ('attenio machines' lists all)"
+        )
+    name = str(name)
     path, _, wanted = name.partition("#")
     if Path(path).suffix.lower() in (".yaml", ".yml") or "/" in path or "\\" in path:
         return _machine_in_file(path, wanted)
@@ -52,6 +72,8 @@ def machine_named(name: str) -> Machine:
 
 def machines_in_file(path: str | Path) -> tuple[Machine, ...]:
     """The machines that a YAML file describes; a machine without a name is called after the file."""
+    from attenio.catalogue.yaml_fields import sections_in
+
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8")
@@ -87,7 +109,7 @@ def _machine_in_file(path: str, wanted: str) -> Machine:
     raise InvalidInput(f"{path} describes no machine {wanted!r}; it has {names}")
 
 
-def _machine(section: Section, default_name: str) -> Machine:
+def _machine(section: "Section", default_name: str) -> Machine:
     section.only(_MACHINE_KEYS)
     section.required("levels")
     name = section.text("name", default_name)
@@ -124,7 +146,7 @@ def _machine(section: Section, default_name: str) -> Machine:
         raise section.error(str(problem), "accelerator") from None
 
 
-def _parts(section: Section) -> AcceleratorParts:
+def _parts(section: "Section") -> AcceleratorParts:
     section.only(_PART_KEYS)
     for key in ("pe_lines", "macs_per_line", "exp_modules", "kv_buffer_bytes"):
         section.required(key)
@@ -142,7 +164,7 @@ def _parts(section: Section) -> AcceleratorParts:
         raise _at_its_line(problem, section) from None
 
 
-def _hbm(section: Section) -> HbmParts:
+def _hbm(section: "Section") -> HbmParts:
     section.only(_HBM_KEYS)
     given = {key: section.whole(key, most=2**20) for key in section}
     try:
@@ -151,12 +173,12 @@ def _hbm(section: Section) -> HbmParts:
         raise _at_its_line(problem, section) from None
 
 
-def _at_its_line(problem: InvalidInput, section: Section) -> InvalidInput:
+def _at_its_line(problem: InvalidInput, section: "Section") -> InvalidInput:
     """A problem that begins with a key, with the line of that key."""
     return section.error(str(problem), next((key for key in section if str(problem).startswith(key)), None))
 
 
-def _level(section: Section) -> MemoryLevel:
+def _level(section: "Section") -> MemoryLevel:
     section.only(_LEVEL_KEYS)
     section.required("name")
     return MemoryLevel(
@@ -167,7 +189,7 @@ def _level(section: Section) -> MemoryLevel:
     )
 
 
-def _flops(section: Section) -> dict[ElementType, float]:
+def _flops(section: "Section") -> dict[ElementType, float]:
     if "flops_per_s" not in section:
         return {}
     rates = section.section("flops_per_s")

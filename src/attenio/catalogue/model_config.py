@@ -10,6 +10,7 @@ from attenio.catalogue.models import HeadShape, Model
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.masks import Causal, Dense, SlidingWindow
+from attenio.names import show_value
 from attenio.quantities import checked_count
 
 __all__ = ["model_from_config"]
@@ -33,15 +34,22 @@ _ALTERNATING = ("gemma2", "gemma3", "gemma3_text", "cohere2", "gpt_oss")
 _DTYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float8_e4m3fn": "fp8"}
 
 
-def model_from_config(config: str | Path | Mapping[str, Any]) -> Model:
-    """The model that a ``config.json`` describes: its path, its folder, or its content.
+def model_from_config(config: Any) -> Model:
+    """The model that a ``config.json`` describes: its path, its folder, its content, or transformers' config object.
 
     >>> model_from_config({"n_head": 12, "n_embd": 768, "n_layer": 12, "n_positions": 1024}).prefill.d
     64
     """
+    if callable(to_dict := getattr(config, "to_dict", None)) and not isinstance(config, type):
+        config = to_dict()  # a PretrainedConfig of transformers
     if isinstance(config, Mapping):
         place, content, name = "config", dict(config), "config"
     else:
+        if not isinstance(config, str | Path):
+            raise InvalidInput(
+                f"config is {show_value(config)}; give a config.json, its folder, its content, or"
+                " transformers' config object"
+            )
         path = Path(config)
         path = path / "config.json" if path.is_dir() else path
         place, content = str(path), _content(path)

@@ -10,14 +10,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from attenio.catalogue.yaml_fields import Section, sections_in
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.masks import Causal, Dense, Mask, SlidingWindow, mask_from_text
 from attenio.names import did_you_mean
 from attenio.quantities import checked_count
 from attenio.workload import Workload, checked_lengths
+
+# YAML loads when a file is read: a machine that is given as a value needs none.
+if TYPE_CHECKING:
+    from attenio.catalogue.yaml_fields import Section
 
 __all__ = ["HeadShape", "Model", "model_named", "models"]
 
@@ -113,6 +117,8 @@ class Model:
 @lru_cache(maxsize=1)
 def models() -> tuple[Model, ...]:
     """Every model of the catalogue, in its order."""
+    from attenio.catalogue.yaml_fields import sections_in
+
     text = resources.files("attenio.catalogue").joinpath("models.yaml").read_text(encoding="utf-8")
     return tuple(_model(section) for section in sections_in(text, "models.yaml"))
 
@@ -135,7 +141,7 @@ def model_named(name: str) -> Model:
     raise InvalidInput(f"unknown model {name!r}; {hint}'attenio models' lists all, and a path to config.json reads it")
 
 
-def _model(section: Section) -> Model:
+def _model(section: "Section") -> Model:
     section.only(_MODEL_KEYS)
     for key in ("name", "layers", "context", "mask", "dtype", "prefill", "source"):
         section.required(key)
@@ -157,7 +163,7 @@ def _model(section: Section) -> Model:
     )
 
 
-def _shape(section: Section) -> HeadShape:
+def _shape(section: "Section") -> HeadShape:
     section.only(_SHAPE_KEYS)
     for key in ("heads", "d"):
         section.required(key)

@@ -7,7 +7,7 @@ import typer
 
 from attenio.cli.output import check_place, plain_table, print_aside, print_json, print_tables, progress_bar
 from attenio.cli.question import DEFAULT_N, AsJson, Question, asking
-from attenio.errors import InvalidInput
+from attenio.errors import InvalidInput, how_to_install
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -55,7 +55,7 @@ def reorder(
     found = _counted(workload, fast_words)
     best = min(found, key=lambda method: found[method].plan.moved_words)
     if Method.CUTHILL_MCKEE not in found:
-        print_aside("Cuthill-McKee needs the 'pebble' extra (SciPy) and is left out: pip install 'attenio[pebble]'")
+        print_aside(f"Cuthill-McKee needs the 'pebble' extra (SciPy) and is left out: {how_to_install('pebble')}")
     if out is not None:
         _write(out, found[best].reordering.query_order, found[best].reordering.key_order)
     if as_json:

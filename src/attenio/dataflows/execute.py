@@ -24,6 +24,7 @@ from attenio.dataflows.run import NestedRun, Run, TrainingRun, max_abs_error
 from attenio.dataflows.training import run_training
 from attenio.errors import InvalidInput
 from attenio.memory import Trace
+from attenio.names import checked_kind
 from attenio.planning.costs.cost import checked_dataflow, tile_names
 from attenio.planning.costs.features_apply import refused_tiles
 from attenio.planning.nested_plan import NestedPlan
@@ -68,6 +69,7 @@ def execute(
         return execute_nested(plan, inputs=inputs, seed=seed, record=record, progress=progress)
     if isinstance(plan, TrainingPlan):
         return _execute_training(plan, inputs=inputs, seed=seed, record=record, progress=progress)
+    checked_kind(plan, Plan, "plan", "a plan, such as best_plan(workload, machine)")
     _check_tiles(plan)
     check_host_memory(plan)
     advance, trace = _advance(progress, _units(plan)), Trace(record=record)

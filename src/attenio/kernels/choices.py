@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from attenio.catalogue import as_machine
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.kernels.cpu.compiled_rows import TILE, can_compile
@@ -148,15 +149,7 @@ def _on_hopper(problem: KernelProblem, machine: Machine) -> Choice | None:
 
 def _gpu(machine: str | Machine) -> Machine:
     """A machine whose fastest level the kernels' tiles are meant for: many of it, below them a cache that all share."""
-    if isinstance(machine, str):
-        # The catalogue is read by name only: running a kernel takes NumPy and PyTorch.
-        from attenio.catalogue import machine_named
-
-        found = machine_named(machine)
-    elif isinstance(machine, Machine):
-        found = machine
-    else:
-        raise InvalidInput(f"machine is {machine!r}; name a GPU such as h200, or leave machine out")
+    found = as_machine(machine)
     if not found.levels[0].name.startswith("registers"):
         raise InvalidInput(f"{found.name} is no GPU of the catalogue; name one such as h200, or leave machine out")
     return found

@@ -22,6 +22,7 @@ from typing import assert_never
 import numpy as np
 
 from attenio.errors import InvalidInput
+from attenio.names import checked_kind, member_named
 from attenio.pebbling.graph import ComputationGraph
 from attenio.quantities import checked_count
 
@@ -52,6 +53,8 @@ class Game:
     sliding: bool = False
 
     def __post_init__(self) -> None:
+        checked_kind(self.graph, ComputationGraph, "graph", "a ComputationGraph, such as fft(8)")
+        object.__setattr__(self, "variant", member_named(Variant, self.variant, "game"))
         checked_count("red pebbles", self.red, most=_MOST_RED)
         if self.sliding and self.variant is Variant.PARTIAL:
             raise InvalidInput("the partial game has no sliding: it accumulates in place; leave sliding out")

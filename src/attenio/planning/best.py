@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from attenio.catalogue import as_machine
 from attenio.errors import DoesNotFit, InvalidInput
-from attenio.machine import Machine, checked_machine
+from attenio.machine import Machine
 from attenio.planning.approximating import approximate_plan, best_approximate
 from attenio.planning.contest import applies, best_of_all
 from attenio.planning.costs.cost import checked_dataflow, closed_form, cost, problems_of, tile_names
@@ -13,7 +14,7 @@ from attenio.planning.problems import Problems
 from attenio.planning.published import has_published_rule, published_tiles
 from attenio.planning.search.dataflow import best_tiles, contenders
 from attenio.quantities import show_words
-from attenio.workload import Direction, Workload
+from attenio.workload import Direction, Workload, checked_workload
 
 __all__ = [
     "Candidate",
@@ -43,7 +44,7 @@ class Candidate:
     needed_words: int | None = None
 
 
-def best_plan(workload: Workload, machine: Machine, *, dataflow: Dataflow | str | None = None) -> Plan:
+def best_plan(workload: Workload, machine: Machine | str, *, dataflow: Dataflow | str | None = None) -> Plan:
     """The plan that moves the fewest words across the machine's slowest boundary, over all tiles that fit.
 
     Over all dataflows of the workload's direction, or the one named. Exact: no other feasible integer tiles move less.
@@ -75,7 +76,7 @@ def best_plan_for(workload: Workload, fast_words: int, *, dataflow: Dataflow | s
     return _plan(workload, fast_words, chosen, found.tiles, problems=problems)
 
 
-def plan_with(workload: Workload, machine: Machine, dataflow: Dataflow | str, tiles: Tiles) -> Plan:
+def plan_with(workload: Workload, machine: Machine | str, dataflow: Dataflow | str, tiles: Tiles) -> Plan:
     """The plan with the caller's own tiles; DoesNotFit says how many words they would need."""
     fast_words, chosen = _fast_words(workload, machine), checked_dataflow(workload, dataflow)
     plan = _plan(workload, fast_words, chosen, tiles, rule=TileRule.GIVEN)
@@ -84,7 +85,7 @@ def plan_with(workload: Workload, machine: Machine, dataflow: Dataflow | str, ti
     return plan
 
 
-def published_plan(workload: Workload, machine: Machine, dataflow: Dataflow | str) -> Plan | None:
+def published_plan(workload: Workload, machine: Machine | str, dataflow: Dataflow | str) -> Plan | None:
     """The plan with the published tiles; None where there is no published rule or its tiles do not fit."""
     units = _parallel_units(machine)
     return published_plan_for(workload, _fast_words(workload, machine), dataflow, units=units)
@@ -95,7 +96,7 @@ def published_plan_for(workload: Workload, fast_words: int, dataflow: Dataflow |
     return _published(workload, fast_words, checked_dataflow(workload, dataflow), units).plan
 
 
-def candidates(workload: Workload, machine: Machine) -> tuple[Candidate, ...]:
+def candidates(workload: Workload, machine: Machine | str) -> tuple[Candidate, ...]:
     """Every dataflow that applies, with its best tiles and, where a paper has a rule, its published ones."""
     units = _parallel_units(machine)
     return candidates_for(workload, _fast_words(workload, machine), units=units)
@@ -181,13 +182,13 @@ def _plan(
     )
 
 
-def _parallel_units(machine: Machine) -> int:
+def _parallel_units(machine: Machine | str) -> int:
     """Units that a rule for parallel machines has to keep busy: those of the most divided level."""
-    return max(level.units for level in checked_machine(machine).levels)
+    return max(level.units for level in as_machine(machine).levels)
 
 
-def _fast_words(workload: Workload, machine: Machine) -> int:
-    return checked_machine(machine).slowest_boundary.fast_words(workload.dtype)
+def _fast_words(workload: Workload, machine: Machine | str) -> int:
+    return as_machine(machine).slowest_boundary.fast_words(checked_workload(workload).dtype)
 
 
 def _check_one_way(workload: Workload) -> None:

@@ -10,12 +10,13 @@ the sequence.
 from fractions import Fraction
 from itertools import product
 
+from attenio.catalogue import as_machine
 from attenio.errors import DoesNotFit, InvalidInput
-from attenio.machine import Machine, checked_machine
+from attenio.machine import Machine
 from attenio.planning.nested_plan import LevelTiles, NestedPlan
 from attenio.planning.nested_words import nested_moved_words, nested_peak_words
 from attenio.quantities import bytes_of, show_words
-from attenio.workload import Direction, Workload
+from attenio.workload import Direction, Workload, checked_workload
 
 __all__ = ["nested_plan", "nested_plan_with"]
 
@@ -23,7 +24,7 @@ __all__ = ["nested_plan", "nested_plan_with"]
 _RATIOS = tuple(Fraction(2) ** power for power in range(-2, 5))
 
 
-def nested_plan(workload: Workload, machine: Machine) -> NestedPlan:
+def nested_plan(workload: Workload, machine: Machine | str) -> NestedPlan:
     """The nested plan with the smallest time floor; among equals the one that moves fewest words to slow memory.
 
     Arithmetic counts among the time floors: below it, a plan gains nothing by hurrying. On a machine that lacks a
@@ -36,12 +37,13 @@ def nested_plan(workload: Workload, machine: Machine) -> NestedPlan:
     >>> [tile.query_tile for tile in plan.tiles], plan.moved_words
     ([29, 464], (188170240, 5242880))
     """
-    if workload.direction is not Direction.FORWARD:
+    machine = as_machine(machine)
+    if checked_workload(workload).direction is not Direction.FORWARD:
         raise InvalidInput(
             f"nested plans are of the forward pass, and the workload asks about {workload.direction.value};"
             " use best_plan_for at each boundary"
         )
-    fast_words = tuple(boundary.fast_words(workload.dtype) for boundary in checked_machine(machine).boundaries)
+    fast_words = tuple(boundary.fast_words(workload.dtype) for boundary in machine.boundaries)
     found: dict[tuple[int, tuple[LevelTiles, ...]], NestedPlan] = {}
     for head_tile in _head_tiles(workload.group):
         for ratios in product(_RATIOS, repeat=len(fast_words) - 1):

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
 
+from attenio.catalogue import as_machine
 from attenio.errors import DoesNotFit, InvalidInput
-from attenio.machine import Machine, checked_machine
+from attenio.machine import Machine
 from attenio.names import member_named
 from attenio.planning.best import best_plan_for
 from attenio.planning.contest import best_of_all
@@ -22,7 +23,7 @@ from attenio.planning.problems import Problems
 from attenio.planning.search import standard
 from attenio.planning.search.backward import tiled_products
 from attenio.quantities import show_words
-from attenio.workload import Direction, Workload
+from attenio.workload import Direction, Workload, checked_workload
 
 __all__ = [
     "Saved",
@@ -79,7 +80,7 @@ class TrainingCandidate:
     needed_words: int | None = None
 
 
-def training_plan(workload: Workload, machine: Machine, *, saved: Saved | str | None = None) -> TrainingPlan:
+def training_plan(workload: Workload, machine: Machine | str, *, saved: Saved | str | None = None) -> TrainingPlan:
     """The training step that moves the fewest words across the machine's slowest boundary.
 
     Over everything that may be saved, or what is named. The workload's own direction does not matter.
@@ -88,9 +89,8 @@ def training_plan(workload: Workload, machine: Machine, *, saved: Saved | str | 
     >>> plan.saved.value, plan.forward.dataflow.value, plan.backward.dataflow.value, plan.moved_words
     ('statistics', 'attenio', 'two-pass', 42225664)
     """
-    return training_plan_for(
-        workload, checked_machine(machine).slowest_boundary.fast_words(workload.dtype), saved=saved
-    )
+    fast_words = as_machine(machine).slowest_boundary.fast_words(checked_workload(workload).dtype)
+    return training_plan_for(workload, fast_words, saved=saved)
 
 
 def training_plan_for(workload: Workload, fast_words: int, *, saved: Saved | str | None = None) -> TrainingPlan:
@@ -111,9 +111,10 @@ def _least_with_probabilities(problems: Problems, fast_words: int) -> float:
     return (forward + tiled_products.floor_words(problems, fast_words, reading=True)) * _ROUNDING
 
 
-def training_candidates(workload: Workload, machine: Machine) -> tuple[TrainingCandidate, ...]:
+def training_candidates(workload: Workload, machine: Machine | str) -> tuple[TrainingCandidate, ...]:
     """Everything that may be saved, with the best plan for each."""
-    return training_candidates_for(workload, checked_machine(machine).slowest_boundary.fast_words(workload.dtype))
+    fast_words = as_machine(machine).slowest_boundary.fast_words(checked_workload(workload).dtype)
+    return training_candidates_for(workload, fast_words)
 
 
 def training_candidates_for(workload: Workload, fast_words: int) -> tuple[TrainingCandidate, ...]:

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from attenio.bounds import LowerBound, largest_absolute, lower_bounds
+from attenio.catalogue import as_machine
 from attenio.errors import DoesNotFit
 from attenio.machine import Boundary, Machine
 from attenio.planning import Candidate, NestedPlan, best_plan, best_plan_for, candidates, nested_plan
 from attenio.planning.guarantees import certified
 from attenio.planning.plan import Dataflow, Plan
 from attenio.quantities import bytes_of
-from attenio.workload import Direction, Workload
+from attenio.workload import Direction, Workload, checked_workload
 
 __all__ = ["Answer", "BoundaryAnswer", "BoundaryFloor", "Floor", "TimeFloor", "answer", "floor"]
 
@@ -70,8 +71,10 @@ class Floor:
         return floor_to_json(self)
 
 
-def floor(workload: Workload, machine: Machine) -> Floor:
+def floor(workload: Workload, machine: Machine | str) -> Floor:
     """Every bound for the machine's slowest boundary, and the largest absolute one for each of its boundaries."""
+    checked_workload(workload)
+    machine = as_machine(machine)
     return Floor(
         workload=workload,
         machine=machine,
@@ -168,9 +171,9 @@ class Answer:
         return answer_to_json(self)
 
 
-def answer(workload: Workload, machine: Machine, *, dataflow: Dataflow | str | None = None) -> Answer:
+def answer(workload: Workload, machine: Machine | str, *, dataflow: Dataflow | str | None = None) -> Answer:
     """Bounds, the best plan (of one dataflow, if named), every candidate, and every boundary of the machine."""
-    chosen = None if dataflow is None else Dataflow.named(dataflow)
+    machine, chosen = as_machine(machine), None if dataflow is None else Dataflow.named(dataflow)
     plan = best_plan(workload, machine, dataflow=chosen)
     nested, nested_reason = _nested(workload, machine)
     boundaries = tuple(_boundary(workload, machine, k, chosen, nested) for k in range(len(machine.boundaries)))

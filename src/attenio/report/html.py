@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from attenio.catalogue import as_machine
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.files import write_atomically
 from attenio.machine import Machine
@@ -53,10 +54,12 @@ _NO_ROOFLINE = "This machine states no rate of arithmetic or no bandwidth, so th
 _NOT_ONE_ROOFLINE = "Exact and approximate plans do not have the same arithmetic, so there is no one roofline to draw."
 
 
-def write_report(path: Path | str, workload: Workload, machine: Machine, *, progress: Progress | None = None) -> Path:
+def write_report(
+    path: Path | str, workload: Workload, machine: Machine | str, *, progress: Progress | None = None
+) -> Path:
     """Write the report of one workload on one machine; ``progress`` is told (steps done, steps in all)."""
     _check_ending(path)
-    plotly = plotly_script()
+    plotly, machine = plotly_script(), as_machine(machine)
     found = answer(workload, machine)
     first, second = _halves(progress)
     memory = along_memory(workload, machine, progress=first)
@@ -66,11 +69,11 @@ def write_report(path: Path | str, workload: Workload, machine: Machine, *, prog
 
 
 def write_training_report(
-    path: Path | str, workload: Workload, machine: Machine, *, progress: Progress | None = None
+    path: Path | str, workload: Workload, machine: Machine | str, *, progress: Progress | None = None
 ) -> Path:
     """Write the report of a training step: its backward pass in full, and both passes side by side."""
     _check_ending(path)
-    plotly = plotly_script()
+    plotly, machine = plotly_script(), as_machine(machine)
     step, found = training_answer(workload, machine), answer(workload.towards(Direction.BACKWARD), machine)
     first, second = _halves(progress)
     memory = along_memory(found.workload, machine, progress=first)

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from attenio.bounds import LowerBound, largest_absolute, lower_bounds
+from attenio.catalogue import as_machine
 from attenio.machine import Machine
 from attenio.planning import TrainingCandidate, TrainingPlan, training_candidates, training_plan
 from attenio.report.answer import Answer, answer
-from attenio.workload import Direction, Workload
+from attenio.workload import Direction, Workload, checked_workload
 
 __all__ = ["TrainingAnswer", "training_answer"]
 
@@ -42,9 +43,9 @@ class TrainingAnswer:
         return training_to_json(self)
 
 
-def training_answer(workload: Workload, machine: Machine) -> TrainingAnswer:
+def training_answer(workload: Workload, machine: Machine | str) -> TrainingAnswer:
     """The best training step, every choice of what to save, and the answers about its two passes."""
-    step = workload.towards(Direction.TRAINING)
+    machine, step = as_machine(machine), checked_workload(workload).towards(Direction.TRAINING)
     plan = training_plan(step, machine)
     return TrainingAnswer(
         workload=step,

@@ -9,7 +9,7 @@ from attenio.approximation import AttentionData, Scores, Terms, certificate_for,
 from attenio.approximation.polynomials import Kind
 from attenio.approximation.running import approximate_attention, certify_tensors
 from attenio.elements import ElementType
-from attenio.errors import InvalidInput
+from attenio.errors import InvalidInput, how_to_install
 
 TYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 
@@ -165,5 +165,5 @@ def test_without_torch_one_line_names_the_extra() -> None:
         "except ImportError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    expected = "approximate attention on tensors needs the 'torch' extra: pip install 'attenio[torch]'"
+    expected = f"approximate attention on tensors needs the 'torch' extra: {how_to_install('torch')}"
     assert done.stdout.strip() == expected

@@ -69,7 +69,7 @@ class FunctionalRun:
 
 def run_functional(
     plan: Plan,
-    machine: Machine,
+    machine: Machine | str,
     *,
     switches: Switches | None = None,
     arithmetic: Precision | ExpApproximation = Precision.HALF,

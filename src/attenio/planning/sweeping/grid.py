@@ -9,6 +9,7 @@ from math import prod
 
 import numpy as np
 
+from attenio.catalogue import as_machine
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.machine import LARGEST_MEMORY_BYTES, Boundary, Machine
@@ -28,8 +29,8 @@ class SweepGrid:
 
     ``n`` gives queries and keys the same length, ``queries`` and ``keys`` combine different ones. A ``value_dim`` of
     None is d, a ``kv_heads`` of None is heads. Machines are asked about their slowest boundary; ``fast_bytes`` adds
-    machines with nothing but a fast memory of that size. Masks and element types may be given by name. All points have
-    the same ``direction``: forward, backward or training.
+    machines with nothing but a fast memory of that size. Machines, masks and element types may be given by name. All
+    points have the same ``direction``: forward, backward or training.
 
     >>> grid = SweepGrid(n=[1024, 2048], d=[64, 128], masks=["dense", "causal"], fast_bytes=[65536])
     >>> len(grid), grid.workload(5).mask, grid.workload(5).d
@@ -48,7 +49,7 @@ class SweepGrid:
     dtypes: Sequence[ElementType | str] = (ElementType.FP16,)
     accumulators: Sequence[ElementType | str | None] = (None,)
     fast_bytes: Sequence[int] = ()
-    machines: Sequence[Machine] = field(default=())
+    machines: Sequence[Machine | str] = field(default=())
     direction: Direction | str = Direction.FORWARD
 
     def __post_init__(self) -> None:
@@ -69,7 +70,7 @@ class SweepGrid:
         self._keep("accumulators", [None if kind is None else ElementType.named(kind) for kind in self.accumulators])
         sizes = [checked_count("fast-bytes", size, most=LARGEST_MEMORY_BYTES) for size in self.fast_bytes]
         self._keep("fast_bytes", sizes)
-        self._keep("machines", list(self.machines))
+        self._keep("machines", [as_machine(machine) for machine in self.machines])
         object.__setattr__(self, "direction", Direction.named(self.direction))
         for name, values in self.axes.items():
             if not values:
@@ -91,7 +92,7 @@ class SweepGrid:
     @cached_property
     def computers(self) -> tuple[Machine, ...]:
         """The machines given, then those with a fast memory of the sizes given."""
-        return (*self.machines, *(Machine.with_fast_bytes(size) for size in self.fast_bytes))
+        return (*map(as_machine, self.machines), *(Machine.with_fast_bytes(size) for size in self.fast_bytes))
 
     @cached_property
     def axes(self) -> dict[str, tuple]:  # type: ignore[type-arg]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from attenio.bounds import absolute_words, bounds_for, largest_absolute
 from attenio.errors import AttenioError
 from attenio.masks import SharedPrefix
+from attenio.names import checked_kind
 from attenio.planning.best import best_plan_for
 from attenio.planning.plan import Plan
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
@@ -49,6 +50,7 @@ def sweep(
     >>> result.columns["dataflow"].tolist(), result.columns["moved_words"].tolist()
     (['attenio', 'attenio'], [9437184, 35651584])
     """
+    checked_kind(grid, SweepGrid, "grid", "a SweepGrid, such as SweepGrid(n=[4096], d=[64], machines=['h100'])")
     path = None if out is None else Path(out)
     if path is not None:
         format_of(path)  # a wrong ending is said before the work, not after
