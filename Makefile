@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install report test lint types imports tests docs gpu clean
+.PHONY: help install report test lint types imports tests docs gpu fuzz clean
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
   if command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; break; fi; done)
@@ -40,6 +40,9 @@ docs: $(VENV)/.developing
 gpu: $(VENV)/.developing ## tests that need a Hopper GPU, in eight processes
 	pids=(); for share in 1 2 3 4 5 6 7 8; do $(BIN)/pytest tests/on_gpu --share $$share/8 & pids+=($$!); done; \
 	failed=0; for pid in "$${pids[@]}"; do wait "$$pid" || failed=1; done; exit $$failed
+
+fuzz: $(VENV)/.developing ## random calls of attention() against the definition: make fuzz TIME=600 SEED=7
+	$(BIN)/python -m attenio.measurement.fuzz --seconds $(or $(TIME),60) --seed $(or $(SEED),0)
 
 clean: ## remove what make made
 	rm -rf $(VENV) docs/_build report.html

@@ -35,6 +35,8 @@ ADVERSARIAL = {
     "huge logits": lambda: ([30 * x for x in heads(67, 64)[:2]] + [draw(1, 2, 67, 64)], {}),
     "wide scale": lambda: (heads(45, 32), {"scale": 3.0}),
     "negative scale": lambda: (heads(45, 32), {"scale": -0.3}),
+    "causal without a scale": lambda: (heads(45, 32), {"scale": 0.0, "is_causal": True}),
+    "causal with a negative scale": lambda: ([0.3 * x for x in heads(45, 32)], {"scale": -0.2, "is_causal": True}),
     "all equal": lambda: ((torch.zeros(1, 2, 67, 16), *heads(67, 16)[1:]), {}),
     "one key repeated": lambda: ((draw(1, 2, 67, 64), draw(1, 2, 1, 64).expand(1, 2, 67, 64), draw(1, 2, 67, 64)), {}),
     "rows of -inf": lambda: (heads(45, 64), {"bias": hidden(45)}),
@@ -48,14 +50,18 @@ def squares(problem, dtype):
     """Of O, dQ, dK, dV: the squared errors of an untiled computation and of ours, added up."""
     tensors, options = problem
     q, k, v = (x.to(dtype) for x in tensors)
+    causal = options.pop("is_causal", False)
+    seen = {"seen": torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril()} if causal else {}
     bias, g = options.pop("bias", None), draw(*q.shape[:-1], v.shape[-1]).to(dtype)
 
     def untiled(kind):
         added = {} if bias is None else {"bias": bias.to(dtype).to(kind)}
-        return gradients(lambda *a: definition(*a, **added, **options), q.to(kind), k.to(kind), v.to(kind), g.to(kind))
+        return gradients(
+            lambda *a: definition(*a, **added, **seen, **options), q.to(kind), k.to(kind), v.to(kind), g.to(kind)
+        )
 
     mask = None if bias is None else bias.to(dtype)
-    ours = gradients(lambda *a: attention(*a, mask, enable_gqa=True, **options), q, k, v, g)
+    ours = gradients(lambda *a: attention(*a, mask, enable_gqa=True, is_causal=causal, **options), q, k, v, g)
     exact, both = untiled(torch.float64), (untiled(dtype), ours)
     return torch.tensor([[float((x.double() - e).square().sum()) for x, e in zip(y, exact, strict=True)] for y in both])
 

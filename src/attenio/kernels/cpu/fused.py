@@ -30,7 +30,9 @@ def can_fuse(problem: KernelProblem) -> bool:
     band = visible.below <= -UNBOUNDED and visible.above in (0, UNBOUNDED)
     plain = problem.query.dtype == torch.float32 and problem.group == 1
     widths = problem.query.shape[-1] == problem.value.shape[-1]
-    return plain and band and widths and all(given is None for given in data)
+    # It hides scores before it scales them: -inf times a scale of 0 is NaN, and of less than 0 no longer hidden.
+    hides = visible.above < UNBOUNDED and problem.scale <= 0.0
+    return plain and band and widths and not hides and all(given is None for given in data)
 
 
 def can_fuse_backward(problem: KernelProblem, largest: Tensor) -> bool:

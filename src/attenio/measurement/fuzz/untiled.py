@@ -1,0 +1,118 @@
+"""The definition and its gradients, untiled: exact in float64, and rounded as the precision of a call rounds.
+
+An answer may be off by twice as much as the untiled computation in its own precision, plus what one rounding of each
+term is worth: where few numbers are computed, that computation may be right by luck.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+__all__ = ["Results", "allowed", "untiled"]
+
+
+class Results(NamedTuple):
+    """Output, and gradients of queries, keys, values and bias."""
+
+    output: Tensor
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    bias: Tensor
+
+
+class _Given(NamedTuple):
+    """Tensors in four dimensions, keys and values repeated for every query head."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    g: Tensor
+    bias: Tensor
+    scale: float
+
+    def scores(self) -> Tensor:
+        return self.q @ self.k.mT * self.scale + self.bias
+
+
+def _given(tensors: tuple[Tensor, ...], seen: Tensor, scale: float | None, precision: torch.dtype) -> _Given:
+    q, k, v, g, bias = tensors
+    group = q.shape[1] // k.shape[1]
+    wide = [x.to(precision) for x in (q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1), g)]
+    added = (
+        torch.zeros_like(bias, dtype=precision).masked_fill(~bias, -math.inf)
+        if bias.dtype == torch.bool
+        else bias.to(precision)
+    )
+    added = added + torch.zeros_like(seen, dtype=precision).masked_fill(~seen, -math.inf)
+    return _Given(wide[0], wide[1], wide[2], wide[3], added, q.shape[-1] ** -0.5 if scale is None else scale)
+
+
+def _weights(scores: Tensor) -> Tensor:
+    dead = (scores == -math.inf).all(-1, keepdim=True)
+    return torch.softmax(scores.masked_fill(dead, 0.0), -1).masked_fill(dead, 0.0)
+
+
+def _over_group(tensor: Tensor, kv_heads: int) -> Tensor:
+    summed: Tensor = tensor.unflatten(1, (kv_heads, -1)).sum(2)
+    return summed
+
+
+def untiled(tensors: tuple[Tensor, ...], seen: Tensor, scale: float | None, rounded: torch.dtype) -> Results:
+    """Results for (Q, K, V, dO, bias); weights, dS and results are rounded to ``rounded``."""
+    precision = torch.float64 if rounded == torch.float64 else torch.float32
+    x = _given(tensors, seen, scale, precision)
+    p = _weights(x.scores())
+
+    def stored(tensor: Tensor) -> Tensor:
+        return tensor.to(rounded).to(precision)
+
+    output = stored(stored(p) @ x.v)
+    ds = p * (x.g @ x.v.mT - (x.g * output).sum(-1, keepdim=True))
+    kv = tensors[1].shape[1]
+    found = (
+        output,
+        stored(ds) @ x.k * x.scale,
+        _over_group(stored(ds).mT @ x.q, kv) * x.scale,
+        _over_group(stored(p).mT @ x.g, kv),
+        ds.sum_to_size(tensors[4].shape),
+    )
+    return Results(*(stored(each).double() for each in found))
+
+
+def allowed(
+    tensors: tuple[Tensor, ...], seen: Tensor, scale: float | None, rounded: torch.dtype
+) -> tuple[Results, Results]:
+    """The exact results, and how far off each head of a result may be, (batch, heads, 1, 1)."""
+    exact = untiled(tensors, seen, scale, torch.float64)
+    mine = untiled(tensors, seen, scale, rounded)
+    x = _given(tensors, seen, scale, torch.float64)
+    eps, eps_sum = (
+        torch.finfo(rounded).eps,
+        torch.finfo(torch.float64 if rounded == torch.float64 else torch.float32).eps,
+    )
+    size = (x.q.abs() @ x.k.abs().mT * abs(x.scale) + x.bias.abs()).masked_fill(x.bias == -math.inf, 0.0)
+    p, kv = _weights(x.scores()), tensors[1].shape[1]
+    # A score is off by its own size; terms of a sum are off by theirs, and dP - dO.O may cancel.
+    eps_sum *= 8.0 + 4.0 * float(size.max()) if size.numel() else 8.0
+    output, into = p @ x.v, x.g @ x.v.mT
+    inner = (x.g * output).sum(-1, keepdim=True)
+    terms = x.g.abs() @ x.v.abs().mT + (x.g.abs() * (p @ x.v.abs())).sum(-1, keepdim=True)
+    # Where an output is stored, its elements are rounded one by one, and dO.O with them.
+    stored = (x.g * output).norm(dim=-1, keepdim=True)
+    ds = p * (eps * ((into - inner).abs() + stored) + eps_sum * terms)
+    floors = (
+        (eps + eps_sum) * (p @ x.v.abs()),
+        ds @ x.k.abs() * abs(x.scale),
+        _over_group(ds.mT @ x.q.abs(), kv) * abs(x.scale),
+        (eps + eps_sum) * _over_group(p.mT @ x.g.abs(), kv),
+        ds.sum_to_size(tensors[4].shape),
+    )
+    tiny = torch.finfo(rounded).tiny if rounded != torch.float16 else 2.0**-24
+    limits = [
+        (2.0 * (theirs - right).abs() + floor).amax((-2, -1), keepdim=True) + tiny if right.numel() else floor
+        for theirs, right, floor in zip(mine, exact, floors, strict=True)
+    ]
+    return exact, Results(*limits)
