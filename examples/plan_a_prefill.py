@@ -1,13 +1,13 @@
 """Plan the attention of a long prompt: what must move, what the best plan moves, and how far apart they are."""
 
 from attenio import Workload, best_plan, lower_bounds
-from attenio.bounds import largest_absolute
+from attenio.bounds import largest_ordinary
 from attenio.catalogue import machine_named
 
 workload = Workload(n=131072, d=64)
 machine = machine_named("attenio-512k")
 
-bound = largest_absolute(lower_bounds(workload, machine))
+bound = largest_ordinary(lower_bounds(workload, machine))
 plan = best_plan(workload, machine)
 
 print(f"{workload} on {machine.name}")

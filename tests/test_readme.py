@@ -2,12 +2,14 @@
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from attenio.catalogue import machine_named
+from attenio.catalogue import machine_named, model_named
 from attenio.cli import main
+from attenio.masks import SharedPrefix
 from attenio.report import answer
 from attenio.workload import Workload
 
@@ -43,13 +45,29 @@ def test_the_python_example_runs() -> None:
 
 def test_the_numbers_in_the_text_are_those_of_the_answer() -> None:
     found = answer(Workload(n=131072, d=64), machine_named("attenio-512k"))
-    assert f"within {100 * (found.gap - 1):g} % of that" in " ".join(README.split())
+    said = " ".join(README.split())
+    assert f"within {100 * (found.gap - 1):g} % of that" in said
+    assert (found.bound.strength.value, found.bound.words * 2) == ("ordinary", 2 * 2**30)
+    assert (found.absolute_bound.theorem, found.absolute_bound.words * 2) == ("fast-products", 128 * 2**20)
+    memory, arithmetic = (time for time in found.times if time.resource != "exponentials")
+    assert found.binding == arithmetic
+    assert 55 < arithmetic.plan_seconds / memory.plan_seconds < arithmetic.plan_seconds / memory.least_seconds < 65
     flash = {
         one.rule.value: one.plan.moved_words / found.bound.words
         for one in found.candidates
         if one.dataflow.value == "flash-attention-2" and one.plan is not None
     }
-    text = (
-        f"{flash['published']:.0f} times the bound with its published tiles and {flash['best']:g} times with the best"
-    )
-    assert text in " ".join(README.split())
+    assert f"moves {flash['published']:.0f} times the bound with the tiles that the ASPLOS'26 paper" in said
+    assert f"and {flash['best']:g} times with the best ones" in said
+
+
+def test_memory_binds_where_the_flagship_says_so() -> None:
+    workload = model_named("llama-3-70b").workload(keys=9 * 1024, batch=64, decode=True)
+    found = answer(replace(workload, mask=SharedPrefix(length=8192)), machine_named("h200"))
+    arithmetic = next(time for time in found.times if time.resource == "arithmetic")
+    assert found.binding is not None
+    assert found.binding.resource == "L2-HBM"
+    assert 3 < found.binding.plan_seconds / arithmetic.plan_seconds < 3.5
+    (flash,) = (c.plan for c in found.candidates if c.dataflow.value == "flash-attention-2" and c.rule.value == "best")
+    assert flash is not None
+    assert f"moves {flash.moved_words / found.bound.words:.1f} times as much" in " ".join(README.split())

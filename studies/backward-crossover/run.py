@@ -13,7 +13,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from attenio.bounds import bounds_for, largest_absolute
+from attenio.bounds import bounds_for, largest_ordinary
 from attenio.errors import DoesNotFit
 from attenio.files import write_atomically
 from attenio.measurement.provenance import provenance
@@ -60,7 +60,7 @@ def row(workload: Workload, fast_words: int) -> dict[str, Any]:
         "d": workload.d,
         "fast_words": fast_words,
         "over_d_squared": round(fast_words / workload.d**2, 4),
-        "bound_words": largest_absolute(bounds_for(workload, fast_words)).words,
+        "bound_words": largest_ordinary(bounds_for(workload, fast_words)).words,
         "large_words": _finite(large),
         "large": large_name,
         "small_words": _finite(small),
@@ -160,7 +160,7 @@ of the best small-cache schedule, over the widths at which a tile of it fits:
 |---|---|---|---|
 {gains}
 
-At d²/4 the best small-cache schedule is {low:.2f} to {high:.2f} times the largest absolute bound. That bound
+At d²/4 the best small-cache schedule is {low:.2f} to {high:.2f} times the largest bound. That bound
 counts three of the five products, so this is no proof that a better schedule exists.
 
 ![words against memory](figure.svg)

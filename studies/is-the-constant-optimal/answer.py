@@ -29,7 +29,7 @@ from attenio.workload import Workload
 
 
 def whole_table(solved: Solved) -> list[str]:
-    """Every shape and memory: optima in the four forms, AttenIO, the best dataflow and every absolute bound."""
+    """Every shape and memory: optima in the four forms, AttenIO, the best dataflow and every proven bound."""
     theorems = list(next(iter(solved.games.values()))["absolute_bounds"])
     titles = ["rows x keys", "d", "M", *FORMS, "AttenIO", "best dataflow", *theorems]
     lines = [_line(titles), _line(["---", *("---:" for _ in titles[1:])])]
@@ -183,7 +183,7 @@ def figure(games: Sequence[Row]) -> str:
     for name, flow, colour in (("AttenIO", Dataflow.ATTENIO, "#009e73"), ("FLAT", Dataflow.FLAT, "#cc79a7")):
         lines.append(Series(name, memories, [_counted(workload, red, flow) for red in memories], colour))
     floor = [max(facts[red]["absolute_bounds"].values()) if red in facts else None for red in memories]
-    lines.append(Series("largest absolute bound", memories, floor, "#444", dashed=True))
+    lines.append(Series("largest bound", memories, floor, "#444", dashed=True))
     title = f"{rows} rows x {keys} keys, d = {d}: optima, closed forms and bound"
     return LineChart(title=title, x_title="fast memory (words)", y_title="moved (words)").svg(lines)
 
@@ -238,7 +238,7 @@ def answer(results: Row) -> str:
 _ANSWER = """# Is 4 the right constant in 4n²d²/M?
 
 **What could be found.** An optimum below a dataflow's count shows room in the dataflow; an optimum equal to an
-absolute bound shows that the bound cannot be raised. At sizes that can be solved the compulsory words dominate
+proven bound shows that the bound cannot be raised. At sizes that can be solved the compulsory words dominate
 every bound, so the constant shows in two other places: in the least memory with which a number of rows is served
 in one pass over the keys, and in what a further key costs at a fixed memory. If each row needs 2d words and little
 more, n rows take about 2dn/M passes of 2nd words: 4n²d²/M.
@@ -251,7 +251,7 @@ it. The order search for large graphs, which proves nothing, had found a schedul
 The commit that `results.json` names, 975bdec50755, was rebased and is 96bd720 in the history: graphs, engines and this
 study are the same in both, and until b7d9744 the engines changed in one comment.
 
-**What it says about the 4.** No optimum contradicts 4n²d²/M or another absolute bound. With many keys, serving rows in
+**What it says about the 4.** No optimum contradicts 4n²d²/M or another proven bound. With many keys, serving rows in
 one pass takes what keeping their Q and O takes, and little more. {grown}
 
 *Words a row.* A schedule that keeps rows holds for each of them d words of Q, d of O and one of the softmax's sum,
@@ -289,7 +289,7 @@ a shape changes nothing for the optima.
 
 {table}
 
-No absolute bound is above an optimum; {tight} optima equal the largest bound. Of {pairs} shapes and memories at which
+No proven bound is above an optimum; {tight} optima equal the largest bound. Of {pairs} shapes and memories at which
 standard and partial are both solved and one of them moves something twice, the costs are equal in {equal}; the
 partial game is cheaper in {cheaper} and dearer in {dearer}: its graph has vertices for the products, and it may add
 in any order. In the {counted} solved games in which some dataflow fits, the best one moves {least} to {most} times the

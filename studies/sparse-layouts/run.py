@@ -18,7 +18,7 @@ from statistics import median
 
 import numpy as np
 
-from attenio.bounds import bounds_for, largest_absolute
+from attenio.bounds import bounds_for, largest_ordinary
 from attenio.files import write_atomically
 from attenio.layouts import BLOCK
 from attenio.masks import BlockSparse, Mask, mask_from_text
@@ -70,7 +70,7 @@ def cases() -> Iterator[dict[str, object]]:
             for fast_bytes in FAST_BYTES:
                 workload = Workload(n=N, d=d, mask=mask)
                 fast_words = fast_bytes // workload.dtype.bytes
-                bound = largest_absolute(bounds_for(workload, fast_words))
+                bound = largest_ordinary(bounds_for(workload, fast_words))
                 for method in Method:
                     yield {
                         "layout": name,
@@ -187,7 +187,7 @@ it again; where rows a stride apart share keys, greedy packing should gain once 
 blocks are random nothing can gain much.
 
 **Counted** (`results.json`, made by `run.py`; n = {N:,}, blocks of {BLOCK}, one head, one word a value, fp16,
-seed {SEED}): words moved by the best plan over the largest absolute bound, in each order of queries and keys. The least
+seed {SEED}): words moved by the best plan over the largest bound, in each order of queries and keys. The least
 in bold. The greedy orders fill tiles of as many rows as fit the memory.
 
 {table(rows)}
@@ -222,7 +222,7 @@ def figure(rows: list[Row]) -> str:
             )
         parts.append(f'<text x="152" y="{top + 22}" text-anchor="end">{layout}</text>')
     case = f"n = {N:,}, d = {WIDTHS[0]}, {FAST_BYTES[1] // 1024} KB"
-    title = f"Words moved over the absolute bound, {case}: natural and best order"
+    title = f"Words moved over the bound, {case}: natural and best order"
     height = 60 + 50 * len(chosen)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 860 {height}" font-family="sans-serif" font-size="13">'

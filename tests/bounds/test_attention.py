@@ -7,15 +7,18 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from attenio.bounds import Strength, absolute_words, bounds_for, largest_absolute, lower_bounds
+from attenio.bounds import Strength, bounds_for, largest_absolute, largest_ordinary, lower_bounds, ordinary_words
 from attenio.bounds.fast_products import fast_products
 from attenio.bounds.one_shot import one_shot
 from attenio.bounds.operators import operator_by_operator
 from attenio.bounds.score_epochs import score_epochs
 from attenio.errors import InvalidInput
+from attenio.fast_products.shape import Shape as ProductShape
+from attenio.fast_products.words import best_strassen_words
 from attenio.machine import Machine, MemoryLevel
 from attenio.workload import Workload
 
+PROVEN = (Strength.ABSOLUTE, Strength.ORDINARY)
 laws = settings(max_examples=100, deadline=None, derandomize=True)
 
 Shape = tuple[int, int, int, int, int]  # rows, keys, d, dv, fast words
@@ -129,12 +132,12 @@ once: list[Callable[[Shape], int | None]] = [
 @pytest.mark.parametrize("schedule", [*once, rows_stay_for_a_few_value_columns])
 @laws
 @given(shape=shapes())
-def test_no_schedule_beats_an_absolute_bound(schedule: Callable[[Shape], int | None], shape: Shape) -> None:
+def test_no_schedule_beats_a_bound_for_ordinary_products(schedule: Callable[[Shape], int | None], shape: Shape) -> None:
     moved = schedule(shape)
     assume(moved is not None)
     n, m, d, dv, fast_words = shape
     bounds = bounds_for(Workload(queries=n, keys=m, d=d, value_dim=dv), fast_words)
-    assert largest_absolute(bounds).words <= moved
+    assert largest_ordinary(bounds).words <= moved
 
 
 @pytest.mark.parametrize("schedule", once)
@@ -164,10 +167,10 @@ def test_the_array_form_gives_the_same_numbers(shape: Shape, kv_heads: int, grou
     n, m, d, dv, fast_words = shape
     workload = Workload(queries=n, keys=m, d=d, value_dim=dv, heads=kv_heads * group, kv_heads=kv_heads, mask="causal")
     columns = [float(workload.compulsory_words), float(workload.scores), float(d), float(dv), float(fast_words)]
-    array = absolute_words(*(np.array([value, value]) for value in columns), float(units))
-    expected = largest_absolute(bounds_for(workload, fast_words, units=units)).words
+    array = ordinary_words(*(np.array([value, value]) for value in columns), float(units))
+    expected = largest_ordinary(bounds_for(workload, fast_words, units=units)).words
     assert array.tolist() == [expected, expected]
-    assert float(absolute_words(*columns, float(units))) == expected
+    assert float(ordinary_words(*columns, float(units))) == expected
 
 
 @laws
@@ -187,8 +190,8 @@ def test_a_mask_counts_through_its_required_scores_alone(shape: Shape) -> None:
     n, _, d, dv, fast_words = shape
     masked = bounds_for(Workload(n=n, d=d, value_dim=dv, mask="causal"), fast_words)
     scores = n * (n + 1) // 2
-    same = absolute_words(0.0, float(scores), float(d), float(dv), float(fast_words))
-    assert max(b.words for b in masked if b.strength is Strength.ABSOLUTE and b.theorem != "compulsory") == same
+    same = ordinary_words(0.0, float(scores), float(d), float(dv), float(fast_words))
+    assert max(b.words for b in masked if b.strength in PROVEN and b.theorem != "compulsory") == same
 
 
 @laws
@@ -196,7 +199,7 @@ def test_a_mask_counts_through_its_required_scores_alone(shape: Shape) -> None:
 def test_stored_outputs_would_not_lift_a_bound_on_loads_above_the_others(shape: Shape, units: int) -> None:
     n, m, d, dv, fast_words = shape
     workload = Workload(queries=n, keys=m, d=d, value_dim=dv)
-    largest = largest_absolute(bounds_for(workload, fast_words, units=units)).words
+    largest = largest_ordinary(bounds_for(workload, fast_words, units=units)).words
     for loads in (score_epochs, fast_products):
         assert loads(workload, fast_words, units=units).words + n * dv <= largest
 
@@ -206,7 +209,7 @@ def test_keys_combined_beforehand_are_outside_the_model() -> None:
     n, d, rows, fast_words = 10**6, 64, 5, 8
     assert max(rows + 2, rows + 3) <= fast_words
     moved = 2 * 3 * d + n // rows * ((rows + 1) * d + (rows + 2) * d)
-    bound = largest_absolute(bounds_for(Workload(queries=n, keys=2, d=d), fast_words))
+    bound = largest_ordinary(bounds_for(Workload(queries=n, keys=2, d=d), fast_words))
     assert (moved, bound.theorem, bound.words) == (166_400_384, "fused-epochs", 178_953_013)
 
 
@@ -239,11 +242,39 @@ def test_every_bound_names_its_page_its_source_and_its_assumptions() -> None:
         assert bound.regime
 
 
-def test_only_absolute_bounds_can_be_the_largest_absolute_one() -> None:
+def test_the_largest_bound_of_a_strength_is_of_that_strength_or_a_stronger_one() -> None:
     bounds = bounds_for(Workload(n=4096, d=64), 4096)
-    assert largest_absolute(bounds).words < max(bound.words for bound in bounds)
+    assert largest_absolute(bounds).words < largest_ordinary(bounds).words < max(bound.words for bound in bounds)
+    assert largest_absolute(bounds).strength is Strength.ABSOLUTE
     with pytest.raises(InvalidInput, match="none of the bounds given is absolute"):
         largest_absolute(bound for bound in bounds if bound.strength is not Strength.ABSOLUTE)
+    with pytest.raises(InvalidInput, match="none of the bounds given is ordinary"):
+        largest_ordinary(bound for bound in bounds if bound.strength not in PROVEN)
+
+
+@pytest.mark.parametrize(("n", "d"), [(2048, 512), (16_384, 4096)])
+def test_strassens_products_go_below_ordinary_bounds_and_never_below_absolute_ones(n: int, d: int) -> None:
+    """Two fast products, the scores read and written once for softmax, the outputs once to be divided."""
+    fast_words = 16
+    products = (ProductShape(rows=n, keys=n, depth=d), ProductShape(rows=n, keys=d, depth=n))
+    moved = sum(best_strassen_words(each, fast_words) for each in products) + 2 * n * n + 2 * n * d + 4 * n
+    bounds = bounds_for(Workload(n=n, d=d), fast_words)
+    assert largest_absolute(bounds).words <= moved < largest_ordinary(bounds).words
+    assert largest_ordinary(bounds).strength is Strength.ORDINARY
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward", "training"])
+@pytest.mark.parametrize("tolerance", [None, 0.1])
+def test_a_bound_says_whether_fast_products_or_skipped_inputs_are_covered(
+    direction: str, tolerance: float | None
+) -> None:
+    workload = Workload(n=4096, d=64, direction=direction, tolerance=tolerance)
+    for bound in bounds_for(workload, 2048):
+        assert bound.covers
+        if bound.strength is Strength.ABSOLUTE:
+            assert bound.theorem in ("compulsory", "fast-products", "unread-values")
+        if bound.strength is Strength.ORDINARY:
+            assert ("Strassen" in bound.covers) == (tolerance is None)
 
 
 def test_a_fast_memory_without_a_word_is_refused() -> None:

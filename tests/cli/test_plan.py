@@ -36,7 +36,7 @@ def test_the_published_tiles_of_the_paper_s_own_machine_come_out(attenio: Any) -
 @pytest.mark.parametrize("mask", ["dense", "causal", "window:40", "documents:100,200"])
 def test_no_candidate_beats_the_plan_and_nothing_beats_the_bound(attenio: Any, mask: str) -> None:
     found = attenio("plan", *SMALL, "--mask", mask, "--json").json
-    floor = max(bound["words"] for bound in found["lower_bounds"] if bound["strength"] == "absolute")
+    floor = max(bound["words"] for bound in found["lower_bounds"] if bound["strength"] in ("absolute", "ordinary"))
     moved = [candidate["moved_words"] for candidate in found["candidates"] if candidate["fits"]]
     assert floor <= found["plan"]["moved_words"] == min(moved)
     assert found["gap"] == found["plan"]["moved_words"] / floor
@@ -158,3 +158,21 @@ def test_a_layout_that_is_no_array_is_one_line_without_advice_to_load_it_unsafel
 )
 def test_a_dataflow_of_another_direction_is_answered_with_the_option(attenio, asked, advice):
     assert attenio(*asked, "--n", "1K").mistake.endswith(advice)
+
+
+@pytest.mark.parametrize("command", ["plan", "bounds"])
+def test_a_bound_is_printed_with_the_algorithms_that_it_covers(attenio: Any, command: str) -> None:
+    said = " ".join(attenio(command, "--n", "8K", "--fast-bytes", "64KB").out.split())
+    assert "adds up each score and each result from its own products (not Strassen's)" in said
+    assert "with fast matrix products (Strassen's) or without" in said or "computes attention exactly" in said
+    assert "Every algorithm" not in said
+    decode = " ".join(attenio(command, "--n", "8K", "--decode", "--fast-bytes", "64KB").out.split())
+    assert "any algorithm that computes attention exactly" in decode.lower()
+
+
+def test_a_gap_says_against_which_bound_it_is(attenio: Any) -> None:
+    found = attenio("plan", "--n", "8K", "--fast-bytes", "64KB", "--json").json
+    words = {b["theorem"]: b["words"] for b in found["lower_bounds"]}
+    moved = found["plan"]["moved_words"]
+    assert (found["gap_strength"], found["gap"]) == ("ordinary", moved / words["output-epochs"])
+    assert found["absolute_gap"] == moved / max(words["compulsory"], words["fast-products"])

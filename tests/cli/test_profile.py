@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from attenio.bounds.attention import bounds_for, largest_absolute
+from attenio.bounds.attention import bounds_for, largest_ordinary
 from attenio.errors import how_to_install
 from attenio.measurement.ncu import Counters
 from attenio.measurement.profile import Profile, Profiled
@@ -23,7 +23,7 @@ def counted(workload: Workload, **_rest: object) -> Profile:
     )
     ours = Profiled(name="attenio", launches=(launch, launch), predicted=Traffic(120_000_000, 12_000_000))
     peer = Profiled(name="sdpa flash", refused="No available kernel")
-    bound = largest_absolute(bounds_for(workload, 30 * 2**20))
+    bound = largest_ordinary(bounds_for(workload, 30 * 2**20))
     return Profile(workload=workload, cache_bytes=60 * 2**20, bound=bound, contenders=(ours, peer))
 
 

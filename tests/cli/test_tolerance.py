@@ -43,9 +43,9 @@ def test_run_differentiates_approximations(attenio):
     assert value["plan"]["approximation"]["guarantee"].startswith("of the outputs whose gradient this is")
 
 
-def test_bounds_with_a_tolerance_have_compulsory_words_alone_as_absolute(attenio):
+def test_bounds_with_a_tolerance_have_unread_values_alone_as_absolute(attenio):
     value = attenio("bounds", "--n", "64K", *BOUNDED, "--json").json
-    assert [bound["theorem"] for bound in value["lower_bounds"] if bound["strength"] == "absolute"] == ["compulsory"]
+    assert [bound["theorem"] for bound in value["lower_bounds"] if bound["strength"] == "absolute"] == ["unread-values"]
 
 
 @pytest.mark.parametrize("command", ["plan", "bounds", "run", "report"])

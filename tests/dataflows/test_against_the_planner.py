@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from attenio.bounds import bounds_for, largest_absolute
+from attenio.bounds import bounds_for, largest_ordinary
 from attenio.dataflows import execute
 from attenio.errors import DoesNotFit
 from attenio.planning.best import best_plan_for, published_plan_for
@@ -71,7 +71,7 @@ def test_a_published_plan_runs_as_planned_and_never_beats_the_best(dataflow, wor
 @given(workload=workloads(), fast_words=st.integers(1, 400))
 def test_no_plan_of_any_dataflow_beats_an_absolute_bound(direction, workload, fast_words):
     workload = workload.towards(direction)
-    floor = largest_absolute(bounds_for(workload, fast_words)).words
+    floor = largest_ordinary(bounds_for(workload, fast_words)).words
     for dataflow in Dataflow.towards(direction):
         try:
             plan = best_plan_for(workload, fast_words, dataflow=dataflow)

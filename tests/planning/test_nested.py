@@ -2,7 +2,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from attenio.bounds import largest_absolute, lower_bounds
+from attenio.bounds import largest_ordinary, lower_bounds
 from attenio.errors import DoesNotFit
 from attenio.machine import Machine, MemoryLevel
 from attenio.planning.nested import nested_plan, nested_plan_with
@@ -45,7 +45,7 @@ def test_every_level_holds_its_tiles_and_no_boundary_beats_its_bound(workload, m
         assume(False)
     for boundary, peak, moved in zip(machine.boundaries, plan.peak_words, plan.moved_words, strict=True):
         assert peak <= boundary.fast_words(workload.dtype)
-        assert moved >= largest_absolute(lower_bounds(workload, machine, boundary=boundary)).words
+        assert moved >= largest_ordinary(lower_bounds(workload, machine, boundary=boundary)).words
 
 
 @QUICK

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 
 from attenio import Machine, Workload
-from attenio.bounds import bounds_for, largest_absolute
+from attenio.bounds import bounds_for, largest_ordinary
 from attenio.planning import best_plan_for, training_plan_for
 from attenio.report import training_answer
 from attenio.report.directions import along_directions
@@ -46,4 +46,4 @@ def test_every_direction_is_its_best_plan_and_its_largest_bound(mask):
         assert step.moved_words[number] == training_plan_for(workload, words).moved_words
     for curve in (forward, backward, step):
         asked = workload.towards(curve.direction)
-        assert [b.words for b in curve.bounds] == [largest_absolute(bounds_for(asked, v)).words for v in values]
+        assert [b.words for b in curve.bounds] == [largest_ordinary(bounds_for(asked, v)).words for v in values]

@@ -1,6 +1,12 @@
 """Proven lower bounds, one theorem a file."""
 
-from attenio.bounds.attention import absolute_words, bounds_for, largest_absolute, lower_bounds
+from attenio.bounds.attention import (
+    bounds_for,
+    largest_absolute,
+    largest_ordinary,
+    lower_bounds,
+    ordinary_words,
+)
 from attenio.bounds.lower_bound import LowerBound, Strength
 from attenio.bounds.product import product_words
 from attenio.bounds.rank_one_tile import rank_one_product_words, rank_one_tile
@@ -9,10 +15,11 @@ from attenio.bounds.tall_skinny import tall_skinny_product_words
 __all__ = [
     "LowerBound",
     "Strength",
-    "absolute_words",
     "bounds_for",
     "largest_absolute",
+    "largest_ordinary",
     "lower_bounds",
+    "ordinary_words",
     "product_words",
     "rank_one_product_words",
     "rank_one_tile",

@@ -1,4 +1,4 @@
-"""Every lower bound that applies to a workload, and the largest one that no execution can beat."""
+"""Every lower bound that applies to a workload, and the largest ones of the strengths that bind every algorithm."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -24,7 +24,7 @@ from attenio.machine import Boundary, Machine
 from attenio.quantities import checked_count
 from attenio.workload import Direction, Workload, checked_workload
 
-__all__ = ["absolute_words", "bounds_for", "largest_absolute", "lower_bounds"]
+__all__ = ["bounds_for", "largest_absolute", "largest_ordinary", "lower_bounds", "ordinary_words"]
 
 
 def bounds_for(
@@ -44,7 +44,7 @@ def bounds_for(
     ['compulsory', 'score-epochs', 'output-epochs', 'fused-epochs', 'fast-products', 'one-shot',
      'operator-by-operator', 'saha-ye']
     >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64, direction="backward"), 8192)]
-    ['compulsory', 'gradient-rows', 'gradient-epochs', 'li-liang', 'nonzeros']
+    ['compulsory', 'gradient-rows', 'gradient-epochs', 'fast-products', 'li-liang', 'nonzeros']
     """
     checked_count("fast memory (words)", fast_words, most=2**60)
     checked_count("units", units, most=2**20)
@@ -62,7 +62,8 @@ def bounds_for(
             )
         case Direction.BACKWARD:
             gradients = gradient_bounds(workload, fast_words, units=units)
-            return (compulsory(workload), *gradients, *growth_of_gradients(workload, fast_words))
+            scores = fast_products(workload, fast_words, units=units)
+            return (compulsory(workload), *gradients, scores, *growth_of_gradients(workload, fast_words))
         case Direction.TRAINING:
             # A step computes the output as well, so whatever holds for the forward pass holds for it.
             return (
@@ -76,7 +77,7 @@ def bounds_for(
 
 
 def _forward_bounds(workload: Workload, fast_words: int, units: int) -> tuple[LowerBound, ...]:
-    """The absolute bounds of the forward pass besides compulsory traffic."""
+    """The bounds of the forward pass that hold for every algorithm with ordinary or fast products, but compulsory."""
     return (
         score_epochs(workload, fast_words, units=units),
         output_epochs(workload, fast_words, units=units),
@@ -92,8 +93,9 @@ def lower_bounds(
 
     The fast memory granted to the algorithm is everything inside the boundary: the level and all faster ones.
 
-    >>> largest_absolute(lower_bounds(Workload(n=131072, d=64), Machine.with_fast_bytes(512 * 1024))).words
-    1073741824
+    >>> bounds = lower_bounds(Workload(n=131072, d=64), Machine.with_fast_bytes(512 * 1024))
+    >>> largest_ordinary(bounds).words, largest_absolute(bounds).words
+    (1073741824, 67108864)
     """
     chosen = boundary or as_machine(machine).slowest_boundary
     return bounds_for(
@@ -102,14 +104,25 @@ def lower_bounds(
 
 
 def largest_absolute(bounds: Iterable[LowerBound]) -> LowerBound:
-    """The strongest bound that every legal execution obeys: the only kind a gap may be measured against."""
-    absolute = [bound for bound in bounds if bound.strength is Strength.ABSOLUTE]
-    if not absolute:
-        raise InvalidInput("none of the bounds given is absolute; pass all of lower_bounds(workload, machine)")
-    return max(absolute, key=lambda bound: bound.words)
+    """The strongest bound that every algorithm obeys, one with fast products too."""
+    return _largest(bounds, (Strength.ABSOLUTE,))
 
 
-def absolute_words(  # noqa: PLR0913 - a point of a sweep has this many coordinates
+def largest_ordinary(bounds: Iterable[LowerBound]) -> LowerBound:
+    """The strongest bound for algorithms with ordinary products, as all dataflows here are: absolute or ordinary."""
+    return _largest(bounds, (Strength.ABSOLUTE, Strength.ORDINARY))
+
+
+def _largest(bounds: Iterable[LowerBound], strengths: tuple[Strength, ...]) -> LowerBound:
+    found = [bound for bound in bounds if bound.strength in strengths]
+    if not found:
+        raise InvalidInput(
+            f"none of the bounds given is {strengths[-1].value}; pass all of lower_bounds(workload, machine)"
+        )
+    return max(found, key=lambda bound: bound.words)
+
+
+def ordinary_words(  # noqa: PLR0913 - a point of a sweep has this many coordinates
     compulsory_words: Floats,
     scores: Floats,
     d: Floats,
@@ -119,20 +132,19 @@ def absolute_words(  # noqa: PLR0913 - a point of a sweep has this many coordina
     *,
     direction: Direction = Direction.FORWARD,
 ) -> Floats:
-    """The largest absolute bound at every point of a sweep: the same numbers as ``largest_absolute(bounds_for(...))``.
+    """The largest bound for ordinary products at every point of a sweep, as ``largest_ordinary(bounds_for(...))``.
 
     All arguments are floats or arrays of floats that broadcast. Whole words come back, as floats.
 
-    >>> absolute_words(np.array([1e3, 1e9]), 1e8, 64.0, 64.0, 65536.0).tolist()
+    >>> ordinary_words(np.array([1e3, 1e9]), 1e8, 64.0, 64.0, 65536.0).tolist()
     [25000000.0, 1000000000.0]
     """
-    words = [compulsory_words]
+    words = [compulsory_words, fast_product_words(scores, d, fast_words, units)]
     if direction is not Direction.BACKWARD:
         words += [
             score_epoch_words(scores, d, fast_words, units),
             output_epoch_words(scores, d, value_dim, fast_words, units),
             fused_epoch_words(scores, d, value_dim, fast_words, units),
-            fast_product_words(scores, d, fast_words, units),
         ]
     if direction is not Direction.FORWARD:
         step = direction is Direction.TRAINING

@@ -1,6 +1,6 @@
 """Compulsory traffic: what is needed is read once, what is asked for is written once."""
 
-from attenio.bounds.lower_bound import LowerBound, Strength
+from attenio.bounds.lower_bound import ANY_ALGORITHM, LowerBound, Strength
 from attenio.workload import Direction, Workload
 
 __all__ = ["compulsory"]
@@ -26,6 +26,7 @@ def compulsory(workload: Workload) -> LowerBound:
         theorem="compulsory",
         words=workload.compulsory_words,
         strength=Strength.ABSOLUTE,
+        covers=ANY_ALGORITHM,
         regime="any fast memory; attained once all inputs and outputs fit",
         citation=f"folklore; {page}",
         assumptions=(

@@ -3,7 +3,7 @@
 import numpy as np
 
 from attenio.bounds.epochs import Floats, best_over_epochs
-from attenio.bounds.lower_bound import LowerBound, Strength, between_units
+from attenio.bounds.lower_bound import EXPLICIT_SCORES, LowerBound, Strength, between_units
 from attenio.workload import Workload
 
 __all__ = ["explicit_scores_per_epoch", "fast_product_words", "fast_products"]
@@ -44,6 +44,7 @@ def fast_products(workload: Workload, fast_words: int, *, units: int = 1) -> Low
         theorem="fast-products",
         words=int(words),
         strength=Strength.ABSOLUTE,
+        covers=EXPLICIT_SCORES,
         regime="fast memory of at least d²: Z d²/4M" if large else "fast memory below d²: between Z/4 and Z/2",
         citation="after Saha & Ye 2024, arXiv:2402.07443, Thm 4.8; constants: docs/theory/fast_products.md",
         assumptions=(

@@ -3,7 +3,7 @@
 import numpy as np
 
 from attenio.bounds.epochs import Floats, best_over_epochs, products_per_epoch
-from attenio.bounds.lower_bound import LowerBound, Strength, all_units, between_units
+from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
 from attenio.workload import Workload
 
 __all__ = ["fused_epoch_words", "fused_epochs"]
@@ -45,7 +45,8 @@ def fused_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> Lowe
     return LowerBound(
         theorem="fused-epochs",
         words=int(words),
-        strength=Strength.ABSOLUTE,
+        strength=Strength.ORDINARY,
+        covers=OWN_SUMS,
         regime=regime,
         citation="derived here, docs/theory/fused_epochs.md",
         assumptions=(

@@ -3,24 +3,41 @@
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["LowerBound", "Strength", "all_units", "between_units"]
+__all__ = [
+    "ANY_ALGORITHM",
+    "EXPLICIT_SCORES",
+    "GROWTH",
+    "OWN_SUMS",
+    "LowerBound",
+    "Strength",
+    "all_units",
+    "between_units",
+]
+
+# What a bound covers, in words that need no theory; a theorem about other algorithms says so itself.
+ANY_ALGORITHM = "any algorithm that computes attention exactly"
+EXPLICIT_SCORES = "any algorithm that makes every score, with fast matrix products (Strassen's) or without"
+OWN_SUMS = "any algorithm that adds up each score and each result from its own products (not Strassen's)"
+GROWTH = "growth only: its slope means something, its value does not"
 
 
 class Strength(Enum):
     """How literally a bound may be taken."""
 
-    ABSOLUTE = "absolute"  # every legal execution moves at least this many words
+    ABSOLUTE = "absolute"  # every algorithm moves at least this many words, fast matrix products included
+    ORDINARY = "ordinary"  # as absolute, for products that are not fast (no Strassen) and that no input is left out of
     SCHEDULE = "schedule"  # holds for every schedule of a stated family
     ASYMPTOTIC = "asymptotic"  # growth only: compare slopes, never values
 
 
 @dataclass(frozen=True, kw_only=True)
 class LowerBound:
-    """What a theorem says of one workload and one size of fast memory."""
+    """What a theorem says of one workload and one size of fast memory; ``covers`` says which algorithms obey it."""
 
     theorem: str
     words: int
     strength: Strength
+    covers: str
     regime: str
     citation: str
     assumptions: tuple[str, ...]

@@ -37,6 +37,7 @@ def operator_by_operator(workload: Workload, fast_words: int, *, units: int = 1)
         theorem="operator-by-operator",
         words=int(words),
         strength=Strength.SCHEDULE,
+        covers="schedules that write the scores to slow memory between three operators",
         regime="any fast memory: at least 4 Z",
         citation="after Smith et al. 2019, arXiv:1702.02017; derived here, docs/theory/operators.md",
         assumptions=(

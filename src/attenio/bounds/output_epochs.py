@@ -3,7 +3,7 @@
 import numpy as np
 
 from attenio.bounds.epochs import Floats, best_over_epochs, products_per_epoch
-from attenio.bounds.lower_bound import LowerBound, Strength, all_units, between_units
+from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
 from attenio.workload import Workload
 
 __all__ = ["output_epoch_words", "output_epochs", "output_products_per_epoch", "turning_budget"]
@@ -79,7 +79,8 @@ def output_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> Low
     return LowerBound(
         theorem="output-epochs",
         words=int(words),
-        strength=Strength.ABSOLUTE,
+        strength=Strength.ORDINARY,
+        covers=OWN_SUMS,
         regime=_regime(fast_words, d, value_dim, units),
         citation="derived here, docs/theory/output_epochs.md",
         assumptions=(

@@ -3,7 +3,7 @@
 import numpy as np
 
 from attenio.bounds.epochs import Floats, whole_words
-from attenio.bounds.lower_bound import LowerBound, Strength
+from attenio.bounds.lower_bound import GROWTH, LowerBound, Strength
 from attenio.workload import Workload
 
 __all__ = ["saha_ye", "saha_ye_words"]
@@ -30,6 +30,7 @@ def saha_ye(workload: Workload, fast_words: int) -> LowerBound:
         theorem="saha-ye",
         words=int(saha_ye_words(float(workload.scores), float(workload.d), float(fast_words))),
         strength=Strength.ASYMPTOTIC,
+        covers=GROWTH,
         regime="fast memory of at least d²: grows as Z d²/M" if large else "fast memory below d²: grows as Z d/√M",
         citation="Saha & Ye 2024, arXiv:2402.07443, Thm 3.1",
         assumptions=("ordinary matrix products", "growth only: the constant is not stated"),

@@ -3,7 +3,7 @@
 import numpy as np
 
 from attenio.bounds.epochs import Floats, best_over_epochs
-from attenio.bounds.lower_bound import LowerBound, Strength, between_units
+from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, between_units
 from attenio.workload import Workload
 
 __all__ = ["score_epoch_words", "score_epochs", "scores_per_epoch"]
@@ -41,7 +41,8 @@ def score_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> Lowe
     return LowerBound(
         theorem="score-epochs",
         words=int(words),
-        strength=Strength.ABSOLUTE,
+        strength=Strength.ORDINARY,
+        covers=OWN_SUMS,
         regime="fast memory of at least 2d²: Z d²/M" if large else "fast memory below 2d²: between Z/2 and Z",
         citation="derived here, docs/theory/score_epochs.md",
         assumptions=("each score is a sum of d products of its own", "recomputation allowed", *between_units(units)),

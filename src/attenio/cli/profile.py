@@ -99,9 +99,9 @@ def tables(found: "Profile") -> "tuple[str | Table, ...]":
                 _megabytes(read + written), "", "", f"{milliseconds:.4g}",
             )  # fmt: skip
     least = (
-        f"inputs and outputs once: {_megabytes(found.compulsory_bytes)} MB; any execution with"
-        f" {found.cache_bytes / 2**20:.0f} MB of L2 moves at least {_megabytes(found.bound_bytes)} MB"
-        f" ({found.bound.theorem})"
+        f"inputs and outputs once: {_megabytes(found.compulsory_bytes)} MB; with"
+        f" {found.cache_bytes / 2**20:.0f} MB of L2, {found.bound.covers} moves at least"
+        f" {_megabytes(found.bound_bytes)} MB ({found.bound.theorem}, {found.bound.strength.value})"
     )
     return str(found.workload), least, table, *refused
 

@@ -41,7 +41,7 @@ def reorder(
       attenio reorder --n 8K --mask block-sparse:layout.npy:64 --out order.npz
       attenio reorder --n 8K --mask strided:1024 --direction training
     """
-    from attenio.bounds import largest_absolute, lower_bounds
+    from attenio.bounds import largest_ordinary, lower_bounds
     from attenio.reordering.reorder import Method
 
     question.refuse_tolerance("orders are counted for")
@@ -51,7 +51,8 @@ def reorder(
             raise InvalidInput(f"orders are written as .npz, and {out} does not say so; use a name ending in .npz")
     workload, machine = question.workload(DEFAULT_N), question.chosen_machine()
     fast_words = machine.slowest_boundary.fast_words(workload.dtype)
-    bound = largest_absolute(lower_bounds(workload, machine)).words
+    floor = largest_ordinary(lower_bounds(workload, machine))
+    bound = floor.words
     found = _counted(workload, fast_words)
     best = min(found, key=lambda method: found[method].plan.moved_words)
     if Method.CUTHILL_MCKEE not in found:
@@ -69,6 +70,7 @@ def reorder(
             for method, each in found.items()
         ]
         asked = {"direction": workload.direction.value, "fast_words": fast_words, "bound_words": bound}
+        asked |= {"bound_theorem": floor.theorem, "bound_strength": floor.strength.value}
         value = {**asked, "best": best.value, "orders": rows}
         print_json(value if out is None else {**value, "out": str(out)})
         return
@@ -76,8 +78,9 @@ def reorder(
 
     written = [] if out is None else [f"order written to {out}"]
     # as text it is folded at the width of the table, which a line is not
-    about = Text(f"{workload} on {machine.name}, {fast_words:,} words of fast memory\n")
-    print_tables(about, _table(found, best, bound), *written)
+    about = Text(f"{workload} on {machine.name}, {fast_words:,} words of fast memory")
+    covered = Text(f"The bound, {floor.theorem}, is for {floor.covers}.\n")
+    print_tables(about, covered, _table(found, best, bound), *written)
 
 
 def _counted(workload: "Workload", fast_words: int) -> "dict[Method, Reordered]":

@@ -210,7 +210,7 @@ def _tables(result: "SweepResult") -> "list[RenderableType]":
     gap = summary["gap"]
     if gap["least"] is not None:
         span = f"{show_ratio(gap['least'])} to {show_ratio(gap['largest'])}, median {show_ratio(gap['median'])}"
-        lines.append(f"words moved over the largest absolute bound: {span}")
+        lines.append(f"words moved over the largest bound for ordinary products: {span}")
     reasons = [prose(f"{count:,} without: {reason}") for reason, count in list(summary["reasons"].items())[:5]]
     return [*tables, *lines, *reasons]
 

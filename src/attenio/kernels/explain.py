@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attenio.approximation.entries import checked_positive
 from attenio.bounds import LowerBound
-from attenio.bounds.attention import bounds_for, largest_absolute
+from attenio.bounds.attention import bounds_for, largest_ordinary
 from attenio.errors import AttenioError, InvalidInput
 from attenio.kernels.attention import Call, call_of, problem_of
 from attenio.kernels.checks import check_switches, checked_number
@@ -31,7 +31,7 @@ __all__ = ["Explanation", "explain"]
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
     """The plan of a call: dataflow and tiles as they run, the kernel and why it has these, the words they move over the
-    boundary of a core's cache or an SM's memory, the least that any execution moves there, every other dataflow with
+    boundary of a core's cache or an SM's memory, the least that ordinary products move there, every other dataflow with
     its best tiles, and which way a tolerance goes."""
 
     plan: Plan
@@ -56,7 +56,12 @@ class Explanation:
             "machine": self.choice.machine_name,
             "level": {"name": level.name, "capacity_bytes": level.capacity_bytes, "units": level.units},
             "workers": self.choice.workers,
-            "bound": {"words": self.bound.words, "theorem": self.bound.theorem},
+            "bound": {
+                "words": self.bound.words,
+                "theorem": self.bound.theorem,
+                "strength": self.bound.strength.value,
+                "covers": self.bound.covers,
+            },
             "candidates": [
                 {
                     "dataflow": each.dataflow.value,
@@ -83,7 +88,8 @@ class Explanation:
             f"kernel     in {choice.language}: {_settings(choice.kernel)}",
             f"moves      {show_words(plan.moved_words)}",
             f"at least   {show_words(self.bound.words)} ({self.bound.theorem}), a factor of"
-            f" {plan.moved_words / max(1, self.bound.words):.3g}",
+            f" {plan.moved_words / max(1, self.bound.words):.3g},",
+            f"           for {self.bound.covers}",
             f"because    {choice.why}",
             "others     words, with the best tiles that fit:",
         ]
@@ -143,7 +149,7 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     return Explanation(
         plan=plan_with(workload, here, choice.dataflow, choice.tiles),
         choice=choice,
-        bound=largest_absolute(bounds_for(workload, fast_words, units=choice.level.units)),
+        bound=largest_ordinary(bounds_for(workload, fast_words, units=choice.level.units)),
         candidates=candidates(workload, here),
         notes=tuple(notes),
         way=way,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attenio.bounds import LowerBound
-from attenio.bounds.attention import bounds_for, largest_absolute
+from attenio.bounds.attention import bounds_for, largest_ordinary
 from attenio.errors import InvalidInput
 from attenio.measurement.counted_calls import SAID
 from attenio.measurement.ncu import Counters, counters_in, ncu_command, range_of_call
@@ -63,7 +63,7 @@ class Profile:
 
     @property
     def bound_bytes(self) -> int:
-        """The fewest bytes that any execution with a cache of this size moves."""
+        """The fewest bytes that an execution with ordinary products and a cache of this size moves."""
         return self.bound.words * self.workload.dtype.bytes
 
     @property
@@ -77,7 +77,12 @@ class Profile:
             "workload": str(self.workload),
             "cache_bytes": self.cache_bytes,
             "compulsory_bytes": self.compulsory_bytes,
-            "bound": {"bytes": self.bound_bytes, "theorem": self.bound.theorem},
+            "bound": {
+                "bytes": self.bound_bytes,
+                "theorem": self.bound.theorem,
+                "strength": self.bound.strength.value,
+                "covers": self.bound.covers,
+            },
             "contenders": [each.to_json() for each in self.contenders],
         }
 
@@ -105,7 +110,7 @@ def profiles(workloads: Sequence[Workload], *, names: Sequence[str] = CONTENDERS
         Profile(
             workload=workload,
             cache_bytes=sizes[0],
-            bound=largest_absolute(bounds_for(workload, sizes[0] // workload.dtype.bytes)),
+            bound=largest_ordinary(bounds_for(workload, sizes[0] // workload.dtype.bytes)),
             contenders=tuple(found[number * len(names) : (number + 1) * len(names)]),
         )
         for number, workload in enumerate(workloads)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from attenio.bounds import LowerBound, largest_absolute, lower_bounds
+from attenio.bounds import LowerBound, largest_absolute, largest_ordinary, lower_bounds
 from attenio.catalogue import as_machine
 from attenio.errors import DoesNotFit
 from attenio.machine import Boundary, Machine
@@ -51,7 +51,7 @@ class BoundaryFloor:
 
 @dataclass(frozen=True, kw_only=True)
 class Floor:
-    """What any algorithm must move, whether or not a plan for it is known."""
+    """What algorithms must move, whether or not a plan for it is known."""
 
     workload: Workload
     machine: Machine
@@ -61,7 +61,12 @@ class Floor:
 
     @property
     def bound(self) -> LowerBound:
-        """The largest absolute bound."""
+        """The largest bound that every algorithm with ordinary products obeys."""
+        return largest_ordinary(self.lower_bounds)
+
+    @property
+    def absolute_bound(self) -> LowerBound:
+        """The largest bound that every algorithm obeys, one with fast products too."""
         return largest_absolute(self.lower_bounds)
 
     def to_json(self) -> dict[str, Any]:
@@ -72,7 +77,7 @@ class Floor:
 
 
 def floor(workload: Workload, machine: Machine | str) -> Floor:
-    """Every bound for the machine's slowest boundary, and the largest absolute one for each of its boundaries."""
+    """Every bound for the machine's slowest boundary, and the largest of ordinary products for each."""
     checked_workload(workload)
     machine = as_machine(machine)
     return Floor(
@@ -84,7 +89,7 @@ def floor(workload: Workload, machine: Machine | str) -> Floor:
             BoundaryFloor(
                 boundary=boundary,
                 fast_words=boundary.fast_words(workload.dtype),
-                bound=largest_absolute(lower_bounds(workload, machine, boundary=boundary)),
+                bound=largest_ordinary(lower_bounds(workload, machine, boundary=boundary)),
             )
             for boundary in machine.boundaries
         ),
@@ -93,9 +98,9 @@ def floor(workload: Workload, machine: Machine | str) -> Floor:
 
 @dataclass(frozen=True, kw_only=True)
 class TimeFloor:
-    """Seconds that a resource of the machine needs: ``least_seconds`` for any algorithm, ``plan_seconds`` for ours.
+    """Seconds that a resource of the machine needs: ``least_seconds`` by the bound, ``plan_seconds`` for our plan.
 
-    The least is None where it is not known: what any algorithm within a tolerance has to compute is not.
+    The least is for ordinary products; None where it is not known: what it takes within a tolerance is not.
     """
 
     resource: str
@@ -128,13 +133,23 @@ class Answer:
 
     @property
     def bound(self) -> LowerBound:
-        """The largest absolute bound: the only kind that a gap is given against."""
+        """The largest bound that every algorithm with ordinary products obeys, as every plan here is."""
+        return largest_ordinary(self.lower_bounds)
+
+    @property
+    def absolute_bound(self) -> LowerBound:
+        """The largest bound that every algorithm obeys, one with fast products too."""
         return largest_absolute(self.lower_bounds)
 
     @property
     def gap(self) -> float:
-        """Words of the plan over the largest absolute bound; 1 is a proof that nothing moves less."""
+        """Words of the plan over the bound; 1 is a proof that nothing with ordinary products moves less."""
         return self.plan.moved_words / self.bound.words
+
+    @property
+    def absolute_gap(self) -> float:
+        """Words of the plan over the absolute bound; 1 is a proof that nothing at all moves less."""
+        return self.plan.moved_words / self.absolute_bound.words
 
     @property
     def binding(self) -> TimeFloor | None:
@@ -221,7 +236,7 @@ def _boundary(
     return BoundaryAnswer(
         boundary=boundary,
         fast_words=fast_words,
-        bound=largest_absolute(lower_bounds(workload, machine, boundary=boundary)),
+        bound=largest_ordinary(lower_bounds(workload, machine, boundary=boundary)),
         plan=plan,
         reason=reason,
         needed_words=needed,

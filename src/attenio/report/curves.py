@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from attenio.bounds import LowerBound, bounds_for, largest_absolute
+from attenio.bounds import LowerBound, bounds_for, largest_ordinary
 from attenio.errors import DoesNotFit
 from attenio.layouts import Layout
 from attenio.machine import Machine
@@ -63,8 +63,8 @@ class Curves:
 
     @property
     def floors(self) -> tuple[LowerBound, ...]:
-        """The largest absolute bound at each value."""
-        return tuple(largest_absolute(bounds) for bounds in self.bounds)
+        """The largest bound for ordinary products at each value."""
+        return tuple(largest_ordinary(bounds) for bounds in self.bounds)
 
 
 def along_memory(workload: Workload, machine: Machine, *, progress: Progress | None = None) -> Curves:

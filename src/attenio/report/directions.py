@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attenio.bounds import LowerBound, bounds_for, largest_absolute
+from attenio.bounds import LowerBound, bounds_for, largest_ordinary
 from attenio.errors import DoesNotFit
 from attenio.machine import Machine
 from attenio.planning import best_plan_for, training_plan_for
@@ -17,7 +17,7 @@ _POINTS = 40
 
 @dataclass(frozen=True, kw_only=True)
 class DirectionCurve:
-    """One direction along the fast memory: words of the best plan and how it does it, and the largest absolute bound.
+    """One direction along the fast memory: words of the best plan, how it does it, and the largest bound.
 
     Words are None where nothing fits.
     """
@@ -43,7 +43,7 @@ def along_directions(workload: Workload, machine: Machine, values: Sequence[int]
                 values=tuple(shown),
                 moved_words=tuple(words for words, _ in found),
                 plans=tuple(plan for _, plan in found),
-                bounds=tuple(largest_absolute(bounds_for(asked, value, units=units)) for value in shown),
+                bounds=tuple(largest_ordinary(bounds_for(asked, value, units=units)) for value in shown),
             )
         )
     return tuple(curves)

@@ -18,7 +18,8 @@ Figure = dict[str, Any]
 Trace = dict[str, Any]
 
 _BOUND_STYLES = {
-    Strength.ABSOLUTE: ("each absolute bound", "solid", 1.0),
+    Strength.ABSOLUTE: ("each absolute bound", "solid", 1.6),
+    Strength.ORDINARY: ("each bound for ordinary products", "solid", 1.0),
     Strength.SCHEDULE: ("schedule bounds", "dash", 1.6),
     Strength.ASYMPTOTIC: ("asymptotic (growth only)", "dot", 1.6),
 }
@@ -81,7 +82,7 @@ def _least(plans: Sequence[Plan | None]) -> int:
 
 
 def _floor_traces(curves: Curves, low: float, element_bytes: int) -> list[Trace]:
-    """The largest absolute bound, and below it the region that no schedule can reach."""
+    """The largest bound for ordinary products, and below it the region that no schedule with them can reach."""
     base = {"x": list(curves.values), "legendgroup": "floor", "mode": "lines", "type": "scatter"}
     bottom = {**base, "y": [low] * len(curves.values), "line": {"width": 0, "color": "var(--bound)"}}
     floor = {
@@ -92,7 +93,7 @@ def _floor_traces(curves: Curves, low: float, element_bytes: int) -> list[Trace]
         "fillcolor": "var(--forbidden)",
         **hover([_bound_text(bound, element_bytes) for bound in curves.floors]),
     }
-    name = {"legend": "largest absolute bound"}
+    name = {"legend": "largest bound (ordinary products)"}
     return [{**bottom, "hoverinfo": "skip", "meta": name}, {**floor, "meta": name}]
 
 

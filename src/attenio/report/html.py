@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from attenio.bounds import LowerBound
 from attenio.catalogue import as_machine
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.files import write_atomically
@@ -22,7 +23,7 @@ from attenio.report.curves import Curves, Progress, along_length, along_memory
 from attenio.report.directions import along_directions
 from attenio.report.directions_figure import directions_figure
 from attenio.report.figures import length_figure, memory_figure
-from attenio.report.notation import guarantee, show_ratio
+from attenio.report.notation import capital, guarantee, show_ratio, told_bounds
 from attenio.report.reproduce import reproduce
 from attenio.report.roofline_figure import roofline_figure
 from attenio.report.training import TrainingAnswer, training_answer
@@ -32,13 +33,15 @@ __all__ = ["plotly_script", "resource", "write_report", "write_training_report"]
 
 _MEMORY_CAPTION = (
     "Each line is a dataflow with its best tiles, by exact count; open markers are the tiles its paper prescribes."
-    " The grey region is proven out of reach. Dashed bounds hold for a stated family of schedules only."
+    " The grey region is proven out of reach of algorithms that add up each score from its own products."
+    " Dashed bounds hold for a stated family of schedules only."
     " Tinted: schedules that spill scores win (small cache), schedules that keep queries win (large cache),"
     " and more memory no longer helps (all fits)."
 )
 _LENGTH_CAPTION = "The same at the machine's own fast memory, as the sequence grows."
 _DIRECTIONS_CAPTION = (
-    "Solid: words of the best plan for each direction. Dashed: what no algorithm goes below. A training step runs both"
+    "Solid: words of the best plan for each direction. Dashed: what no algorithm with ordinary products goes below."
+    " A training step runs both"
     " passes and saves what its table says in between."
 )
 _ROOFLINE_CAPTION = (
@@ -140,15 +143,30 @@ def resource(name: str) -> str:
 
 
 def _sentence(found: Answer) -> str:
-    plan, bound = found.plan, found.bound
-    who = "Every algorithm" if found.workload.tolerance is None else "Every algorithm that reads all inputs"
+    plan = found.plan
     return (
-        f"{who} moves at least <b>{bound.words:,}</b> words across"
-        f" {html.escape(found.machine.slowest_boundary.name)}."
+        f"{_floor_sentences(found)}"
         f" The best plan, <b>{plan.dataflow.value}</b> with <code>{html.escape(str(plan.tiles))}</code>,"
-        f" moves <b>{plan.moved_words:,}</b> words: <b>{show_ratio(found.gap)}</b> that bound."
+        f" moves <b>{plan.moved_words:,}</b> words: <b>{show_ratio(found.gap)}</b> that bound{_beside(found)}."
         f"{_promise(plan)}"
     )
+
+
+def _floor_sentences(found: Answer | TrainingAnswer) -> str:
+    """What the bounds cover and how much that is; the one that covers most comes last, where there are two."""
+    where = html.escape(found.machine.slowest_boundary.name)
+    step = " in a training step" if isinstance(found, TrainingAnswer) else ""
+    return " ".join(
+        f"{html.escape(capital(bound.covers))} moves at least <b>{bound.words:,}</b> words across {where}{step}."
+        for bound in reversed(told_bounds(found))
+    )
+
+
+def _beside(found: Answer | TrainingAnswer) -> str:
+    """The gap against the absolute bound, where that is another one."""
+    if len(told_bounds(found)) == 1:
+        return ""
+    return f", and {show_ratio(found.absolute_gap)} the absolute one"
 
 
 def _promise(plan: Plan) -> str:
@@ -159,13 +177,13 @@ def _promise(plan: Plan) -> str:
 
 
 def _step_sentence(step: TrainingAnswer) -> str:
-    plan, bound = step.plan, step.bound
+    plan = step.plan
     return (
-        f"Every training step moves at least <b>{bound.words:,}</b> words across"
-        f" {html.escape(step.machine.slowest_boundary.name)}."
+        f"{_floor_sentences(step)}"
         f" The best, <b>{plan.forward.dataflow.value}</b> forward, <b>{plan.backward.dataflow.value}</b> backward and"
         f" {plan.saved.value} saved between them, moves"
-        f" <b>{plan.moved_words:,}</b> words: <b>{show_ratio(step.gap)}</b> that bound. Below: its backward pass."
+        f" <b>{plan.moved_words:,}</b> words: <b>{show_ratio(step.gap)}</b> that bound{_beside(step)}."
+        " Below: its backward pass."
     )
 
 
@@ -173,9 +191,9 @@ def _facts(found: Answer) -> str:
     width = found.workload.dtype.bytes
     plan, bound, binding = found.plan, found.bound, found.binding
     facts = [
-        ("must move", show_bytes(bytes_of(bound.words, element_bytes=width)), bound.theorem),
+        ("must move", show_bytes(bytes_of(bound.words, element_bytes=width)), _kind(bound)),
         ("best plan moves", show_bytes(bytes_of(plan.moved_words, element_bytes=width)), plan.dataflow.value),
-        ("gap", show_ratio(found.gap), "plan over the largest absolute bound"),
+        ("gap", show_ratio(found.gap), f"plan over the bound{_beside(found)}"),
         (
             "fast memory",
             show_bytes(bytes_of(found.fast_words, element_bytes=width)),
@@ -194,9 +212,9 @@ def _step_facts(step: TrainingAnswer) -> str:
     passes = f"{plan.forward.dataflow.value} forward, {plan.backward.dataflow.value} backward"
     return _cards(
         [
-            ("must move", show_bytes(bytes_of(bound.words, element_bytes=width)), bound.theorem),
+            ("must move", show_bytes(bytes_of(bound.words, element_bytes=width)), _kind(bound)),
             ("best step moves", show_bytes(bytes_of(plan.moved_words, element_bytes=width)), passes),
-            ("gap", show_ratio(step.gap), "step over the largest absolute bound"),
+            ("gap", show_ratio(step.gap), f"step over the bound{_beside(step)}"),
             ("saved between the passes", plan.saved.value, f"{plan.extra_words:,} words that neither pass counts"),
             (
                 "fast memory",
@@ -205,6 +223,10 @@ def _step_facts(step: TrainingAnswer) -> str:
             ),
         ]
     )
+
+
+def _kind(bound: LowerBound) -> str:
+    return f"{bound.theorem} ({bound.strength.value})"
 
 
 def _cards(facts: list[tuple[str, str, str]]) -> str:

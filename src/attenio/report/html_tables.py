@@ -139,7 +139,7 @@ def times_table(answer: Answer) -> str:
     """Seconds of every resource; the one that binds is tinted, and one without a known rate says so."""
     if not answer.times:
         return ""
-    heads = [_text("resource"), *map(_number, ("rate", "any algorithm, at least", f"{answer.timed_plan}, at least"))]
+    heads = [_text("resource"), *map(_number, ("rate", "by the bound, at least", f"{answer.timed_plan}, at least"))]
     rows = []
     for name, time in resource_rows(answer):
         if time is None:

@@ -3,16 +3,19 @@
 import math
 from collections.abc import Iterator
 
+from attenio.bounds import LowerBound
 from attenio.planning import Candidate, NestedPlan, TrainingCandidate
 from attenio.planning.plan import Dataflow, Plan, TileRule
 from attenio.quantities import show_words
-from attenio.report.answer import Answer, BoundaryAnswer, TimeFloor
+from attenio.report.answer import Answer, BoundaryAnswer, Floor, TimeFloor
+from attenio.report.training import TrainingAnswer
 
 __all__ = [
     "UNCOUNTED",
     "alone_title",
     "by_words",
     "candidate_rows",
+    "capital",
     "guarantee",
     "nested_beats_alone",
     "nested_rows",
@@ -21,9 +24,21 @@ __all__ = [
     "short_reason",
     "show_rate",
     "show_ratio",
+    "told_bounds",
 ]
 
 UNCOUNTED = "Arithmetic of plans that approximate is not counted, so nothing is said to bind."
+
+
+def told_bounds(answer: Answer | Floor | TrainingAnswer) -> tuple[LowerBound, ...]:
+    """The bound that gaps are given against, and the largest absolute one where that is less."""
+    bound, absolute = answer.bound, answer.absolute_bound
+    return (bound,) if absolute.words == bound.words else (bound, absolute)
+
+
+def capital(text: str) -> str:
+    """The text as a sentence begins."""
+    return text[:1].upper() + text[1:]
 
 
 def by_words(answer: Answer) -> list[Candidate]:

@@ -134,9 +134,10 @@ def _boundary_points(answer: Answer, roof: _Roof, peak: float) -> list[Trace]:
     return [
         _point(
             (most, min(peak, most * roof.bandwidth)),
-            f"<b>no schedule is right of here</b> at {name}<br>{part.bound.theorem}<br>{show_words(part.bound.words)}",
+            f"<b>no schedule with ordinary products is right of here</b> at {name}"
+            f"<br>{part.bound.theorem}<br>{show_words(part.bound.words)}",
             {"symbol": "line-ns-open", "size": 22, "color": "var(--bound)", "line": {"width": 3}},
-            ("limit", "limit of the absolute bound"),
+            ("limit", "limit of the bound"),
         ),
         _point(
             (ours, min(peak, ours * roof.bandwidth)),

@@ -16,6 +16,7 @@ from attenio.report.notation import (
     UNCOUNTED,
     alone_title,
     candidate_rows,
+    capital,
     guarantee,
     nested_beats_alone,
     nested_rows,
@@ -23,6 +24,7 @@ from attenio.report.notation import (
     short_reason,
     show_rate,
     show_ratio,
+    told_bounds,
 )
 from attenio.report.reproduce import Reproduction
 from attenio.report.training import TrainingAnswer
@@ -47,21 +49,22 @@ def bounds_table(answer: Answer | Floor) -> RenderableType:
         table.add_row(bound.theorem, f"{bound.words:,}", bound.strength.value, bound.regime, style=style)
         assumptions = Text("; ".join(bound.assumptions)).append(f" [{bound.citation}]", style="dim")
         notes.add_row(bound.theorem, assumptions)
-    bound = answer.bound
-    who = "Every algorithm" if answer.workload.tolerance is None else "Every algorithm that reads all inputs"
-    line = Text.assemble(
-        f"{who} moves at least ",
-        (f"{bound.words:,} words", "bold"),
-        f" ({_size(answer, bound.words)}) across {answer.machine.slowest_boundary.name}.",
-    )
-    return Group(
-        question_line(answer), line, Text(), table, Text("\nAssumptions, and where the proof is", style="bold"), notes
-    )
+    where = answer.machine.slowest_boundary.name
+    lines = [
+        Text.assemble(
+            f"{capital(bound.covers)} moves at least ",
+            (f"{bound.words:,} words", "bold"),
+            f" ({_size(answer, bound.words)}) across {where}.",
+        )
+        for bound in told_bounds(answer)
+    ]
+    assumptions = Text("\nAssumptions, and where the proof is", style="bold")
+    return Group(question_line(answer), *lines, Text(), table, assumptions, notes)
 
 
 def plan_tables(answer: Answer) -> RenderableType:
     """The answer in a line, every candidate against the bound, and what each part of the machine needs in time."""
-    parts = [question_line(answer), _summary(answer), _Candidates(answer)]
+    parts = [question_line(answer), _summary(answer), *_covered(answer), Text(), _Candidates(answer)]
     if len(answer.boundaries) > 1:
         parts += [Text(), *_every_boundary(answer)]
         if answer.times:
@@ -81,10 +84,10 @@ def training_tables(found: TrainingAnswer) -> RenderableType:
     summary = Table.grid(padding=(0, 2))
     for justify in ("left", "right", "right", "left"):
         summary.add_column(justify=justify, no_wrap=justify == "right")
-    summary.add_row("must move", f"{bound.words:,} words", _size(found, bound.words), f"{bound.theorem} (absolute)")
+    _add_bounds(summary, found)
     how = f"{plan.forward.dataflow.value}, then {plan.backward.dataflow.value}; {plan.saved.value} saved"
     summary.add_row("step moves", f"{plan.moved_words:,} words", _size(found, plan.moved_words), how)
-    summary.add_row("gap", show_ratio(found.gap), "", "step over bound")
+    summary.add_row("gap", show_ratio(found.gap), "", f"step over bound{_beside(found)}")
     choices = plain_table(
         ("saved", NAME), ("moved (words)", NUMBER), ("÷ bound", NUMBER), ("forward", TEXT), ("backward", TEXT)
     )
@@ -103,7 +106,7 @@ def training_tables(found: TrainingAnswer) -> RenderableType:
         )
     forward, backward = Text("\nforward pass", style="bold"), Text("\nbackward pass", style="bold")
     passes: list[RenderableType] = [forward, _Candidates(found.forward), backward, _Candidates(found.backward)]
-    return Group(question_line(found), Text(), summary, Text(), choices, *passes)
+    return Group(question_line(found), Text(), summary, Text(), *_covered(found), Text(), choices, *passes)
 
 
 def run_table(run: Run, answer: Answer) -> RenderableType:
@@ -116,10 +119,15 @@ def run_table(run: Run, answer: Answer) -> RenderableType:
     check = plain_table(("", TEXT), ("predicted", NUMBER), ("counted", NUMBER))
     check.add_row("moved (words)", f"{plan.moved_words:,}", f"{run.moved_words:,}")
     check.add_row("peak of fast memory (words)", f"{plan.peak_words:,}", f"{run.peak_words:,}")
-    check.add_row("moved over the bound", _ratio(plan.moved_words, answer), _ratio(run.moved_words, answer))
+    check.add_row(
+        f"moved over the bound ({answer.bound.strength.value})",
+        _ratio(plan.moved_words, answer),
+        _ratio(run.moved_words, answer),
+    )
     check.add_row("largest absolute error against float64", _promise(run), f"{run.max_abs_error:.3g}")
     name = Text.assemble((plan.dataflow.value, "bold"), f" with {plan.tiles} ({plan.rule.value} tiles)")
-    notes = [Text(_ERRORS)] if run.guaranteed_error is not None else []
+    notes = [Text(f"The bound is for {answer.bound.covers}.", style="dim")]
+    notes += [Text(_ERRORS)] if run.guaranteed_error is not None else []
     return Group(question_line(answer), name, check, table, *notes)
 
 
@@ -172,23 +180,40 @@ def question_line(answer: Answer | Floor | TrainingAnswer) -> Text:
 
 
 def _summary(answer: Answer) -> RenderableType:
-    plan, bound = answer.plan, answer.bound
+    plan = answer.plan
     table = Table.grid(padding=(0, 2))
     table.add_column()
     table.add_column(justify="right", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column()
-    table.add_row("must move", f"{bound.words:,} words", _size(answer, bound.words), f"{bound.theorem} (absolute)")
+    _add_bounds(table, answer)
     table.add_row(
         Text("plan moves", style="bold"),
         Text(f"{plan.moved_words:,} words", style="bold"),
         _size(answer, plan.moved_words),
         f"{plan.dataflow.value}, {plan.tiles}",
     )
-    table.add_row("gap", show_ratio(answer.gap), "", "plan over bound")
+    table.add_row("gap", show_ratio(answer.gap), "", f"plan over bound{_beside(answer)}")
     if plan.certificate is not None:
         table.add_row("error", f"{plan.certificate.guaranteed_error:.3g}", "", guarantee(plan))
     return Padding(table, (1, 0))
+
+
+def _add_bounds(table: Table, answer: Answer | TrainingAnswer) -> None:
+    """What must move, and below it what every algorithm must where that is less."""
+    for name, bound in zip(("must move", ""), told_bounds(answer), strict=False):
+        how = f"{bound.theorem} ({bound.strength.value})"
+        table.add_row(name, f"{bound.words:,} words", _size(answer, bound.words), how)
+
+
+def _beside(answer: Answer | TrainingAnswer) -> str:
+    """The gap against the absolute bound, where that is another one."""
+    return f"; {show_ratio(answer.absolute_gap)} the absolute one" if len(told_bounds(answer)) > 1 else ""
+
+
+def _covered(answer: Answer | TrainingAnswer) -> list[RenderableType]:
+    """Which algorithms the bounds of a summary are about."""
+    return [Text(f"{capital(each.strength.value)}: {each.covers}.", style="dim") for each in told_bounds(answer)]
 
 
 @dataclass(frozen=True)
@@ -257,7 +282,7 @@ def _every_boundary(answer: Answer) -> Iterator[RenderableType]:
 
 def _times(answer: Answer) -> Table:
     """Seconds of every resource of a machine with several boundaries, whose words have tables of their own."""
-    table = plain_table(("resource", NAME), ("rate", NUMBER), ("any algorithm", NUMBER), (answer.timed_plan, NUMBER))
+    table = plain_table(("resource", NAME), ("rate", NUMBER), ("at least", NUMBER), (answer.timed_plan, NUMBER))
     for name, time in resource_rows(answer):
         rate = _unknown(answer, name) if time is None else show_rate(time.rate_per_s, time.unit)
         table.add_row(name, rate, *_seconds(time), style="bold" if time is not None and time == answer.binding else "")
@@ -270,7 +295,7 @@ def _resources(answer: Answer) -> Table:
         ("resource", NAME),
         ("plan moves (words)", NUMBER),
         ("÷ bound", NUMBER),
-        ("any algorithm", NUMBER),
+        ("at least", NUMBER),
         (answer.timed_plan, NUMBER),
     )
     (part,) = answer.boundaries

@@ -25,6 +25,8 @@ def answer_to_json(answer: Answer) -> dict[str, Any]:
         "plan": _plan(answer.plan),
         "lower_bounds": [_bound(bound) for bound in answer.lower_bounds],
         "gap": answer.gap,
+        "gap_strength": answer.bound.strength.value,
+        "absolute_gap": answer.absolute_gap,
         "candidates": [_candidate(candidate) for candidate in answer.candidates],
         "boundaries": [_boundary(boundary) for boundary in answer.boundaries],
         "roofline": _roofline(answer),
@@ -44,6 +46,7 @@ def floor_to_json(found: Floor) -> dict[str, Any]:
                 "fast_words": part.fast_words,
                 "bound_words": part.bound.words,
                 "bound_theorem": part.bound.theorem,
+                "bound_strength": part.bound.strength.value,
             }
             for part in found.boundaries
         ],
@@ -59,6 +62,8 @@ def training_to_json(found: TrainingAnswer) -> dict[str, Any]:
         "plan": training_plan_to_json(found.plan),
         "lower_bounds": [_bound(bound) for bound in found.lower_bounds],
         "gap": found.gap,
+        "gap_strength": found.bound.strength.value,
+        "absolute_gap": found.absolute_gap,
         "candidates": [
             {
                 "saved": candidate.saved.value,
@@ -161,6 +166,7 @@ def _bound(bound: LowerBound) -> dict[str, Any]:
         "theorem": bound.theorem,
         "words": bound.words,
         "strength": bound.strength.value,
+        "covers": bound.covers,
         "regime": bound.regime,
         "citation": bound.citation,
         "assumptions": list(bound.assumptions),
@@ -188,6 +194,7 @@ def _boundary(part: BoundaryAnswer) -> dict[str, Any]:
         "fast_words": part.fast_words,
         "bound_words": part.bound.words,
         "bound_theorem": part.bound.theorem,
+        "bound_strength": part.bound.strength.value,
         "plan": None if part.plan is None else _plan(part.plan),
         "reason": part.reason or None,
         "needed_words": part.needed_words,

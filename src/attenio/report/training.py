@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from attenio.bounds import LowerBound, largest_absolute, lower_bounds
+from attenio.bounds import LowerBound, largest_absolute, largest_ordinary, lower_bounds
 from attenio.catalogue import as_machine
 from attenio.machine import Machine
 from attenio.planning import TrainingCandidate, TrainingPlan, training_candidates, training_plan
@@ -28,13 +28,23 @@ class TrainingAnswer:
 
     @property
     def bound(self) -> LowerBound:
-        """The largest absolute bound on the step."""
+        """The largest bound on a step with ordinary products."""
+        return largest_ordinary(self.lower_bounds)
+
+    @property
+    def absolute_bound(self) -> LowerBound:
+        """The largest bound on any step, one with fast products too."""
         return largest_absolute(self.lower_bounds)
 
     @property
     def gap(self) -> float:
-        """Words of the step over the largest absolute bound."""
+        """Words of the step over the bound."""
         return self.plan.moved_words / self.bound.words
+
+    @property
+    def absolute_gap(self) -> float:
+        """Words of the step over the absolute bound."""
+        return self.plan.moved_words / self.absolute_bound.words
 
     def to_json(self) -> dict[str, Any]:
         """The answer as plain values."""

@@ -3,6 +3,7 @@
 from math import sqrt
 
 from attenio.bounds import LowerBound, Strength
+from attenio.bounds.lower_bound import ANY_ALGORITHM, GROWTH, OWN_SUMS
 from attenio.bounds.score_epochs import score_epoch_words
 from attenio.quantities import checked_count
 from attenio.weight_gradient.workload import WeightGradient
@@ -34,6 +35,7 @@ def compulsory_weight_words(workload: WeightGradient) -> LowerBound:
         theorem="compulsory",
         words=workload.compulsory_words,
         strength=Strength.ABSOLUTE,
+        covers=ANY_ALGORITHM,
         regime="any fast memory; attained once all keys and weights fit, or all rows",
         citation="folklore; docs/guide/weight_gradient.md",
         assumptions=(
@@ -60,7 +62,8 @@ def pair_epochs(workload: WeightGradient, fast_words: int) -> LowerBound:
     return LowerBound(
         theorem="pair-epochs",
         words=int(score_epoch_words(float(workload.scores), 2.0 * d, float(fast_words))),
-        strength=Strength.ABSOLUTE,
+        strength=Strength.ORDINARY,
+        covers=OWN_SUMS,
         regime="fast memory of at least 8d²: 4 Z d²/M" if large else "fast memory below 8d²: between Z/2 and Z",
         citation="derived here, docs/guide/weight_gradient.md",
         assumptions=(
@@ -91,6 +94,7 @@ def weight_growth(workload: WeightGradient, fast_words: int) -> LowerBound:
         theorem="weight-gradient-growth",
         words=int(words),
         strength=Strength.ASYMPTOTIC,
+        covers=GROWTH,
         regime="fast memory of at least d²: grows as (Z d² + R d³)/M"
         if large
         else "fast memory below d²: grows as (Z d + R d²)/√M",

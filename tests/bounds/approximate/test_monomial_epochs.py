@@ -51,3 +51,29 @@ def test_it_counts_rows_of_all_heads_and_sums_of_shared_ones() -> None:
 def test_it_is_silent_about_masks_and_constants() -> None:
     assert monomial_epochs(Workload(n=1024, d=64, mask="causal"), 2, 4096) is None
     assert monomial_epochs(Workload(n=1024, d=64), 0, 4096) is None
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(
+    st.integers(1, 8), st.integers(1, 4), st.integers(1, 300), st.integers(1, 3), st.integers(1, 3),
+    st.integers(1, 60), st.integers(1, 3), st.integers(0, 200),
+)  # fmt: skip
+def test_sums_of_a_shared_prefix_made_once_do_not_beat_it(
+    d: int, value_dim: int, prefix: int, own: int, queries: int, batch: int, degree: int, spare: int
+) -> None:
+    """The sums of the prefix stay; each request copies them, adds its own keys, and answers: all words move once."""
+    sums = math.comb(d + degree, degree) * (value_dim + 1)
+    fast_words = 2 * sums + 2 * d + 2 * value_dim + degree + spare
+    workload = Workload(
+        queries=queries, keys=prefix + own, d=d, value_dim=value_dim, batch=batch, mask=f"prefix:{prefix}:full"
+    )
+    found = monomial_epochs(workload, degree, fast_words)
+    assert found is not None
+    assert found.words <= workload.compulsory_words
+
+
+def test_keys_of_a_shared_prefix_count_once() -> None:
+    requests = Workload(queries=1, keys=4097, d=8, batch=256, mask="prefix:4096")
+    found = monomial_epochs(requests, 1, 202)
+    assert found is not None
+    assert found.words < requests.compulsory_words == 73_728

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from attenio.bounds import Strength, absolute_words, bounds_for, largest_absolute
+from attenio.bounds import Strength, bounds_for, largest_ordinary, ordinary_words
 from attenio.workload import Direction, Workload
 
 from .schedules import SCHEDULES, Shape
@@ -43,7 +43,7 @@ def test_no_schedule_beats_an_absolute_bound(schedule: Callable[[Shape], int | N
     moved = schedule(shape)
     assume(moved is not None)
     bounds = bounds_for(workload_of(shape, "backward"), shape.fast)
-    assert largest_absolute(bounds).words <= moved
+    assert largest_ordinary(bounds).words <= moved
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -57,7 +57,7 @@ def test_a_forward_pass_and_then_a_backward_one_do_not_beat_a_step(
     assume(moved is not None and a >= 1)
     forward = shape.n * (shape.d + shape.dv) + shape.keys_by_rows(a) * (shape.d + shape.dv)
     bounds = bounds_for(workload_of(shape, "training"), shape.fast)
-    assert largest_absolute(bounds).words <= moved + forward + shape.n
+    assert largest_ordinary(bounds).words <= moved + forward + shape.n
 
 
 @laws
@@ -77,7 +77,7 @@ def test_a_larger_fast_memory_never_raises_a_gradient_bound(shape: Shape, direct
 def test_more_scores_never_lower_it(shape: Shape, direction: Direction, more: int) -> None:
     scores = float(shape.scores)
     d, dv, fast = float(shape.d), float(shape.dv), float(shape.fast)
-    fewer, many = (absolute_words(0.0, z, d, dv, fast, direction=direction) for z in (scores, scores + more))
+    fewer, many = (ordinary_words(0.0, z, d, dv, fast, direction=direction) for z in (scores, scores + more))
     assert fewer <= many
 
 
@@ -98,9 +98,9 @@ def test_the_array_form_gives_the_same_numbers(
     )
     counts = (workload.compulsory_words, workload.scores, shape.d, shape.dv, shape.fast, units)
     least, scores, d, dv, fast, many = (np.array([value, value], dtype=float) for value in counts)
-    array = absolute_words(least, scores, d, dv, fast, many, direction=direction)
-    alone = absolute_words(least[0], scores[0], d[0], dv[0], fast[0], many[0], direction=direction)
-    expected = largest_absolute(bounds_for(workload, shape.fast, units=units)).words
+    array = ordinary_words(least, scores, d, dv, fast, many, direction=direction)
+    alone = ordinary_words(least[0], scores[0], d[0], dv[0], fast[0], many[0], direction=direction)
+    expected = largest_ordinary(bounds_for(workload, shape.fast, units=units)).words
     assert array.tolist() == [expected, expected]
     assert float(alone) == expected
 
@@ -109,7 +109,7 @@ def test_the_array_form_gives_the_same_numbers(
 @given(shapes())
 def test_a_step_is_never_below_either_of_its_passes(shape: Shape) -> None:
     words = {
-        direction: largest_absolute(bounds_for(workload_of(shape, direction), shape.fast)).words
+        direction: largest_ordinary(bounds_for(workload_of(shape, direction), shape.fast)).words
         for direction in Direction
     }
     assert words[Direction.TRAINING] >= max(words[Direction.FORWARD], words[Direction.BACKWARD])
@@ -124,7 +124,7 @@ def test_every_bound_has_a_page_a_source_and_its_assumptions(shape: Shape, direc
         assert bound.citation
         assert bound.assumptions
         assert bound.regime
-        if bound.strength is Strength.ABSOLUTE and bound.theorem != "compulsory" and units > 1:
+        if bound.strength in (Strength.ABSOLUTE, Strength.ORDINARY) and bound.theorem != "compulsory" and units > 1:
             assert "units exchange words through slow memory only" in bound.assumptions
 
 
@@ -134,7 +134,7 @@ def test_pooled_heads_are_no_weaker_than_heads_one_by_one(
     shape: Shape, direction: Direction, heads: int, batch: int
 ) -> None:
     alone, together = (
-        largest_absolute(
+        largest_ordinary(
             bounds_for(
                 Workload(
                     queries=shape.n,
@@ -156,7 +156,7 @@ def test_pooled_heads_are_no_weaker_than_heads_one_by_one(
 def test_the_words_of_both_passes_do_not_add_up_when_everything_fits() -> None:
     """A step of 8nd words beats the sum of its passes, 4nd + 7nd: fast memory carries inputs across."""
     forward, backward, step = (
-        largest_absolute(bounds_for(Workload(n=64, d=8, direction=direction), 2**20)).words for direction in Direction
+        largest_ordinary(bounds_for(Workload(n=64, d=8, direction=direction), 2**20)).words for direction in Direction
     )
     assert (forward, backward, step) == (4 * 64 * 8, 7 * 64 * 8, 8 * 64 * 8)
 
@@ -165,6 +165,6 @@ def test_the_gap_to_two_passes_is_a_sixth_for_large_fast_memory() -> None:
     shape = Shape(n=2**20, m=2**20, d=64, dv=64, fast=2**22, causal=False)
     moved = SCHEDULES[2](shape)
     assert moved is not None
-    bound = largest_absolute(bounds_for(workload_of(shape, "backward"), shape.fast))
+    bound = largest_ordinary(bounds_for(workload_of(shape, "backward"), shape.fast))
     assert bound.theorem == "gradient-rows"
     assert 1.16 < moved / bound.words < 1.32

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from attenio.bounds import bounds_for, largest_absolute
+from attenio.bounds import bounds_for, largest_ordinary
 from attenio.dataflows import execute
 from attenio.errors import InvalidInput
 from attenio.masks import BlockSparse, SharedPrefix, SlidingWindow
@@ -65,7 +65,7 @@ def test_a_run_is_a_legal_game_at_its_counted_words_on_its_counted_memory(datafl
     assert (verdict.loaded_words, verdict.stored_words) == (run.trace.loaded_words, run.trace.stored_words)
     assert verdict.cost_words == run.moved_words
     assert played.game.red == run.peak_words
-    floor = largest_absolute(bounds_for(workload, played.game.red)).words
+    floor = largest_ordinary(bounds_for(workload, played.game.red)).words
     assert floor <= verdict.cost_words
     assert played.game.graph.compulsory_words <= verdict.cost_words
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attenio.bounds import largest_absolute, lower_bounds
+from attenio.bounds import largest_ordinary, lower_bounds
 from attenio.errors import AttenioError
 from attenio.machine import Machine, MemoryLevel
 from attenio.masks import BlockSparse, Causal, Dense, Documents, SharedPrefix, SlidingWindow
@@ -74,7 +74,7 @@ def test_every_point_has_the_plan_and_the_bound_it_has_alone(grid: SweepGrid) ->
             name: CHOICES[name][number] if name in CHOICES else number for name, number in numbers_of(plan).items()
         }
         assert {name: value for name, value in planned.items() if value not in (None, ABSENT)} == expected
-        floor = largest_absolute(lower_bounds(workload, machine)).words
+        floor = largest_ordinary(lower_bounds(workload, machine)).words
         assert found["lower_bound_words"] == floor
         assert found["gap"] == plan.moved_words / max(floor, 1)
         assert found["reason"] is None
@@ -142,5 +142,5 @@ def test_bounds_of_the_largest_points_are_those_they_have_alone() -> None:
     )
     columns = sweep(grid).columns
     for point in range(len(grid)):
-        floor = largest_absolute(lower_bounds(grid.workload(point), grid.computers[0])).words
+        floor = largest_ordinary(lower_bounds(grid.workload(point), grid.computers[0])).words
         assert columns["lower_bound_words"][point] == (floor if floor < 2**63 else ABSENT)

@@ -7,6 +7,7 @@ from attenio.bounds.approximate.monomial_epochs import (
     monomial_epochs,
     monomials_without_squares,
 )
+from attenio.bounds.approximate.unread_values import skippable_keys, unread_values
 
 __all__ = [
     "approximate_growth",
@@ -14,4 +15,6 @@ __all__ = [
     "monomial_epoch_words",
     "monomial_epochs",
     "monomials_without_squares",
+    "skippable_keys",
+    "unread_values",
 ]

@@ -2,8 +2,9 @@
 
 import math
 
+from attenio.bounds.approximate.monomial_epochs import distinct_keys
 from attenio.bounds.epochs import whole_words
-from attenio.bounds.lower_bound import LowerBound, Strength
+from attenio.bounds.lower_bound import GROWTH, LowerBound, Strength
 from attenio.workload import Workload
 
 __all__ = ["approximate_growth"]
@@ -20,7 +21,7 @@ def approximate_growth(workload: Workload, degree: int, fast_words: int) -> Lowe
     >>> approximate_growth(Workload(n=2**20, d=64), 2, 262_144).regime
     'the sums of a head fit: grows as n d'
     """
-    rows = workload.batch * (workload.heads * workload.queries + workload.kv_heads * workload.keys)
+    rows = workload.batch * workload.heads * workload.queries + workload.kv_heads * distinct_keys(workload)
     features = math.comb(workload.d + degree, degree)
     fits = features * (workload.value_dim + 1) <= fast_words or degree == 0
     linear = float(rows * (workload.d + workload.value_dim))
@@ -29,6 +30,7 @@ def approximate_growth(workload: Workload, degree: int, fast_words: int) -> Lowe
         theorem="approximate-growth",
         words=int(whole_words(linear if fits else max(linear, blocked))),
         strength=Strength.ASYMPTOTIC,
+        covers=GROWTH,
         regime=(
             "the sums of a head fit: grows as n d"
             if fits

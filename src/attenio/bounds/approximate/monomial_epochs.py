@@ -6,10 +6,12 @@ import numpy as np
 
 from attenio.bounds.epochs import Floats, best_over_epochs
 from attenio.bounds.lower_bound import LowerBound, Strength, between_units
+from attenio.masks import SharedPrefix
 from attenio.quantities import checked_count
 from attenio.workload import Workload
 
 __all__ = [
+    "distinct_keys",
     "monomial_constant",
     "monomial_epoch_words",
     "monomial_epochs",
@@ -52,11 +54,22 @@ def monomial_epoch_words(terms: Floats, sums: Floats, degree: int, fast_words: F
     )
 
 
+def distinct_keys(workload: Workload) -> int:
+    """Key rows of a KV head over the batch, those of a shared prefix once.
+
+    >>> distinct_keys(Workload(queries=1, keys=4097, d=8, batch=256, mask="prefix:4096"))
+    4352
+    """
+    shared = workload.mask.length if isinstance(workload.mask, SharedPrefix) else 0
+    return shared + workload.batch * (workload.keys - shared)
+
+
 def monomial_epochs(workload: Workload, degree: int, fast_words: int, *, units: int = 1) -> LowerBound | None:
     """Within the class of algorithms that add k^alpha v to sums over keys and q^alpha times them to outputs.
 
-    Theorem: with C = C(d, g), N = C dv (rows of queries + rows of keys) and S = C dv sums for each KV head,
-    words >= (g+1) (g!/g^g)^(1/(g+1)) N / M^(g/(g+1)) - S - M/g.
+    Theorem: with C = C(d, g), N = C dv (rows of queries + rows of keys) and S = C dv sums for each KV head of each
+    request, words >= (g+1) (g!/g^g)^(1/(g+1)) N / M^(g/(g+1)) - S - M/g. Keys of a shared prefix count once, and have
+    C dv sums of their own.
     Assumes: every score is required; a term needs the entries of its monomial, its value or output, and its sum in fast
     memory together; sums are over all keys and none is made twice. Nothing to say (None) for other masks or for degree
     0. Regime: strongest when the sums do not fit, S > M, and there are many more rows than M^(g/(g+1)). Proof:
@@ -68,14 +81,15 @@ def monomial_epochs(workload: Workload, degree: int, fast_words: int, *, units: 
     if degree < 1 or workload.scores != workload.batch * workload.heads * workload.queries * workload.keys:
         return None
     columns = monomials_without_squares(workload.d, degree) * workload.value_dim
-    rows = workload.batch * (workload.heads * workload.queries + workload.kv_heads * workload.keys)
-    sums = workload.batch * workload.kv_heads * columns
+    rows = workload.batch * workload.heads * workload.queries + workload.kv_heads * distinct_keys(workload)
+    sums = workload.kv_heads * columns * (workload.batch + isinstance(workload.mask, SharedPrefix))
     words = monomial_epoch_words(float(rows * columns), float(sums), degree, float(fast_words), float(units))
-    state = sums // (workload.batch * workload.kv_heads)
+    state = columns
     return LowerBound(
         theorem="monomial-epochs",
         words=int(words),
         strength=Strength.SCHEDULE,
+        covers="algorithms that sum monomials of keys times values, and make no sum twice",
         regime=(
             f"the sums of a head, {state:,} words, do not fit: {2 * monomial_constant(degree):.3g} n C dv/M^(g/(g+1))"
             if state > fast_words
@@ -85,7 +99,7 @@ def monomial_epochs(workload: Workload, degree: int, fast_words: int, *, units: 
         assumptions=(
             f"features are the monomials of degree up to {degree}, made on the fly",
             "a term is added while its entries, its value and its sum are in fast memory",
-            "sums are over all keys of a head, and none is made twice",
+            "sums are over all keys of a head, a shared prefix or a request's own, and none is made twice",
             *between_units(units),
         ),
         page="docs/theory/approximate_monomials.md",

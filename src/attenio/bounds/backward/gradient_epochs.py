@@ -3,7 +3,7 @@
 import numpy as np
 
 from attenio.bounds.epochs import Floats, best_over_epochs
-from attenio.bounds.lower_bound import LowerBound, Strength, all_units, between_units
+from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
 from attenio.workload import Direction, Workload
 
 __all__ = ["gradient_epoch_words", "gradient_epochs", "gradient_products_per_epoch", "reuse_of_fresh_pairs"]
@@ -78,7 +78,8 @@ def gradient_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> L
     return LowerBound(
         theorem="gradient-epochs",
         words=int(words),
-        strength=Strength.ABSOLUTE,
+        strength=Strength.ORDINARY,
+        covers=OWN_SUMS,
         regime=(
             f"large fast memory: {products} / (M √(27 τ/16)), τ = {tau:.3g}"
             if large

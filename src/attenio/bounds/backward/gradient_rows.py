@@ -3,7 +3,7 @@
 import numpy as np
 
 from attenio.bounds.epochs import Floats, best_over_epochs
-from attenio.bounds.lower_bound import LowerBound, Strength, between_units
+from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, between_units
 from attenio.workload import Direction, Workload
 
 __all__ = ["Weights", "gradient_row_words", "gradient_rows", "weighed_products_per_epoch", "weights"]
@@ -71,7 +71,8 @@ def gradient_rows(workload: Workload, fast_words: int, *, units: int = 1) -> Low
     return LowerBound(
         theorem="gradient-rows",
         words=int(words),
-        strength=Strength.ABSOLUTE,
+        strength=Strength.ORDINARY,
+        covers=OWN_SUMS,
         regime=(
             f"large fast memory: Z G/M, G = {weigh[2]:.6g}"
             if fresh

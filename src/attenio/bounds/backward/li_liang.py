@@ -3,7 +3,7 @@
 import numpy as np
 
 from attenio.bounds.epochs import Floats, whole_words
-from attenio.bounds.lower_bound import LowerBound, Strength
+from attenio.bounds.lower_bound import GROWTH, LowerBound, Strength
 from attenio.workload import Workload
 
 __all__ = ["li_liang", "li_liang_words"]
@@ -33,6 +33,7 @@ def li_liang(workload: Workload, fast_words: int) -> LowerBound:
         theorem="li-liang",
         words=int(li_liang_words(float(workload.scores), float(rows), float(workload.d), float(fast_words))),
         strength=Strength.ASYMPTOTIC,
+        covers=GROWTH,
         regime=(
             "fast memory of at least d²: grows as (Z d² + n d³)/M"
             if large

@@ -3,7 +3,7 @@
 import numpy as np
 
 from attenio.bounds.epochs import Floats, whole_words
-from attenio.bounds.lower_bound import LowerBound, Strength
+from attenio.bounds.lower_bound import GROWTH, LowerBound, Strength
 from attenio.workload import Direction, Workload
 
 __all__ = ["input_words", "nonzero_words", "nonzeros"]
@@ -41,6 +41,7 @@ def nonzeros(workload: Workload, fast_words: int) -> LowerBound:
         theorem="nonzeros",
         words=int(nonzero_words(float(inputs), float(scores), float(fast_words))),
         strength=Strength.ASYMPTOTIC,
+        covers=GROWTH,
         regime=(
             "fast memory of at least Zin²/Zqk: grows as Zin²/M"
             if large

@@ -34,7 +34,7 @@ class PlannedPoints:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """The best plan at every point of a grid, in the grid's order, with the largest absolute bound beside it."""
+    """The best plan at every point of a grid, in the grid's order, and the largest bound for ordinary products."""
 
     grid: SweepGrid
     parts: tuple[PlannedPoints, ...]

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.bounds import absolute_words, bounds_for, largest_absolute
+from attenio.bounds import bounds_for, largest_ordinary, ordinary_words
 from attenio.errors import AttenioError
 from attenio.masks import SharedPrefix
 from attenio.names import checked_kind
@@ -135,7 +135,7 @@ class _Planned:
             return
         if inside := int(points.inside_words[index]):
             bounds = bounds_for(workload, inside, units=int(points.units[index]))
-            words = largest_absolute(bounds).words
+            words = largest_ordinary(bounds).words
             self.numbers["lower_bound_words"][index] = words if words <= _MOST_WORDS else ABSENT
         try:
             plan = self._unit_plan(workload, index)
@@ -187,12 +187,12 @@ class _Planned:
         return None
 
     def _bounds(self, index: Ints, cases: Cases, place: Ints) -> None:
-        """The largest absolute bound of every point, as ``largest_absolute(lower_bounds(...))`` has it."""
+        """The largest bound for ordinary products of every point, as ``largest_ordinary(lower_bounds(...))`` has it."""
         runs, band = self.points.runs[index], cases.band
         own, shared = _compulsory(cases, self.direction)
         compulsory, exact = _product_sum((cases.group[place], own[place], shared[place]), runs)
         scores, _ = _product_sum((cases.group[place], band.scores[place], 0 * runs), runs)
-        floor = absolute_words(
+        floor = ordinary_words(
             0.0,
             scores,
             cases.d[place] * 1.0,
