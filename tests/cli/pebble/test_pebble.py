@@ -72,6 +72,17 @@ def test_bounds_come_with_witnesses_and_do_not_exceed_the_optimum(attenio):
     assert optimum["optimal"]
     assert bounds["lower_bound"] == max(each["words"] for each in bounds["bounds"]) <= optimum["cost"]
     assert attenio("pebble", "bound", *pyramid).status == 0
+    assert all(each["finished"] for each in bounds["bounds"])
+    assert bounds["unchecked"] == []
+
+
+def test_bounds_that_the_time_limit_cut_short_are_named_and_still_hold(attenio):
+    hurried = ("pebble", "bound", "--graph", "fft", "--points", "64", "--red", "3", "--game", "one-shot")
+    said = attenio(*hurried, "--time-limit", "1e-9").out
+    assert "the time limit cut short: input pairs" in said.replace("\n", " ")
+    found = attenio(*hurried, "--time-limit", "1e-9", "--json").json
+    assert not all(each["finished"] for each in found["bounds"])
+    assert found["lower_bound"] >= 2 * 64
 
 
 def test_a_schedule_for_a_graph_too_large_to_solve_is_legal(attenio, tmp_path):

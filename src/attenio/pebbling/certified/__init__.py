@@ -11,55 +11,100 @@
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
 from attenio.pebbling.certified import counting, hong_kung, pairs, spectral, wavefront
-from attenio.pebbling.certified.bound import GraphBound, Theorem
+from attenio.pebbling.certified.bound import GraphBound, OutOfTime, Theorem
 from attenio.pebbling.certified.compulsory import compulsory_bound
 from attenio.pebbling.certified.verification import verify
 from attenio.pebbling.game import Game
 
-__all__ = ["GraphBound", "Theorem", "best_bound", "graph_bounds", "verify"]
+__all__ = [
+    "Certified",
+    "GraphBound",
+    "OutOfTime",
+    "Theorem",
+    "best_bound",
+    "certified_bounds",
+    "graph_bounds",
+    "verify",
+]
 
 Progress = Callable[[int, int], None] | None
 
 
 def graph_bounds(game: Game, *, time_limit_s: float = 30, progress: Progress = None) -> tuple[GraphBound, ...]:
-    """Every bound that holds for the game, in about the time given; ``progress`` hears the theorems done and in all.
+    """Every bound that holds for the game, within the time; ``progress`` hears the theorems done and in all.
 
-    A bound that ran out of time is weaker, never wrong. One step of the last one may overrun by seconds.
+    A bound that ran out of time is weaker, never wrong; it says that it is not ``finished``.
     """
-    began = time.monotonic()
     found = [compulsory_bound(game)]
-    tasks = _tasks(game)
-    try:
-        for number, task in enumerate(tasks):
-            # each of those left may take an equal share of the time left
-            left = time_limit_s - (time.monotonic() - began)
-            found.append(task(time.monotonic() + max(0.0, left) / (len(tasks) - number)))
-            if progress is not None:
-                progress(number + 1, len(tasks))
-    except KeyboardInterrupt:
-        pass
+    with suppress(KeyboardInterrupt):
+        for each in _one_by_one(game, time_limit_s, inf, progress):
+            found.append(each[0])
     return tuple(found)
 
 
-def _tasks(game: Game) -> list[Callable[[float], GraphBound]]:
-    """What to compute until a deadline, the quickest first."""
-    tasks: list[Callable[[float], GraphBound]] = []
+@dataclass(frozen=True, kw_only=True)
+class Certified:
+    """Bounds whose witnesses have been checked, and the theorems of those that there was no time to check."""
+
+    bounds: tuple[GraphBound, ...]
+    unchecked: tuple[Theorem, ...]
+
+
+def certified_bounds(game: Game, *, time_limit_s: float = 30, progress: Progress = None) -> Certified:
+    """As ``graph_bounds``, each bound checked as soon as it is found; finding and checking share the time."""
+    checked, unchecked = [compulsory_bound(game)], []
+    verify(game, checked[0])
+    with suppress(KeyboardInterrupt):
+        for bound, deadline in _one_by_one(game, time_limit_s, 0.5, progress):
+            try:
+                verify(game, bound, deadline=deadline)
+            except OutOfTime:
+                unchecked.append(bound.theorem)
+            else:
+                checked.append(bound)
+    return Certified(bounds=tuple(checked), unchecked=tuple(unchecked))
+
+
+def _one_by_one(
+    game: Game, time_limit_s: float, share: float, progress: Progress
+) -> Iterator[tuple[GraphBound, float]]:
+    """Bound after bound, and when the next has its turn: each of those left may take an equal part of the time left.
+
+    Finding it may take up to ``share`` of that part; the rest is for checking it. Infinity: it is not checked.
+    """
+    end = time.monotonic() + time_limit_s
+    tasks = _tasks(game)
+    for number, task in enumerate(tasks):
+        now = time.monotonic()
+        part = max(0.0, end - now) / (len(tasks) - number)
+        finding = part if share == inf else share * part
+        yield task(now + finding, inf if share == inf else part - finding), now + part
+        if progress is not None:
+            progress(number + 1, len(tasks))
+
+
+def _tasks(game: Game) -> list[Callable[[float, float], GraphBound]]:
+    """What to compute until a deadline, with so many seconds to check it afterwards; the quickest first."""
+    tasks: list[Callable[[float, float], GraphBound]] = []
     if not (game.graph.useful & (np.diff(game.graph.parent_starts) > 0)).any():
         return tasks
-    tasks.append(lambda _: pairs.pair_bound(game))
+    tasks.append(lambda deadline, _: pairs.pair_bound(game, deadline=deadline))
     if hong_kung.applies(game):
-        tasks.append(lambda deadline: hong_kung.partition_bound(game, deadline=deadline))
+        tasks.append(lambda deadline, _: hong_kung.partition_bound(game, deadline=deadline))
     if counting.applies(game):
-        tasks.append(lambda deadline: counting.counting_bound(game, deadline=deadline))
+        tasks.append(lambda deadline, _: counting.counting_bound(game, deadline=deadline))
     if game.variant in wavefront.VARIANTS:
-        tasks.append(lambda deadline: wavefront.wavefront_bound(game, deadline=deadline))
+        tasks.append(lambda deadline, _: wavefront.wavefront_bound(game, deadline=deadline))
     if game.variant in spectral.VARIANTS:
-        tasks.append(lambda deadline: spectral.spectral_bound(game, deadline=deadline))
+        tasks.append(lambda deadline, seconds: spectral.spectral_bound(game, deadline=deadline, check_seconds=seconds))
     return tasks
 
 

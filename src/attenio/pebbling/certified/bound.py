@@ -12,6 +12,7 @@ __all__ = [
     "CountingWitness",
     "FlowWitness",
     "GraphBound",
+    "OutOfTime",
     "PairWitness",
     "PartitionWitness",
     "SpectralWitness",
@@ -98,7 +99,10 @@ Witness = PartitionWitness | CountingWitness | PairWitness | WavefrontWitness | 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GraphBound:
-    """The game it was computed for moves at least so many words; its theorem has a form for each of ``variants``."""
+    """The game it was computed for moves at least so many words; its theorem has a form for each of ``variants``.
+
+    One that is not ``finished`` met its deadline: it holds, and more time might find more.
+    """
 
     theorem: Theorem
     words: int
@@ -106,3 +110,8 @@ class GraphBound:
     citation: str
     witness: Witness
     seconds: float
+    finished: bool = True
+
+
+class OutOfTime(Exception):
+    """A check that its deadline ended: the bound is neither proven nor refuted."""

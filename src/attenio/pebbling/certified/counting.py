@@ -45,6 +45,7 @@ def counting_bound(game: Game, *, deadline: float, progress: Progress = None) ->
     heaviest = int(graph.weights[graph.useful].max())
     lengths = sorted({heaviest - 1 + max(1, round(game.red * 2 ** (i / 4))) for i in range(-8, 17)})
     best_words, best = 0, CountingWitness(epoch_words=heaviest, first=len(flows), later=len(flows))
+    finished = False
     try:
         for number, length in enumerate(lengths):
             first = _most_behind(flows, graph.weights, length)
@@ -57,6 +58,8 @@ def counting_bound(game: Game, *, deadline: float, progress: Progress = None) ->
                 progress(number + 1, len(lengths))
             if time.monotonic() >= deadline:
                 break
+        else:
+            finished = True
     except KeyboardInterrupt:
         pass
     return GraphBound(
@@ -66,6 +69,7 @@ def counting_bound(game: Game, *, deadline: float, progress: Progress = None) ->
         citation=CITATION,
         witness=best,
         seconds=time.monotonic() - began,
+        finished=finished,
     )
 
 

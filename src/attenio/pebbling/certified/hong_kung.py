@@ -14,11 +14,12 @@ True
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.pebbling.certified.bound import GraphBound, PartitionWitness, Theorem
+from attenio.pebbling.certified.bound import GraphBound, OutOfTime, PartitionWitness, Theorem
 from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.graph import ComputationGraph
 
@@ -45,10 +46,11 @@ def partition_bound(game: Game, *, deadline: float, progress: Progress = None) -
     """The best epoch length for the exact least number of epochs."""
     began = time.monotonic()
     best_words, best = 0, PartitionWitness(epoch_words=game.red, epochs=1, loads_only=True)
-    parts = _Parts(game, dominator_words)
+    finished = False
     heaviest = int(game.graph.weights[game.graph.useful].max())
     longest = heaviest + game.graph.compulsory_words + game.red
     try:
+        parts = _Parts(game, dominator_words, deadline)
         for epoch_words in range(heaviest, longest):
             for loads_only in (True,) if game.variant is Variant.PARTIAL else (True, False):
                 witness = PartitionWitness(
@@ -61,7 +63,9 @@ def partition_bound(game: Game, *, deadline: float, progress: Progress = None) -
                 progress(epoch_words - heaviest + 1, longest - heaviest)
             if time.monotonic() >= deadline:
                 break
-    except KeyboardInterrupt:
+        else:
+            finished = True
+    except (KeyboardInterrupt, OutOfTime):
         pass
     variants = frozenset(Variant) if best.loads_only else frozenset({Variant.STANDARD, Variant.ONE_SHOT})
     return GraphBound(
@@ -71,6 +75,7 @@ def partition_bound(game: Game, *, deadline: float, progress: Progress = None) -
         citation=CITATION,
         witness=best,
         seconds=time.monotonic() - began,
+        finished=finished,
     )
 
 
@@ -86,15 +91,20 @@ def epoch_floor(game: Game, epochs: int, epoch_words: int, *, loads_only: bool) 
     return max(0, epochs - 1) * (epoch_words - heaviest + 1) + stored
 
 
-def fewest_epochs(game: Game, epoch_words: int, *, loads_only: bool, dominator: Dominator) -> int:
+def fewest_epochs(
+    game: Game, epoch_words: int, *, loads_only: bool, dominator: Dominator, deadline: float = inf
+) -> int:
     """The least number of epochs of so many words in which the whole graph can be computed for the first time."""
-    return _Parts(game, dominator).fewest(epoch_words, loads_only)
+    return _Parts(game, dominator, deadline).fewest(epoch_words, loads_only)
 
 
 class _Parts:
-    """Every set that can be computed for the first time in one epoch, with its dominator and its minimum set."""
+    """Every set that can be computed for the first time in one epoch, with its dominator and its minimum set.
 
-    def __init__(self, game: Game, dominator: Dominator) -> None:
+    Raises ``OutOfTime`` at the deadline.
+    """
+
+    def __init__(self, game: Game, dominator: Dominator, deadline: float) -> None:
         graph = game.graph
         outside = game.variant is not Variant.PARTIAL
         self.red = game.red
@@ -113,6 +123,8 @@ class _Parts:
                 if below & ~above:
                     continue
                 if part not in sizes:
+                    if time.monotonic() >= deadline:
+                        raise OutOfTime
                     members = [computed[bit] for bit in _bits(part)]
                     last = [computed[bit] for bit in _bits(part) if not users[bit] & part]
                     sizes[part] = (dominator(graph, members, outside), int(graph.weights[last].sum()))

@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,9 +46,10 @@ class _Shape:
     two_sided: bool  # no odd cycle of pairs
 
 
-def pair_bound(game: Game) -> GraphBound:
-    """The best epoch length, for epochs of loads and for epochs of loads and new accumulators."""
+def pair_bound(game: Game, *, deadline: float = inf) -> GraphBound:
+    """The best epoch length, for epochs of loads and for epochs of loads and new accumulators, before the deadline."""
     began = time.monotonic()
+    finished = True
     pairs = _pairs(game)
     heaviest = int(game.graph.weights[game.graph.useful].max())
     # an epoch moves every value that it begins to move
@@ -55,6 +57,9 @@ def pair_bound(game: Game) -> GraphBound:
     if len(pairs):
         shape = _shape(pairs)
         for length in sorted({heaviest - 1 + max(1, round(game.red * 2 ** (i / 8))) for i in range(-16, 25)}):
+            if time.monotonic() >= deadline:
+                finished = False
+                break
             for loads_only in (True, False):
                 words = _words(game, shape, length, loads_only=loads_only)
                 if words > best_words:
@@ -67,6 +72,7 @@ def pair_bound(game: Game) -> GraphBound:
         citation=CITATION,
         witness=best,
         seconds=time.monotonic() - began,
+        finished=finished,
     )
 
 

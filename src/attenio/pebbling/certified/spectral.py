@@ -11,8 +11,9 @@ inputs' and outputs' compulsory words counted apart, and a form for the partial 
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,14 +33,21 @@ Progress = Callable[[int, int], None] | None
 
 # Blocks up to this size are diagonalised whole: a second or two and 18 MB.
 _LARGEST_BLOCK = 1_500
-# Seconds for the cube of a block's size on one core, until one has been timed.
-_SECONDS_PER_CUBE = 4e-10
+# A block of this size is timed first: how long others take goes with the cube of their size.
+_TIMED_BLOCK = 192
+# What a block takes may be misjudged by as much.
+_CAUTION = 2.0
+# Checking a block, with its eigenvectors and their residuals, against finding its eigenvalues.
+CHECK_TIMES = 8.0
 # Subtracted from every eigenvalue, relative to the largest: thousands of times the rounding error of a block that size.
 MARGIN = 1e-9
 
 
-def spectral_bound(game: Game, *, deadline: float, progress: Progress = None) -> GraphBound:
-    """The best bound over all numbers of segments and a few ways to cut the graph in blocks, before the deadline."""
+def spectral_bound(game: Game, *, deadline: float, check_seconds: float = inf, progress: Progress = None) -> GraphBound:
+    """The best bound over all numbers of segments and a few ways to cut the graph in blocks, before the deadline.
+
+    Blocks that would not be done by the deadline, or not be checked in ``check_seconds``, are left out.
+    """
     began = time.monotonic()
     steps = Steps.of(game)
     compulsory = game.graph.compulsory_words
@@ -47,16 +55,19 @@ def spectral_bound(game: Game, *, deadline: float, progress: Progress = None) ->
     best = SpectralWitness(
         blocks=np.full(steps.count, -1, dtype=np.int64), segments=1, smallest=np.zeros(1, dtype=np.float64)
     )
-    known: dict[bytes, NDArray[np.float64]] = {}
+    finished = False
     try:
+        diagonal = _Diagonalised(deadline, check_seconds)
         for blocks in _cuts(game, steps):
-            values = _spectrum(game, steps, blocks, known, deadline, progress)
+            values = _spectrum(game, steps, blocks, diagonal, progress)
             words, segments = _best_segments(steps.count, values, game.red)
             if compulsory + words > best_words:
                 best_words = compulsory + words
-                best = SpectralWitness(blocks=blocks, segments=segments, smallest=values[:segments])
+                best = SpectralWitness(blocks=diagonal.done(blocks), segments=segments, smallest=values[:segments])
             if time.monotonic() >= deadline:
                 break
+        else:
+            finished = not diagonal.left_out
     except KeyboardInterrupt:
         pass
     return GraphBound(
@@ -66,6 +77,7 @@ def spectral_bound(game: Game, *, deadline: float, progress: Progress = None) ->
         citation=CITATION,
         witness=best,
         seconds=time.monotonic() - began,
+        finished=finished,
     )
 
 
@@ -88,7 +100,10 @@ def _best_segments(count: int, values: NDArray[np.float64], red: int) -> tuple[i
 
 
 def _cuts(game: Game, steps: Steps) -> list[Numbers]:
-    """Ways to cut the steps in blocks small enough to diagonalise: none if possible, else bands of depth, and runs."""
+    """Ways to cut the steps in blocks small enough to diagonalise: none if possible, else runs, and bands of depth.
+
+    Small blocks come first: they tell how long large ones take.
+    """
     if steps.count <= _LARGEST_BLOCK:
         return [np.zeros(steps.count, dtype=np.int64)]
     depth = depths(game)[steps.target]
@@ -100,9 +115,8 @@ def _cuts(game: Game, steps: Steps) -> list[Numbers]:
         for blocks in (band, _pieces(game, steps, band)):
             if np.bincount(blocks).max() <= _LARGEST_BLOCK:
                 cuts.append(blocks)
-    for size in (_LARGEST_BLOCK, _LARGEST_BLOCK // 4):
-        cuts.append(np.arange(steps.count, dtype=np.int64) // size)
-    return cuts
+    runs = [np.arange(steps.count, dtype=np.int64) // size for size in (_LARGEST_BLOCK, _LARGEST_BLOCK // 4)]
+    return sorted([*cuts, *runs], key=lambda blocks: int(np.bincount(blocks).max()))
 
 
 def _pieces(game: Game, steps: Steps, band: Numbers) -> Numbers:
@@ -124,30 +138,70 @@ def _pieces(game: Game, steps: Steps, band: Numbers) -> Numbers:
     return numbered
 
 
+class _Diagonalised:
+    """Eigenvalues of the blocks met so far, and whether there is time for one more."""
+
+    def __init__(self, deadline: float, check_seconds: float) -> None:
+        self.known: dict[bytes, NDArray[np.float64]] = {}
+        self.deadline, self.check_seconds = deadline, check_seconds
+        self.left_out = False
+        self.skipped: set[int] = set()
+        self.checked: dict[bytes, float] = {}
+        self.seconds_per_cube = seconds_per_cube()
+
+    def begin_cut(self) -> None:
+        """Blocks have numbers of their own in every cut."""
+        self.skipped, self.checked = set(), {}
+
+    def of(self, number: int, laplacian: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Lower estimates of a block's eigenvalues; None if there is no time for them or for checking them."""
+        began = time.monotonic()
+        cube = float(len(laplacian)) ** 3
+        seconds = _CAUTION * self.seconds_per_cube * cube
+        key = sha256(laplacian.tobytes()).digest()
+        check = {**self.checked, key: CHECK_TIMES * seconds}
+        if (key not in self.known and began + seconds > self.deadline) or sum(check.values()) > self.check_seconds:
+            self.leave_out([number])
+            return None
+        self.checked = check
+        if key not in self.known:
+            self.known[key] = _lowered(np.asarray(np.linalg.eigvalsh(laplacian), dtype=np.float64))
+            self.seconds_per_cube = max(self.seconds_per_cube, (time.monotonic() - began) / max(cube, 1e7))
+        return self.known[key]
+
+    def leave_out(self, numbers: Iterable[int]) -> None:
+        """These blocks have no eigenvalues in this cut."""
+        self.left_out = True
+        self.skipped.update(numbers)
+
+    def done(self, blocks: Numbers) -> Numbers:
+        """The blocks with eigenvalues; steps of the others are in none."""
+        return np.where(np.isin(blocks, list(self.skipped)), -1, blocks)
+
+
+def seconds_per_cube() -> float:
+    """What the eigenvalues of a block take on this computer, for the cube of its size; a few milliseconds' trial."""
+    trial = np.add.outer(np.arange(_TIMED_BLOCK), np.arange(_TIMED_BLOCK)) % 7 + np.eye(_TIMED_BLOCK)
+    np.linalg.eigvalsh(trial)  # the first call also starts the library's threads
+    began = time.monotonic()
+    np.linalg.eigvalsh(trial)
+    return (time.monotonic() - began) / _TIMED_BLOCK**3
+
+
 def _spectrum(
-    game: Game,
-    steps: Steps,
-    blocks: Numbers,
-    known: dict[bytes, NDArray[np.float64]],
-    deadline: float,
-    progress: Progress,
+    game: Game, steps: Steps, blocks: Numbers, diagonal: _Diagonalised, progress: Progress
 ) -> NDArray[np.float64]:
-    """Lower estimates of all eigenvalues in increasing order; blocks that would outlast the deadline count as zero."""
+    """Lower estimates of all eigenvalues in increasing order; blocks left out count as zero."""
     found = []
     total = int(blocks.max()) + 1
-    seconds_per_cube = _SECONDS_PER_CUBE
+    diagonal.begin_cut()
     for number, laplacian in enumerate(block_laplacians(game, steps, blocks)):
-        began = time.monotonic()
-        if began > deadline:
+        if time.monotonic() >= diagonal.deadline:
+            diagonal.leave_out(range(number, total))
             break
-        cube = float(len(laplacian)) ** 3
-        key = sha256(laplacian.tobytes()).digest()
-        if key not in known:
-            if began + seconds_per_cube * cube > deadline:
-                continue
-            known[key] = _lowered(np.asarray(np.linalg.eigvalsh(laplacian), dtype=np.float64))
-            seconds_per_cube = max(seconds_per_cube, (time.monotonic() - began) / max(cube, 1e7))
-        found.append(known[key])
+        of_block = diagonal.of(number, laplacian)
+        if of_block is not None:
+            found.append(of_block)
         if progress is not None:
             progress(number + 1, total)
     values = np.concatenate([*found, np.zeros(0)])

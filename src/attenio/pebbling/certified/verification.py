@@ -4,9 +4,11 @@ What a theorem is about (the steps, the network of a moment, the Laplacian, the 
 the same code on both sides. The tests compare that code with exhaustive search.
 """
 
+import time
 from collections import Counter
-from collections.abc import Sequence
-from math import isqrt
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+from math import inf, isqrt
 from typing import assert_never
 
 import numpy as np
@@ -18,6 +20,7 @@ from attenio.pebbling.certified.bound import (
     CountingWitness,
     FlowWitness,
     GraphBound,
+    OutOfTime,
     PairWitness,
     PartitionWitness,
     SpectralWitness,
@@ -37,8 +40,11 @@ Reals = NDArray[np.float64]
 _MOST_DIVISIONS = 1_000_000
 
 
-def verify(game: Game, bound: GraphBound) -> None:
-    """Raise ``InvalidInput`` unless the witness proves the bound for this game."""
+def verify(game: Game, bound: GraphBound, *, deadline: float = inf) -> None:
+    """Raise ``InvalidInput`` unless the witness proves the bound for this game.
+
+    Raises ``OutOfTime`` if the check would last beyond the deadline (of ``time.monotonic``).
+    """
     if game.variant not in bound.variants:
         raise InvalidInput(f"the {bound.theorem.value} bound does not hold for the {game.variant.value} game")
     witness = bound.witness
@@ -48,15 +54,15 @@ def verify(game: Game, bound: GraphBound) -> None:
                 raise _failure(bound.theorem, "it is missing")
             proven = game.graph.compulsory_words
         case PartitionWitness():
-            proven = _partition(game, witness)
+            proven = _partition(game, witness, deadline)
         case CountingWitness():
             proven = _counting(game, witness)
         case PairWitness():
             proven = _pairs(game, witness)
         case WavefrontWitness():
-            proven = _wavefront(game, witness)
+            proven = _wavefront(game, witness, deadline)
         case SpectralWitness():
-            proven = _spectral(game, witness)
+            proven = _spectral(game, witness, deadline)
         case _:
             assert_never(witness)
     if bound.words > proven:
@@ -67,7 +73,7 @@ def _failure(theorem: Theorem, reason: str) -> InvalidInput:
     return InvalidInput(f"the witness of the {theorem.value} bound fails: {reason}; compute the bound again")
 
 
-def _partition(game: Game, witness: PartitionWitness) -> int:
+def _partition(game: Game, witness: PartitionWitness, deadline: float) -> int:
     if not hong_kung.applies(game):
         raise _failure(Theorem.PARTITION, "the graph is too large to search again")
     if game.variant is Variant.PARTIAL and not witness.loads_only:
@@ -75,7 +81,9 @@ def _partition(game: Game, witness: PartitionWitness) -> int:
     heaviest = int(game.graph.weights[game.graph.useful].max())
     if witness.epoch_words < heaviest:
         raise _failure(Theorem.PARTITION, f"an epoch of {witness.epoch_words:,} words cannot move every value")
-    fewest = hong_kung.fewest_epochs(game, witness.epoch_words, loads_only=witness.loads_only, dominator=_minimum_cut)
+    fewest = hong_kung.fewest_epochs(
+        game, witness.epoch_words, loads_only=witness.loads_only, dominator=_minimum_cut, deadline=deadline
+    )
     if witness.epochs > fewest:
         raise _failure(Theorem.PARTITION, f"{fewest:,} epochs suffice, not {witness.epochs:,}")
     return hong_kung.epoch_floor(game, witness.epochs, witness.epoch_words, loads_only=witness.loads_only)
@@ -199,11 +207,13 @@ def _components(edges: list[tuple[int, int]]) -> tuple[dict[int, int], bool]:
     return component, all(colour[one] != colour[other] for one, other in edges)
 
 
-def _wavefront(game: Game, witness: WavefrontWitness) -> int:
+def _wavefront(game: Game, witness: WavefrontWitness, deadline: float) -> int:
     network = Network(game=game, steps=Steps.of(game))
     left = network.steps.price * game.graph.weights
     extra = 0
     for each in witness.moments:
+        if time.monotonic() >= deadline:
+            raise OutOfTime
         through, value = _checked_flow(network, each)
         left = left - through
         moment = moment_at(game, network.steps, each.vertex)
@@ -252,18 +262,31 @@ def _checked_flow(network: Network, witness: FlowWitness) -> tuple[NDArray[np.in
     return through, value
 
 
-def _spectral(game: Game, witness: SpectralWitness) -> int:
+def _spectral(game: Game, witness: SpectralWitness, deadline: float) -> int:
     steps = Steps.of(game)
     if witness.blocks.shape != (steps.count,) or witness.blocks.min(initial=-1) < -1:
         raise _failure(Theorem.SPECTRAL, "its blocks are not those of the steps")
     if not 1 <= witness.segments <= max(1, steps.count) or len(witness.smallest) < witness.segments:
         raise _failure(Theorem.SPECTRAL, f"there are not {witness.segments:,} segments or eigenvalues")
-    found = [_eigenvalues_at_least(each) for each in spectral.block_laplacians(game, steps, witness.blocks)]
+    found = list(_eigenvalues(spectral.block_laplacians(game, steps, witness.blocks), deadline))
     values = np.sort(np.concatenate([*found, np.zeros(int((witness.blocks < 0).sum()))]))
     claimed = np.sort(witness.smallest)[: witness.segments]
     if np.any(claimed > values[: witness.segments]):
         raise _failure(Theorem.SPECTRAL, "an eigenvalue is smaller than claimed")
     return game.graph.compulsory_words + spectral.segment_words(steps.count, witness.segments, claimed, game.red)
+
+
+def _eigenvalues(blocks: Iterable[Reals], deadline: float) -> Iterator[Reals]:
+    """Lower bounds of the eigenvalues of every block, computed once for equal ones."""
+    known: dict[bytes, Reals] = {}
+    seconds_per_cube = spectral.CHECK_TIMES * spectral.seconds_per_cube() if deadline < inf else 0.0
+    for block in blocks:
+        key = sha256(block.tobytes()).digest()
+        if key not in known:
+            if time.monotonic() + seconds_per_cube * len(block) ** 3 > deadline:
+                raise OutOfTime
+            known[key] = _eigenvalues_at_least(block)
+        yield known[key]
 
 
 def _eigenvalues_at_least(matrix: Reals) -> Reals:

@@ -58,6 +58,7 @@ def wavefront_bound(game: Game, *, deadline: float, progress: Progress = None) -
     best = _Plan(left=np.zeros(0, dtype=np.int64))
     depth = depths(game)
     heights = _heights(int(depth.max()))
+    finished = False
     try:
         # a quick look at every height first, so that little time still finds something
         for number, (tried, height) in enumerate(product((_FEWEST_TRIED, _TRY_ALL), heights)):
@@ -70,6 +71,10 @@ def wavefront_bound(game: Game, *, deadline: float, progress: Progress = None) -
                     best = plan
             if progress is not None:
                 progress(number + 1, 2 * len(heights))
+            if time.monotonic() >= deadline:
+                break
+        else:
+            finished = True
     except KeyboardInterrupt:
         pass
     return GraphBound(
@@ -79,6 +84,7 @@ def wavefront_bound(game: Game, *, deadline: float, progress: Progress = None) -
         citation=CITATION,
         witness=WavefrontWitness(moments=tuple(best.moments)),
         seconds=time.monotonic() - began,
+        finished=finished,
     )
 
 
