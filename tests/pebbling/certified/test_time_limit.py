@@ -95,7 +95,7 @@ def test_enough_time_finishes_and_checks_everything(clock, variant):
     "game",
     [
         Game(graph=lines_of_a_plane(6), red=4, sliding=True),
-        Game(graph=fft(16), red=3, variant=Variant.ONE_SHOT),
+        Game(graph=fft(32), red=3, variant=Variant.ONE_SHOT),
     ],
 )
 def test_a_check_that_is_out_of_time_says_so_and_certifies_nothing(clock, game):
