@@ -65,7 +65,7 @@ def training_cases() -> Iterator[Case]:
         yield f"causal, d={d}, same bits", lambda d=d: both((2, 1, 150, 150), d, is_causal=True, deterministic=True)
     yield "window, d=96", lambda: both((4, 2, 150, 150), 96, window=40)
     packed = torch.tensor([0, 60, 150], device="cuda")
-    yield "packed sequences, d=192", lambda: both((1, 1, 150, 150), 192, segments=packed)
+    yield "packed sequences, d=192", lambda: both((1, 1, 150, 150), 192, cu_seqlens=packed)
     bias = torch.randn(1, 1, 150, 150, device="cuda", dtype=torch.bfloat16)
     yield "portable, bias", lambda: both((1, 1, 150, 150), 64, attn_mask=bias)
     yield "portable, causal, d=80, fp32", lambda: both((2, 1, 150, 150), 80, dtype=torch.float32, is_causal=True)

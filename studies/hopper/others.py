@@ -153,7 +153,7 @@ def packed() -> Form:
         return (mine == theirs) & (j <= i)
 
     attends: dict[str, Attend] = {
-        OURS: lambda q, k, v: attention(q, k, v, is_causal=True, segments=starts_of(LENGTHS, q.device)),
+        OURS: lambda q, k, v: attention(q, k, v, is_causal=True, cu_seqlens=starts_of(LENGTHS, q.device)),
         "flash": varlen(LENGTHS, (-1, 0)),
     }
     return Form(

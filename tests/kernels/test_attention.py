@@ -1,5 +1,6 @@
 """attention() against the definition in double precision, and against an untiled computation in the same precision."""
 
+from importlib import import_module
 from itertools import product
 
 import numpy as np
@@ -26,18 +27,18 @@ def required(queries, keys, options):
     """(queries, keys) booleans, by definition: one query and one key at a time."""
     seen = torch.ones(queries, keys, dtype=torch.bool)
     i, j = torch.arange(queries)[:, None], torch.arange(keys)[None]
-    if "segments" in options:
-        mine, theirs = options["segments"] if isinstance(options["segments"], tuple) else (options["segments"],) * 2
-        if mine.shape[0] == queries:
-            seen &= mine[:, None] == theirs[None]
-        else:
-            for s in range(len(mine) - 1):
-                rows, cols = slice(int(mine[s]), int(mine[s + 1])), slice(int(theirs[s]), int(theirs[s + 1]))
-                inner = {name: options[name] for name in ("is_causal", "window") if name in options}
-                own = required(rows.stop - rows.start, cols.stop - cols.start, inner)
-                seen[rows] = False
-                seen[rows, cols] = own
-            return seen
+    if "segment_ids" in options:
+        mine, theirs = options["segment_ids"]
+        seen &= mine[:, None] == theirs[None]
+    if "cu_seqlens" in options:
+        mine, theirs = options["cu_seqlens"]
+        inner = {name: options[name] for name in ("is_causal", "window") if name in options}
+        for s in range(len(mine) - 1):
+            rows, cols = slice(int(mine[s]), int(mine[s + 1])), slice(int(theirs[s]), int(theirs[s + 1]))
+            own = torch.zeros(rows.stop - rows.start, keys, dtype=torch.bool)
+            own[:, cols] = required(rows.stop - rows.start, cols.stop - cols.start, inner)
+            seen[rows] &= own
+        return seen
     if options.get("is_causal"):
         seen &= j <= i
     if "window" in options:
@@ -87,7 +88,7 @@ def problems(draw):
     queries, keys = draw(st.sampled_from((1, 2, 7, 33, 70, 301))), draw(st.sampled_from((1, 3, 40, 70, 301, 600)))
     d, width = draw(st.sampled_from((1, 8, 24, 64))), draw(st.sampled_from((1, 8, 64)))
     dtype = draw(st.sampled_from(DTYPES))
-    kind = draw(st.sampled_from(("dense", "causal", "window", "sides", "lengths", "ids", "blocks", "both")))
+    kind = draw(st.sampled_from(("dense", "causal", "window", "sides", "lengths", "ids", "blocks", "both", "packed")))
     options = {}
     if kind in ("causal", "both"):
         options["is_causal"] = True
@@ -95,14 +96,12 @@ def problems(draw):
         options["window"] = draw(st.integers(1, keys))
     if kind == "sides":
         options["window"] = (draw(st.integers(-1, keys)), draw(st.integers(-1, keys)))
-    if kind == "lengths":
+    if kind in ("lengths", "packed"):
         cut = [0, draw(st.integers(0, queries)), queries], [0, draw(st.integers(0, keys)), keys]
-        options["segments"] = tuple(torch.tensor(each) for each in cut)
+        options["cu_seqlens"] = tuple(torch.tensor(each) for each in cut)
         options["is_causal"] = draw(st.booleans())
-    if kind == "lengths" and 3 in (queries, keys):
-        del options["segments"]
-    if kind == "ids":
-        options["segments"] = (torch.arange(queries) * 3 // queries, torch.arange(keys) * 3 // keys)
+    if kind in ("ids", "packed"):
+        options["segment_ids"] = (torch.arange(queries) * 3 // queries, torch.arange(keys) * 3 // keys)
     if kind == "blocks":
         shape = (-(-queries // 32), -(-keys // 16))
         layout = torch.rand(shape).lt(0.4).numpy()
@@ -310,3 +309,15 @@ def test_where_there_are_no_rows_gradients_are_zeros(shape, options, dtype):
         for tensor, gradient in zip(given, torch.autograd.grad(output.sum(), given), strict=True):
             assert gradient.shape == tensor.shape and gradient.dtype == dtype and not gradient.any()
         assert output.shape == q.shape
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 5000), (3000, 2)])
+def test_gradients_are_made_of_large_tiles_however_few_rows_or_keys_there_are(monkeypatch, queries, keys):
+    """Tiles of keys as small as the one row that passes would take a product each, and so would rows of one key."""
+    module = import_module("attenio.kernels.cpu.two_pass")
+    tiles, original = [], module._weigh
+    monkeypatch.setattr(module, "_weigh", lambda *given: tiles.append(given[-1]) or original(*given))
+    q, k, v = tensors((1, 2, 1, queries, keys, 16, 8), torch.float32)
+    seen = torch.ones(queries, keys, dtype=torch.bool)
+    assert_as_exact_as_untiled(attention, q, k, v, seen)
+    assert 0 < len(tiles) < 100

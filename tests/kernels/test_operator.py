@@ -37,7 +37,7 @@ def test_opcheck_is_clean(case):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"is_causal": True}, {"window": 3}, {"window": (2, 1)}, {"segments": torch.arange(6) // 4}],
+    [{}, {"is_causal": True}, {"window": 3}, {"window": (2, 1)}, {"segment_ids": torch.arange(6) // 4}],
     ids=str,
 )
 def test_gradients_are_those_of_finite_differences(options):
@@ -81,7 +81,7 @@ def test_traced_with_any_number_of_heads_and_tokens_it_gives_the_same():
     [
         {},
         {"is_causal": True},
-        {"segments": torch.tensor([0, 4, 10])},
+        {"cu_seqlens": torch.tensor([0, 4, 10])},
         {"prefix": 5},
         {"attn_mask": torch.ones(10, 10).bool()},
     ],
@@ -148,7 +148,7 @@ def test_derivatives_that_are_not_computed_are_refused_and_never_zero():
     "options",
     [
         {}, {"is_causal": True}, {"window": 7}, {"dropout_p": 0.5}, {"tolerance": 1e-2}, {"prefix": 3},
-        {"segments": torch.tensor([0, 100, 300])}, {"block_mask": torch.eye(5, dtype=torch.bool)},
+        {"cu_seqlens": torch.tensor([0, 100, 300])}, {"block_mask": torch.eye(5, dtype=torch.bool)},
         {"attn_mask": torch.ones(300, 300).tril()},
     ],
     ids=lambda options: next(iter(options), "plain"),

@@ -1,9 +1,12 @@
 """What attention() refuses: what its model refuses, and what has no meaning, in one line each."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
-from attenio import attention
+from attenio import attention, explain
 from attenio.errors import InvalidInput
 from attenio.masks import BlockSparse
 
@@ -84,6 +87,15 @@ def test_keys_without_values_are_refused():
         {"segments": [0, 2, 5]},
         {"segments": 5},
         {"segments": (torch.tensor([0, 5]), torch.tensor([0, 2, 5]))},
+        {"segment_ids": torch.tensor([0, 2, 5])},
+        {"segment_ids": torch.zeros(2, 4).long()},
+        {"segment_ids": [0, 0, 1, 1, 2]},
+        {"cu_seqlens": torch.tensor([[0, 5]])},
+        {"cu_seqlens": torch.tensor([5])},
+        {"cu_seqlens": torch.tensor([False, True])},
+        {"cu_seqlens": (torch.tensor([0, 5]),) * 3},
+        {"cu_seqlens": torch.tensor([0, 5]), "segments": torch.tensor([0, 5])},
+        {"segment_ids": torch.arange(5), "segments": torch.tensor([0, 5])},
         {"block_mask": BlockSparse.from_array(torch.ones(3, 3).numpy())},
     ],
 )
@@ -99,7 +111,7 @@ def test_what_is_no_dense_tensor_is_refused_by_name():
         with pytest.raises(TypeError, match=f"key is a {type(wrong).__name__}"):
             attention(q, wrong, q)
     nested = torch.nested.nested_tensor([q[0], q[0, :, :5]])
-    with pytest.raises(TypeError, match="segments="):
+    with pytest.raises(TypeError, match="cu_seqlens="):
         attention(nested, nested, nested)
     with pytest.raises(TypeError, match="value is a sparse tensor"):
         attention(q, q, q.to_sparse())
@@ -114,6 +126,73 @@ def test_a_mask_on_another_device_is_refused():
         attention(Q, Q, Q, torch.ones(5, 5, device="meta"))
 
 
-def test_segments_are_integers():
-    with pytest.raises(InvalidInput, match=r"segments are torch\.float32"):
-        attention(Q, Q, Q, segments=torch.tensor([0.0, 2.5, 5.0]))
+@pytest.mark.parametrize("name", ["segments", "cu_seqlens", "segment_ids"])
+def test_packed_sequences_are_told_in_integers(name):
+    with pytest.raises(InvalidInput, match=rf"{name} is torch\.float32"):
+        attention(Q, Q, Q, **{name: torch.tensor([0.0, 2.5, 5.0])})
+
+
+@pytest.mark.parametrize("name", ["segments", "cu_seqlens"])
+@pytest.mark.parametrize("state", [nullcontext, torch.inference_mode, "counted", "autocast", "vmap", "grad"])
+@pytest.mark.parametrize(
+    ("lengths", "fault"),
+    [
+        ([1, 2, 5], "starts at 1"),
+        ([0, 4, 2, 5], "falls from 4 to 2"),
+        ([0, 2, 6], "ends at 6"),
+        ([0, 2, 3], "ends at 3"),
+        ([-1, 2, 5], "starts at -1"),
+    ],
+)
+def test_lengths_that_do_not_add_up_to_the_tokens_are_refused(lengths, fault, state, name):
+    """Of queries or of keys, and whoever watches the call."""
+    wrong, right = torch.tensor(lengths), torch.tensor([0, *[5] * (len(lengths) - 1)])
+    for which, pair in (("queries", (wrong, right)), ("keys", (right, wrong))):
+
+        def call(query, pair=pair):
+            return attention(query, Q, Q, **{name: pair}).sum()
+
+        with pytest.raises(InvalidInput, match=f"^{name} of {which} {fault}; give 0 and the end of each sequence, 5"):
+            match state:
+                case "vmap":
+                    torch.vmap(call)(torch.stack([Q, Q]))
+                case "grad":
+                    torch.func.grad(call)(Q)
+                case "autocast":
+                    torch.autocast("cpu")(call)(Q)
+                case _:
+                    with FlopCounterMode(display=False) if state == "counted" else state():
+                        call(Q)
+
+
+@pytest.mark.parametrize("lengths", [[0, 2], [0, 1, 3], [0, 3, 3], [0, 0, 3, 4], [0, 1, 2, 5, 5]], ids=str)
+def test_segments_that_could_be_lengths_or_ids_are_refused_and_each_has_an_argument_of_its_own(lengths):
+    given, tokens = torch.tensor(lengths), len(lengths)
+    q = torch.randn(1, 2, tokens, 8)
+    with pytest.raises(InvalidInput, match="give cu_seqlens= or segment_ids= instead"):
+        attention(q, q, q, segments=given)
+    by_ids = given[:, None] == given
+    torch.testing.assert_close(attention(q, q, q, segment_ids=given), F.scaled_dot_product_attention(q, q, q, by_ids))
+    where = torch.bucketize(torch.arange(tokens), given[1:], right=True)
+    by_lengths = where[:, None] == where
+    assert not torch.equal(by_ids, by_lengths)
+    torch.testing.assert_close(
+        attention(q, q, q, cu_seqlens=given), F.scaled_dot_product_attention(q, q, q, by_lengths)
+    )
+
+
+def test_segments_that_can_mean_one_thing_mean_it():
+    lengths, ids = torch.tensor([0, 2, 5]), torch.tensor([0, 0, 1, 1, 1])
+    wanted = attention(Q, Q, Q, cu_seqlens=lengths)
+    for given in (lengths, ids, ids + 7, ids[None], (lengths, lengths.int()), (ids, ids[None])):
+        assert torch.equal(attention(Q, Q, Q, segments=given), wanted)
+    two, three = torch.tensor([0, 1, 5]), torch.tensor([0, 1, 3])  # no id for each of five queries
+    mine = attention(Q, Q[:, :, :3], Q[:, :, :3], segments=(two, three))
+    assert torch.equal(mine, attention(Q, Q[:, :, :3], Q[:, :, :3], cu_seqlens=(two, three)))
+
+
+def test_lengths_of_another_device_than_the_cpu_are_refused():
+    with pytest.raises(InvalidInput, match="cu_seqlens is on meta and query on cpu"):
+        attention(Q, Q, Q, cu_seqlens=torch.tensor([0, 5], device="meta"))
+    with pytest.raises(InvalidInput, match="on meta, where they have no values"):
+        explain(*[Q.to("meta")] * 3, cu_seqlens=torch.tensor([0, 5], device="meta"), machine="h200")

@@ -178,7 +178,7 @@ def test_what_may_change_under_a_form_has_none(counts):
     "options",
     [
         {"dropout_p": 0.5}, {"prefix": 3}, {"tolerance": 1e-3},
-        {"segments": (torch.tensor([0, 24]), torch.tensor([0, 40]))}, {"block_mask": torch.ones(1, 1).bool()},
+        {"cu_seqlens": (torch.tensor([0, 24]), torch.tensor([0, 40]))}, {"block_mask": torch.ones(1, 1).bool()},
     ],
     ids=lambda options: next(iter(options)),
 )  # fmt: skip
@@ -192,7 +192,7 @@ def test_gradients_that_data_restrict_are_not_recorded(counts):
     leaves = tuple(x.requires_grad_() for x in heads())
     for _ in range(3):
         attention(*leaves, enable_gqa=True, attn_mask=torch.ones(24, 40).bool()).sum().backward()
-        attention(*leaves, enable_gqa=True, segments=(torch.tensor([0, 24]), torch.tensor([0, 40]))).sum().backward()
+        attention(*leaves, enable_gqa=True, cu_seqlens=(torch.tensor([0, 24]), torch.tensor([0, 40]))).sum().backward()
     assert counts == {"recorded": 0, "played": 0}
 
 

@@ -104,8 +104,8 @@ def test_a_tolerance_that_is_none_is_refused_in_one_line(call, tolerance):
 
 EXACT = {
     "window": {"window": 100},
-    "segments": {"segments": torch.tensor([0, 300, 1000])},
-    "ids": {"segments": torch.arange(1000) // 400},
+    "lengths": {"cu_seqlens": torch.tensor([0, 300, 1000])},
+    "ids": {"segment_ids": torch.arange(1000) // 400},
     "blocks": {"block_mask": BlockSparse.from_array(np.eye(16, dtype=bool))},
     "mask": {"attn_mask": torch.ones(1000, 1000).tril().bool()},
     "bias": {"attn_mask": torch.zeros(1000, 1000)},

@@ -131,7 +131,7 @@ def test_packed_sequences_do_not_see_each_other(d, deterministic, monkeypatch):
     monkeypatch.setattr(backward, "two_pass", lambda *given: taken.append(given[0]) or original(*given))
     for is_causal in (False, True):
         output = attention(
-            *leaves, is_causal=is_causal, enable_gqa=True, segments=lengths.cuda(), deterministic=deterministic
+            *leaves, is_causal=is_causal, enable_gqa=True, cu_seqlens=lengths.cuda(), deterministic=deterministic
         )
         of_query, *rest = torch.autograd.grad(output, leaves, g)
         seen = segment[:, None] == segment

@@ -101,7 +101,7 @@ def test_packed_sequences_of_few_queries():
     lengths = torch.tensor([0, 1, 3, 5]), torch.tensor([0, 300, 350, 900])
     segment = [torch.bucketize(torch.arange(int(x[-1])), x, right=True).cuda() for x in lengths]
     mask = segment[0][:, None] == segment[1]
-    mine = attention(q, k, v, enable_gqa=True, segments=tuple(x.cuda() for x in lengths))
+    mine = attention(q, k, v, enable_gqa=True, cu_seqlens=tuple(x.cuda() for x in lengths))
     assert_close(mine, exact(q, k, v, mask=mask))
 
 

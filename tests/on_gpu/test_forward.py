@@ -34,7 +34,7 @@ SHAPES = {
     "a window": ((2, 1, 2, 640, 640), {"window": 200}),
     "a window on both sides": ((1, 1, 2, 300, 420), {"window": (50, 70)}),
     "more row tiles than SMs": ((3, 5, 2, 1024, 1024), {"is_causal": True}),
-    "packed sequences": ((1, 2, 2, 900, 900), {"segments": SEGMENTS, "is_causal": True}),
+    "packed sequences": ((1, 2, 2, 900, 900), {"cu_seqlens": SEGMENTS, "is_causal": True}),
 }
 
 
@@ -43,7 +43,7 @@ def problem_of(shape, d=128, width=None, dtype=torch.bfloat16, scale=None, heads
     width = width or d
     sizes = ((kv_heads * group, queries, d), (kv_heads, keys, d), (kv_heads, keys, width))
     q, k, v = heads or (torch.randn(batch, *size, device="cuda").to(dtype) for size in sizes)
-    given = {"is_causal": False, "window": None, "segments": None, "block_mask": None, **options}
+    given = {"is_causal": False, "window": None, "block_mask": None, **options}
     visible = Visibility(group=group, **seen_by(q, k, None, batch=(batch,), **given)._asdict())
     return KernelProblem.of_heads(q, k, v, visible, d**-0.5 if scale is None else scale)
 

@@ -27,9 +27,10 @@ from attenio.kernels.visibility import Visibility
 from attenio.kernels.watching import is_unwatched
 from attenio.masks import BlockSparse
 
-__all__ = ["Call", "attention", "call_of", "problem_of"]
+__all__ = ["Call", "Packing", "attention", "call_of", "problem_of"]
 
-Lengths: TypeAlias = Tensor | tuple[Tensor, Tensor]
+# One for queries and keys alike, or one for each.
+Packing: TypeAlias = Tensor | tuple[Tensor, Tensor]
 
 
 class Call(NamedTuple):
@@ -54,11 +55,13 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     enable_gqa: bool = False,
     *,
     window: int | tuple[int, int] | None = None,
-    segments: Lengths | None = None,
+    cu_seqlens: Packing | None = None,
+    segment_ids: Packing | None = None,
     block_mask: BlockSparse | Any | None = None,
     prefix: int | None = None,
     tolerance: float | None = None,
     deterministic: bool = False,
+    segments: Packing | None = None,
 ) -> Tensor:
     """softmax(Q K^T scale) V over (..., heads, tokens, width), by the best dataflow for this machine.
 
@@ -68,9 +71,13 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
 
     ``window``: the last so many keys up to the query's own, or (left, right) keys on either side, -1 for all; the last
     query stands at the last key (bottom-right aligned, as all masks of attenio).
-    ``segments``: packed sequences that do not see each other, as cumulative lengths 0, n1, n1+n2, ..., or as one id for
-    each token ((tokens,) or (batch, tokens)); a pair for queries and keys that differ. With cumulative lengths
-    causality and windows count from the start and the end of each segment.
+    ``cu_seqlens``: packed sequences that do not see each other, by their cumulative lengths 0, n1, n1+n2, ... up to the
+    number of tokens; a pair for queries and keys that differ. Causality and windows count from the start and the end of
+    each sequence. On a GPU they are read once, and again when they were written to; a CUDA graph or a compiled program
+    takes them as they are.
+    ``segment_ids``: one id for each token ((tokens,) or (batch, tokens)), or a pair for queries and keys; a query sees
+    keys of its own id. Causality and windows count from the start and the end of the whole.
+    ``segments``: the older name of both; what could be either is refused.
     ``block_mask``: a ``BlockSparse`` or a 2-D array of blocks of 64.
     ``prefix``: so many first keys are the same in all sequences of the batch; those of the first are read, once. Their
     gradients are those of each sequence.
@@ -90,7 +97,7 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     given = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
     known = None
     undropped = isinstance(dropout_p, float | int) and dropout_p == 0.0
-    plain = undropped and segments is block_mask is prefix is tolerance is None
+    plain = undropped and cu_seqlens is segment_ids is segments is block_mask is prefix is tolerance is None
     if plain and not (query is None or key is None or value is None) and is_unwatched(given):
         sides = window if type(window) is tuple and len(window) == 2 else (window,)
         known = known_of(given, (is_causal, scale, enable_gqa, deterministic, *sides))
@@ -101,7 +108,8 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     dropout_p = checked_number("dropout_p", dropout_p)
     call = call_of(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
-        window=window, segments=segments, block_mask=block_mask, prefix=prefix,
+        window=window, block_mask=block_mask, prefix=prefix,
+        cu_seqlens=cu_seqlens, segment_ids=segment_ids, segments=segments,
     )  # fmt: skip
     if tolerance is not None:
         tolerance = checked_positive("tolerance", tolerance)
@@ -136,9 +144,11 @@ def call_of(  # noqa: PLR0913
     enable_gqa: bool,
     *,
     window: int | tuple[int, int] | None,
-    segments: Lengths | None,
     block_mask: BlockSparse | Any | None,
     prefix: int | None,
+    cu_seqlens: Packing | None = None,
+    segment_ids: Packing | None = None,
+    segments: Packing | None = None,
 ) -> Call:
     """Check a call, and bring it to four dimensions."""
     check_switches(is_causal=is_causal, enable_gqa=enable_gqa)
@@ -155,8 +165,8 @@ def call_of(  # noqa: PLR0913
         _four(tensor, batch, count) for tensor, count in ((query, heads["q"]), (key, key_heads), (value, key_heads))
     ]
     seen = seen_by(
-        four[0], four[1], attn_mask, is_causal=is_causal, window=window, segments=segments, block_mask=block_mask,
-        batch=batch,
+        four[0], four[1], attn_mask, is_causal=is_causal, window=window, block_mask=block_mask, batch=batch,
+        cu_seqlens=cu_seqlens, segment_ids=segment_ids, segments=segments,
     )  # fmt: skip
     factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else checked_number("scale", scale)
     lead = (*batch, heads["q"]) if max(query.dim(), key.dim(), value.dim()) > 2 else ()

@@ -1,7 +1,7 @@
 """Which kernels serve a tensor: those of the device that it is on."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -34,7 +34,19 @@ def backend_of(tensor: Tensor) -> ModuleType:
 
 
 def on_device_of(tensor: Tensor) -> AbstractContextManager[Any]:
-    """Launches go to the current device: within this it is the tensor's. Kernels of the CPU make tensors by default."""
+    """Launches go to the current device: within this it is the tensor's. Kernels of the CPU make tensors by default.
+
+    Autocast is off: what a kernel computes in is the kernel's to say, and gradients are asked for within it too.
+    """
+    if not torch._C._is_any_autocast_enabled():
+        return _with_current_device(tensor)
+    both = ExitStack()
+    both.enter_context(_with_current_device(tensor))
+    both.enter_context(torch.autocast(tensor.device.type, enabled=False))
+    return both
+
+
+def _with_current_device(tensor: Tensor) -> AbstractContextManager[Any]:
     index = tensor.get_device()
     if index < 0:
         return tensor.device if torch._C._is_torch_function_mode_enabled() else nullcontext()

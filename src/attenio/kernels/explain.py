@@ -11,7 +11,7 @@ from attenio.approximation.entries import checked_positive
 from attenio.bounds import LowerBound
 from attenio.bounds.attention import bounds_for, largest_ordinary
 from attenio.errors import AttenioError, InvalidInput
-from attenio.kernels.attention import Call, call_of, problem_of
+from attenio.kernels.attention import Call, Packing, call_of, problem_of
 from attenio.kernels.checks import check_switches, checked_number
 from attenio.kernels.choices import Choice, choice_for
 from attenio.kernels.masking import Seen
@@ -111,11 +111,13 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     enable_gqa: bool = False,
     *,
     window: int | tuple[int, int] | None = None,
-    segments: Tensor | tuple[Tensor, Tensor] | None = None,
+    cu_seqlens: Packing | None = None,
+    segment_ids: Packing | None = None,
     block_mask: BlockSparse | Any | None = None,
     prefix: int | None = None,
     tolerance: float | None = None,
     deterministic: bool = False,
+    segments: Packing | None = None,
     machine: str | Machine | None = None,
 ) -> Explanation:
     """The plan that ``attention`` would run for the same arguments: print it, or ask its fields.
@@ -127,7 +129,8 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     dropout_p = checked_number("dropout_p", dropout_p)
     call = call_of(
         query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
-        window=window, segments=segments, block_mask=block_mask, prefix=prefix,
+        window=window, block_mask=block_mask, prefix=prefix,
+        cu_seqlens=cu_seqlens, segment_ids=segment_ids, segments=segments,
     )  # fmt: skip
     if not (call.query.numel() and call.key.shape[2]):
         raise InvalidInput(
@@ -178,6 +181,8 @@ def _mask(seen: Seen, problem: KernelProblem, blocks: Any) -> tuple[Mask, list[s
         notes.append("attn_mask is data: no tile is skipped for it, and the plan is that of the other restrictions")
     if seen.query_ids is not None:
         notes.append("ids of tokens are data: tiles are skipped as they are met, and the plan does not count on it")
+    if seen.first is not None and seen.first.is_meta:
+        raise InvalidInput("cu_seqlens are on meta, where they have no values; give them on the CPU")
     if can_stack(problem):
         return SharedPrefix(length=problem.prefix, causal=False), notes
     if isinstance(blocks, BlockSparse):

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attenio.errors import InvalidInput
 from attenio.kernels.checks import TensorMismatch
+from attenio.kernels.packing import packed_by, segment_ranges
 from attenio.kernels.visibility import UNBOUNDED
 from attenio.masks import BlockSparse
 
@@ -37,9 +38,11 @@ def seen_by(  # noqa: PLR0913 - what restricts a call
     *,
     is_causal: bool,
     window: int | tuple[int, int] | None,
-    segments: Any,
     block_mask: BlockSparse | Any | None,
     batch: tuple[int, ...],
+    cu_seqlens: Any = None,
+    segment_ids: Any = None,
+    segments: Any = None,
 ) -> Seen:
     """All restrictions of a call with queries and keys (batch, heads, tokens, width)."""
     queries, keys = query.shape[2], key.shape[2]
@@ -50,14 +53,12 @@ def seen_by(  # noqa: PLR0913 - what restricts a call
     if is_causal:
         above = min(above, 0)
     ranges: dict[str, Any] = {"below": below, "above": above}
-    if segments is not None:
-        mine, theirs = _segments(segments)
-        if _is_cumulative(mine, queries) and _is_cumulative(theirs, keys):
-            first, stop = _segment_ranges(mine, theirs, queries, (left, right), is_causal=is_causal)
-            ranges = {"below": -UNBOUNDED, "above": UNBOUNDED, "first": first[None], "stop": stop[None]}
-        else:
-            ranges["query_ids"] = _ids(mine, query, "queries")
-            ranges["key_ids"] = _ids(theirs, key, "keys")
+    packed = packed_by(cu_seqlens, segment_ids, segments, query, key)
+    if packed.lengths is not None:
+        first, stop = segment_ranges(packed.lengths, queries, (left, right), is_causal=is_causal)
+        ranges = {"below": -UNBOUNDED, "above": UNBOUNDED, "first": first[None], "stop": stop[None]}
+    if packed.ids is not None:
+        ranges["query_ids"], ranges["key_ids"] = packed.ids
     if block_mask is not None:
         blocks = block_mask if isinstance(block_mask, BlockSparse) else BlockSparse.from_array(np.asarray(block_mask))
         _check_blocks(blocks, queries, keys)
@@ -80,60 +81,6 @@ def _window(window: Any) -> tuple[int, int]:
     if len(sides) != 2 or min(sides) < -1:
         raise InvalidInput(f"window is {window}; give (left, right) of at least 0, or -1 for all keys of a side")
     return sides[0], sides[1]
-
-
-def _segments(segments: Any) -> tuple[Tensor, Tensor]:
-    """Those of queries and those of keys."""
-    pair = tuple(segments) if isinstance(segments, tuple | list) else (segments, segments)
-    if len(pair) != 2 or not all(isinstance(each, Tensor) for each in pair):
-        raise InvalidInput(
-            f"segments are a {type(segments).__name__}; give a tensor of cumulative lengths or of one id a token,"
-            " or two, of queries and of keys"
-        )
-    for each in pair:
-        if each.is_floating_point() or each.is_complex():
-            raise InvalidInput(f"segments are {each.dtype}; give integers: cumulative lengths, or one id a token")
-    return pair
-
-
-def _is_cumulative(lengths: Tensor, tokens: int) -> bool:
-    """Cumulative lengths start at 0 and end with all tokens; ids are one a token, which no cumulative lengths are.
-
-    They can be confused only where n + 1 sequences have n tokens, and empty ones are not cumulative lengths here.
-    """
-    return bool(lengths.dim() == 1 and lengths.shape[0] != tokens)
-
-
-def _segment_ranges(
-    mine: Tensor, theirs: Tensor, queries: int, window: tuple[int, int], *, is_causal: bool
-) -> tuple[Tensor, Tensor]:
-    """First key and the one after the last that every query may see."""
-    if mine.shape != theirs.shape or mine.shape[0] < 2:
-        raise InvalidInput(
-            f"segments have {mine.shape[0]} and {theirs.shape[0]} cumulative lengths; give equally many, 0 first"
-        )
-    mine, theirs = mine.long(), theirs.long()
-    rows = torch.arange(queries, device=mine.device)
-    segment = torch.searchsorted(mine[1:].contiguous(), rows, right=True).clamp(max=mine.shape[0] - 2)
-    first, stop = theirs[segment], theirs[segment + 1]
-    start = rows - mine[segment]  # top-left: the first query of a segment stands at its first key
-    end = start + (stop - first) - (mine[segment + 1] - mine[segment])  # bottom-right
-    left, right = window
-    low = first if left < 0 else torch.maximum(first, first + end - left)
-    high = stop if right < 0 else torch.minimum(stop, first + end + right + 1)
-    high = torch.minimum(high, first + start + 1) if is_causal else high
-    inside = rows < mine[-1]
-    return low, torch.where(inside, torch.maximum(high, low), low)
-
-
-def _ids(ids: Tensor, tokens: Tensor, name: str) -> Tensor:
-    wide = ids[None] if ids.dim() == 1 else ids
-    if wide.dim() != 2 or wide.shape[1] != tokens.shape[2] or wide.shape[0] not in (1, tokens.shape[0]):
-        raise InvalidInput(
-            f"segments have shape {tuple(ids.shape)} for {tokens.shape[2]:,} {name};"
-            " give cumulative lengths, or one id a token"
-        )
-    return wide
 
 
 def _check_blocks(blocks: BlockSparse, queries: int, keys: int) -> None:

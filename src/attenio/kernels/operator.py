@@ -150,13 +150,16 @@ def _of_heads(*arguments: Any) -> tuple[Tensor, ...]:
 
 
 def _operate(*arguments: Any) -> tuple[Tensor, ...]:
+    """Results as the fake kernels below promise them, contiguous: a compiler relies on it."""
     given = arguments[:3] if arguments[3] is None else arguments[:4]
     restricted = any(tensor is not None for tensor in arguments[4:TENSORS])
-    return attended(arguments, None if restricted else known_of(given, arguments[TENSORS:]), wanted=3)
+    found = attended(arguments, None if restricted else known_of(given, arguments[TENSORS:]), wanted=3)
+    return tuple(part.contiguous() for part in found)
 
 
 def _operate_backward(*arguments: Any) -> tuple[Tensor, ...]:
-    found = differentiated(arguments)
+    """The same for gradients, which PyTorch's fused kernel gives with tokens before heads."""
+    found = tuple(part.contiguous() for part in differentiated(arguments))
     return found if len(found) == 4 else (*found, arguments[0].new_empty(0))
 
 

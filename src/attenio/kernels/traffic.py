@@ -22,9 +22,7 @@ def grids_of(
     """Grids in the order of their launches for query, key and value; None where those kernels have none to tell."""
     query, key, value = inputs
     grouped = query.shape[1] != key.shape[1]
-    call = call_of(
-        query, key, value, None, 0.0, False, scale, grouped, window=window, segments=None, block_mask=None, prefix=None
-    )
+    call = call_of(query, key, value, None, 0.0, False, scale, grouped, window=window, block_mask=None, prefix=None)
     visible = Visibility(group=query.shape[1] // key.shape[1], **call.seen._asdict())
     problem = KernelProblem.of_heads(call.query, call.key, call.value, visible, call.scale, deterministic=deterministic)
     told = getattr(backend_of(query), "grids", None)

@@ -12,9 +12,10 @@ from torch import DispatchKey, DispatchKeySet, Tensor
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
-__all__ = ["are_kept_as_they_are", "is_concrete", "is_unwatched"]
+__all__ = ["are_kept_as_they_are", "has_values", "is_concrete", "is_unwatched"]
 
 _CLASSES = frozenset((Tensor, torch.nn.Parameter))
+_get_dispatch_mode, _TRACING = torch._C._get_dispatch_mode, tuple(torch._C._TorchDispatchModeKey.__members__.values())
 _asked_for, _keys_of = torch._C._dispatch_tls_local_include_set, torch._C._dispatch_keys
 
 
@@ -65,6 +66,18 @@ def is_concrete(tensors: Iterable[Tensor | None]) -> bool:
         if type(tensor) not in _CLASSES or _keys_of(tensor).raw_repr() not in _ORDINARY:
             return False
     return True
+
+
+def has_values(tensor: Tensor) -> bool:
+    """Whether the numbers of this one tensor may be read now, whatever is done with others: mapped, counted, profiled.
+
+    Not where a program is traced or faked, and not while a CUDA graph is captured, which no read may interrupt.
+    """
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or any(map(_get_dispatch_mode, _TRACING)):
+        return False
+    if type(tensor) not in _CLASSES or _keys_of(tensor).raw_repr() not in _ORDINARY:
+        return False
+    return not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def are_kept_as_they_are() -> bool:

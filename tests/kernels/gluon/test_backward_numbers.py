@@ -43,7 +43,7 @@ SPILLED = {
     "a window": Case(1, 1, 1, 420, 300, 136, 128, window=(40, 20)),
     "rows that see nothing": Case(1, 1, 1, 300, 100, 192, 64, window=(20, -1)),
     "keys that nobody sees": Case(1, 1, 1, 100, 700, 136, 64, causal=True),
-    "packed": Case(1, 2, 2, 300, 290, 192, 64, causal=True, segments=([0, 70, 71, 71, 290], [0, 70, 210, 220, 290])),
+    "packed": Case(1, 2, 2, 300, 290, 192, 64, causal=True, segments=([0, 70, 71, 71, 300], [0, 70, 210, 220, 290])),
     "units in chunks": Case(3, 1, 1, 130, 200, 136, 64, room=8 * 256),
     "key tiles in chunks": Case(1, 1, 2, 300, 700, 136, 64, causal=True, room=4 * 384, queries_carried=True),
     "a window in chunks": Case(2, 1, 1, 1100, 1200, 136, 64, window=(90, 20), room=4 * 896, queries_carried=True),
@@ -78,10 +78,10 @@ ADDED = {
     "rows that see nothing": (Case(1, 1, 1, 300, 100, 64, 64, window=(20, -1)), (1,), 1),
     "keys that nobody sees": (Case(1, 1, 1, 100, 700, 128, 64, causal=True), (1,), 1),
     "packed": (
-        Case(1, 2, 2, 300, 290, 64, 64, causal=True, segments=([0, 70, 71, 71, 290], [0, 70, 210, 220, 290])), (2,), 2,
+        Case(1, 2, 2, 300, 290, 64, 64, causal=True, segments=([0, 70, 71, 71, 300], [0, 70, 210, 220, 290])), (2,), 2,
     ),
     "packed windows": (
-        Case(1, 1, 1, 400, 300, 128, 64, window=(30, 9), segments=([0, 250, 330], [0, 60, 300])), (1,), 1,
+        Case(1, 1, 1, 400, 300, 128, 64, window=(30, 9), segments=([0, 250, 400], [0, 60, 300])), (1,), 1,
     ),
     "units in launches": (Case(3, 1, 1, 130, 200, 64, 64), (2, 1), 2),
     "two tiles of rows, groups of four": (Case(1, 2, 4, 60, 700, 128, 128), (1, 1), 1),
@@ -125,6 +125,6 @@ def visible(case, q, k):
     """What the front door makes of the case's restrictions."""
     given = None if case.segments is None else tuple(torch.tensor(lengths) for lengths in case.segments)
     seen = seen_by(
-        q, k, None, is_causal=case.causal, window=case.window, segments=given, block_mask=None, batch=(case.batch,)
+        q, k, None, is_causal=case.causal, window=case.window, cu_seqlens=given, block_mask=None, batch=(case.batch,)
     )  # fmt: skip
     return Visibility(group=case.group, below=seen.below, above=seen.above, first=seen.first, stop=seen.stop)

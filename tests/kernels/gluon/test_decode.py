@@ -53,7 +53,7 @@ def problem_of(shape, dtype=torch.bfloat16, *, bias=None, prefix=0, **options):
     q = torch.randn(batch, kv_heads * group, queries, d).to(dtype)
     k, v = torch.randn(batch, kv_heads, keys, d).to(dtype), torch.randn(batch, kv_heads, keys, width).to(dtype)
     k[:, :, :prefix], v[:, :, :prefix] = k[:1, :, :prefix], v[:1, :, :prefix]
-    given = {"is_causal": False, "window": None, "segments": None, "block_mask": None, **options}
+    given = {"is_causal": False, "window": None, "block_mask": None, **options}
     seen = seen_by(q, k, bias, batch=(batch,), **given)
     return KernelProblem.of_heads(q, k, v, Visibility(group=group, **seen._asdict()), d**-0.5, prefix=prefix)
 
@@ -75,7 +75,7 @@ CASES = {
     "a shared prefix before many own keys": lambda: problem_of((2, 1, 4, 1, 900, 64, 64), prefix=100),
     "nothing but a prefix": lambda: problem_of((3, 1, 3, 1, 150, 64, 64), prefix=150),
     "packed sequences": lambda: problem_of(
-        (1, 1, 4, 5, 500, 64, 64), segments=(torch.tensor([0, 2, 5]), torch.tensor([0, 130, 500]))
+        (1, 1, 4, 5, 500, 64, 64), cu_seqlens=(torch.tensor([0, 2, 5]), torch.tensor([0, 130, 500]))
     ),
 }
 

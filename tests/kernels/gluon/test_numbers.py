@@ -22,7 +22,7 @@ def problem_of(shape, dtype=torch.bfloat16, **options):
     batch, kv_heads, group, queries, keys, d, width = shape
     q = torch.randn(batch, kv_heads * group, queries, d).to(dtype)
     k, v = torch.randn(batch, kv_heads, keys, d).to(dtype), torch.randn(batch, kv_heads, keys, width).to(dtype)
-    given = {"is_causal": False, "window": None, "segments": None, "block_mask": None, **options}
+    given = {"is_causal": False, "window": None, "block_mask": None, **options}
     seen = seen_by(q, k, None, batch=(batch,), **given)
     return KernelProblem.of_heads(q, k, v, Visibility(group=group, **seen._asdict()), d**-0.5)
 
@@ -63,7 +63,10 @@ CASES = {
     "causal, more keys": ({"shape": (1, 1, 1, 140, 300, 64, 64), "window": (-1, 0)}, tiles_of(2, 128, ping_pong=False)),
     "rows that see nothing": ({"shape": (1, 1, 1, 300, 140, 64, 64), "window": (-1, 0)}, tiles_of(3)),
     "a window": ({"shape": (1, 1, 1, 300, 300, 64, 64), "window": 50}, tiles_of(2, stages=4)),
-    "packed sequences": ({"shape": (1, 2, 1, 160, 160, 64, 64), "segments": SEGMENTS, "is_causal": True}, tiles_of(2)),
+    "packed sequences": (
+        {"shape": (1, 2, 1, 160, 160, 64, 64), "cu_seqlens": SEGMENTS, "is_causal": True},
+        tiles_of(2),
+    ),
     "d = 96 side by side": ({"shape": (1, 1, 1, 130, 130, 96, 96), "is_causal": True}, tiles_of(2)),
     "192 and 128, output where Q was": ({"shape": (1, 1, 2, 70, 150, 192, 128)}, tiles_of(2, staged=False)),
     "twice the rows": ({"shape": (1, 2, 2, 300, 192, 64, 64)}, WIDE_TILES),

@@ -22,7 +22,7 @@ def problem_of(shape, dtype=torch.float32, *, bias=None, prefix=0, scale=None, *
     q = torch.randn(batch, kv_heads * group, queries, d).to(dtype)
     k, v = torch.randn(batch, kv_heads, keys, d).to(dtype), torch.randn(batch, kv_heads, keys, width).to(dtype)
     k[:, :, :prefix], v[:, :, :prefix] = k[:1, :, :prefix], v[:1, :, :prefix]
-    given = {"is_causal": False, "window": None, "segments": None, "block_mask": None, **options}
+    given = {"is_causal": False, "window": None, "block_mask": None, **options}
     seen = seen_by(q, k, bias, batch=(batch,), **given)
     visible = Visibility(group=group, **seen._asdict())
     return KernelProblem.of_heads(q, k, v, visible, d**-0.5 if scale is None else scale, prefix=prefix)
@@ -34,9 +34,9 @@ CASES = {
     "causal": lambda: problem_of((1, 1, 2, 50, 50, 16, 16), is_causal=True),
     "window": lambda: problem_of((1, 1, 1, 70, 90, 16, 16), window=9),
     "packed sequences": lambda: problem_of(
-        (1, 2, 1, 60, 60, 16, 16), segments=torch.tensor([0, 13, 30, 60]), is_causal=True
+        (1, 2, 1, 60, 60, 16, 16), cu_seqlens=torch.tensor([0, 13, 30, 60]), is_causal=True
     ),
-    "ids of tokens": lambda: problem_of((1, 1, 1, 45, 45, 16, 16), segments=torch.arange(45) * 3 // 45),
+    "ids of tokens": lambda: problem_of((1, 1, 1, 45, 45, 16, 16), segment_ids=torch.arange(45) * 3 // 45),
     "blocks": lambda: problem_of(
         (1, 1, 1, 40, 40, 16, 16), block_mask=BlockSparse.from_array(np.eye(5, dtype=bool), query_block=8, key_block=8)
     ),

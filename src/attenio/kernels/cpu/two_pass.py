@@ -34,7 +34,7 @@ from attenio.kernels.cpu.tiles import (
 )
 from attenio.kernels.cpu.workers import run_all
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.tiling import FEW_ROWS, Tiling, backward_tiling_of
+from attenio.kernels.tiling import FEW_ROWS, PRODUCT_KEYS, Tiling, backward_tiling_of
 from attenio.kernels.visibility import Part
 
 __all__ = ["Gradients", "Saved", "two_pass"]
@@ -87,7 +87,9 @@ def two_pass(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -
     run_all(lambda part: _query_gradient(problem, saved, part, tiling, found), parts, small=alone)
     stationary = _stationary_keys(problem, tiling)
     parts = [Part(*unit, slice(0, problem.queries), j) for unit in where for j in cuts(problem.keys, stationary)]
-    passing, turned = max(1, tiling.key_tile // problem.group), _TurnedRows(problem, saved, tiling.keep_bytes)
+    # Where keys are few, still so many rows at once that a product is worth its call.
+    passing = max(1, max(tiling.key_tile, PRODUCT_KEYS) // problem.group)
+    turned = _TurnedRows(problem, saved, tiling.keep_bytes)
     run_all(lambda part: _key_gradients(problem, turned, part, passing, found), parts, small=tiling.is_small)
     return found if problem.keys > 1 else _of_one_key(problem, saved, found)
 
@@ -232,6 +234,7 @@ def _add_to_bias(problem: KernelProblem, bias: Tensor, dS: Tensor, part: Part) -
 
 
 def _stationary_keys(problem: KernelProblem, tiling: Tiling) -> int:
-    """As many keys as the first pass keeps rows, but no fewer tiles than threads."""
+    """As many keys as the first pass keeps rows, but no fewer tiles than threads; few rows leave room for its keys."""
     tiles: int = -(-torch.get_num_threads() // (problem.batch * problem.kv_heads))
-    return max(1, min(tiling.query_tile * problem.group, -(-problem.keys // tiles)))
+    most = tiling.key_tile if _has_few_rows(problem) else tiling.query_tile * problem.group
+    return max(1, min(most, -(-problem.keys // tiles)))

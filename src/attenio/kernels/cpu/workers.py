@@ -3,6 +3,9 @@
 PyTorch's way is the other one: every operation is cut over all threads, which then wait for each other. On a tile that
 fits a core's cache an operation takes a fraction of a millisecond, and on a busy machine the waiting was measured to
 cost a third of the time. Threads with tiles of their own meet once, at the end.
+
+A thread has modes of its own. Tensors made in inference mode may be written in that mode only, so the threads enter it
+where the caller is in it; autocast is off in all of them, and gradients are recorded in none.
 """
 
 import os
@@ -29,8 +32,10 @@ def run_all(work: Callable[[Task], Result], tasks: Sequence[Task], *, small: boo
         with torch.no_grad():
             return [work(task) for task in tasks]
 
+    inference = torch.is_inference_mode_enabled()
+
     def apart(task: Task) -> Result:
-        with torch.no_grad():
+        with torch.inference_mode() if inference else torch.no_grad():
             return work(task)
 
     return list(_pool(torch.get_num_threads()).map(apart, tasks))
