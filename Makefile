@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install report test lint types imports tests docs gpu fuzz clean
+.PHONY: help install report test lint types imports tests docs conformance gpu fuzz clean
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
   if command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; break; fi; done)
@@ -36,6 +36,9 @@ tests: $(VENV)/.developing
 docs: $(VENV)/.developing
 	$(BIN)/sphinx-build -q -W --keep-going -b doctest docs docs/_build/doctest
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+conformance: $(VENV)/.developing ## every decoder of the installed transformers beside its eager attention, by name
+	$(BIN)/pytest -n 2 -q --no-header tests/conformance/every_architecture.py
 
 gpu: $(VENV)/.developing ## tests that need a Hopper GPU, in eight processes
 	pids=(); for share in 1 2 3 4 5 6 7 8; do $(BIN)/pytest tests/on_gpu --share $$share/8 & pids+=($$!); done; \
