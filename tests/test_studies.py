@@ -24,7 +24,10 @@ def results_of(study: str) -> Any:
     return json.loads((STUDIES / study / "results.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("script", sorted(STUDIES.glob("*/answer.py")), ids=lambda path: path.parent.name)
+ANSWERED = sorted(path for path in STUDIES.glob("*/answer.py") if path.with_name("results.json").exists())
+
+
+@pytest.mark.parametrize("script", ANSWERED, ids=lambda path: path.parent.name)
 def test_an_answer_is_what_its_script_makes_of_the_results(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(script.parent)
     text = module_of(script).answer(results_of(script.parent.name))
@@ -116,3 +119,42 @@ def test_races_in_the_hand_over_to_groups_of_warps_are_told_apart(module: str, k
     assert study.found_in(said(head, barrier)) == (1, 0)
     assert study.found_in("done: dense\n")[0] is None
     assert study.found_in("========= ERROR SUMMARY: 3 errors\n") == (3, 0)
+
+
+def test_cases_of_flash_attention_are_counted_run_in_turns_and_found_out_where_a_window_is_dropped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    folder = STUDIES / "flash-attention-cases"
+    monkeypatch.syspath_prepend(folder)
+    run, answer = module_of(folder / "run.py"), module_of(folder / "answer.py")
+    grid = sys.modules["grid"]
+    monkeypatch.delitem(sys.modules, "grid")
+    cases = grid.cases()
+    assert len({case.name for case in cases}) == len(cases)
+    for test, total in grid.totals().items():
+        served = total["cases"] - sum(count for reason, count in total.items() if reason != "cases")
+        assert served == sum(case.test == test for case in cases)
+    wanted = [case for case in grid.small() if (case.test, case.mask) in SERVED]
+    made = {"version": "", "commit": "c0ffee", "date": "", "device_name": "CPU", "torch": "", "triton": None}
+    out = tmp_path / "results.json"
+    first = run.measured(wanted[:2], "cpu", {"provenance": [made]}, 60.0, out)
+    assert len(first["cases"]) == 2
+    late = run.measured(wanted, "cpu", json.loads(out.read_text()), -1.0, out)
+    assert late["left_out"]["for_time"] == len(wanted) - 2 and "were left out for time" in answer.answer(late)
+    done = run.measured(wanted, "cpu", json.loads(out.read_text()), 60.0, out)
+    assert f"{len(wanted)} of {len(wanted)} cases hold." in answer.answer(done)
+    right = run.attention
+    monkeypatch.setattr(run, "attention", lambda *given, window=None, **rest: right(*given, **rest))
+    wrong = run.measured([case for case in wanted if case.mask == "local"], "cpu", {"provenance": [made]}, 60.0, out)
+    assert "These do not hold:" in answer.answer(wrong)
+    name = wanted[0].name
+    wrong["cases"][name] = {
+        "test": "packed",
+        "seconds": 0.0,
+        "errors": {"dq": [4e-6, 0.0, 0.0], "dk": [2e-5, 0.0, 0.0]},
+    }
+    assert "1 of them where the right gradient is exactly 0" in answer.answer(wrong)
+
+
+SERVED = {("dense", "local"), ("dense", "local right"), ("packed", "causal"), ("cached", "local"), ("narrow", "causal")}
