@@ -1,12 +1,13 @@
 """Where it runs: memory levels from fast to slow, and arithmetic rates."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import MappingProxyType
 
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
+from attenio.granularity import FREE_TILES, Granularity
 from attenio.parts import AcceleratorParts
 from attenio.quantities import checked_count, show_bytes, words_in
 
@@ -69,6 +70,8 @@ class Boundary:
 class Machine:
     """Memory levels, fastest first, and the rates of arithmetic.
 
+    ``granularity`` says of which multiples tiles are, for element types whose products matrix units compute.
+
     >>> toy = Machine.with_fast_bytes(512 * 1024)
     >>> toy.slowest_boundary.fast_words(ElementType.FP16)
     262144
@@ -81,10 +84,12 @@ class Machine:
     description: str = ""
     source: str = ""
     accelerator: AcceleratorParts | None = None
+    granularity: Mapping[ElementType, Granularity] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tuple(self.levels))
         object.__setattr__(self, "flops_per_s", MappingProxyType(dict(self.flops_per_s)))
+        object.__setattr__(self, "granularity", MappingProxyType(dict(self.granularity)))
         if len(self.levels) < 2:
             raise InvalidInput(
                 f"machine {self.name} has {len(self.levels)} memory level; give at least two, fastest first"
@@ -129,6 +134,14 @@ class Machine:
                 inside += within * found[-1].inside_bytes
             found.append(Boundary(fast=fast, slow=slow, inside_bytes=inside))
         return tuple(found)
+
+    def granularity_of(self, dtype: ElementType) -> Granularity:
+        """Of which multiples tiles of elements of this type are; free ones where the machine does not say."""
+        return self.granularity.get(dtype, FREE_TILES)
+
+    def with_free_tiles(self) -> "Machine":
+        """The same machine with tiles of any size."""
+        return replace(self, granularity={}) if self.granularity else self
 
     @property
     def slowest_boundary(self) -> Boundary:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from attenio.catalogue import machine_named, machines, machines_in_file
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
+from attenio.granularity import FREE_TILES, Granularity
 from attenio.machine import Machine
 
 NAMES = [machine.name for machine in machines()]
@@ -207,3 +208,26 @@ def test_a_mistake_outside_the_levels_is_named_once(tmp_path: Path, text: str, m
         machine_named(str(file))
     assert message in str(caught.value)
     assert str(caught.value).count("board.yaml") == 1
+
+
+def test_a_granularity_is_read_by_element_type_and_its_mistakes_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "board.yaml"
+    levels = "levels:\n  - {name: near, capacity_bytes: 64KB}\n  - {name: far}\n"
+    file.write_text(levels + "granularity: {fp16: {rows: 16, keys: 8}, fp8: {keys: 32}}\n")
+    machine = machine_named(str(file))
+    assert machine.granularity_of(ElementType.FP16) == Granularity(rows=16, keys=8)
+    assert machine.granularity_of(ElementType.FP8) == Granularity(keys=32)
+    assert machine.granularity_of(ElementType.FP32) == FREE_TILES
+    for text, message in (
+        ("{fp16: {rows: 0}}", "line 4: rows is 0"),
+        ("{fp16: {row: 8}}", "unknown key 'row'; did you mean rows"),
+        ("{fp12: {rows: 8}}", "unknown key 'fp12'"),
+        ("{fp16: 64}", "expected 'key: value' lines"),
+    ):
+        file.write_text(f"{levels}granularity: {text}\n")
+        with pytest.raises(InvalidInput, match=message):
+            machine_named(str(file))
+
+
+def test_only_machines_with_tensor_cores_ask_for_tiles_of_whole_units() -> None:
+    assert {machine.name for machine in machines() if machine.granularity} == {"a100", "h100", "h200"}

@@ -33,6 +33,21 @@ def test_the_published_tiles_of_the_paper_s_own_machine_come_out(attenio: Any) -
     assert published["moved_words"] == 2 * 131072 * 64 * (1 + -(-131072 // 1985))
 
 
+def test_on_tensor_cores_tiles_are_of_whole_units_and_their_price_is_told(attenio: Any) -> None:
+    asked = ("plan", "--n", "20000", "--d", "512", "--machine", "h100", "--batch", "2")
+    found, free = attenio(*asked, "--json").json, attenio(*asked, "--free-tiles", "--json").json
+    units, price = found["granularity"], found["granularity"]["more_than_free_tiles"]
+    assert (units["rows"], units["keys"], free["granularity"]) == (64, 16, None)
+    assert units["free_plan"] == free["plan"]
+    assert price == found["plan"]["moved_words"] / free["plan"]["moved_words"] - 1
+    assert found["boundaries"][0]["more_than_free_tiles"] > 0
+    for part in found["boundaries"]:
+        assert part["plan"]["tiles"]["query_tile"] % 64 == 0 or part["plan"]["tiles"]["query_tile"] == 20000
+    assert f"{100 * price:.3g} %" in attenio(*asked).out
+    step = attenio(*asked, "--direction", "training", "--json").json
+    assert step["granularity"]["more_than_free_tiles"] >= 0
+
+
 @pytest.mark.parametrize("mask", ["dense", "causal", "window:40", "documents:100,200"])
 def test_no_candidate_beats_the_plan_and_nothing_beats_the_bound(attenio: Any, mask: str) -> None:
     found = attenio("plan", *SMALL, "--mask", mask, "--json").json

@@ -85,6 +85,7 @@ def test_as_plain_values_it_has_the_documented_names_and_survives_json(workload:
         "machine",
         "fast_words",
         "plan",
+        "granularity",
         "lower_bounds",
         "gap",
         "gap_strength",

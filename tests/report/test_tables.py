@@ -81,7 +81,7 @@ def test_published_tiles_that_are_the_best_share_a_row() -> None:
 
 def test_over_several_levels_the_nested_plan_and_the_plans_of_single_boundaries_are_told_apart() -> None:
     workload = Workload(n=32768, d=128, heads=32, kv_heads=8, mask="causal", dtype="bf16")
-    for dataflow in (None, "flat"):
+    for dataflow in (None, "flash-attention-2"):
         found = answer(workload, machine_named("h100"), dataflow=dataflow)
         assert found.nested is not None
         text = rendered(plan_tables(found))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
+from attenio.granularity import Granularity
 from attenio.machine import Machine, MemoryLevel
 from attenio.names import did_you_mean, show_value
 from attenio.parts import AcceleratorParts, HbmParts
@@ -22,7 +23,16 @@ if TYPE_CHECKING:
 
 __all__ = ["as_machine", "machine_named", "machines", "machines_in_file"]
 
-_MACHINE_KEYS = ("name", "levels", "flops_per_s", "exponentials_per_s", "description", "source", "accelerator")
+_MACHINE_KEYS = (
+    "name",
+    "levels",
+    "flops_per_s",
+    "exponentials_per_s",
+    "description",
+    "source",
+    "accelerator",
+    "granularity",
+)
 _LEVEL_KEYS = ("name", "capacity_bytes", "bandwidth_bytes_per_s", "units")
 _PART_KEYS = ("pe_lines", "macs_per_line", "exp_modules", "kv_buffer_bytes", "clock_hz", "hbm")
 _HBM_KEYS = tuple(field.name for field in fields(HbmParts))
@@ -124,6 +134,7 @@ def _machine(section: "Section", default_name: str) -> Machine:
         if level.capacity_bytes is None:
             raise source.error(f"level {level.name} has no capacity_bytes; only the slowest may lack one")
     flops_per_s, exponentials_per_s = _flops(section), section.rate("exponentials_per_s", "/s")
+    granularity = _granularity(section)
     # A machine of the first levels alone fails exactly where the next level breaks the order: that is the line to name.
     for count in range(2, len(levels) + 1):
         try:
@@ -134,6 +145,7 @@ def _machine(section: "Section", default_name: str) -> Machine:
                 exponentials_per_s=exponentials_per_s,
                 description=section.text("description"),
                 source=section.text("source"),
+                granularity=granularity,
             )
         except InvalidInput as problem:
             raise described[count - 1].error(str(problem)) from None
@@ -187,6 +199,19 @@ def _level(section: "Section") -> MemoryLevel:
         bandwidth_bytes_per_s=section.rate("bandwidth_bytes_per_s", "B/s"),
         units=section.count("units", most=2**20) if "units" in section else 1,
     )
+
+
+def _granularity(section: "Section") -> dict[ElementType, Granularity]:
+    if "granularity" not in section:
+        return {}
+    found, by_type = {}, section.section("granularity")
+    by_type.only(tuple(element.value for element in ElementType))
+    for key in by_type:
+        units = by_type.section(key)
+        units.only(("rows", "keys"))
+        sizes = {name: units.count(name, most=2**16) for name in units}
+        found[ElementType.named(key)] = Granularity(**sizes)
+    return found
 
 
 def _flops(section: "Section") -> dict[ElementType, float]:

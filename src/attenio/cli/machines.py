@@ -58,6 +58,8 @@ def _as_json(machine: "Machine") -> dict[str, Any]:
         }
         for level in machine.levels
     ]
+    units = {"granularity": {element.value: asdict(unit) for element, unit in machine.granularity.items()}}
+    units = units if machine.granularity else {}
     parts = {} if machine.accelerator is None else {"accelerator": asdict(machine.accelerator)}
     return {
         "name": machine.name,
@@ -66,6 +68,7 @@ def _as_json(machine: "Machine") -> dict[str, Any]:
         "levels": levels,
         "flops_per_s": {element.value: rate for element, rate in machine.flops_per_s.items()},
         "exponentials_per_s": machine.exponentials_per_s,
+        **units,
         **parts,
     }
 
@@ -89,6 +92,7 @@ def _in_full(machine: "Machine") -> "tuple[RenderableType, ...]":
         rates.append(f"exponentials {machine.exponentials_per_s / 1e9:,.5g} G/s")
     lines = (
         ", ".join(rates),
+        ", ".join(f"{element.value} in {unit}" for element, unit in machine.granularity.items()),
         _parts(machine),
         machine.description,
         f"Source: {machine.source}" if machine.source else "",

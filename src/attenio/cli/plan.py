@@ -28,6 +28,7 @@ def plan(question: Question, dataflow: DataflowName = None, as_json: AsJson = Fa
       attenio plan --n 131072 --d 64 --machine attenio-512k
       attenio plan --n 128K --fast-bytes 512KB --dataflow flash-attention-2
       attenio plan --model llama-3-70b --n 32K --machine h100 --json
+      attenio plan --n 32K --d 128 --machine h100 --free-tiles
       attenio plan --model deepseek-v3 --decode --keys 64K --batch 16
       attenio plan --n 8K --mask window:1024 --dtype bf16 --accumulator fp32
       attenio plan --n 32K --d 128 --direction training

@@ -110,6 +110,15 @@ class Question:
         option("--fast-bytes", "In place of --machine: this much fast memory, such as 512KB.", "SIZE", panel="Machine"),
     ] = None
 
+    free_tiles: Annotated[
+        bool,
+        typer.Option(
+            "--free-tiles",
+            help="Tiles of any size, also on machines whose matrix units ask for multiples.",
+            rich_help_panel="Machine",
+        ),
+    ] = False
+
     def workload(self, default_n: int, *, executed: bool = False) -> "Workload":
         """The workload asked about.
 
@@ -168,7 +177,8 @@ class Question:
         from attenio.machine import Machine
 
         if self.fast_bytes is None:
-            return machine_named(DEFAULT_MACHINE if self.machine is None else self.machine)
+            machine = machine_named(DEFAULT_MACHINE if self.machine is None else self.machine)
+            return machine.with_free_tiles() if self.free_tiles else machine
         if self.machine is not None:
             raise InvalidInput(
                 f"--machine {self.machine} and --fast-bytes {self.fast_bytes} both say how much fast memory there is;"

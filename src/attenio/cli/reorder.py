@@ -12,6 +12,7 @@ from attenio.errors import InvalidInput, how_to_install
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from attenio.granularity import Granularity
     from attenio.planning import Plan, TrainingPlan
     from attenio.reordering import Method, Reordered
     from attenio.workload import Workload
@@ -53,7 +54,7 @@ def reorder(
     fast_words = machine.slowest_boundary.fast_words(workload.dtype)
     floor = largest_ordinary(lower_bounds(workload, machine))
     bound = floor.words
-    found = _counted(workload, fast_words)
+    found = _counted(workload, fast_words, machine.granularity_of(workload.dtype))
     best = min(found, key=lambda method: found[method].plan.moved_words)
     if Method.CUTHILL_MCKEE not in found:
         print_aside(f"Cuthill-McKee needs the 'pebble' extra (SciPy) and is left out: {how_to_install('pebble')}")
@@ -83,14 +84,14 @@ def reorder(
     print_tables(about, covered, _table(found, best, bound), *written)
 
 
-def _counted(workload: "Workload", fast_words: int) -> "dict[Method, Reordered]":
+def _counted(workload: "Workload", fast_words: int, granularity: "Granularity") -> "dict[Method, Reordered]":
     """Every order that can be found here, with the best plan in it."""
     from attenio.reordering.best import available_methods, best_reordering
 
     methods, found = available_methods(), {}
     with progress_bar(f"planning in {len(methods)} orders") as progress:
         for number, method in enumerate(methods):
-            found[method] = best_reordering(workload, fast_words, methods=(method,))
+            found[method] = best_reordering(workload, fast_words, methods=(method,), granularity=granularity)
             if progress is not None:
                 progress(number + 1, len(methods))
     return found

@@ -113,6 +113,7 @@ def grid_of(question: Question) -> "SweepGrid":
     names = (question.machine or "").split(",") if question.machine is not None else []
     if not names and question.fast_bytes is None:
         names = [DEFAULT_MACHINE]
+    machines = [machine_named(name.strip()) for name in names]
     return SweepGrid(
         **_lengths(question),
         **_heads(question, model),
@@ -121,7 +122,7 @@ def grid_of(question: Question) -> "SweepGrid":
         dtypes=_texts(question.dtype, "fp16" if model is None else model.dtype.value),
         accumulators=_texts(question.accumulator, None),
         fast_bytes=() if question.fast_bytes is None else sizes(question.fast_bytes, "fast-bytes"),
-        machines=[machine_named(name.strip()) for name in names],
+        machines=[each.with_free_tiles() for each in machines] if question.free_tiles else machines,
         direction=direction_named(question.direction),
     )
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from attenio.catalogue import as_machine
 from attenio.errors import DoesNotFit, InvalidInput
+from attenio.granularity import FREE_TILES, Granularity
 from attenio.machine import Machine
 from attenio.planning.approximating import approximate_plan, best_approximate
 from attenio.planning.contest import applies, best_of_all
@@ -13,6 +14,7 @@ from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.published import has_published_rule, published_tiles
 from attenio.planning.search.dataflow import best_tiles, contenders
+from attenio.planning.tile_sizes import keeps_to_granularity, smallest_tiles
 from attenio.quantities import show_words
 from attenio.workload import Direction, Workload, checked_workload
 
@@ -48,31 +50,43 @@ def best_plan(workload: Workload, machine: Machine | str, *, dataflow: Dataflow 
     """The plan that moves the fewest words across the machine's slowest boundary, over all tiles that fit.
 
     Over all dataflows of the workload's direction, or the one named. Exact: no other feasible integer tiles move less.
+    Where the machine has a granularity, tiles are of its multiples; ``machine.with_free_tiles()`` plans without it.
 
     >>> plan = best_plan(Workload(n=4096, d=64), Machine.with_fast_bytes(64 * 1024))
     >>> plan.dataflow.value, str(plan.tiles), plan.moved_words
     ('attenio', 'query_tile=241 key_tile=3', 9437184)
     """
-    return best_plan_for(workload, _fast_words(workload, machine), dataflow=dataflow)
+    machine = as_machine(machine)
+    fast_words = _fast_words(workload, machine)
+    return best_plan_for(workload, fast_words, dataflow=dataflow, granularity=machine.granularity_of(workload.dtype))
 
 
-def best_plan_for(workload: Workload, fast_words: int, *, dataflow: Dataflow | str | None = None) -> Plan:
-    """The best plan for a fast memory of ``fast_words`` words."""
+def best_plan_for(
+    workload: Workload,
+    fast_words: int,
+    *,
+    dataflow: Dataflow | str | None = None,
+    granularity: Granularity = FREE_TILES,
+) -> Plan:
+    """The best plan for a fast memory of ``fast_words`` words, with tiles of this granularity.
+
+    A granularity is of tiles of scores: plans that approximate have none of these to keep to it.
+    """
     _check_one_way(workload)
     if dataflow is None:
-        best = best_of_all(workload, fast_words)
+        best = best_of_all(workload, fast_words, Problems.separate(workload, granularity))
         if workload.tolerance is not None:
             best = _cheaper(best, best_approximate(workload, fast_words))
         if best is None:
-            raise _nothing_fits(workload, fast_words)
+            raise _nothing_fits(workload, fast_words, granularity)
         return best
     chosen = checked_dataflow(workload, dataflow)
     if chosen.is_approximate:
         return approximate_plan(workload, fast_words, chosen)
-    problems = problems_of(workload, chosen)
+    problems = problems_of(workload, chosen, granularity)
     found = best_tiles(problems, chosen, fast_words)
     if found is None:
-        raise _does_not_fit(workload, chosen, fast_words)
+        raise _does_not_fit(workload, chosen, fast_words, granularity)
     return _plan(workload, fast_words, chosen, found.tiles, problems=problems)
 
 
@@ -97,12 +111,18 @@ def published_plan_for(workload: Workload, fast_words: int, dataflow: Dataflow |
 
 
 def candidates(workload: Workload, machine: Machine | str) -> tuple[Candidate, ...]:
-    """Every dataflow that applies, with its best tiles and, where a paper has a rule, its published ones."""
-    units = _parallel_units(machine)
-    return candidates_for(workload, _fast_words(workload, machine), units=units)
+    """Every dataflow that applies, with its best tiles and, where a paper has a rule, its published ones.
+
+    The best tiles keep to the machine's granularity; published ones are as published.
+    """
+    machine = as_machine(machine)
+    fast_words, units = _fast_words(workload, machine), _parallel_units(machine)
+    return candidates_for(workload, fast_words, units=units, granularity=machine.granularity_of(workload.dtype))
 
 
-def candidates_for(workload: Workload, fast_words: int, *, units: int = 1) -> tuple[Candidate, ...]:
+def candidates_for(
+    workload: Workload, fast_words: int, *, units: int = 1, granularity: Granularity = FREE_TILES
+) -> tuple[Candidate, ...]:
     """The same for a fast memory of ``fast_words`` words in each of ``units`` parallel units."""
     _check_one_way(workload)
     found = []
@@ -110,7 +130,7 @@ def candidates_for(workload: Workload, fast_words: int, *, units: int = 1) -> tu
         if not applies(workload, dataflow):
             continue
         try:
-            plan = best_plan_for(workload, fast_words, dataflow=dataflow)
+            plan = best_plan_for(workload, fast_words, dataflow=dataflow, granularity=granularity)
             found.append(Candidate(dataflow=dataflow, rule=TileRule.BEST, plan=plan, tiles=plan.tiles))
         except DoesNotFit as problem:
             found.append(_absent(dataflow, TileRule.BEST, None, problem))
@@ -199,33 +219,52 @@ def _check_one_way(workload: Workload) -> None:
         )
 
 
-def _smallest(workload: Workload, dataflow: Dataflow) -> tuple[int, Tiles]:
+def _smallest(workload: Workload, dataflow: Dataflow, granularity: Granularity) -> tuple[int, Tiles]:
     """The least fast memory that a dataflow works with, and the tiles that need no more."""
-    forms = tile_names(dataflow)
-    options = [Tiles(tuple((name, int(name != "resident_keys")) for name in names)) for names in forms]
-    return min(((cost(workload, dataflow, tiles).peak_words, tiles) for tiles in options), key=lambda pair: pair[0])
+    problems = problems_of(workload, dataflow, granularity)
+    options = [smallest_tiles(problems, names) for names in tile_names(dataflow)]
+    fits = (
+        (cost(workload, dataflow, tiles).peak_words, tiles)
+        for tiles in options
+        if keeps_to_granularity(problems, tiles)
+    )
+    return min(fits, key=lambda pair: pair[0])
 
 
-def _does_not_fit(workload: Workload, dataflow: Dataflow, fast_words: int) -> DoesNotFit:
-    if dataflow is Dataflow.SPLIT_KEYS and not applies(workload, dataflow):
-        return DoesNotFit(f"{dataflow.value} has nothing to split with one key; use attenio")
-    words, tiles = _smallest(workload, dataflow)
+def _does_not_fit(
+    workload: Workload, dataflow: Dataflow, fast_words: int, granularity: Granularity = FREE_TILES
+) -> DoesNotFit:
+    if dataflow is Dataflow.SPLIT_KEYS:
+        keys = problems_of(workload, dataflow).most_keys
+        if keys == 1:
+            return DoesNotFit(f"{dataflow.value} has nothing to split with one key; use attenio")
+        if keys <= granularity.keys:
+            return DoesNotFit(
+                f"{dataflow.value} has nothing to split: its {keys:,} keys make one tile of {granularity.keys}; use"
+                " attenio, or free tiles (--free-tiles)"
+            )
+    words, tiles = _smallest(workload, dataflow, granularity)
     return DoesNotFit(
         f"{dataflow.value} needs at least {show_words(words)} of fast memory ({tiles}); the machine has"
-        f" {fast_words:,}: use a larger fast memory, a narrower head or another dataflow",
+        f" {fast_words:,}: use a larger fast memory, a narrower head or another dataflow{or_free_tiles(granularity)}",
         needed_words=words,
     )
 
 
-def _nothing_fits(workload: Workload, fast_words: int) -> DoesNotFit:
+def _nothing_fits(workload: Workload, fast_words: int, granularity: Granularity) -> DoesNotFit:
     words, dataflow = min(
-        (_smallest(workload, dataflow)[0], dataflow.value) for dataflow in contenders(workload.direction)
+        (_smallest(workload, dataflow, granularity)[0], dataflow.value) for dataflow in contenders(workload.direction)
     )
     return DoesNotFit(
         f"no dataflow fits: the least demanding, {dataflow}, needs at least {show_words(words)} of fast memory;"
-        f" the machine has {fast_words:,}: use a larger fast memory",
+        f" the machine has {fast_words:,}: use a larger fast memory{or_free_tiles(granularity)}",
         needed_words=words,
     )
+
+
+def or_free_tiles(granularity: Granularity) -> str:
+    """What else there is to do where a granularity asks for tiles of some size."""
+    return "" if granularity.is_free else f"; this machine computes with {granularity}, and --free-tiles plans others"
 
 
 def _too_large(plan: Plan) -> DoesNotFit:

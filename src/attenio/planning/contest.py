@@ -17,12 +17,12 @@ __all__ = ["applies", "best_of_all"]
 _ROUNDING = 1 - 1e-12
 
 
-def best_of_all(workload: Workload, fast_words: int, separate: Problems | None = None) -> Plan | None:
+def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan | None:
     """The best plan of any dataflow of the workload's direction, or None if none fits.
 
-    Whoever has made the ``separate`` problems of the workload may hand them in, with all that is known about them.
+    ``separate`` are the problems of the workload, with all that is known about them; its tiles have their granularity.
     """
-    entrants = _entrants(workload, Problems.separate(workload) if separate is None else separate)
+    entrants = _entrants(workload, separate)
     # Words that the dataflow of this rank is known to reach, though its tiles are not yet known.
     known = _known_words(workload, entrants, fast_words)
     waiting = []
@@ -81,7 +81,9 @@ def _entrants(workload: Workload, separate: Problems) -> list[_Entrant]:
     for rank, dataflow in enumerate(contenders(workload.direction)):
         if applies(workload, dataflow):
             together = dataflow is Dataflow.STACKED_GROUPS and isinstance(workload.mask, SharedPrefix)
-            entrants.append(_Entrant(rank, dataflow, Problems.stacked(workload) if together else separate))
+            entrants.append(
+                _Entrant(rank, dataflow, Problems.stacked(workload, separate.granularity) if together else separate)
+            )
     return entrants
 
 

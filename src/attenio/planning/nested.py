@@ -4,15 +4,18 @@ Rows and keys compete for every level: more rows save key loads over that level'
 queries and accumulators over the boundary below. The ratio of rows to keys is tried in powers of two, every combination
 over the levels, with exact counts. Rows are balanced, and keys get what rows leave; where there are several tiles of
 rows, as a multiple of them, so that the rectangles along a causal diagonal repeat and counting them does not grow with
-the sequence.
+the sequence. Where a machine has a granularity, tiles of all levels keep to it.
 """
 
 from fractions import Fraction
 from itertools import product
+from math import lcm
 
 from attenio.catalogue import as_machine
 from attenio.errors import DoesNotFit, InvalidInput
+from attenio.granularity import Granularity, largest_size
 from attenio.machine import Machine
+from attenio.planning.best import or_free_tiles
 from attenio.planning.nested_plan import LevelTiles, NestedPlan
 from attenio.planning.nested_words import nested_moved_words, nested_peak_words
 from attenio.quantities import bytes_of, show_words
@@ -44,10 +47,11 @@ def nested_plan(workload: Workload, machine: Machine | str) -> NestedPlan:
             " use best_plan_for at each boundary"
         )
     fast_words = tuple(boundary.fast_words(workload.dtype) for boundary in machine.boundaries)
+    granularity = machine.granularity_of(workload.dtype)
     found: dict[tuple[int, tuple[LevelTiles, ...]], NestedPlan] = {}
     for head_tile in _head_tiles(workload.group):
         for ratios in product(_RATIOS, repeat=len(fast_words) - 1):
-            tiles = _tiles(workload, head_tile, fast_words, ratios)
+            tiles = _tiles(workload, head_tile, fast_words, ratios, granularity)
             if tiles is not None and (head_tile, tiles) not in found:
                 found[head_tile, tiles] = nested_plan_with(workload, fast_words, head_tile, tiles)
     if not found:
@@ -77,38 +81,45 @@ def _head_tiles(group: int) -> list[int]:
 
 
 def _tiles(
-    workload: Workload, head_tile: int, fast_words: tuple[int, ...], ratios: tuple[Fraction, ...]
+    workload: Workload,
+    head_tile: int,
+    fast_words: tuple[int, ...],
+    ratios: tuple[Fraction, ...],
+    granularity: Granularity,
 ) -> tuple[LevelTiles, ...] | None:
-    """Tiles for every level, outermost first on the way; None when a level cannot hold one row and one key."""
+    """Tiles for every level, outermost first on the way; None when a level cannot hold the smallest tile."""
     rows = max(pattern.rows for pattern, _ in workload.stacked_patterns)
     keys = max(pattern.keys for pattern, _ in workload.stacked_patterns)
     words = workload.accumulator_words
     row_words = head_tile * (workload.d + (workload.value_dim + 3) * words)
     key_words = workload.d + workload.value_dim
+    row_unit, key_unit = granularity.positions(head_tile), min(granularity.keys, keys)
     tiles: list[LevelTiles] = []
     for level in reversed(range(1, len(fast_words))):
         # a unit is the smallest tile with the ratio: so many rows, so many keys
         unit_rows, unit_keys = ratios[level - 1].as_integer_ratio()
         units = fast_words[level] // (unit_rows * row_words + unit_keys * key_words)
-        if units < 1:
+        most = largest_size((fast_words[level] - key_unit * key_words) // row_words, rows, row_unit)
+        if units < 1 or most < 1:
             return None
-        tile = min(rows, _balanced(rows, units * unit_rows, unit_rows))
+        tile = min(_up_to(_balanced(rows, units * unit_rows, unit_rows), row_unit), most)
         left = (fast_words[level] - tile * row_words) // key_words
-        if tile == rows:
-            keys = min(keys, left)
-        elif left >= tile:
-            keys = min(keys, left // tile * tile)
-        else:
-            keys = min(keys, tile // unit_rows * unit_keys)
+        repeating = lcm(tile, key_unit)
+        if tile < rows and left >= repeating:
+            left = left // repeating * repeating
+        elif tile < rows:
+            left = min(left, max(key_unit, tile // unit_rows * unit_keys))
+        keys = largest_size(left, keys, key_unit)
         tiles.append(LevelTiles(query_tile=tile, key_tile=keys))
         rows = tile
     score_words = head_tile * words
-    most = (fast_words[0] - key_words) // (row_words + score_words)
+    most = (fast_words[0] - key_unit * key_words) // (row_words + key_unit * score_words)
+    most = largest_size(most, rows, row_unit)
     if most < 1:
         return None
-    rows = _balanced(rows, most)
+    rows = min(_up_to(_balanced(rows, most), row_unit), most)
     left = (fast_words[0] - rows * row_words) // (key_words + rows * score_words)
-    tiles.append(LevelTiles(query_tile=rows, key_tile=min(keys, left)))
+    tiles.append(LevelTiles(query_tile=rows, key_tile=largest_size(left, keys, key_unit)))
     return tuple(reversed(tiles))
 
 
@@ -116,6 +127,11 @@ def _balanced(rows: int, most: int, unit: int = 1) -> int:
     """The smallest tile of whole units that cuts ``rows`` into as few parts as ``most`` does."""
     parts = -(-rows // most)
     return -(-rows // (parts * unit)) * unit
+
+
+def _up_to(size: int, unit: int) -> int:
+    """The next multiple of a unit."""
+    return -(-size // unit) * unit
 
 
 def _merit(plan: NestedPlan, machine: Machine) -> tuple[float, ...]:
@@ -133,10 +149,12 @@ def _merit(plan: NestedPlan, machine: Machine) -> tuple[float, ...]:
 
 
 def _why_not(workload: Workload, machine: Machine, fast_words: tuple[int, ...]) -> str:
-    one = LevelTiles(query_tile=1, key_tile=1)
+    granularity = machine.granularity_of(workload.dtype)
+    one = LevelTiles(query_tile=granularity.rows, key_tile=granularity.keys)
     needs = nested_peak_words(workload, 1, [one] * len(fast_words))
     level = next(k for k, need in enumerate(needs) if need > fast_words[k])
     return (
         f"a nested plan needs at least {show_words(needs[level])} at level {machine.levels[level].name} of"
         f" {machine.name}, which has {fast_words[level]:,}; leave that level out or use a narrower head"
+        f"{or_free_tiles(granularity)}"
     )

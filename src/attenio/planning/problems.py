@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.granularity import FREE_TILES, Granularity
 from attenio.masks import SharedPrefix
 from attenio.patterns import Band, Pattern, PrefixedRequests
 from attenio.patterns.lazy import lazy
@@ -33,21 +34,24 @@ class Problems:
     d: int
     value_dim: int
     intermediate_words: int
+    granularity: Granularity = FREE_TILES
 
     @classmethod
-    def separate(cls, workload: Workload) -> "Problems":
+    def separate(cls, workload: Workload, granularity: Granularity = FREE_TILES) -> "Problems":
         """Every sequence by itself."""
-        return cls._of(workload, workload.separate_patterns, workload.batch * workload.kv_heads)
+        return cls._of(workload, workload.separate_patterns, workload.batch * workload.kv_heads, granularity)
 
     @classmethod
-    def stacked(cls, workload: Workload) -> "Problems":
+    def stacked(cls, workload: Workload, granularity: Granularity = FREE_TILES) -> "Problems":
         """Requests with a shared prefix one under the other; otherwise the same as separate."""
         if isinstance(workload.mask, SharedPrefix):
-            return cls._of(workload, workload.stacked_patterns, workload.kv_heads)
-        return cls.separate(workload)
+            return cls._of(workload, workload.stacked_patterns, workload.kv_heads, granularity)
+        return cls.separate(workload, granularity)
 
     @classmethod
-    def _of(cls, workload: Workload, patterns: tuple[tuple[Pattern, int], ...], runs: int) -> "Problems":
+    def _of(
+        cls, workload: Workload, patterns: tuple[tuple[Pattern, int], ...], runs: int, granularity: Granularity
+    ) -> "Problems":
         return cls(
             patterns=patterns,
             runs=runs,
@@ -55,14 +59,16 @@ class Problems:
             d=workload.d,
             value_dim=workload.value_dim,
             intermediate_words=workload.accumulator_words,
+            granularity=granularity,
         )
 
     @lazy
     def transposed(self) -> "Problems":
         """Rows and keys exchanged, for dataflows that keep keys."""
-        across = tuple((pattern.transposed, times) for pattern, times in self.patterns)
+        across, turned = tuple((p.transposed, times) for p, times in self.patterns), self.granularity.transposed
         # Of dense and symmetric windows one answer does for both ways; larger patterns take long to compare.
-        return self if self.only_band is not None and across == self.patterns else self._with(across)
+        alike = self.only_band is not None and across == self.patterns and turned == self.granularity
+        return self if alike else self._with(across, turned)
 
     @lazy
     def answers(self) -> dict[object, Any]:
@@ -73,9 +79,9 @@ class Problems:
     def unmasked(self) -> "Problems":
         """The same shapes with every score required, for operators that are blind to the mask."""
         every = tuple((Band.dense(p.rows, p.keys), times) for p, times in self.patterns)
-        return self if self.only_band is not None and every == self.patterns else self._with(every)
+        return self if self.only_band is not None and every == self.patterns else self._with(every, self.granularity)
 
-    def _with(self, patterns: tuple[tuple[Pattern, int], ...]) -> "Problems":
+    def _with(self, patterns: tuple[tuple[Pattern, int], ...], granularity: Granularity) -> "Problems":
         return Problems(
             patterns=patterns,
             runs=self.runs,
@@ -83,6 +89,7 @@ class Problems:
             d=self.d,
             value_dim=self.value_dim,
             intermediate_words=self.intermediate_words,
+            granularity=granularity,
         )
 
     @lazy

@@ -13,15 +13,18 @@ from typing import assert_never
 
 from attenio.catalogue import as_machine
 from attenio.errors import DoesNotFit, InvalidInput
+from attenio.granularity import FREE_TILES, Granularity
 from attenio.machine import Machine
 from attenio.names import member_named
-from attenio.planning.best import best_plan_for
+from attenio.planning.best import best_plan_for, or_free_tiles
 from attenio.planning.contest import best_of_all
+from attenio.planning.costs.backward.tiled_products import READING_TILES
 from attenio.planning.costs.cost import closed_form
 from attenio.planning.plan import Dataflow, Plan, TileRule
 from attenio.planning.problems import Problems
 from attenio.planning.search import standard
 from attenio.planning.search.backward import tiled_products
+from attenio.planning.tile_sizes import smallest_tiles
 from attenio.quantities import show_words
 from attenio.workload import Direction, Workload, checked_workload
 
@@ -89,13 +92,20 @@ def training_plan(workload: Workload, machine: Machine | str, *, saved: Saved | 
     >>> plan.saved.value, plan.forward.dataflow.value, plan.backward.dataflow.value, plan.moved_words
     ('statistics', 'attenio', 'two-pass', 42225664)
     """
-    fast_words = as_machine(machine).slowest_boundary.fast_words(checked_workload(workload).dtype)
-    return training_plan_for(workload, fast_words, saved=saved)
+    machine = as_machine(machine)
+    fast_words = machine.slowest_boundary.fast_words(checked_workload(workload).dtype)
+    return training_plan_for(workload, fast_words, saved=saved, granularity=machine.granularity_of(workload.dtype))
 
 
-def training_plan_for(workload: Workload, fast_words: int, *, saved: Saved | str | None = None) -> TrainingPlan:
-    """The best training step for a fast memory of ``fast_words`` words."""
-    problems = Problems.separate(workload)
+def training_plan_for(
+    workload: Workload,
+    fast_words: int,
+    *,
+    saved: Saved | str | None = None,
+    granularity: Granularity = FREE_TILES,
+) -> TrainingPlan:
+    """The best training step for a fast memory of ``fast_words`` words, with tiles of this granularity."""
+    problems = Problems.separate(workload, granularity)
     if saved is not None:
         return _plan(workload, fast_words, Saved.named(saved), problems)
     # Saving nothing moves as much as saving statistics, and a forward pass more.
@@ -113,13 +123,16 @@ def _least_with_probabilities(problems: Problems, fast_words: int) -> float:
 
 def training_candidates(workload: Workload, machine: Machine | str) -> tuple[TrainingCandidate, ...]:
     """Everything that may be saved, with the best plan for each."""
-    fast_words = as_machine(machine).slowest_boundary.fast_words(checked_workload(workload).dtype)
-    return training_candidates_for(workload, fast_words)
+    machine = as_machine(machine)
+    fast_words = machine.slowest_boundary.fast_words(checked_workload(workload).dtype)
+    return training_candidates_for(workload, fast_words, granularity=machine.granularity_of(workload.dtype))
 
 
-def training_candidates_for(workload: Workload, fast_words: int) -> tuple[TrainingCandidate, ...]:
-    """The same for a fast memory of ``fast_words`` words."""
-    found, problems = [], Problems.separate(workload)
+def training_candidates_for(
+    workload: Workload, fast_words: int, *, granularity: Granularity = FREE_TILES
+) -> tuple[TrainingCandidate, ...]:
+    """The same for a fast memory of ``fast_words`` words, with tiles of this granularity."""
+    found, problems = [], Problems.separate(workload, granularity)
     for saved in Saved:
         try:
             found.append(TrainingCandidate(saved=saved, plan=_plan(workload, fast_words, saved, problems)))
@@ -142,7 +155,8 @@ def _plan(workload: Workload, fast_words: int, saved: Saved, problems: Problems)
             forward, backward = (_best(way, fast_words, problems) for way in (forwards, backwards))
             extra = statistics
         case Saved.PROBABILITIES:
-            forward = best_plan_for(forwards, fast_words, dataflow=Dataflow.STANDARD)
+            granularity = problems.granularity
+            forward = best_plan_for(forwards, fast_words, dataflow=Dataflow.STANDARD, granularity=granularity)
             backward = _reading_plan(backwards, problems, fast_words)
             extra = 0
         case Saved.NOTHING:
@@ -164,17 +178,19 @@ def _plan(workload: Workload, fast_words: int, saved: Saved, problems: Problems)
 
 def _best(workload: Workload, fast_words: int, problems: Problems) -> Plan:
     """The best plan of one pass; both passes are over the same problems."""
-    return best_of_all(workload, fast_words, problems) or best_plan_for(workload, fast_words)  # which says why not
+    best = best_of_all(workload, fast_words, problems)
+    return best or best_plan_for(workload, fast_words, granularity=problems.granularity)  # which says why not
 
 
 def _reading_plan(workload: Workload, problems: Problems, fast_words: int) -> Plan:
     """The best tiled products that read saved probabilities."""
     found = tiled_products.best_reading_tiles(problems, fast_words)
     if found is None:
-        needed = 3 * problems.intermediate_words + 2
+        smallest = smallest_tiles(problems, READING_TILES)
+        needed = closed_form(Dataflow.TILED_PRODUCTS).peak_words(problems, smallest)
         raise DoesNotFit(
             f"tiled-products needs at least {show_words(needed)} of fast memory to read probabilities; the machine has"
-            f" {fast_words:,}: use a larger fast memory",
+            f" {fast_words:,}: use a larger fast memory{or_free_tiles(problems.granularity)}",
             needed_words=needed,
         )
     return Plan(

@@ -4,6 +4,7 @@ from importlib.util import find_spec
 from math import isqrt
 from typing import NamedTuple
 
+from attenio.granularity import FREE_TILES, Granularity
 from attenio.planning import Dataflow, Plan, TrainingPlan, best_plan_for, published_plan_for, training_plan_for
 from attenio.planning.costs.backward.key_stationary import passing_words, stationary_words
 from attenio.planning.costs.backward.two_pass import visiting_words
@@ -21,7 +22,13 @@ class Reordered(NamedTuple):
     plan: Plan | TrainingPlan
 
 
-def best_reordering(workload: Workload, fast_words: int, *, methods: tuple[Method, ...] | None = None) -> Reordered:
+def best_reordering(
+    workload: Workload,
+    fast_words: int,
+    *,
+    methods: tuple[Method, ...] | None = None,
+    granularity: Granularity = FREE_TILES,
+) -> Reordered:
     """The method and plan that move the fewest words; of equals the first method, and natural is the first of all.
 
     Without ``methods`` all are tried; Cuthill-McKee where SciPy is installed. The workload's direction says what is
@@ -43,7 +50,7 @@ def best_reordering(workload: Workload, fast_words: int, *, methods: tuple[Metho
     for method in methods or available_methods():
         for rows, keys in tiles_to_pack(workload, fast_words):
             found = reorder(workload, method, rows_per_tile=rows, keys_per_tile=keys)
-            plan = best_in_order(found.workload, fast_words)
+            plan = best_in_order(found.workload, fast_words, granularity)
             if best is None or plan.moved_words < best.plan.moved_words:
                 best = Reordered(found, plan)
             if method in (Method.NATURAL, Method.CUTHILL_MCKEE):
@@ -52,11 +59,11 @@ def best_reordering(workload: Workload, fast_words: int, *, methods: tuple[Metho
     return best
 
 
-def best_in_order(workload: Workload, fast_words: int) -> Plan | TrainingPlan:
+def best_in_order(workload: Workload, fast_words: int, granularity: Granularity = FREE_TILES) -> Plan | TrainingPlan:
     """The best plan of what the workload's direction asks about."""
     if workload.direction is Direction.TRAINING:
-        return training_plan_for(workload, fast_words)
-    return best_plan_for(workload, fast_words)
+        return training_plan_for(workload, fast_words, granularity=granularity)
+    return best_plan_for(workload, fast_words, granularity=granularity)
 
 
 def tiles_to_pack(workload: Workload, fast_words: int) -> tuple[tuple[int, int], ...]:

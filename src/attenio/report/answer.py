@@ -6,6 +6,7 @@ from typing import Any
 from attenio.bounds import LowerBound, largest_absolute, largest_ordinary, lower_bounds
 from attenio.catalogue import as_machine
 from attenio.errors import DoesNotFit
+from attenio.granularity import Granularity
 from attenio.machine import Boundary, Machine
 from attenio.planning import Candidate, NestedPlan, best_plan, best_plan_for, candidates, nested_plan
 from attenio.planning.guarantees import certified
@@ -21,7 +22,8 @@ class BoundaryAnswer:
     """What crosses one boundary: at least, with a plan made for it alone, and with one plan nested over all levels.
 
     ``plan`` is None where nothing fits that level, which would have to hold ``needed_words``, and ``reason`` says so;
-    ``nested_words`` is None on two levels.
+    ``nested_words`` is None on two levels. ``free_words`` are those of the best plan with tiles of any size, None where
+    the machine has no granularity or nothing fits.
     """
 
     boundary: Boundary
@@ -31,6 +33,12 @@ class BoundaryAnswer:
     reason: str
     needed_words: int | None
     nested_words: int | None
+    free_words: int | None = None
+
+    @property
+    def granularity_price(self) -> float | None:
+        """The share of words that the plan made for this boundary moves more than with free tiles, if they are not."""
+        return None if self.free_words is None or self.plan is None else self.plan.moved_words / self.free_words - 1
 
     @property
     def moved_words(self) -> int | None:
@@ -116,7 +124,8 @@ class Answer:
 
     ``nested`` is one plan over all levels; it is None on two levels, and where a level is too small for it, which
     ``nested_reason`` then explains. ``dataflow`` is the one that was asked for, None where all were; it rules the plan
-    and the plans of single boundaries, not the nested one.
+    and the plans of single boundaries, not the nested one. ``free_plan`` is the best with tiles of any size, None where
+    the machine has no granularity.
     """
 
     workload: Workload
@@ -130,6 +139,17 @@ class Answer:
     nested_reason: str
     times: tuple[TimeFloor, ...]
     dataflow: Dataflow | None = None
+    free_plan: Plan | None = None
+
+    @property
+    def granularity(self) -> Granularity:
+        """Of which multiples the tiles are."""
+        return self.machine.granularity_of(self.workload.dtype)
+
+    @property
+    def granularity_price(self) -> float | None:
+        """The share of words that the plan moves more than with free tiles; None where tiles are free."""
+        return None if self.free_plan is None else self.plan.moved_words / self.free_plan.moved_words - 1
 
     @property
     def bound(self) -> LowerBound:
@@ -204,7 +224,14 @@ def answer(workload: Workload, machine: Machine | str, *, dataflow: Dataflow | s
         nested_reason=nested_reason,
         times=_times(workload, machine, boundaries),
         dataflow=chosen,
+        free_plan=_free_plan(workload, machine, chosen),
     )
+
+
+def _free_plan(workload: Workload, machine: Machine, dataflow: Dataflow | None) -> Plan | None:
+    if machine.granularity_of(workload.dtype).is_free:
+        return None
+    return best_plan(workload, machine.with_free_tiles(), dataflow=dataflow)
 
 
 def _degree(workload: Workload) -> int | None:
@@ -228,9 +255,11 @@ def _boundary(
 ) -> BoundaryAnswer:
     boundary = machine.boundaries[k]
     fast_words = boundary.fast_words(workload.dtype)
-    plan, reason, needed = None, "", None
+    plan, free, reason, needed = None, None, "", None
+    granularity = machine.granularity_of(workload.dtype)
     try:
-        plan = best_plan_for(workload, fast_words, dataflow=dataflow)
+        plan = best_plan_for(workload, fast_words, dataflow=dataflow, granularity=granularity)
+        free = None if granularity.is_free else best_plan_for(workload, fast_words, dataflow=dataflow)
     except DoesNotFit as error:
         reason, needed = str(error), error.needed_words
     return BoundaryAnswer(
@@ -241,6 +270,7 @@ def _boundary(
         reason=reason,
         needed_words=needed,
         nested_words=None if nested is None else nested.moved_words[k],
+        free_words=None if free is None else free.moved_words,
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from attenio.bounds import LowerBound, bounds_for, largest_ordinary
 from attenio.errors import DoesNotFit
+from attenio.granularity import FREE_TILES, Granularity
 from attenio.layouts import Layout
 from attenio.machine import Machine
 from attenio.masks import BlockSparse, Documents, SharedPrefix, SlidingWindow
@@ -70,7 +71,8 @@ class Curves:
 def along_memory(workload: Workload, machine: Machine, *, progress: Progress | None = None) -> Curves:
     """Everything against the words of fast memory, from where nothing fits to where everything does.
 
-    At every point the machine is a fast memory of that size and a slow one, with nothing in between or inside.
+    At every point the machine is a fast memory of that size and a slow one, with nothing in between or inside, and
+    tiles of any size.
     """
     own_words = machine.slowest_boundary.fast_words(workload.dtype)
     regimes = _regimes(workload)
@@ -79,7 +81,7 @@ def along_memory(workload: Workload, machine: Machine, *, progress: Progress | N
     marks = {own_words, *(regime.start_words for regime in regimes)}
     values = sorted(value for value in _grid(workload, regimes[-1].start_words, end) | marks if start <= value <= end)
     points = [_Point(workload=workload, fast_words=value, inside_words=value) for value in values]
-    curves = _curves(values, points, machine, progress)
+    curves = _curves(values, points, machine.with_free_tiles(), progress)
     shown = (replace(r, start_words=max(r.start_words, start), stop_words=min(r.stop_words, end)) for r in regimes)
     return replace(curves, regimes=tuple(regime for regime in shown if regime.start_words < regime.stop_words))
 
@@ -163,10 +165,10 @@ def _curves(
     units = machine.slowest_boundary.fast.units
     best: dict[Dataflow, list[Plan | None]] = {dataflow: [] for dataflow in dataflows}
     published: dict[Dataflow, list[Plan | None]] = {dataflow: [] for dataflow in dataflows}
-    bounds = []
+    bounds, granularity = [], machine.granularity_of(points[0].workload.dtype)
     for done, point in enumerate(points, start=1):
         for dataflow in dataflows:
-            best[dataflow].append(_plan_or_none(point.workload, point.fast_words, dataflow))
+            best[dataflow].append(_plan_or_none(point.workload, point.fast_words, dataflow, granularity))
             published[dataflow].append(published_plan_for(point.workload, point.fast_words, dataflow, units=units))
         bounds.append(bounds_for(point.workload, point.inside_words, units=units))
         if progress is not None:
@@ -179,9 +181,11 @@ def _curves(
     )
 
 
-def _plan_or_none(workload: Workload, fast_words: int, dataflow: Dataflow | None) -> Plan | None:
+def _plan_or_none(
+    workload: Workload, fast_words: int, dataflow: Dataflow | None, granularity: Granularity = FREE_TILES
+) -> Plan | None:
     try:
-        return best_plan_for(workload, fast_words, dataflow=dataflow)
+        return best_plan_for(workload, fast_words, dataflow=dataflow, granularity=granularity)
     except DoesNotFit:
         return None
 

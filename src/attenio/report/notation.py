@@ -19,6 +19,7 @@ __all__ = [
     "guarantee",
     "nested_beats_alone",
     "nested_rows",
+    "price_of_units",
     "resource_rows",
     "short_count",
     "short_reason",
@@ -66,6 +67,18 @@ def candidate_rows(answer: Answer) -> Iterator[tuple[Candidate, str]]:
             yield candidate, candidate.rule.value
         elif candidate is one:
             yield candidate, "best = published"
+
+
+def price_of_units(found: Answer | TrainingAnswer) -> str | None:
+    """What tiles of whole units cost, where the machine asks for them."""
+    if found.granularity_price is None:
+        return None
+    inner = found.boundaries[:-1] if isinstance(found, Answer) else ()
+    prices = [(part.granularity_price, f" at {part.boundary.name}") for part in inner]
+    shown = [f"{100 * price:.3g} %{where}" for price, where in prices if price is not None]
+    units = found.machine.granularity_of(found.workload.dtype)
+    more = f"{100 * found.granularity_price:.3g} % more words than with free tiles"
+    return f"With {units}, {'; '.join([more, *shown])}."
 
 
 def guarantee(plan: Plan) -> str:

@@ -1,6 +1,7 @@
 """Answers as plain values, with the names that the command line documents."""
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 from attenio.approximation import Certificate
@@ -23,6 +24,7 @@ def answer_to_json(answer: Answer) -> dict[str, Any]:
         "machine": _machine(answer.machine),
         "fast_words": answer.fast_words,
         "plan": _plan(answer.plan),
+        "granularity": _granularity(answer),
         "lower_bounds": [_bound(bound) for bound in answer.lower_bounds],
         "gap": answer.gap,
         "gap_strength": answer.bound.strength.value,
@@ -60,6 +62,7 @@ def training_to_json(found: TrainingAnswer) -> dict[str, Any]:
         "machine": _machine(found.machine),
         "fast_words": found.fast_words,
         "plan": training_plan_to_json(found.plan),
+        "granularity": _granularity(found),
         "lower_bounds": [_bound(bound) for bound in found.lower_bounds],
         "gap": found.gap,
         "gap_strength": found.bound.strength.value,
@@ -125,8 +128,21 @@ def _machine(machine: Machine) -> dict[str, Any]:
             for level in machine.levels
         ],
         "flops_per_s": {dtype.value: rate for dtype, rate in machine.flops_per_s.items()},
+        "granularity": {dtype.value: asdict(unit) for dtype, unit in machine.granularity.items()},
         "exponentials_per_s": machine.exponentials_per_s,
         "source": machine.source,
+    }
+
+
+def _granularity(found: Answer | TrainingAnswer) -> dict[str, Any] | None:
+    """Of which multiples tiles are, and what that costs against free ones; None where they are free."""
+    free = found.free_plan
+    if free is None:
+        return None
+    return {
+        **asdict(found.machine.granularity_of(found.workload.dtype)),
+        "free_plan": training_plan_to_json(free) if isinstance(free, TrainingPlan) else _plan(free),
+        "more_than_free_tiles": found.granularity_price,
     }
 
 
@@ -199,6 +215,7 @@ def _boundary(part: BoundaryAnswer) -> dict[str, Any]:
         "reason": part.reason or None,
         "needed_words": part.needed_words,
         "nested_words": part.nested_words,
+        "more_than_free_tiles": part.granularity_price,
     }
 
 

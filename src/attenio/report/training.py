@@ -25,6 +25,12 @@ class TrainingAnswer:
     lower_bounds: tuple[LowerBound, ...]
     forward: Answer
     backward: Answer
+    free_plan: TrainingPlan | None = None
+
+    @property
+    def granularity_price(self) -> float | None:
+        """The share of words that the step moves more than with free tiles; None where tiles are free."""
+        return None if self.free_plan is None else self.plan.moved_words / self.free_plan.moved_words - 1
 
     @property
     def bound(self) -> LowerBound:
@@ -56,7 +62,7 @@ class TrainingAnswer:
 def training_answer(workload: Workload, machine: Machine | str) -> TrainingAnswer:
     """The best training step, every choice of what to save, and the answers about its two passes."""
     machine, step = as_machine(machine), checked_workload(workload).towards(Direction.TRAINING)
-    plan = training_plan(step, machine)
+    plan, free = training_plan(step, machine), machine.granularity_of(workload.dtype).is_free
     return TrainingAnswer(
         workload=step,
         machine=machine,
@@ -66,4 +72,5 @@ def training_answer(workload: Workload, machine: Machine | str) -> TrainingAnswe
         lower_bounds=lower_bounds(step, machine),
         forward=answer(step.towards(Direction.FORWARD), machine),
         backward=answer(step.towards(Direction.BACKWARD), machine),
+        free_plan=None if free else training_plan(step, machine.with_free_tiles()),
     )

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.errors import DoesNotFit
+from attenio.granularity import FREE_TILES, Granularity
 from attenio.masks import Causal, Dense, Mask, SlidingWindow
 from attenio.planning import Plan, TrainingPlan, best_plan_for, training_plan_for
 from attenio.planning.sweeping.cases import NOTHING, Cases, batches, spread
@@ -15,8 +16,12 @@ from attenio.workload import Direction, Workload
 LAWS = settings(max_examples=40, deadline=None, derandomize=True)
 
 
+UNITS = st.sampled_from([1, 2, 3, 8, 16, 64])
+Question = tuple[Workload, int, Granularity]
+
+
 @st.composite
-def questions(draw: st.DrawFn, longest: int, widest: int, most_words: int) -> tuple[Workload, int]:
+def questions(draw: st.DrawFn, longest: int, widest: int, most_words: int) -> Question:
     queries = draw(st.integers(1, longest))
     keys = draw(st.just(queries) | st.integers(1, longest))
     width = draw(st.integers(1, keys))
@@ -32,42 +37,45 @@ def questions(draw: st.DrawFn, longest: int, widest: int, most_words: int) -> tu
         mask=mask,
         accumulator=draw(st.sampled_from([None, "fp32"])),
     )
-    return workload, draw(st.integers(1, most_words))
+    granularity = draw(st.just(FREE_TILES) | st.builds(Granularity, rows=UNITS, keys=UNITS))
+    return workload, draw(st.integers(1, most_words)), granularity
 
 
-def cases_of(asked: list[tuple[Workload, int]]) -> Cases:
-    patterns = [workload.separate_patterns[0][0] for workload, _ in asked]
+def cases_of(asked: list[Question]) -> Cases:
+    patterns = [workload.separate_patterns[0][0] for workload, *_ in asked]
 
     def array(values: list[int]) -> np.ndarray:
         return np.array(values, dtype=np.int64)
 
     return Cases(
-        rows=array([w.queries for w, _ in asked]),
-        keys=array([w.keys for w, _ in asked]),
+        rows=array([w.queries for w, *_ in asked]),
+        keys=array([w.keys for w, *_ in asked]),
         left=array([p.left for p in patterns]),
         right=array([p.right for p in patterns]),
-        d=array([w.d for w, _ in asked]),
-        value_dim=array([w.value_dim for w, _ in asked]),
-        group=array([w.group for w, _ in asked]),
-        intermediate_words=array([w.accumulator_words for w, _ in asked]),
-        fast_words=array([words for _, words in asked]),
+        d=array([w.d for w, *_ in asked]),
+        value_dim=array([w.value_dim for w, *_ in asked]),
+        group=array([w.group for w, *_ in asked]),
+        intermediate_words=array([w.accumulator_words for w, *_ in asked]),
+        fast_words=array([words for _, words, _ in asked]),
+        row_unit=array([unit.rows for *_, unit in asked]),
+        key_unit=array([unit.keys for *_, unit in asked]),
     )
 
 
-def best_or_none(workload: Workload, fast_words: int) -> Plan | TrainingPlan | None:
+def best_or_none(workload: Workload, fast_words: int, granularity: Granularity) -> Plan | TrainingPlan | None:
     plan_for = training_plan_for if workload.direction is Direction.TRAINING else best_plan_for
     try:
-        return plan_for(workload, fast_words)
+        return plan_for(workload, fast_words, granularity=granularity)
     except DoesNotFit:
         return None
 
 
-def check(asked: list[tuple[Workload, int]], direction: Direction) -> None:
+def check(asked: list[Question], direction: Direction) -> None:
     numbers, left = solve(cases_of(asked), direction)
-    for case, (workload, fast_words) in enumerate(asked):
+    for case, (workload, fast_words, granularity) in enumerate(asked):
         if left[case]:
             continue
-        plan = best_or_none(workload.towards(direction), fast_words)
+        plan = best_or_none(workload.towards(direction), fast_words, granularity)
         assert plan is not None
         found = {name: int(values[case]) for name, values in numbers.items() if values[case] != ABSENT}
         assert found == numbers_of(plan)
@@ -78,16 +86,14 @@ DIRECTIONS = st.sampled_from(list(Direction))
 
 @LAWS
 @given(asked=st.lists(questions(longest=30, widest=9, most_words=700), min_size=1, max_size=12), direction=DIRECTIONS)
-def test_small_cases_in_arrays_have_the_plan_they_have_alone(
-    asked: list[tuple[Workload, int]], direction: Direction
-) -> None:
+def test_small_cases_in_arrays_have_the_plan_they_have_alone(asked: list[Question], direction: Direction) -> None:
     check(asked, direction)
 
 
 @LAWS
 @given(asked=st.lists(questions(longest=60, widest=40, most_words=90), min_size=1, max_size=12), direction=DIRECTIONS)
 def test_cases_in_the_smallest_memories_have_the_plan_they_have_alone(
-    asked: list[tuple[Workload, int]], direction: Direction
+    asked: list[Question], direction: Direction
 ) -> None:
     check(asked, direction)
 
@@ -97,24 +103,22 @@ def test_cases_in_the_smallest_memories_have_the_plan_they_have_alone(
     asked=st.lists(questions(longest=3000, widest=96, most_words=60_000), min_size=1, max_size=12),
     direction=DIRECTIONS,
 )
-def test_large_cases_in_arrays_have_the_plan_they_have_alone(
-    asked: list[tuple[Workload, int]], direction: Direction
-) -> None:
+def test_large_cases_in_arrays_have_the_plan_they_have_alone(asked: list[Question], direction: Direction) -> None:
     check(asked, direction)
 
 
 def test_cases_too_large_for_64_bits_and_cases_that_do_not_fit_are_left() -> None:
     asked = [
-        (Workload(n=2**30, d=1024, heads=64, kv_heads=1), 10**6),
-        (Workload(n=1024, d=64), 2),
-        (Workload(n=1024, d=64), 10**4),
+        (Workload(n=2**30, d=1024, heads=64, kv_heads=1), 10**6, FREE_TILES),
+        (Workload(n=1024, d=64), 2, FREE_TILES),
+        (Workload(n=1024, d=64), 10**4, FREE_TILES),
     ]
     for direction in Direction:
         numbers, left = solve(cases_of(asked), direction)
         assert left.tolist() == [True, True, False]
         assert numbers["moved_words"][:2].tolist() == [NOTHING, NOTHING]
-        workload, fast_words = asked[2]
-        plan = best_or_none(workload.towards(direction), fast_words)
+        workload, fast_words, granularity = asked[2]
+        plan = best_or_none(workload.towards(direction), fast_words, granularity)
         assert plan is not None
         assert numbers["moved_words"][2] == plan.moved_words
         assert set(numbers) == set(plan_columns(direction))

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol, assert_never
 
 from attenio.errors import InvalidInput
+from attenio.granularity import FREE_TILES, Granularity
 from attenio.names import did_you_mean
 from attenio.planning.costs import (
     attenio,
@@ -98,11 +99,11 @@ def checked_dataflow(workload: Workload, dataflow: Dataflow | str) -> Dataflow:
     return chosen
 
 
-def problems_of(workload: Workload, dataflow: Dataflow) -> Problems:
+def problems_of(workload: Workload, dataflow: Dataflow, granularity: Granularity = FREE_TILES) -> Problems:
     """The problems that a dataflow's loop nest runs over."""
     if dataflow in (Dataflow.STACKED_GROUPS, Dataflow.SPLIT_KEYS):
-        return Problems.stacked(workload)
-    return Problems.separate(workload)
+        return Problems.stacked(workload, granularity)
+    return Problems.separate(workload, granularity)
 
 
 def tile_names(dataflow: Dataflow) -> tuple[tuple[str, ...], ...]:

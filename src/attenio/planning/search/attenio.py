@@ -2,7 +2,7 @@
 
 from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
-from attenio.planning.search.room import Room, key_room
+from attenio.planning.search.room import Room, key_room, row_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile
 
 __all__ = ["best_tiles", "floor_words", "row_words", "some_words", "tile_room"]
@@ -15,19 +15,20 @@ def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) ->
 
 def query_stationary_tiles(problems: Problems, room: Room) -> MovingTiles | None:
     """The fewest words with the smallest query tile, then the largest key tile that fits beside it."""
-    if room.most_rows() < 1:
+    most = row_room(problems, room)
+    if most < 1:
         return None
-    words, query_tile = best_row_tile(row_words(problems), room.most_rows())
+    words, query_tile = best_row_tile(row_words(problems), most)
     moved = problems.group * problems.runs * (words + problems.rows * problems.value_dim)
     return MovingTiles(moved, Tiles.of(query_tile=query_tile, key_tile=key_room(problems, (room,), query_tile)))
 
 
 def some_words(problems: Problems, fast_words: int) -> int | None:
     """Words of one good tile, quickly; None if none fits."""
-    most = tile_room(problems, fast_words).most_rows()
+    most = row_room(problems, tile_room(problems, fast_words))
     if most < 1:
         return None
-    words = row_words(problems).words(even_tile(problems.most_rows, most))
+    words = row_words(problems).words(even_tile(problems.most_rows, most, problems.granularity.rows))
     return problems.group * problems.runs * (words + problems.rows * problems.value_dim)
 
 
@@ -46,7 +47,7 @@ def tile_room(problems: Problems, fast_words: int, *, heads: int = 1, per_key: i
 
 def floor_words(problems: Problems, fast_words: int) -> float:
     """Words that no tile which fits goes below; infinite if none fits."""
-    most = min(tile_room(problems, fast_words).most_rows(), problems.most_rows)
+    most = row_room(problems, tile_room(problems, fast_words))
     if most < 1:
         return float("inf")
     own = problems.rows * problems.value_dim

@@ -9,10 +9,11 @@ from functools import lru_cache
 from math import inf, sqrt
 from typing import NamedTuple
 
+from attenio.granularity import largest_size
 from attenio.planning.problems import Problems
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
 
-__all__ = ["OutputRoom", "OutputTile", "best_output_tile", "column_tiles", "output_floor"]
+__all__ = ["OutputRoom", "OutputTile", "best_output_tile", "column_tiles", "head_tiles", "output_floor"]
 
 
 class OutputRoom(NamedTuple):
@@ -25,9 +26,10 @@ class OutputRoom(NamedTuple):
     extra: int
     width: int | None = None
 
-    def most_rows(self, columns: int, intermediate_words: int) -> int:
-        """Rows that fit; less than one if none does."""
-        return self.words // ((columns + self.extra) * intermediate_words)
+    def most_rows(self, problems: Problems, columns: int) -> int:
+        """The largest tile of rows that fits; less than one if none does."""
+        fits = self.words // ((columns + self.extra) * problems.intermediate_words)
+        return largest_size(fits, problems.most_rows, problems.granularity.rows)
 
     def full_width(self, problems: Problems) -> int:
         """The width in numbers."""
@@ -55,6 +57,20 @@ def column_tiles(width: int) -> tuple[tuple[int, int], ...]:
     return tuple(tiles)
 
 
+@lru_cache(maxsize=1024)
+def head_tiles(group: int, unit: int) -> tuple[tuple[int, int], ...]:
+    """Every number of tiles that the heads of a group can be cut into, with the heads of a tile that may be best.
+
+    The fewest leave the most room for positions. Where rows are multiples of a unit, heads that have more in common
+    with it may leave more sizes to positions.
+    """
+    if unit == 1:
+        return column_tiles(group)
+    shared = [size for size in range(1, unit + 1) if unit % size == 0]
+    found = {(count, -(-heads // size) * size) for count, heads in column_tiles(group) for size in shared}
+    return tuple(sorted((count, heads) for count, heads in found if heads <= group and -(-group // heads) == count))
+
+
 def best_output_tile(problems: Problems, room: OutputRoom) -> OutputTile | None:
     """Fewest words, the fewest rows among equals, then the most columns; None if none fits.
 
@@ -70,7 +86,7 @@ def best_output_tile(problems: Problems, room: OutputRoom) -> OutputTile | None:
 def _best_output_tile(problems: Problems, room: OutputRoom) -> OutputTile | None:
     w, width = problems.intermediate_words, room.full_width(problems)
     tiles = column_tiles(width)
-    if room.most_rows(1, w) < 1:
+    if room.most_rows(problems, 1) < 1:
         return None
     start = bisect_left(tiles, (round(_balanced_reads(problems, room)),))
     best: tuple[int, int] | None = None
@@ -90,7 +106,7 @@ def _with_reads(
 ) -> tuple[int, int] | None:
     """The better of ``best`` and the best words and rows with this number of reads and columns."""
     reads, columns = tile
-    most = min(room.most_rows(columns, problems.intermediate_words), problems.most_rows)
+    most = room.most_rows(problems, columns)
     if most < 1:
         return best
     form = RowWords(problems=problems, live=0, loads=room.full_width(problems))
@@ -103,7 +119,7 @@ def _with_reads(
 
 def output_floor(problems: Problems, room: OutputRoom) -> float:
     """Words that no tile which fits goes below; infinite if none fits."""
-    if room.most_rows(1, problems.intermediate_words) < 1:
+    if room.most_rows(problems, 1) < 1:
         return inf
     once = problems.scores * problems.intermediate_words + room.full_width(problems) * problems.touched_keys
     return max(once, _floor(problems, room, max(1.0, _balanced_reads(problems, room))))

@@ -2,10 +2,12 @@
 
 from bisect import bisect_left
 
+from attenio.granularity import largest_size
 from attenio.planning.costs.flat import moved_words
 from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.attenio import row_words, tile_room
+from attenio.planning.search.room import row_room
 from attenio.planning.search.row_tiles import best_row_tile
 
 __all__ = ["best_tiles", "floor_words", "most_complete_rows", "most_resident_keys"]
@@ -34,11 +36,16 @@ def most_complete_rows(problems: Problems, fast_words: int) -> int:
     for rows, keys in problems.shapes:
         fits = (fast_words - max(d, dv, 2 * w)) // (d + keys * w + dv * w)
         most = most if fits >= rows else min(most, fits)
-    return most
+    return largest_size(most, problems.most_rows, problems.granularity.rows)
 
 
 def most_resident_keys(problems: Problems, fast_words: int) -> int:
-    """Scores of one row that fit when others are spilled; negative if it does not even work with none."""
+    """Scores of one row that fit when others are spilled; negative if it does not even work with none.
+
+    Rows are spilled one at a time, which a granularity of rows allows only where there is no other row.
+    """
+    if problems.granularity.rows > 1 and problems.most_rows > 1:
+        return -1
     d, dv, w = problems.d, problems.value_dim, problems.intermediate_words
     return min((fast_words - d - dv * w - max(d, dv)) // w - 3, problems.most_keys - 1)
 
@@ -48,7 +55,7 @@ def floor_words(problems: Problems, fast_words: int) -> float:
     most = most_complete_rows(problems, fast_words)
     if most < 1 and most_resident_keys(problems, fast_words) < 0:
         return float("inf")
-    if tile_room(problems, fast_words).most_rows() >= max(most, 1):
+    if row_room(problems, tile_room(problems, fast_words)) >= max(most, 1):
         return float("inf")
     own = problems.rows * problems.value_dim
     return problems.group * problems.runs * (own + row_words(problems).floor(max(most, 1)))

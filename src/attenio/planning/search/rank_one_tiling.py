@@ -6,7 +6,7 @@ from attenio.planning.problems import Problems
 from attenio.planning.search.columns import OutputRoom, best_output_tile, output_floor
 from attenio.planning.search.floors import RectangleWords
 from attenio.planning.search.rectangles import best_rectangle
-from attenio.planning.search.room import Room
+from attenio.planning.search.room import Room, row_room
 
 __all__ = ["best_tiles", "floor_words"]
 
@@ -30,7 +30,7 @@ def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) ->
 def floor_words(problems: Problems, fast_words: int) -> float:
     """Words that no tile which fits goes below; infinite if none fits."""
     room = _score_room(problems, fast_words)
-    if room.most_rows() < 1:
+    if row_room(problems, room) < 1:
         return float("inf")
     words = _fixed(problems) + _products(problems).floor((room,)) + output_floor(problems, _output_room(fast_words))
     return problems.group * problems.runs * words

@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.granularity import largest_size
 from attenio.patterns import Band
 from attenio.patterns.pattern import Counts
 from attenio.planning.problems import Problems
 from attenio.planning.search.floors import RectangleWords, range_worth_trying, ranges_worth_trying
-from attenio.planning.search.room import Room, key_room
+from attenio.planning.search.room import Room, key_room, row_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile, piece_ends
 
 __all__ = ["Rectangle", "best_rectangle"]
@@ -47,13 +48,13 @@ def best_rectangle(form: RectangleWords, rooms: tuple[Room, ...], limit: int | N
     None if not even one row and one key fit, or every tile needs more words than ``limit``.
     """
     problems = form.problems
-    most = min(problems.most_rows, *(room.most_rows() for room in rooms))
+    most = min(row_room(problems, room) for room in rooms)
     if most < 1:
         return None
     floor = form.floor(rooms)
     if limit is not None and limit < floor * _ROUNDING:
         return None
-    single = min(_single_run_rows(problems, rooms), most)
+    single = largest_size(min(_single_run_rows(problems, rooms), most), problems.most_rows, problems.granularity.rows)
     found = _Found(limit)
     if single < most and (limit is None or limit > _NEAR * floor):
         _guess(form, rooms, (single + 1, most), found)
@@ -96,15 +97,16 @@ def _search(form: RectangleWords, rooms: tuple[Room, ...], limits: tuple[int, in
 
 def _guess(form: RectangleWords, rooms: tuple[Room, ...], limits: tuple[int, int], found: _Found) -> None:
     """Try the fewest rows that make as few tiles as those at which the convex floor is least."""
-    least, most = limits
+    (least, most), unit = limits, form.problems.granularity.rows
     guess = min(most, max(least, round(min(form.balanced_rows(room) for room in rooms))))
-    found.take(_try(form, rooms, max(least, even_tile(form.problems.most_rows, guess))))
+    even = even_tile(form.problems.most_rows, guess)
+    found.take(_try(form, rooms, min(most, -(-max(least, even) // unit) * unit)))
 
 
 def _single_run_rows(problems: Problems, rooms: tuple[Room, ...]) -> int:
     """The most rows beside which all keys that they need fit, in every problem; zero if none."""
     most = problems.most_rows
-    more_keys = problems.level[1]
+    more_keys = problems.level[1] + problems.granularity.keys - 1  # so that a multiple of the unit holds them too
     for room in rooms:
         for height, keys in problems.shapes:
             fits = (room.words - keys * room.per_key) // (room.per_row + keys * room.per_score)
@@ -126,15 +128,19 @@ def _try(form: RectangleWords, rooms: tuple[Room, ...], rows: int) -> Rectangle:
 def _candidates(problems: Problems, least: int, most: int) -> Iterator[NDArray[np.int64]]:
     if least > most:
         return
+    unit, whole = problems.granularity.rows, problems.most_rows
     if problems.is_dense and problems.kinks:
         # Only how many query tiles there are matters, and fewer rows leave more room for keys.
         ends = piece_ends(problems.kinks, least, most)
         if ends is not None:
-            yield np.unique(ends)
+            rows = np.unique(-(-np.asarray(ends) // unit) * unit)
+            yield rows[rows <= most] if most < whole else np.minimum(rows, whole)
             return
-    step = problems.arrays_at_once
-    for start in range(least, most + 1, step):
-        yield np.arange(start, min(start + step, most + 1), dtype=np.int64)
+    step = unit * problems.arrays_at_once
+    for start in range(-(-least // unit) * unit, most + 1, step):
+        yield np.arange(start, min(start + step, most + 1), unit, dtype=np.int64)
+    if most == whole and whole % unit:
+        yield np.array([whole])
 
 
 def _take_best_of(form: RectangleWords, rooms: tuple[Room, ...], tiles: NDArray[np.int64], found: _Found) -> None:

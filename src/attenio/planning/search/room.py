@@ -2,11 +2,12 @@
 
 from typing import NamedTuple
 
+from attenio.granularity import largest_size
 from attenio.patterns.pattern import Counts
 from attenio.patterns.sums import smaller, where
 from attenio.planning.problems import Problems
 
-__all__ = ["Room", "key_room"]
+__all__ = ["Room", "key_room", "row_room"]
 
 
 class Room(NamedTuple):
@@ -26,8 +27,29 @@ class Room(NamedTuple):
         return (self.words - rows * self.per_row) // (rows * self.per_score + self.per_key)
 
 
+def row_room(problems: Problems, room: Room, heads: int = 1) -> int:
+    """The largest query tile that fits beside the smallest key tile, in every problem; less than one if none does.
+
+    The room is that of tiles that so many heads share.
+    """
+    granularity = problems.granularity
+    if granularity.is_free:
+        return min(room.most_rows(), problems.most_rows)
+    most = problems.most_rows
+    for height, width in problems.shapes:
+        keys = min(granularity.keys, width)
+        fits = (room.words - keys * room.per_key) // (room.per_row + keys * room.per_score)
+        most = most if fits >= height else min(most, fits)
+    return largest_size(most, problems.most_rows, granularity.positions(heads))
+
+
 def key_room(problems: Problems, rooms: tuple[Room, ...], rows: Counts) -> Counts:
     """The largest key tile that fits beside a query tile of ``rows``, in every problem; less than one if none does."""
+    widest, unit = _any_keys(problems, rooms, rows), problems.granularity.keys
+    return widest if unit == 1 else where(widest == problems.most_keys, widest, widest // unit * unit)
+
+
+def _any_keys(problems: Problems, rooms: tuple[Room, ...], rows: Counts) -> Counts:
     if len(problems.shapes) == 1:
         ((height, widest),) = problems.shapes
         for room in rooms:

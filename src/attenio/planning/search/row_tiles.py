@@ -3,7 +3,8 @@
 Keys read do not fall steadily as the tile grows: under a mask, and at ragged ends, a smaller tile may read fewer. Two
 facts make the search exact and short (see ``patterns.band``). Keys read have floors that fall as a grows, so only tiles
 above some size can be as good as the best one known; and between two kinks the words are concave in the tile, so only
-ends of pieces can be best. Patterns without known kinks have all remaining tiles tried.
+ends of pieces can be best. Patterns without known kinks have all remaining tiles tried. Where tiles are multiples of a
+unit, only the first and the last multiple in a piece can be best.
 """
 
 from collections.abc import Iterator
@@ -33,7 +34,8 @@ Tiles = list[int] | range | NDArray[np.int64]
 class RowWords(NamedTuple):
     """Words as a function of the query tile: ``live`` for each row of a live tile, ``loads`` for each key read.
 
-    Also ``met`` for each row and run of ``split`` keys that its tile meets; ``split`` is at least half of all keys.
+    Also ``met`` for each row and run of ``split`` keys that its tile meets; ``split`` is at least half of all keys. The
+    tile is shared by so many ``heads``, which decides the sizes that a granularity allows.
     """
 
     problems: Problems
@@ -41,6 +43,12 @@ class RowWords(NamedTuple):
     loads: int
     met: int = 0
     split: int = 1
+    heads: int = 1
+
+    @property
+    def unit(self) -> int:
+        """What tiles are a multiple of."""
+        return 1 if self.problems.granularity.rows == 1 else self.problems.granularity.positions(self.heads)
 
     def words(self, tile: int) -> int:
         """The words of one tile size."""
@@ -85,13 +93,15 @@ class RowWords(NamedTuple):
 
 
 def best_row_tile(form: RowWords, most: int, limit: int | None = None) -> tuple[int, int]:
-    """Fewest words over all tiles from 1 to ``most``, and the smallest tile that has them.
+    """Fewest words over all tiles up to ``most``, which must be a size that there is, and the smallest that has them.
 
     Without known kinks, any tile that has them: looking for a smaller one would mean trying them all. If every tile
     has more words than ``limit``, any tile.
     """
     problems = form.problems
     most = min(most, problems.most_rows)
+    if form.unit > 1:
+        return _best_multiple(form, most)
     if problems.stacked_requests is not None and form.kinks is None:
         found = _best_for_requests(form, problems.stacked_requests, most, limit)
         if found is not None:
@@ -115,6 +125,29 @@ def best_row_tile(form: RowWords, most: int, limit: int | None = None) -> tuple[
     floor = form.floor(most)
     for limits in ranges:
         best = _best_between(form, limits, best, floor)
+    return best
+
+
+def _best_multiple(form: RowWords, most: int) -> tuple[int, int]:
+    """The best of the multiples of a unit up to ``most``, and of all rows where that is as many."""
+    problems, unit, kinks = form.problems, form.unit, form.kinks
+    last = most // unit
+    even = even_tile(problems.most_rows, most, unit)
+    best = (form.words(even), even)
+    if problems.is_dense and len(problems.patterns) == 1:
+        return best
+    best = min(best, (form.words(most), most))
+    if kinks is None or last < 1:
+        return _best_of_all(form, last * unit, best) if last else best
+    for stop, ends in _candidates(kinks, form.least_tile(best[0]), most):
+        if isinstance(ends, range):
+            tiles = np.arange(-(-ends.start // unit), stop // unit + 1)
+        else:
+            array = np.asarray(ends, dtype=np.int64)
+            tiles = np.unique(np.concatenate((array // unit, -(-array // unit))))
+        tiles = unit * tiles[(tiles >= 1) & (tiles <= last)]
+        for start in range(0, len(tiles), problems.arrays_at_once):
+            best = min(best, _best_of(form, tiles[start : start + problems.arrays_at_once], best[0]))
     return best
 
 
@@ -158,9 +191,10 @@ def _best_between(form: RowWords, limits: tuple[int, int], best: tuple[int, int]
     return best
 
 
-def even_tile(rows: int, most: int) -> int:
-    """The smallest tile that makes as few tiles of the rows as one of ``most`` does."""
-    return -(-rows // -(-rows // min(rows, most)))
+def even_tile(rows: int, most: int, unit: int = 1) -> int:
+    """The smallest tile, a multiple of ``unit`` or all rows, that makes as few tiles as one of ``most`` does."""
+    even = -(-rows // -(-rows // min(rows, most)))
+    return even if unit == 1 else min(-(-even // unit) * unit, rows)
 
 
 def piece_ends(kinks: tuple[int, ...], least: int, most: int) -> list[int] | NDArray[np.int64] | None:
@@ -209,7 +243,11 @@ def _best_of(form: RowWords, tiles: Tiles, known: int | None = None) -> tuple[in
     """The best of these tiles; those that need more words than are ``known`` to do may be left out."""
     if len(tiles) <= (_FEW if len(form.problems.patterns) == 1 else 1):
         return min((form.words(int(tile)), int(tile)) for tile in tiles)
-    array = np.arange(tiles.start, tiles.stop) if isinstance(tiles, range) else np.asarray(tiles, dtype=np.int64)
+    array = (
+        np.arange(tiles.start, tiles.stop, tiles.step)
+        if isinstance(tiles, range)
+        else np.asarray(tiles, dtype=np.int64)
+    )
     if form.live and len(form.problems.patterns) == 1 and len(array) > _AT_FIRST:
         # Rows in live tiles are counted more quickly than keys, and where most rows need no key they say enough.
         rows = form.problems.live_rows(array)
@@ -238,9 +276,10 @@ def _best_for_requests(
 
 def _best_of_all(form: RowWords, most: int, best: tuple[int, int]) -> tuple[int, int]:
     """Every tile downwards, as large ones are usually good and every good one raises the smallest worth trying."""
-    step, stop, floor = 16, most, form.floor(most)
-    while best[0] > floor and stop > (least := form.least_tile(best[0])) - 1:
+    unit, floor = form.unit, form.floor(most)
+    step, stop = 16, most // unit
+    while best[0] > floor and stop > (least := -(-form.least_tile(best[0]) // unit)) - 1:
         start = max(least, stop - step + 1)
-        best = min(best, _best_of(form, range(start, stop + 1)))
+        best = min(best, _best_of(form, range(unit * start, unit * stop + 1, unit)))
         stop, step = start - 1, min(2 * step, form.problems.arrays_at_once)
     return best

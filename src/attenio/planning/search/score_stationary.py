@@ -4,7 +4,7 @@ from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.floors import RectangleWords
 from attenio.planning.search.rectangles import best_rectangle
-from attenio.planning.search.room import Room
+from attenio.planning.search.room import Room, row_room
 
 __all__ = ["best_tiles", "floor_words"]
 
@@ -23,7 +23,7 @@ def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) ->
 def floor_words(problems: Problems, fast_words: int) -> float:
     """Words that no tile which fits goes below; infinite if none fits."""
     room = _room(problems, fast_words)
-    if room.most_rows() < 1:
+    if row_room(problems, room) < 1:
         return float("inf")
     own = problems.rows * problems.value_dim
     return problems.group * problems.runs * (own + _words(problems).floor((room,)))

@@ -12,11 +12,12 @@ __all__ = ["best_tiles"]
 
 
 def best_tiles(problems: Problems, fast_words: int) -> MovingTiles | None:
-    """Tiles that move the fewest words, or None if none fits or there is one key only."""
+    """Tiles that move the fewest words, or None if none fits or there are too few keys to split."""
     merge = (2 * problems.value_dim + 4) * problems.intermediate_words
-    if problems.most_keys < 2 or merge > fast_words:
+    split, unit = -(-problems.most_keys // 2), problems.granularity.keys
+    split = -(-split // unit) * unit
+    if split >= problems.most_keys or merge > fast_words:
         return None
-    split = -(-problems.most_keys // 2)
 
     def words_with(head_tiles: int) -> RowWords:
         keys = head_tiles * (problems.d + problems.value_dim)

@@ -9,7 +9,7 @@ from attenio.planning.problems import Problems
 from attenio.planning.search.columns import column_tiles
 from attenio.planning.search.floors import RectangleWords
 from attenio.planning.search.rectangles import best_rectangle
-from attenio.planning.search.room import Room
+from attenio.planning.search.room import Room, row_room
 
 __all__ = ["best_tiles"]
 
@@ -21,7 +21,7 @@ def best_tiles(problems: Problems, fast_words: int) -> MovingTiles | None:
     choices = []
     for reads, depth in column_tiles(dv):
         rooms = _rooms(problems, fast_words, depth)
-        if min(room.most_rows() for room in rooms) >= 1:
+        if min(row_room(problems, room) for room in rooms) >= 1:
             fixed = reads * problems.scores * w
             choices.append((fixed + form.floor(rooms), fixed, depth))
     best: tuple[int, int, int, int] | None = None

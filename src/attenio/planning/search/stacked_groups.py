@@ -6,8 +6,8 @@ from math import inf
 from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.attenio import row_words, tile_room
-from attenio.planning.search.columns import column_tiles
-from attenio.planning.search.room import Room, key_room
+from attenio.planning.search.columns import head_tiles
+from attenio.planning.search.room import Room, key_room, row_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile
 
 __all__ = ["HeadTile", "best_head_tile", "best_tiles", "floor_words", "some_words"]
@@ -41,10 +41,11 @@ def best_head_tile(
     leave the most positions.
     """
     choices = []
-    for count, heads in column_tiles(problems.group):
-        most = min(room_for(heads).most_rows(), problems.most_rows)
+    for count, heads in head_tiles(problems.group, problems.granularity.rows):
+        most = row_room(problems, room_for(heads), heads)
         if most >= 1:
             form = words_with(count)
+            form = form if problems.granularity.rows == 1 else form._replace(heads=heads)
             choices.append((form.floor(most), heads, most, form))
     best: tuple[int, int, int, int] | None = None
     for floor, heads, most, form in sorted(choices, key=lambda choice: choice[:2]):
@@ -68,21 +69,21 @@ def some_words(problems: Problems, fast_words: int) -> int | None:
     options = _options(problems, fast_words)
     if not options:
         return None
-    _, count, most = min(options)
-    words = _words(problems, count).words(even_tile(problems.most_rows, most))
+    _, count, most, heads = min(options)
+    even = even_tile(problems.most_rows, most, problems.granularity.positions(heads))
+    words = _words(problems, count).words(even)
     return problems.runs * (words + problems.group * problems.rows * problems.value_dim)
 
 
-def _options(problems: Problems, fast_words: int) -> list[tuple[int, int, int]]:
-    """For each number of head tiles for which one position fits: the floor, the number, and the most positions."""
-    row = tile_room(problems, fast_words)
+def _options(problems: Problems, fast_words: int) -> list[tuple[int, int, int, int]]:
+    """For each number of head tiles for which one position fits: floor, number, most positions, and heads of a tile."""
     live = problems.group * problems.d * problems.touched_rows
     options = []
-    for count, heads in column_tiles(problems.group):
-        most = min((row.words - row.per_key) // (heads * (row.per_row + row.per_score)), problems.most_rows)
+    for count, heads in head_tiles(problems.group, problems.granularity.rows):
+        most = row_room(problems, tile_room(problems, fast_words, heads=heads), heads)
         if most >= 1:
             loads = count * (problems.d + problems.value_dim) * problems.least_key_loads(most)
-            options.append((live + loads, count, most))
+            options.append((live + loads, count, most, heads))
     return options
 
 

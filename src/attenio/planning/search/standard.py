@@ -6,7 +6,7 @@ from attenio.planning.problems import Problems
 from attenio.planning.search.columns import OutputRoom, best_output_tile, output_floor
 from attenio.planning.search.floors import RectangleWords
 from attenio.planning.search.rectangles import best_rectangle
-from attenio.planning.search.room import Room
+from attenio.planning.search.room import Room, row_room
 
 __all__ = ["best_tiles", "floor_words"]
 
@@ -36,7 +36,7 @@ def resident_keys(problems: Problems, fast_words: int) -> int:
 def floor_words(problems: Problems, fast_words: int) -> float:
     """Words that no tile which fits goes below; infinite if none fits. Quick: it counts required scores only."""
     room = _score_room(problems, fast_words)
-    if room.most_rows() < 1 or resident_keys(problems, fast_words) < 0:
+    if row_room(problems, room) < 1 or resident_keys(problems, fast_words) < 0:
         return float("inf")
     # scores written, read and written by the softmax; their last reading is in the outputs' floor
     scores = 3 * problems.scores * problems.intermediate_words

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.granularity import Granularity
 from attenio.patterns import Band
 from attenio.planning.problems import Problems
 
@@ -24,7 +25,7 @@ NOTHING = 2**62
 
 @dataclass(frozen=True, kw_only=True)
 class Cases:
-    """What a plan depends on, apart from how often a KV head occurs."""
+    """What a plan depends on, apart from how often a KV head occurs; units are those of a granularity."""
 
     rows: Ints
     keys: Ints
@@ -35,6 +36,8 @@ class Cases:
     group: Ints
     intermediate_words: Ints
     fast_words: Ints
+    row_unit: Ints
+    key_unit: Ints
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -52,9 +55,8 @@ class Cases:
     @cached_property
     def transposed(self) -> "Cases":
         """Rows and keys exchanged, for dataflows that keep keys."""
-        return replace(self, rows=self.keys, keys=self.rows, left=self.right, right=self.left)._over(
-            self.band.transposed
-        )
+        turned = replace(self, rows=self.keys, keys=self.rows, left=self.right, right=self.left)
+        return replace(turned, row_unit=self.key_unit, key_unit=self.row_unit)._over(self.band.transposed)
 
     @cached_property
     def unmasked(self) -> "Cases":
@@ -88,13 +90,15 @@ def take_band(band: Band, index: NDArray[np.intp] | NDArray[np.bool_]) -> Band:
     )
 
 
-def single(band: Band, index: int) -> Problems:
+def single(band: Band, index: int, granularity: Granularity) -> Problems:
     """One band by itself, as problems for the search of one case."""
     rows, keys, left, right, shift = (
         int(values[index]) for values in (band.rows, band.keys, band.left, band.right, band.shift)
     )
     one = Band(rows=rows, keys=keys, left=left, right=right, shift=shift)
-    return Problems(patterns=((one, 1),), runs=1, group=1, d=1, value_dim=1, intermediate_words=1)
+    return Problems(
+        patterns=((one, 1),), runs=1, group=1, d=1, value_dim=1, intermediate_words=1, granularity=granularity
+    )
 
 
 def spread(counts: Ints) -> tuple[Ints, Ints]:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.planning.search.columns import column_tiles
+from attenio.planning.search.columns import column_tiles, head_tiles
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
-from attenio.planning.sweeping.rooms import Rooms
+from attenio.planning.sweeping.rooms import Rooms, largest_sizes, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
 
 __all__ = ["HeadForms", "best_head_tiles", "best_output_tiles"]
@@ -56,38 +56,35 @@ class HeadForms:
         live, loads = self.live[index], self.loads[index]
         return HeadForms(cases=self.cases.take(index), live=live, loads=loads, room=self.room.take(index))
 
-    def rows_only(self, head_tiles: int) -> RowForms:
-        """Words that the query tile decides, with so many tiles of heads."""
-        return RowForms(band=self.cases.band, live=self.live, loads=head_tiles * self.loads)
+    def rows_only(self, count: int, heads: int) -> RowForms:
+        """Words that the query tile decides, with so many tiles of so many heads."""
+        unit = self.cases.row_unit // np.gcd(self.cases.row_unit, heads)
+        return RowForms(band=self.cases.band, live=self.live, loads=count * self.loads, unit=unit)
 
     def most_positions(self, heads: int) -> Ints:
         """Positions that fit when tiles have so many heads; less than one if none does."""
-        room = self.room
-        most = (room.words - room.per_key) // (heads * (room.per_row + room.per_score))
-        return np.asarray(np.minimum(most, self.cases.rows))
+        return row_room(self.cases, self.room, heads)
 
 
 def best_head_tiles(forms: HeadForms) -> tuple[Ints, Ints, Ints]:
     """Words that tiles decide, head tile and query tile; no words where nothing fits."""
-    group = forms.cases.group
+    group, unit = forms.cases.group, forms.cases.row_unit
     words, heads, tiles = (np.full(len(group), NOTHING) for _ in range(3))
-    for size in np.unique(group).tolist():
-        chosen = np.flatnonzero(group == size)
-        best = _best_of_group(forms.take(chosen), size)
+    for size, step in np.unique(np.stack((group, unit)), axis=1).T.tolist():
+        chosen = np.flatnonzero((group == size) & (unit == step))
+        best = _best_of_group(forms.take(chosen), head_tiles(size, step))
         words[chosen], heads[chosen], tiles[chosen] = best[0], best[2], best[3]
     return words, heads, tiles
 
 
-def _best_of_group(forms: HeadForms, group: int) -> list[Ints]:
-    options = column_tiles(group)
-
+def _best_of_group(forms: HeadForms, options: tuple[tuple[int, int], ...]) -> list[Ints]:
     def evaluate(option: int, index: Ints) -> tuple[Ints, ...]:
         count, heads = options[option]
         few = forms.take(index)
-        words, tiles = best_row_tiles(few.rows_only(count), few.most_positions(heads))
+        words, tiles = best_row_tiles(few.rows_only(count, heads), few.most_positions(heads))
         return words, heads * tiles, np.full(len(index), heads), tiles
 
-    floors = [_floor(forms.rows_only(count), forms.most_positions(heads)) for count, heads in options]
+    floors = [_floor(forms.rows_only(count, heads), forms.most_positions(heads)) for count, heads in options]
     return best_of_options(np.stack(floors), evaluate, 4)
 
 
@@ -104,10 +101,10 @@ def best_output_tiles(cases: Cases, extra: int) -> tuple[Ints, Ints, Ints]:
 def _best_of_width(cases: Cases, width: int, extra: int) -> list[Ints]:
     options = column_tiles(width)
     w = cases.intermediate_words
-    forms = RowForms(band=cases.band, live=0 * cases.rows, loads=cases.value_dim)
+    forms = RowForms(band=cases.band, live=0 * cases.rows, loads=cases.value_dim, unit=cases.row_unit)
 
     def most_rows(columns: int) -> Ints:
-        return np.asarray(np.minimum((cases.fast_words - 1) // ((columns + extra) * w), cases.rows))
+        return largest_sizes((cases.fast_words - 1) // ((columns + extra) * w), cases.rows, cases.row_unit)
 
     def evaluate(option: int, index: Ints) -> tuple[Ints, ...]:
         reads, columns = options[option]

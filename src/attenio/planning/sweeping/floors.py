@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from attenio.patterns import Band
 from attenio.patterns.sums import ceil_div
 from attenio.planning.sweeping.cases import Ints, spread, take_band
+from attenio.planning.sweeping.rooms import largest_sizes
 
 __all__ = ["RectangleForms", "balanced_rows", "range_worth_trying", "ranges_worth_trying"]
 
@@ -36,24 +37,19 @@ class RectangleForms:
     words: Ints
     per_score: Ints
     per_row: Ints
+    row_unit: Ints
+    key_unit: Ints
     limit: Ints
 
     def take(self, index: Ints) -> "RectangleForms":
         """Some of the cases."""
-        return RectangleForms(
-            band=take_band(self.band, index),
-            met=self.met[index],
-            loads=self.loads[index],
-            kept=self.kept[index],
-            words=self.words[index],
-            per_score=self.per_score[index],
-            per_row=self.per_row[index],
-            limit=self.limit[index],
-        )
+        rest = {name: values[index] for name, values in vars(self).items() if name != "band"}
+        return RectangleForms(band=take_band(self.band, index), **rest)
 
     def keys_beside(self, rows: Ints) -> Ints:
         """The largest key tile that fits beside these rows."""
-        return np.asarray(np.minimum((self.words - rows * self.per_row) // (rows * self.per_score), self.band.keys))
+        most = (self.words - rows * self.per_row) // (rows * self.per_score)
+        return largest_sizes(most, self.band.keys, self.key_unit)
 
     def moved(self, rows: Ints) -> Ints:
         """Words with these rows and as many keys as fit."""

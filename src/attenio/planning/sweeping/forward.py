@@ -11,8 +11,8 @@ from attenio.patterns.sums import ceil_div
 from attenio.planning.plan import Dataflow
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
 from attenio.planning.sweeping.choices import HeadForms, best_head_tiles, best_output_tiles
-from attenio.planning.sweeping.operators import Floats, ScoreTiles, output_floor, score_floor, score_tiles
-from attenio.planning.sweeping.rooms import Rooms
+from attenio.planning.sweeping.operators import Floats, ScoreTiles, output_fits, output_floor, score_floor, score_tiles
+from attenio.planning.sweeping.rooms import Rooms, key_room, largest_sizes, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
 from attenio.planning.sweeping.solution import Solution
 
@@ -39,24 +39,24 @@ def _room(cases: Cases) -> Rooms:
 
 
 def _attenio(cases: Cases, best: Solution) -> None:
-    most = _room(cases).most_rows()
+    most = row_room(cases, _room(cases))
     index = np.flatnonzero(most >= 1)
     few = cases.take(index)
     room = _room(few)
-    forms = RowForms(band=few.band, live=few.d, loads=few.d + few.value_dim)
+    forms = RowForms(band=few.band, live=few.d, loads=few.d + few.value_dim, unit=few.row_unit)
     words, tiles = best_row_tiles(forms, most[index])
     words = few.group * (words + few.rows * few.value_dim)
-    keys = np.minimum(room.most_keys(tiles), few.keys)
+    keys = key_room(few, room, tiles)
     best.offer(index, Dataflow.ATTENIO, words, room.taken(tiles, keys), query_tile=tiles, key_tile=keys)
 
 
 def _stacked_groups(cases: Cases, best: Solution) -> None:
-    index = np.flatnonzero((cases.group > 1) & (_room(cases).most_rows() >= 1))
+    index = np.flatnonzero((cases.group > 1) & (row_room(cases, _room(cases)) >= 1))
     few = cases.take(index)
     room = _room(few)
     forms = HeadForms(cases=few, live=few.group * few.d, loads=few.d + few.value_dim, room=room)
     words, heads, tiles = best_head_tiles(forms)
-    keys = np.minimum(room.most_keys(heads * tiles), few.keys)
+    keys = key_room(few, room, heads * tiles)
     words = words + few.group * few.rows * few.value_dim
     sizes = {"query_tile": tiles, "head_tile": heads, "key_tile": keys}
     best.offer(index, Dataflow.STACKED_GROUPS, words, room.taken(heads * tiles, keys), **sizes)
@@ -66,14 +66,14 @@ def _flash_attention_1(cases: Cases, best: Solution) -> None:
     d, dv, w, band = cases.d, cases.value_dim, cases.intermediate_words, cases.band
     both, visit = d + dv, d + 2 * (dv + 2) * w
     room = Rooms(words=cases.fast_words, per_score=w, per_row=both, per_key=_room(cases).per_row)
-    most = np.minimum(room.most_rows(), cases.keys)
+    most = row_room(cases.transposed, room)
     fixed = band.touched_keys * both + cases.group * (cases.rows * dv - band.touched_rows * 2 * (dv + 2) * w)
     visits = np.maximum(band.touched_rows, ceil_div(band.scores, np.maximum(most, 1)))
     index = np.flatnonzero((most >= 1) & (fixed + cases.group * visit * visits < best.words))
     few, room = cases.take(index), room.take(index)
-    forms = RowForms(band=few.band.transposed, live=0 * few.rows, loads=few.group * visit[index])
+    forms = RowForms(band=few.band.transposed, live=0 * few.rows, loads=few.group * visit[index], unit=few.key_unit)
     words, keys = best_row_tiles(forms, most[index])
-    tiles = np.minimum(room.most_keys(keys), few.rows)
+    tiles = key_room(few.transposed, room, keys)
     peak = room.taken(keys, tiles)
     best.offer(index, Dataflow.FLASH_ATTENTION_1, words + fixed[index], peak, query_tile=tiles, key_tile=keys)
 
@@ -83,8 +83,10 @@ def _flat_may_win(cases: Cases) -> NDArray[np.bool_]:
     d, dv, w, memory = cases.d, cases.value_dim, cases.intermediate_words, cases.fast_words
     buffer = np.maximum(d, dv)
     complete = (memory - np.maximum(buffer, 2 * w)) // (d + cases.keys * w + dv * w)
-    spilling = (memory - d - dv * w - buffer >= 3 * w) * 1
-    return np.asarray(np.minimum(np.maximum(complete, spilling), cases.rows) > _room(cases).most_rows())
+    complete = largest_sizes(complete, cases.rows, cases.row_unit)
+    one_row = (cases.row_unit == 1) | (cases.rows == 1)
+    spilling = (one_row & (memory - d - dv * w - buffer >= 3 * w)) * 1
+    return np.asarray(np.maximum(complete, spilling) > row_room(cases, _room(cases)))
 
 
 def _rank_one_tiling(cases: Cases, best: Solution) -> None:
@@ -93,7 +95,7 @@ def _rank_one_tiling(cases: Cases, best: Solution) -> None:
     fixed = cases.band.scores * w + cases.rows * (2 * w + cases.value_dim)
     tiles = ScoreTiles(met=cases.d, loads=cases.d, kept=zero, words=room, per_score=w, per_row=1 + w)
     floor = fixed + score_floor(cases, tiles) + output_floor(cases, 3)
-    fits = tiles.fits & (room >= 4 * w)
+    fits = tiles.fits(cases) & output_fits(cases, 3)
     index = np.flatnonzero(fits & (cases.group * floor * _ROUNDING < best.words))
     few, fixed, w = cases.take(index), fixed[index], w[index]
     outputs, output_rows, columns = best_output_tiles(few, 3)
@@ -113,7 +115,7 @@ def _score_stationary(cases: Cases, best: Solution) -> None:
         met=d + carried, loads=d + dv, kept=carried, words=cases.fast_words - 1, per_score=w, per_row=4 * w
     )
     floor = own + score_floor(cases, tiles)
-    index = np.flatnonzero(tiles.fits & (cases.group * floor * _ROUNDING < best.words))
+    index = np.flatnonzero(tiles.fits(cases) & (cases.group * floor * _ROUNDING < best.words))
     few, own, w = cases.take(index), own[index], w[index]
     products, rows, keys = score_tiles(few, tiles.take(index), (best.words[index] - 1) // few.group - own)
     found = products < NOTHING
@@ -132,7 +134,7 @@ def standard_floor(cases: Cases) -> Floats:
     """Words that no tiles of standard attention go below; infinite where none fit."""
     every, w = cases.unmasked, cases.intermediate_words
     tiles = _standard_scores(cases)
-    fits = tiles.fits & (cases.fast_words >= 3 * w) & (cases.fast_words - 1 >= 2 * w)
+    fits = tiles.fits(cases) & (cases.fast_words >= 3 * w) & output_fits(cases, 1)
     words = 3 * every.band.scores * w + score_floor(every, tiles) + output_floor(every, 1)
     return np.where(fits, cases.group * (words + cases.rows * cases.value_dim), np.inf)
 

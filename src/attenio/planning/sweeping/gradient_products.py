@@ -9,8 +9,8 @@ from attenio.planning.plan import Dataflow
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
 from attenio.planning.sweeping.choices import best_output_tiles
 from attenio.planning.sweeping.gradient_rows import all_gradients, resident_key_words, visit_words, visiting_words
-from attenio.planning.sweeping.operators import Floats, ScoreTiles, output_floor, score_floor, score_tiles
-from attenio.planning.sweeping.rooms import Rooms
+from attenio.planning.sweeping.operators import Floats, ScoreTiles, output_fits, output_floor, score_floor, score_tiles
+from attenio.planning.sweeping.rooms import Rooms, key_room, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
 from attenio.planning.sweeping.solution import Solution
 
@@ -79,7 +79,8 @@ def _product(cases: Cases) -> _Product:
 
 
 def _products_fit(cases: Cases) -> NDArray[np.bool_]:
-    return np.asarray(cases.fast_words - 1 >= 2 * cases.intermediate_words)
+    """Where all three products fit: tiles of queries and of keys, one column wide."""
+    return np.asarray(output_fits(cases, 1) & output_fits(cases.transposed, 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +103,7 @@ class _Scored:
         words = words + output_floor(across.with_values(cases.d), 1)
         if self.value_product:
             words = words + output_floor(across, 1)
-        fits = self.tiles.fits & _products_fit(cases)
+        fits = self.tiles.fits(cases) & _products_fit(cases)
         return np.where(fits, self.fixed + cases.group * words, np.inf)
 
     def after(self, products: _Products) -> Ints:
@@ -143,7 +144,7 @@ def _fused(cases: Cases) -> _Scored:
 def _offer(cases: Cases, dataflow: Dataflow, scored: _Scored, products: _Products, best: Solution) -> None:
     known = np.where(_products_fit(cases), scored.after(products), 0)
     floor = scored.fixed + cases.group * (known + score_floor(cases, scored.tiles))
-    fits = scored.tiles.fits & _products_fit(cases)
+    fits = scored.tiles.fits(cases) & _products_fit(cases)
     index = np.flatnonzero(fits & (floor * _ROUNDING < best.words))
     limit = best.words[index] - 1
     words, peak, sizes = _plans(cases.take(index), scored.take(index), products.take(index), limit)
@@ -192,14 +193,15 @@ def _spilled_fixed(cases: Cases) -> Ints:
 
 
 def _spilled_visits(cases: Cases) -> RowForms:
-    return RowForms(band=cases.band.transposed, live=0 * cases.rows, loads=cases.group * visit_words(cases))
+    loads = cases.group * visit_words(cases)
+    return RowForms(band=cases.band.transposed, live=0 * cases.rows, loads=loads, unit=cases.key_unit)
 
 
 def _spilled_floor(cases: Cases) -> Floats:
     visits, queries = _spilled_visits(cases), output_floor(cases.with_values(cases.d), 1)
     keys, least = output_floor(cases.transposed.with_values(cases.d), 1), np.full(len(cases), np.inf)
     for lean in (False, True):
-        most = np.minimum(_spilled_room(cases, lean=lean).most_rows(), cases.keys)
+        most = row_room(cases.transposed, _spilled_room(cases, lean=lean))
         products = queries + keys if lean else queries
         words = visits.floor(np.maximum(most, 1)) + cases.group * products
         least = np.minimum(least, np.where((most >= 1) & _products_fit(cases), words, np.inf))
@@ -210,14 +212,14 @@ def _spilled_gradients(cases: Cases, products: _Products, best: Solution) -> Non
     fixed, visits = _spilled_fixed(cases), _spilled_visits(cases)
     for lean in (False, True):
         room = _spilled_room(cases, lean=lean)
-        most = np.minimum(room.most_rows(), cases.keys)
+        most = row_room(cases.transposed, room)
         after = products.query.words + products.key.words if lean else products.query.words
         own = fixed + cases.group * np.where(_products_fit(cases), after, 0)
         floor = own + visits.floor(np.maximum(most, 1))
         index = np.flatnonzero((most >= 1) & _products_fit(cases) & (floor < best.words))
         few, made = cases.take(index), products.take(index)
         words, keys = best_row_tiles(visits.take(index), most[index])
-        rows = np.minimum(room.take(index).most_keys(keys), few.rows)
+        rows = key_room(few.transposed, room.take(index), keys)
         peak = np.maximum(room.take(index).taken(keys, rows) + 1, made.query.peak(few))
         sizes = {"query_tile": rows, "key_tile": keys, "query_rows": made.query.rows}
         sizes["query_columns"] = made.query.columns

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.patterns import Band
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
 from attenio.planning.sweeping.floors import RectangleForms
 from attenio.planning.sweeping.rectangles import best_rectangles
+from attenio.planning.sweeping.rooms import Rooms, key_room, largest_sizes, row_room
 
-__all__ = ["Floats", "ScoreTiles", "output_floor", "score_floor", "score_tiles"]
+__all__ = ["Floats", "ScoreTiles", "output_fits", "output_floor", "score_floor", "score_tiles"]
 
 Floats = NDArray[np.float64]
 
@@ -29,14 +31,17 @@ class ScoreTiles:
         """Those of some cases."""
         return ScoreTiles(**{name: values[index] for name, values in vars(self).items()})
 
+    def fits(self, cases: Cases) -> NDArray[np.bool_]:
+        """Where there is room for the smallest tile."""
+        return np.asarray(row_room(cases, self._room) >= 1)
+
     @property
-    def fits(self) -> NDArray[np.bool_]:
-        """Where there is room for one score."""
-        return np.asarray(self.words >= self.per_row + self.per_score)
+    def _room(self) -> Rooms:
+        return Rooms(words=self.words, per_score=self.per_score, per_row=self.per_row, per_key=0 * self.words)
 
     def keys_beside(self, rows: Ints, cases: Cases) -> Ints:
         """The largest key tile that fits beside these rows."""
-        return np.asarray(np.minimum((self.words - rows * self.per_row) // (rows * self.per_score), cases.keys))
+        return key_room(cases, self._room, rows)
 
 
 def score_tiles(cases: Cases, tiles: ScoreTiles, limit: Ints) -> tuple[Ints, Ints, Ints]:
@@ -48,19 +53,15 @@ def score_tiles(cases: Cases, tiles: ScoreTiles, limit: Ints) -> tuple[Ints, Int
         return cases.rows, cases.rows, cases.rows
     common = np.gcd(np.gcd(tiles.met, tiles.loads), tiles.kept)
     costs = tiles.met // common, tiles.loads // common, tiles.kept // common
-    sizes = (cases.rows, cases.keys, cases.left, cases.right, tiles.words, tiles.per_score, tiles.per_row)
-    different, place = _different(np.stack((*sizes, *costs)))
-    rows, keys, left, right, room, per_score, per_row, met, loads, kept = different
+    sizes = (cases.rows, cases.keys, cases.left, cases.right, cases.row_unit, cases.key_unit)
+    different, place = _different(np.stack((*sizes, tiles.words, tiles.per_score, tiles.per_row, *costs)))
+    rows, keys, left, right, row_unit, key_unit, room, per_score, per_row, met, loads, kept = different
     most = np.full(different.shape[1], -NOTHING)
     np.maximum.at(most, place, limit // common)
-    one = np.ones_like(rows)
-    band = Cases(
-        rows=rows, keys=keys, left=left, right=right, d=one, value_dim=one, group=one, intermediate_words=one,
-        fast_words=one,
-    ).band  # fmt: skip
     forms = RectangleForms(
-        band=band, met=met, loads=loads, kept=kept, words=room, per_score=per_score, per_row=per_row, limit=most
-    )
+        band=Band(rows=rows, keys=keys, left=left, right=right, shift=keys - rows), met=met, loads=loads, kept=kept,
+        words=room, per_score=per_score, per_row=per_row, row_unit=row_unit, key_unit=key_unit, limit=most,
+    )  # fmt: skip
     words, found = (values[place] for values in best_rectangles(forms))
     some = found < NOTHING
     rows = np.minimum(found, cases.rows)
@@ -89,6 +90,12 @@ def score_floor(cases: Cases, tiles: ScoreTiles) -> Floats:
     spread = band.scores * (tiles.loads * tiles.per_row / room + 2 * balanced) - most_kept
     once = (tiles.met - tiles.kept) * band.touched_rows + tiles.loads * band.touched_keys
     return np.asarray(np.maximum(once, spread))
+
+
+def output_fits(cases: Cases, extra: int) -> NDArray[np.bool_]:
+    """Where there is room for the smallest tile of outputs, one column wide."""
+    most = (cases.fast_words - 1) // ((1 + extra) * cases.intermediate_words)
+    return np.asarray(largest_sizes(most, cases.rows, cases.row_unit) >= 1)
 
 
 def output_floor(cases: Cases, extra: int) -> Floats:

@@ -60,6 +60,24 @@ class Points:
         table = [[count(boundary, dtype) for dtype in self.grid.dtypes] for boundary in boundaries]
         return np.array(table, dtype=np.int64)[self.positions["machines"], self.positions["dtypes"]]
 
+    def _units(self, side: str) -> Ints:
+        """The rows or keys of the granularity of a machine and an element type."""
+        table = [
+            [getattr(machine.granularity_of(ElementType.named(dtype)), side) for dtype in self.grid.dtypes]
+            for machine in self.grid.computers
+        ]
+        return np.array(table, dtype=np.int64)[self.positions["machines"], self.positions["dtypes"]]
+
+    @cached_property
+    def row_unit(self) -> Ints:
+        """What tiles of rows are a multiple of."""
+        return self._units("rows")
+
+    @cached_property
+    def key_unit(self) -> Ints:
+        """What tiles of keys are a multiple of."""
+        return self._units("keys")
+
     @cached_property
     def inside_words(self) -> Ints:
         """Words that all levels inside the boundary hold, which bounds grant an algorithm."""
@@ -108,7 +126,8 @@ class Points:
         # Fewer combinations than the grid has points, times its element types: they fit 64 bits.
         for name in ("lengths", "d", "value_dim", "masks"):
             code = code * len(self.grid.axes[name]) + self.positions[name][index]
-        for values in (self.group, self.intermediate_words, self.columns["fast_words"]):
+        units = self.row_unit, self.key_unit
+        for values in (self.group, self.intermediate_words, self.columns["fast_words"], *units):
             different, place = np.unique(values[index], return_inverse=True)
             code = code * len(different) + place
         _, first, place = np.unique(code, return_index=True, return_inverse=True)
@@ -125,6 +144,8 @@ class Points:
             group=self.group[some],
             intermediate_words=self.intermediate_words[some],
             fast_words=columns["fast_words"],
+            row_unit=self.row_unit[some],
+            key_unit=self.key_unit[some],
         )
         return cases, np.asarray(place)
 

@@ -3,12 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.granularity import Granularity
 from attenio.patterns.sums import ceil_div
 from attenio.planning.search.floors import RectangleWords
 from attenio.planning.search.rectangles import best_rectangle
 from attenio.planning.search.room import Room
 from attenio.planning.sweeping.cases import NOTHING, Ints, batches, single, spread
 from attenio.planning.sweeping.floors import RectangleForms, balanced_rows, range_worth_trying, ranges_worth_trying
+from attenio.planning.sweeping.rooms import largest_sizes
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
 
 __all__ = ["best_rectangles"]
@@ -24,13 +26,14 @@ def best_rectangles(forms: RectangleForms) -> tuple[Ints, Ints]:
     No words where all tiles exceed the limit.
     """
     band = forms.band
-    most = np.minimum(band.rows, forms.words // (forms.per_row + forms.per_score))
-    single_run = np.minimum(_single_run_rows(forms), most)
+    least_keys = np.minimum(forms.key_unit, band.keys)
+    most = largest_sizes(forms.words // (forms.per_row + least_keys * forms.per_score), band.rows, forms.row_unit)
+    single_run = largest_sizes(np.minimum(_single_run_rows(forms), most), band.rows, forms.row_unit)
     words, rows = forms.limit.copy(), np.full(len(most), NOTHING)
     short = np.flatnonzero(single_run >= 1)
     if short.size:
         few = forms.take(short)
-        rows_only = RowForms(band=few.band, live=few.met - few.kept, loads=few.loads)
+        rows_only = RowForms(band=few.band, live=few.met - few.kept, loads=few.loads, unit=few.row_unit)
         moved, tiles = best_row_tiles(rows_only, single_run[short])
         within = moved <= words[short]
         words[short[within]], rows[short[within]] = moved[within], tiles[within]
@@ -43,7 +46,8 @@ def best_rectangles(forms: RectangleForms) -> tuple[Ints, Ints]:
 
 def _single_run_rows(forms: RectangleForms) -> Ints:
     """As in ``search.rectangles``: the most rows beside which all keys that they need fit."""
-    band, more_keys = forms.band, forms.band.left + forms.band.right
+    # a key tile that is a multiple of its unit must hold them too
+    band, more_keys = forms.band, forms.band.left + forms.band.right + forms.key_unit - 1
     fits = forms.words // (forms.per_row + band.keys * forms.per_score)
     linear = more_keys * forms.per_score + forms.per_row
     guess = (np.sqrt(linear * 1.0 * linear + 4.0 * forms.per_score * forms.words) - linear) / (2.0 * forms.per_score)
@@ -55,20 +59,24 @@ def _single_run_rows(forms: RectangleForms) -> Ints:
 
 
 def _search(forms: RectangleForms, least: Ints, most: Ints, best: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
-    words, rows = best
+    (words, rows), unit = best, forms.row_unit
     guess = np.clip(np.round(balanced_rows(forms)).astype(np.int64), least, most)
     even = np.maximum(ceil_div(forms.band.rows, ceil_div(forms.band.rows, guess)), least)
     for tried in (guess, even):
+        tried = np.minimum(ceil_div(tried, unit) * unit, most)
         moved = forms.moved(tried)
         better = (moved < words) | ((moved == words) & (tried < rows))
         words, rows = np.where(better, moved, words), np.where(better, tried, rows)
     least, most = range_worth_trying(forms, words, least, most)
     owner, first, last = ranges_worth_trying(forms, words, least, most)
-    counts = last - first + 1
+    # Rows that there are: from the first multiple of the unit to the last, or to all rows.
+    height, step = forms.band.rows[owner], unit[owner]
+    first = np.minimum(ceil_div(first, step) * step, height)
+    last = np.where(last == height, last, last // step * step)
+    counts = np.maximum(ceil_div(last - first, step) + 1, 0)
     # Dense: only how many query tiles there are matters, and fewer rows leave more room for keys.
-    height = forms.band.rows[owner]
-    fewest = ceil_div(height, last)
-    tiles = ceil_div(height, first) - fewest + 1
+    fewest = ceil_div(height, np.maximum(last, 1))
+    tiles = np.maximum(ceil_div(height, first) - fewest + 1, 0)
     collapsed = forms.band.is_dense[owner] & (tiles < counts)
     counts = np.where(collapsed, tiles, counts)
     counts[_alone(forms, owner, counts, (words, rows))] = 0
@@ -77,7 +85,8 @@ def _search(forms: RectangleForms, least: Ints, most: Ints, best: tuple[Ints, In
         some = chosen[part]
         place, number = spread(counts[some])
         place = some[place]
-        tried = np.where(collapsed[place], ceil_div(height[place], fewest[place] + number), first[place] + number)
+        by_count = ceil_div(ceil_div(height[place], fewest[place] + number), step[place]) * step[place]
+        tried = np.where(collapsed[place], by_count, first[place] + number * step[place])
         tried = np.clip(tried, first[place], last[place])
         words, rows = _best_of(forms, owner[place], tried, (words, rows))
     return words, rows
@@ -121,7 +130,8 @@ def _take_best(moved: Ints, tried: Ints, owner: Ints, best: tuple[Ints, Ints]) -
 
 def _best_alone(forms: RectangleForms, index: int, known: tuple[int, int]) -> tuple[int, int]:
     met, loads, kept = (int(values[index]) for values in (forms.met, forms.loads, forms.kept))
-    form = RectangleWords(problems=single(forms.band, index), met=met, loads=loads, kept=kept)
+    granularity = Granularity(rows=int(forms.row_unit[index]), keys=int(forms.key_unit[index]))
+    form = RectangleWords(problems=single(forms.band, index, granularity), met=met, loads=loads, kept=kept)
     words, per_score, per_row = (int(values[index]) for values in (forms.words, forms.per_score, forms.per_row))
     best = best_rectangle(form, (Room(words=words, per_score=per_score, per_row=per_row),), known[0])
     return known if best is None else (best.words, best.rows)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attenio.granularity import Granularity
 from attenio.patterns import Band
 from attenio.patterns.sums import ceil_div
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
@@ -19,15 +20,20 @@ _TOO_MANY = 2**14
 
 @dataclass(frozen=True, kw_only=True)
 class RowForms:
-    """Words of every case as a function of its query tile: ``live`` a row of a live tile, ``loads`` a key read."""
+    """Words of every case as a function of its query tile: ``live`` a row of a live tile, ``loads`` a key read.
+
+    Tiles are multiples of ``unit``, or all rows.
+    """
 
     band: Band
     live: Ints
     loads: Ints
+    unit: Ints
 
     def take(self, index: Ints) -> "RowForms":
         """Some of the cases."""
-        return RowForms(band=take_band(self.band, index), live=self.live[index], loads=self.loads[index])
+        live, loads, unit = self.live[index], self.loads[index], self.unit[index]
+        return RowForms(band=take_band(self.band, index), live=live, loads=loads, unit=unit)
 
     def words(self, tiles: Ints) -> Ints:
         """The words of one tile size for every case."""
@@ -54,10 +60,9 @@ class RowForms:
 
 
 def best_row_tiles(forms: RowForms, most: Ints) -> tuple[Ints, Ints]:
-    """Fewest words over all tiles from 1 to ``most`` for every case, and the smallest tile that has them."""
+    """Fewest words over all tiles up to ``most``, a size that there is, and the smallest with them, in every case."""
     rows = forms.band.rows
-    most = np.minimum(most, rows)
-    tiles = ceil_div(rows, ceil_div(rows, most))
+    tiles = np.minimum(ceil_div(ceil_div(rows, ceil_div(rows, most)), forms.unit) * forms.unit, rows)
     words = forms.words(tiles)
     masked = np.flatnonzero(~forms.band.is_dense)
     if masked.size:
@@ -69,20 +74,26 @@ def best_row_tiles(forms: RowForms, most: Ints) -> tuple[Ints, Ints]:
 def _best_masked(forms: RowForms, most: Ints, words: Ints, tiles: Ints) -> tuple[Ints, Ints]:
     at_most = forms.words(most)
     words, tiles = np.minimum(words, at_most), np.where(at_most < words, most, tiles)
-    least = np.clip(forms.least_tiles(words), 1, most)
+    unit, least = forms.unit, np.clip(forms.least_tiles(words), 1, most)
     pieces = _pieces(forms.band, least, most)
-    span, ends = most - least + 1, sum(piece.counts for piece in pieces)
+    highest = np.where(most < unit, most, most // unit * unit)  # below the unit there is nothing but all rows
+    lowest = np.minimum(ceil_div(least, unit) * unit, highest)
+    span, ends = (highest - lowest) // unit + 1, sum(piece.counts for piece in pieces)
     alone = np.minimum(span, ends) > _TOO_MANY
     for index in np.flatnonzero(alone).tolist():
         words[index], tiles[index] = _best_alone(forms, index, int(most[index]))
     every = 2 * ends >= span
     for part in _parts(np.where(every & ~alone, span, 0)):
-        take_better((words, tiles), part, forms, least[part.owner] + part.number)
+        take_better((words, tiles), part, forms, lowest[part.owner] + part.number * unit[part.owner])
     for piece in pieces:
         for part in _parts(np.where(every | alone, 0, piece.counts)):
-            end = piece.x[part.owner] // (piece.first[part.owner] + part.number)
-            for tile in (end, end + 1):
-                take_better((words, tiles), part, forms, np.clip(tile, least[part.owner], most[part.owner]))
+            end, step = piece.x[part.owner] // (piece.first[part.owner] + part.number), unit[part.owner]
+            for tile in (end // step * step, (end // step + 1) * step):
+                take_better((words, tiles), part, forms, np.clip(tile, lowest[part.owner], highest[part.owner]))
+    in_units = np.flatnonzero((unit > 1) & ~every & ~alone)
+    if in_units.size:  # the first multiple of a piece that begins below the least tile
+        part = Part(in_units, np.ones_like(in_units), in_units, np.zeros_like(in_units))
+        take_better((words, tiles), part, forms, lowest[in_units])
     return words, tiles
 
 
@@ -137,5 +148,5 @@ def take_better(best: tuple[Ints, Ints], part: Part, forms: RowForms, tiles: Int
 
 
 def _best_alone(forms: RowForms, index: int, most: int) -> tuple[int, int]:
-    one = RowWords(problems=single(forms.band, index), live=int(forms.live[index]), loads=int(forms.loads[index]))
-    return best_row_tile(one, most)
+    problems = single(forms.band, index, Granularity(rows=int(forms.unit[index])))
+    return best_row_tile(RowWords(problems=problems, live=int(forms.live[index]), loads=int(forms.loads[index])), most)

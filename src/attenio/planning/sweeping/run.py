@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from attenio.bounds import bounds_for, largest_ordinary, ordinary_words
 from attenio.errors import AttenioError
+from attenio.granularity import Granularity
 from attenio.masks import SharedPrefix
 from attenio.names import checked_kind
 from attenio.planning.best import best_plan_for
@@ -99,7 +100,7 @@ class _Planned:
         self.reason = np.full(len(points), ABSENT)
         self.reasons: dict[str, int] = {}
         self.unsound: dict[tuple[int, ...], str] = {}
-        self.known: dict[tuple[Workload, int], Plan | TrainingPlan] = {}
+        self.known: dict[tuple[Workload, int, Granularity], Plan | TrainingPlan] = {}
 
     def plan_in_arrays(self, index: Ints) -> None:
         """Plan points with dense, causal and window masks together."""
@@ -165,11 +166,12 @@ class _Planned:
             direction=workload.direction,
         )
         fast_words = int(self.points.columns["fast_words"][index])
-        known = self.known.get((unit, fast_words))
-        if known is None:
+        granularity = Granularity(rows=int(self.points.row_unit[index]), keys=int(self.points.key_unit[index]))
+        question = unit, fast_words, granularity
+        if question not in self.known:
             plan_for = training_plan_for if self.direction is Direction.TRAINING else best_plan_for
-            known = self.known[unit, fast_words] = plan_for(unit, fast_words)
-        return known
+            self.known[question] = plan_for(unit, fast_words, granularity=granularity)
+        return self.known[question]
 
     def _solve_alone(self, index: int, case: int, numbers: dict[str, Ints]) -> str | None:
         """Put the plan of a case among the others, or say why there is none."""

@@ -8,7 +8,7 @@ from attenio.planning.problems import Problems
 from attenio.planning.search.backward.products import Product, least_product_words, product_sizes, product_tiles
 from attenio.planning.search.floors import RectangleWords
 from attenio.planning.search.rectangles import best_rectangle
-from attenio.planning.search.room import Room
+from attenio.planning.search.room import Room, row_room
 
 __all__ = ["best_tiles", "floor_words"]
 
@@ -31,7 +31,7 @@ def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) ->
 def floor_words(problems: Problems, fast_words: int) -> float:
     """Words that no tile which fits goes below; infinite if none fits."""
     room = _room(problems, fast_words)
-    if room.most_rows() < 1:
+    if row_room(problems, room) < 1:
         return inf
     words = _words(problems).floor((room,)) + least_product_words(problems, fast_words, _products(problems))
     return problems.runs * (_fixed(problems) + problems.group * words)

@@ -10,7 +10,7 @@ from attenio.planning.costs.backward.key_stationary import (
 )
 from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
-from attenio.planning.search.room import Room, key_room
+from attenio.planning.search.room import Room, key_room, row_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
 
 __all__ = ["best_tiles", "floor_words", "least_visits"]
@@ -19,17 +19,18 @@ __all__ = ["best_tiles", "floor_words", "least_visits"]
 def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) -> MovingTiles | None:
     """The fewest words with the smallest key tile, then the largest query tile that fits beside it."""
     room, across = _room(problems, fast_words), problems.transposed
-    if room.most_rows() < 1:
+    most = row_room(across, room)
+    if most < 1:
         return None
     visits = RowWords(problems=across, live=0, loads=problems.group * visit_words(problems))
-    words, key_tile = best_row_tile(visits, room.most_rows())
+    words, key_tile = best_row_tile(visits, most)
     tiles = Tiles.of(query_tile=key_room(across, (room,), key_tile), key_tile=key_tile)
     return MovingTiles(problems.runs * (fixed_words(problems) + words), tiles)
 
 
 def floor_words(problems: Problems, fast_words: int) -> float:
     """Words that no tile which fits goes below; infinite if none fits."""
-    most = min(_room(problems, fast_words).most_rows(), problems.most_keys)
+    most = row_room(problems.transposed, _room(problems, fast_words))
     if most < 1:
         return inf
     visits = problems.group * visit_words(problems) * least_visits(problems, most)

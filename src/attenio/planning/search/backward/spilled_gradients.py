@@ -8,7 +8,7 @@ from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.backward.key_stationary import least_visits
 from attenio.planning.search.backward.products import Product, least_product_words, product_sizes, product_tiles
-from attenio.planning.search.room import Room, key_room
+from attenio.planning.search.room import Room, key_room, row_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
 
 __all__ = ["best_tiles", "floor_words"]
@@ -26,7 +26,7 @@ def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) ->
 
 def _best_tiles(problems: Problems, fast_words: int, limit: int | None, *, lean: bool) -> MovingTiles | None:
     room, across = _room(problems, fast_words, lean=lean), problems.transposed
-    most = min(room.most_rows(), across.most_rows)
+    most = row_room(across, room)
     products = _products(problems, lean=lean)
     found = product_tiles(problems, fast_words, products)
     if most < 1 or found is None:
@@ -48,7 +48,7 @@ def floor_words(problems: Problems, fast_words: int) -> float:
 
 
 def _floor_words(problems: Problems, fast_words: int, *, lean: bool) -> float:
-    most = min(_room(problems, fast_words, lean=lean).most_rows(), problems.most_keys)
+    most = row_room(problems.transposed, _room(problems, fast_words, lean=lean))
     if most < 1:
         return inf
     words = visit_words(problems) * least_visits(problems, most)

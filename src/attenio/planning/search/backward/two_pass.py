@@ -8,8 +8,8 @@ from attenio.planning.costs.backward.two_pass import fixed_words, own_words, vis
 from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.backward.key_stationary import least_visits
-from attenio.planning.search.columns import column_tiles
-from attenio.planning.search.room import Room, key_room
+from attenio.planning.search.columns import head_tiles
+from attenio.planning.search.room import Room, key_room, row_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
 from attenio.planning.search.stacked_groups import best_head_tile
 
@@ -23,13 +23,14 @@ def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) ->
     Whatever passes gets the room that is left.
     """
     second, across = _key_room(problems, fast_words), problems.transposed
-    if second.most_rows() < 1:
+    most = row_room(across, second)
+    if most < 1:
         return None
     first = best_head_tile(problems, _query_rooms(problems, fast_words), lambda tiles: _rows(problems, tiles))
     if first is None:
         return None
     words, heads, query_tile = first
-    visits, stationary = best_row_tile(_visits(problems), second.most_rows())
+    visits, stationary = best_row_tile(_visits(problems), most)
     tiles = Tiles.of(
         query_tile=query_tile,
         head_tile=heads,
@@ -42,7 +43,7 @@ def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) ->
 
 def floor_words(problems: Problems, fast_words: int) -> float:
     """Words that no tile which fits goes below; infinite if none fits."""
-    most = min(_key_room(problems, fast_words).most_rows(), problems.most_keys)
+    most = row_room(problems.transposed, _key_room(problems, fast_words))
     floors = [_rows(problems, count).floor(rows) for count, rows in _options(problems, fast_words)]
     if most < 1 or not floors:
         return inf
@@ -53,8 +54,11 @@ def floor_words(problems: Problems, fast_words: int) -> float:
 def _options(problems: Problems, fast_words: int) -> list[tuple[int, int]]:
     """Every number of head tiles for which one position fits, and the most positions."""
     room_for = _query_rooms(problems, fast_words)
-    counts = [(count, room_for(heads).most_rows()) for count, heads in column_tiles(problems.group)]
-    return [(count, min(rows, problems.most_rows)) for count, rows in counts if rows >= 1]
+    counts = [
+        (count, row_room(problems, room_for(heads), heads))
+        for count, heads in head_tiles(problems.group, problems.granularity.rows)
+    ]
+    return [(count, rows) for count, rows in counts if rows >= 1]
 
 
 def _rows(problems: Problems, head_tiles: int) -> RowWords:

@@ -1,0 +1,44 @@
+"""Which sizes a granularity leaves to the tiles of a dataflow, by the names of these."""
+
+from attenio.planning.costs.flat import SPILLING_TILES
+from attenio.planning.plan import Tiles
+from attenio.planning.problems import Problems
+
+__all__ = ["keeps_to_granularity", "smallest_tiles"]
+
+_OF_ROWS = frozenset(("query_tile", "score_rows", "output_rows", "passing_queries", "query_rows", "gradient_rows"))
+_OF_KEYS = frozenset(
+    ("key_tile", "score_keys", "keys_per_split", "stationary_keys", "value_keys", "key_keys", "gradient_keys")
+)
+
+
+def keeps_to_granularity(problems: Problems, tiles: Tiles) -> bool:
+    """Whether every tile of rows or keys is a multiple of the unit, or the whole length.
+
+    Heads that share a tile of queries lie one under the other, so that their rows together are the multiple. Heads,
+    columns and resident scores may be any number.
+    """
+    heads = min(tiles.get("head_tile", 1), problems.group)
+    for name, size in tiles.items():
+        whole, unit = 1, 1
+        if name in _OF_ROWS:
+            rows = problems.granularity.rows
+            whole, unit = problems.most_rows, problems.granularity.positions(heads) if name == "query_tile" else rows
+        elif name in _OF_KEYS:
+            whole, unit = problems.most_keys, problems.granularity.keys
+        if size < whole and size % unit:
+            return False
+    return True
+
+
+def smallest_tiles(problems: Problems, names: tuple[str, ...]) -> Tiles:
+    """The tiles of a dataflow that take the least room, which may not keep to the granularity if there are none."""
+    least = dict.fromkeys(names, 1)
+    for name in names:
+        if name == "resident_keys":
+            least[name] = 0
+        elif name in _OF_ROWS and names != SPILLING_TILES:  # which takes one row at a time
+            least[name] = min(problems.granularity.rows, problems.most_rows)
+        elif name in _OF_KEYS:
+            least[name] = min(problems.granularity.keys, problems.most_keys)
+    return Tiles.of(**least)
