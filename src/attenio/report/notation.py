@@ -60,10 +60,10 @@ def candidate_rows(answer: Answer) -> Iterator[tuple[Candidate, str]]:
         one, other = best.get(candidate.dataflow), published.get(candidate.dataflow)
         if one is None or other is None:
             yield candidate, candidate.rule.value
-        elif one.plan is None:  # no tiles fit, so the published ones do not either
+        elif one.plan is None and other.plan is None:  # published tiles, which keep to no granularity, may fit alone
             if candidate is one:
                 yield candidate, "any"
-        elif other.plan is None or one.tiles != other.tiles:
+        elif one.plan is None or other.plan is None or one.tiles != other.tiles:
             yield candidate, candidate.rule.value
         elif candidate is one:
             yield candidate, "best = published"
