@@ -69,16 +69,16 @@ def candidate_rows(answer: Answer) -> Iterator[tuple[Candidate, str]]:
             yield candidate, "best = published"
 
 
-def price_of_units(found: Answer | TrainingAnswer) -> str | None:
-    """What tiles of whole units cost, where the machine asks for them."""
+def price_of_units(found: Answer | TrainingAnswer) -> tuple[str, ...]:
+    """Lines about what tiles of whole units cost, where the machine asks for them."""
     if found.granularity_price is None:
-        return None
+        return ()
     inner = found.boundaries[:-1] if isinstance(found, Answer) else ()
     prices = [(part.granularity_price, f" at {part.boundary.name}") for part in inner]
     shown = [f"{100 * price:.3g} %{where}" for price, where in prices if price is not None]
     units = found.machine.granularity_of(found.workload.dtype)
     more = f"{100 * found.granularity_price:.3g} % more words than with free tiles"
-    return f"With {units}, {'; '.join([more, *shown])}."
+    return f"With {units}, {'; '.join([more, *shown])}.", ""
 
 
 def guarantee(plan: Plan) -> str:

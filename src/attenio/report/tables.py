@@ -65,7 +65,14 @@ def bounds_table(answer: Answer | Floor) -> RenderableType:
 
 def plan_tables(answer: Answer) -> RenderableType:
     """The answer in a line, every candidate against the bound, and what each part of the machine needs in time."""
-    parts = [question_line(answer), _summary(answer), *_covered(answer), Text(), *_units(answer), _Candidates(answer)]
+    parts = [
+        question_line(answer),
+        _summary(answer),
+        *_covered(answer),
+        Text(),
+        *map(Text, price_of_units(answer)),
+        _Candidates(answer),
+    ]
     if len(answer.boundaries) > 1:
         parts += [Text(), *_every_boundary(answer)]
         if answer.times:
@@ -108,7 +115,15 @@ def training_tables(found: TrainingAnswer) -> RenderableType:
     forward, backward = Text("\nforward pass", style="bold"), Text("\nbackward pass", style="bold")
     passes: list[RenderableType] = [forward, _Candidates(found.forward), backward, _Candidates(found.backward)]
     return Group(
-        question_line(found), Text(), summary, Text(), *_covered(found), Text(), *_units(found), choices, *passes
+        question_line(found),
+        Text(),
+        summary,
+        Text(),
+        *_covered(found),
+        Text(),
+        *map(Text, price_of_units(found)),
+        choices,
+        *passes,
     )
 
 
@@ -217,11 +232,6 @@ def _beside(answer: Answer | TrainingAnswer) -> str:
 def _covered(answer: Answer | TrainingAnswer) -> list[RenderableType]:
     """Which algorithms the bounds of a summary are about."""
     return [Text(f"{capital(each.strength.value)}: {each.covers}.", style="dim") for each in told_bounds(answer)]
-
-
-def _units(found: Answer | TrainingAnswer) -> list[RenderableType]:
-    line = price_of_units(found)
-    return [] if line is None else [Text(line), Text()]
 
 
 @dataclass(frozen=True)
