@@ -78,7 +78,7 @@ def price_of_units(found: Answer | TrainingAnswer) -> tuple[str, ...]:
     shown = [f"{100 * price:.3g} %{where}" for price, where in prices if price is not None]
     units = found.machine.granularity_of(found.workload.dtype)
     more = f"{100 * found.granularity_price:.3g} % more words than with free tiles"
-    return f"With {units}, {'; '.join([more, *shown])}.", ""
+    return (f"With {units}, {'; '.join([more, *shown])}.",)
 
 
 def guarantee(plan: Plan) -> str:

@@ -65,14 +65,7 @@ def bounds_table(answer: Answer | Floor) -> RenderableType:
 
 def plan_tables(answer: Answer) -> RenderableType:
     """The answer in a line, every candidate against the bound, and what each part of the machine needs in time."""
-    parts = [
-        question_line(answer),
-        _summary(answer),
-        *_covered(answer),
-        Text(),
-        *map(Text, price_of_units(answer)),
-        _Candidates(answer),
-    ]
+    parts = [question_line(answer), _summary(answer), *_covered(answer), Text(), _Candidates(answer)]
     if len(answer.boundaries) > 1:
         parts += [Text(), *_every_boundary(answer)]
         if answer.times:
@@ -114,17 +107,7 @@ def training_tables(found: TrainingAnswer) -> RenderableType:
         )
     forward, backward = Text("\nforward pass", style="bold"), Text("\nbackward pass", style="bold")
     passes: list[RenderableType] = [forward, _Candidates(found.forward), backward, _Candidates(found.backward)]
-    return Group(
-        question_line(found),
-        Text(),
-        summary,
-        Text(),
-        *_covered(found),
-        Text(),
-        *map(Text, price_of_units(found)),
-        choices,
-        *passes,
-    )
+    return Group(question_line(found), Text(), summary, Text(), *_covered(found), Text(), choices, *passes)
 
 
 def run_table(run: Run, answer: Answer) -> RenderableType:
@@ -230,8 +213,9 @@ def _beside(answer: Answer | TrainingAnswer) -> str:
 
 
 def _covered(answer: Answer | TrainingAnswer) -> list[RenderableType]:
-    """Which algorithms the bounds of a summary are about."""
-    return [Text(f"{capital(each.strength.value)}: {each.covers}.", style="dim") for each in told_bounds(answer)]
+    """Which algorithms the bounds of a summary are about, and what tiles of whole units cost."""
+    covers = [Text(f"{capital(each.strength.value)}: {each.covers}.", style="dim") for each in told_bounds(answer)]
+    return [*covers, *map(Text, price_of_units(answer))]
 
 
 @dataclass(frozen=True)
