@@ -97,12 +97,16 @@ def test_results_say_what_made_them(study: str) -> None:
 
 @pytest.mark.parametrize(
     ("module", "kernel"),
-    [("wide_rows", "wide_rows"), ("backward/narrow", "narrow_gradients"), ("backward/middle", "middle_gradients")],
+    [
+        ("attenio_256_rows", "wide_rows"),
+        ("backward/key_stationary_d64", "narrow_gradients"),
+        ("backward/key_stationary_d128", "middle_gradients"),
+    ],
 )
 def test_races_in_the_hand_over_to_groups_of_warps_are_told_apart(module: str, kernel: str) -> None:
     pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
     study = module_of(STUDIES / "gpu-attention" / "sanitize.py")
-    source = STUDIES.parent / "src" / "attenio" / "kernels" / "gluon" / f"{module}.py"
+    source = STUDIES.parent / "src" / "attenio" / "kernels" / "hopper" / f"{module}.py"
     lines = source.read_text(encoding="utf-8").splitlines()
     head = 1 + next(number for number, line in enumerate(lines) if line.startswith(f"def {kernel}_kernel("))
     body = 1 + next(number for number, line in enumerate(lines) if "q_s = gl.allocate" in line)

@@ -92,9 +92,9 @@ def large_cases() -> Iterator[Case]:
     import torch
 
     from attenio.kernels import triton as portable
-    from attenio.kernels.gluon import forward
-    from attenio.kernels.gluon.backward.slopes import slopes_gradients
-    from attenio.kernels.gluon.tiles import WIDE_TILES
+    from attenio.kernels.hopper import forward
+    from attenio.kernels.hopper.backward.spilled_gradients import slopes_gradients
+    from attenio.kernels.hopper.tiles import WIDE_TILES
     from attenio.kernels.triton.forward import Attended
 
     def wide() -> None:
@@ -161,7 +161,7 @@ def all_kernels() -> set[str]:
     from triton.runtime.jit import JITFunction
 
     found = set()
-    for name in ("triton", "gluon") if torch.cuda.get_device_capability() == (9, 0) else ("triton",):
+    for name in ("triton", "hopper") if torch.cuda.get_device_capability() == (9, 0) else ("triton",):
         package = importlib.import_module(f"attenio.kernels.{name}")
         for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             module = importlib.import_module(each.name)
@@ -209,7 +209,7 @@ def found_in(text: str) -> tuple[int | None, int]:
 
 def is_hand_over(race: str) -> bool:
     """Whether every access of a race is where Triton hands over to groups of warps."""
-    package = Path(importlib.util.find_spec("attenio.kernels.gluon").submodule_search_locations[0])  # type: ignore
+    package = Path(importlib.util.find_spec("attenio.kernels.hopper").submodule_search_locations[0])  # type: ignore
     lines = []
     for file, line in re.findall(r"access at .* in (\S+\.py):(\d+)", race):
         text = next((found.read_text().splitlines() for found in package.rglob(file)), [])

@@ -60,8 +60,8 @@ def test_decode_splits_keys_over_the_sms_of_a_gpu_and_prefill_does_not():
 
 def test_what_is_explained_is_the_kernel_that_runs_on_hopper():
     pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
-    from attenio.kernels.gluon.decode import decode_tiles, splits_for
-    from attenio.kernels.gluon.tiles import WIDE_TILES
+    from attenio.kernels.hopper.decode import decode_tiles, splits_for
+    from attenio.kernels.hopper.tiles import WIDE_TILES
 
     half = {"device": "meta", "dtype": torch.bfloat16}
     q, k = torch.empty(1, 32, 1, 128, **half), torch.empty(1, 8, 8192, 128, **half)

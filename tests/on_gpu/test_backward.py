@@ -7,12 +7,12 @@ import torch
 from tests.kernels.untiled import assert_right, untiled
 
 from attenio import attention
-from attenio.kernels.gluon import backward, forward
-from attenio.kernels.gluon.backward import masks
-from attenio.kernels.gluon.backward.forms import form_of
-from attenio.kernels.gluon.backward.groups import Groups
-from attenio.kernels.gluon.backward.slopes import slopes_gradients
-from attenio.kernels.gluon.backward.sums import sums_gradients
+from attenio.kernels.hopper import backward, forward
+from attenio.kernels.hopper.backward import masks
+from attenio.kernels.hopper.backward.config import form_of
+from attenio.kernels.hopper.backward.key_stationary import sums_gradients
+from attenio.kernels.hopper.backward.launch_groups import Groups
+from attenio.kernels.hopper.backward.spilled_gradients import slopes_gradients
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import UNBOUNDED, Visibility
 

@@ -5,7 +5,7 @@ import torch
 
 from attenio import attention
 from attenio.kernels import triton
-from attenio.kernels.gluon import decode
+from attenio.kernels.hopper import decode
 from attenio.kernels.triton import counters
 
 
@@ -30,11 +30,11 @@ def assert_close(mine, theirs):
     assert float((mine.double() - theirs).abs().max()) <= 2 * unit * max(1.0, float(theirs.abs().max()))
 
 
-@pytest.fixture(autouse=True, params=["gluon", "triton"])
+@pytest.fixture(autouse=True, params=["hopper", "triton"])
 def kernels(request, monkeypatch):
     """Every call of these tests must be taken by the kernel that is asked for, and leave counters at zero."""
     calls = []
-    place = decode if request.param == "gluon" else triton
+    place = decode if request.param == "hopper" else triton
     original = place.attend
     monkeypatch.setattr(place, "attend", lambda problem: calls.append(problem) or original(problem))
     if request.param == "triton":

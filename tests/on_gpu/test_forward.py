@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from attenio import attention
-from attenio.kernels.gluon import forward
-from attenio.kernels.gluon.tiles import WIDE_TILES, hopper_tiles
+from attenio.kernels.hopper import forward
+from attenio.kernels.hopper.tiles import WIDE_TILES, hopper_tiles
 from attenio.kernels.masking import seen_by
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.forward import Attended

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from attenio.kernels import gluon
-from attenio.kernels.gluon import backward
+from attenio.kernels import hopper
+from attenio.kernels.hopper import backward
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import UNBOUNDED, Visibility
 
@@ -16,7 +16,7 @@ def heads_of(n, d, above=UNBOUNDED):
 
 
 def query_gradient(problem, gradient):
-    return backward.two_pass(problem, (*gluon.attend(problem)[:3], gradient)).query
+    return backward.two_pass(problem, (*hopper.attend(problem)[:3], gradient)).query
 
 
 @pytest.mark.parametrize("above", [0, UNBOUNDED])

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from attenio import attention
-from attenio.kernels import gluon, repeating
-from attenio.kernels.gluon.backward import sums
-from attenio.kernels.gluon.backward.groups import Groups
-from attenio.kernels.gluon.backward.sums import sums_gradients
+from attenio.kernels import hopper, repeating
+from attenio.kernels.hopper.backward import key_stationary
+from attenio.kernels.hopper.backward.key_stationary import sums_gradients
+from attenio.kernels.hopper.backward.launch_groups import Groups
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import UNBOUNDED, Visibility
 
@@ -43,7 +43,7 @@ def test_two_lanes_give_the_bits_of_one(case):
     seen = Visibility(group=1, above=0 if causal else UNBOUNDED)
     problem = KernelProblem.of_heads(q, k, v, seen, d**-0.5, deterministic=True)
     groups = Groups.even(heads, LAUNCHES, in_turns=causal)
-    saved = (*gluon.attend(problem)[:3], gradient[:, :, None])
+    saved = (*hopper.attend(problem)[:3], gradient[:, :, None])
     right = sums_gradients(problem, saved, groups)[:3]
     for lanes in (2, 3):
         assert all(same(sums_gradients(problem, saved, groups._replace(lanes=lanes))[:3], right) for _ in range(5))
@@ -52,10 +52,12 @@ def test_two_lanes_give_the_bits_of_one(case):
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_repeated_calls_streams_graphs_and_threads_give_the_bits_of_the_first(case, monkeypatch):
     *sizes, causal = case
-    groups, chosen = Groups.even(sizes[0], LAUNCHES, in_turns=causal, lanes=2), sums.groups_for
+    groups, chosen = Groups.even(sizes[0], LAUNCHES, in_turns=causal, lanes=2), key_stationary.groups_for
     # A smaller problem, on which a kernel is proven, is cut as it would be.
     monkeypatch.setattr(
-        sums, "groups_for", lambda problem, form: groups if problem.kv_heads == sizes[0] else chosen(problem, form)
+        key_stationary,
+        "groups_for",
+        lambda problem, form: groups if problem.kv_heads == sizes[0] else chosen(problem, form),
     )
     sets = [drawn(*sizes) for _ in range(2)]
     right = [step(each, causal) for each in sets]

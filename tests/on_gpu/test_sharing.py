@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attenio.kernels import triton as portable
-from attenio.kernels.gluon import backward, forward
+from attenio.kernels.hopper import backward, forward
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
 

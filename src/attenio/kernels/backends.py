@@ -27,9 +27,9 @@ def backend_of(tensor: Tensor) -> ModuleType:
     except ImportError:
         raise MissingExtra("attention on a GPU", "triton") from None
     if _is_hopper(tensor.device):
-        from attenio.kernels import gluon
+        from attenio.kernels import hopper
 
-        return gluon
+        return hopper
     return triton
 
 
@@ -57,9 +57,9 @@ def recording(tensor: Tensor) -> Callable[..., Any] | None:
     """What records the launches of a computation on the device of a tensor; None where nothing does."""
     if tensor.device.type != "cuda" or not _is_hopper(tensor.device):
         return None
-    from attenio.kernels import gluon
+    from attenio.kernels import hopper
 
-    return gluon.recorded
+    return hopper.recorded
 
 
 def features_of(tensor: Tensor) -> ModuleType:

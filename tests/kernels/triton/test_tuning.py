@@ -41,7 +41,7 @@ def test_nothing_is_measured_where_there_is_no_choice(monkeypatch):
 
 
 def test_what_was_found_out_about_kernels_is_forgotten_when_one_of_them_changes(monkeypatch, tmp_path):
-    for folder in ("triton", "gluon", "gluon/backward"):
+    for folder in ("triton", "hopper", "hopper/backward"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "kernel.py").write_text("one")
     monkeypatch.setattr(tuning, "__file__", str(tmp_path / "triton" / "tuning.py"))
@@ -55,7 +55,7 @@ def test_what_was_found_out_about_kernels_is_forgotten_when_one_of_them_changes(
     try:
         first = file()
         assert first == file() and "nvidia-h200" in first.name
-        for changed in ("gluon/kernel.py", "gluon/backward/kernel.py"):
+        for changed in ("hopper/kernel.py", "hopper/backward/kernel.py"):
             before = file()
             (tmp_path / changed).write_text("two")
             assert file() != before

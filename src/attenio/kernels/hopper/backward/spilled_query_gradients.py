@@ -1,0 +1,174 @@
+"""Gradients of queries from slopes that lie in memory: dQ_i = scale * sum over j of dS_ij K_j, a plain product.
+
+    for each block of 128 rows of a head, of the chunk whose slopes were written:
+        loader:      for each tile of 64 keys that a row of the block sees: copy K_j, and dS^T_j of each 64 rows
+        consumer c:  dQ += dS_j K_j for its 64 rows; 192 columns are two tiles side by side, 128 and 64
+        write scale * dQ, or add dQ to sums that are carried from chunk to chunk
+
+Slopes are (slots, group, keys of a tile, rows): a slot is a key tile of a unit (a KV head of a sequence). Only tiles
+that a row sees were written; for the others the copy engine is asked for rows that do not exist, which read as zeros.
+"""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+
+from attenio.kernels.hopper.producer import advanced
+
+__all__ = ["query_gradients_kernel"]
+
+
+@gluon.jit
+def _range_of(Ranges, at, first_tile, stop_tile):
+    """Key tiles of the chunk that 64 rows see."""
+    return gl.maximum(gl.load(Ranges + 2 * at), first_tile), gl.minimum(gl.load(Ranges + 2 * at + 1), stop_tile)
+
+
+@gluon.jit
+def _load(
+    slopes_desc, k_a, k_b, ds_s, k_sa, k_sb, full, free, batch, kv_head, head, slot, slot_step, row, rows,
+    begin, end, first, stop, last_first, last_stop, first_tile,
+    D_A: gl.constexpr, D_B: gl.constexpr, STAGES: gl.constexpr,
+):  # fmt: skip
+    """``slot`` is that of the chunk's first key tile, and ``row`` the block's first, of those in the slopes.
+
+    The first 64 rows see key tiles from ``first`` to ``stop``, the last 64 from ``last_first`` to ``last_stop``.
+    """
+    stage, phase = 0, 1
+    for tile in range(begin, end):
+        upper = gl.where((tile >= first) & (tile < stop), row, rows)
+        lower = gl.where((tile >= last_first) & (tile < last_stop), row + 64, rows)
+        here = slot + (tile - first_tile) * slot_step
+        mbarrier.wait(free.index(stage), phase)
+        mbarrier.expect(full.index(stage), 2 * 64 * (D_A + D_B) + 2 * slopes_desc.block_type.nbytes)
+        tma.async_copy_global_to_shared(k_a, [batch, kv_head, tile * 64, 0], full.index(stage), k_sa.index(stage))
+        if D_B > 0:
+            tma.async_copy_global_to_shared(k_b, [batch, kv_head, tile * 64, D_A], full.index(stage), k_sb.index(stage))
+        tma.async_copy_global_to_shared(slopes_desc, [here, head, 0, upper], full.index(stage), ds_s.index(2 * stage))
+        tma.async_copy_global_to_shared(
+            slopes_desc, [here, head, 0, lower], full.index(stage), ds_s.index(2 * stage + 1)
+        )
+        stage, phase = advanced(stage, phase, STAGES)
+
+
+@gluon.jit
+def _add(Sums, first_row, first_column, sums, LAYOUT: gl.constexpr, WIDTH: gl.constexpr, D: gl.constexpr):
+    """Add so many columns of 64 rows to sums; no other program adds to these."""
+    rows = first_row + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT))
+    columns = first_column + gl.arange(0, WIDTH, gl.SliceLayout(0, LAYOUT))
+    at = Sums + (rows[:, None] * D + columns[None, :])
+    gl.store(at, gl.load(at) + sums)
+
+
+@gluon.jit
+def _multiply(
+    dq_a, dq_b, Sums, ds_s, k_sa, k_sb, full, free, finished, batch, head, row, sums_row, begin, end, slope, carries,
+    ME: gl.constexpr, D_A: gl.constexpr, D_B: gl.constexpr, STAGES: gl.constexpr,
+):  # fmt: skip
+    """dQ of 64 rows."""
+    layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D_A, 16])
+    layout_b: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D_B if D_B > 0 else D_A, 16])
+    dq = gl.zeros([64, D_A], gl.float32, layout)
+    beside = gl.zeros([64, D_B if D_B > 0 else D_A], gl.float32, layout_b)
+    stage, phase, last = 0, 0, 0
+    for tile in range(begin, end):
+        mbarrier.wait(full.index(stage), phase)
+        slopes = ds_s.index(2 * stage + ME).permute((1, 0))
+        dq = warpgroup_mma(slopes, k_sa.index(stage), dq, is_async=True)
+        if D_B > 0:
+            beside = warpgroup_mma(slopes, k_sb.index(stage), beside, is_async=True)
+            dq, beside = warpgroup_mma_wait(2, deps=(dq, beside))
+        else:
+            dq = warpgroup_mma_wait(1, deps=(dq,))
+        mbarrier.arrive(free.index(last), count=1, pred=tile > begin)
+        last = stage
+        stage, phase = advanced(stage, phase, STAGES)
+    if D_B > 0:
+        dq, beside = warpgroup_mma_wait(0, deps=(dq, beside))
+    else:
+        dq = warpgroup_mma_wait(0, deps=(dq,))
+    if carries:
+        _add(Sums, sums_row + ME * 64, 0, dq, layout, D_A, D_A + D_B)
+        if D_B > 0:
+            _add(Sums, sums_row + ME * 64, D_A, beside, layout_b, D_B, D_A + D_B)
+    else:
+        # Keys have been used by both, and dQ leaves by way of their memory.
+        mbarrier.arrive(finished, count=1)
+        mbarrier.wait(finished, 0)
+        k_sa.index(ME).store((dq * slope).to(k_sa.dtype))
+        if D_B > 0:
+            k_sb.index(ME).store((beside * slope).to(k_sb.dtype))
+        fence_async_shared()
+        tma.async_copy_shared_to_global(dq_a, [batch, head, row + ME * 64, 0], k_sa.index(ME))
+        if D_B > 0:
+            tma.async_copy_shared_to_global(dq_b, [batch, head, row + ME * 64, D_A], k_sb.index(ME))
+        tma.store_wait(0)
+
+
+@gluon.jit(
+    do_not_specialize=[
+        "first_unit", "unit_slots", "tile_slots", "kv_heads", "group", "first_row", "rows", "first_tile", "tiles",
+        "ranges_step", "sums_rows", "carries",
+    ],
+    do_not_specialize_on_alignment=["Sums", "Ranges"],
+)  # fmt: skip
+def query_gradients_kernel(
+    slopes_desc, k_a, k_b, dq_a, dq_b, Sums, Ranges, slope,
+    first_unit, unit_slots, tile_slots, kv_heads, group, first_row, rows, first_tile, tiles, ranges_step, sums_rows,
+    carries,
+    D_A: gl.constexpr, D_B: gl.constexpr, STAGES: gl.constexpr, REGISTERS: gl.constexpr,
+):  # fmt: skip
+    """The chunk has the key tiles from ``first_tile`` and the ``rows`` from ``first_row`` of its units, whose slots are
+    ``unit_slots`` apart, and those of their tiles ``tile_slots``. Blocks come with the last unit's last rows first,
+    which were written last; or with the last rows of all units, where their tiles lie between each other: these have
+    the most keys then.
+    """
+    tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
+    barrier: gl.constexpr = mbarrier.MBarrierLayout()
+    ds_s = gl.allocate_shared_memory(k_a.dtype, [2 * STAGES, 64, 64], tiled)
+    k_sa = gl.allocate_shared_memory(k_a.dtype, [STAGES, 64, D_A], tiled)
+    k_sb = k_sa
+    if D_B > 0:
+        k_sb = gl.allocate_shared_memory(k_a.dtype, [STAGES, 64, D_B], tiled)
+    full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
+    free = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
+    finished = gl.allocate_shared_memory(gl.int64, [1], barrier)
+    mbarrier.init(finished, count=2)
+    for stage in gl.static_range(STAGES):
+        mbarrier.init(full.index(stage), count=1)
+        mbarrier.init(free.index(stage), count=2)
+    fence_async_shared()
+    block, blocks = gl.num_programs(0) - 1 - gl.program_id(0), (rows + 127) // 128
+    heads = gl.num_programs(0) // blocks
+    row = gl.where(tile_slots > 1, block // heads, block % blocks) * 128
+    place = gl.where(tile_slots > 1, block % heads, block // blocks)
+    head, unit = place % group, place // group
+    batch, kv_head = (first_unit + unit) // kv_heads, (first_unit + unit) % kv_heads
+    at = batch * ranges_step + (first_row + row) // 64
+    first, stop = _range_of(Ranges, at, first_tile, first_tile + tiles)
+    last_first, last_stop = _range_of(Ranges, at + 1, first_tile, first_tile + tiles)
+    begin, end = gl.minimum(first, last_first), gl.maximum(stop, last_stop)
+    sums_row = gl.cast(head, gl.int64) * sums_rows + first_row + row
+    gl.warp_specialize([
+        (_load, (
+            slopes_desc, k_a, k_b, ds_s, k_sa, k_sb, full, free,
+            batch, kv_head, head, unit * unit_slots, tile_slots, row, rows,
+            begin, end, first, stop, last_first, last_stop, first_tile, D_A, D_B, STAGES,
+        )),
+        (_multiply, (
+            dq_a, dq_b, Sums, ds_s, k_sa, k_sb, full, free, finished, batch, kv_head * group + head, first_row + row,
+            sums_row, begin, end, slope, carries, 0, D_A, D_B, STAGES,
+        )),
+        (_multiply, (
+            dq_a, dq_b, Sums, ds_s, k_sa, k_sb, full, free, finished, batch, kv_head * group + head, first_row + row,
+            sums_row, begin, end, slope, carries, 1, D_A, D_B, STAGES,
+        )),
+    ], [4, 4], [REGISTERS, REGISTERS])  # fmt: skip

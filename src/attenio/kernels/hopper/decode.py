@@ -1,0 +1,145 @@
+"""Few rows and many keys on Hopper: which problems ``split_keys`` takes, on what grid, with which tiles."""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+
+from attenio.kernels.hopper.launch import ELEMENTS, is_aligned, launch, padded_box
+from attenio.kernels.hopper.split_keys import split_keys_kernel
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.stacking import can_stack
+from attenio.kernels.triton.counters import counters
+from attenio.kernels.triton.forward import Attended, prefix_parts
+from attenio.kernels.triton.launch import LOG2_E, grouped_heads, restrictions_of, scaled, widths_of
+
+__all__ = ["DecodeTiles", "attend", "decode_tiles", "splits_for", "supports"]
+
+# Most rows of a block. Warps that share rows read the same keys from shared memory: past 32 rows the portable kernel,
+# which multiplies 64 rows at once, is faster (77 against 87 us), but not under a mask, which it waits for (207, 122).
+_ROWS, _MASKED_ROWS = 32, 64
+_SHARED_BYTES = 227 * 2**10
+_SCRATCH_BYTES = 2**11
+# What a block costs besides its tiles, and each run that has to be joined, as keys that could have been read.
+_OVERHEAD_KEYS, _JOIN_KEYS = 256, 3
+# The share of the SMs that draws all of the memory's rate: fewer blocks than that in a wave do not end sooner.
+_ENOUGH = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodeTiles:
+    """Rows of a block, keys of a tile, tiles in flight; warps share rows, and the keys of a tile."""
+
+    rows: int
+    key_tile: int
+    stages: int
+    row_warps: int
+    key_warps: int
+
+
+def supports(problem: KernelProblem) -> bool:
+    """Whether this kernel computes the problem: few rows, 16 bits, that the copy engine can fetch."""
+    seen, widths = problem.visible, (problem.query.shape[-1], problem.value.shape[-1])
+    narrow = max(widths) <= 128
+    plain = seen.query_ids is None and seen.blocks is None and problem.dropout is None
+    return (
+        problem.query.dtype in ELEMENTS
+        and problem.key.dtype == problem.value.dtype == problem.query.dtype
+        and plain
+        and all(32 <= size <= 256 and size % 8 == 0 for size in widths)
+        and 0 < problem.group * problem.queries <= (_MASKED_ROWS if seen.bias is not None and narrow else _ROWS)
+        and problem.keys >= 1
+        and problem.batch * problem.kv_heads > 0
+        and is_aligned(problem.key)
+        and is_aligned(problem.value)
+    )
+
+
+def attend(problem: KernelProblem) -> Attended:
+    """Attention of a problem that ``supports`` accepts."""
+    (query, scale), widths, device = scaled(problem), widths_of(problem), problem.query.device
+    query = grouped_heads(query if query.stride(-1) == 1 else query.contiguous())
+    seen = restrictions_of(problem, scale)
+    first, stop, range_b, *_, bias, bias_b, bias_h, bias_q, bias_k, _seed, _probability = seen.data
+    below, above, _ = seen.band
+    prefix = prefix_parts(problem) if can_stack(problem) else None
+    first_key = max(0 if prefix is None else problem.prefix, below)
+    stop_key = min(problem.keys, problem.queries + above)
+    cuts = problem.queries > 1 and (problem.queries - 1 + below > first_key or above + 1 < stop_key)
+    rows, units = problem.group * problem.queries, problem.batch * problem.kv_heads
+    tiles = decode_tiles(rows, widths.d_padded, widths.width_padded)
+    run, splits = splits_for(tiles, units, stop_key - first_key, _processors(device))
+    output = torch.empty((*query.shape[:-1], widths.width), dtype=query.dtype, device=device)
+    largest, total = (torch.empty(query.shape[:-1], dtype=torch.float32, device=device) for _ in range(2))
+    warps, part_rows = tiles.row_warps * tiles.key_warps, 1 << (rows - 1).bit_length()
+    parts = units * splits * part_rows if splits > 1 else 0
+    sums = torch.empty(parts * (widths.width_padded + 2), dtype=torch.float32, device=device)
+    joined_rows = min(16, part_rows)
+    at_once = max(2, min(16, 64 * 32 * warps // (joined_rows * widths.width_padded)))
+    pointers = (
+        query, output, largest, total, sums, sums[parts * widths.width_padded :], counters(device, units),
+        *(prefix or (None, None)),
+    )  # fmt: skip
+    numbers = (
+        query.stride(0), query.stride(2), query.stride(3),
+        problem.kv_heads, problem.queries, problem.keys, first_key, stop_key, run, splits,
+        *((0, 0) if prefix is None else (prefix.sums.shape[2], prefix.sums.shape[1])), below, above,
+    )  # fmt: skip
+    restricted = (first, stop, range_b, bias, bias_b, bias_h, bias_q, bias_k)
+    constants = (
+        tiles.rows, tiles.key_tile, tiles.stages, tiles.key_warps, tiles.row_warps, problem.group, *widths,
+        cuts or first is not None, seen.boolean, bool(bias_h or bias_q), LOG2_E,
+        part_rows, splits > 1, joined_rows, at_once, splits % at_once == 0,
+    )  # fmt: skip
+    # Numbers of more than 32 bits make another kernel.
+    long = tuple(abs(number) >= 2**31 for number in (*numbers, bias_b, bias_h, bias_q))
+    kinds = (prefix is None, *(None if tensor is None else tensor.dtype for tensor in (first, bias)), long)
+    launch(
+        split_keys_kernel, splits * units,
+        (padded_box(problem.key, tiles.key_tile, widths.d_padded),
+         padded_box(problem.value, tiles.key_tile, widths.width_padded)),
+        (*pointers, *numbers, scale, *restricted), constants, warps=warps, overlaps=True, kinds=kinds,
+    )  # fmt: skip
+    return Attended(output, largest, total)
+
+
+@lru_cache(maxsize=64)
+def decode_tiles(rows: int, d_padded: int, width_padded: int) -> DecodeTiles:
+    """Three tiles of 32 KB in flight where rows are few: two blocks fit an SM, and the next launch waits beside us."""
+    row_tile = max(16, 1 << (rows - 1).bit_length())
+    row_warps, widest = row_tile // 16, max(d_padded, width_padded)
+    key_tile = 32 if widest > 128 and row_warps > 1 else 64 if widest > 64 and row_warps == 1 else 128
+    a_tile = 2 * key_tile * (d_padded + width_padded)
+    left = _SHARED_BYTES - 2 * row_tile * d_padded - _SCRATCH_BYTES
+    return DecodeTiles(
+        rows=row_tile, key_tile=key_tile, stages=min(6 if key_tile == 32 else 3, left // a_tile),
+        row_warps=row_warps, key_warps=4 if row_warps == 1 else 2,
+    )  # fmt: skip
+
+
+def splits_for(tiles: DecodeTiles, units: int, keys: int, processors: int) -> tuple[int, int]:
+    """Keys of a run (whole tiles) and how many runs."""
+    run, splits = _runs(max(1, -(-keys // tiles.key_tile)), units, processors, tiles.key_tile)
+    return run * tiles.key_tile, splits
+
+
+@lru_cache(maxsize=4096)
+def _runs(total: int, units: int, processors: int, key_tile: int) -> tuple[int, int]:
+    """Tiles of a run and how many runs: what makes the last wave of blocks end soonest."""
+    best = (math.inf, 1, 1)
+    for splits in range(1, min(total, max(1, 4 * processors // units)) + 1):
+        run = -(-total // splits)
+        used = -(-total // run)
+        full, rest = divmod(units * used, processors)
+        last = max(_ENOUGH, rest / processors) if rest else 0.0
+        join = _JOIN_KEYS / key_tile * used if used > 1 else 0.0
+        waves = (full + bool(rest)) * _OVERHEAD_KEYS / key_tile
+        best = min(best, ((full + last) * run + waves + join, used, run))
+    _, splits, run = best
+    return run, splits
+
+
+@lru_cache(maxsize=16)
+def _processors(device: torch.device) -> int:
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)

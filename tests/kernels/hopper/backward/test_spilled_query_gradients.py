@@ -1,0 +1,37 @@
+"""The kernel that multiplies spilled slopes with keys compiles without a GPU; its numbers are tested with the pass."""
+
+import pytest
+from offline_compiler import instructions_of
+
+_BUILT = """
+from attenio.kernels.hopper.backward.spilled_query_gradients import query_gradients_kernel as kernel
+from attenio.kernels.hopper.backward.spilled_gradients import AHEAD, REGISTERS
+
+TYPES = {"Sums": "*fp32", "Ranges": "*i32", "slope": "fp32"}
+
+def built(dtype, d_a, d_b):
+    fixed = dict(D_A=d_a, D_B=d_b, STAGES=AHEAD, REGISTERS=REGISTERS)
+    if d_b == 0:
+        fixed |= dict(k_b=None, dq_b=None)
+    columns = dict(slopes_desc=64, k_a=d_a, k_b=d_b, dq_a=d_a, dq_b=d_b)
+    signature, constants = {}, {}
+    for index, name in enumerate(kernel.arg_names):
+        if name in fixed:
+            signature[name], constants[(index,)] = "constexpr", fixed[name]
+        elif name in columns:
+            signature[name] = box([1, 1, 64, columns[name]], dtype, gl.NVMMASharedLayout(128, 16, rank=4))
+        else:
+            signature[name] = TYPES.get(name, "i32")
+    return compiled(kernel, signature, constants, {"num_warps": 4, "maxnreg": 168})
+"""
+
+
+@pytest.mark.parametrize("columns", [(256, 0), (128, 64)])
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_it_multiplies_on_tensor_cores_and_fits(dtype, columns):
+    (found,) = instructions_of(_BUILT, [(dtype, *columns)])
+    assert found["shared"] <= 227 * 2**10 and found["overwritten barriers"] == 0
+    assert found["LDL"] == found["STL"] == 0
+    # Two consumers, 64 keys by 16, of each tile of columns, and a product waits for no other.
+    products = 2 * len(list(filter(None, columns)))
+    assert found["HGMMA"] == 4 * products and found["WARPGROUP.ARRIVE"] == products

@@ -1,0 +1,56 @@
+"""Variants of the Hopper kernel compile without a GPU: nothing is spilled, and tensor cores multiply."""
+
+import pytest
+from offline_compiler import instructions_of
+
+from attenio.kernels.hopper.tiles import hopper_tiles, side_by_side
+
+_BUILT = """
+from attenio.kernels.hopper.attenio import query_stationary_kernel as kernel
+from attenio.kernels.hopper.tiles import hopper_tiles, side_by_side
+
+TYPES = {"scale": "fp32", **dict.fromkeys(("Largest", "Total"), "*fp32")}
+POINTERS = ("Starts", "Entries", "First", "Stop", "Bounds", "Progress")
+
+def built(d, width, which, dtype, masked, below, ranges, pace):
+    tiles, (d_a, d_b), (v_a, v_b) = hopper_tiles(d, width)[which], side_by_side(d), side_by_side(width)
+    widths = {"q": (d_a, d_b), "k": (d_a, d_b), "v": (v_a, v_b), "o": (v_a, v_b)}
+    fixed = dict(CONSUMERS=tiles.consumers, KEY_TILE=tiles.key_tile, STAGES=tiles.stages, D_A=d_a, D_B=d_b, V_A=v_a,
+                 V_B=v_b, MASKED=masked, BELOW=below, RANGES=ranges, PINGPONG=tiles.ping_pong, STAGED=tiles.staged,
+                 HELD=tiles.held, PACE=pace, LAG=4, REGISTERS=tiles.registers)
+    signature, constants = {}, {}
+    for index, name in enumerate(kernel.arg_names):
+        if name in fixed:
+            signature[name], constants[(index,)] = "constexpr", fixed[name]
+        elif name[:2] in ("q_", "k_", "v_", "o_"):
+            rows, part = 64 if name[0] in "qo" else tiles.key_tile, widths[name[0]]["ab".index(name[2])]
+            signature[name] = box([1, 1, rows, part], dtype) if part else "constexpr"
+            constants |= {} if part else {(index,): None}
+        else:
+            signature[name] = "*i32" if name in POINTERS else TYPES.get(name, "i32")
+    return compiled(kernel, signature, constants, {"num_warps": 4, "maxnreg": tiles.registers_at_start})
+"""
+# d, width, which candidate, type, masked, from below, ranges given as tensors, pace: each once.
+VARIANTS = [
+    (64, 64, 0, "bf16", False, False, False, 16),
+    (128, 128, 1, "fp16", True, False, False, 0),
+    (256, 256, 0, "bf16", True, True, True, 0),
+]
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    return instructions_of(_BUILT, VARIANTS)
+
+
+@pytest.mark.parametrize("index", range(len(VARIANTS)), ids=[f"{v[0]}-{v[1]}" for v in VARIANTS])
+def test_a_variant_spills_nothing_and_multiplies_on_tensor_cores(compiled, index):
+    found, (d, width, which, *_) = compiled[index], VARIANTS[index]
+    tiles = hopper_tiles(d, width)[which]
+    assert found["sm_90a"] and found["shared"] <= 227 * 2**10 and found["overwritten barriers"] == 0
+    assert found["LDL"] == found["STL"] == found["CALL.REL"] == 0
+    # Scores twice (before the loop and in it), sums twice (in it and after it), 16 deep each, for every consumer.
+    scores = sum(part // 16 for part in side_by_side(d))
+    sums = sum(tiles.key_tile // 16 for part in side_by_side(width) if part)
+    assert found["HGMMA"] == 2 * tiles.consumers * (scores + sums)
+    assert found["UTMALDG"] > 0 and found["UTMASTG"] > 0

@@ -1,0 +1,72 @@
+"""What the host keeps of forward passes: little, but all that a captured graph reads."""
+
+import gc
+import weakref
+
+import pytest
+import torch
+
+from attenio.kernels.hopper import forward
+from attenio.kernels.hopper.backward.preprocess import Rows
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.visibility import Visibility
+
+
+@pytest.fixture
+def capturing(monkeypatch):
+    """Launches do nothing, nothing has run yet; the dictionary says whether a graph is captured."""
+    state = {"captures": False}
+    monkeypatch.setattr(forward, "_launch", lambda *_given: None)
+    monkeypatch.setattr(forward, "_captures", lambda _device: state["captures"])
+    monkeypatch.setattr(forward, "_settled", {})
+    monkeypatch.setattr(forward, "_captured", {})
+    monkeypatch.setattr(forward, "_MOST_SETTLED", 4)
+    forward._plan.cache_clear()
+    return state
+
+
+def problem_of(keys):
+    q, k, v = (torch.zeros(1, 1, rows, 64, dtype=torch.bfloat16) for rows in (64, keys, keys))
+    return KernelProblem.of_heads(q, k, v, Visibility(group=1), 0.125)
+
+
+def others(first, count):
+    for keys in range(first, first + count):
+        forward.attend(problem_of(keys))
+    forward._plan.cache_clear()
+    gc.collect()
+
+
+def test_a_captured_graph_keeps_its_schedule_and_other_calls_do_not(capturing):
+    forward.attend(problem_of(100))
+    forward.attend(problem_of(101))
+    capturing["captures"] = True
+    forward.attend(problem_of(100))
+    capturing["captures"] = False
+    read, unread = (weakref.ref(plan.entries) for plan in forward._settled.values())
+    others(200, 5)
+    assert len(forward._settled) <= 4
+    assert read() is not None and unread() is None
+
+
+def test_only_what_is_still_at_hand_is_captured(capturing):
+    """A forgotten schedule would have to be copied to the device again, which a capture does not allow."""
+    forward.attend(problem_of(100))
+    capturing["captures"] = True
+    assert forward.supports(problem_of(100))
+    assert not forward.supports(problem_of(101))
+    capturing["captures"] = False
+    others(200, 5)
+    capturing["captures"] = True
+    assert not forward.supports(problem_of(100))
+
+
+def test_numbers_of_rows_have_four_bytes_whatever_the_default_is(capturing):
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.bfloat16)
+        found = forward.attend(problem_of(100))
+        rows = Rows.of(problem_of(100), (*found, found.output), 1, 64, counted=True)
+    finally:
+        torch.set_default_dtype(before)
+    assert found.largest.dtype == found.total.dtype == rows.fineness.dtype == torch.float32

@@ -1,0 +1,107 @@
+"""What becomes of a kernel that is right, and of one that is not; the device is told to be there."""
+
+import pytest
+import torch
+
+from attenio.kernels.hopper import forward, proving
+from attenio.kernels.hopper.backward import gradients as backward
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.visibility import Visibility
+
+GPU = torch.device("cuda")
+
+
+@pytest.fixture
+def device(monkeypatch):
+    """A GPU of which nothing is known yet: what is found out about it, by name."""
+    known, state = {}, {"captures": False}
+    monkeypatch.setattr(proving, "recalled", lambda name, _device: known.get(name))
+    monkeypatch.setattr(proving, "remember", lambda name, found, _device: known.update({name: found}))
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: state["captures"])
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _device: "a GPU")
+    return known, state
+
+
+def results(scale):
+    one = torch.linspace(-1, 1, 64)
+    return [one * scale, one + 3], [one, one + 3]
+
+
+def test_a_kernel_within_rounding_is_believed_and_asked_once(device):
+    asked = []
+
+    def both():
+        asked.append(1)
+        return results(1 + 2.0**-8)
+
+    assert all(proving.is_right("a kernel", torch.bfloat16, GPU, both) for _ in range(3))
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("scale", [1.1, float("nan"), float("inf")])
+def test_a_kernel_that_is_off_is_never_run_and_named_once(device, scale):
+    with pytest.warns(
+        UserWarning, match="a kernel in torch.float16 is off by .* on a GPU; portable kernels run instead"
+    ):
+        assert not proving.is_right("a kernel", torch.float16, GPU, lambda: results(scale))
+    assert not proving.is_right("a kernel", torch.float16, GPU, lambda: results(1.0))
+
+
+def test_nothing_is_found_out_while_a_graph_is_captured(device):
+    known, state = device
+    state["captures"] = True
+    assert not proving.is_right("a kernel", torch.bfloat16, GPU, lambda: results(1.0))
+    state["captures"] = False
+    assert not known and proving.is_right("a kernel", torch.bfloat16, GPU, lambda: results(1.0))
+
+
+def test_kernels_are_told_apart_by_all_that_they_are_compiled_for(monkeypatch):
+    names = []
+    monkeypatch.setattr(backward, "is_right", lambda name, *_: names.append(name) or True)
+    at = torch.arange(256)[None]
+    masks = ({"above": 0}, {"above": 2**40}, {"first": at, "stop": at + 1})
+    for d, width in ((64, 64), (128, 128), (192, 128), (192, 192), (256, 256)):
+        for mask in masks:
+            for choice in (False, True):
+                # What each width has a choice of.
+                monkeypatch.setattr(backward, "carries", lambda _problem, choice=choice: choice)
+                monkeypatch.setattr(backward, "counts_grains", lambda _problem, choice=choice: choice)
+                q = torch.zeros(1, 1, 1, 256, d, dtype=torch.bfloat16)
+                key, value, seen = q[0], q[0, ..., :width], Visibility(group=1, **mask)
+                assert backward.is_proven(KernelProblem(query=q, key=key, value=value, visible=seen, scale=1.0))
+    assert len(set(names)) == len(names) == 30
+
+
+def test_the_portable_kernels_take_what_is_tried(monkeypatch):
+    """The trial of every form, with the portable kernels in both places: it is a problem that both can compute."""
+    drawn = proving.small_problem
+    tried = []
+
+    def small(*sizes, **options):
+        whole = drawn(*sizes, **options)
+        assert backward.supports(whole) and whole.query.shape[:3] == (24, 2, 2)
+        one = KernelProblem(
+            query=whole.query[:1, :1], key=whole.key[:1, :1], value=whole.value[:1, :1], visible=whole.visible,
+            scale=whole.scale, deterministic=whole.deterministic,
+        )  # fmt: skip
+        tried.append(one)
+        return one
+
+    def judged(_name, _dtype, _device, both):
+        mine, theirs = both()
+        return all(torch.equal(a, b) and a.isfinite().all() for a, b in zip(mine, theirs, strict=True))
+
+    for module in (backward, forward):
+        monkeypatch.setattr(module, "small_problem", small)
+        monkeypatch.setattr(module, "is_right", judged)
+    for name in ("two_pass", "slopes_gradients"):
+        monkeypatch.setattr(backward, name, lambda problem, saved, **_: backward.triton.two_pass(problem, saved))
+    at = torch.arange(128)[None]
+    for d, width in ((64, 64), (192, 128), (256, 256)):
+        q = torch.zeros(1, 1, 1, 128, d, dtype=torch.bfloat16)
+        for mask in ({"above": 0}, {"above": 2**40}, {"first": at, "stop": at + 1}):
+            for carried in (False, True):
+                monkeypatch.setattr(backward, "carries", lambda _problem, carried=carried: carried)
+                key, value, seen = q[0], q[0, ..., :width], Visibility(group=1, **mask)
+                assert backward.is_proven(KernelProblem(query=q, key=key, value=value, visible=seen, scale=1.0))
+    assert len(tried) == 18
