@@ -30,6 +30,7 @@ __all__ = [
     "Mask",
     "SharedPrefix",
     "SlidingWindow",
+    "check_mask",
     "mask_from_text",
 ]
 
@@ -233,3 +234,40 @@ def _layout_file(path: str) -> NDArray[Any]:
     except (ValueError, EOFError):
         # NumPy's own words offer to load it unsafely, which nobody should.
         raise InvalidInput(f"layout file {path!r} is not a NumPy array file; save one with numpy.save") from None
+
+
+def check_mask(mask: Mask, *, queries: int, keys: int) -> None:
+    """Refuse a mask that does not suit these lengths."""
+    match mask:
+        case SlidingWindow(width=width) if width > keys:
+            raise InvalidInput(
+                f"window {width:,} is wider than the {keys:,} keys; use a window up to {keys:,} or causal"
+            )
+        case Documents():
+            for name, lengths, total in (("queries", mask.lengths, queries), ("keys", mask.key_lengths, keys)):
+                if sum(lengths) != total:
+                    raise InvalidInput(
+                        f"document lengths add up to {sum(lengths):,} but there are {total:,} {name}; make them equal"
+                    )
+        case SharedPrefix(length=length):
+            if length >= keys:
+                raise InvalidInput(f"prefix {length:,} leaves no own key of {keys:,}; use a prefix below {keys:,}")
+            if mask.causal and queries > keys - length:
+                raise InvalidInput(
+                    f"{queries:,} queries do not fit behind a prefix of {length:,} in {keys:,} keys;"
+                    f" use at most {keys - length:,} queries"
+                )
+        case BlockSparse():
+            for name, blocks, block, total in (
+                ("rows", len(mask.layout), mask.query_block, queries),
+                ("columns", len(mask.layout[0]), mask.key_block, keys),
+            ):
+                if blocks != -(-total // block):
+                    raise InvalidInput(
+                        f"a block-sparse layout has {blocks:,} {name} of {block:,} for a length of {total:,};"
+                        f" it needs {-(-total // block):,}"
+                    )
+        case Layout():
+            refusal = mask.refusal(queries=queries, keys=keys)
+            if refusal is not None:
+                raise InvalidInput(refusal)

@@ -11,7 +11,17 @@ import numpy as np
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.layouts import Layout
-from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow, mask_from_text
+from attenio.masks import (
+    BlockSparse,
+    Causal,
+    Dense,
+    Documents,
+    Mask,
+    SharedPrefix,
+    SlidingWindow,
+    check_mask,
+    mask_from_text,
+)
 from attenio.names import checked_kind, member_named
 from attenio.patterns import Band, BlockPattern, Pattern, PrefixedRequests
 from attenio.quantities import checked_count
@@ -70,6 +80,9 @@ class Workload:
     ``direction`` asks about the gradient instead, or about both. The gradient of keys and values is that of each
     sequence of the batch, also where a prefix of them is shared.
 
+    ``values_in_keys`` says that values are the first ``value_dim`` columns of the keys: one latent, as DeepSeek decodes
+    with. Whoever holds a key then has its value.
+
     ``tolerance`` admits approximate attention: outputs may be off by that share of half the spread of their column of
     values. ``entry_bound`` states that no entry of queries and keys is larger, which is what makes it provable. With a
     tolerance, the gradient is that of the function computed. Without one, attention is exact.
@@ -89,6 +102,7 @@ class Workload:
     direction: Direction = field(default=Direction.FORWARD)
     tolerance: float | None = field(default=None)
     entry_bound: float | None = field(default=None)
+    values_in_keys: bool = field(default=False)
 
     def __init__(  # noqa: PLR0913 - the one place where a workload is spelled out
         self,
@@ -108,6 +122,7 @@ class Workload:
         direction: Direction | str = Direction.FORWARD,
         tolerance: float | None = None,
         entry_bound: float | None = None,
+        values_in_keys: bool = False,
     ) -> None:
         for name, value in checked_lengths(n, queries, keys).items():
             object.__setattr__(self, name, value)
@@ -128,6 +143,7 @@ class Workload:
         object.__setattr__(self, "direction", Direction.named(direction))
         for name, share in (("tolerance", tolerance), ("entry_bound", entry_bound)):
             object.__setattr__(self, name, None if share is None else _checked_positive(name, share))
+        object.__setattr__(self, "values_in_keys", values_in_keys)
         self._check()
 
     def _check(self) -> None:
@@ -145,8 +161,9 @@ class Workload:
             raise InvalidInput(f"scale is {self.scale!r}; give a number, or leave it out")
         if self.scale is not None and not (0 < abs(self.scale) < float("inf")):
             raise InvalidInput(f"scale is {self.scale}; give a finite number other than zero, or leave it out")
+        _check_latent(self)
         _check_reach(self)
-        _check_mask(self)
+        check_mask(self.mask, queries=self.queries, keys=self.keys)
 
     @property
     def group(self) -> int:
@@ -162,6 +179,11 @@ class Workload:
     def is_training(self) -> bool:
         """Whether a whole training step is asked about."""
         return self.direction is Direction.TRAINING
+
+    @property
+    def key_words(self) -> int:
+        """Words of a key and its value: of one latent where values are part of keys."""
+        return self.d if self.values_in_keys else self.d + self.value_dim
 
     @property
     def softmax_scale(self) -> float:
@@ -241,7 +263,7 @@ class Workload:
         touched_rows = self.heads * self.batch * sum(p.touched_rows * count for p, count in self.separate_patterns)
         touched_keys = self.kv_heads * sum(p.touched_keys * count for p, count in self.stacked_patterns)
         rows, keys = self.heads * self.batch * self.queries, self.kv_heads * self.batch * self.keys
-        read = touched_rows * self.d + touched_keys * (self.d + self.value_dim)
+        read = touched_rows * self.d + touched_keys * self.key_words
         output, gradients = rows * self.value_dim, rows * self.d + keys * (self.d + self.value_dim)
         match self.direction:
             case Direction.FORWARD:
@@ -256,6 +278,7 @@ class Workload:
     def __str__(self) -> str:
         length = f"n={self.queries:,}" if self.queries == self.keys else f"queries={self.queries:,} keys={self.keys:,}"
         width = f"d={self.d}" if self.d == self.value_dim else f"d={self.d} value_dim={self.value_dim}"
+        width += " values in keys" if self.values_in_keys else ""
         kv = "" if self.kv_heads == self.heads else f"/{self.kv_heads:,} KV"
         way = "" if self.direction is Direction.FORWARD else f" {self.direction.value}"
         near = "" if self.tolerance is None else f" tolerance={self.tolerance:g}"
@@ -284,6 +307,27 @@ def _checked_positive(name: str, value: float) -> float:
     return float(value)
 
 
+def _check_latent(workload: Workload) -> None:
+    if not isinstance(workload.values_in_keys, bool):
+        raise InvalidInput(f"values_in_keys is {workload.values_in_keys!r}; give True or False")
+    if not workload.values_in_keys:
+        return
+    if workload.value_dim > workload.d:
+        raise InvalidInput(
+            f"values in keys are {workload.value_dim:,} wide and keys {workload.d:,}; use a value_dim up to"
+            f" {workload.d:,}, or values_in_keys=False"
+        )
+    if workload.direction is not Direction.FORWARD:
+        raise InvalidInput(
+            f"values in keys are planned forward only, and this is {workload.direction.value}; set values_in_keys=False"
+            " to ask about separate keys and values, or leave --decode out"
+        )
+    if workload.tolerance is not None:
+        raise InvalidInput(
+            "values in keys are planned for exact attention only; leave the tolerance out, or set values_in_keys=False"
+        )
+
+
 def _check_reach(workload: Workload) -> None:
     """Refuse entries so large that scores might leave the range of numbers."""
     bound, factor = workload.entry_bound, workload.d * abs(float(workload.softmax_scale))
@@ -292,40 +336,3 @@ def _check_reach(workload: Workload) -> None:
         raise InvalidInput(
             f"entry_bound is {bound:g} (--entry-bound), with which scores may overflow; give at most {most:g}"
         )
-
-
-def _check_mask(workload: Workload) -> None:
-    queries, keys, mask = workload.queries, workload.keys, workload.mask
-    match mask:
-        case SlidingWindow(width=width) if width > keys:
-            raise InvalidInput(
-                f"window {width:,} is wider than the {keys:,} keys; use a window up to {keys:,} or causal"
-            )
-        case Documents():
-            for name, lengths, total in (("queries", mask.lengths, queries), ("keys", mask.key_lengths, keys)):
-                if sum(lengths) != total:
-                    raise InvalidInput(
-                        f"document lengths add up to {sum(lengths):,} but there are {total:,} {name}; make them equal"
-                    )
-        case SharedPrefix(length=length):
-            if length >= keys:
-                raise InvalidInput(f"prefix {length:,} leaves no own key of {keys:,}; use a prefix below {keys:,}")
-            if mask.causal and queries > keys - length:
-                raise InvalidInput(
-                    f"{queries:,} queries do not fit behind a prefix of {length:,} in {keys:,} keys;"
-                    f" use at most {keys - length:,} queries"
-                )
-        case BlockSparse():
-            for name, blocks, block, total in (
-                ("rows", len(mask.layout), mask.query_block, queries),
-                ("columns", len(mask.layout[0]), mask.key_block, keys),
-            ):
-                if blocks != -(-total // block):
-                    raise InvalidInput(
-                        f"a block-sparse layout has {blocks:,} {name} of {block:,} for a length of {total:,};"
-                        f" it needs {-(-total // block):,}"
-                    )
-        case Layout():
-            refusal = mask.refusal(queries=queries, keys=keys)
-            if refusal is not None:
-                raise InvalidInput(refusal)

@@ -38,6 +38,7 @@ def test_one_model_is_shown_with_both_of_its_forms(attenio: Any) -> None:
         "kv_heads": 1,
         "d": 576,
         "value_dim": 512,
+        "values_in_keys": True,
     }
 
 

@@ -84,6 +84,7 @@ def test_a_model_fills_in_what_is_not_swept(name: str, decode: bool) -> None:
         expected.value_dim,
     )
     assert (found.mask, found.dtype, found.queries) == (expected.mask, expected.dtype, expected.queries)
+    assert found.values_in_keys == expected.values_in_keys == (decode and name == "deepseek-v3")
 
 
 def test_machines_and_memories_are_swept_one_after_the_other() -> None:

@@ -99,6 +99,8 @@ def _head_of_nest(
 
 def _check(plan: Plan, hardware: Hardware) -> None:
     check_words(plan.workload, hardware)
+    if plan.workload.values_in_keys:
+        raise InvalidInput("the accelerator loads keys and values one after the other; set values_in_keys=False")
     hardware.cache.check_row(plan.workload.d, plan.workload.value_dim)
 
 

@@ -51,6 +51,14 @@ def bounds_for(
     if workload.tolerance is not None:
         exact = bounds_for(replace(workload, tolerance=None), fast_words, units=units)
         return approximate_bounds(workload, fast_words, exact, units=units, degree=degree)
+    if workload.values_in_keys:
+        # the proofs of the others count entries of keys and of values apart
+        return (
+            compulsory(workload),
+            score_epochs(workload, fast_words, units=units),
+            fast_products(workload, fast_words, units=units),
+            saha_ye(workload, fast_words),
+        )
     match workload.direction:
         case Direction.FORWARD:
             return (

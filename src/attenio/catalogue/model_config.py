@@ -131,11 +131,12 @@ class _Reader:
         values = self._count(("v_head_dim",))
         expanded = HeadShape(heads=heads, kv_heads=heads, d=own + rotary, value_dim=values)
         note = (
-            f"values are the first {latent} of the {latent + rotary} words of a key; counts and bounds here take"
-            " K and V as separate arrays, and a kernel that reads the latent once moves"
-            f" up to {(2 * latent + rotary) / (latent + rotary):.2g}x less"
+            f"values are the first {latent} of the {latent + rotary} words of a key, a latent that is read once;"
+            " a kernel that takes K and V as separate arrays moves"
+            f" up to {(2 * latent + rotary) / (latent + rotary):.2g}x more"
         )
-        absorbed = HeadShape(heads=heads, kv_heads=1, d=latent + rotary, value_dim=latent, note=note)
+        wide = latent + rotary
+        absorbed = HeadShape(heads=heads, kv_heads=1, d=wide, value_dim=latent, note=note, values_in_keys=True)
         return expanded, absorbed, (own + rotary) ** -0.5
 
     def _divided_width(self, heads: int) -> int:

@@ -6,7 +6,7 @@
 SlidingWindow(width=4096, causal=True)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["HeadShape", "Model", "model_named", "models"]
 
 _MODEL_KEYS = ("name", "layers", "context", "mask", "dtype", "scale", "prefill", "decode", "description", "source")
-_SHAPE_KEYS = ("heads", "kv_heads", "d", "value_dim", "note")
+_SHAPE_KEYS = ("heads", "kv_heads", "d", "value_dim", "note", "values_in_keys")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +38,7 @@ class HeadShape:
     d: int
     value_dim: int
     note: str = ""
+    values_in_keys: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +64,7 @@ class Model:
         checked_count(f"layers of {self.name}", self.layers)
         for shape in (self.prefill, self.decode):
             # a workload checks heads and widths; one of a single key is the smallest that does
-            Workload(n=1, d=shape.d, value_dim=shape.value_dim, heads=shape.heads, kv_heads=shape.kv_heads)
+            _workload(shape, queries=1, keys=1)
 
     def workload(
         self,
@@ -88,18 +89,8 @@ class Model:
         keys = keys if keys is not None else length
         queries = length if queries is None else queries
         shape = self.decode if queries == 1 else self.prefill
-        return Workload(
-            queries=queries,
-            keys=keys,
-            d=shape.d,
-            value_dim=shape.value_dim,
-            heads=shape.heads,
-            kv_heads=shape.kv_heads,
-            batch=batch,
-            mask=self._mask_over(keys),
-            dtype=self.dtype,
-            scale=self.scale,
-        )
+        asked = _workload(shape, queries=queries, keys=keys)
+        return replace(asked, batch=batch, mask=self._mask_over(keys), dtype=self.dtype, scale=self.scale)
 
     def notes(self, workload: Workload) -> tuple[str, ...]:
         """What to know beside the counts of a workload of this model; nothing where its widths were changed."""
@@ -174,4 +165,17 @@ def _shape(section: "Section") -> HeadShape:
         d=d,
         value_dim=section.count("value_dim") if "value_dim" in section else d,
         note=section.text("note"),
+        values_in_keys=section.text("values_in_keys") == "true",
+    )
+
+
+def _workload(shape: HeadShape, *, queries: int, keys: int) -> Workload:
+    return Workload(
+        queries=queries,
+        keys=keys,
+        d=shape.d,
+        value_dim=shape.value_dim,
+        heads=shape.heads,
+        kv_heads=shape.kv_heads,
+        values_in_keys=shape.values_in_keys,
     )

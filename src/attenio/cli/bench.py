@@ -85,7 +85,7 @@ def bench(
     from attenio.measurement.record import Record
 
     question.refuse_tolerance("kernels compute")
-    workload, made = question.workload(_DEFAULT_N, executed=True), asdict(provenance())
+    workload, made = question.separate_workload(_DEFAULT_N, executed=True), asdict(provenance())
     record = None if out is None else Record(out, made)
     torch.manual_seed(0)
     with progress_bar("timing") as progress:

@@ -87,7 +87,7 @@ def explore_design(
     tiling = member_named(Tiling, tiles, "tiles")
     budget = _budget(area_mm2, power_mw)
     question.refuse_tolerance("designs are compared for")
-    workload, machine = question.workload(DEFAULT_N), question.chosen_machine()
+    workload, machine = question.separate_workload(DEFAULT_N), question.chosen_machine()
     keys = parse_count(key_tile, "key-tile")
     if keys < 1:
         raise InvalidInput(f"key-tile is {keys:,}; it must be at least 1")

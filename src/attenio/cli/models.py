@@ -55,7 +55,12 @@ def _as_json(model: "Model") -> dict[str, Any]:
 
 
 def _shape_json(shape: "HeadShape") -> dict[str, int]:
-    return {"heads": shape.heads, "kv_heads": shape.kv_heads, "d": shape.d, "value_dim": shape.value_dim}
+    widths = {"heads": shape.heads, "kv_heads": shape.kv_heads, "d": shape.d, "value_dim": shape.value_dim}
+    return {**widths, "values_in_keys": True} if shape.values_in_keys else widths
+
+
+def _shape(shape: "HeadShape") -> tuple[str, ...]:
+    return str(shape.heads), str(shape.kv_heads), str(shape.d), str(shape.value_dim)
 
 
 def _table(chosen: "tuple[Model, ...]") -> "Table":
@@ -64,7 +69,7 @@ def _table(chosen: "tuple[Model, ...]") -> "Table":
     for model in chosen:
         context = "" if model.context is None else f"{model.context:,}"
         rest = (context, str(model.mask), model.dtype.value)
-        table.add_row(model.name, f"{model.layers}", *map(str, _shape_json(model.prefill).values()), *rest)
+        table.add_row(model.name, f"{model.layers}", *_shape(model.prefill), *rest)
         if model.decode != model.prefill:
-            table.add_row("  at decode", "", *map(str, _shape_json(model.decode).values()), *rest)
+            table.add_row("  at decode", "", *_shape(model.decode), *rest)
     return table

@@ -65,7 +65,7 @@ def profile(
     from attenio.measurement.software import software_of
 
     question.refuse_tolerance("kernels compute")
-    workload = question.workload(_DEFAULT_N, executed=True)
+    workload = question.separate_workload(_DEFAULT_N, executed=True)
     found = counted(workload, names=contender or CONTENDERS)
     if as_json:
         print_json({**found.to_json(), **software_of("cuda"), "provenance": asdict(provenance())})

@@ -156,6 +156,10 @@ class Question:
 
         return () if self.model is None else model_named(self.model).notes(workload)
 
+    def separate_workload(self, default_n: int, *, executed: bool = False) -> "Workload":
+        """The workload for what loads keys and values as two arrays, be they one latent or not."""
+        return replace(self.workload(default_n, executed=executed), values_in_keys=False)
+
     def refuse_tolerance(self, what: str) -> None:
         """Refuse to approximate where only exact attention is done, in place of ignoring the wish."""
         if self.tolerance is not None:
@@ -216,6 +220,8 @@ class Question:
         given |= {"scale": self._number("scale", "0.125"), "tolerance": self._number("tolerance", "0.01")}
         given["entry_bound"] = self._number("entry_bound", "0.5")
         given["direction"] = direction_named(self.direction)
+        if base.values_in_keys and (given["d"], given["value_dim"]) != (None, None):
+            given["values_in_keys"] = False  # other widths are not those of the model's latent
         return {name: value for name, value in given.items() if value is not None}
 
     def _queries(self) -> int | None:

@@ -104,7 +104,8 @@ def simulate(
     drawn, exponentials = _Picture.of(picture, picture_cycles), _exponentials(compute)
     switches, refresh_times = _switches(overlaps, softmax), _refresh_times(refresh)
     default_n = DEFAULT_N if compute is None else COMPUTED_N
-    workload, machine = question.workload(default_n, executed=compute is not None), question.chosen_machine()
+    workload = question.separate_workload(default_n, executed=compute is not None)
+    machine = question.chosen_machine()
     default = Dataflow.KEY_STATIONARY if workload.direction is Direction.BACKWARD else Dataflow.ATTENIO
     chosen = dataflow_named(dataflow) or default
     if (overlaps is not None or softmax is not None) and chosen not in SWITCHED:

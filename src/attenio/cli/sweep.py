@@ -124,7 +124,15 @@ def grid_of(question: Question) -> "SweepGrid":
         fast_bytes=() if question.fast_bytes is None else sizes(question.fast_bytes, "fast-bytes"),
         machines=[each.with_free_tiles() for each in machines] if question.free_tiles else machines,
         direction=direction_named(question.direction),
+        values_in_keys=_reads_latent(question, model),
     )
+
+
+def _reads_latent(question: Question, model: "Model | None") -> bool:
+    """Whether all points are decode steps of a model whose values are part of its keys, as it has them."""
+    if model is None or not question.decode:
+        return False
+    return model.decode.values_in_keys and question.d is None and question.value_dim is None
 
 
 def _lengths(question: Question) -> dict[str, Any]:

@@ -5,7 +5,7 @@
         for each run j of key_tile keys that the tile needs:
             load K_j;  S = scale Q_i K_j^T
             P, max, sum, rescale = online softmax of S
-            load V_j over K_j;  O_i = rescale O_i + P V_j
+            load V_j over K_j (not if it is part of K_j);  O_i = rescale O_i + P V_j
         store O_i / sum
 
 Fast memory: a rows of Q, of O and of three statistics, a x b scores, and b rows of K or V. With b = 1 almost all of it
@@ -41,9 +41,12 @@ def attenio(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
                         S = S_buffer.zeros(rows, keys)
                         with KV_buffer.holding(K, keys) as K_j:
                             add_scores(fast, problem.arithmetic, S, Q_i, K_j)
-                        P = softmax.absorb(S, hidden)
-                        with KV_buffer.holding(V, keys) as V_j:
-                            softmax.accumulate(O_i, P, V_j)
+                            P = softmax.absorb(S, hidden)
+                            if problem.values_in_keys:
+                                softmax.accumulate(O_i, P, K_j.first_columns(width))
+                        if not problem.values_in_keys:
+                            with KV_buffer.holding(V, keys) as V_j:
+                                softmax.accumulate(O_i, P, V_j)
             softmax.save(problem)
             softmax.normalise(O_i)
             fast.store(O_i, problem.O)

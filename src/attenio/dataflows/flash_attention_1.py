@@ -1,7 +1,7 @@
 """FlashAttention-1: keys and values stationary, outputs read and written again for every key tile [FA].
 
     for each tile j of key_tile keys that some row needs:
-        load its needed K_j and V_j
+        load its needed K_j and V_j (not if it is part of K_j)
         for each head of the group, each tile i of query_tile of the rows that need a key of j:
             load Q_i
             load (O_i, max, sum) of rows visited before; 0, -inf, 0 for the others
@@ -12,12 +12,14 @@
 Keys and values are read once for all heads that share them. Key tiles lie on the grid 0, key_tile, 2 key_tile, ...
 """
 
+from contextlib import nullcontext
+
 import numpy as np
 from numpy.typing import NDArray
 
 from attenio.dataflows.key_tiles import KeyTiles, required_scores, row_tiles
 from attenio.dataflows.online_softmax import OnlineSoftmax, add_scores
-from attenio.dataflows.problem import Problem
+from attenio.dataflows.problem import Problem, values_beside
 from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import as_array, compact
 from attenio.planning.plan import Tiles
@@ -35,7 +37,7 @@ def flash_attention_1(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     state = _State(problem)
     with (
         fast.buffer("K", b, depth) as K_buffer,
-        fast.buffer("V", b, width) as V_buffer,
+        nullcontext() if problem.values_in_keys else fast.buffer("V", b, width) as V_buffer,
         fast.buffer("Q", a, depth) as Q_buffer,
         fast.scratch("O", a, width) as O_buffer,
         OnlineSoftmax(fast, problem.arithmetic, a) as softmax,
@@ -43,7 +45,7 @@ def flash_attention_1(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     ):
         for j in key_tiles:
             touched = compact(j.keys)
-            with K_buffer.holding(problem.K, touched) as K_j, V_buffer.holding(problem.V, touched) as V_j:
+            with K_buffer.holding(problem.K, touched) as K_j, values_beside(V_buffer, problem.V, K_j, touched) as V_j:
                 for rows, positions in row_tiles(problem, j.positions, a):
                     with Q_buffer.holding(problem.Q, rows) as Q_i:
                         softmax.begin(rows)

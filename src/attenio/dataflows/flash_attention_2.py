@@ -3,7 +3,7 @@
     for each tile i of query_tile rows:
         load Q_i; O_i, max, sum = 0, -inf, 0
         for each run j of key_tile keys that the tile needs:
-            load K_j and V_j
+            load K_j and V_j (not if it is part of K_j)
             S = scale Q_i K_j^T
             P, max, sum, rescale = online softmax of S
             O_i = rescale O_i + P V_j
@@ -12,8 +12,10 @@
 It moves what AttenIO's order moves with the same tiles; holding K_j and V_j side by side leaves less room for queries.
 """
 
+from contextlib import nullcontext
+
 from attenio.dataflows.online_softmax import OnlineSoftmax, add_scores
-from attenio.dataflows.problem import Problem, key_runs
+from attenio.dataflows.problem import Problem, key_runs, values_beside
 from attenio.memory import FastMemory
 from attenio.planning.plan import Tiles
 
@@ -31,7 +33,7 @@ def flash_attention_2(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
         OnlineSoftmax(fast, problem.arithmetic, a) as softmax,
         fast.scratch("S", a, b) as S_buffer,
         fast.buffer("K", b, depth) as K_buffer,
-        fast.buffer("V", b, width) as V_buffer,
+        nullcontext() if problem.values_in_keys else fast.buffer("V", b, width) as V_buffer,
     ):
         for rows in problem.query_tiles(a):
             softmax.begin(rows)
@@ -39,7 +41,7 @@ def flash_attention_2(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
             if len(needed := problem.pattern.needed_keys(rows.start, rows.stop)):
                 with Q_buffer.holding(Q, rows) as Q_i:
                     for keys, hidden in key_runs(problem.pattern, rows, b, needed):
-                        with K_buffer.holding(K, keys) as K_j, V_buffer.holding(V, keys) as V_j:
+                        with K_buffer.holding(K, keys) as K_j, values_beside(V_buffer, V, K_j, keys) as V_j:
                             S = S_buffer.zeros(rows, keys)
                             add_scores(fast, problem.arithmetic, S, Q_i, K_j)
                             P = softmax.absorb(S, hidden)

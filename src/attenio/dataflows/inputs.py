@@ -68,6 +68,8 @@ def random_inputs(workload: Workload, seed: int = 0) -> Inputs:
         shared = slice(0, workload.mask.length)
         arrays.k[:, :, shared] = arrays.k[:1, :, shared]
         arrays.v[:, :, shared] = arrays.v[:1, :, shared]
+    if workload.values_in_keys:
+        arrays = arrays._replace(v=arrays.k[..., : workload.value_dim])
     return Inputs(*(workload.dtype.rounded(array) for array in arrays))
 
 
@@ -121,6 +123,11 @@ def checked_inputs(workload: Workload, given: Sequence[ArrayLike]) -> Inputs:
         )
     )
     _check_entries(workload, rounded)
+    if workload.values_in_keys and (rounded.v != rounded.k[..., : workload.value_dim]).any():
+        raise InvalidInput(
+            f"v is not the first {workload.value_dim:,} columns of k, as values_in_keys says; give v ="
+            f" k[..., :{workload.value_dim}], or set values_in_keys=False"
+        )
     if isinstance(workload.mask, SharedPrefix):
         length = workload.mask.length
         for name, array in (("k", rounded.k), ("v", rounded.v)):

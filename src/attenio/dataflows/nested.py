@@ -4,7 +4,7 @@
         for each tile i of query_tile[k] positions, the head_tile rows of each:
             load Q_i;  load (O_i, max, sum), or 0, -inf, 0 in the first rectangle of these rows
             for each run j of key_tile[k] of the rectangle's keys that the tile needs:
-                load K_j and V_j
+                load K_j and V_j (not if it is part of K_j)
                 innermost:  S = scale Q_i K_j^T;  P, max, sum, rescale = online softmax of S;  O_i = rescale O_i + P V_j
                 elsewhere:  this loop nest for the rectangle (i, j) at level k - 1
             store (O_i, max, sum), or O_i / sum after the last rectangle of these rows
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.dataflows.online_softmax import OnlineSoftmax, add_scores
-from attenio.dataflows.problem import Problem, for_heads
+from attenio.dataflows.problem import Problem, for_heads, values_beside
 from attenio.memory import Buffer, FastMemory, Matrix, Tile, Trace
 from attenio.memory.indices import compact, compose, cuts, size
 from attenio.planning.nested_plan import NestedPlan
@@ -54,7 +54,7 @@ class _Level:
     key_tile: int
     Q: Buffer
     K: Buffer
-    V: Buffer
+    V: Buffer | None  # None where values are part of keys
     O: Buffer  # noqa: E741 - the paper's letter
     S: Buffer | None  # only the innermost level computes
     softmax: OnlineSoftmax
@@ -134,7 +134,7 @@ def _reserved(
                 key_tile=b,
                 Q=reserve(fast.buffer("Q", rows, problem.depth)),
                 K=reserve(fast.buffer("K", b, problem.depth)),
-                V=reserve(fast.buffer("V", b, problem.width)),
+                V=None if problem.values_in_keys else reserve(fast.buffer("V", b, problem.width)),
                 O=reserve(fast.scratch("O", rows, problem.width)),
                 S=reserve(fast.scratch("S", rows, b)) if number == 0 else None,
                 softmax=reserve(OnlineSoftmax(fast, problem.arithmetic, rows)),
@@ -161,7 +161,7 @@ def _attend(problem: Problem, levels: tuple[_Level, ...], area: _Rectangle) -> N
                 runs = list(cuts(len(needed), level.key_tile)) or [slice(0, 0)]
                 for run in runs:
                     places = compact(needed[run])
-                    with level.K.holding(area.K, places) as K_j, level.V.holding(area.V, places) as V_j:
+                    with level.K.holding(area.K, places) as K_j, values_beside(level.V, area.V, K_j, places) as V_j:
                         keys = area.keys[needed[run]]
                         if inner:
                             held = replace(area.within(positions), keys=keys, Q=Q_i, K=K_j, V=V_j, O=O_i)

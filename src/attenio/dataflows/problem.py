@@ -1,6 +1,7 @@
 """A problem: what one pass of a dataflow's loop nest works on, and how its rows and keys are cut into tiles."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from attenio.dataflows.arithmetic import Arithmetic
 from attenio.dataflows.inputs import Inputs
 from attenio.masks import SharedPrefix
-from attenio.memory import SlowArray
+from attenio.memory import Buffer, Matrix, SlowArray, Tile
 from attenio.memory.indices import Indices, compact, cuts, size
 from attenio.patterns import Pattern
 from attenio.reference import parts
@@ -25,6 +26,7 @@ __all__ = [
     "key_runs",
     "separate_problems",
     "stacked_problems",
+    "values_beside",
     "visible",
 ]
 
@@ -39,7 +41,8 @@ _MASK_AT_ONCE = 2**20
 class Problem:
     """Queries of ``group`` heads against the keys they share: row ``head * pattern.rows + position`` of Q and O.
 
-    ``L`` and ``P`` are there if the log-sum-exp of rows, or their probabilities, are to outlast the run.
+    ``L`` and ``P`` are there if the log-sum-exp of rows, or their probabilities, are to outlast the run. With
+    ``values_in_keys`` a row of V is the beginning of that row of K: whoever holds it need not load it.
     """
 
     label: str
@@ -54,6 +57,7 @@ class Problem:
     advance: Advance = field(default=lambda units: None)
     L: SlowArray | None = None
     P: SlowArray | None = None
+    values_in_keys: bool = False
 
     @property
     def depth(self) -> int:
@@ -108,6 +112,16 @@ def key_runs(
             yield compact(keys[run]), hidden[:, run] if partly[run].any() else None
 
 
+@contextmanager
+def values_beside(buffer: Buffer | None, V: Matrix, K_j: Tile, places: Indices) -> Iterator[Tile]:
+    """The values of the keys that K_j holds: loaded into the buffer, or without one the beginning of those keys."""
+    if buffer is None:
+        yield K_j.first_columns(size(V.columns))
+        return
+    with buffer.holding(V, places) as V_j:
+        yield V_j
+
+
 def visible(hidden: Hidden) -> Hidden:
     """The scores that are required, given those that are not; None where all are."""
     return None if hidden is None else ~hidden
@@ -157,6 +171,7 @@ class Sharing:
             advance=self.advance,
             L=SlowArray.intermediate("L", (group * rows, 1), words) if keeps_L else None,
             P=SlowArray.intermediate("P", (group * rows, pattern.keys), words) if keeps_P else None,
+            values_in_keys=self.workload.values_in_keys,
         )
 
 

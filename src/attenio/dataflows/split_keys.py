@@ -6,7 +6,7 @@
             for each run j of key_tile keys of s:
                 load K_j;  S = scale Q_i K_j^T
                 P, max, sum, rescale = online softmax of S
-                load V_j over K_j;  O_i = rescale O_i + P V_j
+                load V_j over K_j (not if it is part of K_j);  O_i = rescale O_i + P V_j
             store (O_i, max, sum) as the partial result of split s
     for each row:
         for each of its splits:  load its partial result;  join it to the row's
@@ -72,9 +72,12 @@ def _attend(problem: Problem, partial: Slow, tile: tuple[int, int, int, int], fa
                             S = S_buffer.zeros(rows, keys)
                             with KV_buffer.holding(K, keys) as K_j:
                                 add_scores(fast, problem.arithmetic, S, Q_i, K_j)
-                            P = softmax.absorb(S, for_heads(hidden, heads))
-                            with KV_buffer.holding(V, keys) as V_j:
-                                softmax.accumulate(O_i, P, V_j)
+                                P = softmax.absorb(S, for_heads(hidden, heads))
+                                if problem.values_in_keys:
+                                    softmax.accumulate(O_i, P, K_j.first_columns(width))
+                            if not problem.values_in_keys:
+                                with KV_buffer.holding(V, keys) as V_j:
+                                    softmax.accumulate(O_i, P, V_j)
                     for held, slow in zip((O_i, softmax.max, softmax.sum), partial, strict=True):
                         fast.store(held, slow, as_array(rows) + split * stride)
 

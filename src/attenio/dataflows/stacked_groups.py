@@ -5,7 +5,7 @@
         for each run j of key_tile keys that the positions need:
             load K_j;  S = scale Q_i K_j^T
             P, max, sum, rescale = online softmax of S
-            load V_j over K_j;  O_i = rescale O_i + P V_j
+            load V_j over K_j (not if it is part of K_j);  O_i = rescale O_i + P V_j
         store O_i / sum
 
 A key read once serves head_tile x query_tile rows. With a shared prefix the positions of all requests follow each
@@ -43,9 +43,12 @@ def stacked_groups(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
                             S = S_buffer.zeros(rows, keys)
                             with KV_buffer.holding(K, keys) as K_j:
                                 add_scores(fast, problem.arithmetic, S, Q_i, K_j)
-                            P = softmax.absorb(S, for_heads(hidden, heads))
-                            with KV_buffer.holding(V, keys) as V_j:
-                                softmax.accumulate(O_i, P, V_j)
+                                P = softmax.absorb(S, for_heads(hidden, heads))
+                                if problem.values_in_keys:
+                                    softmax.accumulate(O_i, P, K_j.first_columns(width))
+                            if not problem.values_in_keys:
+                                with KV_buffer.holding(V, keys) as V_j:
+                                    softmax.accumulate(O_i, P, V_j)
                 softmax.save(problem)
                 softmax.normalise(O_i)
                 fast.store(O_i, problem.O)

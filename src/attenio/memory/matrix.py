@@ -42,6 +42,11 @@ class Tile(Matrix):
         one = slice(index, index + 1)
         return Tile(self.name, self.values[one], compose(self.rows, one), self.columns, self.words_each)
 
+    def first_columns(self, count: int) -> "Tile":
+        """The first columns of the tile, where they lie: nothing moves."""
+        part = slice(0, count)
+        return Tile(self.name, self.values[:, part], self.rows, compose(self.columns, part), self.words_each)
+
 
 @dataclass(slots=True)
 class SlowArray(Matrix):

@@ -92,7 +92,7 @@ def _tiles(
     keys = max(pattern.keys for pattern, _ in workload.stacked_patterns)
     words = workload.accumulator_words
     row_words = head_tile * (workload.d + (workload.value_dim + 3) * words)
-    key_words = workload.d + workload.value_dim
+    key_words = workload.key_words
     row_unit, key_unit = granularity.positions(head_tile), min(granularity.keys, keys)
     tiles: list[LevelTiles] = []
     for level in reversed(range(1, len(fast_words))):

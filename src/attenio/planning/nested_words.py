@@ -51,7 +51,7 @@ def nested_moved_words(workload: Workload, head_tile: int, tiles: Sequence[Level
             _walk(pattern, clipped, tallies, (0, pattern.rows, everything, True, True))
         for level, tally in enumerate(tallies):
             rows = tally.queries * d + tally.states * state + tally.outputs * value_dim
-            keys = -(-group // head_tile) * tally.keys * (d + value_dim)
+            keys = -(-group // head_tile) * tally.keys * workload.key_words
             totals[level] += count * workload.kv_heads * (group * rows + keys)
     return tuple(totals)
 
@@ -65,7 +65,7 @@ def nested_peak_words(workload: Workload, head_tile: int, tiles: Sequence[LevelT
         for level, tile in enumerate(_clipped(pattern, tiles)):
             rows, keys = heads * tile.query_tile, tile.key_tile
             scores = rows * keys * words if level == 0 else 0
-            peaks[level] = max(peaks[level], rows * row_words + keys * (workload.d + workload.value_dim) + scores)
+            peaks[level] = max(peaks[level], rows * row_words + keys * workload.key_words + scores)
     return tuple(peaks)
 
 

@@ -35,6 +35,7 @@ class Problems:
     value_dim: int
     intermediate_words: int
     granularity: Granularity = FREE_TILES
+    values_in_keys: bool = False
 
     @classmethod
     def separate(cls, workload: Workload, granularity: Granularity = FREE_TILES) -> "Problems":
@@ -60,6 +61,7 @@ class Problems:
             value_dim=workload.value_dim,
             intermediate_words=workload.accumulator_words,
             granularity=granularity,
+            values_in_keys=workload.values_in_keys,
         )
 
     @lazy
@@ -90,7 +92,13 @@ class Problems:
             value_dim=self.value_dim,
             intermediate_words=self.intermediate_words,
             granularity=granularity,
+            values_in_keys=self.values_in_keys,
         )
+
+    @property
+    def key_words(self) -> int:
+        """Words of a key and its value where both are at hand: one latent where values are part of keys."""
+        return self.d if self.values_in_keys else self.d + self.value_dim
 
     @lazy
     def rows(self) -> int:

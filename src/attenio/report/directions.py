@@ -34,7 +34,7 @@ def along_directions(workload: Workload, machine: Machine, values: Sequence[int]
     units = machine.slowest_boundary.fast.units
     shown = values[:: max(1, len(values) // _POINTS)]
     curves = []
-    for direction in Direction:
+    for direction in (Direction.FORWARD,) if workload.values_in_keys else Direction:
         asked = workload.towards(direction)
         found = [_best(asked, fast_words) for fast_words in shown]
         curves.append(

@@ -112,6 +112,7 @@ def _workload(workload: Workload) -> dict[str, Any]:
         "direction": workload.direction.value,
         "tolerance": workload.tolerance,
         "entry_bound": workload.entry_bound,
+        "values_in_keys": workload.values_in_keys,
     }
 
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from math import isnan
 
 import pytest
@@ -144,3 +145,19 @@ def test_bounds_of_the_largest_points_are_those_they_have_alone() -> None:
     for point in range(len(grid)):
         floor = largest_ordinary(lower_bounds(grid.workload(point), grid.computers[0])).words
         assert columns["lower_bound_words"][point] == (floor if floor < 2**63 else ABSENT)
+
+
+def test_points_whose_values_are_part_of_keys_have_the_plan_and_the_bound_they_have_alone() -> None:
+    lists = {"queries": [1, 5], "keys": [64], "d": [4, 8], "value_dim": [6], "heads": [4], "kv_heads": [1]}
+    grid = SweepGrid(**lists, fast_bytes=[256, 1024], values_in_keys=True)
+    assert grid.fingerprint != replace(grid, values_in_keys=False).fingerprint
+    rows = list(sweep(grid).rows())
+    for point, row in enumerate(rows):
+        if row["d"] < 6:
+            assert row["moved_words"] is None
+            assert "values in keys are 6 wide and keys 4" in row["reason"]
+            continue
+        workload = grid.workload(point)
+        assert workload.values_in_keys
+        assert row["moved_words"] == best_plan(workload, grid.computers[point % 2]).moved_words
+        assert row["lower_bound_words"] == largest_ordinary(lower_bounds(workload, grid.computers[point % 2])).words

@@ -65,6 +65,8 @@ def replay(run: Run) -> Replay:
     """
     if not run.trace.events:
         raise InvalidInput("the run has no events to replay; run it with execute(plan, record=True)")
+    if run.plan.workload.values_in_keys:
+        raise InvalidInput("a game has keys and values as separate inputs; replay a run with values_in_keys=False")
     recorded = [(label, list(events)) for label, events in groupby(run.trace.events, key=lambda event: event.problem)]
     problems = list(pebbled_problems(run.plan))
     graph = disjoint_union([(label, each.graph) for (label, _), each in zip(recorded, problems, strict=True)])

@@ -2,6 +2,8 @@
 
 moved = L(a) d + n dv + U(a)(d + dv)
 peak  = a'd + a'(dv+3)w + a'b'w + b'max(d, dv)
+
+Values that are part of their keys are there when the keys are: U(a) d in place of U(a)(d + dv).
 """
 
 from attenio.patterns.sums import ceil_div
@@ -22,7 +24,7 @@ def moved_words(problems: Problems, tiles: Tiles) -> int:
 def query_stationary_words(problems: Problems, query_tile: int, *, heads: int, head_tiles: int) -> int:
     """Words of one run when a tile of queries stays while the keys it needs pass, once for every tile of heads."""
     own = problems.live_rows(query_tile) * problems.d + problems.rows * problems.value_dim
-    return int(heads * own + head_tiles * problems.key_loads(query_tile) * (problems.d + problems.value_dim))
+    return int(heads * own + head_tiles * problems.key_loads(query_tile) * problems.key_words)
 
 
 def peak_words(problems: Problems, tiles: Tiles) -> int:

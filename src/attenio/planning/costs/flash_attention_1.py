@@ -28,4 +28,4 @@ def fixed_words(problems: Problems) -> int:
     """Words of one run that no tile changes; negative, as a row's first visit loads and its last stores no state."""
     saved = problems.touched_rows * 2 * (problems.value_dim + 2) * problems.intermediate_words
     own = problems.rows * problems.value_dim - saved
-    return problems.touched_keys * (problems.d + problems.value_dim) + problems.group * own
+    return problems.touched_keys * problems.key_words + problems.group * own

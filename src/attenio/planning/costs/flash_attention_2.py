@@ -16,5 +16,5 @@ TILES = ("query_tile", "key_tile")
 def peak_words(problems: Problems, tiles: Tiles) -> int:
     """Words held at once in the largest problem."""
     a, b = tiles["query_tile"], tiles["key_tile"]
-    buffer = problems.d + problems.value_dim
+    buffer = problems.key_words
     return max(resident_words(problems, min(a, rows), min(b, keys), buffer) for rows, keys in problems.shapes)

@@ -9,7 +9,6 @@ With ``resident_keys``, rows that do not fit: the first r scores of a row stay, 
     peak  = d + dv w + r'w + max(d, dv) + 3w
 """
 
-from attenio.planning.costs import attenio
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 
@@ -21,9 +20,11 @@ SPILLING_TILES = ("query_tile", "resident_keys")
 
 def moved_words(problems: Problems, tiles: Tiles) -> int:
     """Words loaded and stored, every head by itself."""
-    if "resident_keys" not in tiles:
-        return attenio.moved_words(problems, tiles)
     d, dv = problems.d, problems.value_dim
+    if "resident_keys" not in tiles:
+        a = tiles["query_tile"]
+        whole = problems.live_rows(a) * d + problems.rows * dv + problems.key_loads(a) * (d + dv)
+        return problems.group * problems.runs * int(whole)
     spilled = 2 * problems.intermediate_words * problems.scores_beyond(tiles["resident_keys"])
     own = problems.touched_rows * d + problems.rows * dv + problems.scores * (d + dv)
     return problems.group * problems.runs * int(own + spilled)

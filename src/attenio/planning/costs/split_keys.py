@@ -17,7 +17,7 @@ TILES = ("query_tile", "head_tile", "keys_per_split", "key_tile")
 def moved_words(problems: Problems, tiles: Tiles) -> int:
     """Words loaded and stored, the heads of a group together."""
     p, h, z = tiles["query_tile"], tiles["head_tile"], tiles["keys_per_split"]
-    keys = head_tiles(problems, h) * problems.key_loads(p) * (problems.d + problems.value_dim)
+    keys = head_tiles(problems, h) * problems.key_loads(p) * problems.key_words
     own = problems.tile_rows(p, z) * partial_words(problems) + problems.rows * problems.value_dim
     return problems.runs * int(keys + problems.group * own)
 

@@ -34,8 +34,7 @@ def some_words(problems: Problems, fast_words: int) -> int | None:
 
 def row_words(problems: Problems, *, heads: int = 1, head_tiles: int = 1) -> RowWords:
     """Words that the query tile decides."""
-    keys_and_values = problems.d + problems.value_dim
-    return RowWords(problems=problems, live=heads * problems.d, loads=head_tiles * keys_and_values)
+    return RowWords(problems=problems, live=heads * problems.d, loads=head_tiles * problems.key_words)
 
 
 def tile_room(problems: Problems, fast_words: int, *, heads: int = 1, per_key: int | None = None) -> Room:

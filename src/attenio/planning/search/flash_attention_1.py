@@ -36,4 +36,4 @@ def _visits(problems: Problems) -> RowWords:
 
 def _room(problems: Problems, fast_words: int) -> Room:
     d, dv, w = problems.d, problems.value_dim, problems.intermediate_words
-    return Room(words=fast_words, per_score=w, per_row=d + dv, per_key=d + (dv + 3) * w)
+    return Room(words=fast_words, per_score=w, per_row=problems.key_words, per_key=d + (dv + 3) * w)

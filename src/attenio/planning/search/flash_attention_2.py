@@ -9,5 +9,5 @@ __all__ = ["best_tiles"]
 
 def best_tiles(problems: Problems, fast_words: int) -> MovingTiles | None:
     """Tiles that move the fewest words, or None if none fits."""
-    room = tile_room(problems, fast_words, per_key=problems.d + problems.value_dim)
+    room = tile_room(problems, fast_words, per_key=problems.key_words)
     return query_stationary_tiles(problems, room)

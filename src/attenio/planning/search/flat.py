@@ -6,9 +6,9 @@ from attenio.granularity import largest_size
 from attenio.planning.costs.flat import moved_words
 from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
-from attenio.planning.search.attenio import row_words, tile_room
+from attenio.planning.search.attenio import tile_room
 from attenio.planning.search.room import row_room
-from attenio.planning.search.row_tiles import best_row_tile
+from attenio.planning.search.row_tiles import RowWords, best_row_tile
 
 __all__ = ["best_tiles", "floor_words", "most_complete_rows", "most_resident_keys"]
 
@@ -17,7 +17,7 @@ def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) ->
     """Tiles that move the fewest words, or None if none fits."""
     most = most_complete_rows(problems, fast_words)
     if most >= 1:
-        words, query_tile = best_row_tile(row_words(problems), most)
+        words, query_tile = best_row_tile(_row_words(problems), most)
         moved = problems.group * problems.runs * (words + problems.rows * problems.value_dim)
         return MovingTiles(moved, Tiles.of(query_tile=query_tile))
     resident = most_resident_keys(problems, fast_words)
@@ -27,6 +27,11 @@ def best_tiles(problems: Problems, fast_words: int, limit: int | None = None) ->
         resident = bisect_left(range(resident), True, key=lambda kept: problems.scores_beyond(kept) == 0)
     tiles = Tiles.of(query_tile=1, resident_keys=resident)
     return MovingTiles(moved_words(problems, tiles), tiles)
+
+
+def _row_words(problems: Problems) -> RowWords:
+    """Words that the query tile decides; all keys are gone when values come, so a latent is read for both."""
+    return RowWords(problems=problems, live=problems.d, loads=problems.d + problems.value_dim)
 
 
 def most_complete_rows(problems: Problems, fast_words: int) -> int:
@@ -58,4 +63,4 @@ def floor_words(problems: Problems, fast_words: int) -> float:
     if row_room(problems, tile_room(problems, fast_words)) >= max(most, 1):
         return float("inf")
     own = problems.rows * problems.value_dim
-    return problems.group * problems.runs * (own + row_words(problems).floor(max(most, 1)))
+    return problems.group * problems.runs * (own + _row_words(problems).floor(max(most, 1)))

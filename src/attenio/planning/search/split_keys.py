@@ -20,7 +20,7 @@ def best_tiles(problems: Problems, fast_words: int) -> MovingTiles | None:
         return None
 
     def words_with(head_tiles: int) -> RowWords:
-        keys = head_tiles * (problems.d + problems.value_dim)
+        keys = head_tiles * problems.key_words
         rows = problems.group * partial_words(problems)
         return RowWords(problems=problems, live=0, loads=keys, met=rows, split=split)
 

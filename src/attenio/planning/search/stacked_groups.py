@@ -82,7 +82,7 @@ def _options(problems: Problems, fast_words: int) -> list[tuple[int, int, int, i
     for count, heads in head_tiles(problems.group, problems.granularity.rows):
         most = row_room(problems, tile_room(problems, fast_words, heads=heads), heads)
         if most >= 1:
-            loads = count * (problems.d + problems.value_dim) * problems.least_key_loads(most)
+            loads = count * problems.key_words * problems.least_key_loads(most)
             options.append((live + loads, count, most, heads))
     return options
 

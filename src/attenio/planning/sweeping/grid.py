@@ -30,7 +30,7 @@ class SweepGrid:
     ``n`` gives queries and keys the same length, ``queries`` and ``keys`` combine different ones. A ``value_dim`` of
     None is d, a ``kv_heads`` of None is heads. Machines are asked about their slowest boundary; ``fast_bytes`` adds
     machines with nothing but a fast memory of that size. Machines, masks and element types may be given by name. All
-    points have the same ``direction``: forward, backward or training.
+    points have the same ``direction``: forward, backward or training, and the same ``values_in_keys``.
 
     >>> grid = SweepGrid(n=[1024, 2048], d=[64, 128], masks=["dense", "causal"], fast_bytes=[65536])
     >>> len(grid), grid.workload(5).mask, grid.workload(5).d
@@ -51,11 +51,12 @@ class SweepGrid:
     fast_bytes: Sequence[int] = ()
     machines: Sequence[Machine | str] = field(default=())
     direction: Direction | str = Direction.FORWARD
+    values_in_keys: bool = False
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            values = getattr(self, each.name)
-            if each.name != "direction" and (isinstance(values, str) or not isinstance(values, Iterable)):
+            values, alike = getattr(self, each.name), each.name in ("direction", "values_in_keys")
+            if not alike and (isinstance(values, str) or not isinstance(values, Iterable)):
                 raise InvalidInput(f"{each.name} of a sweep is {values!r}; give a list, such as [{values!r}]")
         if bool(self.n) == bool(self.queries or self.keys):
             raise InvalidInput("a sweep needs lengths: give n, or queries and keys, and not both")
@@ -112,6 +113,7 @@ class SweepGrid:
     def fingerprint(self) -> str:
         """A digest that differs between grids that differ."""
         asked = repr(self.axes) if self.direction is Direction.FORWARD else repr((self.axes, self.direction))
+        asked += " values in keys" if self.values_in_keys else ""
         return hashlib.sha256(asked.encode()).hexdigest()
 
     def positions(self, start: int, stop: int) -> dict[str, Ints]:
@@ -135,6 +137,7 @@ class SweepGrid:
             dtype=value["dtypes"],
             accumulator=value["accumulators"],
             direction=self.direction,
+            values_in_keys=self.values_in_keys,
         )
 
     def boundary(self, point: int) -> Boundary:

@@ -27,7 +27,7 @@ __all__ = ["sweep"]
 
 _CHUNK, _ALONE_CHUNK = 2**16, 2**10
 _MOST_WORDS = 2**63 - 1
-_WHAT_MAKES_A_WORKLOAD_SOUND = ("lengths", "heads", "kv_heads", "masks", "dtypes", "accumulators")
+_WHAT_MAKES_A_WORKLOAD_SOUND = ("lengths", "d", "value_dim", "heads", "kv_heads", "masks", "dtypes", "accumulators")
 # Columns of words that occur in every run of a case.
 _OF_ALL_RUNS = "moved_words"
 _TOO_MANY_WORDS = "moves more words than a column of 64-bit integers holds; ask for a plan of this point alone"
@@ -164,6 +164,7 @@ class _Planned:
             dtype=workload.dtype,
             accumulator=workload.accumulator,
             direction=workload.direction,
+            values_in_keys=workload.values_in_keys,
         )
         fast_words = int(self.points.columns["fast_words"][index])
         granularity = Granularity(rows=int(self.points.row_unit[index]), keys=int(self.points.key_unit[index]))
