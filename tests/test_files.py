@@ -18,6 +18,16 @@ def test_what_is_written_is_what_is_read(tmp_path: Path, content: str | bytes) -
     assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
 
 
+def test_content_may_come_in_pieces_and_an_error_among_them_leaves_nothing(tmp_path: Path) -> None:
+    assert (
+        write_atomically(tmp_path / "out", (f"{n}é\n" for n in range(3))).read_text(encoding="utf-8") == "0é\n1é\n2é\n"
+    )
+    with pytest.raises(ZeroDivisionError):
+        write_atomically(tmp_path / "out", (str(1 // (2 - n)) for n in range(3)))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
+    assert (tmp_path / "out").stat().st_size == 12
+
+
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, OSError("disk full")])
 def test_an_interrupted_write_keeps_the_old_file_and_leaves_no_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: BaseException

@@ -22,6 +22,7 @@ __all__ = [
     "parse_count",
     "parse_seed",
     "show_bytes",
+    "show_digits",
     "show_seconds",
     "show_words",
     "words_in",
@@ -111,3 +112,14 @@ def show_seconds(seconds: float) -> str:
         if seconds >= factor:
             return f"{seconds / factor:.4g} {unit}"
     return f"{seconds / 1e-9:.4g} ns"
+
+
+def show_digits(number: float) -> str:
+    """A rate in three digits, or as many as it has before its point, and never with a power of ten.
+
+    >>> show_digits(4813.2), show_digits(98.76), show_digits(2e-5)
+    ('4,813', '98.8', '<0.001')
+    """
+    if number >= 100:
+        return f"{number:,.0f}"
+    return f"{number:.3g}" if number >= 0.001 else "<0.001"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from attenio.accelerator import SIMULATED, Engine, simulate, trace_json
+from attenio.accelerator import SIMULATED, Engine, simulate, trace_json, trace_text
 from attenio.catalogue import machine_named
 from attenio.planning import Dataflow
 from attenio.workload import Direction, Workload
@@ -17,10 +17,10 @@ FIELDS = {
 }
 
 
-def traced(dataflow: Dataflow, *, most_spans: int = 10**6) -> tuple[dict[str, Any], float]:
+def traced(dataflow: Dataflow, *, most_steps: int | None = None) -> tuple[dict[str, Any], float]:
     direction = Direction.BACKWARD if dataflow is Dataflow.KEY_STATIONARY else Direction.FORWARD
     done = simulate(Workload(n=40, d=16, direction=direction), machine_named("attenio-64k"), dataflow=dataflow)
-    return json.loads(trace_json(done.program, most_spans=most_spans)), float(done.cycles)
+    return json.loads(trace_json(done.program, most_steps=most_steps)), float(done.cycles)
 
 
 @pytest.mark.parametrize("dataflow", SIMULATED)
@@ -45,6 +45,23 @@ def test_events_of_a_track_follow_each_other_to_the_end(dataflow: Dataflow) -> N
 
 
 def test_a_trace_cut_short_says_how_many_steps_it_left_out() -> None:
-    trace, _ = traced(Dataflow.ATTENIO, most_spans=10)
+    trace, _ = traced(Dataflow.ATTENIO, most_steps=10)
     steps = sum(event.get("cat") == "step" for event in trace["traceEvents"])
+    assert steps == 10
     assert steps + trace["otherData"]["steps_left_out"] == trace["otherData"]["steps"]
+
+
+def test_the_documented_trace_has_every_step_to_the_last_cycle() -> None:
+    done = simulate(Workload(n=4096, d=64), machine_named("attenio-512k"))
+    events = [event for event in json.loads(trace_json(done.program))["traceEvents"] if event["ph"] == "X"]
+    assert sum(event["cat"] == "step" for event in events) == done.program.steps > 100_000
+    assert max(event["ts"] + event["dur"] for event in events) == float(done.cycles)
+
+
+def test_a_trace_comes_in_pieces_that_do_not_grow_with_it() -> None:
+    done = simulate(Workload(n=1024, d=64), machine_named("attenio-512k"))
+    told: list[tuple[int, int]] = []
+    pieces = list(trace_text(done.program, progress=lambda shown, most: told.append((shown, most))))
+    assert "".join(pieces) == trace_json(done.program)
+    assert max(map(len, pieces)) < 300_000 < sum(map(len, pieces))
+    assert told[-1] == (done.program.steps, done.program.steps)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from attenio.cli import main
-from attenio.cli.output import plain_table, print_json, print_tables, progress_bar
+from attenio.cli.output import _lines_now_and_then, plain_table, print_json, print_tables, progress_bar
 
 
 class Terminal(io.StringIO):
@@ -56,9 +56,7 @@ def test_brackets_in_a_name_are_not_markup(capsys: pytest.CaptureFixture[str]) -
     assert [text for text in ("[/red]", "a [/b] c", ":smile:", "[/]\n") if text not in said] == []
 
 
-def test_progress_is_shown_to_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    with progress_bar("counting") as progress:
-        assert progress is None
+def test_progress_is_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
@@ -106,3 +104,24 @@ def test_flags_take_no_value_and_their_help_shows_none(
     said = capsys.readouterr().out
     assert "--help" in said
     assert "bool" not in said.lower()
+
+
+def test_where_nobody_watches_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    progress = _lines_now_and_then("running", lambda: now)
+    for second in range(101):
+        now = float(second)
+        progress(second, 100)
+    assert capsys.readouterr().err.splitlines() == [
+        "attenio: running: 10% after 10 s",
+        "attenio: running: 20% after 20 s",
+        "attenio: running: 40% after 40 s",
+        "attenio: running: 80% after 80 s",
+    ]
+
+
+def test_what_is_quick_says_nothing_on_the_way(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar("running") as progress:
+        assert progress is not None
+        progress(1, 2)
+    assert capsys.readouterr().err == ""

@@ -124,7 +124,7 @@ def test_a_run_that_takes_long_says_so_before_it_begins(attenio: Any, monkeypatc
     monkeypatch.setattr(run_command, "_LONG_FLOPS", 1000)
     said = attenio("run", "--n", "64", "--d", "8")
     assert (said.status, said.err.count("\n")) == (0, 1)
-    assert "minutes at 10 GFLOP/s; Ctrl-C stops it" in said.err
+    assert "running n=64 d=8" in said.err and "about 1 minute at 10 GFLOP/s; Ctrl-C stops it" in said.err
 
 
 @pytest.mark.parametrize("command", ["run", "plan", "bounds"])

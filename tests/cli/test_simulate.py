@@ -27,6 +27,19 @@ def test_switching_overlaps_off_takes_longer(attenio: Any) -> None:
     assert attenio(*asked, "--softmax", "rows").json["cycles"] > cycles[0]
 
 
+def test_a_trace_that_leaves_steps_out_says_so(attenio: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = ("simulate", "--n", "128", "--d", "16", "--trace", tmp_path / "timeline.json", "--json")
+    whole = attenio(*call)
+    assert whole.json["trace_steps_left_out"] == 0 and not whole.err
+    monkeypatch.setattr("attenio.cli.simulate._MOST_STEPS", 100)
+    cut = attenio(*call)
+    left_out = whole.json["steps"] - 100
+    assert cut.json["trace_steps_left_out"] == left_out
+    assert f"without the last {left_out:,}" in cut.err
+    written = json.loads((tmp_path / "timeline.json").read_text(encoding="utf-8"))
+    assert written["otherData"]["steps_left_out"] == left_out
+
+
 def test_a_trace_opens_as_chrome_events(attenio: Any, tmp_path: Path) -> None:
     path = tmp_path / "timeline.json"
     attenio("simulate", "--n", "128", "--d", "16", "--trace", str(path))
@@ -112,3 +125,8 @@ def test_refreshes_at_their_times_are_told_beside_their_average(attenio: Any) ->
     assert "with refreshes together" in attenio(*asked).out
     said = json.loads(attenio(*asked, "--json").out)
     assert abs(said["refresh_cycles"] / said["cycles"] - 1) < 0.11
+
+
+def test_one_key_that_does_not_fit_is_not_told_to_be_fewer(attenio: Any) -> None:
+    said = attenio("simulate", "--model", "deepseek-v3", "--n", "1K").mistake
+    assert "1 x 192 words" in said and said.endswith("use a larger kv_buffer_bytes, or a narrower head")

@@ -6,6 +6,7 @@ Needs nothing but attenio: the environment has no pytest.
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 ATTENTION = (
@@ -67,16 +68,17 @@ def main() -> int:
     """Every check; what failed is printed whole."""
     file, *extras = sys.argv[1:]
     names: dict[str, list[str]] = json.loads(Path(file).read_text(encoding="utf-8"))
-    failed = 0
-    outcomes = [(f"{command} --help", help_is_right(command, expected)) for command, expected in names.items()]
+    helps = [(f"{command} --help", partial(help_is_right, command, expected)) for command, expected in names.items()]
     calls = [*OF_ALL, *(call for extra in extras for call in OF_EXTRA[extra])]
-    outcomes += [(" ".join(call)[:90], called(call)) for call in calls]
-    for what, (well, said) in outcomes:
+    checks = [*helps, *((" ".join(call)[:90], partial(called, call)) for call in calls)]
+    failed = 0
+    for what, check in checks:
+        well, said = check()
         failed += not well
         print(f"  {'ok    ' if well else 'FAILED'} {what}", flush=True)
         if not well:
-            print(said)
-    print(f"  {len(outcomes) - failed} of {len(outcomes)} checks passed")
+            print(said, flush=True)
+    print(f"  {len(checks) - failed} of {len(checks)} checks passed")
     return 1 if failed else 0
 
 

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -119,8 +120,8 @@ def attempt(kind: str, besides: Sequence[str]) -> bool:
             [python, "-m", "pip", "list", "--format=json", "--disable-pip-version-check"],
             check=True, capture_output=True, text=True,
         )  # fmt: skip
-        found = {each["name"].lower(): each["version"] for each in json.loads(listed.stdout)}
-        names = [each.name.lower() for each in requirements()] + ["click", "torch"]
+        found = {canonicalize_name(each["name"]): each["version"] for each in json.loads(listed.stdout)}
+        names = [canonicalize_name(each.name) for each in requirements()] + ["click", "torch"]
         print(f"{kind}: " + ", ".join(f"{name} {found[name]}" for name in names if name in found), flush=True)
         clean = {name: value for name, value in os.environ.items() if not re.match("PYTHONPATH|COLUMNS", name)}
         tried = (*extras(), "torch") if kind == "pinned" else extras()

@@ -2,6 +2,7 @@
 
 import plotly.graph_objects as graphs
 
+from attenio.accelerator import simulate
 from attenio.catalogue import machine_named
 from attenio.report.accelerator_section import accelerator_section
 from attenio.workload import Workload
@@ -35,3 +36,12 @@ def test_printed_bars_stand_beside_ours() -> None:
 def test_a_workload_that_does_not_run_there_says_why() -> None:
     (_, timeline), _ = accelerator_section(Workload(n=128, d=64, dtype="fp32"), machine_named("attenio-512k")).sections
     assert "works on words of 16 bits" in timeline
+
+
+def test_the_report_and_the_command_line_count_the_same_cycles() -> None:
+    # 2,125 1/7 cycles and others: rounding and counting begun cycles differ
+    for n in (100, 128, 130, 257, 300):
+        workload = Workload(n=n, d=64)
+        (_, timeline), _ = accelerator_section(workload, machine_named("attenio-512k")).sections
+        done = simulate(workload, "attenio-512k")
+        assert f" {done.to_json()['cycles']:,} cycles" in timeline

@@ -11,7 +11,7 @@ from attenio.accelerator.refresh import RefreshRun, RefreshTimes, refreshed
 from attenio.accelerator.simulate import Simulation, plan_for, simulate, simulate_plan
 from attenio.accelerator.switches import Switches
 from attenio.accelerator.timeline import Timeline
-from attenio.accelerator.trace import trace_json
+from attenio.accelerator.trace import trace_json, trace_text
 
 __all__ = [
     "SIMULATED",
@@ -48,4 +48,5 @@ __all__ = [
     "simulate_plan",
     "spans",
     "trace_json",
+    "trace_text",
 ]

@@ -20,7 +20,8 @@ class KvBuffer:
     def check_tile(self, keys: int, width: int) -> None:
         """Refuse a tile that does not fit."""
         if keys * width > self.words:
+            rest = "a narrower head or a smaller key_tile" if keys > 1 else "or a narrower head"
             raise DoesNotFit(
                 f"the KV buffer holds {self.words:,} words, and {keys:,} x {width:,} words of keys do not fit;"
-                " use a larger kv_buffer_bytes, a narrower head or a smaller key_tile"
+                f" use a larger kv_buffer_bytes, {rest}"
             )

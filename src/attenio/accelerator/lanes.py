@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from attenio.accelerator.compiled import ENGINES, compiled
+from attenio.accelerator.compiled import ENGINES, CompiledProgram, compiled
 from attenio.accelerator.events import flat_steps
 from attenio.accelerator.program import Engine, Program, Step
 from attenio.accelerator.timeline import DRAIN, RAMP
 
-__all__ = ["Part", "lanes"]
+__all__ = ["Part", "lanes", "spans_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,24 +39,24 @@ def lanes(program: Program) -> Iterator[Part]:
     """Steps and waits in the order of the program, as many as are asked for; drains come last."""
     made = compiled(program)
     ticks = made.ticks_per_cycle
+    for engine, name, begin, end, step in spans_of(made):
+        yield Part(engine=ENGINES[engine], name=name, begin=Fraction(begin, ticks), end=Fraction(end, ticks), step=step)
+
+
+def spans_of(made: CompiledProgram) -> Iterator[tuple[int, str, int, int, Step | None]]:
+    """The same in ticks, with the engine's number: plain integers, for programs of a million steps."""
     free, done, started = [0] * len(ENGINES), [0] * len(made.names), [False] * len(ENGINES)
-
-    def part(engine: int, name: str, begin: int, end: int, step: Step | None = None) -> Part:
-        return Part(
-            engine=ENGINES[engine], name=name, begin=Fraction(begin, ticks), end=Fraction(end, ticks), step=step
-        )
-
     for node in flat_steps(made.body):
         engine, begin, reason = node.engine, free[node.engine], ""
         for name in node.after:
             if done[name] > begin:
                 begin, reason = done[name], made.causes[name]
         if begin > free[engine]:
-            yield part(engine, reason if started[engine] else RAMP, free[engine], begin)
+            yield engine, reason if started[engine] else RAMP, free[engine], begin, None
         started[engine] = True
         free[engine] = done[node.name] = begin + node.ticks
-        yield part(engine, node.step.name, begin, free[engine], node.step)
+        yield engine, node.step.name, begin, free[engine], node.step
     end = max(free)
     for engine in range(len(ENGINES)):
         if free[engine] < end:
-            yield part(engine, DRAIN, free[engine], end)
+            yield engine, DRAIN, free[engine], end, None

@@ -46,6 +46,11 @@ class Simulation:
     energy: Energy
 
     @property
+    def whole_cycles(self) -> int:
+        """Cycles as they are printed: one that has begun is one more."""
+        return ceil(self.cycles)
+
+    @property
     def cycles(self) -> Fraction:
         """Cycles of the whole program, exactly."""
         return self.timeline.cycles
@@ -99,7 +104,7 @@ class Simulation:
             "tiles": dict(self.plan.tiles),
             "tile_rule": self.plan.rule.value,
             "switches": vars(self.switches) if self.plan.dataflow in SWITCHED else None,
-            "cycles": ceil(self.cycles),
+            "cycles": self.whole_cycles,
             "seconds": self.seconds,
             "pe_utilisation": self.pe_utilisation,
             "exp_utilisation": self.exp_utilisation,

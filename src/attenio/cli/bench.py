@@ -9,6 +9,7 @@ import typer
 from attenio.cli.output import check_place, plain_table, print_json, print_tables, progress_bar
 from attenio.cli.question import AsJson, Question, asking
 from attenio.errors import InvalidInput, MissingExtra
+from attenio.quantities import show_digits, show_seconds
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -53,9 +54,9 @@ def bench(
     """Time attenio's kernels, SDPA's backends, FlexAttention and JAX's kernel in one run, on random data, with errors.
 
     Errors are the largest against float64: of the last 64 queries of the first sequence, or of gradients of the last
-    queries and the first keys of a head, unless that takes long. The roof is a square product (in fp32 on a CPU) and a
-    copy, measured in the same run. Operations are those of the required scores; bytes are inputs and outputs, each
-    once.
+    queries and the first keys of a head, unless that takes long. The roof is the best of square products and of copies
+    in the same run, or the fastest contender where that did more. Operations are those of the required scores; bytes
+    are inputs and outputs, each once.
 
     \b
     Examples:
@@ -106,7 +107,7 @@ def _tables(found: "Bench") -> "tuple[str | Table, ...]":
     number = "right"
     table = plain_table(
         "contender",
-        ("ms", number),
+        ("time", number),
         ("TFLOP/s", number),
         ("GB/s", number),
         ("of roof", number),
@@ -120,8 +121,12 @@ def _tables(found: "Bench") -> "tuple[str | Table, ...]":
         share = found.share_of_roof(each)
         error = "-" if each.max_abs_error is None else f"{each.max_abs_error:.1e}"
         numbers = (found.tflop_per_s(each) or 0.0, found.gb_per_s(each) or 0.0)
-        table.add_row(each.name, f"{each.median_ms:.4g}", *(f"{x:.3g}" for x in numbers), f"{share:.1%}", error, "")
+        taken = show_seconds(each.median_ms / 1e3)
+        table.add_row(each.name, taken, *map(show_digits, numbers), f"{share:.1%}", error, "")
     ratio = found.ratio_to_best_peer
-    roof = f"roof here: {found.roof.flops_per_s / 1e12:.3g} TFLOP/s, {found.roof.bytes_per_s / 1e9:.3g} GB/s"
+    flops, rate = show_digits(found.roof.flops_per_s / 1e12), show_digits(found.roof.bytes_per_s / 1e9)
+    roof = f"roof here: {flops} TFLOP/s, {rate} GB/s"
+    if found.roof_raised > 1:
+        roof += f", raised {found.roof_raised:.2f} times to what the fastest contender did"
     last = () if ratio is None else (f"the best peer takes {ratio:.2f} times as long as attenio",)
     return str(found.workload), f"on {found.device_name}; {roof}", table, *last

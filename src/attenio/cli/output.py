@@ -4,12 +4,14 @@ import json
 import math
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attenio.errors import InvalidInput
+from attenio.quantities import show_seconds
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -31,6 +33,7 @@ __all__ = [
 Progress = Callable[[int, int], None]
 # Where the reader is a file or another program, unless COLUMNS says otherwise.
 _UNWATCHED_WIDTH = 100
+_FIRST_LINE_SECONDS = 10.0
 
 
 def print_json(value: Any) -> None:
@@ -107,11 +110,26 @@ def plain_table(*columns: str | tuple[str, str]) -> "Table":
     return table
 
 
+def _lines_now_and_then(title: str, clock: Callable[[], float] = time.monotonic) -> Progress:
+    """A line for a log after ten seconds, and again when that much has passed once more, twice, four times as much."""
+    begin = clock()
+    due = begin + _FIRST_LINE_SECONDS
+
+    def progress(done: int, total: int) -> None:
+        nonlocal due
+        now = clock()
+        if now >= due and done < total:
+            due = now + (now - begin)
+            print_aside(f"{title}: {done / total:.0%} after {show_seconds(round(now - begin))}")
+
+    return progress
+
+
 @contextmanager
 def progress_bar(title: str) -> Iterator[Progress | None]:
-    """A bar on stderr, fed as ``progress(done, total)``; nothing at all when stderr is not a terminal."""
+    """A bar on stderr, fed as ``progress(done, total)``; a line now and then where stderr is not a terminal."""
     if not sys.stderr.isatty():
-        yield None
+        yield _lines_now_and_then(title)
         return
     from rich.console import Console
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn

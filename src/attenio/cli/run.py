@@ -24,9 +24,9 @@ __all__ = ["run"]
 
 # A run does all the arithmetic in NumPy, tile by tile: this many positions take seconds.
 EXECUTED_N = 1024
-# About what a run reaches, and how much is worth a warning: half an hour.
+# About what a run reaches, and how much of it is announced: half a minute.
 _FLOPS_PER_S = 1e10
-_LONG_FLOPS = 2e13
+_LONG_FLOPS = 3e11
 
 
 @asking
@@ -120,8 +120,11 @@ def _warn_of_long_run(plan: "Plan") -> None:
 
     if plan.workload.flops > _LONG_FLOPS:
         check_host_memory(plan)  # what is refused anyway needs no warning
-        minutes = plan.workload.flops / _FLOPS_PER_S / 60
-        print_aside(f"this takes about {minutes:,.0f} minutes at 10 GFLOP/s; Ctrl-C stops it; a smaller --n is faster")
+        minutes = max(1, round(plan.workload.flops / _FLOPS_PER_S / 60))
+        print_aside(
+            f"running {plan.workload}: {plan.workload.flops:.2g} operations, about {minutes:,}"
+            f" minute{'s' if minutes > 1 else ''} at 10 GFLOP/s; Ctrl-C stops it; a smaller --n is faster"
+        )
 
 
 def _planned(question: Question, workload: "Workload", dataflow: str | None, tiles: str | None) -> "Answer":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attenio.cli.output import check_place, plain_table, print_json, print_tables, progress_bar
+from attenio.cli.output import check_place, plain_table, print_aside, print_json, print_tables, progress_bar
 from attenio.cli.question import DEFAULT_N, AsJson, DataflowName, Question, asking, dataflow_named
 from attenio.errors import InvalidInput
 from attenio.names import did_you_mean, member_named
@@ -23,6 +23,8 @@ __all__ = ["simulate"]
 
 # Numbers are computed step by step in NumPy: this many positions take seconds.
 COMPUTED_N = 512
+# Steps of a timeline in a file: 300 MB, and about as much as viewers open.
+_MOST_STEPS = 2_000_000
 _OVERLAPS = {"values": "overlap_values", "keys": "overlap_keys", "queries": "overlap_queries"}
 _SOFTMAXES = ("parallel", "rows")
 
@@ -90,7 +92,7 @@ def simulate(
       attenio simulate --n 256 --d 64 --mask causal --compute table --json
       attenio simulate --n 4K --d 64 --refresh by-channel
     """
-    from attenio.accelerator import plan_for, simulate_plan, trace_json
+    from attenio.accelerator import plan_for, simulate_plan
     from attenio.accelerator.controller import SWITCHED
     from attenio.files import write_atomically
     from attenio.planning import Dataflow
@@ -119,12 +121,14 @@ def simulate(
     drawing = None if drawn is None else drawn.content(done)
     refreshes = None if refresh_times is None else _refreshed(done, refresh_times)
     computed = None if exponentials is None else _computed(done, exponentials)
-    timeline = None if trace is None else trace_json(done.program)
-    for place, content in ((trace, timeline), (picture, drawing)):
-        if place is not None and content is not None:
-            write_atomically(place, content)
+    if picture is not None and drawing is not None:
+        write_atomically(picture, drawing)
+    left_out = 0 if trace is None else _write_trace(trace, done)
     if as_json:
-        also = {} if refreshes is None else {"refresh": refreshes.when.value, "refresh_cycles": ceil(refreshes.cycles)}
+        also: dict[str, Any] = {}
+        if refreshes is not None:
+            also |= {"refresh": refreshes.when.value, "refresh_cycles": ceil(refreshes.cycles)}
+        also |= {} if trace is None else {"trace": str(trace), "trace_steps_left_out": left_out}
         print_json({**done.to_json(), **also, **({} if computed is None else _errors(computed))})
         return
     lines = [] if trace is None else [f"The timeline is in {trace}; open it with https://ui.perfetto.dev"]
@@ -177,6 +181,22 @@ class _Picture:
         cycles = None if self.cycles is None else Fraction(self.cycles[1] - self.cycles[0])
         svg = timeline_svg(done.program, title=title, begin=begin, cycles=cycles)
         return svg if self.path.suffix.lower() == ".svg" else timeline_html(svg, title=title)
+
+
+def _write_trace(path: Path, done: "Simulation") -> int:
+    """Write the timeline; how many steps did not go into it, which is said where there are any."""
+    from attenio.accelerator import trace_text
+    from attenio.files import write_atomically
+
+    left_out = max(0, done.program.steps - _MOST_STEPS)
+    if left_out:
+        print_aside(
+            f"the timeline has {done.program.steps:,} steps; viewers open {_MOST_STEPS:,}, and {path} gets these first"
+            f" ones, without the last {left_out:,}; a smaller --n has them all"
+        )
+    with progress_bar(f"writing {path}") as progress:
+        write_atomically(path, trace_text(done.program, most_steps=_MOST_STEPS, progress=progress))
+    return left_out
 
 
 def _exponentials(name: str | None) -> "ExpApproximation | None":
@@ -239,7 +259,7 @@ def _summary(done: "Simulation") -> "Table":
     joules = done.energy.total_joules
     rows = (
         ("dataflow", done.plan.dataflow.value, str(done.plan.tiles)),
-        ("cycles", f"{ceil(done.cycles):,}", f"{show_seconds(done.seconds)} at {done.hardware.clock_hz / 1e9:g} GHz"),
+        ("cycles", f"{done.whole_cycles:,}", f"{show_seconds(done.seconds)} at {done.hardware.clock_hz / 1e9:g} GHz"),
         ("PE array busy", f"{done.pe_utilisation:.2%}", f"{done.mac_utilisation:.2%} of all products it could do"),
         ("EXP unit busy", f"{done.exp_utilisation:.2%}", "of all cycles"),
         ("memory stalls", f"{done.stall_fraction:.3%}", "of all cycles the array waits for memory"),

@@ -16,7 +16,7 @@ __all__ = ["event_line", "write_trace"]
 
 def write_trace(path: Path, events: Iterable[Event]) -> None:
     """Write every event in order; the file appears whole or not at all."""
-    write_atomically(path, "".join(_lines(events)))
+    write_atomically(path, _lines(events))
 
 
 def event_line(event: Event) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -46,7 +47,7 @@ def bench(
     software = software_of(device)
     timings = {} if record is None else record.finished(str(workload), device, software)
     wanted = {name: each for name, each in calls.items() if name not in timings}
-    found = Bench(workload=workload, device=device, software=software, roof=_roof(inputs[0]), timings=())
+    found = Bench(workload=workload, device=device, software=software, roof=_roof(inputs), timings=())
     timed = _in_turns if device == "cpu" else _one_by_one
     for timing in timed(workload, inputs, wanted, repeats):
         timings[timing.name] = timing
@@ -110,17 +111,30 @@ def _said(problem: Exception) -> str:
     return str(problem).strip().splitlines()[0][:120] if str(problem).strip() else "refused"
 
 
-def _roof(like: Tensor) -> Roof:
-    """The best of a few square products, and of a few copies."""
+def _roof(inputs: Inputs) -> Roof:
+    """The best of a few square products, and of a few copies.
+
+    On a CPU in single precision and in the workload's type, which some compute faster; and of as many bytes as the
+    inputs have as well, since these stay in its caches from one call to the next.
+    """
+    like = inputs[0]
     on_gpu = like.device.type == "cuda"
-    side, words = (8192, 2**28) if on_gpu else (512, 2**24)
-    # CPUs compute reduced types in single precision, and may have no fast product for anything else.
-    dtype = like.dtype if on_gpu else torch.float32
-    left, right = (torch.randn(side, side, device=like.device).to(dtype) for _ in range(2))
-    source = torch.randn(words, device=like.device)
-    into = torch.empty_like(source)
-    best = [
-        min(event_samples(call, repeats=5) if on_gpu else turn_samples({"": call}, repeats=5)[""])
-        for call in (lambda: left @ right, lambda: into.copy_(source))
-    ]
-    return Roof(flops_per_s=2 * side**3 / best[0] * 1e3, bytes_per_s=2 * 4 * words / best[1] * 1e3)
+    if on_gpu:
+        sides, sizes = [(8192, like.dtype)], [2**28]
+    else:
+        sides = [(512, torch.float32), (1024, torch.float32)]
+        sides += [(512, like.dtype)] if like.dtype != torch.float32 else []
+        own = sum(x.numel() * x.element_size() for x in inputs) // 4
+        sizes = [2**24, min(2**24, max(2**10, own))]
+
+    def fastest(call: Call) -> float:
+        return min(event_samples(call, repeats=5) if on_gpu else turn_samples({"": call}, repeats=5)[""]) / 1e3
+
+    flops, rates = [], []
+    for side, dtype in sides:
+        left, right = (torch.randn(side, side, device=like.device).to(dtype) for _ in range(2))
+        flops.append(2 * side**3 / fastest(partial(torch.matmul, left, right)))
+    for words in sizes:
+        source = torch.randn(words, device=like.device)
+        rates.append(2 * 4 * words / fastest(partial(torch.empty_like(source).copy_, source)))
+    return Roof(flops_per_s=max(flops), bytes_per_s=max(rates))

@@ -15,7 +15,7 @@ OURS_REPEATING = "attenio deterministic"
 
 @dataclass(frozen=True, kw_only=True)
 class Roof:
-    """What this device did in the same run: a square product, on a GPU in the workload's type, and a copy."""
+    """What this device did in the same run: square products, on a GPU in the workload's type, and copies."""
 
     flops_per_s: float
     bytes_per_s: float
@@ -60,7 +60,16 @@ class Bench:
         return None if timing.median_ms is None else self._bytes / timing.median_ms / 1e6
 
     def share_of_roof(self, timing: Timing) -> float | None:
-        """The time that the measured roof leaves, over the time taken."""
+        """The time that the roof leaves, over the time taken; the roof is raised to what the fastest contender did."""
+        share = self._share(timing)
+        return None if share is None else share / self.roof_raised
+
+    @property
+    def roof_raised(self) -> float:
+        """How far the fastest contender was above the products and copies: they were no roof then. 1 where none was."""
+        return max([1.0, *(share for each in self.timings if (share := self._share(each)) is not None)])
+
+    def _share(self, timing: Timing) -> float | None:
         if timing.median_ms is None:
             return None
         least = max(self.workload.flops / self.roof.flops_per_s, self._bytes / self.roof.bytes_per_s)
@@ -84,6 +93,7 @@ class Bench:
             "device": self.device,
             **self.software,
             "roof": {"flops_per_s": self.roof.flops_per_s, "bytes_per_s": self.roof.bytes_per_s},
+            "roof_raised": self.roof_raised,
             "ratio_to_best_peer": self.ratio_to_best_peer,
             "contenders": [
                 {

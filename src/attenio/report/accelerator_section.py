@@ -59,7 +59,7 @@ def _timeline(workload: Workload, machine: Machine) -> str:
     except AttenioError as refusal:
         return f'<p class="note">{html.escape(str(refusal))}</p>'
     told = (
-        f"{done.plan.dataflow.value} with {done.plan.tiles}: {float(done.cycles):,.0f} cycles, the array busy"
+        f"{done.plan.dataflow.value} with {done.plan.tiles}: {done.whole_cycles:,} cycles, the array busy"
         f" {done.pe_utilisation:.1%}, waiting for memory {done.stall_fraction:.2%}, {done.energy.total_joules:.3g} J."
         " Hatched: an engine waits, and for what."
     )

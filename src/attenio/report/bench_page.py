@@ -3,13 +3,14 @@
 import html
 import json
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from attenio.errors import InvalidInput
 from attenio.files import write_atomically
 from attenio.measurement.provenance import provenance
+from attenio.quantities import show_digits, show_seconds
 from attenio.report.html import plotly_script, resource
 from attenio.report.notation import show_ratio
 
@@ -102,7 +103,7 @@ def _fact(bench: dict[str, Any]) -> str:
 
 
 def _section(name: str, bench: dict[str, Any]) -> str:
-    heads = "".join(f"<th>{head}</th>" for head in ("contender", "ms", "TFLOP/s", "GB/s", "of roof", "error", "note"))
+    heads = "".join(f"<th>{head}</th>" for head in ("contender", "time", "TFLOP/s", "GB/s", "of roof", "error", "note"))
     rows = "\n".join(_row(each) for each in bench["contenders"])
     return (
         f'<section>\n<h2>{html.escape(bench["workload"])}</h2>\n<p class="caption">{_CAPTION}</p>\n'
@@ -112,12 +113,13 @@ def _section(name: str, bench: dict[str, Any]) -> str:
 
 
 def _row(each: dict[str, Any]) -> str:
-    shown = [
-        "-" if each[key] is None else form.format(each[key])
-        for key, form in (
-            ("median_ms", "{:.4g}"), ("tflop_per_s", "{:.3g}"), ("gb_per_s", "{:.3g}"), ("share_of_roof", "{:.1%}"),
-            ("max_abs_error", "{:.1e}"),
-        )
-    ]  # fmt: skip
+    forms: tuple[tuple[str, Callable[[float], str]], ...] = (
+        ("median_ms", lambda ms: show_seconds(ms / 1e3)),
+        ("tflop_per_s", show_digits),
+        ("gb_per_s", show_digits),
+        ("share_of_roof", "{:.1%}".format),
+        ("max_abs_error", "{:.1e}".format),
+    )
+    shown = ["-" if each[key] is None else form(each[key]) for key, form in forms]
     cells = "".join(f'<td class="number">{text}</td>' for text in shown)
     return f"<tr><td>{html.escape(each['name'])}</td>{cells}<td>{html.escape(each['refused'] or '')}</td></tr>"
