@@ -7,14 +7,18 @@ from dataclasses import fields, replace
 import pytest
 
 import attenio
-from attenio.accelerator import plan_for, simulate
-from attenio.catalogue import machine_named, model_named
+from attenio.accelerator import plan_for, simulate, simulate_plan
+from attenio.bounds import bounds_for
+from attenio.catalogue import machine_named, machines_in_file, model_named
+from attenio.dataflows import random_inputs
+from attenio.dataflows.inputs import given_or_random
 from attenio.errors import InvalidInput
 from attenio.masks import BlockSparse, Documents, SharedPrefix, SlidingWindow
-from attenio.pebbling import Game
-from attenio.planning import published_plan
-from attenio.report import answer, floor, training_answer
-from attenio.weight_gradient import WeightGradient
+from attenio.pebbling import Game, check
+from attenio.planning import best_plan_for, published_plan
+from attenio.reordering import best_reordering
+from attenio.report import answer, floor, reproduce, training_answer, write_report
+from attenio.weight_gradient import WeightGradient, plan_weight_gradient
 
 
 def test_every_public_name_is_found_and_listed():
@@ -137,3 +141,42 @@ def test_replacing_a_field_gives_the_new_value_or_is_refused(one, other):
             assert getattr(found, field.name) == wanted
             same = {f.name for f in fields(one)} - {field.name}
             assert all(getattr(found, name) == getattr(one, name) for name in same)
+
+
+WRONG = [None, "x", -1, float("nan"), 10**30, [], {}, 3.5, object()]
+WORKLOAD, PLAN = attenio.Workload(n=64, d=8), attenio.best_plan(attenio.Workload(n=64, d=8), "attenio-512k")
+LEVELS = machine_named("h100").levels
+TAKING_ANYTHING = {
+    "levels of a machine": lambda wrong: attenio.Machine(name="m", levels=wrong),
+    "a level of a machine": lambda wrong: attenio.Machine(name="m", levels=(wrong, *LEVELS)),
+    "rates of a machine": lambda wrong: attenio.Machine(name="m", levels=LEVELS, flops_per_s={"fp16": wrong}),
+    "capacity": lambda wrong: attenio.MemoryLevel(name="l", capacity_bytes=wrong),
+    "bandwidth": lambda wrong: attenio.MemoryLevel(name="l", bandwidth_bytes_per_s=wrong),
+    "inputs": lambda wrong: attenio.execute(PLAN, inputs=wrong),
+    "inputs of a gradient": lambda wrong: given_or_random(WORKLOAD, wrong, 0),
+    "workload of inputs": random_inputs,
+    "workload of bounds": lambda wrong: bounds_for(wrong, 4096),
+    "boundary": lambda wrong: attenio.lower_bounds(WORKLOAD, "h100", boundary=wrong),
+    "workload of a plan": lambda wrong: best_plan_for(wrong, 4096),
+    "plan of a simulation": lambda wrong: simulate_plan(wrong, "attenio-512k"),
+    "switches": lambda wrong: simulate(WORKLOAD, "attenio-512k", switches=wrong),
+    "model": model_named,
+    "file of machines": machines_in_file,
+    "figure": reproduce,
+    "game": lambda wrong: check(wrong, []),
+    "workload of an order": lambda wrong: best_reordering(wrong, 4096),
+    "weight gradient": lambda wrong: plan_weight_gradient(wrong, 4096),
+    "page": lambda wrong: write_report(wrong, WORKLOAD, "attenio-512k"),
+    "file of a sweep": lambda wrong: attenio.sweep(attenio.SweepGrid(n=[64], d=[8], fast_bytes=[4096]), out=wrong),
+}
+
+
+@pytest.mark.parametrize("what", TAKING_ANYTHING)
+def test_values_of_any_wrong_kind_are_refused_in_a_line_or_stand_for_nothing_given(what):
+    for wrong in WRONG:
+        try:
+            TAKING_ANYTHING[what](wrong)
+        except attenio.AttenioError as refusal:
+            assert "\n" not in str(refusal) and len(str(refusal)) < 400
+        else:
+            assert wrong is None or isinstance(wrong, int | float), f"{what} took {wrong!r}"

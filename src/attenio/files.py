@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import IO
 
 from attenio.errors import InvalidInput
+from attenio.names import show_value
 
-__all__ = ["write_atomically"]
+__all__ = ["checked_path", "write_atomically"]
 
 
 def write_atomically(path: Path | str, content: str | bytes | Iterable[str]) -> Path:
@@ -35,6 +36,13 @@ def write_atomically(path: Path | str, content: str | bytes | Iterable[str]) -> 
         reason = error.strerror or type(error).__name__
         raise InvalidInput(f"cannot write {named}: {reason}; choose another place") from error
     return named
+
+
+def checked_path(value: object) -> Path:
+    """The path that a value is, or an error that says it is none."""
+    if not isinstance(value, str | Path):
+        raise InvalidInput(f"the file to read or write is {show_value(value)}; give its path")
+    return Path(value)
 
 
 def _write(stream: IO[bytes], pieces: Iterable[str | bytes]) -> None:

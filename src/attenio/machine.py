@@ -1,6 +1,6 @@
 """Where it runs: memory levels from fast to slow, and arithmetic rates."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import MappingProxyType
@@ -8,6 +8,7 @@ from types import MappingProxyType
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.granularity import FREE_TILES, Granularity
+from attenio.names import checked_kind, show_value
 from attenio.parts import AcceleratorParts
 from attenio.quantities import checked_count, show_bytes, words_in
 
@@ -34,8 +35,8 @@ class MemoryLevel:
             checked_count(f"capacity of {self.name} (bytes)", self.capacity_bytes, most=LARGEST_MEMORY_BYTES)
         checked_count(f"units of {self.name}", self.units, most=2**20)
         rate = self.bandwidth_bytes_per_s
-        if rate is not None and not 0 < rate < float("inf"):
-            raise InvalidInput(f"bandwidth of {self.name} is {rate}; give bytes per second above zero")
+        if rate is not None and not (isinstance(rate, int | float) and 0 < rate < float("inf")):
+            raise InvalidInput(f"bandwidth of {self.name} is {show_value(rate)}; give bytes per second above zero")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +88,13 @@ class Machine:
     granularity: Mapping[ElementType, Granularity] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
+        for part, kind in (("levels", Iterable), ("flops_per_s", Mapping)):
+            given = getattr(self, part)
+            if not isinstance(given, kind) or isinstance(given, str):
+                raise InvalidInput(f"{part} of machine {self.name} is {show_value(given)}; see Machine for what it is")
         object.__setattr__(self, "levels", tuple(self.levels))
+        for level in self.levels:
+            checked_kind(level, MemoryLevel, f"a level of machine {self.name}", "a MemoryLevel, the fastest first")
         object.__setattr__(self, "flops_per_s", MappingProxyType(dict(self.flops_per_s)))
         object.__setattr__(self, "granularity", MappingProxyType(dict(self.granularity)))
         if len(self.levels) < 2:
@@ -101,8 +108,9 @@ class Machine:
                 )
         self._check_order()
         for name, rate in [*self.flops_per_s.items(), ("exponentials", self.exponentials_per_s)]:
-            if rate is not None and not 0 < rate < float("inf"):
-                raise InvalidInput(f"rate of {name} on machine {self.name} is {rate}; give a number above zero")
+            if rate is not None and not (isinstance(rate, int | float) and 0 < rate < float("inf")):
+                shown = show_value(rate)
+                raise InvalidInput(f"rate of {name} on machine {self.name} is {shown}; give a number above zero")
         if self.accelerator is not None:
             _check_agreement(self, self.accelerator)
 

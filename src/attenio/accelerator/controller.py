@@ -12,6 +12,7 @@ from attenio.accelerator.programs.query_tiles import every_head
 from attenio.accelerator.programs.standard import Standard
 from attenio.accelerator.switches import Switches
 from attenio.errors import InvalidInput
+from attenio.names import checked_kind
 from attenio.patterns import Pattern
 from attenio.planning.costs.cost import problems_of
 from attenio.planning.plan import Dataflow, Plan
@@ -34,6 +35,7 @@ SWITCHED = (Dataflow.ATTENIO, Dataflow.STACKED_GROUPS)
 
 def program_of(plan: Plan, hardware: Hardware, switches: Switches | None = None) -> Program:
     """The program of a plan; the switches are AttenIO's and mean nothing to the others."""
+    checked_kind(plan, Plan, "plan", "a Plan, such as that of plan_for(workload, machine, 'attenio')")
     workload, tiles = plan.workload, plan.tiles
     _check(plan, hardware)
     problems = problems_of(workload, plan.dataflow)

@@ -173,6 +173,8 @@ def simulate_plan(
     """Run a plan, in the periodic mode or, to the same result, event by event."""
     checked_kind(plan, Plan, "plan", "a Plan, such as that of plan_for(workload, machine, 'attenio')")
     machine = as_machine(machine)
+    if switches is not None:
+        checked_kind(switches, Switches, "switches", "Switches, or leave them out")
     hardware, chosen = Hardware.of(machine), Switches() if switches is None else switches
     program = program_of(plan, hardware, chosen)
     timeline = event_timeline(program) if by_events else periodic_timeline(program)

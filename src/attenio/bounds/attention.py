@@ -21,6 +21,7 @@ from attenio.bounds.score_epochs import score_epoch_words, score_epochs
 from attenio.catalogue import as_machine
 from attenio.errors import InvalidInput
 from attenio.machine import Boundary, Machine
+from attenio.names import checked_kind
 from attenio.quantities import checked_count
 from attenio.workload import Direction, Workload, checked_workload
 
@@ -46,6 +47,7 @@ def bounds_for(
     >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64, direction="backward"), 8192)]
     ['compulsory', 'gradient-rows', 'gradient-epochs', 'fast-products', 'li-liang', 'nonzeros']
     """
+    checked_workload(workload)
     checked_count("fast memory (words)", fast_words, most=2**60)
     checked_count("units", units, most=2**20)
     if workload.tolerance is not None:
@@ -105,6 +107,8 @@ def lower_bounds(
     >>> largest_ordinary(bounds).words, largest_absolute(bounds).words
     (1073741824, 67108864)
     """
+    if boundary is not None:
+        checked_kind(boundary, Boundary, "boundary", "one of machine.boundaries")
     chosen = boundary or as_machine(machine).slowest_boundary
     return bounds_for(
         workload, chosen.words_inside(checked_workload(workload).dtype), units=chosen.fast.units, degree=degree

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
+from attenio.files import checked_path
 from attenio.granularity import Granularity
 from attenio.machine import Machine, MemoryLevel
 from attenio.names import did_you_mean, show_value
@@ -84,7 +85,7 @@ def machines_in_file(path: str | Path) -> tuple[Machine, ...]:
     """The machines that a YAML file describes; a machine without a name is called after the file."""
     from attenio.catalogue.yaml_fields import sections_in
 
-    file = Path(path)
+    file = checked_path(path)
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:

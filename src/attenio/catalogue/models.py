@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.masks import Causal, Dense, Mask, SlidingWindow, mask_from_text
-from attenio.names import did_you_mean
+from attenio.names import checked_kind, did_you_mean
 from attenio.quantities import checked_count
 from attenio.workload import Workload, checked_lengths
 
@@ -121,6 +121,7 @@ def model_named(name: str) -> Model:
     """
     from attenio.catalogue.model_config import model_from_config
 
+    checked_kind(name, str, "model", "a name such as 'llama-3-70b' ('attenio models' lists all)")
     if name.lower().endswith(".json") or "/" in name or "\\" in name or name == ".":
         return model_from_config(name)
     for model in models():

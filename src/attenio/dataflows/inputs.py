@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.masks import SharedPrefix
+from attenio.names import show_value
 from attenio.quantities import checked_count
-from attenio.workload import Direction, Workload
+from attenio.workload import Direction, Workload, checked_workload
 
 __all__ = [
     "Given",
@@ -58,6 +59,7 @@ def random_inputs(workload: Workload, seed: int = 0) -> Inputs:
     >>> random_inputs(Workload(n=8, d=2, heads=4, kv_heads=2)).k.shape
     (1, 2, 8, 2)
     """
+    checked_workload(workload)
     draw = np.random.default_rng(checked_count("seed", seed, least=0, most=_LARGEST_SEED))
     arrays = Inputs(*(draw.standard_normal(shape, dtype=np.float32) for shape in _shapes(workload).values()))
     if workload.entry_bound is not None:
@@ -75,6 +77,7 @@ def random_inputs(workload: Workload, seed: int = 0) -> Inputs:
 
 def random_gradient(workload: Workload, seed: int = 0) -> NDArray[np.float32]:
     """A normal random gradient of the output, rounded to the element type; independent of the inputs of that seed."""
+    checked_workload(workload)
     draw = np.random.default_rng((checked_count("seed", seed, least=0, most=_LARGEST_SEED), 1))
     return workload.dtype.rounded(draw.standard_normal(_output_shape(workload), dtype=np.float32))
 
@@ -87,12 +90,19 @@ def given_or_random(workload: Workload, given: Given, seed: int) -> tuple[Inputs
     """Inputs and the gradient of the output: the caller's q, k, v and do, or random ones from the seed."""
     if given is None:
         inputs, gradient = random_inputs(workload, seed), random_gradient(workload, seed)
-    elif len(given) != 4:
-        raise InvalidInput(f"inputs are {len(given)} arrays; the gradient needs four: q, k, v and do")
+    elif _arrays(given) != 4:
+        raise InvalidInput(f"inputs are {_arrays(given)} arrays; the gradient needs four: q, k, v and do")
     else:
         inputs, gradient = checked_inputs(workload, given[:3]), checked_gradient(workload, given[3])
     check_scale(workload, inputs)
     return inputs, gradient
+
+
+def _arrays(given: object) -> int:
+    """How many arrays were given; what is no list of them is refused."""
+    if isinstance(given, str) or not hasattr(given, "__len__") or not hasattr(given, "__getitem__"):
+        raise InvalidInput(f"inputs are {show_value(given)}; give arrays: q, k and v, and do for the gradient")
+    return len(given)
 
 
 def check_scale(workload: Workload, inputs: Inputs) -> None:
@@ -113,8 +123,8 @@ def checked_gradient(workload: Workload, given: ArrayLike) -> NDArray[np.float32
 
 def checked_inputs(workload: Workload, given: Sequence[ArrayLike]) -> Inputs:
     """The caller's q, k and v rounded to the element type, or an error that says which is wrong and how."""
-    if len(given) != 3:
-        raise InvalidInput(f"inputs are {len(given)} arrays; give three: q, k and v")
+    if _arrays(given) != 3:
+        raise InvalidInput(f"inputs are {_arrays(given)} arrays; give three: q, k and v")
     shapes = _shapes(workload)
     rounded = Inputs(
         *(

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
+from attenio.names import checked_kind
 from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.schedule import Move, MoveKind, Schedule
 
@@ -199,6 +200,7 @@ class Board:
 
 def check(game: Game, schedule: Schedule) -> Verdict:
     """Play the schedule from the start; the verdict names the first illegal move, if any, and its reason."""
+    checked_kind(game, Game, "game", "a Game, such as Game(graph=fft(8), red=4)")
     board = Board(game)
     complaint = None
     step = 0

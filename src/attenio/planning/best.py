@@ -212,7 +212,7 @@ def _fast_words(workload: Workload, machine: Machine | str) -> int:
 
 
 def _check_one_way(workload: Workload) -> None:
-    if workload.direction is Direction.TRAINING:
+    if checked_workload(workload).direction is Direction.TRAINING:
         raise InvalidInput(
             "a training step has two plans, a forward and a backward one; use training_plan,"
             " or set the direction to forward or backward (--direction)"

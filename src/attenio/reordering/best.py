@@ -5,12 +5,14 @@ from math import isqrt
 from typing import NamedTuple
 
 from attenio.granularity import FREE_TILES, Granularity
+from attenio.machine import LARGEST_MEMORY_BYTES
 from attenio.planning import Dataflow, Plan, TrainingPlan, best_plan_for, published_plan_for, training_plan_for
 from attenio.planning.costs.backward.key_stationary import passing_words, stationary_words
 from attenio.planning.costs.backward.two_pass import visiting_words
 from attenio.planning.problems import Problems
+from attenio.quantities import checked_count
 from attenio.reordering.reorder import Method, Reordering, reorder
-from attenio.workload import Direction, Workload
+from attenio.workload import Direction, Workload, checked_workload
 
 __all__ = ["Reordered", "best_in_order", "best_reordering", "rows_that_fit", "tiles_to_pack"]
 
@@ -46,6 +48,8 @@ def best_reordering(
     >>> found.reordering.method.value, found.plan.moved_words
     ('greedy', 8192)
     """
+    checked_workload(workload)
+    checked_count("fast_words", fast_words, most=LARGEST_MEMORY_BYTES)
     best: Reordered | None = None
     for method in methods or available_methods():
         for rows, keys in tiles_to_pack(workload, fast_words):

@@ -28,7 +28,7 @@ from attenio.names import member_named
 from attenio.quantities import checked_count
 from attenio.reordering.cuthill_mckee import cuthill_mckee_orders
 from attenio.reordering.greedy import greedy_order
-from attenio.workload import Workload
+from attenio.workload import Workload, checked_workload
 
 __all__ = ["Method", "Reordering", "blocks_of", "reorder"]
 
@@ -84,6 +84,7 @@ def reorder(
     A greedy method packs ``rows_per_tile`` queries, and ``keys_per_tile`` keys (as many by default), into a tile. A
     last block that is shorter than the others stays the last.
     """
+    checked_workload(workload)
     checked_count("rows per tile", rows_per_tile)
     checked_count("keys per tile", rows_per_tile if keys_per_tile is None else keys_per_tile)
     mask, chosen = blocks_of(workload), Method.named(method)

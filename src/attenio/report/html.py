@@ -11,7 +11,7 @@ from typing import Any
 from attenio.bounds import LowerBound
 from attenio.catalogue import as_machine
 from attenio.errors import InvalidInput, MissingExtra
-from attenio.files import write_atomically
+from attenio.files import checked_path, write_atomically
 from attenio.machine import Machine
 from attenio.measurement.provenance import Provenance, provenance
 from attenio.planning import Plan
@@ -86,7 +86,7 @@ def write_training_report(
 
 def _check_ending(path: Path | str) -> None:
     """Refuse a name that says the file is something other than a page."""
-    if Path(path).suffix.lower() not in (".html", ".htm"):
+    if checked_path(path).suffix.lower() not in (".html", ".htm"):
         raise InvalidInput(f"report writes HTML, and {path} does not say so; use a name ending in .html")
 
 

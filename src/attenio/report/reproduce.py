@@ -123,9 +123,9 @@ def paper_volume_words(dataflow: Dataflow, *, n: int, d: int, fast_words: int) -
 
 def reproduce(figure: str) -> Reproduction:
     """The figure computed again; an unknown name lists the known ones."""
-    if figure.lower() not in FIGURES:
+    if str(figure).lower() not in FIGURES:
         raise InvalidInput(
-            f"unknown figure {figure!r}; {did_you_mean(figure, FIGURES)}choose one of {', '.join(FIGURES)}, or ask"
+            f"unknown figure {figure!r}; {did_you_mean(str(figure), FIGURES)}choose one of {', '.join(FIGURES)}, or ask"
             " attenio.report.experiments.experiment for those that are run on the accelerator"
         )
     data = published_data()

@@ -23,7 +23,7 @@ from attenio.weight_gradient.search import (
     tiled_products,
     two_pass,
 )
-from attenio.weight_gradient.workload import WeightGradient
+from attenio.weight_gradient.workload import WeightGradient, checked_weight_gradient
 
 __all__ = ["plan_weight_gradient", "weight_candidates"]
 
@@ -32,6 +32,7 @@ def plan_weight_gradient(
     workload: WeightGradient, fast_words: int, dataflow: WeightDataflow | str | None = None
 ) -> WeightPlan:
     """The best plan for a fast memory of this many words: of every dataflow, or of the one named."""
+    checked_weight_gradient(workload)
     wanted = tuple(WeightDataflow) if dataflow is None else (WeightDataflow.named(dataflow),)
     plans = [plan for plan in weight_candidates(workload, fast_words) if plan.dataflow in wanted]
     if not plans:
@@ -46,6 +47,7 @@ def plan_weight_gradient(
 
 def weight_candidates(workload: WeightGradient, fast_words: int) -> tuple[WeightPlan, ...]:
     """Every dataflow that fits with its best tiles, in the order in which equals are preferred."""
+    checked_weight_gradient(workload)
     checked_count("fast memory (words)", fast_words, most=2**60)
     problems, plans = problems_of(workload), []
     for dataflow in WeightDataflow:

@@ -6,7 +6,7 @@ from attenio.bounds import LowerBound, Strength
 from attenio.bounds.lower_bound import ANY_ALGORITHM, GROWTH, OWN_SUMS
 from attenio.bounds.score_epochs import score_epoch_words
 from attenio.quantities import checked_count
-from attenio.weight_gradient.workload import WeightGradient
+from attenio.weight_gradient.workload import WeightGradient, checked_weight_gradient
 
 __all__ = ["bounds_for_weight_gradient", "compulsory_weight_words", "pair_epochs", "weight_growth"]
 
@@ -15,6 +15,7 @@ _PAGE = "docs/guide/weight_gradient.md"
 
 def bounds_for_weight_gradient(workload: WeightGradient, fast_words: int) -> tuple[LowerBound, ...]:
     """Every bound for a fast memory of this many words, the absolute ones first."""
+    checked_weight_gradient(workload)
     checked_count("fast memory (words)", fast_words, most=2**60)
     return (compulsory_weight_words(workload), pair_epochs(workload, fast_words), weight_growth(workload, fast_words))
 

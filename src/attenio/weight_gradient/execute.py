@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from attenio.dataflows.host import HOST_LIMIT_BYTES
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.memory import FastMemory, Trace
+from attenio.names import checked_kind
 from attenio.quantities import checked_count, show_bytes
 from attenio.weight_gradient.costs.cost import tile_names
 from attenio.weight_gradient.dataflows.fused import fused
@@ -99,6 +100,7 @@ def _run(plan: WeightPlan, problem: WeightProblem, fast: FastMemory) -> None:
 
 
 def _check(plan: WeightPlan) -> None:
+    checked_kind(plan, WeightPlan, "plan", "a WeightPlan, such as plan_weight_gradient(workload, fast_words)")
     for name in tile_names(plan.dataflow):
         if name not in plan.tiles:
             raise InvalidInput(

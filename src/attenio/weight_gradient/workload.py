@@ -14,6 +14,7 @@ import numpy as np
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.masks import Causal, Dense, SlidingWindow, mask_from_text
+from attenio.names import checked_kind
 from attenio.patterns import Band
 from attenio.quantities import checked_count
 from attenio.workload import checked_lengths
@@ -131,3 +132,8 @@ class WeightGradient:
     def __str__(self) -> str:
         length = f"n={self.queries:,}" if self.queries == self.keys else f"queries={self.queries:,} keys={self.keys:,}"
         return f"weight gradient {length} d={self.d} {self.mask} {self.dtype.value}"
+
+
+def checked_weight_gradient(value: object) -> WeightGradient:
+    """``value`` if it is such a workload, or an error that says how to make one."""
+    return checked_kind(value, WeightGradient, "workload", "a WeightGradient, such as WeightGradient(n=64, d=8)")

@@ -38,6 +38,7 @@ from attenio.dataflows.run import gradient_error, max_abs_error
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.machine import Machine
+from attenio.names import checked_kind
 from attenio.planning import Dataflow, Plan
 from attenio.reference import Gradients
 from attenio.workload import Direction
@@ -141,6 +142,7 @@ def _compute(
 
 
 def _check(plan: Plan) -> None:
+    checked_kind(plan, Plan, "plan", "a Plan, such as that of plan_for(workload, machine, 'attenio')")
     workload = plan.workload
     if workload.dtype is not ElementType.FP16:
         raise InvalidInput(f"the functional mode computes in fp16, the workload is in {workload.dtype.value}: use fp16")

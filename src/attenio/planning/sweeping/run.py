@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from attenio.bounds import bounds_for, largest_ordinary, ordinary_words
 from attenio.errors import AttenioError
+from attenio.files import checked_path
 from attenio.granularity import Granularity
 from attenio.masks import SharedPrefix
 from attenio.names import checked_kind
@@ -52,7 +53,7 @@ def sweep(
     (['attenio', 'attenio'], [9437184, 35651584])
     """
     checked_kind(grid, SweepGrid, "grid", "a SweepGrid, such as SweepGrid(n=[4096], d=[64], machines=['h100'])")
-    path = None if out is None else Path(out)
+    path = None if out is None else checked_path(out)
     if path is not None:
         format_of(path)  # a wrong ending is said before the work, not after
     # Points that are planned one by one take longer, and chunks are what progress and resuming go by.
