@@ -117,6 +117,8 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
         if close is not None:
             return close.reshape(call.shape)
     seen = call.seen
+    if dropout_p > 0.0:
+        _refuse_captured_dropout(query, dropout_p)
     seed = torch.randint(2**62, (), dtype=torch.int64, device="cpu") if dropout_p > 0.0 else None
     tensors = (seen.bias, seen.first, seen.stop, seen.query_ids, seen.key_ids, seen.blocks, seed)
     arguments = (
@@ -131,6 +133,15 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
         output = unwatched(arguments, known)
         known.arguments = arguments[len(given) :]
     return output if output.shape == call.shape else output.reshape(call.shape)
+
+
+def _refuse_captured_dropout(query: Tensor, dropout_p: float) -> None:
+    """The seed is drawn on the CPU, so that a CUDA graph would drop the same scores every time."""
+    if query.is_cuda and not torch.compiler.is_compiling() and torch.cuda.is_current_stream_capturing():
+        raise InvalidInput(
+            f"dropout_p is {dropout_p} while a CUDA graph is captured, and every replay would drop the same scores;"
+            " set it to 0, or call attention outside of the graph"
+        )
 
 
 def call_of(  # noqa: PLR0913

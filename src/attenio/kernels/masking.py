@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 
 from attenio.errors import InvalidInput
 from attenio.kernels.checks import TensorMismatch
@@ -62,8 +63,11 @@ def seen_by(  # noqa: PLR0913 - what restricts a call
     if block_mask is not None:
         blocks = block_mask if isinstance(block_mask, BlockSparse) else BlockSparse.from_array(np.asarray(block_mask))
         _check_blocks(blocks, queries, keys)
-        layout = torch.from_numpy(blocks.array.copy())
-        ranges |= {"blocks": layout, "query_block": blocks.query_block, "key_block": blocks.key_block}
+        ranges |= {
+            "blocks": _layout_on(query.device, blocks),
+            "query_block": blocks.query_block,
+            "key_block": blocks.key_block,
+        }
     return Seen(**ranges, bias=None if attn_mask is None else _four(attn_mask, query, keys, batch))
 
 
@@ -81,6 +85,30 @@ def _window(window: Any) -> tuple[int, int]:
     if len(sides) != 2 or min(sides) < -1:
         raise InvalidInput(f"window is {window}; give (left, right) of at least 0, or -1 for all keys of a side")
     return sides[0], sides[1]
+
+
+# Layouts on a GPU, by the mask that they are of, and those that a CUDA graph reads, which nobody may free.
+_layouts: Any = WeakIdKeyDictionary()
+_captured: dict[int, Tensor] = {}
+
+
+def _layout_on(device: torch.device, blocks: BlockSparse) -> Tensor:
+    """The booleans of a block mask where a kernel reads them: copied to a GPU once, never while a graph is captured."""
+    if device.type != "cuda" or torch.compiler.is_compiling():
+        return torch.from_numpy(blocks.array.copy())
+    found: dict[torch.device, Tensor] = _layouts.setdefault(blocks, {})
+    captured = torch.cuda.is_current_stream_capturing()
+    if device not in found:
+        if captured:
+            raise InvalidInput(
+                "block_mask is not on the GPU yet, and a CUDA graph is being captured; call attention once before with"
+                " the same BlockSparse"
+            )
+        found[device] = torch.from_numpy(blocks.array.copy()).to(device)
+    layout = found[device]
+    if captured:
+        _captured[id(layout)] = layout
+    return layout
 
 
 def _check_blocks(blocks: BlockSparse, queries: int, keys: int) -> None:

@@ -42,8 +42,7 @@ def wrong_in(step: tuple[Case, ...], device: str) -> str | None:
                 ready.wait()
             found[number] = _made_by(step[number], device)
         except Exception as problem:  # whatever a call raises is what is looked for
-            first = str(problem).strip().splitlines() or [""]
-            found[number] = f"raises {type(problem).__name__}: {first[0]}"
+            found[number] = f"raises {_root_of(problem)}"
 
     if len(step) == 1:
         with _threads(step[0].threads):
@@ -64,6 +63,14 @@ def wrong_in(step: tuple[Case, ...], device: str) -> str | None:
     return "; ".join(said) or None
 
 
+def _root_of(problem: BaseException) -> str:
+    """The first line of the first error: one during a capture is followed by another when the capture ends."""
+    while problem.__context__ is not None:
+        problem = problem.__context__
+    first = str(problem).strip().splitlines() or [""]
+    return f"{type(problem).__name__}: {first[0]}"
+
+
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
     before = torch.get_num_threads()
@@ -82,7 +89,9 @@ class _Call(NamedTuple):
 
     def write(self, numbers: Numbers, case: Case) -> None:
         """Other numbers in the same places, for what has been captured."""
-        for mine, theirs, layout in zip(self.tensors, numbers[:4], case.layouts, strict=True):
+        for letter, mine, theirs, layout in zip("qkvg", self.tensors, numbers[:4], case.layouts, strict=True):
+            if case.same and letter == "v":  # the keys, written already
+                continue
             if layout is Layout.EXPANDED:
                 mine.leaf.detach().copy_(theirs[:1])
             else:

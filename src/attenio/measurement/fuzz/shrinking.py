@@ -13,6 +13,8 @@ from attenio.measurement.fuzz.drawing import Step
 __all__ = ["fails_anew", "reproduction", "shrunk", "simplified"]
 
 _LONGEST_TAIL = 64
+# A call takes milliseconds once its kernel is compiled, which takes seconds: what has not ended by then hangs.
+_HANGS_AFTER_SECONDS = 180
 
 
 def reproduction(steps: list[Step], device: str) -> str:
@@ -25,7 +27,12 @@ def reproduction(steps: list[Step], device: str) -> str:
 def fails_anew(steps: list[Step], device: str) -> bool:
     """Whether the last of these steps fails in a process of its own, where nothing is remembered."""
     program = reproduction(steps, device)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, check=False, timeout=_HANGS_AFTER_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return True
     return done.returncode != 0
 
 
