@@ -102,7 +102,8 @@ def _made_by(case: Case, device: str) -> list[_Made]:
     """Numbers and results of every time of a case."""
     if device == "cpu":
         return _one_by_one(case, device)
-    stream = torch.cuda.Stream() if case.stream else torch.cuda.current_stream()
+    # A gradient goes back in the stream of the view that it is of, so what is captured is made in no default stream.
+    stream = torch.cuda.Stream() if case.stream or case.graph else torch.cuda.current_stream()
     with torch.cuda.stream(stream):
         found = _captured(case, device) if case.graph else _one_by_one(case, device)
         stream.synchronize()
@@ -125,7 +126,7 @@ def _captured(case: Case, device: str) -> list[_Made]:
     _results(case, call, options)  # what is compiled, measured or allocated once
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
         results = _results(case, call, options)
     made = []
     for again in range(case.times + 1):
