@@ -32,9 +32,9 @@ from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.graphs.accumulation import Accumulation
 from attenio.pebbling.graphs.attention import Head, Softmax, attention
 from attenio.pebbling.scheduling import find_schedule
-from attenio.pebbling.solving.best_first import best_first
-from attenio.pebbling.solving.cp_sat import cp_sat
+from attenio.pebbling.solving.cp_sat.solver import cp_sat
 from attenio.pebbling.solving.first_schedule import first_schedule
+from attenio.pebbling.solving.search.solver import best_first
 from attenio.planning import best_plan_for
 from attenio.planning.plan import Dataflow
 from attenio.workload import Workload

@@ -12,7 +12,7 @@ from attenio.pebbling import Game, Variant, check
 from attenio.pebbling.graphs.accumulation import Accumulation
 from attenio.pebbling.graphs.attention import Head, Softmax, attention
 from attenio.pebbling.replay import replay
-from attenio.pebbling.solving.best_first import best_first
+from attenio.pebbling.solving.search.solver import best_first
 from attenio.planning import Dataflow, best_plan_for
 
 # A game that is not solved by then says nothing.

@@ -77,7 +77,7 @@ def _game_and_moves(choice: GameChoice, path: Path | None, time_limit: str) -> t
 
         game = game_of_schedule(choice, path)
         return game, read_schedule(path, game.graph)
-    from attenio.pebbling.solving.in_stages import search_in_stages
+    from attenio.pebbling.solving.search.in_stages import search_in_stages
 
     game, seconds = choice.chosen_game(), time_limit_seconds(time_limit)
     if len(game.graph) <= _SOLVED:

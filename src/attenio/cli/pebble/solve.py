@@ -82,10 +82,11 @@ def solve(
 
 def _solved(game: "Game", engine: str, seconds: float, progress: Progress | None) -> "Solution":
     if engine == "best-first":
-        from attenio.pebbling.solving.in_stages import search_in_stages
+        from attenio.pebbling.solving.search import search_in_stages
 
         with telling_of_compiling():
             return search_in_stages(game, time_limit_s=seconds, progress=progress)
     from attenio.pebbling.solving.cp_sat import cp_sat
 
-    return cp_sat(game, time_limit_s=seconds, progress=progress)
+    with telling_of_compiling():
+        return cp_sat(game, time_limit_s=seconds, progress=progress)

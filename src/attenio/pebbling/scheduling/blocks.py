@@ -18,8 +18,8 @@ Fourier transform they are small transforms, on a stencil they are pyramids.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from attenio.pebbling.compiled import called_from_python, compiled
 from attenio.pebbling.scheduling.orders import makers_of
 from attenio.pebbling.scheduling.program import Numbers, Program
 
@@ -79,7 +79,7 @@ def in_blocks(program: Program, base: Numbers, inflow: int) -> Numbers:
     return order
 
 
-@njit(cache=True)
+@compiled
 def _missing_words(program, board, operation):
     """Words from outside that one operation adds to the block, apart from what is still to be made."""
     values, counts = board.values, board.counts
@@ -97,7 +97,7 @@ def _missing_words(program, board, operation):
     return words
 
 
-@njit(cache=True)
+@compiled
 def _unmet_maker(board, value, search):
     for place in range(board.maker_starts[value], board.maker_starts[value + 1]):
         maker = board.makers[place]
@@ -106,7 +106,7 @@ def _unmet_maker(board, value, search):
     return -1
 
 
-@njit(cache=True)
+@compiled
 def _reach(program, board, goal, budget):
     """What has to be done for a goal, in order, into ``found``; its length and the words needed, -1 if over budget."""
     operations, counts, stack, found = board.operations, board.counts, board.stack, board.found
@@ -141,7 +141,7 @@ def _reach(program, board, goal, budget):
     return length, words
 
 
-@njit(cache=True)
+@compiled
 def _have(program, board, value):
     """The block has a value: its users are goals, though not all of very many."""
     operations, values, counts = board.operations, board.values, board.counts
@@ -165,7 +165,7 @@ def _have(program, board, value):
         board.ends[1, queue] += 1
 
 
-@njit(cache=True)
+@compiled
 def _do(program, board, operation):
     values, counts = board.values, board.counts
     board.order[counts[_PLACED]] = operation
@@ -181,7 +181,7 @@ def _do(program, board, operation):
         values[target, _HAVE] = counts[_BLOCK]
 
 
-@njit(cache=True)
+@compiled
 def _next_goal(board):
     for queue in range(_QUEUES):
         if board.ends[0, queue] < board.ends[1, queue]:
@@ -190,7 +190,7 @@ def _next_goal(board):
     return -1
 
 
-@njit(cache=True)
+@called_from_python
 def _in_blocks(program, board, base, inflow):
     counts = board.counts
     for seed in base:

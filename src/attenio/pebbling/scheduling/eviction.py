@@ -18,8 +18,8 @@ next needed, leaves at once and for free.
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
 
 import numpy as np
-from numba import njit
 
+from attenio.pebbling.compiled import called_from_python, compiled
 from attenio.pebbling.schedule import CODES, MoveKind, Schedule
 from attenio.pebbling.scheduling.fast_memory import (
     BLUE,
@@ -60,7 +60,7 @@ RELUCTANCE = 2.0
 _COMPUTE, _ACCUMULATE = CODES[MoveKind.COMPUTE], CODES[MoveKind.ACCUMULATE]
 
 
-@njit(cache=True)
+@compiled
 def _loss(memory, value, away, reluctance):
     """How gladly a value is given up: the longer until it is needed the better, less if it has to be stored."""
     if away == np.inf or memory.values[value, BLUE] == 1:
@@ -68,7 +68,7 @@ def _loss(memory, value, away, reluctance):
     return away / reluctance
 
 
-@njit(cache=True)
+@compiled
 def _slide(memory, spare, reads, now, reluctance):
     """The operand whose place the target takes most gladly, and how gladly; -1 if none is heavy enough."""
     operands, upcoming = reads
@@ -82,7 +82,7 @@ def _slide(memory, spare, reads, now, reluctance):
     return instead, best
 
 
-@njit(cache=True)
+@compiled
 def _make_place(memory, reads, target, now, reluctance, sliding):
     """Make room for the target; the slot of the operand whose place it takes, or -1 if it has one of its own."""
     while memory.counts[WORDS] + memory.values[target, WEIGHT] > memory.counts[RED]:
@@ -97,7 +97,7 @@ def _make_place(memory, reads, target, now, reluctance, sliding):
     return -1
 
 
-@njit(cache=True)
+@compiled
 def _next_uses(program, order):
     """For every operand of every step, and for every target, the step that next needs it; never if it is made anew."""
     steps = len(order)
@@ -121,7 +121,7 @@ def _next_uses(program, order):
     return starts, of_operands, of_targets
 
 
-@njit(cache=True)
+@compiled
 def _finish(memory, target, after):
     """Put a computed target where it belongs, and store it if it is a finished output."""
     memory.values[target, MAKERS] -= 1
@@ -133,7 +133,7 @@ def _finish(memory, target, after):
         leave(memory, target)
 
 
-@njit(cache=True)
+@compiled
 def _release(memory, reads):
     """After an operation: what is needed later moves up its heap, the rest leaves."""
     operands, upcoming = reads
@@ -147,7 +147,7 @@ def _release(memory, reads):
                 sift_up(memory, memory.values[value, HEAP], memory.values[value, PLACE], value)
 
 
-@njit(cache=True)
+@compiled
 def _compute(memory, reads, target, now, reluctance, sliding):
     operands, upcoming = reads
     instead = _make_place(memory, reads, target, now, reluctance, sliding)
@@ -162,7 +162,7 @@ def _compute(memory, reads, target, now, reluctance, sliding):
         record(memory, _COMPUTE, target, value)
 
 
-@njit(cache=True)
+@compiled
 def _accumulate(memory, reads, target, now, reluctance, begun):
     if memory.values[target, HEAP] != OUT:
         remove(memory, target)
@@ -175,7 +175,7 @@ def _accumulate(memory, reads, target, now, reluctance, begun):
     record(memory, _ACCUMULATE, target, reads[0][0])
 
 
-@njit(cache=True)
+@called_from_python
 def _run(program, order, values, moves, reluctance):
     """Play the order; the words and the number of moves that it takes."""
     heaps = np.empty((2, min(len(values), program.red) + 1), np.int64)
@@ -202,7 +202,7 @@ def _run(program, order, values, moves, reluctance):
     return memory.counts[COST], memory.counts[MOVES]
 
 
-@njit(cache=True)
+@compiled
 def words_moved(program, order, values, reluctance):
     """Words that the order moves, for compiled code; ``values`` are starting values, and are used up."""
     return _run(program, order, values, np.empty((0, 3), np.int64), reluctance)[0]

@@ -9,8 +9,8 @@ ones. Everything here is compiled; ``eviction`` runs orders on it.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from attenio.pebbling.compiled import compiled
 from attenio.pebbling.schedule import CODES, MoveKind
 
 __all__ = ["Memory", "furthest", "insert", "leave", "load", "record", "remove", "save", "sift_up"]
@@ -34,7 +34,7 @@ class Memory(NamedTuple):
     moves: np.ndarray
 
 
-@njit(cache=True)
+@compiled
 def sift_up(memory, heap, hole, value):
     """Put a value into a hole of its heap, or above it if it is needed later than what is there."""
     key = memory.values[value, NEXT]
@@ -50,7 +50,7 @@ def sift_up(memory, heap, hole, value):
     memory.values[value, PLACE] = hole
 
 
-@njit(cache=True)
+@compiled
 def _sift_down(memory, size, heap, value):
     key, hole = memory.values[value, NEXT], memory.values[value, PLACE]
     while True:
@@ -70,7 +70,7 @@ def _sift_down(memory, size, heap, value):
     memory.values[value, PLACE] = hole
 
 
-@njit(cache=True)
+@compiled
 def insert(memory, heap, value):
     """Make a value red."""
     memory.values[value, HEAP] = heap
@@ -79,7 +79,7 @@ def insert(memory, heap, value):
     sift_up(memory, heap, memory.counts[heap] - 1, value)
 
 
-@njit(cache=True)
+@compiled
 def remove(memory, value):
     """Take a value out of fast memory."""
     heap, hole = memory.values[value, HEAP], memory.values[value, PLACE]
@@ -92,7 +92,7 @@ def remove(memory, value):
         _sift_down(memory, memory.counts[heap], heap, last)
 
 
-@njit(cache=True)
+@compiled
 def record(memory, kind, vertex, parent):
     """Write a move down if there is room for it, and count it."""
     if memory.counts[MOVES] < len(memory.moves):
@@ -102,7 +102,7 @@ def record(memory, kind, vertex, parent):
     memory.counts[MOVES] += 1
 
 
-@njit(cache=True)
+@compiled
 def save(memory, value):
     """Store a value."""
     memory.values[value, BLUE] = 1
@@ -110,7 +110,7 @@ def save(memory, value):
     record(memory, _STORE, value, -1)
 
 
-@njit(cache=True)
+@compiled
 def leave(memory, value):
     """Delete a value, saved first if it has to be."""
     needed = memory.values[value, NEXT] != NEVER or memory.values[value, DROPPABLE] == 0
@@ -120,7 +120,7 @@ def leave(memory, value):
     record(memory, _DELETE, value, -1)
 
 
-@njit(cache=True)
+@compiled
 def furthest(memory, now, reluctance):
     """The value to give up, or -1 if everything red is needed now."""
     clean = unsaved = -1
@@ -135,7 +135,7 @@ def furthest(memory, now, reluctance):
     return clean
 
 
-@njit(cache=True)
+@compiled
 def load(memory, value, now, reluctance):
     """Load a value that is needed now; others leave for it."""
     while memory.counts[WORDS] + memory.values[value, WEIGHT] > memory.counts[RED]:

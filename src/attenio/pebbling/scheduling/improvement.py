@@ -9,8 +9,8 @@ kept, and now and then one that costs a little more, less often as time goes on 
 from math import exp, log
 
 import numpy as np
-from numba import njit
 
+from attenio.pebbling.compiled import called_from_python, compiled
 from attenio.pebbling.scheduling.eviction import cost_of, starting_values, words_moved
 from attenio.pebbling.scheduling.orders import makers_of
 from attenio.pebbling.scheduling.program import Numbers, Program
@@ -52,7 +52,7 @@ class Annealing:
         self._round += 1
 
 
-@njit(cache=True)
+@compiled
 def _range(program, makers, order, place, begin, end):
     """Between which places the stretch of an order may lie: not before the first, not after the second."""
     maker_starts, maker_numbers = makers
@@ -71,7 +71,7 @@ def _range(program, makers, order, place, begin, end):
     return earliest, latest
 
 
-@njit(cache=True)
+@compiled
 def _moved(order, begin, end, to):
     """The order with the stretch begin:end put before what is at ``to`` now."""
     new = np.empty_like(order)
@@ -84,7 +84,7 @@ def _moved(order, begin, end, to):
     return new
 
 
-@njit(cache=True)
+@called_from_python
 def _anneal(program, makers, order, values, settings):
     cost, reluctance, temperature, moves, seed = settings
     np.random.seed(seed % 2**31)

@@ -14,8 +14,8 @@ An order is an array of operation numbers in which every operation comes after t
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
 
 import numpy as np
-from numba import njit
 
+from attenio.pebbling.compiled import called_from_python
 from attenio.pebbling.scheduling.program import Numbers, Program
 
 __all__ = ["depth_first", "eager", "makers_of"]
@@ -38,7 +38,7 @@ def depth_first(program: Program) -> Numbers:
     return order
 
 
-@njit(cache=True)
+@called_from_python
 def _depth_first(program, maker_starts, makers):
     values = len(program.weights)
     order = np.empty(len(program.targets), np.int64)
@@ -83,7 +83,7 @@ def eager(program: Program) -> Numbers:
     return order
 
 
-@njit(cache=True)
+@called_from_python
 def _eager(program, calls, maker_starts, makers):
     waiting = np.zeros(len(program.targets), np.int64)
     for operation in range(len(program.targets)):

@@ -20,8 +20,8 @@ others do what they can with what it has loaded.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from attenio.pebbling.compiled import called_from_python, compiled
 from attenio.pebbling.scheduling.program import Numbers, Program
 
 __all__ = ["Parts", "grouped", "parts_of", "side_by_side"]
@@ -72,7 +72,7 @@ def _starts(keys: Numbers, size: int) -> Numbers:
     return starts
 
 
-@njit(cache=True)
+@compiled
 def _root(leaders, value):
     while leaders[value] != value:
         leaders[value] = leaders[leaders[value]]
@@ -80,7 +80,7 @@ def _root(leaders, value):
     return value
 
 
-@njit(cache=True)
+@called_from_python
 def _roots(program):
     leaders = np.arange(len(program.weights))
     for operation in range(len(program.targets)):
@@ -97,7 +97,7 @@ def _roots(program):
     return leaders
 
 
-@njit(cache=True)
+@compiled
 def _take(parts, part, group, books, of_part, met):
     """Put a part into the group: what it reads is present, so others lack less. Returns how many parts were met so far.
 
@@ -118,7 +118,7 @@ def _take(parts, part, group, books, of_part, met):
                 met[-1] += 1
 
 
-@njit(cache=True)
+@compiled
 def _best_bundle(candidates, of_part):
     """Of the bundles among the candidates the one with most parts a missing word."""
     signature, lacking = of_part[:, _SIGNATURE], of_part[:, _LACKING]
@@ -137,7 +137,7 @@ def _best_bundle(candidates, of_part):
     return candidates[order[best_start:best_stop]]
 
 
-@njit(cache=True)
+@compiled
 def _strip_of(parts, first, found, tally, length):
     """Of the found parts up to ``length`` that share with the first one what its nearest neighbour shares with it."""
     tally[found] = 0
@@ -164,14 +164,14 @@ def _strip_of(parts, first, found, tally, length):
     return alike[:length]
 
 
-@njit(cache=True)
+@compiled
 def _free(met, of_part):
     """The parts met so far that are in no group."""
     found = met[: met[-1]]
     return found[of_part[found, _GROUP] < 0]
 
 
-@njit(cache=True)
+@compiled
 def _alone(parts, books, of_part, part):
     """A part lacks everything it reads."""
     weights, codes, _ = books
@@ -181,7 +181,7 @@ def _alone(parts, books, of_part, part):
         of_part[part, _LACKING] += weights[value]
 
 
-@njit(cache=True)
+@called_from_python
 def _grow(parts, books, limit, strip, whole):
     """The columns of every part, with its group and its place among all."""
     of_part = np.full((parts.number, _COLUMNS), -1, np.int64)
@@ -242,7 +242,7 @@ def side_by_side(program: Program, parts: Parts, places: tuple[Numbers, Numbers]
     return by_place[np.argsort(keys, kind="stable")]
 
 
-@njit(cache=True)
+@called_from_python
 def _times(program, by_part, in_group, in_part):
     """When an operation happens in its group: the clock ticks with the leader, others go as soon as they can.
 
@@ -276,7 +276,7 @@ def _times(program, by_part, in_group, in_part):
     return times
 
 
-@njit(cache=True)
+@compiled
 def _postpone(program, by_part, times):
     """Operations on inputs alone can go early, and should not: they wait for whoever needs what they make."""
     for index in range(len(by_part) - 1, -1, -1):

@@ -17,8 +17,8 @@ computation a value takes no room and needs no store.
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
 
 import numpy as np
-from numba import njit
 
+from attenio.pebbling.compiled import called_from_python
 from attenio.pebbling.schedule import CODES, MoveKind, Schedule
 from attenio.pebbling.scheduling.program import Numbers, Program
 
@@ -39,7 +39,7 @@ def computed_again(program: Program, order: Numbers, schedule: Schedule, *, shar
     return np.insert(order, steps, operations)
 
 
-@njit(cache=True)
+@called_from_python
 def _reloads(program, maker, arrays, share):
     kinds, vertices, parents = arrays
     red = np.zeros(len(program.weights), np.bool_)

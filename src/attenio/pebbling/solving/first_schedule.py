@@ -1,4 +1,4 @@
-"""A schedule at once: vertices in a fixed order, and what is needed furthest in the future leaves first.
+"""A schedule at once: operations in a fixed order, and what is needed furthest in the future leaves first.
 
 >>> from attenio.pebbling.checking import check
 >>> from attenio.pebbling.graph import ComputationGraph
@@ -7,153 +7,85 @@
 3
 """
 
-from bisect import bisect_left
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from math import inf
+from random import Random
 
+import numpy as np
+
+from attenio.errors import MissingExtra
 from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.graph import ComputationGraph
-from attenio.pebbling.schedule import Move, MoveKind, Schedule
+from attenio.pebbling.schedule import Schedule
+from attenio.pebbling.scheduling.program import Numbers, compulsory_words, program_of
 
-__all__ = ["first_schedule"]
-
-
-def first_schedule(game: Game) -> Schedule:
-    """The cheaper of two schedules: in the graph's order, and output by output with what each needs before it."""
-    player = _PartialPlayer if game.variant is Variant.PARTIAL else _WholePlayer
-    schedules = [Schedule.of(player(game, order).moves()) for order in _orders(game.graph)]
-    return min(schedules, key=lambda schedule: schedule.cost_words(game.graph))
+# In which order what a vertex needs is looked at.
+Picked = Callable[[Sequence[int]], list[int]]
 
 
-def _orders(graph: ComputationGraph) -> list[list[int]]:
-    needed = [v for v in range(len(graph)) if graph.useful[v] and graph.parents[v]]
-    deep: list[int] = []
-    seen = bytearray(len(graph))
-    for output in graph.outputs.tolist():
-        stack = [(output, False)]
+def first_schedule(game: Game, *, shuffled: int = 0, seed: int = 0, deadline: float = inf) -> Schedule:
+    """The cheapest of a few orders: the graph's, output by output with what each needs before it, and shuffled ones.
+
+    The first is always made; shuffled ones only until the deadline (of ``time.monotonic``).
+    """
+    try:
+        from attenio.pebbling.scheduling.eviction import cost_of, schedule_of
+    except ImportError as missing:
+        raise MissingExtra("a first schedule", "pebble") from missing
+    program = program_of(game)
+    least = compulsory_words(program)
+    best, best_cost = np.arange(len(program.targets)), inf
+    for order in _orders(game, shuffled, seed):
+        cost = cost_of(program, order)
+        if cost < best_cost:
+            best, best_cost = order, cost
+        if best_cost == least or time.monotonic() > deadline:
+            break
+    return schedule_of(program, best)
+
+
+@cache
+def compile_first_schedule() -> None:
+    """Have what plays an order compiled, or read from its files, so that it is not on anybody's clock."""
+    first_schedule(Game(graph=ComputationGraph.from_edges([("a", "sum"), ("b", "sum")]), red=3))
+
+
+def _orders(game: Game, shuffled: int, seed: int) -> Iterator[Numbers]:
+    random = Random(seed)
+    yield np.arange(len(program_of(game).targets))
+    yield _depth_first(game, list, edge_by_edge=False)
+    for _ in range(shuffled):
+        by_edge = game.variant is Variant.PARTIAL and random.random() < 0.5
+        yield _depth_first(game, lambda members: random.sample(members, len(members)), edge_by_edge=by_edge)
+
+
+def _depth_first(game: Game, picked: Picked, *, edge_by_edge: bool) -> Numbers:
+    """Every value as soon as its parents are there; an edge of the partial game, by edge, as soon as its parent is."""
+    graph, parents, partial = game.graph, game.graph.parents, game.variant is Variant.PARTIAL
+    wanted = [(v, u) for v in range(len(graph)) if graph.useful[v] for u in parents[v][: None if partial else 1]]
+    number = {(v, u if partial else -1): place for place, (v, u) in enumerate(wanted)}
+    order: list[int] = []
+    reached = set()
+    for output in picked([v for v in np.unique(graph.outputs).tolist() if parents[v]]):
+        if output in reached:
+            continue
+        stack = [(output, picked(parents[output]), 0)]
+        reached.add(output)
         while stack:
-            vertex, ready = stack.pop()
-            if ready:
-                deep.append(vertex)
-            elif not seen[vertex] and graph.parents[vertex]:
-                seen[vertex] = 1
-                stack.append((vertex, True))
-                stack.extend((parent, False) for parent in reversed(graph.parents[vertex]))
-    return [needed, deep]
-
-
-class _WholePlayer:
-    """Computes the vertices in the given order. Time is the place in that order."""
-
-    def __init__(self, game: Game, order: list[int]) -> None:
-        self.game, self.order = game, order
-        self.weights = game.graph.weights.tolist()
-        self.outputs = set(game.graph.outputs.tolist())
-        self.blue = set(game.graph.inputs.tolist())
-        self.red: set[int] = set()
-        self.used = self.now = 0
-        self.played: list[Move] = []
-        self.uses: dict[int, list[int]] = {}
-        for time, vertex in enumerate(order):
-            self.note_uses(vertex, time)
-
-    def note_uses(self, vertex: int, time: int) -> None:
-        """When the parents of a vertex are needed."""
-        for parent in self.game.graph.parents[vertex]:
-            self.uses.setdefault(parent, []).append(time)
-
-    def moves(self) -> list[Move]:
-        """The whole schedule."""
-        for time, vertex in enumerate(self.order):
-            self.now = time
-            self.compute(vertex)
-        return self.played
-
-    def next_use(self, vertex: int) -> float:
-        """When the vertex is needed next, from now on."""
-        times = self.uses.get(vertex, [])
-        place = bisect_left(times, self.now)
-        return times[place] if place < len(times) else float("inf")
-
-    def compute(self, vertex: int) -> None:
-        """Load the parents, compute the vertex, store it if it is an output."""
-        needs = self.game.graph.parents[vertex]
-        pinned = set(needs)
-        for parent in needs:
-            if parent not in self.red:
-                self.make_room(self.weights[parent], pinned)
-                self.load(parent)
-        self.make_room(self.weights[vertex], pinned)
-        place = None
-        self.now += 1
-        if self.used + self.weights[vertex] > self.game.red:
-            place = max(needs, key=lambda parent: (self.weights[parent], self.next_use(parent)))
-            self.save(place)
-            self.red.remove(place)
-            self.used -= self.weights[place]
-        self.played.append(Move(MoveKind.COMPUTE, vertex, place))
-        self.red.add(vertex)
-        self.used += self.weights[vertex]
-        if vertex in self.outputs:
-            self.store(vertex)
-
-    def make_room(self, words: int, pinned: set[int]) -> None:
-        """Delete what is needed last until the words fit, or nothing is left that may go."""
-        while self.used + words > self.game.red:
-            loose = [vertex for vertex in self.red if vertex not in pinned]
-            if not loose:
-                return
-            victim = max(loose, key=lambda vertex: (self.next_use(vertex), vertex in self.blue, vertex))
-            self.save(victim)
-            self.played.append(Move(MoveKind.DELETE, victim))
-            self.red.remove(victim)
-            self.used -= self.weights[victim]
-
-    def load(self, vertex: int) -> None:
-        """Bring a value into fast memory."""
-        self.played.append(Move(MoveKind.LOAD, vertex))
-        self.red.add(vertex)
-        self.used += self.weights[vertex]
-
-    def store(self, vertex: int) -> None:
-        """Copy a value to slow memory."""
-        self.played.append(Move(MoveKind.STORE, vertex))
-        self.blue.add(vertex)
-
-    def save(self, vertex: int) -> None:
-        """Store what is still needed and not in slow memory."""
-        if vertex not in self.blue and self.next_use(vertex) != float("inf"):
-            self.store(vertex)
-
-
-class _PartialPlayer(_WholePlayer):
-    """Fills the vertices one after the other, each from its red parents first. Time is counted in edges."""
-
-    def note_uses(self, vertex: int, time: int) -> None:
-        """When the edges of a vertex are marked: one after the other."""
-        for parent in self.game.graph.parents[vertex]:
-            self.uses.setdefault(parent, []).append(self.now)
-            self.now += 1
-
-    def moves(self) -> list[Move]:
-        """The whole schedule."""
-        self.now = 0
-        for vertex in self.order:
-            needs = self.game.graph.parents[vertex]
-            ending = self.now + len(needs)
-            for parent in sorted(needs, key=lambda each: each not in self.red):
-                self.accumulate(vertex, parent)
-            self.now = ending
-            if vertex in self.outputs:
-                self.store(vertex)
-        return self.played
-
-    def accumulate(self, vertex: int, parent: int) -> None:
-        """Mark one edge."""
-        pinned = {vertex, parent}
-        if parent not in self.red:
-            self.make_room(self.weights[parent], pinned)
-            self.load(parent)
-        if vertex not in self.red:
-            self.make_room(self.weights[vertex], pinned)
-            self.red.add(vertex)
-            self.used += self.weights[vertex]
-        self.played.append(Move(MoveKind.ACCUMULATE, vertex, parent))
+            vertex, needs, at = stack.pop()
+            if at and edge_by_edge:
+                order.append(number[vertex, needs[at - 1]])
+            if at == len(needs):
+                if not partial:
+                    order.append(number[vertex, -1])
+                elif not edge_by_edge:
+                    order.extend(number[vertex, parent] for parent in needs)
+                continue
+            stack.append((vertex, needs, at + 1))
+            parent = needs[at]
+            if parents[parent] and parent not in reached:
+                reached.add(parent)
+                stack.append((parent, picked(parents[parent]), 0))
+    return np.array(order, dtype=np.int64)

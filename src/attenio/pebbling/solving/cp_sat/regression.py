@@ -22,7 +22,7 @@ Obstacle(end=frozenset({0, 3}), stores=frozenset(), start=frozenset({3}))
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from attenio.pebbling.solving.cp_sat_phases import Task, Tick, unlimited
+from attenio.pebbling.solving.cp_sat.phases import Task, Tick, unlimited
 
 __all__ = ["Change", "Obstacle", "order_again", "why_not_again"]
 

@@ -1,11 +1,15 @@
 """Laws of symmetries."""
 
+from itertools import permutations
+from math import prod
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.graphs.attention import Head, Softmax, attention
-from attenio.pebbling.solving.symmetry import automorphisms
+from attenio.pebbling.graphs.product import product
+from attenio.pebbling.solving.automorphisms import automorphisms, chain
 
 
 @st.composite
@@ -43,3 +47,36 @@ def test_rows_and_columns_of_attention_can_be_exchanged() -> None:
 def test_no_more_symmetries_are_returned_than_asked_for() -> None:
     star = ComputationGraph.from_edges([(f"x{i}", "sum") for i in range(8)])
     assert len(automorphisms(star, most=50)) == 50
+
+
+def test_automorphisms_are_automorphisms_and_leave_earlier_links_in_place() -> None:
+    graph = product(2, 2, 2)
+    links = chain(graph)
+    assert len(links[0].images) >= 3
+    for number, link in enumerate(links):
+        for vertex, image in link.images.items():
+            assert image[link.fixed] == vertex
+            assert all(image[earlier.fixed] == earlier.fixed for earlier in links[:number])
+            for v, needs in enumerate(graph.parents):
+                assert sorted(image[u] for u in needs) == sorted(graph.parents[image[v]])
+
+
+@settings(deadline=None)
+@given(graphs())
+def test_products_of_links_are_the_whole_group(graph: ComputationGraph) -> None:
+    size = prod(1 + len(link.images) for link in chain(graph))
+    everything = (
+        {
+            image
+            for image in permutations(range(len(graph)))
+            if {(image[u], image[v]) for v, needs in enumerate(graph.parents) for u in needs}
+            == {(u, v) for v, needs in enumerate(graph.parents) for u in needs}
+            and all(graph.weights[image[v]] == graph.weights[v] for v in range(len(graph)))
+            and {image[v] for v in graph.outputs.tolist()} == set(graph.outputs.tolist())
+        }
+        if len(graph) <= 6
+        else None
+    )
+    if everything is not None:
+        assert len(everything) == size
+        assert set(automorphisms(graph, most=size)) == everything

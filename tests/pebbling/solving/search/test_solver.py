@@ -15,8 +15,8 @@ from attenio.pebbling.graphs.accumulation import Accumulation
 from attenio.pebbling.graphs.attention import Head, Softmax, attention
 from attenio.pebbling.graphs.product import product
 from attenio.pebbling.graphs.pyramid import pyramid
-from attenio.pebbling.solving.best_first import best_first
-from attenio.pebbling.solving.encoding import encode
+from attenio.pebbling.solving.search.encoding import encode
+from attenio.pebbling.solving.search.solver import best_first
 
 State = tuple[int, int, int]  # red, blue, computed vertices or marked edges; all as bits
 
@@ -170,7 +170,7 @@ def test_symmetries_change_no_optimum(variant: Variant, monkeypatch: pytest.Monk
     graph = attention(Head(rows=2, keys=2, d=1), softmax=Softmax.UNSHIFTED)
     game = Game(graph=graph, red=5, variant=variant)
     with_symmetries = best_first(game)
-    monkeypatch.setattr("attenio.pebbling.solving.best_first.encode", partial(encode, symmetries=1))
+    monkeypatch.setattr("attenio.pebbling.solving.search.solver.encode", partial(encode, symmetries=1))
     without = best_first(game)
     assert with_symmetries.cost_words == without.cost_words
     assert with_symmetries.explored < without.explored

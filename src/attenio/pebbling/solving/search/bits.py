@@ -1,8 +1,4 @@
-"""Sets of up to 256 elements as 64-bit words, for compiled code.
-
-Compiled code is cached beside the source. The cache of a function notices changes of its own file only, not of files
-whose functions it calls: after changing a module of the search, remove ``__pycache__`` here.
-"""
+"""Sets of up to 256 elements as 64-bit words, for compiled code."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -12,13 +8,14 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from attenio.pebbling.solving.encoding import EDGE_ROWS, HEADER, UNIT, WEIGHT
+from attenio.pebbling.compiled import compiled
+from attenio.pebbling.solving.search.encoding import EDGE_ROWS, HEADER, UNIT, WEIGHT
 
 __all__ = [
     "NONE",
     "ONE",
     "add",
-    "compiled",
+    "copy_words",
     "edge_from",
     "edge_to",
     "fact",
@@ -36,7 +33,6 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-compiled: Callable[[F], F] = cast(Any, njit(cache=True))
 inlined: Callable[[F], F] = cast(Any, njit(cache=True, inline="always"))
 # What it decorates is called without the first argument, the compiler's context.
 _builtin: Callable[[Callable[..., Any]], Callable[..., Any]] = intrinsic
@@ -127,6 +123,13 @@ def edge_from(game: Any, edge: Any) -> Any:
 def edge_to(game: Any, edge: Any) -> Any:
     """Where an edge ends."""
     return np.int64(game[EDGE_ROWS + (edge >> 4), edge & 15] & np.uint64(255))
+
+
+@compiled
+def copy_words(source: Any, target: Any, count: Any) -> Any:
+    """Copy the first words of an array, one by one: assigning slices compiles messages for shapes that do not match."""
+    for word in range(count):
+        target[word] = source[word]
 
 
 @compiled

@@ -6,9 +6,9 @@ import pytest
 
 from attenio.pebbling import Ending, Game, check
 from attenio.pebbling.graphs.attention import Head, Softmax, attention
-from attenio.pebbling.solving import in_stages
-from attenio.pebbling.solving.best_first import best_first
-from attenio.pebbling.solving.in_stages import search_in_stages
+from attenio.pebbling.solving.search import in_stages
+from attenio.pebbling.solving.search.in_stages import search_in_stages
+from attenio.pebbling.solving.search.solver import best_first
 
 GAME = Game(graph=attention(Head(rows=2, keys=2, d=1), softmax=Softmax.UNSHIFTED), red=5)
 # 2 rows and 6 keys: not solved in a moment, and the schedule made at once is far from the best.

@@ -14,16 +14,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attenio.pebbling.solving.encoding import COMPULSORY, COUNT, HEADER, IN_EDGES, VARIANT, Encoded
-from attenio.pebbling.solving.search_bits import NONE, ONE, compiled, fact
-from attenio.pebbling.solving.search_certain import certain_words
-from attenio.pebbling.solving.search_evictions import COST, LIMIT, NEXT, NO_PRICE, limit
-from attenio.pebbling.solving.search_one_shot import expand_one_shot, settle_one_shot
-from attenio.pebbling.solving.search_partial import expand_partial, settle_partial
-from attenio.pebbling.solving.search_peers import enter_group, group_place, pointless
-from attenio.pebbling.solving.search_standard import settle_standard
-from attenio.pebbling.solving.search_standard_steps import expand_standard
-from attenio.pebbling.solving.search_symmetry import canonical
+from attenio.pebbling.compiled import called_from_python, compiled
+from attenio.pebbling.solving.search.bits import NONE, ONE, fact
+from attenio.pebbling.solving.search.certain import certain_words
+from attenio.pebbling.solving.search.encoding import COMPULSORY, COUNT, HEADER, IN_EDGES, VARIANT, Encoded
+from attenio.pebbling.solving.search.evictions import COST, LIMIT, NEXT, NO_PRICE, limit
+from attenio.pebbling.solving.search.one_shot import expand_one_shot, settle_one_shot
+from attenio.pebbling.solving.search.partial import expand_partial, settle_partial
+from attenio.pebbling.solving.search.peers import enter_group, group_place, pointless
+from attenio.pebbling.solving.search.standard import settle_standard
+from attenio.pebbling.solving.search.standard_steps import expand_standard
+from attenio.pebbling.solving.search.symmetry import canonical
 
 __all__ = ["Store", "advance", "begin", "begin_again", "enlarge", "expand", "settle", "store"]
 
@@ -85,7 +86,7 @@ def store(positions: int, encoded: Encoded, best: int) -> Store:
     )
 
 
-@compiled
+@called_from_python
 def settle(game: Any, s: Any, log: Any) -> Any:
     """Bring a position into its normal form; how many forced steps that took and what they cost."""
     if fact(game, VARIANT) == 0:
@@ -95,7 +96,7 @@ def settle(game: Any, s: Any, log: Any) -> Any:
     return settle_partial(game, s, log), 0
 
 
-@compiled
+@called_from_python
 def expand(game: Any, room: Any, s: Any) -> Any:
     """List what can follow a position at the prices asked for; how many, or -1 for lack of room."""
     if fact(game, VARIANT) == 0:
@@ -198,7 +199,7 @@ def offer(game: Any, kept: Any, s: Any, cost: Any, origin: Any, least: Any) -> A
     return _push(kept, number, total)
 
 
-@compiled
+@called_from_python
 def begin(game: Any, room: Any, kept: Any, s: Any) -> Any:
     """Keep the first position."""
     _, cost = settle(game, s, room.log)
@@ -228,7 +229,7 @@ def enlarge(game: Any, kept: Store) -> Store:
     return larger
 
 
-@compiled
+@called_from_python
 def _enter_all(game: Any, kept: Any) -> Any:
     s = np.zeros(8, dtype=np.uint64)
     for number in range(kept.state[POSITIONS]):
@@ -238,7 +239,7 @@ def _enter_all(game: Any, kept: Any) -> Any:
         enter_group(kept, group_place(game, kept, s), number)
 
 
-@compiled
+@called_from_python
 def advance(game: Any, room: Any, kept: Any, steps: Any) -> Any:
     """Take up this many positions, cheapest first, or stop for one of the reasons above."""
     s, best, trial = np.zeros(8, dtype=np.uint64), np.zeros(8, dtype=np.uint64), np.zeros(8, dtype=np.uint64)

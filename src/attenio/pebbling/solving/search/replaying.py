@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.schedule import Move, MoveKind, Schedule
-from attenio.pebbling.solving.encoding import HEADER, POSITION_WORDS, Encoded
-from attenio.pebbling.solving.search_evictions import COST, DELETED, DONE, PLACE, limit, scratch
-from attenio.pebbling.solving.search_one_shot import do_one_shot
-from attenio.pebbling.solving.search_partial import mark_edge
-from attenio.pebbling.solving.search_standard import do_standard, drop_standard
-from attenio.pebbling.solving.search_symmetry import canonical, carry
-from attenio.pebbling.solving.search_table import expand, settle, store
+from attenio.pebbling.solving.search.encoding import HEADER, POSITION_WORDS, Encoded
+from attenio.pebbling.solving.search.evictions import COST, DELETED, DONE, PLACE, limit, scratch
+from attenio.pebbling.solving.search.one_shot import do_one_shot
+from attenio.pebbling.solving.search.partial import mark_edge
+from attenio.pebbling.solving.search.standard import do_standard, drop_standard
+from attenio.pebbling.solving.search.symmetry import canonical, carry
+from attenio.pebbling.solving.search.table import expand, settle, store
 
 __all__ = ["replay"]
 

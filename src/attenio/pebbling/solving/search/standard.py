@@ -1,7 +1,7 @@
 """Positions of the standard game, in which values may be computed again, and what is forced in them.
 
 A position is what is red, what has been stored (inputs always are), and what of that is *promised*, as explained below.
-``search_standard_steps`` lists what can follow it. Computed outputs are stored at once, since they have to be some
+``standard_steps`` lists what can follow it. Computed outputs are stored at once, since they have to be some
 time. Anything else is stored only as it is deleted: until then the red pebble serves wherever the blue one would.
 
 **Promises.** A value that is stored as it is deleted is paid for twice, the store and one load: it is promised. That
@@ -33,12 +33,11 @@ Inputs that v alone usefully needs may be loaded for it if v must be computed in
 
 from typing import Any
 
-from attenio.pebbling.solving.encoding import HEADER, RED, SLIDING
-from attenio.pebbling.solving.search_bits import (
+from attenio.pebbling.compiled import called_from_python, compiled
+from attenio.pebbling.solving.search.bits import (
     NONE,
     ONE,
     add,
-    compiled,
     fact,
     has,
     is_input,
@@ -48,7 +47,8 @@ from attenio.pebbling.solving.search_bits import (
     weigh,
     words_of,
 )
-from attenio.pebbling.solving.search_certain import analyse
+from attenio.pebbling.solving.search.certain import analyse
+from attenio.pebbling.solving.search.encoding import HEADER, RED, SLIDING
 
 __all__ = ["covered", "do_standard", "drop_standard", "settle_standard"]
 
@@ -109,7 +109,7 @@ def settle_standard(game: Any, s: Any, log: Any) -> Any:
     return steps, cost
 
 
-@compiled
+@called_from_python
 def drop_standard(game: Any, s: Any) -> Any:
     """Drop what is useless."""
     low, high, _, _ = analyse(game, s)
@@ -169,7 +169,7 @@ def _forced(game: Any, s: Any, vertex: Any, must: Any, low: Any, high: Any) -> A
     return place if fact(game, SLIDING) and room + placed >= own else -2
 
 
-@compiled
+@called_from_python
 def do_standard(game: Any, s: Any, vertex: Any) -> Any:
     """Load the missing parents, compute the vertex, store it if it is an output never stored; what that costs."""
     low, high = game[vertex, 0] & ~s[0], game[vertex, 1] & ~s[1]

@@ -4,7 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from attenio.pebbling.solving.search_bits import NONE, ONE, compiled, lowest
+from attenio.pebbling.compiled import called_from_python, compiled
+from attenio.pebbling.solving.search.bits import NONE, ONE, copy_words, lowest
+from attenio.pebbling.solving.search.encoding import POSITION_WORDS
 
 __all__ = ["canonical", "carry"]
 
@@ -30,10 +32,10 @@ def _compare(a: Any, b: Any, first: Any, last: Any) -> Any:
     return 0
 
 
-@compiled
+@called_from_python
 def canonical(kept: Any, s: Any, best: Any, trial: Any) -> Any:
     """The least of a position's images under the symmetries, into ``best``; what was done is compared first."""
-    best[:] = s[:8]
+    copy_words(s, best, POSITION_WORDS)
     partial = len(kept.edge_symmetries[0]) > 0
     for number in range(1, len(kept.symmetries)):
         images = kept.symmetries[number]
@@ -52,13 +54,14 @@ def canonical(kept: Any, s: Any, best: Any, trial: Any) -> Any:
             continue
         _image(images, s, 0, 2, trial)
         if order < 0 or _compare(trial, best, 0, 2) < 0:
-            best[:] = trial
+            copy_words(trial, best, POSITION_WORDS)
 
 
-@compiled
+@called_from_python
 def carry(kept: Any, s: Any, number: Any, image: Any) -> Any:
     """The image of a position under one symmetry."""
-    image[:] = NONE
+    for word in range(POSITION_WORDS):
+        image[word] = NONE
     _image(kept.symmetries[number], s, 0, 2, image)
     _image(kept.symmetries[number], s, 2, 2, image)
     if len(kept.edge_symmetries[0]) > 0:

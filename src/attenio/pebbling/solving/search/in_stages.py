@@ -15,7 +15,7 @@ from dataclasses import replace
 from attenio.pebbling.game import Game
 from attenio.pebbling.scheduling import find_schedule
 from attenio.pebbling.solution import Ending, Solution
-from attenio.pebbling.solving.best_first import Progress, best_first
+from attenio.pebbling.solving.search.solver import Progress, best_first
 
 __all__ = ["search_in_stages"]
 

@@ -26,12 +26,12 @@ from typing import Any
 
 import numpy as np
 
-from attenio.pebbling.solving.encoding import COUNT, EDGES, IN_EDGES, OUT_EDGES, RED
-from attenio.pebbling.solving.search_bits import (
+from attenio.pebbling.compiled import called_from_python, compiled
+from attenio.pebbling.solving.search.bits import (
     NONE,
     ONE,
     add,
-    compiled,
+    copy_words,
     edge_from,
     edge_to,
     fact,
@@ -43,7 +43,8 @@ from attenio.pebbling.solving.search_bits import (
     weigh,
     words_of,
 )
-from attenio.pebbling.solving.search_evictions import EXTRA, LIMIT, MADE, PRICE, choose, list_evictable
+from attenio.pebbling.solving.search.encoding import COUNT, EDGES, IN_EDGES, OUT_EDGES, POSITION_WORDS, RED
+from attenio.pebbling.solving.search.evictions import DELETED, EXTRA, LIMIT, MADE, PRICE, choose, list_evictable
 
 __all__ = ["expand_partial", "mark_edge", "settle_partial"]
 
@@ -206,7 +207,7 @@ def expand_partial(game: Any, room: Any, s: Any) -> Any:
     return made
 
 
-@compiled
+@called_from_python
 def mark_edge(game: Any, s: Any, edge: Any, log: Any) -> Any:
     """Load the ends of an edge where they are not red, and mark it."""
     source, target = edge_from(game, edge), edge_to(game, edge)
@@ -226,7 +227,7 @@ def _emit(game: Any, room: Any, s: Any, edge: Any, sets: Any) -> Any:
         if made == len(room.successors):
             return -1
         then = room.successors[made]
-        then[:8] = s
+        copy_words(s, then, POSITION_WORDS)
         for half in range(2):
             then[half] &= ~room.evictions[row, half]
             then[2 + half] &= ~room.evictions[row, half]
@@ -234,7 +235,8 @@ def _emit(game: Any, room: Any, s: Any, edge: Any, sets: Any) -> Any:
         settle_partial(game, then, room.log)
         then[8] = np.int64(room.evictions[row, 4])
         then[9], then[10] = edge, 1 + -1
-        then[11:15] = room.evictions[row, :4]
+        for word in range(4):
+            then[DELETED + word] = room.evictions[row, word]
         made += 1
     room.numbers[LIMIT, MADE] = made
     return made

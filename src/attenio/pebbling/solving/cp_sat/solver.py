@@ -1,6 +1,6 @@
 """The least cost by integer programming: phases between moves, budgets from below, impossible bursts cut off.
 
-The program of ``cp_sat_model`` asks for phases within a budget of words. It starts at the compulsory words and the
+The program of ``model`` asks for phases within a budget of words. It starts at the compulsory words and the
 budget grows only when the solver has shown that nothing fits in it. A solution is played only if every burst in it has
 an order; otherwise the reason, which holds for every schedule, is added and the program solved again. Three facts make
 the lower bound a bound: every schedule has a form with phases that satisfies the program; within a budget it cannot
@@ -26,16 +26,19 @@ from attenio.pebbling.checking import check
 from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.schedule import Schedule
 from attenio.pebbling.solution import Ending, Solution
-from attenio.pebbling.solving.cp_sat_bursts import Burst, order_once, why_not_once
-from attenio.pebbling.solving.cp_sat_greedy import greedy
-from attenio.pebbling.solving.cp_sat_moves import moves_of
-from attenio.pebbling.solving.cp_sat_phases import Item, Phase, Task
-from attenio.pebbling.solving.cp_sat_regression import Change, order_again, why_not_again
-from attenio.pebbling.solving.cp_sat_symmetry import Link, chain
+from attenio.pebbling.solving.automorphisms import Link, chain
+from attenio.pebbling.solving.cp_sat.bursts import Burst, order_once, why_not_once
+from attenio.pebbling.solving.cp_sat.moves import moves_of
+from attenio.pebbling.solving.cp_sat.phases import Item, Phase, Task
+from attenio.pebbling.solving.cp_sat.regression import Change, order_again, why_not_again
+from attenio.pebbling.solving.first_schedule import compile_first_schedule, first_schedule
 
 __all__ = ["cp_sat"]
 
 Progress = Callable[[int, int], None]
+
+# Shuffled orders of which the cheapest is to beat.
+_ORDERS = 100
 
 
 class _OutOfTimeError(Exception):
@@ -86,14 +89,14 @@ def cp_sat(
     """
     if not time_limit_s > 0:
         raise InvalidInput(f"a time limit of {time_limit_s:g} s; give a number above 0")
+    compile_first_schedule()
     began = time.monotonic()
     task = Task.of(game)
     known = [] if upper is None else [upper]
     if upper is not None and not check(game, upper).legal:
         raise InvalidInput(f"the schedule to beat is illegal: {check(game, upper).complaint}; give a legal one")
-    candidates = (
-        [*known, greedy(task, seed=seed, deadline=began + time_limit_s / 10)] if task.items else [Schedule.of([])]
-    )
+    first = first_schedule(game, shuffled=_ORDERS, seed=seed, deadline=began + time_limit_s / 10)
+    candidates = [*known, first] if task.items else [Schedule.of([])]
     best = min(candidates, key=lambda schedule: schedule.cost_words(game.graph))
     search = _Search(
         task=task,
@@ -108,7 +111,7 @@ def cp_sat(
     ending = Ending.PROVEN
     try:
         if search.lower < search.upper:
-            search.links = chain(task, search.left_s)
+            search.links = chain(game.graph, task.vertices, tick=search.left_s)
         while search.lower < search.upper:
             search.report()
             _raise_or_finish(search)
@@ -131,7 +134,7 @@ def cp_sat(
 
 def _raise_or_finish(search: _Search) -> None:
     """Solve programs at one budget until none fits in it or a schedule is found."""
-    from attenio.pebbling.solving.cp_sat_model import PhaseProgram
+    from attenio.pebbling.solving.cp_sat.model import PhaseProgram
 
     task = search.task
     weights = {task.weights[v] for v in task.vertices}
@@ -227,7 +230,7 @@ def _orders(search: _Search, phases: list[Phase]) -> list[list[Item] | None]:
 
 def _reasons(search: _Search, phase: Phase) -> list[Any]:
     """Clauses that exclude an impossible phase. What cannot be even with recomputing cannot be without it either."""
-    from attenio.pebbling.solving.cp_sat_model import Clause
+    from attenio.pebbling.solving.cp_sat.model import Clause
 
     task, clauses = search.task, []
     change = Change.of(phase.start, phase.end, phase.stores)

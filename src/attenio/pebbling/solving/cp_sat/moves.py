@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from attenio.pebbling.game import Variant
 from attenio.pebbling.schedule import Move, MoveKind, Schedule
-from attenio.pebbling.solving.cp_sat_phases import Item, Phase, Task
+from attenio.pebbling.solving.cp_sat.phases import Item, Phase, Task
 
 __all__ = ["moves_of"]
 

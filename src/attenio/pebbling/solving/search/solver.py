@@ -2,8 +2,8 @@
 
 The search takes up positions in the order of what a game through them must cost at least, so the first end it meets is
 the cheapest there is, and at any moment the lowest total still waiting is a proven lower bound. Why nothing is lost by
-the positions it leaves out is argued where they are left out: ``search_one_shot``, ``search_standard``,
-``search_standard_steps``, ``search_partial`` and ``search_evictions``.
+the positions it leaves out is argued where they are left out: ``one_shot``, ``standard``,
+``standard_steps``, ``partial`` and ``evictions``.
 
 >>> from attenio.pebbling.graph import ComputationGraph
 >>> graph = ComputationGraph.from_edges([("a", "s"), ("b", "s"), ("s", "t"), ("c", "t"), ("a", "t")])
@@ -25,8 +25,8 @@ from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.schedule import Schedule
 from attenio.pebbling.solution import Ending, Solution
-from attenio.pebbling.solving.encoding import HEADER, POSITION_WORDS, VARIANT, VARIANTS, Encoded, encode
 from attenio.pebbling.solving.first_schedule import first_schedule
+from attenio.pebbling.solving.search.encoding import HEADER, POSITION_WORDS, VARIANT, VARIANTS, Encoded, encode
 
 __all__ = ["best_first"]
 
@@ -54,7 +54,7 @@ def best_first(
     The first search on a computer compiles the code, a minute or so, which the time limit does not count.
     """
     try:
-        from attenio.pebbling.solving import replaying, search_table
+        from attenio.pebbling.solving.search import replaying, table
     except ImportError as missing:
         raise MissingExtra("best-first search", "pebble") from missing
     encoded, originals = encode(game)
@@ -67,8 +67,8 @@ def best_first(
         )
     if known_cost == encoded.compulsory:
         return _solution(game, known, known_cost, Ending.PROVEN, _Outcome(seconds=0.0, explored=0))
-    _compile(search_table)
-    search = _Search(search_table, encoded, known_cost, memory_limit_bytes)
+    _compile(table)
+    search = _Search(table, encoded, known_cost, memory_limit_bytes)
     ending = search.run(time_limit_s, progress)
     if search.best_position >= 0:
         way = search.way()
@@ -120,7 +120,7 @@ class _Search:
     """A search that can be paused: the compiled loop runs for a moment, then limits and interrupts are looked at."""
 
     def __init__(self, tables: Any, encoded: Encoded, known_cost: int, memory_limit_bytes: int) -> None:
-        from attenio.pebbling.solving.search_evictions import scratch
+        from attenio.pebbling.solving.search.evictions import scratch
 
         began = perf_counter()
         self.tables, self.encoded = tables, encoded
@@ -210,7 +210,7 @@ class _Search:
                 steps = max(1, steps // 2)
 
     def _grow_room(self) -> None:
-        from attenio.pebbling.solving.search_evictions import scratch
+        from attenio.pebbling.solving.search.evictions import scratch
 
         self.room = scratch(4 * len(self.room.successors), self.encoded.vertices, self.encoded.edges)
 

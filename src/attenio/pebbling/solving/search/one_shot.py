@@ -36,12 +36,12 @@ from typing import Any
 
 import numpy as np
 
-from attenio.pebbling.solving.encoding import COUNT, HEADER, RED, SLIDING
-from attenio.pebbling.solving.search_bits import (
+from attenio.pebbling.compiled import called_from_python, compiled
+from attenio.pebbling.solving.search.bits import (
     NONE,
     ONE,
     add,
-    compiled,
+    copy_words,
     fact,
     has,
     is_input,
@@ -51,7 +51,8 @@ from attenio.pebbling.solving.search_bits import (
     weigh,
     words_of,
 )
-from attenio.pebbling.solving.search_evictions import EXTRA, LIMIT, MADE, PAID, PRICE, choose, list_evictable
+from attenio.pebbling.solving.search.encoding import COUNT, HEADER, POSITION_WORDS, RED, SLIDING
+from attenio.pebbling.solving.search.evictions import DELETED, EXTRA, LIMIT, MADE, PAID, PRICE, choose, list_evictable
 
 __all__ = ["do_one_shot", "expand_one_shot", "settle_one_shot"]
 
@@ -143,7 +144,7 @@ def _forced(game: Any, s: Any, vertex: Any, used: Any) -> Any:
     return place if worth >= (own if is_output(game, vertex) else 2 * own) else -2
 
 
-@compiled
+@called_from_python
 def do_one_shot(game: Any, s: Any, vertex: Any) -> Any:
     """Load the missing parents, compute the vertex, drop what nothing needs any more."""
     for half in range(2):
@@ -239,7 +240,7 @@ def _emit(game: Any, room: Any, s: Any, vertex: Any, parent: Any, sets: Any) -> 
         if made == len(room.successors):
             return -1
         then = room.successors[made]
-        then[:8] = s
+        copy_words(s, then, POSITION_WORDS)
         price = np.int64(room.evictions[row, 4])
         for half in range(2):
             gone = room.evictions[row, half]
@@ -252,7 +253,8 @@ def _emit(game: Any, room: Any, s: Any, vertex: Any, parent: Any, sets: Any) -> 
         settle_one_shot(game, then, room.log)
         then[8] = price
         then[9], then[10] = vertex, 1 + parent
-        then[11:15] = room.evictions[row, :4]
+        for word in range(4):
+            then[DELETED + word] = room.evictions[row, word]
         made += 1
     room.numbers[LIMIT, MADE] = made
     return made

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from attenio.pebbling.solving.encoding import HEADER, VARIANT
-from attenio.pebbling.solving.search_bits import NONE, ONE, compiled, fact, weigh
+from attenio.pebbling.compiled import compiled
+from attenio.pebbling.solving.search.bits import NONE, ONE, fact, weigh
+from attenio.pebbling.solving.search.encoding import HEADER, VARIANT
 
 __all__ = ["enter_group", "group_place", "pointless"]
 

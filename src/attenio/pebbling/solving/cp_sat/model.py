@@ -17,9 +17,9 @@ from typing import Any
 
 from attenio.errors import MissingExtra
 from attenio.pebbling.game import Variant
-from attenio.pebbling.solving.cp_sat_bursts import Burst
-from attenio.pebbling.solving.cp_sat_phases import Item, Phase, Task, Tick, unlimited
-from attenio.pebbling.solving.cp_sat_symmetry import Link
+from attenio.pebbling.solving.automorphisms import Link
+from attenio.pebbling.solving.cp_sat.bursts import Burst
+from attenio.pebbling.solving.cp_sat.phases import Item, Phase, Task, Tick, unlimited
 
 try:
     from ortools.sat.python import cp_model
@@ -266,7 +266,7 @@ class PhaseProgram:
                 self._if(*conditions, then=[*saved, *(row[item] for row in self.act[: t + 1])])
 
     def _first_of_equals(self, links: Sequence[Link]) -> None:
-        """Of vertices that can be exchanged, the fixed one is loaded or computed first (``cp_sat_symmetry``)."""
+        """Of vertices that can be exchanged, the fixed one is loaded or computed first (``symmetry``)."""
         by: dict[int, list[Literal]] = {}
         for link in links:
             for v in (link.fixed, *link.images):

@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from attenio.pebbling.solving.encoding import HEADER
-from attenio.pebbling.solving.search_bits import NONE, ONE, compiled, highest, lowest, weigh, words_of
+from attenio.pebbling.compiled import compiled
+from attenio.pebbling.solving.search.bits import NONE, ONE, highest, lowest, weigh, words_of
+from attenio.pebbling.solving.search.encoding import HEADER
 
 __all__ = ["analyse", "certain_words"]
 

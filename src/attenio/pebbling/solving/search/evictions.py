@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attenio.pebbling.solving.encoding import POSITION_WORDS
-from attenio.pebbling.solving.search_bits import ONE, compiled, lowest, words_of
+from attenio.pebbling.compiled import called_from_python, compiled
+from attenio.pebbling.solving.search.bits import ONE, lowest, words_of
+from attenio.pebbling.solving.search.encoding import POSITION_WORDS
 
 __all__ = ["Scratch", "choose", "limit", "list_evictable", "scratch"]
 
@@ -71,7 +72,7 @@ def list_evictable(game: Any, room: Any, low: Any, high: Any) -> Any:
     return count
 
 
-@compiled
+@called_from_python
 def limit(room: Any, least: Any, most: Any) -> Any:
     """Ask for sets at these prices only."""
     room.numbers[LIMIT, FROM], room.numbers[LIMIT, TO] = least, most
@@ -93,7 +94,7 @@ def choose(game: Any, room: Any, count: Any, need: Any) -> Any:
         limits[NEXT] = min(limits[NEXT], price)
         return 0
     if need <= 0:
-        room.evictions[0, :] = 0
+        _clear(room, 0)
         room.evictions[0, 4] = price
         return 1 if price >= limits[FROM] else 0
     found = depth = freed = 0
@@ -136,8 +137,14 @@ def choose(game: Any, room: Any, count: Any, need: Any) -> Any:
 
 
 @compiled
+def _clear(room: Any, row: Any) -> Any:
+    for column in range(EVICTION_COLUMNS):
+        room.evictions[row, column] = 0
+
+
+@compiled
 def _keep(room: Any, row: Any, depth: Any) -> Any:
-    room.evictions[row, :] = 0
+    _clear(room, row)
     for level in range(depth + 1):
         item = room.numbers[ITEM, room.numbers[AT, level]]
         bit = ONE << np.uint64(item & 63)

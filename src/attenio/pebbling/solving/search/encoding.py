@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from attenio.errors import InvalidInput
 from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.graph import ComputationGraph
-from attenio.pebbling.solving.symmetry import automorphisms
+from attenio.pebbling.solving.automorphisms import automorphisms
 
 __all__ = ["MOST_EDGES", "MOST_SEARCHED", "POSITION_WORDS", "Encoded", "encode"]
 

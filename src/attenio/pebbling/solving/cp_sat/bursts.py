@@ -21,7 +21,7 @@ True
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from attenio.pebbling.solving.cp_sat_phases import Item, Task, Tick, unlimited
+from attenio.pebbling.solving.cp_sat.phases import Item, Task, Tick, unlimited
 
 __all__ = ["Burst", "order_once", "why_not_once"]
 

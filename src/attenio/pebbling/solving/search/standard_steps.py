@@ -2,22 +2,22 @@
 
 As in the one-shot game a step deletes what has to go, loads the missing parents of one vertex and computes it. Loading
 later than that is impossible, and earlier only takes room. A value never stored is deleted for nothing, to be computed
-again if need be, or it is stored and promised (``search_standard``).
+again if need be, or it is stored and promised (``standard``).
 
 Values are deleted one by one, and a branch ends where what is certain exceeds the limit. What is certain does not ask
 how much room there is, and with a value still red one can do all that one can without it: so it is certain after
-further deletions too. As everywhere (``search_evictions``) only sets are tried of which no member could stay: items
+further deletions too. As everywhere (``evictions``) only sets are tried of which no member could stay: items
 come heaviest first, and a set is complete when it first frees enough.
 """
 
 from typing import Any
 
-from attenio.pebbling.solving.encoding import HEADER, POSITION_WORDS, RED, SLIDING
-from attenio.pebbling.solving.search_bits import (
+from attenio.pebbling.compiled import compiled
+from attenio.pebbling.solving.search.bits import (
     NONE,
     ONE,
     add,
-    compiled,
+    copy_words,
     fact,
     has,
     is_input,
@@ -26,8 +26,9 @@ from attenio.pebbling.solving.search_bits import (
     weigh,
     words_of,
 )
-from attenio.pebbling.solving.search_certain import analyse, certain_words
-from attenio.pebbling.solving.search_evictions import (
+from attenio.pebbling.solving.search.certain import analyse, certain_words
+from attenio.pebbling.solving.search.encoding import HEADER, POSITION_WORDS, RED, SLIDING
+from attenio.pebbling.solving.search.evictions import (
     AT,
     COST,
     DELETED,
@@ -46,7 +47,7 @@ from attenio.pebbling.solving.search_evictions import (
     TO,
     list_evictable,
 )
-from attenio.pebbling.solving.search_standard import covered, do_standard, settle_standard
+from attenio.pebbling.solving.search.standard import covered, do_standard, settle_standard
 
 __all__ = ["expand_standard"]
 
@@ -100,7 +101,7 @@ def _choose_store(game: Any, room: Any, s: Any, items: Any, need: Any) -> Any:
     place = room.numbers[LIMIT, INTO]
     storable = place >= 0 and has(s, 0, place) and not (is_input(game, place) or has(s, 2, place))
     for stored in range(2 if storable else 1):
-        room.positions[_NOW, :] = s
+        copy_words(s, room.positions[_NOW], POSITION_WORDS)
         room.numbers[LIMIT, PAID] = 0
         if stored:
             _promise(game, room, place)
@@ -119,7 +120,7 @@ def _promise(game: Any, room: Any, vertex: Any) -> Any:
 @compiled
 def _step(game: Any, room: Any, then: Any) -> Any:
     """Make the step after the deletions so far; what both cost."""
-    then[:POSITION_WORDS] = room.positions[_NOW]
+    copy_words(room.positions[_NOW], then, POSITION_WORDS)
     cost = room.numbers[LIMIT, PAID] + do_standard(game, then, room.numbers[LIMIT, DOING])
     place = room.numbers[LIMIT, INTO]
     if place >= 0:
