@@ -2,7 +2,8 @@
 
 from attenio.catalogue.machines import as_machine, machine_named, machines, machines_in_file
 from attenio.catalogue.model_config import model_from_config
-from attenio.catalogue.models import HeadShape, Model, model_named, models
+from attenio.catalogue.model_named import model_named
+from attenio.catalogue.models import HeadShape, Model, models
 
 __all__ = [
     "HeadShape",

@@ -9,21 +9,17 @@ SlidingWindow(width=4096, causal=True)
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.masks import Causal, Dense, Mask, SlidingWindow, mask_from_text
-from attenio.names import checked_kind, did_you_mean
 from attenio.quantities import checked_count
 from attenio.workload import Workload, checked_lengths
 
 # YAML loads when a file is read: a machine that is given as a value needs none.
 if TYPE_CHECKING:
     from attenio.catalogue.yaml_fields import Section
-
-__all__ = ["HeadShape", "Model", "model_named", "models"]
 
 _MODEL_KEYS = ("name", "layers", "context", "mask", "dtype", "scale", "prefill", "decode", "description", "source")
 _SHAPE_KEYS = ("heads", "kv_heads", "d", "value_dim", "note", "values_in_keys")
@@ -112,25 +108,6 @@ def models() -> tuple[Model, ...]:
 
     text = resources.files("attenio.catalogue").joinpath("models.yaml").read_text(encoding="utf-8")
     return tuple(_model(section) for section in sections_in(text, "models.yaml"))
-
-
-def model_named(name: str) -> Model:
-    """The model with this name, in any case, or the one a Hugging Face ``config.json`` (or its folder) describes.
-
-    A name of the catalogue comes before a folder that is called the same; ``./name`` is always the folder.
-    """
-    from attenio.catalogue.model_config import model_from_config
-
-    checked_kind(name, str, "model", "a name such as 'llama-3-70b' ('attenio models' lists all)")
-    if name.lower().endswith(".json") or "/" in name or "\\" in name or name == ".":
-        return model_from_config(name)
-    for model in models():
-        if model.name == name.lower():
-            return model
-    if name and (Path(name) / "config.json").is_file():
-        return model_from_config(name)
-    hint = did_you_mean(name, [model.name for model in models()])
-    raise InvalidInput(f"unknown model {name!r}; {hint}'attenio models' lists all, and a path to config.json reads it")
 
 
 def _model(section: "Section") -> Model:

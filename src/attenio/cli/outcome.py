@@ -6,15 +6,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from attenio.cli.stopped import Stopped
 from attenio.errors import AttenioError
 
-__all__ = ["Stopped", "outcome_of"]
-
 DONE, MISTAKE, BROKEN_PIPE, STOPPED = 0, 2, 1, 130
-
-
-class Stopped(Exception):
-    """Ctrl-C, where a command has something to say about what it had done by then."""
 
 
 def outcome_of(arguments: Sequence[str] | None) -> int:

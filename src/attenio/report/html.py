@@ -23,7 +23,8 @@ from attenio.report.curves import Curves, Progress, along_length, along_memory
 from attenio.report.directions import along_directions
 from attenio.report.directions_figure import directions_figure
 from attenio.report.figures import length_figure, memory_figure
-from attenio.report.notation import capital, guarantee, show_ratio, told_bounds
+from attenio.report.guarantee import guarantee
+from attenio.report.notation import capital, show_ratio, told_bounds
 from attenio.report.reproduce import reproduce
 from attenio.report.roofline_figure import roofline_figure
 from attenio.report.training import TrainingAnswer, training_answer

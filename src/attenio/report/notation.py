@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from attenio.bounds import LowerBound
 from attenio.planning import Candidate, NestedPlan, TrainingCandidate
-from attenio.planning.plan import Dataflow, Plan, TileRule
+from attenio.planning.plan import TileRule
 from attenio.quantities import show_words
 from attenio.report.answer import Answer, BoundaryAnswer, Floor, TimeFloor
 from attenio.report.training import TrainingAnswer
@@ -16,7 +16,6 @@ __all__ = [
     "by_words",
     "candidate_rows",
     "capital",
-    "guarantee",
     "nested_beats_alone",
     "nested_rows",
     "price_of_units",
@@ -79,18 +78,6 @@ def price_of_units(found: Answer | TrainingAnswer) -> tuple[str, ...]:
     units = found.machine.granularity_of(found.workload.dtype)
     more = f"{100 * found.granularity_price:.3g} % more words than with free tiles"
     return (f"With {units}, {'; '.join([more, *shown])}.",)
-
-
-def guarantee(plan: Plan) -> str:
-    """What an approximate plan promises, in words; empty for an exact one."""
-    certificate = plan.certificate
-    if certificate is None or certificate.polynomial is None:
-        return ""
-    what = "at most, of half the range of a column of V"
-    if plan.dataflow is Dataflow.FEATURE_GRADIENT:
-        what = "of the outputs whose gradient this is, of half the range of a column of V"
-    kind, features = certificate.polynomial.kind.value, certificate.features or 0
-    return f"{what}: {kind} polynomial of degree {certificate.degree}, {features:,} features"
 
 
 def resource_rows(answer: Answer) -> Iterator[tuple[str, TimeFloor | None]]:

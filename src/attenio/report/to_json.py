@@ -2,22 +2,25 @@
 
 import math
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attenio.approximation import Certificate
 from attenio.bounds import LowerBound
 from attenio.machine import Machine
 from attenio.planning import Candidate, TrainingPlan
 from attenio.planning.plan import Plan
-from attenio.report.answer import Answer, BoundaryAnswer, Floor, TimeFloor
-from attenio.report.notation import guarantee
-from attenio.report.training import TrainingAnswer
+from attenio.report.guarantee import guarantee
 from attenio.workload import Workload
+
+# An answer turns itself into plain values by what is here.
+if TYPE_CHECKING:
+    from attenio.report.answer import Answer, BoundaryAnswer, Floor, TimeFloor
+    from attenio.report.training import TrainingAnswer
 
 __all__ = ["answer_to_json", "floor_to_json", "training_plan_to_json", "training_to_json"]
 
 
-def answer_to_json(answer: Answer) -> dict[str, Any]:
+def answer_to_json(answer: "Answer") -> dict[str, Any]:
     """The whole answer as dictionaries, lists, strings and numbers."""
     return {
         "workload": _workload(answer.workload),
@@ -35,7 +38,7 @@ def answer_to_json(answer: Answer) -> dict[str, Any]:
     }
 
 
-def floor_to_json(found: Floor) -> dict[str, Any]:
+def floor_to_json(found: "Floor") -> dict[str, Any]:
     """What must move, without a plan."""
     return {
         "workload": _workload(found.workload),
@@ -55,7 +58,7 @@ def floor_to_json(found: Floor) -> dict[str, Any]:
     }
 
 
-def training_to_json(found: TrainingAnswer) -> dict[str, Any]:
+def training_to_json(found: "TrainingAnswer") -> dict[str, Any]:
     """A training step, every choice of what to save, and the answers about its two passes."""
     return {
         "workload": _workload(found.workload),
@@ -135,7 +138,7 @@ def _machine(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _granularity(found: Answer | TrainingAnswer) -> dict[str, Any] | None:
+def _granularity(found: "Answer | TrainingAnswer") -> dict[str, Any] | None:
     """Of which multiples tiles are, and what that costs against free ones; None where they are free."""
     free = found.free_plan
     if free is None:
@@ -205,7 +208,7 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def _boundary(part: BoundaryAnswer) -> dict[str, Any]:
+def _boundary(part: "BoundaryAnswer") -> dict[str, Any]:
     return {
         "boundary": part.boundary.name,
         "fast_words": part.fast_words,
@@ -220,7 +223,7 @@ def _boundary(part: BoundaryAnswer) -> dict[str, Any]:
     }
 
 
-def _roofline(answer: Answer) -> dict[str, Any]:
+def _roofline(answer: "Answer") -> dict[str, Any]:
     binding = answer.binding
     return {
         "times": [_time(time) for time in answer.times],
@@ -238,7 +241,7 @@ def _roofline(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _time(time: TimeFloor) -> dict[str, Any]:
+def _time(time: "TimeFloor") -> dict[str, Any]:
     return {
         "resource": time.resource,
         "rate_per_s": time.rate_per_s,
