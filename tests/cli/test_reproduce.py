@@ -22,3 +22,9 @@ def test_an_experiment_of_the_accelerator_is_printed_beside_the_published_number
     rows = attenio("reproduce", "fig10", "--json").json["rows"]
     assert {"figure", "d", "n", "dataflow", "value", "published"} <= rows[0].keys()
     assert "8.8" in attenio("reproduce", "fig10").out
+
+
+def test_the_compression_experiment_reads_every_score_back(attenio):
+    rows = attenio("reproduce", "compression", "--json").json["rows"]
+    assert rows and all(row["recovered"] and row["message_words"] <= row["budget_words"] for row in rows)
+    assert "NOT" not in attenio("reproduce", "compression").out

@@ -13,6 +13,7 @@ from attenio.cli.machines import machines
 from attenio.cli.models import models
 from attenio.cli.pebble import pebble
 from attenio.cli.plan import plan
+from attenio.cli.product import product
 from attenio.cli.profile import profile
 from attenio.cli.reorder import reorder
 from attenio.cli.report import report
@@ -20,6 +21,7 @@ from attenio.cli.reproduce import reproduce
 from attenio.cli.run import run
 from attenio.cli.simulate import simulate
 from attenio.cli.sweep import sweep
+from attenio.cli.weight_gradient import weight_gradient
 
 __all__ = ["app", "command_line"]
 
@@ -70,6 +72,8 @@ for command in (
     sweep,
     reorder,
     certify,
+    weight_gradient,
+    product,
     bench,
     profile,
     machines,

@@ -1,0 +1,149 @@
+"""``attenio weight-gradient``: the gradient of attention's weights, as a problem of its own."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attenio.cli.options import AsJson, option, taking
+from attenio.cli.output import plain_table, print_json, print_tables, prose
+from attenio.cli.question import DEFAULT_D, Question
+from attenio.quantities import parse_count, show_words
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from attenio.bounds import LowerBound
+    from attenio.weight_gradient import WeightGradient, WeightPlan
+
+_DEFAULT_N = 8192
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightQuestion:
+    """The options as typed."""
+
+    n: Annotated[str | None, option("--n", "Queries and keys, such as 4096 or 8K, the default.", "COUNT")] = None
+    queries: Annotated[str | None, option("--queries", "Queries, where they are not as many as the keys.", "COUNT")] = (
+        None
+    )
+    keys: Annotated[str | None, option("--keys", "Keys, where they are not as many as the queries.", "COUNT")] = None
+    d: Annotated[str, option("--d", f"Width of everything (default {DEFAULT_D}).", "COUNT")] = str(DEFAULT_D)
+    mask: Annotated[str, option("--mask", "dense (default), causal or window:4096.", "MASK")] = "dense"
+    dtype: Annotated[str, option("--dtype", "fp32, fp16, bf16 or fp8 (default fp16).", "TYPE")] = "fp16"
+    accumulator: Annotated[
+        str | None, option("--accumulator", "Type of what is computed; without it each value takes one word.", "TYPE")
+    ] = None
+    machine: Annotated[
+        str | None, option("--machine", "A machine by name, or a YAML file.", "NAME|PATH", panel="Machine")
+    ] = None
+    fast_bytes: Annotated[
+        str | None,
+        option("--fast-bytes", "In place of --machine: this much fast memory, such as 512KB.", "SIZE", panel="Machine"),
+    ] = None
+
+    def workload(self) -> "WeightGradient":
+        """The gradient asked about."""
+        from attenio.weight_gradient import WeightGradient
+
+        named = {name: getattr(self, name) for name in ("n", "queries", "keys")}
+        lengths = {name: parse_count(text, name) for name, text in named.items() if text is not None}
+        if "n" not in lengths and len(lengths) < 2:
+            lengths["n"] = _DEFAULT_N
+        return WeightGradient(
+            **lengths, d=parse_count(self.d, "d"), mask=self.mask, dtype=self.dtype, accumulator=self.accumulator
+        )
+
+
+@taking(WeightQuestion)
+def weight_gradient(
+    question: WeightQuestion,
+    dataflow: Annotated[
+        str | None, option("--dataflow", "Only this one: fused, one-pass, two-pass, ...", "NAME", panel="Plan")
+    ] = None,
+    run: Annotated[
+        bool, typer.Option("--run", help="Run the plan on the counted memory too.", rich_help_panel="Plan")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """What the gradient of the weights in front of attention must move, and the plan that moves least.
+
+    O = softmax(A1 X A2ᵀ) A3 Y; given dO, asked for are dX and dY.
+
+    \b
+    Examples:
+      attenio weight-gradient --n 8K --d 64 --fast-bytes 128KB
+      attenio weight-gradient --n 32K --d 128 --mask causal --machine h100 --json
+      attenio weight-gradient --n 256 --d 16 --fast-bytes 4KB --run
+    """
+    from attenio.weight_gradient import (
+        bounds_for_weight_gradient,
+        execute_weight_gradient,
+        plan_weight_gradient,
+        weight_candidates,
+    )
+
+    workload = question.workload()
+    machine = replace(Question(), machine=question.machine, fast_bytes=question.fast_bytes).chosen_machine()
+    fast_words = machine.slowest_boundary.fast_words(workload.dtype)
+    best = plan_weight_gradient(workload, fast_words, dataflow)
+    bounds = bounds_for_weight_gradient(workload, fast_words)
+    plans = sorted(weight_candidates(workload, fast_words), key=lambda plan: plan.moved_words)
+    ran = execute_weight_gradient(best) if run else None
+    largest = max((bound for bound in bounds if bound.strength.value != "asymptotic"), key=lambda bound: bound.words)
+    if as_json:
+        value = _as_json(best, plans, bounds, best.moved_words / largest.words)
+        counted = None if ran is None else {name: getattr(ran, name) for name in ("moved_words", "max_abs_error")}
+        print_json({**value, "run": counted})
+        return
+    what = (
+        f"gradient of the weights, {workload.queries:,} queries, {workload.keys:,} keys, d={workload.d}"
+        f" {workload.mask} {workload.dtype.value}; {show_words(fast_words)} of fast memory"
+    )
+    lines = [f"gap {best.moved_words / largest.words:.4g}×, the plan over {largest.theorem} ({largest.strength.value})"]
+    if ran is not None:
+        lines.append(f"the run moved {ran.moved_words:,} words; its largest error is {ran.max_abs_error:.3g}")
+    print_tables(prose(what), "", _table(bounds, plans, best), *(prose(line) for line in lines))
+
+
+def _as_json(
+    best: "WeightPlan", plans: "list[WeightPlan]", bounds: "tuple[LowerBound, ...]", gap: float
+) -> dict[str, Any]:
+    workload = best.workload
+    return {
+        "workload": {
+            "queries": workload.queries,
+            "keys": workload.keys,
+            "d": workload.d,
+            "mask": str(workload.mask),
+            "dtype": workload.dtype.value,
+            "accumulator": None if workload.accumulator is None else workload.accumulator.value,
+        },
+        "fast_words": best.fast_words,
+        "plan": _plan(best),
+        "candidates": [_plan(plan) for plan in plans],
+        "lower_bounds": [
+            {"theorem": bound.theorem, "words": bound.words, "strength": bound.strength.value} for bound in bounds
+        ],
+        "gap": gap,
+    }
+
+
+def _plan(plan: "WeightPlan") -> dict[str, Any]:
+    return {
+        "dataflow": plan.dataflow.value,
+        "tiles": dict(plan.tiles),
+        "moved_words": plan.moved_words,
+        "peak_words": plan.peak_words,
+    }
+
+
+def _table(bounds: "tuple[LowerBound, ...]", plans: "list[WeightPlan]", best: "WeightPlan") -> "Table":
+    table = plain_table("what", ("words", "right"), "how")
+    for bound in bounds:
+        table.add_row("growth only" if bound.strength.value == "asymptotic" else "must move", f"{bound.words:,}",
+                      f"{bound.theorem} ({bound.strength.value})")  # fmt: skip
+    for plan in (best, *(each for each in plans if each != best)):
+        tiles = " ".join(f"{name}={tile:,}" for name, tile in plan.tiles.items())
+        table.add_row("plan moves" if plan == best else "", f"{plan.moved_words:,}", f"{plan.dataflow.value} {tiles}")
+    return table
