@@ -312,7 +312,7 @@ def test_where_there_are_no_rows_gradients_are_zeros(shape, options, dtype):
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 5000), (3000, 2)])
-def test_gradients_are_made_of_large_tiles_however_few_rows_or_keys_there_are(monkeypatch, queries, keys):
+def test_gradients_are_made_of_large_tiles_however_few_rows_or_keys_there_are(monkeypatch, tiles_only, queries, keys):
     """Tiles of keys as small as the one row that passes would take a product each, and so would rows of one key."""
     module = import_module("attenio.kernels.cpu.two_pass")
     tiles, original = [], module._weigh

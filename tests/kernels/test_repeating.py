@@ -30,6 +30,11 @@ class Played:
         return self.function(*tensors[:3], *between, *saved, *self.options[len(tensors) + len(between) :])[:wanted]
 
 
+@pytest.fixture(autouse=True)
+def on_tiles(tiles_only):
+    """What stands in for a GPU's kernels are tiles."""
+
+
 @pytest.fixture
 def counts(monkeypatch):
     found = {"recorded": 0, "played": 0}

@@ -87,7 +87,7 @@ def test_profilers_and_modes_of_functions_see_the_operator_but_data_may_be_looke
             assert is_concrete((q,)) and not is_unwatched((q,))
 
 
-def test_a_mode_sees_the_operator_forward_and_backward():
+def test_a_mode_sees_the_operator_forward_and_backward(tiles_only):
     q = torch.randn(1, 1, 4, 8, requires_grad=True)
     plain = torch.autograd.grad(attention(q, q, q).sum(), q)
     with Seeing() as seeing:
@@ -101,11 +101,13 @@ def test_gradients_of_gradients_are_refused_either_way():
     for watched in (False, True):
         with Seeing() if watched else torch.enable_grad():
             (once,) = torch.autograd.grad(attention(q, q, q).sum(), q, create_graph=True)
-            with pytest.raises(RuntimeError, match="no autograd formula was registered"):
+            with pytest.raises(
+                RuntimeError, match=r"no autograd formula was registered|derivative for .* is not implemented"
+            ):
                 once.sum().backward()
 
 
-def test_what_is_saved_passes_hooks():
+def test_what_is_saved_passes_hooks(tiles_only):
     q = torch.randn(1, 2, 4, 8, requires_grad=True)
     packed = []
     with torch.autograd.graph.saved_tensors_hooks(lambda x: packed.append(x.shape) or x, lambda x: x):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from attenio.measurement.fuzz import Case, check, inputs, running, wrong_in
+from attenio.measurement.fuzz import Case, check, running, wrong_in
 from attenio.measurement.fuzz.__main__ import main
 from attenio.measurement.fuzz.drawing import steps
 from attenio.measurement.fuzz.running import WrongResult
@@ -18,10 +18,9 @@ from attenio.measurement.fuzz.shrinking import reproduction, shrunk, simplified
 attention = running.attention
 
 
-@pytest.mark.skipif(not inputs._knows("cu_seqlens"), reason="packed sequences of a few tokens are ambiguous")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_random_calls_in_random_order_agree_with_the_definition(seed):
-    for step in itertools.islice(steps(seed, "cpu"), 35):
+    for step in itertools.islice(steps(seed, "cpu"), 30):
         found = wrong_in(step, "cpu")
         assert found is None, f"{found}\n{reproduction([step], 'cpu')}"
 

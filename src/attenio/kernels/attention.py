@@ -17,6 +17,7 @@ from attenio.kernels.checks import (
     checked_number,
     refuse_tangents,
 )
+from attenio.kernels.cpu.beside import choose, form_of, way_of
 from attenio.kernels.derivatives import operated, unwatched
 from attenio.kernels.dropout import Dropout
 from attenio.kernels.masking import Seen, seen_by
@@ -90,16 +91,22 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     """
     if torch._C._is_any_autocast_enabled():
         query, key, value, attn_mask = autocast(query, key, value, attn_mask)
+    undropped = isinstance(dropout_p, (float, int)) and dropout_p == 0.0
+    plain = undropped and cu_seqlens is segment_ids is segments is block_mask is prefix is tolerance is None
+    on_cpu = plain and isinstance(query, Tensor) and query.is_cpu and forward_ad._current_level < 0
+    sides = window if type(window) is tuple and len(window) == 2 else (window,)
+    options = (is_causal, scale, enable_gqa, deterministic, *sides)
+    if on_cpu:
+        way = way_of(query, key, value, attn_mask, options)
+        if way is not None and (answer := way(query, key, value, attn_mask)) is not None:
+            return answer
     if forward_ad._current_level >= 0:
         refuse_tangents(query, key, value, attn_mask)
     if deterministic is False:
         deterministic = torch.are_deterministic_algorithms_enabled()
     given = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
     known = None
-    undropped = isinstance(dropout_p, float | int) and dropout_p == 0.0
-    plain = undropped and cu_seqlens is segment_ids is segments is block_mask is prefix is tolerance is None
     if plain and not (query is None or key is None or value is None) and is_unwatched(given):
-        sides = window if type(window) is tuple and len(window) == 2 else (window,)
         known = known_of(given, (is_causal, scale, enable_gqa, deterministic, *sides))
         if known is not None and known.arguments is not None:
             return unwatched((*given, *known.arguments), known)
@@ -116,6 +123,10 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
         close = None if torch.compiler.is_compiling() else approximated(problem_of(call, prefix, dropout_p), tolerance)
         if close is not None:
             return close.reshape(call.shape)
+    if on_cpu and is_unwatched(given):
+        way = choose(form_of(query, key, value, attn_mask, options), problem_of(call, None, 0.0), given, options)
+        if way is not None and (answer := way(query, key, value, attn_mask)) is not None:
+            return answer
     seen = call.seen
     if dropout_p > 0.0:
         _refuse_captured_dropout(query, dropout_p)

@@ -11,6 +11,7 @@ from attenio.catalogue import as_machine
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.kernels.cpu.compiled_rows import TILE, can_compile
+from attenio.kernels.cpu.library import Library, Sizes, library_first, library_seconds, library_tiles, tiles_seconds
 from attenio.kernels.host import host_machine, private_boundary
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.stacking import can_stack, stacked
@@ -19,7 +20,9 @@ from attenio.machine import Machine, MemoryLevel
 from attenio.planning import Dataflow
 from attenio.planning.plan import Tiles
 
-__all__ = ["Choice", "choice_for"]
+__all__ = ["LIBRARY", "Choice", "choice_for"]
+
+LIBRARY = "PyTorch's own scaled_dot_product_attention"
 
 _READ_ONCE = "rows are few, so keys are read once whatever the tiles; runs are as long as workers have keys to share"
 _WIDE_PRODUCTS = (
@@ -49,18 +52,31 @@ class Choice:
     machine_name: str
 
 
-def choice_for(problem: KernelProblem, machine: str | Machine | None) -> Choice:
-    """For the device of the tensors, or for a machine of the catalogue with SMs, which need not be here."""
+def choice_for(problem: KernelProblem, machine: str | Machine | None, sizes: Sizes | None = None) -> Choice:
+    """For the device of the tensors, or for a machine of the catalogue with SMs, which need not be here.
+
+    ``sizes`` are those by which a CPU's call may go to PyTorch's own attention.
+    """
     if machine is None and problem.query.device.type != "cuda":
-        return _on_cpu(problem)
+        return _on_cpu(problem, sizes)
     return _on_gpu(problem, _this_gpu(problem.query.device) if machine is None else _gpu(machine))
 
 
-def _on_cpu(problem: KernelProblem) -> Choice:
+def _on_cpu(problem: KernelProblem, sizes: Sizes | None) -> Choice:
     stacks, level = can_stack(problem), private_boundary(host_machine()).fast
     tiling = tiling_of(stacked(problem) if stacks else problem)
     dataflow, tiles = _cpu_plan(problem, tiling, stacks=stacks)
     workers = f"{torch.get_num_threads()} threads"
+    if sizes is not None and library_first(sizes):
+        rows, keys = library_tiles(problem.queries, problem.keys)
+        tiles = Tiles.of(query_tile=min(rows, tiling.query_tile), key_tile=min(keys, tiling.key_tile))
+        return Choice(
+            dataflow=Dataflow.ATTENIO, tiles=tiles, language=LIBRARY, level=level,
+            kernel=Library(is_fused=sizes.fuses), dtype=ElementType.FP32,
+            why=f"expected to take {library_seconds(sizes) * 1e6:,.0f} us by PyTorch's own attention and"
+            f" {tiles_seconds(sizes) * 1e6:,.0f} us by tiles of products called from Python",
+            workers=workers, machine_name="this machine",
+        )  # fmt: skip
     return Choice(
         dataflow=dataflow, tiles=tiles, language="PyTorch", kernel=tiling, level=level, dtype=ElementType.FP32,
         why=_READ_ONCE if tiling.has_few_rows else _WIDE_PRODUCTS, workers=workers, machine_name="this machine",

@@ -14,6 +14,7 @@ from attenio.errors import AttenioError, InvalidInput
 from attenio.kernels.attention import Call, Packing, call_of, problem_of
 from attenio.kernels.checks import check_switches, checked_number
 from attenio.kernels.choices import Choice, choice_for
+from attenio.kernels.cpu.beside import sizes_of
 from attenio.kernels.masking import Seen
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.stacking import can_stack
@@ -138,7 +139,12 @@ def explain(  # noqa: PLR0913 - the arguments of attention
             " give at least one sequence, head, query and key"
         )
     problem = problem_of(call, prefix, dropout_p)
-    choice = choice_for(problem, machine)
+    others = (cu_seqlens, segment_ids, segments, block_mask, prefix, tolerance)
+    sizes = None
+    if machine is None and query.is_cpu and dropout_p == 0.0 and all(other is None for other in others):
+        given = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
+        sizes = sizes_of(problem, given, is_causal=is_causal, gqa=enable_gqa)
+    choice = choice_for(problem, machine, sizes)
     mask, notes = _mask(call.seen, problem, block_mask)
     workload = _workload(call, mask, choice)
     here = Machine(name=choice.machine_name, levels=(choice.level, MemoryLevel(name="below")))

@@ -12,7 +12,7 @@ from torch import DispatchKey, DispatchKeySet, Tensor
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
-__all__ = ["are_kept_as_they_are", "has_values", "is_concrete", "is_unwatched"]
+__all__ = ["are_kept_as_they_are", "has_values", "is_concrete", "is_traced", "is_unwatched"]
 
 _CLASSES = frozenset((Tensor, torch.nn.Parameter))
 _get_dispatch_mode, _TRACING = torch._C._get_dispatch_mode, tuple(torch._C._TorchDispatchModeKey.__members__.values())
@@ -78,6 +78,11 @@ def has_values(tensor: Tensor) -> bool:
     if type(tensor) not in _CLASSES or _keys_of(tensor).raw_repr() not in _ORDINARY:
         return False
     return not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
+
+
+def is_traced() -> bool:
+    """Whether a transform, a tracer or a profiler sees what functions are called."""
+    return torch.autograd._profiler_enabled() or _asked_for().raw_repr() not in _USUAL
 
 
 def are_kept_as_they_are() -> bool:

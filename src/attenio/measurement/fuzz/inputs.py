@@ -1,15 +1,12 @@
 """The tensors of a case in the layouts that it asks for, and what each query may see by the definition."""
 
-import inspect
 from collections.abc import Callable
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from attenio.kernels.attention import attention
 from attenio.masks import BlockSparse
 from attenio.measurement.fuzz.case import Case, Layout, MaskKind, Packing
 
@@ -104,7 +101,7 @@ def options_of(case: Case, numbers: Numbers) -> dict[str, Any]:
     options |= {"window": case.window, "deterministic": case.deterministic}
     for name, given in (("cu_seqlens", numbers.lengths), ("segment_ids", numbers.ids)):
         if given is not None:
-            options[name if _knows(name) else "segments"] = given
+            options[name] = given
     if numbers.blocks is not None and case.blocks is not None:
         options["block_mask"] = BlockSparse.from_array(
             numbers.blocks, query_block=case.blocks[0], key_block=case.blocks[1]
@@ -112,11 +109,6 @@ def options_of(case: Case, numbers: Numbers) -> dict[str, Any]:
     if case.prefix:
         options["prefix"] = case.prefix
     return options
-
-
-@cache
-def _knows(name: str) -> bool:
-    return name in inspect.signature(attention).parameters
 
 
 def _packed(case: Case, rng: torch.Generator) -> tuple[Tensor, Tensor] | None:
