@@ -29,6 +29,8 @@ def called(monkeypatch):
     calls = []
     theirs, flash = beside.scaled_dot_product_attention, beside._flash
     monkeypatch.setattr(beside, "scaled_dot_product_attention", lambda *a, **o: (calls.append(1), theirs(*a, **o))[1])
+    math = beside._math
+    monkeypatch.setattr(beside, "_math", lambda *a, **o: (calls.append(1), math(*a, **o))[1])
     monkeypatch.setattr(beside, "_flash", lambda *a, **o: (calls.append(1), flash(*a, **o))[1])
     return calls
 
@@ -51,6 +53,7 @@ CASES = {
     "packed": (drawn, {"cu_seqlens": torch.tensor([0, 10, 33])}),
     "no scale": (drawn, {"is_causal": True, "scale": 0.0}),
     "causal window": (drawn, {"is_causal": True, "window": 5}),
+    "an only key": (lambda: drawn(queries=3, keys=1), {}),
     "half": (lambda: drawn(queries=256, keys=256, dtype=torch.bfloat16), {}),
 }
 

@@ -96,10 +96,9 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     on_cpu = plain and isinstance(query, Tensor) and query.is_cpu and forward_ad._current_level < 0
     sides = window if type(window) is tuple and len(window) == 2 else (window,)
     options = (is_causal, scale, enable_gqa, deterministic, *sides)
-    if on_cpu:
-        way = way_of(query, key, value, attn_mask, options)
-        if way is not None and (answer := way(query, key, value, attn_mask)) is not None:
-            return answer
+    way = way_of(query, key, value, attn_mask, options) if on_cpu else None
+    if way is not None and (answer := way(query, key, value, attn_mask)) is not None:
+        return answer
     if forward_ad._current_level >= 0:
         refuse_tangents(query, key, value, attn_mask)
     if deterministic is False:

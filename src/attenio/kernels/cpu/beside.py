@@ -34,6 +34,7 @@ _MOST_MASK = 2**20
 LARGEST_LSE = 16.0
 _ways: dict[Form, Way | None] = {}
 _adding = Lock()
+_math = torch.ops.aten._scaled_dot_product_attention_math
 _flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 
 
@@ -101,15 +102,14 @@ def sizes_of(problem: KernelProblem, given: tuple[Tensor, ...], *, is_causal: bo
     added = _window_mask(problem, query.dtype) if windowed else mask
     fused = torch._fused_sdp_choice(*given[:3], added, 0.0, is_causal, scale=problem.scale, enable_gqa=gqa)
     differentiates = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given)
-    if differentiates and problem.keys == 1:
-        return None  # gradients of an only key are zero, and tiles give them as that
     met = problem.keys
     if windowed:
         met = min(met, visible.above - visible.below + 1 + PRODUCT_KEYS)
     return Sizes(
         batch=problem.batch, heads=problem.kv_heads * problem.group, kv_heads=problem.kv_heads,
         queries=problem.queries, keys=problem.keys, visible_keys=met, dtype=query.dtype,
-        widths=query.shape[-1] + given[2].shape[-1], masks=mask is not None, causal=is_causal, fuses=fused == 1,
+        widths=query.shape[-1] + given[2].shape[-1], masks=mask is not None, causal=is_causal,
+        fuses=fused == 1 and not (differentiates and problem.keys == 1),
         fuses_tiles=can_fuse(problem), differentiates=differentiates, threads=torch.get_num_threads(),
     )  # fmt: skip
 
@@ -128,6 +128,8 @@ def _way(problem: KernelProblem, sizes: Sizes, *, gqa: bool, form: Form) -> Way:
     kept = _window_mask(problem, sizes.dtype) if windowed else None
     if sizes.differentiates and sizes.fuses:
         return _checked(causal, scale, kept, form)
+    if sizes.differentiates and problem.keys == 1:
+        return _unfused(causal, scale, kept, gqa=gqa)
 
     def way(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         return scaled_dot_product_attention(query, key, value, mask, 0.0, causal, scale=scale, enable_gqa=gqa)
@@ -156,5 +158,16 @@ def _checked(causal: bool, scale: float, kept: Tensor | None, form: Form) -> Way
             return found
         _ways[form] = None
         return None
+
+    return way
+
+
+def _unfused(causal: bool, scale: float, kept: Tensor | None, *, gqa: bool) -> Way:
+    """An only key has a weight of 1 and gradients of zero: its softmax subtracts equal numbers."""
+
+    def way(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        added = kept if mask is None else mask
+        output: Tensor = _math(query, key, value, added, 0.0, causal, None, scale=scale, enable_gqa=gqa)[0]
+        return output
 
     return way
