@@ -14,7 +14,8 @@ GOAL = 0.97
 
 _TEXT = """# Is attention() on a CPU ever slower than scaled_dot_product_attention?
 
-**Prediction** (written before the run). Where the rule of `kernels/cpu/library.py` expects PyTorch's own attention to
+**Prediction** (written before this study ran, after single forms had been timed while the rule was made).
+Where the rule of `kernels/cpu/library.py` expects PyTorch's own attention to
 be done first, it is called, and what is left of a difference is Python's way there: a few microseconds. So ratios are
 at least {goal} wherever PyTorch needs some 200 microseconds or more, and lower below that, down to about a half for one
 token. Gradients cost one look at the log-sum-exp more, because next to a large one PyTorch's are wrong.
@@ -22,7 +23,7 @@ token. Gradients cost one look at the log-sum-exp more, because next to a large 
 **Measured** (`results.json`, made by `run.py`{quick}): PyTorch {torch} on {threads} {machine} threads ({capability}),
 both in alternating order in one process, ratios of medians of {least} to {most} pairs, {date}. Of {count} forms
 {met} are at least {goal}; of those where PyTorch takes 200 microseconds or longer, {long_met} of {long_count}.
-
+{busy}
 | what | forms | by PyTorch | least ratio | median ratio | least where PyTorch takes 200 us or more |
 |---|---:|---:|---:|---:|---:|
 {rows}
@@ -37,6 +38,11 @@ And how many microseconds the way there costs where PyTorch's own attention runs
 in the median without gradients, {extra_step:.1f} with them.
 """
 
+_BUSY = """
+This is a short run on a machine that others used at the same time, with few pairs a form: it shows that the goal is not
+reached for calls of less than a millisecond, and its single ratios are not to be relied on.
+"""
+
 
 def answer(results: dict[str, Any]) -> str:
     """The text, every number of it from the results."""
@@ -46,6 +52,7 @@ def answer(results: dict[str, Any]) -> str:
     return _TEXT.format(
         goal=GOAL, torch=results["torch"], threads=results["threads"], machine=results["machine"],
         capability=results["capability"], date=results["provenance"]["date"], least=min(counts), most=max(counts),
+        busy=_BUSY if results["quick"] else "",
         quick=" --quick" if results["quick"] else "", count=len(every), met=_met(every), long_met=_met(long),
         long_count=len(long), rows="\n".join(_rows(every)), lowest="\n".join(_lowest(long)),
         extra=_extra(every, step=False), extra_step=_extra(every, step=True),

@@ -7,10 +7,12 @@ estimated, each as the longer of arithmetic and reading on the threads that have
 
 - ``PRODUCTS_PER_S``, ``WORDS_PER_S``: one core of the processor of ``studies/cpu-attention``, 33 GFLOP/s and 13 GB/s.
   Others are faster in both, and only their ratio decides between kernels.
-- A score of tiles takes twice the time of one of the fused kernel, four times where a mask is added: measured on ARM
-  and x86. A score of PyTorch's unfused way is moved ``UNFUSED_PASSES`` times.
+- A score of tiles takes twice the time of one of the fused kernel, four times where a mask is added: seen on one x86
+  processor with AVX512 at n=512, d=64 on one thread, and not measured on ARM.
+  A score of PyTorch's unfused way is moved ``UNFUSED_PASSES`` times.
 - Without vector instructions for 16-bit numbers (AVX512 has them, for gradients only of bf16) products are scalar.
-- What Python takes for tiles is ``HOST_S``, and ``BACKWARD_HOST_S`` more for gradients.
+- What Python takes for tiles is ``HOST_S``, and ``BACKWARD_HOST_S`` more for gradients: assumed, and below what a busy
+  machine showed, so that tiles are not left too early.
 """
 
 from dataclasses import dataclass
