@@ -93,7 +93,7 @@ def large_cases() -> Iterator[Case]:
 
     from attenio.kernels import triton as portable
     from attenio.kernels.hopper import forward
-    from attenio.kernels.hopper.backward.spilled_gradients import slopes_gradients
+    from attenio.kernels.hopper.backward.spilled_gradients import spilled_gradients
     from attenio.kernels.hopper.tiles import WIDE_TILES
     from attenio.kernels.triton.forward import Attended
 
@@ -104,7 +104,7 @@ def large_cases() -> Iterator[Case]:
 
     def carried() -> None:
         asked = problem_of(256, 320)
-        slopes_gradients(asked, (*portable.attend(asked), asked.query), workspace_bytes=1)
+        spilled_gradients(asked, (*portable.attend(asked), asked.query), workspace_bytes=1)
 
     yield "twice the rows", wide
     yield "gradients carried from chunk to chunk, d=256", carried

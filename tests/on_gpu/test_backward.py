@@ -9,10 +9,10 @@ from tests.kernels.untiled import assert_right, untiled
 from attenio import attention
 from attenio.kernels.hopper import backward, forward
 from attenio.kernels.hopper.backward import masks
-from attenio.kernels.hopper.backward.config import form_of
-from attenio.kernels.hopper.backward.key_stationary import sums_gradients
-from attenio.kernels.hopper.backward.launch_groups import Groups
-from attenio.kernels.hopper.backward.spilled_gradients import slopes_gradients
+from attenio.kernels.hopper.backward.config import config_of
+from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients
+from attenio.kernels.hopper.backward.launch_groups import LaunchGroups
+from attenio.kernels.hopper.backward.spilled_gradients import spilled_gradients
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import UNBOUNDED, Visibility
 
@@ -52,8 +52,8 @@ def problem_of(shape, widths, dtype, *, deterministic=False):
 
 def worst_of(problem):
     """How many times the worst error of an untiled computation an error may be."""
-    form, coarse = form_of(problem), problem.query.dtype == torch.float16
-    return WORST_OF_SPILLED if form.spills and (coarse or form.d == 256) else 2.0
+    config, coarse = config_of(problem), problem.query.dtype == torch.float16
+    return WORST_OF_SPILLED if config.spills and (coarse or config.d == 256) else 2.0
 
 
 def seen_in(problem):
@@ -78,11 +78,11 @@ def same(first, second):
 def test_gradients_are_those_of_float64(d, case, dtype, deterministic):
     shape, widths = case
     problem = problem_of(shape, widths, dtype, deterministic=deterministic)
-    assert backward.supports(problem) and form_of(problem).d == d
+    assert backward.supports(problem) and config_of(problem).d == d
     gradient = torch.randn((*problem.query.shape[:-1], widths[1]), device="cuda", dtype=dtype)
     seen = seen_in(problem)
     saved, _ = untiled(problem, gradient, seen, dtype)
-    assert_right(backward.two_pass(problem, saved)[:3], problem, gradient, seen, worst_of(problem))
+    assert_right(backward.gradients(problem, saved)[:3], problem, gradient, seen, worst_of(problem))
 
 
 @pytest.mark.parametrize("case", ["huge logits", "one hot", "all equal", "an outlier"])
@@ -99,7 +99,7 @@ def test_adversarial_inputs(d, deterministic, case):
     )  # fmt: skip
     gradient, seen = torch.randn_like(problem.query), seen_in(problem)
     saved, _ = untiled(problem, gradient, seen, torch.bfloat16)
-    assert_right(backward.two_pass(problem, saved)[:3], problem, gradient, seen, worst_of(problem))
+    assert_right(backward.gradients(problem, saved)[:3], problem, gradient, seen, worst_of(problem))
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
@@ -115,7 +115,7 @@ def test_scores_that_fp32_does_not_tell_apart_leave_no_gradient(d, dtype, determ
     )
     gradient, seen = gradient.unflatten(1, (2, 1)), seen_in(problem)
     saved, _ = untiled(problem, gradient, seen, dtype)
-    of_query, of_key, of_value = backward.two_pass(problem, saved)[:3]
+    of_query, of_key, of_value = backward.gradients(problem, saved)[:3]
     assert not of_query.any() and not of_key.any() and of_value.isfinite().all()
 
 
@@ -127,8 +127,8 @@ def test_packed_sequences_do_not_see_each_other(d, deterministic, monkeypatch):
     problem = KernelProblem.of_heads(q, k, v, Visibility(group=2), d**-0.5)
     leaves = [x.requires_grad_() for x in (q, k, v)]
     segment = torch.bucketize(torch.arange(900), lengths, right=True).cuda()
-    taken, original = [], backward.two_pass
-    monkeypatch.setattr(backward, "two_pass", lambda *given: taken.append(given[0]) or original(*given))
+    taken, original = [], backward.gradients
+    monkeypatch.setattr(backward, "gradients", lambda *given: taken.append(given[0]) or original(*given))
     for is_causal in (False, True):
         output = attention(
             *leaves, is_causal=is_causal, enable_gqa=True, cu_seqlens=lengths.cuda(), deterministic=deterministic
@@ -149,9 +149,9 @@ def test_slopes_in_any_number_of_chunks(case, widths, workspace_bytes):
     problem = problem_of(case, widths, torch.bfloat16)
     gradient, seen = torch.randn((*problem.query.shape[:-1], widths[1]), device="cuda").bfloat16(), seen_in(problem)
     saved, _ = untiled(problem, gradient, seen, torch.bfloat16)
-    found = slopes_gradients(problem, saved, workspace_bytes=workspace_bytes)[:3]
+    found = spilled_gradients(problem, saved, workspace_bytes=workspace_bytes)[:3]
     assert_right(found, problem, gradient, seen, worst_of(problem))
-    assert same(found, slopes_gradients(problem, saved, workspace_bytes=workspace_bytes)[:3])
+    assert same(found, spilled_gradients(problem, saved, workspace_bytes=workspace_bytes)[:3])
 
 
 @pytest.mark.parametrize("launches", [1, 2, 3])
@@ -159,14 +159,14 @@ def test_slopes_in_any_number_of_chunks(case, widths, workspace_bytes):
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("case", LONGER, ids=str)
 def test_sums_in_any_number_of_launches(case, d, launches, deterministic):
-    """Launches of some heads each add to the same sums one after the other, in one lane or in two."""
+    """Launches of some heads each add to the same sums one after the other, in one stream or in two."""
     problem = problem_of(case, (d, d), torch.bfloat16, deterministic=deterministic)
     gradient, seen = torch.randn_like(problem.query), seen_in(problem)
     saved, _ = untiled(problem, gradient, seen, torch.bfloat16)
     units = problem.batch * problem.kv_heads
-    for in_turns, lanes in product((False, True), (1, 2)):
-        groups = Groups.even(units, min(units, launches), in_turns=in_turns, lanes=lanes)
-        assert_right(sums_gradients(problem, saved, groups)[:3], problem, gradient, seen)
+    for in_turns, streams in product((False, True), (1, 2)):
+        groups = LaunchGroups.even(units, min(units, launches), in_turns=in_turns, streams=streams)
+        assert_right(key_stationary_gradients(problem, saved, groups)[:3], problem, gradient, seen)
 
 
 @pytest.mark.parametrize("d", [64, 128, 192, 256])
@@ -180,7 +180,7 @@ def test_integers_give_exact_gradients(d, deterministic):
         problem = KernelProblem.of_heads(q, k, v, Visibility(group=1), 1.0, deterministic=deterministic)
         rows = torch.zeros(1, 4, 1, n, device="cuda")
         saved = (torch.zeros_like(problem.query), rows, torch.full_like(rows, n), g.unflatten(1, (4, 1)))
-        found = backward.two_pass(problem, saved)
+        found = backward.gradients(problem, saved)
         slopes = g.double() @ v.double().mT / n
         right = (
             slopes @ k.double(),

@@ -83,7 +83,7 @@ def assert_exact(problem, found, what):
     apart = (found.largest.double() + found.total.double().log2() - statistic)[sees].abs()
     size = max(1.0, float(statistic[sees].abs().max())) if sees.any() else 1.0
     assert not sees.any() or float(apart.max()) <= 1e-5 * size, f"{what}: statistics"
-    assert not found.total[~sees].any() and not found.output[~sees].any(), f"{what}: hidden rows"
+    assert not found.total[~sees].any() and not found.output[~sees].any(), f"{what}: masked_scores rows"
 
 
 @pytest.mark.parametrize("widths, dtype", KINDS, ids=str)

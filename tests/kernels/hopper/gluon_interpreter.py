@@ -1,7 +1,7 @@
 """Gluon kernels run as the Python they are: partitions are threads, barriers really wait, copies really copy.
 
 The module of a kernel is loaded once more with ``triton.experimental`` replaced by this one, so what runs is its own
-source. Layouts mean nothing here, and asynchronous copies and products are done when they are asked for: this shows
+source. Layouts mean nothing here, and asynchronous copies and products are done when they are issued: this shows
 what a kernel computes and that it does not lock up, not that its waits are early or late enough.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-__all__ = ["Box", "Pointer", "interpreted", "launch"]
+__all__ = ["Pointer", "TmaDescriptor", "interpreted", "launch"]
 
 # A barrier that nobody completes for this long is a deadlock.
 _PATIENCE_SECONDS = 20.0
@@ -70,8 +70,8 @@ class Pointer:
         self.memory[at[shown]] = value[shown].to(self.memory.dtype)
 
 
-class Box:
-    """A tensor descriptor: which tensor, and how much of it a copy takes; what lies outside reads as zero."""
+class TmaDescriptor:
+    """A TMA descriptor: which tensor, and how much of it a copy takes; what lies outside reads as zero."""
 
     def __init__(self, tensor, shape):
         self.tensor, self.shape, self.dtype, self.layout = tensor, tuple(shape), tensor.dtype, None
@@ -157,10 +157,10 @@ class Barrier:
                 raise Deadlock("a barrier was never completed")
 
 
-def _copy_in(box, place, barrier, result, pred=True):
+def _copy_in(descriptor, place, barrier, result, pred=True):
     if pred:
-        result.store(box.read(place).reshape(result.shape))
-        barrier.change(bytes_left=-box.block_type.nbytes)
+        result.store(descriptor.read(place).reshape(result.shape))
+        barrier.change(bytes_left=-descriptor.block_type.nbytes)
 
 
 def _expect(barrier, size, pred=True):
@@ -277,7 +277,7 @@ def _hopper():
     hopper.warpgroup_mma_wait = lambda _pending=0, deps=(): deps[0] if len(deps) == 1 else tuple(deps)
     hopper.tma = types.SimpleNamespace(
         async_copy_global_to_shared=_copy_in,
-        async_copy_shared_to_global=lambda box, place, source: box.write(place, source.tensor),
+        async_copy_shared_to_global=lambda descriptor, place, source: descriptor.write(place, source.tensor),
         store_wait=lambda _pending: None,
     )
     hopper.mbarrier = types.SimpleNamespace(

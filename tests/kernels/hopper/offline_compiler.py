@@ -15,7 +15,7 @@ from triton.experimental.gluon._runtime import GluonASTSource
 NAMES = ("HGMMA", "HMMA", "LDSM", "LDL", "STL", "UTMALDG", "UTMASTG", "UTMAREDG", "ATOM", "CALL.REL",
          "WARPGROUP.ARRIVE")
 
-def box(shape, dtype, layout=None):
+def descriptor(shape, dtype, layout=None):
     layout = layout or gl.NVMMASharedLayout.get_default_for(shape, {"bf16": gl.bfloat16, "fp16": gl.float16}[dtype])
     return f"tensordesc<{dtype}{shape},{layout!r}>"
 
@@ -24,10 +24,10 @@ def compiled(kernel, signature, constants, options, **more):
     return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
 
 def overwritten_barriers(ptx):
-    # Barriers whose memory is given to numbers that are handed over to other groups of warps.
+    # Barriers whose memory is given to numbers that are handed over to other warpgroups.
     at = dict(re.findall(r"add\.s32 \t(%r\d+), %r\d+, (\d+);", ptx))
-    made = re.findall(r"mbarrier\.init\.shared::cta\.b64 \[(%r\d+)\]", ptx)
-    barriers = {int(at[place]) for place in made if place in at}
+    inits = re.findall(r"mbarrier\.init\.shared::cta\.b64 \[(%r\d+)\]", ptx)
+    barriers = {int(at[place]) for place in inits if place in at}
     stored = re.findall(r"st\.shared(?:\.v(\d))?\.b(\d+) \t\[global_smem\+(\d+)\]", ptx)
     taken = [range(int(first), int(first) + int(count or 1) * int(bits) // 8) for count, bits, first in stored]
     return sum(any(barrier < span.stop and span.start < barrier + 8 for span in taken) for barrier in barriers)
@@ -35,15 +35,15 @@ def overwritten_barriers(ptx):
 _AFTER = """
 tools = pathlib.Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 for variant in json.loads(sys.argv[1]):
-    made = built(*variant)
+    kernel = built(*variant)
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(made.asm["cubin"])
+        file.write(kernel.asm["cubin"])
         file.flush()
         text = subprocess.run([tools / "nvdisasm", "-c", file.name], capture_output=True, text=True, check=True).stdout
     counts = {name: text.count(name) for name in NAMES}
-    ptx = made.asm["ptx"]
+    ptx = kernel.asm["ptx"]
     counts["overwritten barriers"] = overwritten_barriers(ptx)
-    print(json.dumps({**counts, "sm_90a": "sm_90a" in ptx, "shared": made.metadata.shared}))
+    print(json.dumps({**counts, "sm_90a": "sm_90a" in ptx, "shared": kernel.metadata.shared}))
 """
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from gluon_interpreter import Box, interpreted, launch
+from gluon_interpreter import TmaDescriptor, interpreted, launch
 
 from attenio.kernels import cpu, hopper, triton
 from attenio.kernels.dropout import Dropout
@@ -33,17 +33,17 @@ def tiles_of(consumers=2, key_tile=64, stages=2, *, staged=True, ping_pong=True)
 
 def run(problem, tiles, programs=3):
     """The host's launch, on an interpreter in place of a GPU with so many SMs."""
-    loading, narrow = "attenio.kernels.hopper.producer", "attenio.kernels.hopper.attenio"
+    producer, narrow = "attenio.kernels.hopper.producer", "attenio.kernels.hopper.attenio"
     kernels = {
-        "query_stationary_kernel": interpreted(narrow, needing=(loading,)).query_stationary_kernel,
-        "wide_rows_kernel": interpreted(
-            "attenio.kernels.hopper.attenio_256_rows", needing=(loading, narrow)
-        ).wide_rows_kernel,
+        "attenio_kernel": interpreted(narrow, needing=(producer,)).attenio_kernel,
+        "attenio_256_rows_kernel": interpreted(
+            "attenio.kernels.hopper.attenio_256_rows", needing=(producer, narrow)
+        ).attenio_256_rows_kernel,
     }
 
-    def on_interpreter(kernel, count, described, arguments, constants, _registers):
-        boxes = (None if box is None else Box(box.base, box.block_shape) for box in described)
-        launch(kernels[kernel.fn.__name__], (count,), *boxes, *arguments, *constants)
+    def on_interpreter(kernel, count, described, arguments, constants, _options):
+        descriptors = (None if each is None else TmaDescriptor(each.base, each.block_shape) for each in described)
+        launch(kernels[kernel.fn.__name__], (count,), *descriptors, *arguments, *constants)
 
     shape = problem.query.shape[:-1]
     output = torch.full((*shape, problem.value.shape[-1]), torch.nan, dtype=problem.query.dtype)

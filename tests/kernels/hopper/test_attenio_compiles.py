@@ -6,10 +6,10 @@ from offline_compiler import instructions_of
 from attenio.kernels.hopper.tiles import hopper_tiles, side_by_side
 
 _BUILT = """
-from attenio.kernels.hopper.attenio import query_stationary_kernel as kernel
+from attenio.kernels.hopper.attenio import attenio_kernel as kernel
 from attenio.kernels.hopper.tiles import hopper_tiles, side_by_side
 
-TYPES = {"scale": "fp32", **dict.fromkeys(("Largest", "Total"), "*fp32")}
+TYPES = {"scale_log2": "fp32", **dict.fromkeys(("Largest", "Total"), "*fp32")}
 POINTERS = ("Starts", "Entries", "First", "Stop", "Bounds", "Progress")
 
 def built(d, width, which, dtype, masked, below, ranges, pace):
@@ -24,7 +24,7 @@ def built(d, width, which, dtype, masked, below, ranges, pace):
             signature[name], constants[(index,)] = "constexpr", fixed[name]
         elif name[:2] in ("q_", "k_", "v_", "o_"):
             rows, part = 64 if name[0] in "qo" else tiles.key_tile, widths[name[0]]["ab".index(name[2])]
-            signature[name] = box([1, 1, rows, part], dtype) if part else "constexpr"
+            signature[name] = descriptor([1, 1, rows, part], dtype) if part else "constexpr"
             constants |= {} if part else {(index,): None}
         else:
             signature[name] = "*i32" if name in POINTERS else TYPES.get(name, "i32")

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from gluon_interpreter import Box, interpreted, launch
+from gluon_interpreter import TmaDescriptor, interpreted, launch
 from hypothesis import given
 from hypothesis import strategies as st
 from offline_compiler import instructions_of
@@ -67,7 +67,7 @@ CASES = {
     "a window of several queries": lambda: problem_of((1, 1, 4, 5, 500, 64, 64), window=99),
     "a window of one query": lambda: problem_of((1, 2, 4, 1, 900, 64, 64), window=300),
     "a mask of sequences": lambda: problem_of((2, 1, 4, 1, 500, 64, 64), bias=torch.rand(2, 1, 1, 500) > 0.5),
-    "a mask that hides everything": lambda: problem_of((1, 1, 4, 1, 200, 64, 64), bias=torch.rand(1, 1, 1, 200) > 2),
+    "a mask that masked everything": lambda: problem_of((1, 1, 4, 1, 200, 64, 64), bias=torch.rand(1, 1, 1, 200) > 2),
     "a mask of heads": lambda: problem_of((2, 1, 4, 2, 500, 64, 64), bias=torch.rand(1, 4, 2, 500) > 0.5),
     "a bias": lambda: problem_of((2, 1, 4, 2, 500, 64, 64), bias=torch.randn(2, 4, 1, 500)),
     "one key": lambda: problem_of((1, 1, 1, 1, 1, 64, 64)),
@@ -98,9 +98,9 @@ def parts_of(problem):
 def on_cpu(monkeypatch):
     kernel = interpreted("attenio.kernels.hopper.split_keys").split_keys_kernel
 
-    def on_interpreter(_kernel, programs, described, arguments, constants, **_options):
-        boxes = [Box(each.base, each.block_shape) for each in described]
-        launch(kernel, (programs,), *boxes, *arguments, *constants)
+    def on_interpreter(_kernel, programs, described, arguments, constants, _options):
+        descriptors = [TmaDescriptor(each.base, each.block_shape) for each in described]
+        launch(kernel, (programs,), *descriptors, *arguments, *constants)
 
     monkeypatch.setattr(decode, "prefix_parts", parts_of)
     monkeypatch.setattr(decode, "launch", on_interpreter)
@@ -145,7 +145,7 @@ def built(rows, d, width, more):
                  ROW_WARPS=tiles.row_warps, PACK=4, D=d, WIDTH=width, D_PADDED=padded[0], W_PADDED=padded[1],
                  RANGED=False, BOOLEAN=False, BIAS_BY_ROW=False, LOG2_E=1.4427,
                  JOINS=True, PART_ROWS=4, JOINED_ROWS=4, AT_ONCE=16, EVEN=True,
-                 First=None, Stop=None, Bias=None, PrefixSums=None, PrefixStatistics=None) | more
+                 First=None, Stop=None, Bias=None, PrefixPartial=None, PrefixStatistics=None) | more
     bias = fixed.pop("Bias") or ("*u8" if fixed["BOOLEAN"] else "*bf16")
     fixed |= {"Bias": None} if bias == "*bf16" else {}
     signature, constants = {}, {}
@@ -153,7 +153,7 @@ def built(rows, d, width, more):
         if name in fixed:
             signature[name], constants[(index,)] = "constexpr", fixed[name]
         elif name in ("K", "V"):
-            signature[name] = box([1, 1, tiles.key_tile, padded[name == "V"]], "bf16")
+            signature[name] = descriptor([1, 1, tiles.key_tile, padded[name == "V"]], "bf16")
         else:
             signature[name] = POINTERS.get(name) or (bias if name == "Bias" else "fp32" if name == "scale"
                                                      else "*fp32" if name[0].isupper() else "i32")

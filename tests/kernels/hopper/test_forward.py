@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attenio.kernels.hopper import forward
-from attenio.kernels.hopper.backward.preprocess import Rows
+from attenio.kernels.hopper.backward.preprocess import RowStatistics
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
 
@@ -66,7 +66,7 @@ def test_numbers_of_rows_have_four_bytes_whatever_the_default_is(capturing):
     try:
         torch.set_default_dtype(torch.bfloat16)
         found = forward.attend(problem_of(100))
-        rows = Rows.of(problem_of(100), (*found, found.output), 1, 64, counted=True)
+        statistics = RowStatistics.of(problem_of(100), (*found, found.output), 1, 64, fixed_point=True)
     finally:
         torch.set_default_dtype(before)
-    assert found.largest.dtype == found.total.dtype == rows.fineness.dtype == torch.float32
+    assert found.largest.dtype == found.total.dtype == statistics.dq_scale.dtype == torch.float32

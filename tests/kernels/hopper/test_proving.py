@@ -67,7 +67,7 @@ def test_kernels_are_told_apart_by_all_that_they_are_compiled_for(monkeypatch):
             for choice in (False, True):
                 # What each width has a choice of.
                 monkeypatch.setattr(backward, "carries", lambda _problem, choice=choice: choice)
-                monkeypatch.setattr(backward, "counts_grains", lambda _problem, choice=choice: choice)
+                monkeypatch.setattr(backward, "uses_fixed_point", lambda _problem, choice=choice: choice)
                 q = torch.zeros(1, 1, 1, 256, d, dtype=torch.bfloat16)
                 key, value, seen = q[0], q[0, ..., :width], Visibility(group=1, **mask)
                 assert backward.is_proven(KernelProblem(query=q, key=key, value=value, visible=seen, scale=1.0))
@@ -75,7 +75,7 @@ def test_kernels_are_told_apart_by_all_that_they_are_compiled_for(monkeypatch):
 
 
 def test_the_portable_kernels_take_what_is_tried(monkeypatch):
-    """The trial of every form, with the portable kernels in both places: it is a problem that both can compute."""
+    """The trial of every config, with the portable kernels in both places: it is a problem that both can compute."""
     drawn = proving.small_problem
     tried = []
 
@@ -99,7 +99,7 @@ def test_the_portable_kernels_take_what_is_tried(monkeypatch):
         monkeypatch.setattr(module, "is_right", judged)
     portable = lru_cache(backward.triton.two_pass)  # in both places, and run once
     monkeypatch.setattr(backward.triton, "two_pass", portable)
-    for name in ("two_pass", "slopes_gradients"):
+    for name in ("gradients", "spilled_gradients"):
         monkeypatch.setattr(backward, name, lambda problem, saved, **_: portable(problem, saved))
     # Rows that are carried are many, and which of them are does not matter to the portable kernels.
     monkeypatch.setattr(backward, "ROW_STEP", 32)

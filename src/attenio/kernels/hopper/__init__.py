@@ -2,10 +2,10 @@
 
 from attenio.kernels import triton
 from attenio.kernels.cpu.two_pass import Saved
-from attenio.kernels.hopper import backward as gradients
+from attenio.kernels.hopper import backward as backward_pass
 from attenio.kernels.hopper import decode, forward
-from attenio.kernels.hopper.tape import recorded
 from attenio.kernels.problem import KernelProblem
+from attenio.kernels.replay.tape import recorded
 from attenio.kernels.triton.forward import Attended
 from attenio.kernels.triton.two_pass import Gradients
 from attenio.planning.shared_cache import Grid, Sweep
@@ -22,8 +22,8 @@ def attend(problem: KernelProblem) -> Attended:
 
 def grids(problem: KernelProblem, *, backward: bool) -> tuple[Grid | Sweep, ...] | None:
     """Grids in the order of their launches, for a prediction of the bytes that they move below the L2."""
-    if backward and gradients.supports(problem):
-        return gradients.gradient_grids(problem)
+    if backward and backward_pass.supports(problem):
+        return backward_pass.gradient_grids(problem)
     if backward or not forward.supports(problem):
         return triton.grids(problem, backward=backward)
     return (forward.grid_of(problem),)
@@ -31,6 +31,6 @@ def grids(problem: KernelProblem, *, backward: bool) -> tuple[Grid | Sweep, ...]
 
 def two_pass(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -> Gradients:
     """Gradients of everything, from what the forward pass saved."""
-    if not with_bias and gradients.supports(problem) and gradients.is_proven(problem):
-        return gradients.two_pass(problem, saved)
+    if not with_bias and backward_pass.supports(problem) and backward_pass.is_proven(problem):
+        return backward_pass.gradients(problem, saved)
     return triton.two_pass(problem, saved, with_bias=with_bias)

@@ -1,18 +1,20 @@
-"""Query-stationary attention on Hopper: persistent programs with lists of row tiles; four warps load, others compute.
+"""The dataflow ``attenio`` on Hopper: persistent programs, one producer warpgroup, two or three consumer warpgroups.
 
-    for each (head, row tile, direction) of the program's list:
-        loader:      wait until free, copy Q; for each key tile the rows may see: wait until free, copy K_j, then V_j
+    for each (batch x head, row tile, direction) of the program's list:
+        producer:    load Q; for each key tile that the rows may see: load K_j, then V_j
         consumer c:  rows 64 c .. 64 c + 63 of the tile
             S = Q K_0^T;  P = softmax step
-            for j = 1 ..:  start S' = Q K_j^T;  start O += P V_{j-1};  wait S';  softmax step of S' while O is computed
-            O += P V_last;  write O / l, m, l
+            for j = 1 ..:  issue S' = Q K_j^T;  issue O += P V_{j-1};  wait S';  softmax step of S' while O is computed
+            O += P V_last;  epilogue: write O / l, m, l
 
-Consumers that see fewer keys than their neighbours pass tiles on unread. A key tile is masked only where a row of the
+Consumers that see fewer keys than their neighbours skip tiles unread. A key tile is masked only where a row of the
 consumer does not see all of it. Widths that are no power of two are two tiles side by side (96 = 64 + 32, 192 = 128 +
 64), so that no product is padded. O leaves through shared memory while the next row tile is computed.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
+
+from typing import Any, NamedTuple
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -24,15 +26,45 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from attenio.kernels.hopper.producer import ENTRY, ROWS, advanced, loader, row_ranges, tile_range, union_range
+from attenio.kernels.hopper.producer import (
+    ENTRY,
+    ROWS,
+    Barriers,
+    Inputs,
+    Shape,
+    Tiles,
+    Work,
+    advanced,
+    producer,
+    row_ranges,
+    tile_range,
+    union_range,
+)
 
-__all__ = ["query_stationary_kernel"]
+__all__ = ["Edges", "Output", "attenio_kernel", "epilogue", "issue_scores", "softmax_step"]
+
+
+class Output(NamedTuple):
+    """TMA descriptors of O, and where the largest score and the sum of weights of every row go."""
+
+    o_a: Any
+    o_b: Any
+    Largest: Any
+    Total: Any
+
+
+class Edges(NamedTuple):
+    """Keys that each row sees, from first to stop, and the key tiles that all rows see whole."""
+
+    first: Any
+    stop: Any
+    whole_start: Any
+    whole_stop: Any
 
 
 @gluon.jit
-def passed_on(
-    stage, phase, token, steps, k_full, k_free, v_full, v_free, mine, theirs,
-    STAGES: gl.constexpr, PINGPONG: gl.constexpr,
+def skip_tiles(
+    stage, phase, token, steps, barriers, mine, theirs, STAGES: gl.constexpr, PINGPONG: gl.constexpr
 ):  # fmt: skip
     """Free key and value tiles that other consumers need and this one does not."""
     for _ in range(0, steps):
@@ -40,72 +72,68 @@ def passed_on(
             mbarrier.wait(mine, token)
             token ^= 1
             mbarrier.arrive(theirs, count=1)
-        mbarrier.wait(k_full.index(stage), phase)
-        mbarrier.arrive(k_free.index(stage), count=1)
-        mbarrier.wait(v_full.index(stage), phase)
-        mbarrier.arrive(v_free.index(stage), count=1)
+        mbarrier.wait(barriers.k_full.index(stage), phase)
+        mbarrier.arrive(barriers.k_free.index(stage), count=1)
+        mbarrier.wait(barriers.v_full.index(stage), phase)
+        mbarrier.arrive(barriers.v_free.index(stage), count=1)
         stage, phase = advanced(stage, phase, STAGES)
     return stage, phase, token
 
 
 @gluon.jit
-def scores_of(q_a, q_b, k_a, k_b, zeros, KEY_TILE: gl.constexpr, D_A: gl.constexpr, D_B: gl.constexpr):
-    """Start S = Q K^T."""
-    k = k_a.reshape([KEY_TILE, D_A]).permute((1, 0))
+def issue_scores(q_a, q_b, k_a, k_b, zeros, shape):
+    """Issue S = Q K^T."""
+    k = k_a.reshape([shape.KEY_TILE, shape.D_A]).permute((1, 0))
     scores = warpgroup_mma(q_a, k, zeros, use_acc=False, is_async=True)
-    if D_B > 0:
-        k = k_b.reshape([KEY_TILE, D_B]).permute((1, 0))
+    if shape.D_B > 0:
+        k = k_b.reshape([shape.KEY_TILE, shape.D_B]).permute((1, 0))
         scores = warpgroup_mma(q_b, k, scores, is_async=True)
     return scores
 
 
 @gluon.jit
-def softmax_step(
-    scores, largest, total, scale, first, stop, tile, whole_start, whole_stop, COLUMNS: gl.constexpr,
-    MASKED: gl.constexpr, BELOW: gl.constexpr,
-):  # fmt: skip
-    """Weights of a key tile, the new largest and total of every row, and the factor by which older sums fade."""
-    if MASKED:
+def softmax_step(scores, largest, total, scale_log2, edges, tile, shape, COLUMNS: gl.constexpr):
+    """Weights of a key tile, the new largest and total of every row, and the factor that rescales O and l."""
+    if shape.MASKED:
         WIDTH: gl.constexpr = scores.shape[1]
         columns = tile * WIDTH + gl.arange(0, WIDTH, COLUMNS)[None, :]
-        if BELOW:
-            if (tile < whole_start) | (tile >= whole_stop):
-                shown = (columns >= first[:, None]) & (columns < stop[:, None])
+        if shape.BELOW:
+            if (tile < edges.whole_start) | (tile >= edges.whole_stop):
+                shown = (columns >= edges.first[:, None]) & (columns < edges.stop[:, None])
                 scores = gl.where(shown, scores, float("-inf"))
         else:
-            if tile >= whole_stop:
-                scores = gl.where(columns < stop[:, None], scores, float("-inf"))
-    larger = gl.maximum(largest, gl.max(scores, 1) * scale)
+            if tile >= edges.whole_stop:
+                scores = gl.where(columns < edges.stop[:, None], scores, float("-inf"))
+    larger = gl.maximum(largest, gl.max(scores, 1) * scale_log2)
     anchor = larger
-    if MASKED:  # a row that has seen nothing yet
+    if shape.MASKED:  # a row that has seen nothing yet
         anchor = gl.where(larger == float("-inf"), 0.0, larger)
-    weights = gl.exp2(scores * scale - anchor[:, None])
-    fading = gl.exp2(largest - anchor)
-    return weights, larger, total * fading + gl.sum(weights, 1), fading
+    weights = gl.exp2(scores * scale_log2 - anchor[:, None])
+    rescale = gl.exp2(largest - anchor)
+    return weights, larger, total * rescale + gl.sum(weights, 1), rescale
 
 
 @gluon.jit
-def write_rows(
-    sums, sums_b, largest, total, o_a, o_b, Largest, Total, place, place_b, q_free, batch, head, row, out_row, queries,
-    R_LAYOUT: gl.constexpr, O_LAYOUT: gl.constexpr, B_LAYOUT: gl.constexpr,
-    V_A: gl.constexpr, V_B: gl.constexpr, STAGED: gl.constexpr,
+def epilogue(
+    acc, acc_b, largest, total, output, o_s, o_sb, q_free, batch, head, row, out_row, queries, shape,
+    R_LAYOUT: gl.constexpr, O_LAYOUT: gl.constexpr, B_LAYOUT: gl.constexpr, STAGED: gl.constexpr,
 ):  # fmt: skip
     """Write 64 rows: O leaves through shared memory, where it may still be when the next row tile begins."""
     inverse = 1.0 / gl.where(total == 0.0, 1.0, total)
     at = row + gl.arange(0, ROWS, R_LAYOUT)
-    gl.store(Largest + out_row + at, largest, mask=at < queries)
-    gl.store(Total + out_row + at, total, mask=at < queries)
+    gl.store(output.Largest + out_row + at, largest, mask=at < queries)
+    gl.store(output.Total + out_row + at, total, mask=at < queries)
     if STAGED:
         tma.store_wait(0)
     by = gl.convert_layout(inverse, gl.SliceLayout(1, O_LAYOUT), assert_trivial=True)
-    place.reshape([ROWS, V_A]).store((sums * by[:, None]).to(place.dtype))
-    if V_B > 0:
+    o_s.reshape([ROWS, shape.V_A]).store((acc * by[:, None]).to(o_s.dtype))
+    if shape.V_B > 0:
         by = gl.convert_layout(inverse, gl.SliceLayout(1, B_LAYOUT), assert_trivial=True)
-        place_b.reshape([ROWS, V_B]).store((sums_b * by[:, None]).to(place.dtype))
+        o_sb.reshape([ROWS, shape.V_B]).store((acc_b * by[:, None]).to(o_s.dtype))
     fence_async_shared()
-    tma.async_copy_shared_to_global(o_a, [batch, head, row, 0], place)
-    if V_B > 0:
-        tma.async_copy_shared_to_global(o_b, [batch, head, row, V_A], place_b)
+    tma.async_copy_shared_to_global(output.o_a, [batch, head, row, 0], o_s)
+    if shape.V_B > 0:
+        tma.async_copy_shared_to_global(output.o_b, [batch, head, row, shape.V_A], o_sb)
     if not STAGED:
         tma.store_wait(0)
         mbarrier.arrive(q_free, count=1)
@@ -113,16 +141,14 @@ def write_rows(
 
 @gluon.jit
 def consumer(
-    o_a, o_b, Largest, Total, q_sa, q_sb, k_sa, k_sb, v_sa, v_sb, o_sa, o_sb,
-    q_full, q_free, k_full, k_free, v_full, v_free, mine, theirs,
-    Starts, Entries, First, Stop, Bounds, range_b, bounds_b, heads, queries, keys, below, above, scale,
-    ME: gl.constexpr, CONSUMERS: gl.constexpr, KEY_TILE: gl.constexpr, STAGES: gl.constexpr,
-    D_A: gl.constexpr, D_B: gl.constexpr, V_A: gl.constexpr, V_B: gl.constexpr,
-    MASKED: gl.constexpr, BELOW: gl.constexpr, RANGES: gl.constexpr, PINGPONG: gl.constexpr, STAGED: gl.constexpr,
+    output, tiles, barriers, mine, theirs, work, shape, ME: gl.constexpr, PINGPONG: gl.constexpr, STAGED: gl.constexpr,
     HELD: gl.constexpr,
 ):  # fmt: skip
     """Computes rows 64 ME .. 64 ME + 63 of every row tile of the program."""
-    element: gl.constexpr = q_sa.dtype
+    V_A: gl.constexpr = shape.V_A
+    V_B: gl.constexpr = shape.V_B
+    KEY_TILE: gl.constexpr = shape.KEY_TILE
+    element: gl.constexpr = tiles.q_a.dtype
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, KEY_TILE, 16])
     O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, V_A, 16])
     B_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, V_B if V_B > 0 else V_A, 16])
@@ -132,105 +158,98 @@ def consumer(
     C_LAYOUT: gl.constexpr = gl.SliceLayout(0, S_LAYOUT)
     PRODUCTS: gl.constexpr = 2 if V_B > 0 else 1
     program = gl.program_id(0)
-    begin, end = gl.load(Starts + program), gl.load(Starts + program + 1)
-    unit, code = gl.load(Entries + ENTRY * begin), gl.load(Entries + ENTRY * begin + 1)
+    begin, end = gl.load(work.Starts + program), gl.load(work.Starts + program + 1)
+    batch_head, code = gl.load(work.Entries + ENTRY * begin), gl.load(work.Entries + ENTRY * begin + 1)
     zeros = gl.zeros([ROWS, KEY_TILE], gl.float32, S_LAYOUT)
     stage, phase, token, turn = 0, 0, 0, 0
     for index in range(begin, end):
-        batch, tile_row, backwards = unit // heads, (code // 2) * (CONSUMERS * ROWS), code % 2
-        head, row, out_row = unit % heads, tile_row + ME * ROWS, unit * queries
-        entry = Entries + ENTRY * index
-        unit, code = gl.load(entry + ENTRY), gl.load(entry + ENTRY + 1)
-        start, stop, whole_start, whole_stop = 0, keys // KEY_TILE, 0, 0
-        after, first, row_stop = 0, 0, 0
-        if MASKED:
-            limits = Bounds + batch * bounds_b
-            low, high = union_range(tile_row, queries, keys, below, above, limits, CONSUMERS, KEY_TILE, RANGES)
-            start, stop, whole_start, whole_stop = tile_range(
-                row, queries, keys, below, above, limits, KEY_TILE, RANGES
-            )
-            first, row_stop = row_ranges(
-                row, queries, keys, below, above, First + batch * range_b, Stop + batch * range_b, R_LAYOUT, RANGES
-            )
+        batch, tile_row, backwards = batch_head // work.heads, (code // 2) * (shape.CONSUMERS * ROWS), code % 2
+        head, row, out_row = batch_head % work.heads, tile_row + ME * ROWS, batch_head * work.queries
+        entry = work.Entries + ENTRY * index
+        batch_head, code = gl.load(entry + ENTRY), gl.load(entry + ENTRY + 1)
+        start, stop, after = 0, work.keys // KEY_TILE, 0
+        edges = Edges(0, 0, 0, 0)
+        if shape.MASKED:
+            limits = work.Bounds + batch * work.bounds_b
+            low, high = union_range(tile_row, work, limits, shape)
+            start, stop, whole_start, whole_stop = tile_range(row, work, limits, shape)
+            first, row_stop = row_ranges(row, work, batch, R_LAYOUT, shape.RANGES)
+            edges = Edges(first, row_stop, whole_start, whole_stop)
             start, stop = gl.where(start < stop, start, low), gl.where(start < stop, stop, low + 1)
             before = gl.where(backwards != 0, high - stop, start - low)
             after = high - low - (stop - start) - before
-            stage, phase, token = passed_on(
-                stage, phase, token, before, k_full, k_free, v_full, v_free, mine, theirs, STAGES, PINGPONG
+            stage, phase, token = skip_tiles(
+                stage, phase, token, before, barriers, mine, theirs, shape.STAGES, PINGPONG
             )
         tile = gl.where(backwards != 0, stop - 1, start)
         onward = gl.where(backwards != 0, -1, 1)
         largest = gl.full([ROWS], float("-inf"), gl.float32, R_LAYOUT)
         total = gl.zeros([ROWS], gl.float32, R_LAYOUT)
-        sums = gl.zeros([ROWS, V_A], gl.float32, O_LAYOUT)
-        sums_b = gl.zeros([ROWS, V_B if V_B > 0 else V_A], gl.float32, B_LAYOUT)
+        acc = gl.zeros([ROWS, V_A], gl.float32, O_LAYOUT)
+        acc_b = gl.zeros([ROWS, V_B if V_B > 0 else V_A], gl.float32, B_LAYOUT)
 
-        mbarrier.wait(q_full.index(ME), turn)
+        mbarrier.wait(barriers.q_full.index(ME), turn)
         turn ^= 1
-        q_b = q_sb.index(ME).reshape([ROWS, D_B if D_B > 0 else D_A])
+        q_b = tiles.q_b.index(ME).reshape([ROWS, shape.D_B if shape.D_B > 0 else shape.D_A])
         if HELD:
-            q_a = q_sa.index(ME).reshape([ROWS, D_A]).load(gl.DotOperandLayout(0, S_LAYOUT, 2))
+            q_a = tiles.q_a.index(ME).reshape([ROWS, shape.D_A]).load(gl.DotOperandLayout(0, S_LAYOUT, 2))
         else:
-            q_a = q_sa.index(ME).reshape([ROWS, D_A])
-        mbarrier.wait(k_full.index(stage), phase)
-        scores = scores_of(q_a, q_b, k_sa.index(stage), k_sb.index(stage), zeros, KEY_TILE, D_A, D_B)
+            q_a = tiles.q_a.index(ME).reshape([ROWS, shape.D_A])
+        mbarrier.wait(barriers.k_full.index(stage), phase)
+        scores = issue_scores(q_a, q_b, tiles.k_a.index(stage), tiles.k_b.index(stage), zeros, shape)
         scores = warpgroup_mma_wait(0, deps=(scores,))
-        mbarrier.arrive(k_free.index(stage), count=1)
-        weights, largest, total, _ = softmax_step(
-            scores, largest, total, scale, first, row_stop, tile, whole_start, whole_stop, C_LAYOUT, MASKED, BELOW
-        )
+        mbarrier.arrive(barriers.k_free.index(stage), count=1)
+        weights, largest, total, _ = softmax_step(scores, largest, total, work.scale_log2, edges, tile, shape, C_LAYOUT)
         narrow = weights.to(element)
         for _ in range(1, stop - start):
             tile += onward
-            ahead, ahead_phase = advanced(stage, phase, STAGES)
-            mbarrier.wait(k_full.index(ahead), ahead_phase)
+            ahead, ahead_phase = advanced(stage, phase, shape.STAGES)
+            mbarrier.wait(barriers.k_full.index(ahead), ahead_phase)
             if PINGPONG:
                 mbarrier.wait(mine, token)
                 token ^= 1
-            coming = scores_of(q_a, q_b, k_sa.index(ahead), k_sb.index(ahead), zeros, KEY_TILE, D_A, D_B)
-            mbarrier.wait(v_full.index(stage), phase)
+            coming = issue_scores(q_a, q_b, tiles.k_a.index(ahead), tiles.k_b.index(ahead), zeros, shape)
+            mbarrier.wait(barriers.v_full.index(stage), phase)
             p = gl.convert_layout(narrow, P_LAYOUT, assert_trivial=True)
-            sums = warpgroup_mma(p, v_sa.index(stage).reshape([KEY_TILE, V_A]), sums, is_async=True)
+            acc = warpgroup_mma(p, tiles.v_a.index(stage).reshape([KEY_TILE, V_A]), acc, is_async=True)
             if V_B > 0:
                 p_b = gl.convert_layout(narrow, P_B_LAYOUT, assert_trivial=True)
-                sums_b = warpgroup_mma(p_b, v_sb.index(stage).reshape([KEY_TILE, V_B]), sums_b, is_async=True)
+                acc_b = warpgroup_mma(p_b, tiles.v_b.index(stage).reshape([KEY_TILE, V_B]), acc_b, is_async=True)
             if PINGPONG:
                 mbarrier.arrive(theirs, count=1)
             scores = warpgroup_mma_wait(PRODUCTS, deps=(coming,))
-            mbarrier.arrive(k_free.index(ahead), count=1)
-            weights, largest, total, fading = softmax_step(
-                scores, largest, total, scale, first, row_stop, tile, whole_start, whole_stop, C_LAYOUT, MASKED, BELOW
+            mbarrier.arrive(barriers.k_free.index(ahead), count=1)
+            weights, largest, total, rescale = softmax_step(
+                scores, largest, total, work.scale_log2, edges, tile, shape, C_LAYOUT
             )
             if V_B > 0:
-                sums, sums_b, p, p_b = warpgroup_mma_wait(0, deps=(sums, sums_b, p, p_b))
-                sums_b = sums_b * gl.convert_layout(fading, gl.SliceLayout(1, B_LAYOUT), assert_trivial=True)[:, None]
+                acc, acc_b, p, p_b = warpgroup_mma_wait(0, deps=(acc, acc_b, p, p_b))
+                acc_b = acc_b * gl.convert_layout(rescale, gl.SliceLayout(1, B_LAYOUT), assert_trivial=True)[:, None]
             else:
-                sums, p = warpgroup_mma_wait(0, deps=(sums, p))
-            mbarrier.arrive(v_free.index(stage), count=1)
-            sums = sums * gl.convert_layout(fading, gl.SliceLayout(1, O_LAYOUT), assert_trivial=True)[:, None]
+                acc, p = warpgroup_mma_wait(0, deps=(acc, p))
+            mbarrier.arrive(barriers.v_free.index(stage), count=1)
+            acc = acc * gl.convert_layout(rescale, gl.SliceLayout(1, O_LAYOUT), assert_trivial=True)[:, None]
             narrow = weights.to(element)
             stage, phase = ahead, ahead_phase
         if STAGED:
-            mbarrier.arrive(q_free.index(ME), count=1)
-        mbarrier.wait(v_full.index(stage), phase)
+            mbarrier.arrive(barriers.q_free.index(ME), count=1)
+        mbarrier.wait(barriers.v_full.index(stage), phase)
         p = gl.convert_layout(narrow, P_LAYOUT, assert_trivial=True)
-        sums = warpgroup_mma(p, v_sa.index(stage).reshape([KEY_TILE, V_A]), sums, is_async=True)
+        acc = warpgroup_mma(p, tiles.v_a.index(stage).reshape([KEY_TILE, V_A]), acc, is_async=True)
         if V_B > 0:
             p_b = gl.convert_layout(narrow, P_B_LAYOUT, assert_trivial=True)
-            sums_b = warpgroup_mma(p_b, v_sb.index(stage).reshape([KEY_TILE, V_B]), sums_b, is_async=True)
-            sums, sums_b, p, p_b = warpgroup_mma_wait(0, deps=(sums, sums_b, p, p_b))
+            acc_b = warpgroup_mma(p_b, tiles.v_b.index(stage).reshape([KEY_TILE, V_B]), acc_b, is_async=True)
+            acc, acc_b, p, p_b = warpgroup_mma_wait(0, deps=(acc, acc_b, p, p_b))
         else:
-            sums, p = warpgroup_mma_wait(0, deps=(sums, p))
-        mbarrier.arrive(v_free.index(stage), count=1)
-        stage, phase = advanced(stage, phase, STAGES)
-        if MASKED:
-            stage, phase, token = passed_on(
-                stage, phase, token, after, k_full, k_free, v_full, v_free, mine, theirs, STAGES, PINGPONG
-            )
+            acc, p = warpgroup_mma_wait(0, deps=(acc, p))
+        mbarrier.arrive(barriers.v_free.index(stage), count=1)
+        stage, phase = advanced(stage, phase, shape.STAGES)
+        if shape.MASKED:
+            stage, phase, token = skip_tiles(stage, phase, token, after, barriers, mine, theirs, shape.STAGES, PINGPONG)
 
-        write_rows(
-            sums, sums_b, largest, total, o_a, o_b, Largest, Total, o_sa.index(ME), o_sb.index(ME), q_free.index(ME),
-            batch, head, row, out_row, queries, R_LAYOUT, O_LAYOUT, B_LAYOUT, V_A, V_B, STAGED,
+        epilogue(
+            acc, acc_b, largest, total, output, tiles.o_a.index(ME), tiles.o_b.index(ME), barriers.q_free.index(ME),
+            batch, head, row, out_row, work.queries, shape, R_LAYOUT, O_LAYOUT, B_LAYOUT, STAGED,
         )  # fmt: skip
     tma.store_wait(0)
 
@@ -248,9 +267,9 @@ def consumer(
         "Progress",
     ],
 )
-def query_stationary_kernel(
+def attenio_kernel(
     q_a, q_b, k_a, k_b, v_a, v_b, o_a, o_b, Largest, Total, Starts, Entries, First, Stop, Bounds,
-    Progress, range_b, bounds_b, heads, group, queries, keys, below, above, scale,
+    Progress, range_b, bounds_b, heads, group, queries, keys, below, above, scale_log2,
     CONSUMERS: gl.constexpr, KEY_TILE: gl.constexpr, STAGES: gl.constexpr,
     D_A: gl.constexpr, D_B: gl.constexpr, V_A: gl.constexpr, V_B: gl.constexpr,
     MASKED: gl.constexpr, BELOW: gl.constexpr, RANGES: gl.constexpr,
@@ -299,69 +318,31 @@ def query_stationary_kernel(
         mbarrier.init(v_free.index(s), count=CONSUMERS)
     fence_async_shared()
     mbarrier.arrive(tokens.index(0), count=1)
+    inputs, output = Inputs(q_a, q_b, k_a, k_b, v_a, v_b), Output(o_a, o_b, Largest, Total)
+    tiles = Tiles(q_sa, q_sb, k_sa, k_sb, v_sa, v_sb, o_sa, o_sb)
+    barriers = Barriers(q_full, q_free, k_full, k_free, v_full, v_free)
+    work = Work(Starts, Entries, First, Stop, Bounds, range_b, bounds_b, heads, queries, keys, below, above, scale_log2)
+    shape: gl.constexpr = Shape(CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B, MASKED, BELOW, RANGES)
+    t_0, t_1 = tokens.index(0), tokens.index(1)
     if CONSUMERS == 2:
         gl.warp_specialize(
             [
-                (loader, (
-                    q_a, q_b, k_a, k_b, v_a, v_b, q_sa, q_sb, k_sa, k_sb, v_sa, v_sb,
-                    q_full, q_free, k_full, k_free, v_full, v_free,
-                    Starts, Entries, Bounds, Progress, bounds_b, heads, group, queries, keys, below, above,
-                    CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B, MASKED, RANGES, PACE, LAG,
-                )),
-                (consumer, (
-                    o_a, o_b, Largest, Total, q_sa, q_sb, k_sa, k_sb, v_sa, v_sb, o_sa, o_sb,
-                    q_full, q_free, k_full, k_free, v_full, v_free, tokens.index(0), tokens.index(1),
-                    Starts, Entries, First, Stop, Bounds,
-                    range_b, bounds_b, heads, queries, keys, below, above, scale,
-                    0, CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B,
-                    MASKED, BELOW, RANGES, PINGPONG, STAGED, HELD,
-                )),
-                (consumer, (
-                    o_a, o_b, Largest, Total, q_sa, q_sb, k_sa, k_sb, v_sa, v_sb, o_sa, o_sb,
-                    q_full, q_free, k_full, k_free, v_full, v_free, tokens.index(1), tokens.index(0),
-                    Starts, Entries, First, Stop, Bounds,
-                    range_b, bounds_b, heads, queries, keys, below, above, scale,
-                    1, CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B,
-                    MASKED, BELOW, RANGES, PINGPONG, STAGED, HELD,
-                )),
+                (producer, (inputs, tiles, barriers, work, Progress, group, shape, PACE, LAG)),
+                (consumer, (output, tiles, barriers, t_0, t_1, work, shape, 0, PINGPONG, STAGED, HELD)),
+                (consumer, (output, tiles, barriers, t_1, t_0, work, shape, 1, PINGPONG, STAGED, HELD)),
             ],
             [4, 4],
             [REGISTERS, REGISTERS],
-        )  # fmt: skip
+        )
     else:
+        t_2 = tokens.index(2)
         gl.warp_specialize(
             [
-                (loader, (
-                    q_a, q_b, k_a, k_b, v_a, v_b, q_sa, q_sb, k_sa, k_sb, v_sa, v_sb,
-                    q_full, q_free, k_full, k_free, v_full, v_free,
-                    Starts, Entries, Bounds, Progress, bounds_b, heads, group, queries, keys, below, above,
-                    CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B, MASKED, RANGES, PACE, LAG,
-                )),
-                (consumer, (
-                    o_a, o_b, Largest, Total, q_sa, q_sb, k_sa, k_sb, v_sa, v_sb, o_sa, o_sb,
-                    q_full, q_free, k_full, k_free, v_full, v_free, tokens.index(0), tokens.index(1),
-                    Starts, Entries, First, Stop, Bounds,
-                    range_b, bounds_b, heads, queries, keys, below, above, scale,
-                    0, CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B,
-                    MASKED, BELOW, RANGES, PINGPONG, STAGED, HELD,
-                )),
-                (consumer, (
-                    o_a, o_b, Largest, Total, q_sa, q_sb, k_sa, k_sb, v_sa, v_sb, o_sa, o_sb,
-                    q_full, q_free, k_full, k_free, v_full, v_free, tokens.index(1), tokens.index(2),
-                    Starts, Entries, First, Stop, Bounds,
-                    range_b, bounds_b, heads, queries, keys, below, above, scale,
-                    1, CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B,
-                    MASKED, BELOW, RANGES, PINGPONG, STAGED, HELD,
-                )),
-                (consumer, (
-                    o_a, o_b, Largest, Total, q_sa, q_sb, k_sa, k_sb, v_sa, v_sb, o_sa, o_sb,
-                    q_full, q_free, k_full, k_free, v_full, v_free, tokens.index(2), tokens.index(0),
-                    Starts, Entries, First, Stop, Bounds,
-                    range_b, bounds_b, heads, queries, keys, below, above, scale,
-                    2, CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B,
-                    MASKED, BELOW, RANGES, PINGPONG, STAGED, HELD,
-                )),
+                (producer, (inputs, tiles, barriers, work, Progress, group, shape, PACE, LAG)),
+                (consumer, (output, tiles, barriers, t_0, t_1, work, shape, 0, PINGPONG, STAGED, HELD)),
+                (consumer, (output, tiles, barriers, t_1, t_2, work, shape, 1, PINGPONG, STAGED, HELD)),
+                (consumer, (output, tiles, barriers, t_2, t_0, work, shape, 2, PINGPONG, STAGED, HELD)),
             ],
             [4, 4, 4],
             [REGISTERS, REGISTERS, REGISTERS],
-        )  # fmt: skip
+        )

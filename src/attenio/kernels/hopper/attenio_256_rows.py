@@ -1,15 +1,15 @@
-"""Query-stationary attention with 256 rows an SM: for heads whose keys and values do not stay in L2.
+"""The dataflow ``attenio`` with 256 rows an SM: for heads whose keys and values do not stay in L2.
 
-    for each (head, row tile of 256, direction) of the program's list:
-        loader:      copy Q; for each key tile, kept in pace with all other programs: copy K_j, then V_j
+    for each (batch x head, row tile of 256, direction) of the program's list:
+        producer:    load Q; for each key tile, in pace with all other programs: load K_j, then V_j
         consumer c:  rows 128 c .. 128 c + 127 of the tile as two halves
             S_0 = Q_0 K_0^T
-            for each j:  start S_1 = Q_1 K_j^T;  softmax step of S_0 meanwhile
-                         start O_0 += P_0 V_j;  softmax step of S_1 meanwhile
+            for each j:  issue S_1 = Q_1 K_j^T;  softmax step of S_0 meanwhile
+                         issue O_0 += P_0 V_j;  softmax step of S_1 meanwhile
                          O_1 += P_1 V_j;  S_0 = Q_0 K_{j+1}^T
-            write O / l, m, l
+            epilogue: write O / l, m, l
 
-A sweep over the keys then serves twice the rows, so memory is read half as often. Dense attention only, and whole key
+One sweep over the keys then serves twice the rows, so memory is read half as often. Dense attention only, and whole key
 tiles.
 """
 
@@ -24,22 +24,21 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from attenio.kernels.hopper.attenio import scores_of, softmax_step, write_rows
-from attenio.kernels.hopper.producer import ENTRY, ROWS, advanced, loader
+from attenio.kernels.hopper.attenio import Edges, Output, epilogue, issue_scores, softmax_step
+from attenio.kernels.hopper.producer import ENTRY, ROWS, Barriers, Inputs, Shape, Tiles, Work, advanced, producer
 
-__all__ = ["wide_rows_kernel"]
+__all__ = ["attenio_256_rows_kernel"]
 
 CONSUMERS = gl.constexpr(2)
 
 
 @gluon.jit
-def wide_consumer(
-    o_box, Largest, Total, q_s, k_s, v_s, q_full, q_free, k_full, k_free, v_full, v_free, Starts, Entries,
-    heads, queries, keys, scale,
-    ME: gl.constexpr, KEY_TILE: gl.constexpr, STAGES: gl.constexpr, D: gl.constexpr, V: gl.constexpr,
-):  # fmt: skip
+def _consumer(output, tiles, barriers, work, shape, ME: gl.constexpr):
     """Computes rows 128 ME .. 128 ME + 127 of every row tile of the program."""
-    element: gl.constexpr = q_s.dtype
+    element: gl.constexpr = tiles.q_a.dtype
+    KEY_TILE: gl.constexpr = shape.KEY_TILE
+    V: gl.constexpr = shape.V_A
+    D: gl.constexpr = shape.D_A
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, KEY_TILE, 16])
     O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, V, 16])
     P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, O_LAYOUT, 2)
@@ -47,71 +46,77 @@ def wide_consumer(
     C_LAYOUT: gl.constexpr = gl.SliceLayout(0, S_LAYOUT)
     BY_ROW: gl.constexpr = gl.SliceLayout(1, O_LAYOUT)
     program = gl.program_id(0)
-    begin, end = gl.load(Starts + program), gl.load(Starts + program + 1)
+    begin, end = gl.load(work.Starts + program), gl.load(work.Starts + program + 1)
     zeros = gl.zeros([ROWS, KEY_TILE], gl.float32, S_LAYOUT)
-    q_0, q_1 = q_s.index(2 * ME).reshape([ROWS, D]), q_s.index(2 * ME + 1).reshape([ROWS, D])
+    q_0, q_1 = tiles.q_a.index(2 * ME).reshape([ROWS, D]), tiles.q_a.index(2 * ME + 1).reshape([ROWS, D])
+    everything = Edges(0, 0, 0, 0)
     stage, phase, turn = 0, 0, 0
     for index in range(begin, end):
-        unit, code = gl.load(Entries + ENTRY * index), gl.load(Entries + ENTRY * index + 1)
-        batch, head, out_row = unit // heads, unit % heads, unit * queries
+        batch_head, code = gl.load(work.Entries + ENTRY * index), gl.load(work.Entries + ENTRY * index + 1)
+        batch, head, out_row = batch_head // work.heads, batch_head % work.heads, batch_head * work.queries
         row = (code // 2) * (2 * CONSUMERS * ROWS) + 2 * ME * ROWS
         m_0 = gl.full([ROWS], float("-inf"), gl.float32, R_LAYOUT)
         m_1 = gl.full([ROWS], float("-inf"), gl.float32, R_LAYOUT)
         l_0, l_1 = gl.zeros([ROWS], gl.float32, R_LAYOUT), gl.zeros([ROWS], gl.float32, R_LAYOUT)
-        sums_0 = gl.zeros([ROWS, V], gl.float32, O_LAYOUT)
-        sums_1 = gl.zeros([ROWS, V], gl.float32, O_LAYOUT)
-        mbarrier.wait(q_full.index(2 * ME), turn)
-        mbarrier.wait(q_full.index(2 * ME + 1), turn)
+        acc_0 = gl.zeros([ROWS, V], gl.float32, O_LAYOUT)
+        acc_1 = gl.zeros([ROWS, V], gl.float32, O_LAYOUT)
+        mbarrier.wait(barriers.q_full.index(2 * ME), turn)
+        mbarrier.wait(barriers.q_full.index(2 * ME + 1), turn)
         turn ^= 1
-        mbarrier.wait(k_full.index(stage), phase)
-        k = k_s.index(stage)
-        scores_0 = scores_of(q_0, q_0, k, k, zeros, KEY_TILE, D, 0)
+        mbarrier.wait(barriers.k_full.index(stage), phase)
+        k = tiles.k_a.index(stage)
+        scores_0 = issue_scores(q_0, q_0, k, k, zeros, shape)
         scores_0 = warpgroup_mma_wait(0, deps=(scores_0,))
-        for _ in range(1, keys // KEY_TILE):
-            k, v = k_s.index(stage), v_s.index(stage).reshape([KEY_TILE, V])
-            scores_1 = scores_of(q_1, q_1, k, k, zeros, KEY_TILE, D, 0)
-            weights, m_0, l_0, fading = softmax_step(scores_0, m_0, l_0, scale, 0, 0, 0, 0, 0, C_LAYOUT, False, False)
-            sums_0 = sums_0 * gl.convert_layout(fading, BY_ROW, assert_trivial=True)[:, None]
+        for _ in range(1, work.keys // KEY_TILE):
+            k, v = tiles.k_a.index(stage), tiles.v_a.index(stage).reshape([KEY_TILE, V])
+            scores_1 = issue_scores(q_1, q_1, k, k, zeros, shape)
+            weights, m_0, l_0, rescale = softmax_step(
+                scores_0, m_0, l_0, work.scale_log2, everything, 0, shape, C_LAYOUT
+            )
+            acc_0 = acc_0 * gl.convert_layout(rescale, BY_ROW, assert_trivial=True)[:, None]
             p_0 = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)
-            mbarrier.wait(v_full.index(stage), phase)
-            sums_0 = warpgroup_mma(p_0, v, sums_0, is_async=True)
+            mbarrier.wait(barriers.v_full.index(stage), phase)
+            acc_0 = warpgroup_mma(p_0, v, acc_0, is_async=True)
             scores_1 = warpgroup_mma_wait(1, deps=(scores_1,))
-            mbarrier.arrive(k_free.index(stage), count=1)
-            weights, m_1, l_1, fading = softmax_step(scores_1, m_1, l_1, scale, 0, 0, 0, 0, 0, C_LAYOUT, False, False)
-            sums_1 = sums_1 * gl.convert_layout(fading, BY_ROW, assert_trivial=True)[:, None]
+            mbarrier.arrive(barriers.k_free.index(stage), count=1)
+            weights, m_1, l_1, rescale = softmax_step(
+                scores_1, m_1, l_1, work.scale_log2, everything, 0, shape, C_LAYOUT
+            )
+            acc_1 = acc_1 * gl.convert_layout(rescale, BY_ROW, assert_trivial=True)[:, None]
             p_1 = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)
-            sums_1 = warpgroup_mma(p_1, v, sums_1, is_async=True)
-            ahead, ahead_phase = advanced(stage, phase, STAGES)
-            mbarrier.wait(k_full.index(ahead), ahead_phase)
-            k = k_s.index(ahead)
-            coming = scores_of(q_0, q_0, k, k, zeros, KEY_TILE, D, 0)
-            scores_0, sums_0, sums_1, p_0, p_1 = warpgroup_mma_wait(0, deps=(coming, sums_0, sums_1, p_0, p_1))
-            mbarrier.arrive(v_free.index(stage), count=1)
+            acc_1 = warpgroup_mma(p_1, v, acc_1, is_async=True)
+            ahead, ahead_phase = advanced(stage, phase, shape.STAGES)
+            mbarrier.wait(barriers.k_full.index(ahead), ahead_phase)
+            k = tiles.k_a.index(ahead)
+            coming = issue_scores(q_0, q_0, k, k, zeros, shape)
+            scores_0, acc_0, acc_1, p_0, p_1 = warpgroup_mma_wait(0, deps=(coming, acc_0, acc_1, p_0, p_1))
+            mbarrier.arrive(barriers.v_free.index(stage), count=1)
             stage, phase = ahead, ahead_phase
-        k, v = k_s.index(stage), v_s.index(stage).reshape([KEY_TILE, V])
-        scores_1 = scores_of(q_1, q_1, k, k, zeros, KEY_TILE, D, 0)
-        weights, m_0, l_0, fading = softmax_step(scores_0, m_0, l_0, scale, 0, 0, 0, 0, 0, C_LAYOUT, False, False)
-        sums_0 = sums_0 * gl.convert_layout(fading, BY_ROW, assert_trivial=True)[:, None]
+        k, v = tiles.k_a.index(stage), tiles.v_a.index(stage).reshape([KEY_TILE, V])
+        scores_1 = issue_scores(q_1, q_1, k, k, zeros, shape)
+        weights, m_0, l_0, rescale = softmax_step(scores_0, m_0, l_0, work.scale_log2, everything, 0, shape, C_LAYOUT)
+        acc_0 = acc_0 * gl.convert_layout(rescale, BY_ROW, assert_trivial=True)[:, None]
         p_0 = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)
-        mbarrier.wait(v_full.index(stage), phase)
-        sums_0 = warpgroup_mma(p_0, v, sums_0, is_async=True)
+        mbarrier.wait(barriers.v_full.index(stage), phase)
+        acc_0 = warpgroup_mma(p_0, v, acc_0, is_async=True)
         scores_1 = warpgroup_mma_wait(1, deps=(scores_1,))
-        mbarrier.arrive(k_free.index(stage), count=1)
-        weights, m_1, l_1, fading = softmax_step(scores_1, m_1, l_1, scale, 0, 0, 0, 0, 0, C_LAYOUT, False, False)
-        sums_1 = sums_1 * gl.convert_layout(fading, BY_ROW, assert_trivial=True)[:, None]
+        mbarrier.arrive(barriers.k_free.index(stage), count=1)
+        weights, m_1, l_1, rescale = softmax_step(scores_1, m_1, l_1, work.scale_log2, everything, 0, shape, C_LAYOUT)
+        acc_1 = acc_1 * gl.convert_layout(rescale, BY_ROW, assert_trivial=True)[:, None]
         p_1 = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)
-        sums_1 = warpgroup_mma(p_1, v, sums_1, is_async=True)
-        sums_0, sums_1, p_0, p_1 = warpgroup_mma_wait(0, deps=(sums_0, sums_1, p_0, p_1))
-        mbarrier.arrive(v_free.index(stage), count=1)
-        stage, phase = advanced(stage, phase, STAGES)
-        write_rows(
-            sums_0, sums_0, m_0, l_0, o_box, o_box, Largest, Total, q_s.index(2 * ME), q_s.index(2 * ME),
-            q_free.index(2 * ME), batch, head, row, out_row, queries, R_LAYOUT, O_LAYOUT, O_LAYOUT, V, 0, False,
+        acc_1 = warpgroup_mma(p_1, v, acc_1, is_async=True)
+        acc_0, acc_1, p_0, p_1 = warpgroup_mma_wait(0, deps=(acc_0, acc_1, p_0, p_1))
+        mbarrier.arrive(barriers.v_free.index(stage), count=1)
+        stage, phase = advanced(stage, phase, shape.STAGES)
+        epilogue(
+            acc_0, acc_0, m_0, l_0, output, tiles.q_a.index(2 * ME), tiles.q_a.index(2 * ME),
+            barriers.q_free.index(2 * ME), batch, head, row, out_row, work.queries, shape,
+            R_LAYOUT, O_LAYOUT, O_LAYOUT, False,
         )  # fmt: skip
-        write_rows(
-            sums_1, sums_1, m_1, l_1, o_box, o_box, Largest, Total, q_s.index(2 * ME + 1), q_s.index(2 * ME + 1),
-            q_free.index(2 * ME + 1), batch, head, row + ROWS, out_row, queries, R_LAYOUT, O_LAYOUT, O_LAYOUT, V, 0,
-            False,
+        epilogue(
+            acc_1, acc_1, m_1, l_1, output, tiles.q_a.index(2 * ME + 1), tiles.q_a.index(2 * ME + 1),
+            barriers.q_free.index(2 * ME + 1), batch, head, row + ROWS, out_row, work.queries, shape,
+            R_LAYOUT, O_LAYOUT, O_LAYOUT, False,
         )  # fmt: skip
 
 
@@ -119,15 +124,15 @@ def wide_consumer(
     do_not_specialize=["heads", "group", "queries", "keys"],
     do_not_specialize_on_alignment=["Largest", "Total", "Starts", "Entries", "Progress"],
 )
-def wide_rows_kernel(
-    q_box, k_box, v_box, o_box, Largest, Total, Starts, Entries, Progress,
-    heads, group, queries, keys, scale,
+def attenio_256_rows_kernel(
+    q_desc, k_desc, v_desc, o_desc, Largest, Total, Starts, Entries, Progress,
+    heads, group, queries, keys, scale_log2,
     KEY_TILE: gl.constexpr, STAGES: gl.constexpr, D: gl.constexpr, V: gl.constexpr,
     PACE: gl.constexpr, LAG: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
-    q_s = gl.allocate_shared_memory(q_box.dtype, [2 * CONSUMERS, 1, 1, ROWS, D], q_box.layout)
-    k_s = gl.allocate_shared_memory(k_box.dtype, [STAGES, 1, 1, KEY_TILE, D], k_box.layout)
-    v_s = gl.allocate_shared_memory(v_box.dtype, [STAGES, 1, 1, KEY_TILE, V], v_box.layout)
+    q_s = gl.allocate_shared_memory(q_desc.dtype, [2 * CONSUMERS, 1, 1, ROWS, D], q_desc.layout)
+    k_s = gl.allocate_shared_memory(k_desc.dtype, [STAGES, 1, 1, KEY_TILE, D], k_desc.layout)
+    v_s = gl.allocate_shared_memory(v_desc.dtype, [STAGES, 1, 1, KEY_TILE, V], v_desc.layout)
     BARRIER: gl.constexpr = mbarrier.MBarrierLayout()
     q_full = gl.allocate_shared_memory(gl.int64, [2 * CONSUMERS, 1], BARRIER)
     q_free = gl.allocate_shared_memory(gl.int64, [2 * CONSUMERS, 1], BARRIER)
@@ -144,23 +149,17 @@ def wide_rows_kernel(
         mbarrier.init(k_free.index(s), count=CONSUMERS)
         mbarrier.init(v_free.index(s), count=CONSUMERS)
     fence_async_shared()
+    inputs, output = Inputs(q_desc, None, k_desc, None, v_desc, None), Output(o_desc, o_desc, Largest, Total)
+    tiles = Tiles(q_s, q_s, k_s, k_s, v_s, v_s, q_s, q_s)
+    barriers = Barriers(q_full, q_free, k_full, k_free, v_full, v_free)
+    work = Work(Starts, Entries, Starts, Starts, Starts, 0, 0, heads, queries, keys, 0, 0, scale_log2)
+    shape: gl.constexpr = Shape(2 * CONSUMERS, KEY_TILE, STAGES, D, 0, V, 0, False, False, False)
     gl.warp_specialize(
         [
-            (loader, (
-                q_box, None, k_box, None, v_box, None, q_s, q_s, k_s, k_s, v_s, v_s,
-                q_full, q_free, k_full, k_free, v_full, v_free,
-                Starts, Entries, Starts, Progress, 0, heads, group, queries, keys, 0, 0,
-                2 * CONSUMERS, KEY_TILE, STAGES, D, 0, V, 0, False, False, PACE, LAG,
-            )),
-            (wide_consumer, (
-                o_box, Largest, Total, q_s, k_s, v_s, q_full, q_free, k_full, k_free, v_full, v_free,
-                Starts, Entries, heads, queries, keys, scale, 0, KEY_TILE, STAGES, D, V,
-            )),
-            (wide_consumer, (
-                o_box, Largest, Total, q_s, k_s, v_s, q_full, q_free, k_full, k_free, v_full, v_free,
-                Starts, Entries, heads, queries, keys, scale, 1, KEY_TILE, STAGES, D, V,
-            )),
+            (producer, (inputs, tiles, barriers, work, Progress, group, shape, PACE, LAG)),
+            (_consumer, (output, tiles, barriers, work, shape, 0)),
+            (_consumer, (output, tiles, barriers, work, shape, 1)),
         ],
         [4, 4],
         [REGISTERS, REGISTERS],
-    )  # fmt: skip
+    )

@@ -6,9 +6,10 @@ from functools import lru_cache
 
 import torch
 
-from attenio.kernels.hopper.launch import ELEMENTS, is_aligned, launch, padded_box
+from attenio.kernels.hopper.descriptors import ELEMENTS, is_aligned, padded_descriptor
 from attenio.kernels.hopper.split_keys import split_keys_kernel
 from attenio.kernels.problem import KernelProblem
+from attenio.kernels.replay.launches import CompileOptions, launch
 from attenio.kernels.stacking import can_stack
 from attenio.kernels.triton.counters import counters
 from attenio.kernels.triton.forward import Attended, prefix_parts
@@ -39,7 +40,7 @@ class DecodeTiles:
 
 
 def supports(problem: KernelProblem) -> bool:
-    """Whether this kernel computes the problem: few rows, 16 bits, that the copy engine can fetch."""
+    """Whether this kernel computes the problem: few rows, 16 bits, that TMA can load."""
     seen, widths = problem.visible, (problem.query.shape[-1], problem.value.shape[-1])
     narrow = max(widths) <= 128
     plain = seen.query_ids is None and seen.blocks is None and problem.dropout is None
@@ -67,18 +68,18 @@ def attend(problem: KernelProblem) -> Attended:
     first_key = max(0 if prefix is None else problem.prefix, below)
     stop_key = min(problem.keys, problem.queries + above)
     cuts = problem.queries > 1 and (problem.queries - 1 + below > first_key or above + 1 < stop_key)
-    rows, units = problem.group * problem.queries, problem.batch * problem.kv_heads
+    rows, batch_heads = problem.group * problem.queries, problem.batch * problem.kv_heads
     tiles = decode_tiles(rows, widths.d_padded, widths.width_padded)
-    run, splits = splits_for(tiles, units, stop_key - first_key, _processors(device))
+    run, splits = splits_for(tiles, batch_heads, stop_key - first_key, _processors(device))
     output = torch.empty((*query.shape[:-1], widths.width), dtype=query.dtype, device=device)
     largest, total = (torch.empty(query.shape[:-1], dtype=torch.float32, device=device) for _ in range(2))
     warps, part_rows = tiles.row_warps * tiles.key_warps, 1 << (rows - 1).bit_length()
-    parts = units * splits * part_rows if splits > 1 else 0
-    sums = torch.empty(parts * (widths.width_padded + 2), dtype=torch.float32, device=device)
+    parts = batch_heads * splits * part_rows if splits > 1 else 0
+    partial = torch.empty(parts * (widths.width_padded + 2), dtype=torch.float32, device=device)
     joined_rows = min(16, part_rows)
     at_once = max(2, min(16, 64 * 32 * warps // (joined_rows * widths.width_padded)))
     pointers = (
-        query, output, largest, total, sums, sums[parts * widths.width_padded :], counters(device, units),
+        query, output, largest, total, partial, partial[parts * widths.width_padded :], counters(device, batch_heads),
         *(prefix or (None, None)),
     )  # fmt: skip
     numbers = (
@@ -96,10 +97,11 @@ def attend(problem: KernelProblem) -> Attended:
     long = tuple(abs(number) >= 2**31 for number in (*numbers, bias_b, bias_h, bias_q))
     kinds = (prefix is None, *(None if tensor is None else tensor.dtype for tensor in (first, bias)), long)
     launch(
-        split_keys_kernel, splits * units,
-        (padded_box(problem.key, tiles.key_tile, widths.d_padded),
-         padded_box(problem.value, tiles.key_tile, widths.width_padded)),
-        (*pointers, *numbers, scale, *restricted), constants, warps=warps, overlaps=True, kinds=kinds,
+        split_keys_kernel, splits * batch_heads,
+        (padded_descriptor(problem.key, tiles.key_tile, widths.d_padded),
+         padded_descriptor(problem.value, tiles.key_tile, widths.width_padded)),
+        (*pointers, *numbers, scale, *restricted), constants,
+        CompileOptions(warps=warps, overlaps=True, kinds=kinds),
     )  # fmt: skip
     return Attended(output, largest, total)
 
@@ -118,20 +120,20 @@ def decode_tiles(rows: int, d_padded: int, width_padded: int) -> DecodeTiles:
     )  # fmt: skip
 
 
-def splits_for(tiles: DecodeTiles, units: int, keys: int, processors: int) -> tuple[int, int]:
+def splits_for(tiles: DecodeTiles, batch_heads: int, keys: int, processors: int) -> tuple[int, int]:
     """Keys of a run (whole tiles) and how many runs."""
-    run, splits = _runs(max(1, -(-keys // tiles.key_tile)), units, processors, tiles.key_tile)
+    run, splits = _runs(max(1, -(-keys // tiles.key_tile)), batch_heads, processors, tiles.key_tile)
     return run * tiles.key_tile, splits
 
 
 @lru_cache(maxsize=4096)
-def _runs(total: int, units: int, processors: int, key_tile: int) -> tuple[int, int]:
+def _runs(total: int, batch_heads: int, processors: int, key_tile: int) -> tuple[int, int]:
     """Tiles of a run and how many runs: what makes the last wave of blocks end soonest."""
     best = (math.inf, 1, 1)
-    for splits in range(1, min(total, max(1, 4 * processors // units)) + 1):
+    for splits in range(1, min(total, max(1, 4 * processors // batch_heads)) + 1):
         run = -(-total // splits)
         used = -(-total // run)
-        full, rest = divmod(units * used, processors)
+        full, rest = divmod(batch_heads * used, processors)
         last = max(_ENOUGH, rest / processors) if rest else 0.0
         join = _JOIN_KEYS / key_tile * used if used > 1 else 0.0
         waves = (full + bool(rest)) * _OVERHEAD_KEYS / key_tile

@@ -9,13 +9,14 @@ from torch import Tensor
 
 from attenio.catalogue import machine_named
 from attenio.kernels import triton
-from attenio.kernels.hopper.attenio import query_stationary_kernel
-from attenio.kernels.hopper.attenio_256_rows import wide_rows_kernel
-from attenio.kernels.hopper.launch import ELEMENTS, boxes, launch
+from attenio.kernels.hopper.attenio import attenio_kernel
+from attenio.kernels.hopper.attenio_256_rows import attenio_256_rows_kernel
+from attenio.kernels.hopper.descriptors import ELEMENTS, descriptors
 from attenio.kernels.hopper.proving import is_right, small_problem
 from attenio.kernels.hopper.schedule import key_tiles, paced_schedule, schedule
 from attenio.kernels.hopper.tiles import ROWS, WIDE_TILES, WIDE_WIDTHS, HopperTiles, hopper_tiles, side_by_side
 from attenio.kernels.problem import KernelProblem
+from attenio.kernels.replay.launches import CompileOptions, launch
 from attenio.kernels.stacking import can_stack
 from attenio.kernels.triton.forward import Attended
 from attenio.kernels.triton.launch import flops_of, kind_of, scaled
@@ -60,33 +61,33 @@ def attend(problem: KernelProblem) -> Attended:
     shape, device = query.shape[:-1], query.device
     output = torch.empty((*shape, kind.width), dtype=query.dtype, device=device)
     largest, total = (torch.empty(shape, dtype=torch.float32, device=device) for _ in range(2))
-    found, plan = Attended(output, largest, total), _settled.get(kind)
+    attended, plan = Attended(output, largest, total), _settled.get(kind)
     if plan is not None:
         if _captures(device):
             _captured[kind] = plan
-        _launch(problem, found, kind, plan)
-        return found
+        _launch(problem, attended, kind, plan)
+        return attended
     ran: list[HopperTiles] = []
 
     def tried(each: HopperTiles) -> None:
-        _launch(problem, found, kind, _plan(kind, each))
+        _launch(problem, attended, kind, _plan(kind, each))
         ran.append(each)
 
-    tuned(kind_of("gluon forward", problem), candidates(kind), tried, device, flops_of(problem))
+    tuned(kind_of("hopper forward", problem), candidates(kind), tried, device, flops_of(problem))
     _settle(kind, _plan(kind, ran[-1]))
-    return found
+    return attended
 
 
-def run(problem: KernelProblem, found: Attended, tiles: HopperTiles) -> None:
+def run(problem: KernelProblem, attended: Attended, tiles: HopperTiles) -> None:
     """Attention with these tiles, whichever are the best."""
     kind = _Kind.of(problem)
-    _launch(problem, found, kind, _plan(kind, tiles))
+    _launch(problem, attended, kind, _plan(kind, tiles))
 
 
 class _Kind(NamedTuple):
     """What tiles and schedules depend on."""
 
-    units: int
+    batch_heads: int
     queries: int
     keys: int
     below: int
@@ -134,7 +135,7 @@ def grid_of(problem: KernelProblem) -> Grid:
     kind, tiles = _Kind.of(problem), planned(problem)
     element, programs = int(kind.dtype.itemsize), _processors(kind.device)
     return Grid(
-        units=kind.units,
+        units=kind.batch_heads,
         rows=kind.queries,
         passing=min(kind.keys, max(1, kind.above - kind.below + 1)),
         tile=tiles.row_tile,
@@ -210,9 +211,9 @@ def prepared(problem: KernelProblem) -> Callable[..., tuple[Tensor, Tensor, Tens
     def run(query: Tensor, key: Tensor, value: Tensor, *_numbers: object) -> tuple[Tensor, Tensor, Tensor]:
         output = torch.empty((*rows, kind.width), dtype=dtype, device=device)
         largest = torch.empty(rows, dtype=torch.float32, device=device)
-        found = Attended(output, largest, torch.empty_like(largest))
-        _start(plan, numbers, (query, key, value), found)
-        return found
+        attended = Attended(output, largest, torch.empty_like(largest))
+        _start(plan, numbers, (query, key, value), attended)
+        return attended
 
     return run
 
@@ -235,11 +236,11 @@ class _Numbers(NamedTuple):
         )
 
 
-def _launch(problem: KernelProblem, found: Attended, kind: _Kind, plan: _Plan) -> None:
+def _launch(problem: KernelProblem, attended: Attended, kind: _Kind, plan: _Plan) -> None:
     query, scale = scaled(problem)
     heads = query.flatten(1, 2), problem.key, problem.value
     ranges = _Ranges.of(problem, kind) if kind.ranged else None
-    by_heads = found._replace(output=found.output.flatten(1, 2))
+    by_heads = attended._replace(output=attended.output.flatten(1, 2))
     _start(plan, _Numbers.of(problem, kind, scale), heads, by_heads, ranges)
 
 
@@ -247,7 +248,7 @@ def _start(
     plan: _Plan,
     numbers: _Numbers,
     heads: tuple[Tensor, Tensor, Tensor],
-    found: Attended,
+    attended: Attended,
     ranges: _Ranges | None = None,
 ) -> None:
     """Launch a plan for queries, keys and values, by heads as the output is."""
@@ -255,23 +256,21 @@ def _start(
     tiles, whole = plan.tiles, plan.starts
     progress = torch.zeros(plan.stretches, dtype=torch.int32, device=query.device) if plan.stretches else whole
     described = (
-        *boxes(query, ROWS), *boxes(key, tiles.key_tile), *boxes(value, tiles.key_tile), *boxes(found.output, ROWS)
+        *descriptors(query, ROWS), *descriptors(key, tiles.key_tile), *descriptors(value, tiles.key_tile),
+        *descriptors(attended.output, ROWS),
     )  # fmt: skip
-    given = (found.largest, found.total, plan.starts, plan.entries)
+    given = (attended.largest, attended.total, plan.starts, plan.entries)
+    options = CompileOptions(registers=tiles.registers_at_start)
     if tiles.wide:
         arguments: tuple[Any, ...] = (*given, progress, *numbers[:4], numbers.scale)
-        return launch(
-            wide_rows_kernel, plan.programs, described[::2], arguments, plan.constants, tiles.registers_at_start
-        )
+        return launch(attenio_256_rows_kernel, plan.programs, described[::2], arguments, plan.constants, options)
     seen: tuple[Tensor, ...] = (whole, whole, whole)
     steps = (0, 0)
     if ranges is not None:
         seen = ranges
         steps = (ranges.first.stride(0), ranges.bounds.stride(0)) if ranges.first.shape[0] > 1 else (0, 0)
     arguments = (*given, *seen, progress, *steps, *numbers)
-    return launch(
-        query_stationary_kernel, plan.programs, described, arguments, plan.constants, tiles.registers_at_start
-    )
+    return launch(attenio_kernel, plan.programs, described, arguments, plan.constants, options)
 
 
 @lru_cache(maxsize=16)
@@ -280,15 +279,15 @@ def _plan(kind: _Kind, tiles: HopperTiles) -> _Plan:
     programs = _processors(kind.device)
     if kind.is_dense and kind.leaves_cache and kind.keys % tiles.key_tile == 0:
         rows, length = -(-kind.queries // tiles.row_tile), kind.keys // tiles.key_tile
-        made = paced_schedule(rows, length, kind.units, programs=programs, pace=PACE)
+        lists = paced_schedule(rows, length, kind.batch_heads, programs=programs, pace=PACE)
     else:
         lengths = key_tiles(
             kind.queries, kind.keys, kind.below, kind.above, row_tile=tiles.row_tile, key_tile=tiles.key_tile
         )
         at_once = _cache_bytes() // 2 // kind.head_bytes
-        made = schedule(lengths, kind.units, programs=programs, units_at_once=at_once)
-    starts, entries = (torch.from_numpy(x).to(kind.device) for x in (made.starts, made.entries))
-    restricted, pace = kind.ranged or kind.below > -_FAR, PACE if made.stretches else 0
+        lists = schedule(lengths, kind.batch_heads, programs=programs, heads_at_once=at_once)
+    starts, entries = (torch.from_numpy(x).to(kind.device) for x in (lists.starts, lists.entries))
+    restricted, pace = kind.ranged or kind.below > -_FAR, PACE if lists.stretches else 0
     masked = restricted or kind.above < _FAR or kind.keys % tiles.key_tile != 0
     constants: tuple[int, ...] = (
         tiles.consumers, tiles.key_tile, tiles.stages, *side_by_side(kind.d), *side_by_side(kind.width),
@@ -296,7 +295,7 @@ def _plan(kind: _Kind, tiles: HopperTiles) -> _Plan:
     )  # fmt: skip
     if tiles.wide:
         constants = (tiles.key_tile, tiles.stages, kind.d, kind.width, pace, LAG, tiles.registers)
-    return _Plan(starts, entries, made.programs, made.stretches, tiles, constants)
+    return _Plan(starts, entries, lists.programs, lists.stretches, tiles, constants)
 
 
 def candidates(kind: _Kind) -> tuple[HopperTiles, ...]:
@@ -311,7 +310,7 @@ def _wide_is_proven(kind: _Kind) -> bool:
 
     def both() -> tuple[list[Tensor], list[Tensor]]:
         queries, keys = 2 * WIDE_TILES.row_tile, 5 * WIDE_TILES.key_tile
-        trial = small_problem(queries, keys, (kind.d, kind.d), kind.dtype, kind.device, hides=False)
+        trial = small_problem(queries, keys, (kind.d, kind.d), kind.dtype, kind.device, masked=False)
         theirs = triton.attend(trial)
         mine = Attended(*(torch.full_like(part, torch.nan) for part in theirs))
         run(trial, mine, WIDE_TILES)

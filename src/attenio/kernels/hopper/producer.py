@@ -1,65 +1,149 @@
-"""Keys and values on their way to shared memory: which tiles a row tile needs, and the four warps that fetch them.
+"""The producer warpgroup of the forward kernels: which key tiles a row tile needs, and their TMA loads.
 
-    for each (head, row tile, direction) of the program's list:
-        wait until free, copy Q;  for each key tile that a row may see: wait until free, copy K_j, then V_j
+    for each (batch x head, row tile, direction) of the program's list:
+        for each key tile that a row may see: wait until its stage is free, load K_j, then V_j  (Q with the first)
 
-Programs that walk keys too large for L2 together wait for each other every few tiles, so that one fetch serves all.
+Programs that walk keys too large for L2 wait for each other every few tiles, so that one read of memory serves all.
+Values that the partitions of a kernel share are bundled here; a width is one tile (A) or two side by side (A and B).
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
+
+from typing import Any, NamedTuple
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
 
-__all__ = ["ENTRY", "ROWS", "advanced", "copy_tile", "loader", "row_ranges", "tile_range", "union_range"]
+__all__ = [
+    "ENTRY",
+    "ROWS",
+    "Barriers",
+    "Inputs",
+    "Shape",
+    "Tiles",
+    "Work",
+    "advanced",
+    "copy_tile",
+    "producer",
+    "row_ranges",
+    "tile_range",
+    "union_range",
+]
 
-# Rows of a consumer: those of one matrix instruction.
+# Rows of a consumer warpgroup: those of one wgmma instruction.
 ROWS = gl.constexpr(64)
-# Numbers of an entry of a schedule: unit, 2 tile + backwards, the stretch of key tiles that it begins with, and
+# Numbers of an entry of a schedule: batch x head, 2 tile + backwards, the stretch of key tiles that it begins with, and
 # programs to keep pace with.
 ENTRY = gl.constexpr(4)
-# How often a program looks for those behind it before it goes on alone: some milliseconds.
-MOST_LOOKS = gl.constexpr(4096)
+# How often a program polls for those behind it before it goes on alone: some milliseconds.
+MAX_POLLS = gl.constexpr(4096)
+
+
+class Inputs(NamedTuple):
+    """TMA descriptors of Q, K and V."""
+
+    q_a: Any
+    q_b: Any
+    k_a: Any
+    k_b: Any
+    v_a: Any
+    v_b: Any
+
+
+class Tiles(NamedTuple):
+    """Shared memory: Q and O of every consumer, a ring of K and V; B is A where there is no second tile."""
+
+    q_a: Any
+    q_b: Any
+    k_a: Any
+    k_b: Any
+    v_a: Any
+    v_b: Any
+    o_a: Any
+    o_b: Any
+
+
+class Barriers(NamedTuple):
+    """Full when bytes have arrived, free when all consumers are done; of each consumer's Q, and of each stage."""
+
+    q_full: Any
+    q_free: Any
+    k_full: Any
+    k_free: Any
+    v_full: Any
+    v_free: Any
+
+
+class Work(NamedTuple):
+    """Lists of row tiles, what their rows see (ranges or a band), lengths, and the scale in units of log2."""
+
+    Starts: Any
+    Entries: Any
+    First: Any
+    Stop: Any
+    Bounds: Any
+    range_b: Any
+    bounds_b: Any
+    heads: Any
+    queries: Any
+    keys: Any
+    below: Any
+    above: Any
+    scale_log2: Any
+
+
+class Shape(NamedTuple):
+    """Compile-time constants: warpgroups, tiles, widths, and which masks there are."""
+
+    CONSUMERS: Any
+    KEY_TILE: Any
+    STAGES: Any
+    D_A: Any
+    D_B: Any
+    V_A: Any
+    V_B: Any
+    MASKED: Any
+    BELOW: Any
+    RANGES: Any
 
 
 @gluon.jit
-def row_ranges(row, queries, keys, below, above, First, Stop, LAYOUT: gl.constexpr, RANGES: gl.constexpr):
+def row_ranges(row, work, batch, LAYOUT: gl.constexpr, RANGES: gl.constexpr):
     """First key, and the one after the last, that each row of a consumer may see; rows past the end repeat the last."""
-    at = gl.minimum(row + gl.arange(0, ROWS, LAYOUT), queries - 1)
+    First, Stop = work.First + batch * work.range_b, work.Stop + batch * work.range_b
+    at = gl.minimum(row + gl.arange(0, ROWS, LAYOUT), work.queries - 1)
     if RANGES:
         first, stop = gl.load(First + at), gl.load(Stop + at)
     else:
-        first, stop = gl.maximum(at + below, 0), gl.minimum(at + above + 1, keys)
+        first, stop = gl.maximum(at + work.below, 0), gl.minimum(at + work.above + 1, work.keys)
     return first, stop
 
 
 @gluon.jit
-def tile_range(row, queries, keys, below, above, Bounds, KEY_TILE: gl.constexpr, RANGES: gl.constexpr):
+def tile_range(row, work, Bounds, shape):
     """Key tiles that a consumer's rows may see, start and stop, and those that all of them see whole."""
-    if RANGES:
-        at = Bounds + 4 * gl.minimum(row // ROWS, (queries - 1) // ROWS)
+    if shape.RANGES:
+        at = Bounds + 4 * gl.minimum(row // ROWS, (work.queries - 1) // ROWS)
         first, last_first, first_stop, stop = gl.load(at), gl.load(at + 1), gl.load(at + 2), gl.load(at + 3)
     else:
-        last = gl.minimum(row + ROWS, queries) - 1
-        first, last_first = gl.maximum(row + below, 0), gl.maximum(last + below, 0)
-        first_stop, stop = gl.minimum(row + above + 1, keys), gl.minimum(last + above + 1, keys)
-    sees = (first < stop) & (row < queries)
-    start_tile = gl.where(sees, first // KEY_TILE, 0)
-    stop_tile = gl.where(sees, (stop + KEY_TILE - 1) // KEY_TILE, 0)
-    whole_start = gl.where(sees, (last_first + KEY_TILE - 1) // KEY_TILE, 0)
-    whole_stop = gl.where(sees, gl.maximum(first_stop, 0) // KEY_TILE, 0)
+        last = gl.minimum(row + ROWS, work.queries) - 1
+        first, last_first = gl.maximum(row + work.below, 0), gl.maximum(last + work.below, 0)
+        first_stop, stop = gl.minimum(row + work.above + 1, work.keys), gl.minimum(last + work.above + 1, work.keys)
+    sees = (first < stop) & (row < work.queries)
+    start_tile = gl.where(sees, first // shape.KEY_TILE, 0)
+    stop_tile = gl.where(sees, (stop + shape.KEY_TILE - 1) // shape.KEY_TILE, 0)
+    whole_start = gl.where(sees, (last_first + shape.KEY_TILE - 1) // shape.KEY_TILE, 0)
+    whole_stop = gl.where(sees, gl.maximum(first_stop, 0) // shape.KEY_TILE, 0)
     return start_tile, stop_tile, whole_start, whole_stop
 
 
 @gluon.jit
-def union_range(
-    row, queries, keys, below, above, Bounds, CONSUMERS: gl.constexpr, KEY_TILE: gl.constexpr, RANGES: gl.constexpr
-):
+def union_range(row, work, Bounds, shape):
     """Key tiles that some consumer sees: at least one, so that no loop is empty."""
-    start, stop, _, _ = tile_range(row, queries, keys, below, above, Bounds, KEY_TILE, RANGES)
-    for c in gl.static_range(1, CONSUMERS):
-        mine, its, _, _ = tile_range(row + c * ROWS, queries, keys, below, above, Bounds, KEY_TILE, RANGES)
+    start, stop, _, _ = tile_range(row, work, Bounds, shape)
+    for c in gl.static_range(1, shape.CONSUMERS):
+        mine, its, _, _ = tile_range(row + c * ROWS, work, Bounds, shape)
         start = gl.where(mine < its, gl.where(start < stop, gl.minimum(start, mine), mine), start)
         stop = gl.maximum(stop, its)
     return start, gl.maximum(stop, start + 1)
@@ -67,7 +151,7 @@ def union_range(
 
 @gluon.jit
 def copy_tile(a, b, batch, head, row, full, at_a, at_b, WIDTH_A: gl.constexpr, WIDTH_B: gl.constexpr):
-    """Start copying rows of a matrix, both of its side-by-side tiles, onto one barrier."""
+    """Issue the load of rows of a matrix, both of its side-by-side tiles, onto one barrier."""
     if WIDTH_B > 0:
         mbarrier.expect(full, a.block_type.nbytes + b.block_type.nbytes)
         tma.async_copy_global_to_shared(a, [batch, head, row, 0], full, at_a)
@@ -86,53 +170,49 @@ def keep_pace(Progress, stretch, others, LAG: gl.constexpr):
     """
     gl.atomic_add(Progress + stretch, 1, sem="relaxed")
     if stretch >= LAG:
-        looks = 0
-        while (gl.load(Progress + stretch - LAG, volatile=True) < others) & (looks < MOST_LOOKS):
-            looks += 1
+        polls = 0
+        while (gl.load(Progress + stretch - LAG, volatile=True) < others) & (polls < MAX_POLLS):
+            polls += 1
 
 
 @gluon.jit
-def loader(
-    q_a, q_b, k_a, k_b, v_a, v_b, q_sa, q_sb, k_sa, k_sb, v_sa, v_sb, q_full, q_free, k_full, k_free, v_full, v_free,
-    Starts, Entries, Bounds, Progress, bounds_b, heads, group, queries, keys, below, above,
-    CONSUMERS: gl.constexpr, KEY_TILE: gl.constexpr, STAGES: gl.constexpr,
-    D_A: gl.constexpr, D_B: gl.constexpr, V_A: gl.constexpr, V_B: gl.constexpr,
-    MASKED: gl.constexpr, RANGES: gl.constexpr, PACE: gl.constexpr, LAG: gl.constexpr,
-):  # fmt: skip
+def producer(inputs, tiles, barriers, work, Progress, group, shape, PACE: gl.constexpr, LAG: gl.constexpr):
     """Keeps the ring of key and value tiles full, over row tile after row tile."""
     program = gl.program_id(0)
-    begin, end = gl.load(Starts + program), gl.load(Starts + program + 1)
+    begin, end = gl.load(work.Starts + program), gl.load(work.Starts + program + 1)
     stage, phase, turn = 0, 1, 1
     for index in range(begin, end):
-        entry = Entries + ENTRY * index
-        unit, code = gl.load(entry), gl.load(entry + 1)
-        batch, head, row, backwards = unit // heads, unit % heads, (code // 2) * (CONSUMERS * ROWS), code % 2
-        start, stop = 0, keys // KEY_TILE
-        if MASKED:
-            start, stop = union_range(
-                row, queries, keys, below, above, Bounds + batch * bounds_b, CONSUMERS, KEY_TILE, RANGES
-            )
+        entry = work.Entries + ENTRY * index
+        batch_head, code = gl.load(entry), gl.load(entry + 1)
+        batch, head = batch_head // work.heads, batch_head % work.heads
+        row, backwards = (code // 2) * (shape.CONSUMERS * ROWS), code % 2
+        start, stop = 0, work.keys // shape.KEY_TILE
+        if shape.MASKED:
+            start, stop = union_range(row, work, work.Bounds + batch * work.bounds_b, shape)
         for step in range(0, stop - start):
-            key = gl.where(backwards != 0, stop - 1 - step, start + step) * KEY_TILE
+            key = gl.where(backwards != 0, stop - 1 - step, start + step) * shape.KEY_TILE
             if PACE > 0:
                 if step % PACE == 0:
                     keep_pace(Progress, gl.load(entry + 2) + step // PACE, gl.load(entry + 3), LAG)
-            mbarrier.wait(k_free.index(stage), phase)
+            mbarrier.wait(barriers.k_free.index(stage), phase)
             copy_tile(
-                k_a, k_b, batch, head // group, key, k_full.index(stage), k_sa.index(stage), k_sb.index(stage), D_A, D_B
-            )
+                inputs.k_a, inputs.k_b, batch, head // group, key, barriers.k_full.index(stage),
+                tiles.k_a.index(stage), tiles.k_b.index(stage), shape.D_A, shape.D_B,
+            )  # fmt: skip
             if step == 0:  # queries wait for the row tile before; keys need not wait for them
-                for c in gl.static_range(CONSUMERS):
-                    mbarrier.wait(q_free.index(c), turn)
+                for c in gl.static_range(shape.CONSUMERS):
+                    mbarrier.wait(barriers.q_free.index(c), turn)
                     copy_tile(
-                        q_a, q_b, batch, head, row + c * ROWS, q_full.index(c), q_sa.index(c), q_sb.index(c), D_A, D_B
-                    )
-            mbarrier.wait(v_free.index(stage), phase)
+                        inputs.q_a, inputs.q_b, batch, head, row + c * ROWS, barriers.q_full.index(c),
+                        tiles.q_a.index(c), tiles.q_b.index(c), shape.D_A, shape.D_B,
+                    )  # fmt: skip
+            mbarrier.wait(barriers.v_free.index(stage), phase)
             copy_tile(
-                v_a, v_b, batch, head // group, key, v_full.index(stage), v_sa.index(stage), v_sb.index(stage), V_A, V_B
-            )
+                inputs.v_a, inputs.v_b, batch, head // group, key, barriers.v_full.index(stage),
+                tiles.v_a.index(stage), tiles.v_b.index(stage), shape.V_A, shape.V_B,
+            )  # fmt: skip
             stage += 1
-            if stage == STAGES:
+            if stage == shape.STAGES:
                 stage = 0
                 phase ^= 1
         turn ^= 1
@@ -140,7 +220,7 @@ def loader(
 
 @gluon.jit
 def advanced(stage, phase, STAGES: gl.constexpr):
-    """The next place of a ring."""
+    """The next stage of a ring, and its phase."""
     stage += 1
     if stage == STAGES:
         stage = 0

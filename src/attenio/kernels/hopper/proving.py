@@ -52,19 +52,19 @@ def small_problem(
     dtype: torch.dtype,
     device: torch.device,
     *,
-    hides: bool,
+    masked: bool,
     packed: bool = False,
     deterministic: bool = False,
 ) -> KernelProblem:
     """Random heads in groups of two, of these widths of keys and values, enough that SMs wait for each other.
 
-    Scores are hidden above a diagonal, or two ``packed`` sequences from each other.
+    Scores are masked_scores above a diagonal, or two ``packed`` sequences from each other.
     """
     drawn = torch.Generator(device).manual_seed(0)
     d, width = widths
     sizes = (24, 2, 2, queries, d), (24, 2, keys, d), (24, 2, keys, width)
     query, key, value = (torch.randn(size, generator=drawn, device=device).to(dtype) for size in sizes)
-    seen = Visibility(group=2, above=keys - queries if hides else UNBOUNDED)
+    seen = Visibility(group=2, above=keys - queries if masked else UNBOUNDED)
     if packed:
         second = (torch.arange(queries, device=device) >= queries // 2).long()[None]
         seen = Visibility(group=2, first=second * (keys // 3), stop=torch.where(second > 0, keys, keys // 3))

@@ -27,8 +27,8 @@ Integers = NDArray[np.int64]
 
 
 class Schedule(NamedTuple):
-    """Program p computes ``entries[starts[p]:starts[p + 1]]``, rows of four numbers: unit, 2 tile + backwards, the
-    stretch of key tiles that the entry begins with, and how many programs walk it together."""
+    """Program p computes ``entries[starts[p]:starts[p + 1]]``, rows of four numbers: batch x head, 2 tile + backwards,
+    the stretch of key tiles that the entry begins with, and how many programs walk it together."""
 
     starts: NDArray[np.int32]
     entries: NDArray[np.int32]
@@ -45,29 +45,29 @@ def key_tiles(queries: int, keys: int, below: int, above: int, *, row_tile: int,
     row = np.arange(0, queries, row_tile, dtype=np.int64)
     last = np.minimum(row + row_tile, queries) - 1
     first, stop = np.maximum(row + below, 0), np.minimum(last + above + 1, keys)
-    found: Integers = np.maximum(-(-stop // key_tile) - first // key_tile, 1)
-    return found
+    tiles: Integers = np.maximum(-(-stop // key_tile) - first // key_tile, 1)
+    return tiles
 
 
-def schedule(lengths: Integers, units: int, *, programs: int, units_at_once: int) -> Schedule:
-    """The lists of every program for ``units`` heads whose row tiles see ``lengths`` key tiles each."""
-    programs = max(1, min(programs, units * len(lengths)))
-    tile, unit, program = _dealt(lengths, units, programs, max(1, min(units, units_at_once)))
+def schedule(lengths: Integers, batch_heads: int, *, programs: int, heads_at_once: int) -> Schedule:
+    """The lists of every program for ``batch_heads`` whose row tiles see ``lengths`` key tiles each."""
+    programs = max(1, min(programs, batch_heads * len(lengths)))
+    tile, batch_head, program = _dealt(lengths, batch_heads, programs, max(1, min(batch_heads, heads_at_once)))
     by_program = np.argsort(program, kind="stable")
     starts = _starts(program, programs)
-    place = np.arange(len(tile)) - np.repeat(starts[:-1], np.diff(starts))  # the how-manieth of its program
+    place = np.arange(len(tile)) - np.repeat(starts[:-1], np.diff(starts))  # the index within its program
     entries = np.zeros((len(tile) + 1, ENTRY), dtype=np.int32)  # the kernel reads one entry ahead
-    entries[:-1, 0], entries[:-1, 1] = unit[by_program], 2 * tile[by_program] + place % 2
+    entries[:-1, 0], entries[:-1, 1] = batch_head[by_program], 2 * tile[by_program] + place % 2
     return Schedule(starts.astype(np.int32), entries)
 
 
-def paced_schedule(tiles: int, length: int, units: int, *, programs: int, pace: int) -> Schedule:
+def paced_schedule(tiles: int, length: int, batch_heads: int, *, programs: int, pace: int) -> Schedule:
     """Lists of programs that walk ``length`` key tiles together, for heads too large for L2.
 
     Row tiles are dealt out in rounds. ``pace`` key tiles are a stretch, and programs count themselves in at each.
     """
-    programs, stretches = max(1, min(programs, units * tiles)), -(-length // pace)
-    count = np.arange(units * tiles)
+    programs, stretches = max(1, min(programs, batch_heads * tiles)), -(-length // pace)
+    count = np.arange(batch_heads * tiles)
     turn, program = np.divmod(count, programs)
     others = np.minimum(programs, len(count) - turn * programs)
     order = np.argsort(program, kind="stable")
@@ -81,30 +81,30 @@ def _starts(program: Integers, programs: int) -> Integers:
     return np.concatenate(([0], np.cumsum(np.bincount(program, minlength=programs))))
 
 
-def _dealt(lengths: Integers, units: int, programs: int, at_once: int) -> tuple[Integers, Integers, Integers]:
-    """Row tiles and units in the order in which they are begun, and the program of each."""
+def _dealt(lengths: Integers, batch_heads: int, programs: int, at_once: int) -> tuple[Integers, Integers, Integers]:
+    """Row tiles and batch x heads in the order in which they are begun, and the program of each."""
     if len(np.unique(lengths)) == 1:
-        tile, unit = _order(lengths, units, units)
-        return tile, unit, np.arange(len(tile)) % programs
-    runs = -(-units // at_once)
-    if units * len(lengths) > _MOST_SIMULATED:
-        tile, unit = _order(lengths, units, runs)
-        return tile, unit, _forth_and_back(len(tile), programs)
+        tile, batch_head = _order(lengths, batch_heads, batch_heads)
+        return tile, batch_head, np.arange(len(tile)) % programs
+    runs = -(-batch_heads // at_once)
+    if batch_heads * len(lengths) > _MOST_SIMULATED:
+        tile, batch_head = _order(lengths, batch_heads, runs)
+        return tile, batch_head, _forth_and_back(len(tile), programs)
     tried = []
-    for count in {min(units, runs + more) for more in range(_MORE_RUNS)}:
-        tile, unit = _order(lengths, units, count)
+    for count in {min(batch_heads, runs + more) for more in range(_MORE_RUNS)}:
+        tile, batch_head = _order(lengths, batch_heads, count)
         program = _first_free(lengths[tile] + OVERHEAD, programs)
         last = np.bincount(program, weights=lengths[tile] + OVERHEAD).max()
-        tried.append((float(last), count, tile, unit, program))
-    _, _, tile, unit, program = min(tried, key=lambda each: each[:2])
-    return tile, unit, program
+        tried.append((float(last), count, tile, batch_head, program))
+    _, _, tile, batch_head, program = min(tried, key=lambda each: each[:2])
+    return tile, batch_head, program
 
 
-def _order(lengths: Integers, units: int, runs: int) -> tuple[Integers, Integers]:
-    """Row tiles and units run after run of heads, the longest tiles of a run first."""
+def _order(lengths: Integers, batch_heads: int, runs: int) -> tuple[Integers, Integers]:
+    """Row tiles and batch x heads, run after run of heads, the longest tiles of a run first."""
     falling = np.argsort(-lengths, kind="stable")
     tiles, heads = [], []
-    for run in np.array_split(np.arange(units), runs):
+    for run in np.array_split(np.arange(batch_heads), runs):
         tiles.append(np.repeat(falling, len(run)))
         heads.append(np.tile(run, len(falling)))
     return np.concatenate(tiles), np.concatenate(heads)
@@ -118,9 +118,9 @@ def _forth_and_back(count: int, programs: int) -> Integers:
 
 def _first_free(costs: NDArray[Any], programs: int) -> Integers:
     free = [(0.0, program) for program in range(programs)]
-    found = np.empty(len(costs), dtype=np.int64)
+    programs_of = np.empty(len(costs), dtype=np.int64)
     for index, cost in enumerate(costs.tolist()):
         time, program = free[0]
-        found[index] = program
+        programs_of[index] = program
         heapq.heapreplace(free, (time + cost, program))
-    return found
+    return programs_of

@@ -1,12 +1,13 @@
-"""Few rows and many keys on Hopper: keys are split over blocks, and the last block of a unit to arrive joins the parts.
+"""The dataflow ``split_keys`` on Hopper: few rows and many keys, which are split over blocks.
 
     for each (sequence, KV head), for each run of keys_per_split keys:
-        ask for the first STAGES tiles of keys and values at once; whenever a tile is used up, ask for the next
-        fold each tile into sums of all rows of the group, every warp its own keys, with its own largest score
-        bring the warps' sums to a common anchor, write them;  if all other runs have been written: join them, write O
+        issue loads of the first STAGES tiles of keys and values; whenever a tile is used up, issue the next
+        fold each tile into O and l of all rows of the group, every warp its own keys, with its own largest score
+        bring the warps' results to a common maximum and write them
+        if all other runs have been written: join them, write O
 
-Loads are bulk copies that a barrier in shared memory counts, so that nothing but bytes is waited for. A launch may
-overlap the end of the one before it: whatever an earlier kernel wrote is read after ``gdc_wait`` only.
+Loads are by TMA onto an mbarrier. A launch may overlap the end of the one before it (programmatic dependent launch):
+whatever an earlier kernel wrote is read after ``gdc_wait`` only.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
@@ -27,8 +28,8 @@ def _expect(key_full, value_full, slot, wanted, KEY_BYTES: gl.constexpr, VALUE_B
 
 
 @gluon.jit
-def _ask(K, V, key_ring, value_ring, key_full, value_full, slot, batch, kv_head, key, wanted):
-    """Begin to copy one tile of keys and one of values; past the last key there are zeros."""
+def _issue(K, V, key_ring, value_ring, key_full, value_full, slot, batch, kv_head, key, wanted):
+    """Issue loads of one tile of keys and one of values; past the last key there are zeros."""
     at = [batch, kv_head, key, 0]
     tma.async_copy_global_to_shared(K, at, key_full.index(slot), key_ring.index(slot), pred=wanted)
     tma.async_copy_global_to_shared(V, at, value_full.index(slot), value_ring.index(slot), pred=wanted)
@@ -36,7 +37,7 @@ def _ask(K, V, key_ring, value_ring, key_full, value_full, slot, batch, kv_head,
 
 @gluon.jit
 def _bias_tile(Bias, heads, positions, queries, keys_here, stop, bias_h, bias_q, bias_k, wanted, BY_ROW: gl.constexpr):
-    """What is added to a tile of scores, or hides them; one row of it where all rows share it."""
+    """What is added to a tile of scores, or masks them; one row of it where all rows share it."""
     inside = (keys_here < stop) & wanted
     if BY_ROW:
         at = heads.to(gl.int64) * bias_h + positions.to(gl.int64) * bias_q + keys_here.to(gl.int64) * bias_k
@@ -47,15 +48,15 @@ def _bias_tile(Bias, heads, positions, queries, keys_here, stop, bias_h, bias_q,
 
 @gluon.jit
 def _write(
-    O, Largest, Total, sums, largest, total, first_row, batch, kv_head, kv_heads, queries, row_count,
+    O, Largest, Total, acc, largest, total, first_row, batch, kv_head, kv_heads, queries, row_count,
     ROWS: gl.constexpr, PACK: gl.constexpr, WIDTH: gl.constexpr, LAYOUT: gl.constexpr,
 ):  # fmt: skip
-    """Output and statistics of all rows; ``sums`` (rows, width) has LAYOUT, the statistics its slice."""
-    W_PADDED: gl.constexpr = sums.shape[1]
+    """Output and statistics of all rows; ``acc`` (rows, width) has LAYOUT, the statistics its slice."""
+    W_PADDED: gl.constexpr = acc.shape[1]
     rows = first_row + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
     columns = gl.arange(0, W_PADDED, gl.SliceLayout(0, LAYOUT))
     heads, positions = kv_head * PACK + rows % PACK, rows // PACK
-    output = sums / gl.where(total == 0.0, 1.0, total)[:, None]
+    output = acc / gl.where(total == 0.0, 1.0, total)[:, None]
     at = (gl.cast(batch, gl.int64) * kv_heads * PACK + heads) * queries + positions
     inside = (rows < row_count)[:, None] & (columns < WIDTH)[None, :]
     gl.store(O + (at[:, None] * WIDTH + columns[None, :]), output.to(O.dtype.element_ty), mask=inside)
@@ -65,19 +66,19 @@ def _write(
 
 @gluon.jit
 def _after_prefix(
-    sums, largest, total, PrefixSums, PrefixStatistics, first_row, row_count,
+    acc, largest, total, PrefixPartial, PrefixStatistics, first_row, row_count,
     batch, kv_head, prefix_rows, prefix_splits, LAYOUT: gl.constexpr, WIDTH: gl.constexpr, AT_ONCE: gl.constexpr,
 ):  # fmt: skip
-    """Sums of own keys together with those of the shared prefix, which holds the rows of all sequences."""
-    ROWS: gl.constexpr = sums.shape[0]
+    """Results of own keys together with those of the shared prefix, which holds the rows of all sequences."""
+    ROWS: gl.constexpr = acc.shape[0]
     BY_ROW: gl.constexpr = gl.SliceLayout(2, LAYOUT)
     OF_ROWS: gl.constexpr = gl.SliceLayout(1, gl.SliceLayout(0, LAYOUT))
     rows = first_row + gl.expand_dims(gl.arange(0, ROWS, gl.SliceLayout(0, BY_ROW)), 0)
     split = gl.expand_dims(gl.arange(0, AT_ONCE, gl.SliceLayout(1, BY_ROW)), 1)
-    columns = gl.arange(0, sums.shape[1], gl.SliceLayout(0, gl.SliceLayout(1, LAYOUT)))
+    columns = gl.arange(0, acc.shape[1], gl.SliceLayout(0, gl.SliceLayout(1, LAYOUT)))
     columns = gl.expand_dims(gl.expand_dims(columns, 0), 1)
     PrefixStatistics += gl.cast(kv_head, gl.int64) * prefix_splits * 2 * prefix_rows
-    PrefixSums += gl.cast(kv_head, gl.int64) * prefix_splits * prefix_rows * WIDTH
+    PrefixPartial += gl.cast(kv_head, gl.int64) * prefix_splits * prefix_rows * WIDTH
     shared = batch * row_count + rows
     largest = gl.convert_layout(largest, gl.SliceLayout(0, BY_ROW))
     total = gl.convert_layout(total, gl.SliceLayout(0, BY_ROW))
@@ -86,23 +87,23 @@ def _after_prefix(
         at = PrefixStatistics + (start + split) * (2 * prefix_rows) + shared
         tops = gl.load(at, mask=inside, other=float("-inf"))
         totals = gl.load(at + prefix_rows, mask=inside, other=0.0)
-        at = PrefixSums + gl.expand_dims((start + split) * prefix_rows + shared, 2) * WIDTH + columns
+        at = PrefixPartial + gl.expand_dims((start + split) * prefix_rows + shared, 2) * WIDTH + columns
         parts = gl.load(at, mask=gl.expand_dims(inside, 2) & (columns < WIDTH), other=0.0)
         larger = gl.maximum(largest, gl.max(tops, 0))
         anchor = gl.where(larger == float("-inf"), 0.0, larger)
-        fading, faded = gl.exp2(largest - anchor), gl.exp2(tops - gl.expand_dims(anchor, 0))
-        total = total * fading + gl.sum(faded * totals, 0)
-        sums = sums * gl.convert_layout(fading, OF_ROWS)[:, None] + gl.sum(gl.expand_dims(faded, 2) * parts, 0)
+        rescale, faded = gl.exp2(largest - anchor), gl.exp2(tops - gl.expand_dims(anchor, 0))
+        total = total * rescale + gl.sum(faded * totals, 0)
+        acc = acc * gl.convert_layout(rescale, OF_ROWS)[:, None] + gl.sum(gl.expand_dims(faded, 2) * parts, 0)
         largest = larger
-    return sums, gl.convert_layout(largest, OF_ROWS), gl.convert_layout(total, OF_ROWS)
+    return acc, gl.convert_layout(largest, OF_ROWS), gl.convert_layout(total, OF_ROWS)
 
 
 @gluon.jit
 def _joined(
-    Sums, Statistics, first_row, splits, LAYOUT: gl.constexpr,
+    Partial, Statistics, first_row, splits, LAYOUT: gl.constexpr,
     ROWS: gl.constexpr, PART_ROWS: gl.constexpr, W_PADDED: gl.constexpr, AT_ONCE: gl.constexpr, EVEN: gl.constexpr,
 ):  # fmt: skip
-    """Sums, largest and total of ROWS rows over all runs, in their order: a thread holds all runs of its columns."""
+    """Accumulator, largest and total of ROWS rows over all runs, in order; a thread holds all runs of its columns."""
     BY_ROW: gl.constexpr = gl.SliceLayout(2, LAYOUT)
     OF_ROWS: gl.constexpr = gl.SliceLayout(1, gl.SliceLayout(0, LAYOUT))
     rows = gl.expand_dims(gl.arange(0, ROWS, gl.SliceLayout(0, BY_ROW)), 0)
@@ -111,30 +112,30 @@ def _joined(
     columns = gl.expand_dims(gl.expand_dims(columns, 0), 1)
     # What differs between the runs that a thread holds is a constant, and so a part of the load's own address.
     at_statistics = Statistics + (2 * first_row + 2 * rows) + split * (2 * PART_ROWS)
-    at_sums = Sums + (gl.expand_dims((first_row + rows) * W_PADDED, 2) + columns)
-    at_sums = at_sums + gl.expand_dims(split * (PART_ROWS * W_PADDED), 2)
+    at_partial = Partial + (gl.expand_dims((first_row + rows) * W_PADDED, 2) + columns)
+    at_partial = at_partial + gl.expand_dims(split * (PART_ROWS * W_PADDED), 2)
     largest = gl.full([ROWS], float("-inf"), gl.float32, gl.SliceLayout(0, BY_ROW))
     total = gl.full([ROWS], 0.0, gl.float32, gl.SliceLayout(0, BY_ROW))
-    sums = gl.zeros([ROWS, W_PADDED], gl.float32, gl.SliceLayout(0, LAYOUT))
+    acc = gl.zeros([ROWS, W_PADDED], gl.float32, gl.SliceLayout(0, LAYOUT))
     for start in range(0, splits, AT_ONCE):
         if EVEN:
             tops = gl.load(at_statistics, cache_modifier=".cg")
             totals = gl.load(at_statistics + 1, cache_modifier=".cg")
-            parts = gl.load(at_sums, cache_modifier=".cg")
+            parts = gl.load(at_partial, cache_modifier=".cg")
         else:
             inside = split < splits - start
             tops = gl.load(at_statistics, mask=inside, other=float("-inf"), cache_modifier=".cg")
             totals = gl.load(at_statistics + 1, mask=inside, other=0.0, cache_modifier=".cg")
-            parts = gl.load(at_sums, mask=gl.expand_dims(inside, 2), other=0.0, cache_modifier=".cg")
+            parts = gl.load(at_partial, mask=gl.expand_dims(inside, 2), other=0.0, cache_modifier=".cg")
         larger = gl.maximum(largest, gl.max(tops, 0))
         anchor = gl.where(larger == float("-inf"), 0.0, larger)
-        fading, faded = gl.exp2(largest - anchor), gl.exp2(tops - gl.expand_dims(anchor, 0))
-        total = total * fading + gl.sum(faded * totals, 0)
-        sums = sums * gl.convert_layout(fading, OF_ROWS)[:, None] + gl.sum(gl.expand_dims(faded, 2) * parts, 0)
+        rescale, faded = gl.exp2(largest - anchor), gl.exp2(tops - gl.expand_dims(anchor, 0))
+        total = total * rescale + gl.sum(faded * totals, 0)
+        acc = acc * gl.convert_layout(rescale, OF_ROWS)[:, None] + gl.sum(gl.expand_dims(faded, 2) * parts, 0)
         largest = larger
         at_statistics += AT_ONCE * 2 * PART_ROWS
-        at_sums += AT_ONCE * PART_ROWS * W_PADDED
-    return sums, gl.convert_layout(largest, OF_ROWS), gl.convert_layout(total, OF_ROWS)
+        at_partial += AT_ONCE * PART_ROWS * W_PADDED
+    return acc, gl.convert_layout(largest, OF_ROWS), gl.convert_layout(total, OF_ROWS)
 
 
 # One compiled kernel whatever these numbers are: some change with every token.
@@ -147,7 +148,7 @@ _ANY_PLACE = ["Q", "Arrived", "First", "Stop", "Bias"]
 
 @gluon.jit(do_not_specialize=_ANY_NUMBER, do_not_specialize_on_alignment=_ANY_PLACE)
 def split_keys_kernel(
-    K, V, Q, O, Largest, Total, Sums, Statistics, Arrived, PrefixSums, PrefixStatistics,
+    K, V, Q, O, Largest, Total, Partial, Statistics, Arrived, PrefixPartial, PrefixStatistics,
     q_b, q_h, q_n,
     kv_heads, queries, keys, first_key, stop_key, keys_per_split, splits, prefix_rows, prefix_splits,
     below, above, scale, First, Stop, range_b, Bias, bias_b, bias_h, bias_q, bias_k,
@@ -177,8 +178,8 @@ def split_keys_kernel(
     fence_async_shared()
 
     row_count = queries * PACK
-    split, unit = gl.program_id(0) % splits, gl.program_id(0) // splits
-    batch, kv_head = unit // kv_heads, unit % kv_heads
+    split, batch_head = gl.program_id(0) % splits, gl.program_id(0) // splits
+    batch, kv_head = batch_head // kv_heads, batch_head % kv_heads
     start = first_key + split * keys_per_split
     stop = gl.minimum(start + keys_per_split, stop_key)
     tiles = gl.maximum(gl.cdiv(stop - start, KEY_TILE), 0)
@@ -188,7 +189,7 @@ def split_keys_kernel(
     gdc_launch_dependents()
     for stage in gl.static_range(STAGES):
         key = start + stage * KEY_TILE
-        _ask(K, V, key_ring, value_ring, key_full, value_full, stage, batch, kv_head, key, stage < tiles)
+        _issue(K, V, key_ring, value_ring, key_full, value_full, stage, batch, kv_head, key, stage < tiles)
 
     LANES: gl.constexpr = D_PADDED // 8 if D_PADDED < 256 else 32
     LOADED: gl.constexpr = gl.BlockedLayout([1, 8], [32 // LANES, LANES], [WARPS, 1], [1, 0])
@@ -227,7 +228,7 @@ def split_keys_kernel(
 
     largest = gl.full([KEY_WARPS, ROWS], float("-inf"), gl.float32, gl.SliceLayout(2, SCORES))
     total = gl.full([KEY_WARPS, ROWS], 0.0, gl.float32, gl.SliceLayout(2, SCORES))
-    sums = gl.zeros([KEY_WARPS, ROWS, W_PADDED], gl.float32, SCORES)
+    acc = gl.zeros([KEY_WARPS, ROWS, W_PADDED], gl.float32, SCORES)
     nothing = gl.zeros([KEY_WARPS, ROWS, OWN], gl.float32, SCORES)
     slot = 0
     phase = 0
@@ -253,25 +254,25 @@ def split_keys_kernel(
         larger = gl.maximum(largest, gl.max(scores, 2))
         anchor = gl.where(larger == float("-inf"), 0.0, larger)
         weights = gl.exp2(scores - gl.expand_dims(anchor, 2))
-        fading = gl.exp2(largest - anchor)
-        total = total * fading + gl.sum(weights, 2)
+        rescale = gl.exp2(largest - anchor)
+        total = total * rescale + gl.sum(weights, 2)
         largest = larger
-        sums = sums * gl.expand_dims(fading, 2)
+        acc = acc * gl.expand_dims(rescale, 2)
         weights = gl.convert_layout(weights.to(element), LEFT)
         mbarrier.wait(value_full.index(slot), phase)
         v = value_ring.index(slot).reshape((KEY_WARPS, OWN, W_PADDED)).load(RIGHT)
-        sums = mma_v2(weights, v, sums)
+        acc = mma_v2(weights, v, acc)
         if tile + STAGES < tiles:
             _expect(key_full, value_full, slot, True, KEY_BYTES, VALUE_BYTES)
             key = start + (tile + STAGES) * KEY_TILE
-            _ask(K, V, key_ring, value_ring, key_full, value_full, slot, batch, kv_head, key, True)
+            _issue(K, V, key_ring, value_ring, key_full, value_full, slot, batch, kv_head, key, True)
         here += KEY_TILE
         slot += 1
         if slot == STAGES:
             slot = 0
             phase ^= 1
 
-    # Every warp has sums of its own keys: a thread takes those of all warps for its columns, of rows that exist.
+    # Every warp has a result of its own keys: a thread takes those of all warps for its columns, of rows that exist.
     PADDED: gl.constexpr = gl.PaddedSharedLayout.with_identity_for(
         [[W_PADDED, 8]], [KEY_WARPS, ROWS, W_PADDED], [2, 1, 0]
     )
@@ -279,7 +280,7 @@ def split_keys_kernel(
     met_statistics = gl.allocate_shared_memory(
         gl.float32, [2, KEY_WARPS, ROWS], gl.SwizzledSharedLayout(1, 1, 1, order=[1, 0])
     )
-    met.store(sums)
+    met.store(acc)
     met_statistics.index(0).store(largest)
     met_statistics.index(1).store(total)
     OVER_ROWS: gl.constexpr = WARPS if PART_ROWS >= WARPS else PART_ROWS
@@ -298,39 +299,39 @@ def split_keys_kernel(
     merged_largest = gl.convert_layout(merged_largest, gl.SliceLayout(1, BY_ROW))
     merged = gl.sum(parts * gl.expand_dims(faded, 2), 0)
     if JOINS:
-        Statistics += gl.cast(unit, gl.int64) * splits * (2 * PART_ROWS)
-        Sums += gl.cast(unit, gl.int64) * splits * (PART_ROWS * W_PADDED)
+        Statistics += gl.cast(batch_head, gl.int64) * splits * (2 * PART_ROWS)
+        Partial += gl.cast(batch_head, gl.int64) * splits * (PART_ROWS * W_PADDED)
         rows = gl.arange(0, PART_ROWS, gl.SliceLayout(1, BY_ROW))
         columns = gl.arange(0, W_PADDED, gl.SliceLayout(0, BY_ROW))
         place = split * PART_ROWS + rows
         gl.store(Statistics + 2 * place, merged_largest)
         gl.store(Statistics + 2 * place + 1, merged_total)
-        gl.store(Sums + place[:, None] * W_PADDED + columns[None, :], merged)
+        gl.store(Partial + place[:, None] * W_PADDED + columns[None, :], merged)
         debug_barrier()
-        if gl.atomic_add(Arrived + unit, 1, sem="acq_rel") == splits - 1:
-            gl.store(Arrived + unit, 0)
+        if gl.atomic_add(Arrived + batch_head, 1, sem="acq_rel") == splits - 1:
+            gl.store(Arrived + batch_head, 0)
             OVER: gl.constexpr = WARPS if JOINED_ROWS >= WARPS else JOINED_ROWS
             JOINED: gl.constexpr = gl.BlockedLayout(
                 [1, 1, 4 if W_PADDED * OVER >= 128 * WARPS else 1], [1, 1, 32], [1, OVER, WARPS // OVER], [2, 1, 0]
             )
             for first_row in range(0, row_count, JOINED_ROWS):
-                all_sums, all_largest, all_total = _joined(
-                    Sums, Statistics, first_row, splits, JOINED, JOINED_ROWS, PART_ROWS, W_PADDED, AT_ONCE, EVEN
+                all_acc, all_largest, all_total = _joined(
+                    Partial, Statistics, first_row, splits, JOINED, JOINED_ROWS, PART_ROWS, W_PADDED, AT_ONCE, EVEN
                 )
-                if PrefixSums is not None:
-                    all_sums, all_largest, all_total = _after_prefix(
-                        all_sums, all_largest, all_total, PrefixSums, PrefixStatistics, first_row, row_count,
+                if PrefixPartial is not None:
+                    all_acc, all_largest, all_total = _after_prefix(
+                        all_acc, all_largest, all_total, PrefixPartial, PrefixStatistics, first_row, row_count,
                         batch, kv_head, prefix_rows, prefix_splits, JOINED, WIDTH, AT_ONCE,
                     )  # fmt: skip
                 _write(
-                    O, Largest, Total, all_sums, all_largest, all_total, first_row,
+                    O, Largest, Total, all_acc, all_largest, all_total, first_row,
                     batch, kv_head, kv_heads, queries, row_count,
                     JOINED_ROWS, PACK, WIDTH, gl.SliceLayout(0, JOINED),
                 )  # fmt: skip
     else:
-        if PrefixSums is not None:
+        if PrefixPartial is not None:
             merged, merged_largest, merged_total = _after_prefix(
-                merged, merged_largest, merged_total, PrefixSums, PrefixStatistics, 0, row_count,
+                merged, merged_largest, merged_total, PrefixPartial, PrefixStatistics, 0, row_count,
                 batch, kv_head, prefix_rows, prefix_splits, MERGED, WIDTH, AT_ONCE,
             )  # fmt: skip
         _write(

@@ -26,7 +26,7 @@ _CLOCK_HZ = 1.98e9
 _OTHER_REGISTERS = 28
 # Barriers, and what the compiler keeps for itself.
 _OTHER_SHARED_BYTES = 2**10
-_LOADER_REGISTERS = 24
+_PRODUCER_REGISTERS = 24
 _MOST_REGISTERS = 240
 # Candidates that may be measured against each other: each takes seconds to compile.
 _MOST = 2
@@ -34,8 +34,8 @@ _MOST = 2
 
 @dataclass(frozen=True, kw_only=True)
 class HopperTiles:
-    """``consumers`` groups of 64 rows, or of 128 if ``wide``, share key tiles; ``staged`` output has shared memory of
-    its own, and queries that are ``held`` stay in registers."""
+    """``consumers`` warpgroups of 64 rows, or of 128 if ``wide``, share key tiles; ``staged`` output has shared memory
+    of its own, and queries that are ``held`` stay in registers."""
 
     consumers: int
     key_tile: int
@@ -52,13 +52,13 @@ class HopperTiles:
 
     @property
     def registers(self) -> int:
-        """Registers of a consumer's thread: an equal share of what the loader leaves."""
-        left = _REGISTERS - 128 * _LOADER_REGISTERS
+        """Registers of a consumer's thread: an equal share of what the producer leaves."""
+        left = _REGISTERS - 128 * _PRODUCER_REGISTERS
         return min(_MOST_REGISTERS, left // (128 * self.consumers) // 8 * 8)
 
     @property
     def registers_at_start(self) -> int:
-        """Registers of every thread before the loader gives its own away."""
+        """Registers of every thread before the producer gives its own away."""
         return _REGISTERS // (128 * (self.consumers + 1)) // 8 * 8
 
 
@@ -76,16 +76,16 @@ WIDE_WIDTHS = (64, 128)
 @lru_cache(maxsize=64)
 def hopper_tiles(d: int, width: int) -> tuple[HopperTiles, ...]:
     """Tiles for 16-bit heads of these widths: the best, the same with consumers that take turns, and the next."""
-    found = []
+    ranked = []
     for consumers, key_tile, stages, staged in product((3, 2), (128, 64), (3, 2), (True, False)):
         # Three consumers hide each other's exponentials best when they take turns at the tensor cores.
         tiles = HopperTiles(
             consumers=consumers, key_tile=key_tile, stages=stages, staged=staged, ping_pong=consumers == 3
         )
         if _fits(tiles, d, width):
-            found.append(((_cycles_per_row(tiles, d, width), -key_tile, not staged, stages), tiles))
+            ranked.append(((_cycles_per_row(tiles, d, width), -key_tile, not staged, stages), tiles))
     best: dict[tuple[int, int], HopperTiles] = {}
-    for _, tiles in sorted(found, key=lambda entry: entry[0]):
+    for _, tiles in sorted(ranked, key=lambda entry: entry[0]):
         best.setdefault((tiles.consumers, tiles.key_tile), tiles)
     first, *others = best.values()
     holds = first.consumers == 2 and side_by_side(d)[1] == 0 and _fits(replace(first, held=True), d, width)
@@ -95,18 +95,18 @@ def hopper_tiles(d: int, width: int) -> tuple[HopperTiles, ...]:
 
 def _fits(tiles: HopperTiles, d: int, width: int) -> bool:
     registers = (width + tiles.key_tile + (d if tiles.held else 0) // 2) // 2 + tiles.key_tile // 4 + _OTHER_REGISTERS
-    kept = tiles.row_tile * (d + (width if tiles.staged else 0)) + tiles.stages * tiles.key_tile * (d + width)
+    words = tiles.row_tile * (d + (width if tiles.staged else 0)) + tiles.stages * tiles.key_tile * (d + width)
     # Unstaged output leaves from where Q was, tile by tile.
     placed = tiles.staged or all(b in (a, 0) for a, b in zip(side_by_side(d), side_by_side(width), strict=True))
-    return placed and registers <= tiles.registers and 2 * kept + _OTHER_SHARED_BYTES <= _SHARED_BYTES
+    return placed and registers <= tiles.registers and 2 * words + _OTHER_SHARED_BYTES <= _SHARED_BYTES
 
 
 def _cycles_per_row(tiles: HopperTiles, d: int, width: int) -> float:
     """Cycles of an SM for a row and a key: the largest of what runs side by side."""
     n = tiles.key_tile
     scores = max(2 * ROWS * n * d / _TENSOR_FLOPS, 2 * (ROWS + n) * d / _SHARED_RATE)  # Q is read from shared memory
-    sums = max(2 * ROWS * n * width / _TENSOR_FLOPS, 2 * n * width / _SHARED_RATE)
+    outputs = max(2 * ROWS * n * width / _TENSOR_FLOPS, 2 * n * width / _SHARED_RATE)
     level = machine_named("h200").levels
     l2_rate = (level[1].bandwidth_bytes_per_s or 0.0) / level[0].units / _CLOCK_HZ
     from_l2 = 2 * n * (d + width) / l2_rate / tiles.consumers
-    return max(scores + sums, ROWS * n / _EXPONENTIALS, from_l2) / (ROWS * n)
+    return max(scores + outputs, ROWS * n / _EXPONENTIALS, from_l2) / (ROWS * n)

@@ -10,10 +10,10 @@ import torch
 from interpreted_backward import interpret
 from tests.kernels.untiled import assert_right, errors, untiled
 
-from attenio.kernels.hopper.backward.config import form_of
-from attenio.kernels.hopper.backward.key_stationary import sums_gradients
-from attenio.kernels.hopper.backward.launch_groups import Groups
-from attenio.kernels.hopper.backward.spilled_gradients import slopes_gradients
+from attenio.kernels.hopper.backward.config import config_of
+from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients
+from attenio.kernels.hopper.backward.launch_groups import LaunchGroups
+from attenio.kernels.hopper.backward.spilled_gradients import spilled_gradients
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import UNBOUNDED, Visibility
 
@@ -39,7 +39,7 @@ def test_gradients_are_as_accurate_as_untiled_ones(case, dtype, monkeypatch):
     saved, _ = untiled(problem, gradient, seen, dtype)
     left = []
     interpret(monkeypatch, left=left)
-    found = sums_gradients(problem, saved, Groups((range(2),), 1))
+    found = key_stationary_gradients(problem, saved, LaunchGroups((range(2),), 1))
     # Triton's interpreter cuts digits off where a GPU rounds to bf16, so the sums of dQ are converted here.
     found = (query_gradient(left[0], problem), *found[1:3])
     assert_right(found, problem, gradient, seen)
@@ -57,7 +57,7 @@ def test_keys_with_weights_of_a_hundred_millionth_have_accurate_gradients(d, mon
     seen = torch.ones(128, 128, dtype=torch.bool)
     saved, _ = untiled(problem, gradient, seen, torch.bfloat16)
     interpret(monkeypatch)
-    found = sums_gradients(problem, saved, Groups((range(1),), 1))
+    found = key_stationary_gradients(problem, saved, LaunchGroups((range(1),), 1))
     for off, allowed in list(errors(found[:3], problem, gradient, seen))[1:]:
         assert off[..., 64:, :].norm() <= 1.1 * allowed[..., 64:, :].norm()
 
@@ -71,7 +71,7 @@ def test_spilled_slopes_of_bf16_are_as_accurate_as_untiled_ones(width, monkeypat
     gradient, seen = gradient[:, :, None], torch.ones(300, 300, dtype=torch.bool).tril()
     saved, _ = untiled(problem, gradient, seen, torch.bfloat16)
     interpret(monkeypatch)
-    found = slopes_gradients(problem, saved)[:3]
+    found = spilled_gradients(problem, saved)[:3]
     assert_right(found, problem, gradient, seen)
     for off, allowed in errors(found, problem, gradient, seen):
         assert off.norm() <= 1.1 * allowed.norm()
@@ -79,7 +79,7 @@ def test_spilled_slopes_of_bf16_are_as_accurate_as_untiled_ones(width, monkeypat
 
 def query_gradient(sums, problem):
     """Of sums in tiles of 64 x 64 as a product holds them: columns by 8, warps, rows, columns by 2, halves, pairs."""
-    d = form_of(problem).d
+    d = config_of(problem).d
     tiles = sums.view(-1, d // 64, 8, 4, 8, 4, 2, 2).permute(0, 3, 6, 4, 1, 2, 5, 7)
     rows = tiles.reshape(problem.kv_heads, -1, d)[:, : problem.queries, : problem.query.shape[-1]]
     return (rows.double() * problem.scale).to(problem.query.dtype).view(problem.query.shape)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attenio.kernels.hopper.backward.chunks import ROW_STEP, chunks_of
-from attenio.kernels.hopper.backward.masks import PART_ROWS, Band, SeenRows, key_tile_ranges
+from attenio.kernels.hopper.backward.masks import PART_ROWS, Band, VisibleRows, key_tile_ranges
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
 
@@ -45,7 +45,7 @@ def test_rows_see_the_key_tiles_whose_span_they_are_in(queries, keys, band, tile
     spans = Band(*band).spans(queries, keys, key_tile, row_tile)
     rows = -(-queries // 256) * 256
     ranges = key_tile_ranges(
-        SeenRows(Band(*band)), queries, keys, torch.device("cpu"), key_tile=key_tile, row_tile=row_tile, rows=rows
+        VisibleRows(Band(*band)), queries, keys, torch.device("cpu"), key_tile=key_tile, row_tile=row_tile, rows=rows
     )
     assert ranges.shape == (1, rows // PART_ROWS, 2)
     for part, (first, stop) in enumerate(ranges[0].tolist()):
@@ -66,7 +66,7 @@ def test_rows_of_packed_sequences_are_those_that_see_a_key(lengths, causal, band
         return
     q, k = torch.zeros(2, 1, 1, first.shape[1], 8), torch.zeros(2, 1, key, 8)
     visible = Visibility(group=1, below=band[0], above=band[1], first=first, stop=stop)
-    seen = SeenRows.of(KernelProblem(query=q, key=k, value=k, visible=visible, scale=1.0))
+    seen = VisibleRows.of(KernelProblem(query=q, key=k, value=k, visible=visible, scale=1.0))
     row, at = torch.arange(first.shape[1])[:, None], torch.arange(key)[None]
     sees = (first[0][:, None] <= at) & (at < stop[0][:, None]) & (row + band[0] <= at) & (at <= row + band[1])
     nonempty = (stop > first)[0]

@@ -5,45 +5,45 @@ from typing import NamedTuple
 import pytest
 from offline_compiler import instructions_of
 
-from attenio.kernels.hopper.backward.config import backward_form
+from attenio.kernels.hopper.backward.config import backward_config
 from attenio.kernels.hopper.tiles import side_by_side
 
 _BUILT = """
-from attenio.kernels.hopper.backward.config import backward_form
+from attenio.kernels.hopper.backward.config import backward_config
 from attenio.kernels.hopper.tiles import side_by_side
 
-TYPES = {"Lse": "*fp32", "Delta": "*fp32", "Fineness": "*fp32", "FirstRows": "*i32", "StopRows": "*i32",
-         "scale": "fp32", "slope": "fp32"}
+TYPES = {"Lse": "*fp32", "Delta": "*fp32", "DQScale": "*fp32", "FirstRows": "*i32", "StopRows": "*i32",
+         "scale_log2": "fp32", "scale": "fp32"}
 
-def built(d, width, dtype, hides, packed, adds, whole):
-    form = backward_form(d, width)
-    names = [name for name in form.kernel.arg_names if name.isupper()]
-    constants = form.constants(hides=hides, packed=packed, adds=adds)
+def built(d, width, dtype, masked, packed, adds, fixed_point):
+    config = backward_config(d, width)
+    names = [name for name in config.kernel.arg_names if name.isupper()]
+    constants = config.constants(masked=masked, packed=packed, adds=adds)
     fixed = dict(zip(names, constants, strict=True))
     halves, sums = gl.NVMMASharedLayout(128, 16, rank=4), gl.NVMMASharedLayout(0, 32, rank=4)
-    left = box([1, 1, 64, 64], "i32" if whole else "fp32", sums)
-    if form.spills:
-        left = box([1, 1, 64, form.rows], dtype, halves)
+    left = descriptor([1, 1, 64, 64], "i32" if fixed_point else "fp32", sums)
+    if config.spills:
+        left = descriptor([1, 1, 64, config.rows], dtype, halves)
 
     def tiles(height, columns):
-        cut = side_by_side(columns) if form.spills else (columns,)
-        return [box([1, 1, height, each], dtype, halves) if each else None for each in cut]
+        cut = side_by_side(columns) if config.spills else (columns,)
+        return [descriptor([1, 1, height, each], dtype, halves) if each else None for each in cut]
 
     def gradients(columns):
         if not adds:
             return tiles(64, columns)
-        return [box([1, 1, each, 64], "fp32", sums) if each else None for each in side_by_side(columns)]
+        return [descriptor([1, 1, each, 64], "fp32", sums) if each else None for each in side_by_side(columns)]
 
-    boxes = [*tiles(form.rows, form.d), *tiles(64, 128 if form.d == 256 else form.d),
-             *tiles(64, 128 if form.width == 256 else form.width), *tiles(form.rows, form.width),
-             *gradients(form.d), *gradients(form.width), left]
+    descriptors = [*tiles(config.rows, config.d), *tiles(64, 128 if config.d == 256 else config.d),
+             *tiles(64, 128 if config.width == 256 else config.width), *tiles(config.rows, config.width),
+             *gradients(config.d), *gradients(config.width), left]
     signature, constants = {}, {}
-    for index, name in enumerate(form.kernel.arg_names):
-        if name in fixed or index < len(boxes) and boxes[index] is None:
+    for index, name in enumerate(config.kernel.arg_names):
+        if name in fixed or index < len(descriptors) and descriptors[index] is None:
             signature[name], constants[(index,)] = "constexpr", fixed.get(name)
         else:
-            signature[name] = boxes[index] if index < len(boxes) else TYPES.get(name, "i32")
-    return compiled(form.kernel, signature, constants, {"num_warps": 4, "maxnreg": 168})
+            signature[name] = descriptors[index] if index < len(descriptors) else TYPES.get(name, "i32")
+    return compiled(config.kernel, signature, constants, {"num_warps": 4, "maxnreg": 168})
 """
 
 
@@ -53,33 +53,33 @@ class Variant(NamedTuple):
     d: int
     width: int
     dtype: str = "bf16"
-    hides: bool = False
+    masked: bool = False
     packed: bool = False
     adds: bool = False
-    whole: bool = False
+    fixed_point: bool = False
 
 
 VARIANTS = {
-    "narrow": Variant(64, 64, hides=True),
-    "narrow, integers": Variant(64, 64, "fp16", hides=True, whole=True),
+    "narrow": Variant(64, 64, masked=True),
+    "narrow, integers": Variant(64, 64, "fp16", masked=True, fixed_point=True),
     "middle": Variant(128, 128),
-    "middle, masked": Variant(96, 96, hides=True),
-    "middle, integers": Variant(128, 128, whole=True),
-    "middle, packed integers": Variant(128, 128, hides=True, packed=True, whole=True),
+    "middle, masked": Variant(96, 96, masked=True),
+    "middle, integers": Variant(128, 128, fixed_point=True),
+    "middle, packed integers": Variant(128, 128, masked=True, packed=True, fixed_point=True),
     "middle in fp16": Variant(128, 128, "fp16"),
-    "middle in fp16, masked": Variant(96, 96, "fp16", hides=True),
-    "middle in fp16, packed integers": Variant(128, 128, "fp16", hides=True, packed=True, whole=True),
-    "wide": Variant(256, 256, hides=True),
-    "wide, packed": Variant(256, 256, "fp16", hides=True, packed=True, adds=True),
+    "middle in fp16, masked": Variant(96, 96, "fp16", masked=True),
+    "middle in fp16, packed integers": Variant(128, 128, "fp16", masked=True, packed=True, fixed_point=True),
+    "wide": Variant(256, 256, masked=True),
+    "wide, packed": Variant(256, 256, "fp16", masked=True, packed=True, adds=True),
     "of 192": Variant(192, 192),
-    "of 192, masked": Variant(192, 192, "fp16", hides=True),
-    "of 192, packed": Variant(192, 192, hides=True, packed=True, adds=True),
+    "of 192, masked": Variant(192, 192, "fp16", masked=True),
+    "of 192, packed": Variant(192, 192, masked=True, packed=True, adds=True),
     "of 192 and 128": Variant(192, 128),
-    "of 192 and 128, masked": Variant(192, 128, "fp16", hides=True),
-    "of 192 and 128, packed": Variant(192, 128, hides=True, packed=True, adds=True),
+    "of 192 and 128, masked": Variant(192, 128, "fp16", masked=True),
+    "of 192 and 128, packed": Variant(192, 128, masked=True, packed=True, adds=True),
 }
 # Products of 64 x 64 x 16 that shares of dQ are made of.
-SHARES = {"narrow_gradients_kernel": 2 * 16, "middle_gradients_kernel": 16, "wide_gradients_kernel": 0}
+SHARES = {"key_stationary_d64_kernel": 2 * 16, "key_stationary_d128_kernel": 16, "spilled_key_gradients_kernel": 0}
 
 
 @pytest.fixture(scope="module")
@@ -90,20 +90,20 @@ def compiled():
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_variant_multiplies_on_tensor_cores_and_fits(compiled, name):
     found, variant = compiled[name], VARIANTS[name]
-    form = backward_form(variant.d, variant.width)
+    config = backward_config(variant.d, variant.width)
     assert found["shared"] <= 227 * 2**10 and found["overwritten barriers"] == 0
     assert found["LDL"] == found["STL"] == 0
     # Each group: scores or slopes (or both) before the loop and in it; two gradients or one; dQ in it and after it, or
     # in a third group. A gradient of two tiles side by side takes products for both.
-    deep, rows, shares = (form.d + form.width) // 16, form.rows // 16, SHARES[form.kernel.__name__]
-    gradients = sum(len(list(filter(None, side_by_side(columns)))) for columns in (form.d, form.width))
+    deep, rows, shares = (config.d + config.width) // 16, config.rows // 16, SHARES[config.kernel.__name__]
+    gradients = sum(len(list(filter(None, side_by_side(columns)))) for columns in (config.d, config.width))
     assert (
         found["HGMMA"]
-        == (4 * deep + 2 * gradients * rows if form.keys == 128 else 2 * deep + gradients * rows) + shares
+        == (4 * deep + 2 * gradients * rows if config.keys == 128 else 2 * deep + gradients * rows) + shares
     )
     # Products of a group wait for each other nowhere: the compiler would otherwise start each by itself.
     assert found["WARPGROUP.ARRIVE"] <= found["HGMMA"] // 4
     # Slopes or shares of dQ leave through the copy engine, and so do gradients of keys.
     assert found["UTMALDG"] > 0
     left = found["UTMASTG"] + found["UTMAREDG"]
-    assert left >= 4 if form.keys == 128 else left == 1 + gradients
+    assert left >= 4 if config.keys == 128 else left == 1 + gradients

@@ -5,8 +5,8 @@ import torch
 
 from attenio.kernels.dropout import Dropout
 from attenio.kernels.hopper import backward
-from attenio.kernels.hopper.backward.config import backward_form, form_of
-from attenio.kernels.hopper.backward.key_stationary import counts_grains
+from attenio.kernels.hopper.backward.config import backward_config, config_of
+from attenio.kernels.hopper.backward.key_stationary import uses_fixed_point
 from attenio.kernels.hopper.backward.spilled_gradients import carries
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
@@ -22,8 +22,8 @@ def problem_of(d=64, width=64, dtype=torch.bfloat16, dropout=None, scale=1.0, de
 @pytest.mark.parametrize("d, width", [(64, 64), (192, 128), (8, 256), (96, 96)])
 def test_widths_up_to_256_are_taken(d, width):
     assert backward.supports(problem_of(d, width, above=0, below=-10))
-    form = form_of(problem_of(d, width))
-    assert form.d >= d and form.width >= width
+    config = config_of(problem_of(d, width))
+    assert config.d >= d and config.width >= width
 
 
 def test_packed_sequences_are_taken():
@@ -32,8 +32,8 @@ def test_packed_sequences_are_taken():
 
 
 def test_slopes_are_spilled_of_wide_heads_and_sums_are_integers_where_they_must_repeat():
-    assert form_of(problem_of(136, 64)).spills and not form_of(problem_of(128, 128)).spills
-    assert counts_grains(problem_of(128, 64, deterministic=True)) and not counts_grains(problem_of(128, 64))
+    assert config_of(problem_of(136, 64)).spills and not config_of(problem_of(128, 128)).spills
+    assert uses_fixed_point(problem_of(128, 64, deterministic=True)) and not uses_fixed_point(problem_of(128, 64))
 
 
 @pytest.mark.parametrize(
@@ -51,10 +51,10 @@ def test_everything_else_is_left_to_triton(options):
 
 @pytest.mark.parametrize("d, width", [(64, 64), (128, 128), (192, 128), (192, 192), (256, 256)])
 def test_tiles_fit(d, width):
-    form = backward_form(d, width)
-    assert (form.d, form.width) == (d, width)
-    gradients, scores = (2 if form.keys == 128 else 1) * 64 * form.d // 128, 2 * 64 * form.rows // 128
-    assert gradients + scores + 16 <= form.registers <= 240
+    config = backward_config(d, width)
+    assert (config.d, config.width) == (d, width)
+    gradients, scores = (2 if config.keys == 128 else 1) * 64 * config.d // 128, 2 * 64 * config.rows // 128
+    assert gradients + scores + 16 <= config.registers <= 240
 
 
 def test_nothing_is_told_of_the_bytes_of_gradients_that_are_carried():

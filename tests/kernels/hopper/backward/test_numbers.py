@@ -7,10 +7,10 @@ import torch
 from interpreted_backward import interpret
 
 from attenio.kernels import cpu
-from attenio.kernels.hopper.backward.config import form_of
-from attenio.kernels.hopper.backward.key_stationary import sums_gradients
-from attenio.kernels.hopper.backward.launch_groups import Groups
-from attenio.kernels.hopper.backward.spilled_gradients import chunks_for, slopes_gradients
+from attenio.kernels.hopper.backward.config import config_of
+from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients
+from attenio.kernels.hopper.backward.launch_groups import LaunchGroups
+from attenio.kernels.hopper.backward.spilled_gradients import chunks_for, spilled_gradients
 from attenio.kernels.masking import seen_by
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
@@ -60,11 +60,11 @@ SPILLED = {
 def test_spilled_slopes_give_the_gradients_of_the_cpu(name, monkeypatch):
     case = SPILLED[name]
     problem, saved, right = drawn(case)
-    form = form_of(problem)
-    room = case.room * 2 * case.group * form.keys
+    config = config_of(problem)
+    room = case.room * 2 * case.group * config.keys
     launched = interpret(monkeypatch)
-    assert_close(slopes_gradients(problem, saved, workspace_bytes=room), right)
-    chunks = chunks_for(problem, form, room)
+    assert_close(spilled_gradients(problem, saved, workspace_bytes=room), right)
+    chunks = chunks_for(problem, config, room)
     assert len(launched) == 2 * len(chunks)
     assert any(chunk.carries_queries for chunk in chunks) == case.queries_carried
     assert any(chunk.carries_keys for chunk in chunks) == case.keys_carried
@@ -98,7 +98,7 @@ def test_sums_give_the_gradients_of_the_cpu(name, monkeypatch):
     problem, saved, right = drawn(case)
     launches = tuple(range(sum(sizes[:at]), sum(sizes[: at + 1])) for at in range(len(sizes)))
     launched = interpret(monkeypatch)
-    assert_close(sums_gradients(problem, saved, Groups(launches, together)), right)
+    assert_close(key_stationary_gradients(problem, saved, LaunchGroups(launches, together)), right)
     assert len(launched) == len(launches)
 
 

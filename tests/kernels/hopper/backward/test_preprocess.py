@@ -7,7 +7,7 @@ import sys
 # In a process of its own, because kernels are interpreted only if that was said before they are imported.
 _RUNS = """
 import torch
-from attenio.kernels.hopper.backward.preprocess import Rows
+from attenio.kernels.hopper.backward.preprocess import RowStatistics
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
 
@@ -21,27 +21,27 @@ for n, width, d in ((70, 96, 128), (130, 40, 64)):
     keys = torch.empty(batch, heads, 8, width)
     problem = KernelProblem.of_heads(output, keys, keys, Visibility(group=1), 1.0)
     saved = output[:, :, None], largest, total, gradient[:, :, None]
-    rows = Rows.of(problem, saved, 3, d)  # as many heads as any launch below has
+    statistics = RowStatistics.of(problem, saved, 3, d)  # as many heads as any launch below has
     right = torch.randn(2, padded, d)
     # Tiles of 64 x 64 as a product holds them: warps, halves of 8 rows, rows, columns by 8, pairs.
     tiles = right.view(-1, 64, d // 64, 64).transpose(1, 2).reshape(-1, 4, 2, 8, 8, 4, 2)
-    rows.sums[: 2 * padded] = tiles.permute(0, 4, 1, 3, 5, 2, 6).reshape(-1, d)
-    rows.lse.fill_(torch.nan), rows.delta.fill_(torch.nan)
+    statistics.dq_acc[: 2 * padded] = tiles.permute(0, 4, 1, 3, 5, 2, 6).reshape(-1, d)
+    statistics.lse.fill_(torch.nan), statistics.delta.fill_(torch.nan)
     dq = torch.full((batch, heads, 1, n, width), torch.nan)
-    rows.between(range(1, 3), range(3, 4), dq, 0.5)
+    statistics.between(range(1, 3), range(3, 4), dq, 0.5)
     assert torch.equal(dq.view(-1, n, width)[1:3], right[:, :n, :width] * 0.5)
     assert dq.view(-1, n, width)[[0, 3]].isnan().all()
-    assert (rows.sums[:padded] == 0).all() and (rows.sums[padded : 2 * padded] != 0).all()
-    assert rows.lse.view(-1, padded)[:3].isnan().all()
-    rows.between(range(0), range(3), dq, 0.5)
-    lse, delta = rows.lse.view(-1, padded), rows.delta.view(-1, padded)
+    assert (statistics.dq_acc[:padded] == 0).all() and (statistics.dq_acc[padded : 2 * padded] != 0).all()
+    assert statistics.lse.view(-1, padded)[:3].isnan().all()
+    statistics.between(range(0), range(3), dq, 0.5)
+    lse, delta = statistics.lse.view(-1, padded), statistics.delta.view(-1, padded)
     assert (lse[:, n:] == torch.inf).all() and (delta[:, n:] == 0).all()
     expected = torch.where(total == 0, torch.inf, largest + total.log2()).flatten(0, 2)
     torch.testing.assert_close(lse[:, :n], expected)
     torch.testing.assert_close(delta[:, :n], (output * gradient).sum(-1).flatten(0, 1), rtol=1e-4, atol=1e-4)
-    alone = Rows.of(problem, saved)
+    alone = RowStatistics.of(problem, saved)
     alone.between(range(0), range(4))
-    assert torch.equal(alone.lse, rows.lse) and torch.equal(alone.delta, rows.delta)
+    assert torch.equal(alone.lse, statistics.lse) and torch.equal(alone.delta, statistics.delta)
 """
 
 

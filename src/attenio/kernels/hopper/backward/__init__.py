@@ -1,12 +1,13 @@
 """The backward pass on Hopper.
 
-``gradients`` chooses between two forms: ``sums`` (shares of dQ are added up where they meet; its kernels are ``narrow``
-and ``middle``) and ``slopes`` (slopes are spilled, and multiplied with keys later; ``wide`` and ``queries`` are its
-kernels). The rest serves both: ``masks`` and ``service`` (who sees what, and how tiles travel), ``rows`` and ``forms``
-(what comes before, between and around launches), ``groups`` and ``chunks`` (how a call is cut into launches),
-``grains`` (integer sums), ``digits`` (weights in 16 bits).
+``gradients`` chooses between two dataflows. ``key_stationary``: blocks add their parts of dQ where they meet (kernels
+``key_stationary_d64`` and ``key_stationary_d128``). ``spilled_gradients``: dS is spilled, and multiplied with keys
+later (kernels ``spilled_key_gradients`` and ``spilled_query_gradients``). They share ``config`` (kernels and their
+tiles), ``block`` and ``producer`` (what blocks share), ``masks`` (who sees what), ``preprocess`` (between launches),
+``chunks`` and ``launch_groups`` (how a call is cut into launches), ``fixed_point`` (integer accumulators) and
+``probabilities`` (P in 16 bits).
 """
 
-from attenio.kernels.hopper.backward.gradients import gradient_grids, is_proven, supports, two_pass
+from attenio.kernels.hopper.backward.gradients import gradient_grids, gradients, is_proven, supports
 
-__all__ = ["gradient_grids", "is_proven", "supports", "two_pass"]
+__all__ = ["gradient_grids", "gradients", "is_proven", "supports"]

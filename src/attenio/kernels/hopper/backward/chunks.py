@@ -1,8 +1,8 @@
-"""How a backward pass that spills slopes is cut into chunks, so that the slopes of each fit in a workspace.
+"""How a backward pass that spills dS is cut into chunks, so that dS of each fits in a workspace.
 
-A chunk is whole units (KV heads of sequences) while the slopes of one fit. Else it is a run of key tiles of one unit,
-as many as run at once or a multiple of that, with the rows that see them; and a range of these rows where even so many
-are too many. Gradients of queries are then carried from run to run, those of keys from range to range.
+A chunk is whole batch x KV heads while dS of one fits. Else it is a run of key tiles of one of them, as many as run at
+once or a multiple of that, with the rows that see them; and a range of these rows where even so many are too many.
+Gradients of queries are then carried from run to run, those of keys from range to range.
 """
 
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ ROW_STEP = 128
 
 
 class Chunk(NamedTuple):
-    """Units, key tiles and rows of one launch; blocks take so many units ``together`` in turns.
+    """Batch x KV heads, key tiles and rows of one launch; blocks take so many of these heads ``together`` in turns.
 
     It ``carries_queries`` where other chunks add to gradients of the same queries, and ``carries_keys`` where others
     add to those of the same keys, which follow each other.
     """
 
-    units: range
+    batch_heads: range
     tiles: range
     rows: range
     together: int = 1
@@ -32,38 +32,38 @@ class Chunk(NamedTuple):
 
     @property
     def blocks(self) -> int:
-        """Key tiles of all units: each has a block, and slopes of its own."""
-        return len(self.units) * len(self.tiles)
+        """Key tiles of all heads: each has a block, and dS of its own."""
+        return len(self.batch_heads) * len(self.tiles)
 
 
 @lru_cache(maxsize=256)
 def chunks_of(
-    units: int, spans: tuple[range, ...], slope_bytes: int, rows: int, *, processors: int, workspace: int
+    batch_heads: int, spans: tuple[range, ...], ds_bytes: int, rows: int, *, processors: int, workspace: int
 ) -> tuple[Chunk, ...]:
-    """Chunks of units whose key tiles are seen by ``spans`` of ``rows``; a row of a key tile has ``slope_bytes``."""
-    tiles, most = len(spans), workspace // slope_bytes
+    """Chunks of heads whose key tiles are seen by ``spans`` of ``rows``; a row of a key tile has ``ds_bytes``."""
+    tiles, most = len(spans), workspace // ds_bytes
     together = most // (tiles * rows)
     if together > 0:
-        fewest = -(-units // together)
-        cuts = [-(-units // count) for count in range(fewest, min(2 * fewest, units) + 1)]
-        best = min(cuts, key=lambda size: _rounds(units, size, tiles, processors))
-        # Blocks of all units start with the longest, where some are longer.
+        fewest = -(-batch_heads // together)
+        cuts = [-(-batch_heads // count) for count in range(fewest, min(2 * fewest, batch_heads) + 1)]
+        best = min(cuts, key=lambda size: _rounds(batch_heads, size, tiles, processors))
+        # Blocks of all heads start with the longest, where some are longer.
         together = 1 if len({len(span) for span in spans}) == 1 else best
-        parts = (range(first, min(first + best, units)) for first in range(0, units, best))
+        parts = (range(first, min(first + best, batch_heads)) for first in range(0, batch_heads, best))
         return tuple(Chunk(part, range(tiles), range(rows), together) for part in parts)
     runs = list(_runs(spans, processors, most))
     return tuple(
-        Chunk(range(unit, unit + 1), run, part, 1, len(runs) > 1, len(parts) > 1)
-        for unit in range(units)
+        Chunk(range(head, head + 1), run, part, 1, len(runs) > 1, len(parts) > 1)
+        for head in range(batch_heads)
         for run in runs
         for parts in [_row_ranges(range(rows) if len(runs) == 1 else _seeing(run, spans), most // len(run))]
         for part in parts
     )
 
 
-def _rounds(units: int, size: int, tiles: int, processors: int) -> int:
-    """Rounds of blocks that take as long as the chunks of so many units."""
-    whole, rest = divmod(units, size)
+def _rounds(batch_heads: int, size: int, tiles: int, processors: int) -> int:
+    """Rounds of blocks that take as long as the chunks of so many heads."""
+    whole, rest = divmod(batch_heads, size)
     return whole * -(-size * tiles // processors) + -(-rest * tiles // processors)
 
 

@@ -1,4 +1,4 @@
-"""Kernels of the backward pass and their tiles, and how they are launched on the heads of a call."""
+"""Kernels of the backward pass with their tiles, and how they are launched on the heads of a call."""
 
 from functools import cache
 from typing import Any, NamedTuple
@@ -7,21 +7,25 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.hopper.backward.chunks import Chunk
-from attenio.kernels.hopper.backward.key_stationary_d64 import narrow_gradients_kernel
-from attenio.kernels.hopper.backward.key_stationary_d128 import middle_gradients_kernel
-from attenio.kernels.hopper.backward.masks import SeenRows
-from attenio.kernels.hopper.backward.preprocess import Rows
-from attenio.kernels.hopper.backward.spilled_key_gradients import wide_gradients_kernel
-from attenio.kernels.hopper.launch import Box, aligned, launch, padded_box, padded_boxes
+from attenio.kernels.hopper.backward.key_stationary_d64 import key_stationary_d64_kernel
+from attenio.kernels.hopper.backward.key_stationary_d128 import key_stationary_d128_kernel
+from attenio.kernels.hopper.backward.masks import VisibleRows
+from attenio.kernels.hopper.backward.preprocess import RowStatistics
+from attenio.kernels.hopper.backward.spilled_key_gradients import spilled_key_gradients_kernel
+from attenio.kernels.hopper.descriptors import TmaDescriptor, aligned, padded_descriptor, padded_descriptors
 from attenio.kernels.hopper.tiles import side_by_side
 from attenio.kernels.problem import KernelProblem
+from attenio.kernels.replay.launches import CompileOptions, launch
 from attenio.kernels.triton.launch import LOG2_E, grouped_heads
 from attenio.kernels.triton.two_pass import Gradients
 
-__all__ = ["BackwardCall", "BackwardForm", "backward_form", "form_of", "processors_of"]
+__all__ = ["BackwardCall", "BackwardConfig", "backward_config", "config_of", "processors_of"]
+
+# Registers of every thread before the producer gives some of its own to the consumers.
+REGISTERS_AT_START = 168
 
 
-class BackwardForm(NamedTuple):
+class BackwardConfig(NamedTuple):
     """A kernel and its tiles: it works in columns ``d`` of queries and ``width`` of values, some of them zeros.
 
     ``slots`` are tiles of dS at once.
@@ -38,98 +42,104 @@ class BackwardForm(NamedTuple):
 
     @property
     def spills(self) -> bool:
-        """Whether slopes leave a block as they are, or multiplied with its keys."""
-        return self.kernel is wide_gradients_kernel
+        """Whether dS leaves a block as it is, or multiplied with its keys."""
+        return self.kernel is spilled_key_gradients_kernel
 
-    def constants(self, *, hides: bool, packed: bool, adds: bool) -> tuple[int, ...]:
-        """What the kernel is compiled for; gradients of keys are added where slopes are spilled in several launches."""
-        rings = (self.stages, self.slots, hides, packed)
+    def constants(self, *, masked: bool, packed: bool, adds: bool) -> tuple[int, ...]:
+        """What the kernel is compiled for; gradients of keys are added where dS is spilled in several launches."""
+        rings = (self.stages, self.slots, masked, packed)
         if not self.spills:
             return (self.rows, self.keys, self.d, *rings, self.registers)
         columns = (*side_by_side(self.d), *side_by_side(self.width))
         return (self.rows, self.keys, *columns, *rings, adds, self.registers)
 
-    def boxes(self, tensor: Tensor, rows: int, width: int) -> tuple[Box | None, ...]:
-        """Boxes of so many rows as the kernel takes them: one, or side-by-side tiles where slopes are spilled."""
-        return padded_boxes(tensor, rows, width) if self.spills else (padded_box(tensor, rows, width),)
+    def descriptors(self, tensor: Tensor, rows: int, width: int) -> tuple[TmaDescriptor | None, ...]:
+        """Descriptors as the kernel takes them: one, or those of side-by-side tiles where dS is spilled."""
+        if self.spills:
+            return padded_descriptors(tensor, rows, width)
+        return (padded_descriptor(tensor, rows, width),)
 
-    def key_boxes(self, tensor: Tensor, width: int) -> tuple[Box | None, ...]:
-        """Boxes of keys or values; 256 columns of them come in two halves."""
-        return self.boxes(tensor, 64, 128 if width == 256 else width)
-
-
-def form_of(problem: KernelProblem) -> BackwardForm:
-    """The form for a problem."""
-    return backward_form(problem.query.shape[-1], problem.value.shape[-1])
+    def key_descriptors(self, tensor: Tensor, width: int) -> tuple[TmaDescriptor | None, ...]:
+        """Descriptors of keys or values; 256 columns of them come in two halves."""
+        return self.descriptors(tensor, 64, 128 if width == 256 else width)
 
 
-def backward_form(d: int, width: int) -> BackwardForm:
-    """The form for heads of at most these widths: slopes of wide ones are spilled, others multiplied and added to dQ.
+def config_of(problem: KernelProblem) -> BackwardConfig:
+    """The configuration for a problem."""
+    return backward_config(problem.query.shape[-1], problem.value.shape[-1])
 
-    Registers of a computing thread, of 64 keys: two gradients of 64 x d (one, of wide heads), scores and their slopes
-    of 64 x rows. 128 rows halve the reads of keys out of shared memory, but fit only beside heads of 64. Threads of
-    middle heads have fewer, because a third group multiplies slopes with keys. Those of heads up to 192 wide also hold
-    all of K or V, and what these leave of shared memory holds more tiles of rows.
+
+def backward_config(d: int, width: int) -> BackwardConfig:
+    """The configuration for heads of at most these widths: wide ones spill dS, others multiply it and add to dQ.
+
+    Registers of a consumer thread, of 64 keys: two gradients of 64 x d (one, of wide heads), S and dP of 64 x rows. 128
+    rows halve the reads of keys from shared memory, but fit only beside heads of 64. Consumers of heads up to 128 have
+    fewer, because the producer computes dQ. Those of heads up to 192 also hold all of K or V, and the shared memory
+    that this leaves holds more tiles of rows.
     """
     widest = max(d, width)
     if widest <= 64:
-        return BackwardForm(narrow_gradients_kernel, 64, 64, 128, 128, 2, 3)
+        return BackwardConfig(key_stationary_d64_kernel, 64, 64, 128, 128, 2, 3)
     if widest <= 128:
-        return BackwardForm(middle_gradients_kernel, 128, 128, 64, 128, 2, 3, 216)
+        return BackwardConfig(key_stationary_d128_kernel, 128, 128, 64, 128, 2, 3, 216)
     if widest <= 192:
-        return BackwardForm(wide_gradients_kernel, 192, 128 if width <= 128 else 192, 64, 64, 4, 3)
-    return BackwardForm(wide_gradients_kernel, 256, 256, 64, 64, 3, 2)
+        return BackwardConfig(spilled_key_gradients_kernel, 192, 128 if width <= 128 else 192, 64, 64, 4, 3)
+    return BackwardConfig(spilled_key_gradients_kernel, 256, 256, 64, 64, 3, 2)
 
 
 class BackwardCall(NamedTuple):
-    """What all launches of a call share: tensors (batch, heads, tokens, width) as the copy engine takes them."""
+    """What all launches of a call share: tensors (batch, heads, tokens, width) as TMA takes them."""
 
     problem: KernelProblem
-    form: BackwardForm
-    seen: SeenRows
-    rows: Rows
+    config: BackwardConfig
+    visible: VisibleRows
+    statistics: RowStatistics
     query: Tensor
     key: Tensor
     value: Tensor
     gradient: Tensor
-    found: Gradients
+    gradients: Gradients
 
     @classmethod
-    def of(cls, problem: KernelProblem, form: BackwardForm, seen: SeenRows, rows: Rows) -> "BackwardCall":
+    def of(
+        cls, problem: KernelProblem, config: BackwardConfig, visible: VisibleRows, statistics: RowStatistics
+    ) -> "BackwardCall":
         """With room for the gradients."""
         query, key, value = grouped_heads(problem.query), problem.key, problem.value
         d_query, d_key, d_value = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (query, key, value))
         return cls(
-            problem, form, seen, rows, aligned(query.flatten(1, 2)), aligned(key), aligned(value),
-            aligned(rows.gradient), Gradients(d_query, d_key, d_value, bias=None),
+            problem, config, visible, statistics, aligned(query.flatten(1, 2)), aligned(key), aligned(value),
+            aligned(statistics.gradient), Gradients(d_query, d_key, d_value, bias=None),
         )  # fmt: skip
 
     @property
-    def key_gradients(self) -> tuple[Box | None, ...]:
+    def key_gradients(self) -> tuple[TmaDescriptor | None, ...]:
         """Where gradients of keys and of values are written."""
-        form, found = self.form, self.found
-        return *form.boxes(found.key, 64, form.d), *form.boxes(found.value, 64, form.width)
+        config, gradients = self.config, self.gradients
+        return (
+            *config.descriptors(gradients.key, 64, config.d), *config.descriptors(gradients.value, 64, config.width)
+        )  # fmt: skip
 
-    def launch_keys(self, chunk: Chunk, written: tuple[Box | None, ...], left: Box) -> None:
-        """Gradients of keys and values of a chunk; slopes that it spills, or its additions to dQ, are ``left``."""
-        problem, form, seen, rows = self.problem, self.form, self.seen, self.rows
-        none = rows.lse.view(torch.int32)
-        fineness = () if form.spills else (rows.lse if rows.fineness is None else rows.fineness,)
+    def launch_keys(self, chunk: Chunk, outputs: tuple[TmaDescriptor | None, ...], ds_or_dq: TmaDescriptor) -> None:
+        """Gradients of keys and values of a chunk; it spills dS, or adds to the dQ accumulator."""
+        problem, config, visible, statistics = self.problem, self.config, self.visible, self.statistics
+        unused = statistics.lse.view(torch.int32)
+        dq_scale = () if config.spills else (statistics.lse if statistics.dq_scale is None else statistics.dq_scale,)
         launch(
-            form.kernel, chunk.blocks, (
-                *form.boxes(self.query, form.rows, form.d), *form.key_boxes(self.key, form.d),
-                *form.key_boxes(self.value, form.width), *form.boxes(self.gradient, form.rows, form.width),
-                *written, left,
+            config.kernel, chunk.blocks, (
+                *config.descriptors(self.query, config.rows, config.d), *config.key_descriptors(self.key, config.d),
+                *config.key_descriptors(self.value, config.width),
+                *config.descriptors(self.gradient, config.rows, config.width), *outputs, ds_or_dq,
             ), (
-                rows.lse, rows.delta, none if seen.first_rows is None else seen.first_rows,
-                none if seen.stop_rows is None else seen.stop_rows, problem.scale * LOG2_E, problem.scale,
-                chunk.units.start * -(-problem.keys // form.keys) + chunk.tiles.start, chunk.together,
-                problem.kv_heads, problem.group, problem.keys, seen.band.below, seen.band.above,
-                chunk.rows.start, min(chunk.rows.stop, problem.queries), rows.padded, *fineness,
-            ), form.constants(
-                hides=seen.band.hides(problem.queries, problem.keys, form.keys), packed=seen.band.packed,
+                statistics.lse, statistics.delta, unused if visible.first_rows is None else visible.first_rows,
+                unused if visible.stop_rows is None else visible.stop_rows, problem.scale * LOG2_E, problem.scale,
+                chunk.batch_heads.start * -(-problem.keys // config.keys) + chunk.tiles.start, chunk.together,
+                problem.kv_heads, problem.group, problem.keys, visible.band.below, visible.band.above,
+                chunk.rows.start, min(chunk.rows.stop, problem.queries), statistics.padded, *dq_scale,
+            ), config.constants(
+                masked=visible.band.masks(problem.queries, problem.keys, config.keys), packed=visible.band.packed,
                 adds=chunk.carries_keys,
-            ), 168, kinds=(left.base.dtype,),
+            ), CompileOptions(registers=REGISTERS_AT_START, kinds=(ds_or_dq.base.dtype,)),
         )  # fmt: skip
 
 

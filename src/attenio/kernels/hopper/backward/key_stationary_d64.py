@@ -1,14 +1,14 @@
-"""Gradients of heads up to 64 wide: a block keeps 128 keys, rows pass, and two groups of warps own 64 keys each.
+"""``key_stationary`` for heads up to 64 wide: a block keeps 128 keys, rows pass; two consumers own 64 keys each.
 
-    for each tile i of rows:                                     (in each group g, with keys K_g, V_g)
+    for each tile i of rows:                                     (in each consumer g, with keys K_g, V_g)
         S^T = K_g Q_i^T;  dP^T = V_g dO_i^T
         P^T = exp2(S^T - lse);  dS^T = P^T (dP^T - delta)        (both stay in registers)
         dV_g += P^T dO_i;  dK_g += dS^T Q_i
         share dS^T;  half of the rows of dQ_{i-1} += dS K
 
-Scores of the next tile are asked for before a share of dQ is added, and its slopes right after. dQ comes a tile late,
-so that groups do not wait for each other: while one weighs, the other has the tensor cores. Blocks of a head begin at
-different rows (``start_of``), so that they do not add to the same sums at once.
+Scores of the next tile are issued before a part of dQ is added, and its dP right after. dQ comes a tile late, so that
+consumers do not wait for each other: while one computes P, the other has the tensor cores. Blocks of a head begin at
+different rows (``staggered_start``), so that they do not add to the same part of dQ at once.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
@@ -27,56 +27,52 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from attenio.kernels.hopper.backward.block import (
     ANY_NUMBER,
     ANY_PLACE,
-    add_sums,
-    block_of,
-    counted,
-    hidden,
-    load_keys,
-    number_of,
-    rows_of,
-    serve_rows,
-    start_of,
+    Block,
+    Launch,
+    Ranges,
+    Shape,
+    accumulate,
+    block_work,
+    masked_scores,
+    staggered_start,
+    to_fixed_point,
+    visible_rows,
+    whole_rows,
 )
+from attenio.kernels.hopper.backward.producer import RowInputs, allocate, load_keys, load_row_tiles
 
-__all__ = ["narrow_gradients_kernel"]
+__all__ = ["key_stationary_d64_kernel"]
 
 
 @gluon.jit
-def _left(ds_s, group):
-    """Where a group leaves its gradients: where it has shared slopes, because it has addresses of these and no register
+def _staging(ds_s, part):
+    """Where a consumer leaves its gradients: where it has shared dS, because it has addresses of these and no register
     for others.
     """
-    return ds_s.index(group).slice(0, 64, dim=1), ds_s.index(group).slice(64, 64, dim=1)
+    return ds_s.index(part).slice(0, 64, dim=1), ds_s.index(part).slice(64, 64, dim=1)
 
 
 @gluon.jit
-def _serve(
-    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, Lse, Delta,
-    k_s, v_s, q_s, do_s, ds_s, lse_s, delta_s, kv_full, q_full, do_full, empty, written,
-    unit, kv_heads, group, tile, start, first_row, stop_row, steps, padded,
-    ROWS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr,
-):  # fmt: skip
-    """Load what the others compute with, and write the gradients that they leave."""
-    load_keys(k_desc, v_desc, k_s, v_s, kv_full, unit // kv_heads, unit % kv_heads, tile * KEYS, KEYS)
-    serve_rows(
-        q_desc, do_desc, Lse, Delta, q_s, do_s, lse_s, delta_s, q_full, do_full, empty, empty,
-        unit, kv_heads, group, start, first_row, stop_row, steps, padded, ROWS, STAGES, STAGES, 0,
-        None, None, q_s, do_s, 0, 0, 0, 0,
-    )  # fmt: skip
-    mbarrier.wait(written, 0)
-    for part in gl.static_range(KEYS // 64):
-        box = [unit // kv_heads, unit % kv_heads, tile * KEYS + part * 64, 0]
-        dk_s, dv_s = _left(ds_s, part)
-        tma.async_copy_shared_to_global(dv_desc, box, dv_s)
-        tma.async_copy_shared_to_global(dk_desc, box, dk_s)
+def _producer(k_desc, v_desc, dk_desc, dv_desc, inputs, tiles, barriers, block, launch, shape):
+    """Load what the consumers compute with, and write the gradients that they leave."""
+    batch, kv_head = block.batch_head // launch.kv_heads, block.batch_head % launch.kv_heads
+    first_key = block.tile * shape.KEYS
+    load_keys(k_desc, v_desc, tiles, barriers.kv_full, batch, kv_head, first_key, shape.KEYS)
+    load_row_tiles(inputs, tiles, barriers, block, launch, shape, shape.STAGES, shape.STAGES, 0)
+    mbarrier.wait(barriers.written, 0)
+    for part in gl.static_range(shape.KEYS // 64):
+        at = [batch, kv_head, first_key + part * 64, 0]
+        dk_s, dv_s = _staging(tiles.ds, part)
+        tma.async_copy_shared_to_global(dv_desc, at, dv_s)
+        tma.async_copy_shared_to_global(dk_desc, at, dk_s)
     tma.store_wait(0)
 
 
 @gluon.jit
-def _half(ds_s, k_s, dq, slot, zero, GROUP: gl.constexpr):
-    """Start a group's half of dQ, from what both have shared."""
+def _issue_half(ds_s, k_s, dq, slot, zero, ME: gl.constexpr):
+    """Issue a consumer's half of dQ, from what both have shared."""
     for part in gl.static_range(2):
-        shared = ds_s.index(slot * 2 + part).slice(GROUP * 64, 64, dim=1)
+        shared = ds_s.index(slot * 2 + part).slice(ME * 64, 64, dim=1)
         dq = warpgroup_mma(shared.permute((1, 0)), k_s.index(zero + part), dq, use_acc=part > 0, is_async=True)
     return dq
 
@@ -92,186 +88,140 @@ def _before(slot, phase, SLOTS: gl.constexpr):
 
 
 @gluon.jit
-def _fineness(Fineness, part, LAYOUT: gl.constexpr):
-    """That of the rows of a part of dQ."""
-    return gl.load(Fineness + part * 64 + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT)))
+def _load_scale(DQScale, part, LAYOUT: gl.constexpr):
+    """The fixed-point scales of the rows of a part of dQ."""
+    return gl.load(DQScale + part * 64 + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT)))
 
 
 @gluon.jit
-def _compute(
-    sums_desc, Fineness, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
-    kv_full, q_full, do_full, empty, ds_full, ds_free, finished, written,
-    unit, first_block, kv_heads, group, tile, start, first_row, stop_row, steps, keys, below, above, scale, slope,
-    padded,
-    ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
-    GROUP: gl.constexpr, HIDES: gl.constexpr, PACKED: gl.constexpr,
+def _consumer(
+    dq_desc, DQScale, ranges, tiles, barriers, block, launch, scale_log2, scale, shape, ME: gl.constexpr
 ):  # fmt: skip
-    dtype: gl.constexpr = q_s.dtype
+    dtype: gl.constexpr = tiles.q_a.dtype
+    ROWS: gl.constexpr = shape.ROWS
+    D: gl.constexpr = shape.D_A
     scores: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, ROWS, 16])
     grads: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, D, 16])
     square: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16])
     operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads, k_width=2)
-    WHOLE: gl.constexpr = sums_desc.dtype == gl.int32
-    if HIDES:
-        batch, first_key = unit // kv_heads, tile * KEYS + GROUP * 64
-        _, whole_stop = rows_of(first_key, batch, FirstRows, StopRows, keys, below, above, PACKED)
-        whole_first, _ = rows_of(first_key + 63, batch, FirstRows, StopRows, keys, below, above, PACKED)
+    FIXED_POINT: gl.constexpr = dq_desc.dtype == gl.int32
+    k_s, v_s, q_s, do_s, ds_s, dq_s = tiles.k, tiles.v, tiles.q_a, tiles.do_a, tiles.ds, tiles.dq
+    if shape.MASKED:
+        batch, first_key = block.batch_head // launch.kv_heads, block.tile * shape.KEYS + ME * 64
+        whole_first, whole_stop = whole_rows(first_key, batch, ranges, launch, shape.PACKED)
     dk, dv = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, D], gl.float32, grads)
-    no_scores, no_sums = gl.zeros([64, ROWS], gl.float32, scores), gl.zeros([64, 64], gl.float32, square)
-    # Sums are those of the heads of the launch.
-    head = (unit - first_block // ((keys + KEYS - 1) // KEYS)) * group
-    i, stage, phase, slot, slot_phase, part = start, 0, 0, 0, 0, 0
-    mbarrier.wait(kv_full, 0)
-    mbarrier.wait(q_full.index(0), 0)
-    s = warpgroup_mma(k_s.index(GROUP), q_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
-    mbarrier.wait(do_full.index(0), 0)
-    dp = warpgroup_mma(v_s.index(GROUP), do_s.index(0).permute((1, 0)), no_scores, use_acc=False, is_async=True)
+    zero_s, zero_dq = gl.zeros([64, ROWS], gl.float32, scores), gl.zeros([64, 64], gl.float32, square)
+    # The dQ accumulator is that of the heads of the launch.
+    head = (block.batch_head - launch.first_block // ((launch.keys + shape.KEYS - 1) // shape.KEYS)) * launch.group
+    i, stage, phase, slot, slot_phase, part = block.start, 0, 0, 0, 0, 0
+    mbarrier.wait(barriers.kv_full, 0)
+    mbarrier.wait(barriers.q_full.index(0), 0)
+    s = warpgroup_mma(k_s.index(ME), q_s.index(0).permute((1, 0)), zero_s, use_acc=False, is_async=True)
+    mbarrier.wait(barriers.do_full.index(0), 0)
+    dp = warpgroup_mma(v_s.index(ME), do_s.index(0).permute((1, 0)), zero_s, use_acc=False, is_async=True)
     s, dp = warpgroup_mma_wait(0, deps=(s, dp))
     dp = warpgroup_mma_init(dp)
-    for step in range(steps):
+    for step in range(block.steps):
         # Always 0, but not to the compiler: else it keeps the address of every operand in registers of its own.
         zero = step >> 30
         q, do = q_s.index(stage), do_s.index(stage)
         seen = s
-        if HIDES:
+        if shape.MASKED:
             if (i < whole_first) | (i + ROWS > whole_stop):
                 own = first_key + zero + gl.arange(0, 64, gl.SliceLayout(1, scores))
-                first, stop = rows_of(own, batch, FirstRows, StopRows, keys, below, above, PACKED)
-                seen = hidden(s, i, first, stop, scores, ROWS)
-        lse = lse_s.index(stage).load(gl.SliceLayout(0, scores))
-        p = gl.exp2(seen * scale - lse[None, :])
+                first, stop = visible_rows(own, batch, ranges, launch, shape.PACKED)
+                seen = masked_scores(s, i, first, stop, scores, ROWS)
+        lse = tiles.lse.index(stage).load(gl.SliceLayout(0, scores))
+        p = gl.exp2(seen * scale_log2 - lse[None, :])
         p16 = gl.convert_layout(p.to(dtype), operand, assert_trivial=True)
-        slopes = warpgroup_mma_wait(0, deps=(dp,))
+        dp = warpgroup_mma_wait(0, deps=(dp,))
         dv = warpgroup_mma(p16, do, dv, is_async=True)
-        delta = delta_s.index(stage).load(gl.SliceLayout(0, scores))
-        ds = (p * (slopes - delta[None, :])).to(dtype)
-        mbarrier.wait(ds_free.index(slot), slot_phase ^ 1)
-        ds_s.index(slot * 2 + GROUP).store(ds)
+        delta = tiles.delta.index(stage).load(gl.SliceLayout(0, scores))
+        ds = (p * (dp - delta[None, :])).to(dtype)
+        mbarrier.wait(barriers.ds_free.index(slot), slot_phase ^ 1)
+        ds_s.index(slot * 2 + ME).store(ds)
         fence_async_shared()
-        mbarrier.arrive(ds_full.index(slot), count=1)
+        mbarrier.arrive(barriers.ds_full.index(slot), count=1)
         ds16 = gl.convert_layout(ds, operand, assert_trivial=True)
         dk = warpgroup_mma(ds16, q, dk, is_async=True)
-        if WHOLE:
-            fineness = _fineness(Fineness, part, square)
+        if FIXED_POINT:
+            dq_scale = _load_scale(DQScale, part, square)
         # dQ of the tile before (garbage at first, which is not added).
-        last_slot, last_phase = _before(slot, slot_phase, SLOTS)
-        mbarrier.wait(ds_full.index(last_slot), last_phase)
-        dq = _half(ds_s, k_s, no_sums, last_slot, zero, GROUP)
+        last_slot, last_phase = _before(slot, slot_phase, shape.SLOTS)
+        mbarrier.wait(barriers.ds_full.index(last_slot), last_phase)
+        dq = _issue_half(ds_s, k_s, zero_dq, last_slot, zero, ME)
         dv, dk, p16, ds16 = warpgroup_mma_wait(2, deps=(dv, dk, p16, ds16))
-        mbarrier.arrive(empty.index(stage), count=1)
+        mbarrier.arrive(barriers.q_empty.index(stage), count=1)
         stage += 1
-        if stage == STAGES:
+        if stage == shape.STAGES:
             stage = 0
             phase ^= 1
-        mbarrier.wait(q_full.index(stage), phase)
-        s = warpgroup_mma(
-            k_s.index(zero + GROUP), q_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
-        )
+        mbarrier.wait(barriers.q_full.index(stage), phase)
+        s = warpgroup_mma(k_s.index(zero + ME), q_s.index(stage).permute((1, 0)), zero_s, use_acc=False, is_async=True)
         dq = warpgroup_mma_wait(1, deps=(dq,))
         if step > 0:
-            mbarrier.arrive(ds_free.index(last_slot), count=1)
-            if WHOLE:
-                add_sums(sums_desc, part, counted(dq, fineness), dq_s.index(GROUP), 64)
+            mbarrier.arrive(barriers.ds_free.index(last_slot), count=1)
+            if FIXED_POINT:
+                accumulate(dq_desc, part, to_fixed_point(dq, dq_scale), dq_s.index(ME), 64)
             else:
-                add_sums(sums_desc, part, dq, dq_s.index(GROUP), 64)
-        part = (head * padded + i) // 64 + GROUP
-        mbarrier.wait(do_full.index(stage), phase)
+                accumulate(dq_desc, part, dq, dq_s.index(ME), 64)
+        part = (head * launch.padded + i) // 64 + ME
+        mbarrier.wait(barriers.do_full.index(stage), phase)
         dp = warpgroup_mma(
-            v_s.index(zero + GROUP), do_s.index(stage).permute((1, 0)), no_scores, use_acc=False, is_async=True
+            v_s.index(zero + ME), do_s.index(stage).permute((1, 0)), zero_s, use_acc=False, is_async=True
         )
         s = warpgroup_mma_wait(1, deps=(s,))
         slot += 1
-        if slot == SLOTS:
+        if slot == shape.SLOTS:
             slot = 0
             slot_phase ^= 1
         i += ROWS
-        if i >= stop_row:
-            i = first_row
-        if i == start:
+        if i >= block.stop_row:
+            i = block.first_row
+        if i == block.start:
             head += 1
     dp = warpgroup_mma_wait(0, deps=(dp,))
-    if steps > 0:
-        last_slot, last_phase = _before(slot, slot_phase, SLOTS)
-        mbarrier.wait(ds_full.index(last_slot), last_phase)
-        dq = _half(ds_s, k_s, no_sums, last_slot, 0, GROUP)
+    if block.steps > 0:
+        last_slot, last_phase = _before(slot, slot_phase, shape.SLOTS)
+        mbarrier.wait(barriers.ds_full.index(last_slot), last_phase)
+        dq = _issue_half(ds_s, k_s, zero_dq, last_slot, 0, ME)
         dq = warpgroup_mma_wait(0, deps=(dq,))
-        if WHOLE:
-            dq = counted(dq, _fineness(Fineness, part, square))
-        add_sums(sums_desc, part, dq, dq_s.index(GROUP), 64)
-    mbarrier.arrive(finished, count=1)
-    mbarrier.wait(finished, 0)
-    dk_s, dv_s = _left(ds_s, GROUP)
+        if FIXED_POINT:
+            dq = to_fixed_point(dq, _load_scale(DQScale, part, square))
+        accumulate(dq_desc, part, dq, dq_s.index(ME), 64)
+    mbarrier.arrive(barriers.finished, count=1)
+    mbarrier.wait(barriers.finished, 0)
+    dk_s, dv_s = _staging(ds_s, ME)
     dv_s.store(dv.to(dtype))
-    dk_s.store((dk * slope).to(dtype))
+    dk_s.store((dk * scale).to(dtype))
     fence_async_shared()
-    mbarrier.arrive(written, count=1)
+    mbarrier.arrive(barriers.written, count=1)
     tma.store_wait(0)
 
 
-@gluon.jit(do_not_specialize=ANY_NUMBER, do_not_specialize_on_alignment=[*ANY_PLACE, "Fineness"])
-def narrow_gradients_kernel(
-    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, sums_desc, Lse, Delta, FirstRows, StopRows,
-    scale, slope, first_block, together, kv_heads, group, keys, below, above, row_begin, row_end, padded,
-    Fineness,
+@gluon.jit(do_not_specialize=ANY_NUMBER, do_not_specialize_on_alignment=[*ANY_PLACE, "DQScale"])
+def key_stationary_d64_kernel(
+    q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, Lse, Delta, FirstRows, StopRows,
+    scale_log2, scale, first_block, together, kv_heads, group, keys, below, above, row_begin, row_end, padded,
+    DQScale,
     ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
-    HIDES: gl.constexpr, PACKED: gl.constexpr, REGISTERS: gl.constexpr,
+    MASKED: gl.constexpr, PACKED: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
-    """Rows from ``row_begin`` to ``row_end``, for blocks from ``first_block``, of units that come ``together``.
+    """Rows from ``row_begin`` to ``row_end``, for blocks from ``first_block``, of heads that come ``together``.
 
-    Sums of dQ are those of the units of this launch; integers are counts of grains, of which ``Fineness`` has for each
-    row how many are 1.
+    The dQ accumulator is that of the heads of this launch; of integers ``DQScale`` has the fixed-point scale of each
+    row.
     """
-    tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
-    plain: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
-    q_s = gl.allocate_shared_memory(q_desc.dtype, [STAGES, ROWS, D], tiled)
-    do_s = gl.allocate_shared_memory(q_desc.dtype, [STAGES, ROWS, D], tiled)
-    k_s = gl.allocate_shared_memory(q_desc.dtype, [2, 64, D], tiled)
-    v_s = gl.allocate_shared_memory(q_desc.dtype, [2, 64, D], tiled)
-    ds_s = gl.allocate_shared_memory(q_desc.dtype, [SLOTS * 2, 64, ROWS], tiled)
-    dq_s = gl.allocate_shared_memory(sums_desc.dtype, [2, 64, 64], gl.NVMMASharedLayout(0, 32, rank=2))
-    lse_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
-    delta_s = gl.allocate_shared_memory(gl.float32, [STAGES, ROWS], plain)
-    barrier: gl.constexpr = mbarrier.MBarrierLayout()
-    kv_full = gl.allocate_shared_memory(gl.int64, [1], barrier)
-    finished = gl.allocate_shared_memory(gl.int64, [1], barrier)
-    written = gl.allocate_shared_memory(gl.int64, [1], barrier)
-    q_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
-    do_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
-    empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], barrier)
-    ds_full = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], barrier)
-    ds_free = gl.allocate_shared_memory(gl.int64, [SLOTS, 1], barrier)
-    mbarrier.init(kv_full, count=1)
-    mbarrier.init(finished, count=2)
-    mbarrier.init(written, count=2)
-    for stage in gl.static_range(STAGES):
-        mbarrier.init(q_full.index(stage), count=2)
-        mbarrier.init(do_full.index(stage), count=1)
-        mbarrier.init(empty.index(stage), count=2)
-    for slot in gl.static_range(SLOTS):
-        mbarrier.init(ds_full.index(slot), count=2)
-        mbarrier.init(ds_free.index(slot), count=2)
-    fence_async_shared()
-    unit, tile, first_row, stop_row, steps = block_of(
-        number_of(first_block, together, keys, KEYS), kv_heads, group, FirstRows, StopRows, keys, below, above,
-        row_begin, row_end, ROWS, KEYS, PACKED,
-    )  # fmt: skip
-    start = start_of(tile, first_row, stop_row, ROWS)
+    shape: gl.constexpr = Shape(ROWS, KEYS, D, 0, D, 0, STAGES, SLOTS, MASKED, PACKED)
+    tiles, barriers = allocate(q_desc.dtype, dq_desc.dtype, shape, 2, True)
+    ranges = Ranges(FirstRows, StopRows)
+    launch = Launch(first_block, together, kv_heads, group, keys, below, above, row_begin, row_end, padded)
+    work = block_work(launch, ranges, ROWS, KEYS, PACKED)
+    start = staggered_start(work.tile, work.first_row, work.stop_row, ROWS)
+    block = Block(work.batch_head, work.tile, start, work.first_row, work.stop_row, work.steps)
+    inputs = RowInputs(q_desc, None, do_desc, None, Lse, Delta)
     gl.warp_specialize([
-        (_serve, (
-            q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, Lse, Delta,
-            k_s, v_s, q_s, do_s, ds_s, lse_s, delta_s, kv_full, q_full, do_full, empty, written,
-            unit, kv_heads, group, tile, start, first_row, stop_row, steps, padded, ROWS, KEYS, STAGES,
-        )),
-        (_compute, (
-            sums_desc, Fineness, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
-            kv_full, q_full, do_full, empty, ds_full, ds_free, finished, written,
-            unit, first_block, kv_heads, group, tile, start, first_row, stop_row, steps, keys, below, above, scale,
-            slope, padded, ROWS, KEYS, D, STAGES, SLOTS, 0, HIDES, PACKED,
-        )),
-        (_compute, (
-            sums_desc, Fineness, FirstRows, StopRows, k_s, v_s, q_s, do_s, lse_s, delta_s, ds_s, dq_s,
-            kv_full, q_full, do_full, empty, ds_full, ds_free, finished, written,
-            unit, first_block, kv_heads, group, tile, start, first_row, stop_row, steps, keys, below, above, scale,
-            slope, padded, ROWS, KEYS, D, STAGES, SLOTS, 1, HIDES, PACKED,
-        )),
+        (_producer, (k_desc, v_desc, dk_desc, dv_desc, inputs, tiles, barriers, block, launch, shape)),
+        (_consumer, (dq_desc, DQScale, ranges, tiles, barriers, block, launch, scale_log2, scale, shape, 0)),
+        (_consumer, (dq_desc, DQScale, ranges, tiles, barriers, block, launch, scale_log2, scale, shape, 1)),
     ], [4, 4], [REGISTERS, REGISTERS])  # fmt: skip

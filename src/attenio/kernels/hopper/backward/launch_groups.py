@@ -1,13 +1,13 @@
-"""How a backward pass whose blocks add to dQ is cut into launches, so that the sums of each stay in L2.
+"""How a backward pass whose blocks add to dQ is cut into launches, so that the accumulators of each stay in L2.
 
-Sums are four bytes a number. Of a whole call they would be written to memory when they are cleared, moved both ways
-while they are added to, and read when they are converted. Launches of a few units (KV heads of sequences) at a time add
-to one small buffer instead. What that may cost is time: blocks of a launch end one after the other, and SMs wait. So
-each cut is tried on paper, by list scheduling of its blocks, and taken if it costs little.
+Accumulators have four bytes a number. Those of a whole call would be written to memory when they are cleared, moved
+both ways while they are added to, and read when they are converted. Launches of a few batch x KV heads at a time add to
+one small buffer instead. That may cost time: blocks of a launch end one after the other, and SMs wait. So each cut is
+tried on paper, by list scheduling of its blocks, and taken if it costs little.
 
-Small launches may also take turns in two lanes, each with sums of its own: blocks of the one begin where those of the
-other end, so that they cost nothing if the blocks of two launches fill the SMs. They are as small as that allows. Still
-the longest block of a launch may hold up its lane, so that is tried on paper too.
+Small launches may also alternate between two streams, each with accumulators of its own: blocks of the one begin where
+those of the other end, so that they cost nothing if the blocks of two launches fill the SMs. They are as small as that
+allows. Still the longest block of a launch may hold up its stream, so that is tried on paper too.
 """
 
 import heapq
@@ -17,26 +17,27 @@ from functools import lru_cache
 from itertools import cycle
 from typing import NamedTuple
 
-__all__ = ["Groups", "groups_of"]
+__all__ = ["LaunchGroups", "launch_groups"]
 
-LANES = 2
-# Sums at once: a part of an L2 (an H200 has 60 MiB) that also holds what passes and is written meanwhile. With
+STREAMS = 2
+# Accumulators at once: a part of an L2 (an H200 has 60 MiB) that also holds what passes and is written meanwhile. With
 # 16 MiB 392 MB were counted where 8 MiB moved 252, of 601 in one launch.
-SUMS_BYTES = 12 * 2**20
-# Sums of each of two lanes: with fewer, blocks of two launches do not fill the SMs at d=128, and with more they leave
-# too little of L2 to what passes. Lanes of 16 MiB moved a fifth more than one lane (604 MB, 506) for 0.4 to 1.4
-# percent of the time (32K tokens, d=128; causal heads -0.5 to 1).
-LANE_BYTES = 8 * 2**20
-# Sums that a launch may have where a cut would cost too much time: memory that a call takes besides its tensors.
+ACCUMULATOR_BYTES = 12 * 2**20
+# Accumulators of each of two streams: with less, blocks of two launches do not fill the SMs at d=128, and with more
+# they leave too little of L2 to what passes. Streams of 16 MiB moved a fifth more than one stream (604 MB, 506) for 0.4
+# to 1.4 percent of the time (32K tokens, d=128; causal heads -0.5 to 1).
+STREAM_BYTES = 8 * 2**20
+# Accumulators that a launch may have where a cut would cost too much time: memory that a call takes besides its
+# tensors.
 _MOST_BYTES = 2**30
 # Time that a cut may cost: at 8K tokens it is 3 percent, for less than half of the bytes; longer heads gain some.
 _LOSS = 0.04
-# Time that units must save which come together although their sums leave the cache: where four heads of queries share
-# keys, four units together moved 753 MB, and 554 one after the other.
+# Time that heads must save which come together although their accumulators leave the cache: where four heads of queries
+# share keys, four KV heads together moved 753 MB, and 554 one after the other.
 _WORTH = 0.1
-# Times on paper that differ by less are the same. Where blocks have fewer tiles of rows lanes are not taken: such
-# blocks end before the kernel between two launches of the other lane has found room and done its work (measured: 3
-# percent lost at 2K tokens and d=64, with 16 tiles).
+# Times on paper that differ by less are the same. Where blocks have fewer tiles of rows a second stream is not taken:
+# such blocks end before the kernel between two launches of the other stream has found room and done its work (measured:
+# 3 percent lost at 2K tokens and d=64, with 16 tiles).
 _SAME, _LEAST_STEPS = 0.005, 24
 # What a block costs besides its tiles of rows, and a launch besides its blocks, in tiles of rows: SMs are not equally
 # fast, and wait 11 microseconds for the last of them (measured on an H200).
@@ -45,132 +46,148 @@ _BLOCK, _LAUNCH = 2.0, 5.0
 _MOST_SIMULATED = 2**13
 
 
-class Groups(NamedTuple):
-    """Units of each launch, and how many of them blocks take in turns: first the first tile of keys of each of them.
+class LaunchGroups(NamedTuple):
+    """Batch x KV heads of each launch, and how many of them come ``together``: first the first key tile of each of
+    them.
 
-    Launches are in so many lanes in turns.
+    Launches alternate between so many streams.
     """
 
     launches: tuple[range, ...]
     together: int
-    lanes: int = 1
+    streams: int = 1
 
     @classmethod
-    def even(cls, units: int, launches: int, *, in_turns: bool, lanes: int = 1) -> "Groups":
+    def even(cls, batch_heads: int, launches: int, *, in_turns: bool, streams: int = 1) -> "LaunchGroups":
         """As many launches, as even as they can be."""
-        ends = [units * place // launches for place in range(launches + 1)]
-        return cls(tuple(map(range, ends, ends[1:])), -(-units // launches) if in_turns else 1, lanes)
+        ends = [batch_heads * place // launches for place in range(launches + 1)]
+        return cls(tuple(map(range, ends, ends[1:])), -(-batch_heads // launches) if in_turns else 1, streams)
 
     @property
     def most(self) -> int:
-        """Units of the largest launch."""
+        """Batch x KV heads of the largest launch."""
         return max(map(len, self.launches))
 
     @property
     def turns(self) -> tuple[tuple[int, range], ...]:
-        """Lanes and units of the launches in their order; at last none in each lane, where sums are left."""
-        lanes = range(min(self.lanes, len(self.launches)))
-        return *zip(cycle(lanes), self.launches, strict=False), *((lane, range(0)) for lane in lanes)
+        """Streams and heads of the launches in their order; at last no heads in each stream, to convert what is
+        left."""
+        streams = range(min(self.streams, len(self.launches)))
+        return *zip(cycle(streams), self.launches, strict=False), *((stream, range(0)) for stream in streams)
 
 
 @lru_cache(maxsize=512)
-def groups_of(
-    units: int, steps: tuple[int, ...], unit_bytes: int, processors: int, sums_bytes: int = SUMS_BYTES
-) -> Groups:
-    """Launches for units whose tiles of keys meet ``steps`` tiles of rows each, and have ``unit_bytes`` of sums."""
-    at_once = max(1, sums_bytes // unit_bytes)
-    small, large = _small(units, steps, at_once, processors), _large(units, steps, at_once, unit_bytes, processors)
+def launch_groups(
+    batch_heads: int,
+    steps: tuple[int, ...],
+    head_bytes: int,
+    processors: int,
+    accumulator_bytes: int = ACCUMULATOR_BYTES,
+) -> LaunchGroups:
+    """Launches for heads whose tiles of keys meet ``steps`` tiles of rows each, with ``head_bytes`` of accumulators."""
+    at_once = max(1, accumulator_bytes // head_bytes)
+    small, large = (
+        _small(batch_heads, steps, at_once, processors),
+        _large(batch_heads, steps, at_once, head_bytes, processors),
+    )
     times = [_time(each, steps, processors) for each in (small, large)]
     alone = small if times[0] <= (1 + _LOSS) * times[1] else large
-    if max(steps) < _LEAST_STEPS or unit_bytes > LANE_BYTES:
+    if max(steps) < _LEAST_STEPS or head_bytes > STREAM_BYTES:
         return alone
     most = (1 + _SAME) * min(times)
-    for power in range((LANE_BYTES // unit_bytes).bit_length()):
-        laned = Groups.even(units, -(-units >> power), in_turns=len(set(steps)) > 1, lanes=LANES)
-        # In fewer launches lanes would have the sums of all units at once.
-        possible = len(laned.launches) > LANES and _longest_of_lanes(laned, steps) <= most
-        if possible and _time_of_lanes(laned, steps, processors) <= most:
-            return laned
+    for power in range((STREAM_BYTES // head_bytes).bit_length()):
+        overlapped = LaunchGroups.even(
+            batch_heads, -(-batch_heads >> power), in_turns=len(set(steps)) > 1, streams=STREAMS
+        )
+        # In fewer launches streams would have the accumulators of all heads at once.
+        possible = len(overlapped.launches) > STREAMS and _longest_of_streams(overlapped, steps) <= most
+        if possible and _time_of_streams(overlapped, steps, processors) <= most:
+            return overlapped
     return alone
 
 
-def _small(units: int, steps: tuple[int, ...], at_once: int, processors: int) -> Groups:
-    """The fastest of launches with so many units at most."""
-    fewest, uneven = -(-units // at_once), len(set(steps)) > 1
+def _small(batch_heads: int, steps: tuple[int, ...], at_once: int, processors: int) -> LaunchGroups:
+    """The fastest of launches with so many heads at most."""
+    fewest, uneven = -(-batch_heads // at_once), len(set(steps)) > 1
 
     def time(launches: int) -> float:
-        size, larger = divmod(units, launches)
+        size, larger = divmod(batch_heads, launches)
         sizes = {size: launches - larger, size + 1: larger}
         return _time_of(sizes, size + (larger > 0) if uneven else 1, steps, processors)
 
-    return Groups.even(units, min(range(fewest, min(units, 2 * fewest + 1) + 1), key=time), in_turns=uneven)
+    return LaunchGroups.even(
+        batch_heads, min(range(fewest, min(batch_heads, 2 * fewest + 1) + 1), key=time), in_turns=uneven
+    )
 
 
-def _large(units: int, steps: tuple[int, ...], at_once: int, unit_bytes: int, processors: int) -> Groups:
-    """As few launches as memory allows; more units come together than the cache holds where that saves much time."""
-    launches = Groups.even(units, -(-units // max(1, _MOST_BYTES // unit_bytes)), in_turns=False).launches
+def _large(batch_heads: int, steps: tuple[int, ...], at_once: int, head_bytes: int, processors: int) -> LaunchGroups:
+    """As few launches as memory allows; more heads come together than the cache holds where that saves much time."""
+    launches = LaunchGroups.even(
+        batch_heads, -(-batch_heads // max(1, _MOST_BYTES // head_bytes)), in_turns=False
+    ).launches
     if len(set(steps)) == 1:
-        return Groups(launches, 1)
-    tried = [Groups(launches, 1 << power) for power in range(len(launches[-1]).bit_length())]
+        return LaunchGroups(launches, 1)
+    tried = [LaunchGroups(launches, 1 << power) for power in range(len(launches[-1]).bit_length())]
     held = min(tried[: at_once.bit_length()], key=lambda each: _time(each, steps, processors))
-    if _time(held, steps, processors) <= (1 + _LOSS) * (_LAUNCH + _busy(units, steps, processors)):
+    if _time(held, steps, processors) <= (1 + _LOSS) * (_LAUNCH + _busy(batch_heads, steps, processors)):
         return held
     times = [_time(each, steps, processors) for each in tried]
     fewest = next(each for each, time in zip(tried, times, strict=True) if time <= (1 + _LOSS) * min(times))
     return held if _time(held, steps, processors) <= (1 + _WORTH) * min(times) else fewest
 
 
-def _busy(units: int, steps: tuple[int, ...], processors: int) -> float:
+def _busy(batch_heads: int, steps: tuple[int, ...], processors: int) -> float:
     """How long processors work if none waits."""
-    return units * (sum(steps) + _BLOCK * len(steps)) / processors
+    return batch_heads * (sum(steps) + _BLOCK * len(steps)) / processors
 
 
-def _longest_of_lanes(groups: Groups, steps: tuple[int, ...]) -> float:
-    """How long the longest blocks of a lane take one after the other."""
-    return -(-len(groups.launches) // groups.lanes) * (_LAUNCH + max(steps) + _BLOCK)
+def _longest_of_streams(groups: LaunchGroups, steps: tuple[int, ...]) -> float:
+    """How long the longest blocks of a stream take one after the other."""
+    return -(-len(groups.launches) // groups.streams) * (_LAUNCH + max(steps) + _BLOCK)
 
 
-def _time_of_lanes(groups: Groups, steps: tuple[int, ...], processors: int) -> float:
-    """When the last block of all launches ends, in tiles of rows; each begins when the one before in its lane is done.
+def _time_of_streams(groups: LaunchGroups, steps: tuple[int, ...], processors: int) -> float:
+    """When the last block of all launches ends, in tiles of rows; each begins when the one before in its stream is
+    done.
 
-    Many blocks keep processors busy all the time, or the longest ones of a lane follow each other.
+    Many blocks keep processors busy all the time, or the longest ones of a stream follow each other.
     """
-    launches, together, lanes = groups
+    launches, together, streams = groups
     if len(steps) * sum(map(len, launches)) > _MOST_SIMULATED:
-        return max(_LAUNCH + _busy(sum(map(len, launches)), steps, processors), _longest_of_lanes(groups, steps))
-    free, ended = [0.0] * processors, [0.0] * lanes
-    for place, units in enumerate(launches):
-        ended[place % lanes] = _schedule(free, ended[place % lanes] + _LAUNCH, len(units), together, steps)
+        return max(_LAUNCH + _busy(sum(map(len, launches)), steps, processors), _longest_of_streams(groups, steps))
+    free, ended = [0.0] * processors, [0.0] * streams
+    for place, batch_heads in enumerate(launches):
+        ended[place % streams] = _schedule(free, ended[place % streams] + _LAUNCH, len(batch_heads), together, steps)
     return max(ended)
 
 
-def _time(groups: Groups, steps: tuple[int, ...], processors: int) -> float:
+def _time(groups: LaunchGroups, steps: tuple[int, ...], processors: int) -> float:
     """How long the launches take one after the other, in tiles of rows."""
     return _time_of(Counter(map(len, groups.launches)), groups.together, steps, processors)
 
 
 def _time_of(sizes: Mapping[int, int], together: int, steps: tuple[int, ...], processors: int) -> float:
-    """The same by how many launches there are of each number of units."""
-    return sum(n * (_LAUNCH + _span(units, together, steps, processors)) for units, n in sizes.items() if n)
+    """The same by how many launches there are of each number of heads."""
+    return sum(n * (_LAUNCH + _span(batch_heads, together, steps, processors)) for batch_heads, n in sizes.items() if n)
 
 
 @lru_cache(maxsize=4096)
-def _span(units: int, together: int, steps: tuple[int, ...], processors: int) -> float:
+def _span(batch_heads: int, together: int, steps: tuple[int, ...], processors: int) -> float:
     """When the last block of a launch ends that begins at 0."""
     longest = max(steps) + _BLOCK
     if len(set(steps)) == 1:
-        return -(-units * len(steps) // processors) * longest
-    if units * len(steps) > _MOST_SIMULATED:
-        return max(longest, _busy(units, steps, processors))
-    return _schedule([0.0] * processors, 0.0, units, together, steps)
+        return -(-batch_heads * len(steps) // processors) * longest
+    if batch_heads * len(steps) > _MOST_SIMULATED:
+        return max(longest, _busy(batch_heads, steps, processors))
+    return _schedule([0.0] * processors, 0.0, batch_heads, together, steps)
 
 
-def _schedule(free: list[float], begin: float, units: int, together: int, steps: tuple[int, ...]) -> float:
+def _schedule(free: list[float], begin: float, batch_heads: int, together: int, steps: tuple[int, ...]) -> float:
     """When the last block of a launch ends, each begun by the processor that is ``free`` first."""
     end = begin
-    for first in range(0, units, together):
+    for first in range(0, batch_heads, together):
         for step in steps:
-            for _ in range(min(together, units - first)):
+            for _ in range(min(together, batch_heads - first)):
                 done = max(free[0], begin) + step + _BLOCK
                 heapq.heapreplace(free, done)
                 end = max(end, done)

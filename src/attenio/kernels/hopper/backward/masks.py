@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attenio.kernels.problem import KernelProblem
 
-__all__ = ["PART_ROWS", "Band", "SeenRows", "key_tile_ranges"]
+__all__ = ["PART_ROWS", "Band", "VisibleRows", "key_tile_ranges"]
 
 # Rows of a matrix instruction: each so many rows have a range of key tiles of their own.
 PART_ROWS = 64
@@ -36,7 +36,7 @@ class Band(NamedTuple):
         below, above = (max(-_FAR, min(_FAR, end)) for end in (seen.below, seen.above))
         return cls(below, above, seen.first is not None)
 
-    def hides(self, queries: int, keys: int, key_tile: int) -> bool:
+    def masks(self, queries: int, keys: int, key_tile: int) -> bool:
         """Whether some tile holds a score that is not required."""
         return self.packed or self.below > -queries or self.above < keys - 1 or keys % key_tile != 0
 
@@ -45,7 +45,7 @@ class Band(NamedTuple):
         return _spans(Band(-_FAR, _FAR) if self.packed else self, queries, keys, key_tile, row_tile)
 
 
-class SeenRows(NamedTuple):
+class VisibleRows(NamedTuple):
     """Rows that see key j: j - above to j - below of a band; of packed sequences first_rows[j] to stop_rows[j] - 1.
 
     Both of these are (batch, keys), and already within the band.
@@ -56,7 +56,7 @@ class SeenRows(NamedTuple):
     stop_rows: Tensor | None = None
 
     @classmethod
-    def of(cls, problem: KernelProblem) -> "SeenRows":
+    def of(cls, problem: KernelProblem) -> "VisibleRows":
         """Rows of a problem that has a band and ranges of keys only."""
         seen, band, device = problem.visible, Band.of(problem), problem.query.device
         if seen.first is None or seen.stop is None:
@@ -84,7 +84,7 @@ def _spans(band: Band, queries: int, keys: int, key_tile: int, row_tile: int) ->
 
 
 def key_tile_ranges(
-    seen: SeenRows, queries: int, keys: int, device: torch.device, *, key_tile: int, row_tile: int, rows: int
+    seen: VisibleRows, queries: int, keys: int, device: torch.device, *, key_tile: int, row_tile: int, rows: int
 ) -> Tensor:
     """First key tile and the one after the last that each 64 of so many rows see: (batch or 1, parts, 2)."""
     if seen.first_rows is None or seen.stop_rows is None:
@@ -95,21 +95,22 @@ def key_tile_ranges(
 
 
 def _band_ranges(device: torch.device, *kind: Any) -> Tensor:
-    """Found once for each kind, on the CPU: a copy from there is done when it returns, whichever stream reads it.
+    """Computed once for each kind, on the CPU: a copy from there is done when it returns, whichever stream reads it.
 
-    A CUDA graph that is captured finds its own, in its own memory: what is kept here may be forgotten before it runs.
+    A CUDA graph that is captured computes its own, in its own memory: what is cached here may be forgotten before it
+    runs.
     """
     on_gpu = device.type == "cuda"
     if on_gpu and torch.cuda.is_current_stream_capturing():
         return _of_band(device, *kind)
-    found = _known_bands.get((device, *kind))
-    if found is None:
+    ranges = _known_bands.get((device, *kind))
+    if ranges is None:
         if len(_known_bands) >= _MOST_BANDS:
             if on_gpu:
                 torch.cuda.synchronize(device)  # launches of other streams may still read them
             _known_bands.clear()
-        found = _known_bands[device, *kind] = _of_band(torch.device("cpu"), *kind).to(device)
-    return found
+        ranges = _known_bands[device, *kind] = _of_band(torch.device("cpu"), *kind).to(device)
+    return ranges
 
 
 def _of_band(

@@ -1,4 +1,4 @@
-"""Weights P in 16 bits, with the digits that slopes dS need of them: as accurate as an untiled computation has them.
+"""P in 16 bits, with the digits that dS needs of it: as accurate as an untiled computation has them.
 
 dV takes P in the type of the heads. From that alone errors of dQ and dK would be up to half as large again. So where
 there are registers P is kept in two parts, or shared in fp16, which has three bits more than bf16.
@@ -9,19 +9,19 @@ there are registers P is kept in two parts, or shared in fp16, which has three b
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-__all__ = ["SHIFT", "as_fp16", "each", "rounded", "whole"]
+__all__ = ["SHIFT", "as_fp16", "for_ds", "rounded", "unpacked"]
 
 
-# P is held times 2 to this: fp16 has fewer digits below 2^-14, where P of many keys is, and ends at 2^16. So slopes of
-# bf16 have fewer where P is below 2^-28, and vanish below 2^-38; dV ends at 2^114. The largest P is 1 if fp32 tells
-# scores apart. Where these are so large that it does not (2^25), P stops just below 4: infinite, it would make all that
-# it meets no number, and whole sums anything.
+# P is held times 2 to this: fp16 is subnormal below 2^-14, where P of many keys is, and ends at 2^16. So dS of bf16 has
+# fewer digits where P is below 2^-28, and vanishes below 2^-38; dV ends at 2^114. The largest P is 1 if fp32 tells
+# scores apart. Where these are so large that it does not (2^25), P saturates just below 4: infinite, it would make all
+# that it meets NaN, and integer accumulators anything.
 SHIFT = gl.constexpr(14)
 
 
 @gluon.jit
 def as_fp16(numbers):
-    """Numbers as fp16 has them, the largest where they are larger: infinite, P would make what it meets no number."""
+    """Numbers as fp16 has them, saturated: infinite, P would make what it meets NaN."""
     return gl.inline_asm_elementwise(
         "cvt.rn.satfinite.f16x2.f32 $0, $2, $1;", "=r,r,r", [numbers], dtype=gl.float16, is_pure=True, pack=2
     )
@@ -57,17 +57,17 @@ def rounded(numbers, dtype: gl.constexpr):
 
 
 @gluon.jit
-def each(pairs, dtype: gl.constexpr):
+def unpacked(pairs, dtype: gl.constexpr):
     """The numbers of pairs."""
     both = gl.join(pairs.to(gl.int16), (pairs >> 16).to(gl.int16))
     return both.reshape([64, pairs.shape[1] * 2]).to(dtype, bitcast=True)
 
 
 @gluon.jit
-def whole(coarse, fine, dtype: gl.constexpr):
+def for_ds(coarse, fine, dtype: gl.constexpr):
     """The numbers that were rounded, with the digits that dS needs."""
     if dtype == gl.bfloat16:
-        numbers = each(fine, gl.float16).to(gl.float32)
+        numbers = unpacked(fine, gl.float16).to(gl.float32)
     else:
-        numbers = each(coarse, gl.float16).to(gl.float32) + each(fine, gl.bfloat16).to(gl.float32)
+        numbers = unpacked(coarse, gl.float16).to(gl.float32) + unpacked(fine, gl.bfloat16).to(gl.float32)
     return numbers

@@ -1,15 +1,17 @@
-"""Gradients of queries from slopes that lie in memory: dQ_i = scale * sum over j of dS_ij K_j, a plain product.
+"""``spilled_gradients``, dQ from dS that lies in memory: dQ_i = scale * sum over j of dS_ij K_j, a plain product.
 
-    for each block of 128 rows of a head, of the chunk whose slopes were written:
-        loader:      for each tile of 64 keys that a row of the block sees: copy K_j, and dS^T_j of each 64 rows
+    for each block of 128 rows of a head, of the chunk whose dS was written:
+        producer:    for each tile of 64 keys that a row of the block sees: load K_j, and dS^T_j of each 64 rows
         consumer c:  dQ += dS_j K_j for its 64 rows; 192 columns are two tiles side by side, 128 and 64
-        write scale * dQ, or add dQ to sums that are carried from chunk to chunk
+        epilogue:    write scale * dQ, or add dQ to an accumulator that is carried from chunk to chunk
 
-Slopes are (slots, group, keys of a tile, rows): a slot is a key tile of a unit (a KV head of a sequence). Only tiles
-that a row sees were written; for the others the copy engine is asked for rows that do not exist, which read as zeros.
+dS is (slots, group, keys of a tile, rows): a slot is a key tile of a batch x KV head. Only tiles that a row sees were
+written; for the others TMA loads rows that do not exist, which read as zeros.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
+
+from typing import Any, NamedTuple
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -23,7 +25,18 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 
 from attenio.kernels.hopper.producer import advanced
 
-__all__ = ["query_gradients_kernel"]
+__all__ = ["spilled_query_gradients_kernel"]
+
+
+class _Ring(NamedTuple):
+    """Shared memory: tiles of dS and K, and the barriers of a ring of them; ``finished`` when both consumers are."""
+
+    ds: Any
+    k_a: Any
+    k_b: Any
+    full: Any
+    free: Any
+    finished: Any
 
 
 @gluon.jit
@@ -33,12 +46,12 @@ def _range_of(Ranges, at, first_tile, stop_tile):
 
 
 @gluon.jit
-def _load(
-    slopes_desc, k_a, k_b, ds_s, k_sa, k_sb, full, free, batch, kv_head, head, slot, slot_step, row, rows,
+def _producer(
+    ds_desc, k_a, k_b, ring, batch, kv_head, head, slot, slot_step, row, rows,
     begin, end, first, stop, last_first, last_stop, first_tile,
     D_A: gl.constexpr, D_B: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
-    """``slot`` is that of the chunk's first key tile, and ``row`` the block's first, of those in the slopes.
+    """``slot`` is that of the chunk's first key tile, and ``row`` the block's first, of those in dS.
 
     The first 64 rows see key tiles from ``first`` to ``stop``, the last 64 from ``last_first`` to ``last_stop``.
     """
@@ -47,30 +60,29 @@ def _load(
         upper = gl.where((tile >= first) & (tile < stop), row, rows)
         lower = gl.where((tile >= last_first) & (tile < last_stop), row + 64, rows)
         here = slot + (tile - first_tile) * slot_step
-        mbarrier.wait(free.index(stage), phase)
-        mbarrier.expect(full.index(stage), 2 * 64 * (D_A + D_B) + 2 * slopes_desc.block_type.nbytes)
-        tma.async_copy_global_to_shared(k_a, [batch, kv_head, tile * 64, 0], full.index(stage), k_sa.index(stage))
+        mbarrier.wait(ring.free.index(stage), phase)
+        full = ring.full.index(stage)
+        mbarrier.expect(full, 2 * 64 * (D_A + D_B) + 2 * ds_desc.block_type.nbytes)
+        tma.async_copy_global_to_shared(k_a, [batch, kv_head, tile * 64, 0], full, ring.k_a.index(stage))
         if D_B > 0:
-            tma.async_copy_global_to_shared(k_b, [batch, kv_head, tile * 64, D_A], full.index(stage), k_sb.index(stage))
-        tma.async_copy_global_to_shared(slopes_desc, [here, head, 0, upper], full.index(stage), ds_s.index(2 * stage))
-        tma.async_copy_global_to_shared(
-            slopes_desc, [here, head, 0, lower], full.index(stage), ds_s.index(2 * stage + 1)
-        )
+            tma.async_copy_global_to_shared(k_b, [batch, kv_head, tile * 64, D_A], full, ring.k_b.index(stage))
+        tma.async_copy_global_to_shared(ds_desc, [here, head, 0, upper], full, ring.ds.index(2 * stage))
+        tma.async_copy_global_to_shared(ds_desc, [here, head, 0, lower], full, ring.ds.index(2 * stage + 1))
         stage, phase = advanced(stage, phase, STAGES)
 
 
 @gluon.jit
-def _add(Sums, first_row, first_column, sums, LAYOUT: gl.constexpr, WIDTH: gl.constexpr, D: gl.constexpr):
-    """Add so many columns of 64 rows to sums; no other program adds to these."""
+def _accumulate(DQAcc, first_row, first_column, dq, LAYOUT: gl.constexpr, WIDTH: gl.constexpr, D: gl.constexpr):
+    """Add so many columns of 64 rows to the accumulator; no other program adds to these."""
     rows = first_row + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT))
     columns = first_column + gl.arange(0, WIDTH, gl.SliceLayout(0, LAYOUT))
-    at = Sums + (rows[:, None] * D + columns[None, :])
-    gl.store(at, gl.load(at) + sums)
+    at = DQAcc + (rows[:, None] * D + columns[None, :])
+    gl.store(at, gl.load(at) + dq)
 
 
 @gluon.jit
-def _multiply(
-    dq_a, dq_b, Sums, ds_s, k_sa, k_sb, full, free, finished, batch, head, row, sums_row, begin, end, slope, carries,
+def _consumer(
+    dq_a, dq_b, DQAcc, ring, batch, head, row, acc_row, begin, end, scale, carries,
     ME: gl.constexpr, D_A: gl.constexpr, D_B: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
     """dQ of 64 rows."""
@@ -80,15 +92,15 @@ def _multiply(
     beside = gl.zeros([64, D_B if D_B > 0 else D_A], gl.float32, layout_b)
     stage, phase, last = 0, 0, 0
     for tile in range(begin, end):
-        mbarrier.wait(full.index(stage), phase)
-        slopes = ds_s.index(2 * stage + ME).permute((1, 0))
-        dq = warpgroup_mma(slopes, k_sa.index(stage), dq, is_async=True)
+        mbarrier.wait(ring.full.index(stage), phase)
+        ds = ring.ds.index(2 * stage + ME).permute((1, 0))
+        dq = warpgroup_mma(ds, ring.k_a.index(stage), dq, is_async=True)
         if D_B > 0:
-            beside = warpgroup_mma(slopes, k_sb.index(stage), beside, is_async=True)
+            beside = warpgroup_mma(ds, ring.k_b.index(stage), beside, is_async=True)
             dq, beside = warpgroup_mma_wait(2, deps=(dq, beside))
         else:
             dq = warpgroup_mma_wait(1, deps=(dq,))
-        mbarrier.arrive(free.index(last), count=1, pred=tile > begin)
+        mbarrier.arrive(ring.free.index(last), count=1, pred=tile > begin)
         last = stage
         stage, phase = advanced(stage, phase, STAGES)
     if D_B > 0:
@@ -96,40 +108,40 @@ def _multiply(
     else:
         dq = warpgroup_mma_wait(0, deps=(dq,))
     if carries:
-        _add(Sums, sums_row + ME * 64, 0, dq, layout, D_A, D_A + D_B)
+        _accumulate(DQAcc, acc_row + ME * 64, 0, dq, layout, D_A, D_A + D_B)
         if D_B > 0:
-            _add(Sums, sums_row + ME * 64, D_A, beside, layout_b, D_B, D_A + D_B)
+            _accumulate(DQAcc, acc_row + ME * 64, D_A, beside, layout_b, D_B, D_A + D_B)
     else:
-        # Keys have been used by both, and dQ leaves by way of their memory.
-        mbarrier.arrive(finished, count=1)
-        mbarrier.wait(finished, 0)
-        k_sa.index(ME).store((dq * slope).to(k_sa.dtype))
+        # Both are done with K, and dQ leaves by way of its memory.
+        mbarrier.arrive(ring.finished, count=1)
+        mbarrier.wait(ring.finished, 0)
+        ring.k_a.index(ME).store((dq * scale).to(ring.k_a.dtype))
         if D_B > 0:
-            k_sb.index(ME).store((beside * slope).to(k_sb.dtype))
+            ring.k_b.index(ME).store((beside * scale).to(ring.k_b.dtype))
         fence_async_shared()
-        tma.async_copy_shared_to_global(dq_a, [batch, head, row + ME * 64, 0], k_sa.index(ME))
+        tma.async_copy_shared_to_global(dq_a, [batch, head, row + ME * 64, 0], ring.k_a.index(ME))
         if D_B > 0:
-            tma.async_copy_shared_to_global(dq_b, [batch, head, row + ME * 64, D_A], k_sb.index(ME))
+            tma.async_copy_shared_to_global(dq_b, [batch, head, row + ME * 64, D_A], ring.k_b.index(ME))
         tma.store_wait(0)
 
 
 @gluon.jit(
     do_not_specialize=[
-        "first_unit", "unit_slots", "tile_slots", "kv_heads", "group", "first_row", "rows", "first_tile", "tiles",
-        "ranges_step", "sums_rows", "carries",
+        "first_head", "head_slots", "tile_slots", "kv_heads", "group", "first_row", "rows", "first_tile", "tiles",
+        "ranges_step", "acc_rows", "carries",
     ],
-    do_not_specialize_on_alignment=["Sums", "Ranges"],
+    do_not_specialize_on_alignment=["DQAcc", "Ranges"],
 )  # fmt: skip
-def query_gradients_kernel(
-    slopes_desc, k_a, k_b, dq_a, dq_b, Sums, Ranges, slope,
-    first_unit, unit_slots, tile_slots, kv_heads, group, first_row, rows, first_tile, tiles, ranges_step, sums_rows,
+def spilled_query_gradients_kernel(
+    ds_desc, k_a, k_b, dq_a, dq_b, DQAcc, Ranges, scale,
+    first_head, head_slots, tile_slots, kv_heads, group, first_row, rows, first_tile, tiles, ranges_step, acc_rows,
     carries,
     D_A: gl.constexpr, D_B: gl.constexpr, STAGES: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
-    """The chunk has the key tiles from ``first_tile`` and the ``rows`` from ``first_row`` of its units, whose slots are
-    ``unit_slots`` apart, and those of their tiles ``tile_slots``. Blocks come with the last unit's last rows first,
-    which were written last; or with the last rows of all units, where their tiles lie between each other: these have
-    the most keys then.
+    """The chunk has the key tiles from ``first_tile`` and the ``rows`` from ``first_row`` of its batch x KV heads, from
+    ``first_head`` on, whose slots are ``head_slots`` apart, and those of their tiles ``tile_slots``. Blocks come with
+    the last head's last rows first, which were written last; or with the last rows of all heads, where their tiles are
+    interleaved: these have the most keys then.
     """
     tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
     barrier: gl.constexpr = mbarrier.MBarrierLayout()
@@ -150,25 +162,25 @@ def query_gradients_kernel(
     heads = gl.num_programs(0) // blocks
     row = gl.where(tile_slots > 1, block // heads, block % blocks) * 128
     place = gl.where(tile_slots > 1, block % heads, block // blocks)
-    head, unit = place % group, place // group
-    batch, kv_head = (first_unit + unit) // kv_heads, (first_unit + unit) % kv_heads
+    head, batch_head = place % group, place // group
+    batch, kv_head = (first_head + batch_head) // kv_heads, (first_head + batch_head) % kv_heads
     at = batch * ranges_step + (first_row + row) // 64
     first, stop = _range_of(Ranges, at, first_tile, first_tile + tiles)
     last_first, last_stop = _range_of(Ranges, at + 1, first_tile, first_tile + tiles)
     begin, end = gl.minimum(first, last_first), gl.maximum(stop, last_stop)
-    sums_row = gl.cast(head, gl.int64) * sums_rows + first_row + row
+    acc_row = gl.cast(head, gl.int64) * acc_rows + first_row + row
+    ring = _Ring(ds_s, k_sa, k_sb, full, free, finished)
     gl.warp_specialize([
-        (_load, (
-            slopes_desc, k_a, k_b, ds_s, k_sa, k_sb, full, free,
-            batch, kv_head, head, unit * unit_slots, tile_slots, row, rows,
+        (_producer, (
+            ds_desc, k_a, k_b, ring, batch, kv_head, head, batch_head * head_slots, tile_slots, row, rows,
             begin, end, first, stop, last_first, last_stop, first_tile, D_A, D_B, STAGES,
         )),
-        (_multiply, (
-            dq_a, dq_b, Sums, ds_s, k_sa, k_sb, full, free, finished, batch, kv_head * group + head, first_row + row,
-            sums_row, begin, end, slope, carries, 0, D_A, D_B, STAGES,
+        (_consumer, (
+            dq_a, dq_b, DQAcc, ring, batch, kv_head * group + head, first_row + row,
+            acc_row, begin, end, scale, carries, 0, D_A, D_B, STAGES,
         )),
-        (_multiply, (
-            dq_a, dq_b, Sums, ds_s, k_sa, k_sb, full, free, finished, batch, kv_head * group + head, first_row + row,
-            sums_row, begin, end, slope, carries, 1, D_A, D_B, STAGES,
+        (_consumer, (
+            dq_a, dq_b, DQAcc, ring, batch, kv_head * group + head, first_row + row,
+            acc_row, begin, end, scale, carries, 1, D_A, D_B, STAGES,
         )),
     ], [4, 4], [REGISTERS, REGISTERS])  # fmt: skip

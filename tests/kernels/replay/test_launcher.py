@@ -1,4 +1,4 @@
-"""The short way to a compiled kernel hands Triton's launcher what the long way does, and makes tensor maps once."""
+"""Direct launches hand Triton's C function what Triton itself does, and encode tensor maps once."""
 
 from types import SimpleNamespace
 
@@ -7,8 +7,9 @@ import torch
 from triton import knobs
 from triton.backends.nvidia import driver
 
-from attenio.kernels.hopper import compiled
-from attenio.kernels.hopper.launch import Box
+from attenio.kernels import replay
+from attenio.kernels.hopper.descriptors import TmaDescriptor
+from attenio.kernels.replay import launcher
 
 KIND = {"swizzle": 3, "elem_size": 2, "elem_type": 10, "block_size": [1, 1, 64, 64], "fp4_padded": False}
 
@@ -70,25 +71,34 @@ def kernel(monkeypatch):
 
 def arguments(offset=0):
     one, other = (torch.zeros(1, 2, 64, 64, dtype=torch.bfloat16) for _ in range(2))
-    boxes = [Box(x, tuple(x.shape), x.stride(), (1, 1, 64, 64)) for x in (one, other)]
-    return (boxes[0], None, boxes[1]), (torch.zeros(3), 5 + offset)
+    descriptors = [TmaDescriptor(x, tuple(x.shape), x.stride(), (1, 1, 64, 64)) for x in (one, other)]
+    return (descriptors[0], None, descriptors[1]), (torch.zeros(3), 5 + offset)
 
 
-def test_both_ways_launch_the_same(kernel, monkeypatch):
+def test_triton_itself_launches_the_same_under_a_hook_and_with_replay_off(kernel, monkeypatch):
     kernel, seen = kernel
     described, rest = arguments()
-    ready = compiled.Compiled(kernel)
+    ready = launcher.Launcher(kernel)
     ready(132, described, rest)
+    before = len(seen.maps)
+    replay.set_replay(False)
+    try:
+        ready(132, described, rest)
+    finally:
+        replay.set_replay(True)
+    assert len(seen.maps) == 2 * before, "Triton encodes tensor maps anew"
     monkeypatch.setattr(knobs.runtime, "launch_enter_hook", SimpleNamespace(calls=[print]))
     ready(132, described, rest)
-    short, long = seen.launches
-    assert short == long and short[0] == 132
-    assert [x for x in short[1] if isinstance(x, str)] == [f"map of {box.base.data_ptr()}" for box in described if box]
+    direct, switched_off, hooked = seen.launches
+    assert direct == switched_off == hooked and direct[0] == 132
+    assert [x for x in direct[1] if isinstance(x, str)] == [
+        f"map of {each.base.data_ptr()}" for each in described if each
+    ]
 
 
-def test_tensor_maps_are_made_once_for_each_place(kernel):
+def test_tensor_maps_are_encoded_once_for_each_address(kernel):
     kernel, seen = kernel
-    ready = compiled.Compiled(kernel)
+    ready = launcher.Launcher(kernel)
     (one, _, other), rest = arguments()
     for _ in range(3):
         ready(1, (one, None, other), rest)
@@ -99,10 +109,10 @@ def test_tensor_maps_are_made_once_for_each_place(kernel):
     assert len({str(arguments) for _, arguments in seen.launches}) == 3
 
 
-def test_not_more_maps_are_kept_than_so_many(kernel, monkeypatch):
+def test_not_more_maps_are_cached_than_so_many(kernel, monkeypatch):
     kernel, seen = kernel
-    monkeypatch.setattr(compiled, "_MOST_MAPS", 4)
-    ready = compiled.Compiled(kernel)
+    monkeypatch.setattr(launcher, "_MOST_MAPS", 4)
+    ready = launcher.Launcher(kernel)
     kept = [arguments() for _ in range(5)]
     for described, rest in kept:
         ready(1, described, rest)
@@ -140,11 +150,11 @@ def copied(run, kind):
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_launchers_put_together_otherwise_are_called_the_long_way(kernel, name):
+def test_launchers_built_otherwise_are_left_to_triton(kernel, name):
     kernel, _ = kernel
     grids = []
     kernel.run = OTHERS[name](kernel.run)
     type(kernel).__getitem__ = lambda _self, grid: lambda *given: grids.append((grid, len(given)))
-    ready = compiled.Compiled(kernel)
+    ready = launcher.Launcher(kernel)
     ready(9, *arguments())
-    assert grids == [((9, 1, 1), 5)] and not ready.is_short
+    assert grids == [((9, 1, 1), 5)] and not ready.is_direct

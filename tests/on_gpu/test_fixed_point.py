@@ -16,7 +16,7 @@ def heads_of(n, d, above=UNBOUNDED):
 
 
 def query_gradient(problem, gradient):
-    return backward.two_pass(problem, (*hopper.attend(problem)[:3], gradient)).query
+    return backward.gradients(problem, (*hopper.attend(problem)[:3], gradient)).query
 
 
 @pytest.mark.parametrize("above", [0, UNBOUNDED])

@@ -1,4 +1,4 @@
-"""Gradients whose launches overlap in lanes on a Hopper GPU: the same bits as in one, whoever works beside them."""
+"""Gradients whose launches overlap in streams on a Hopper GPU: the same bits as in one, whoever works beside them."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,8 +8,8 @@ import torch
 from attenio import attention
 from attenio.kernels import hopper, repeating
 from attenio.kernels.hopper.backward import key_stationary
-from attenio.kernels.hopper.backward.key_stationary import sums_gradients
-from attenio.kernels.hopper.backward.launch_groups import Groups
+from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients
+from attenio.kernels.hopper.backward.launch_groups import LaunchGroups
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import UNBOUNDED, Visibility
 
@@ -42,29 +42,32 @@ def test_two_lanes_give_the_bits_of_one(case):
     q, k, v, gradient = drawn(heads, n, d)
     seen = Visibility(group=1, above=0 if causal else UNBOUNDED)
     problem = KernelProblem.of_heads(q, k, v, seen, d**-0.5, deterministic=True)
-    groups = Groups.even(heads, LAUNCHES, in_turns=causal)
+    groups = LaunchGroups.even(heads, LAUNCHES, in_turns=causal)
     saved = (*hopper.attend(problem)[:3], gradient[:, :, None])
-    right = sums_gradients(problem, saved, groups)[:3]
-    for lanes in (2, 3):
-        assert all(same(sums_gradients(problem, saved, groups._replace(lanes=lanes))[:3], right) for _ in range(5))
+    right = key_stationary_gradients(problem, saved, groups)[:3]
+    for streams in (2, 3):
+        assert all(
+            same(key_stationary_gradients(problem, saved, groups._replace(streams=streams))[:3], right)
+            for _ in range(5)
+        )
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_repeated_calls_streams_graphs_and_threads_give_the_bits_of_the_first(case, monkeypatch):
     *sizes, causal = case
-    groups, chosen = Groups.even(sizes[0], LAUNCHES, in_turns=causal, lanes=2), key_stationary.groups_for
+    groups, chosen = LaunchGroups.even(sizes[0], LAUNCHES, in_turns=causal, streams=2), key_stationary.groups_for
     # A smaller problem, on which a kernel is proven, is cut as it would be.
     monkeypatch.setattr(
         key_stationary,
         "groups_for",
-        lambda problem, form: groups if problem.kv_heads == sizes[0] else chosen(problem, form),
+        lambda problem, config: groups if problem.kv_heads == sizes[0] else chosen(problem, config),
     )
     sets = [drawn(*sizes) for _ in range(2)]
     right = [step(each, causal) for each in sets]
     for _ in range(4):
         assert all(same(step(each, causal), first) for each, first in zip(sets, right, strict=True))
     gradients = [known.tape for call in repeating._known.values() for known in call.after.values()]
-    assert any(tape is not None and tape.lanes == 2 for tape in gradients)
+    assert any(tape is not None and tape.streams == 2 for tape in gradients)
     torch.cuda.synchronize()
 
     streams, found = [torch.cuda.Stream() for _ in sets], []

@@ -11,10 +11,11 @@ import pytest
 import torch
 from triton import knobs
 
-from attenio.kernels.hopper import launch, tape
-from attenio.kernels.hopper.lanes import current_lane, forked, forks_and_joins, in_lane
-from attenio.kernels.hopper.launch import Box, Launched
-from attenio.kernels.hopper.tape import recorded
+from attenio.kernels.hopper.descriptors import TmaDescriptor
+from attenio.kernels.replay import launches, set_replay, tape
+from attenio.kernels.replay.launches import LaunchRecord
+from attenio.kernels.replay.streams import forked, forks_and_joins, on_stream, stream_index
+from attenio.kernels.replay.tape import recorded
 
 SIZE = 64
 
@@ -24,21 +25,21 @@ def at(address):
 
 
 class Adding:
-    """OUT = A + B + number; A is given by a box."""
+    """OUT = A + B + number; A is given by a TMA descriptor."""
 
-    is_short = True
+    is_direct = True
 
     def __init__(self):
         self.maps, self.streams = [], []
 
     def expanded(self, described):
-        return [each for place, box in enumerate(described) for each in self.map_of(place, box)]
+        return [each for place, descriptor in enumerate(described) for each in self.tensor_map(place, descriptor)]
 
-    def map_of(self, place, box):
-        self.maps.append(box.base.data_ptr())
-        return [("map", place, box.base.data_ptr()), *box.shape, *box.strides]
+    def tensor_map(self, place, descriptor):
+        self.maps.append(descriptor.base.data_ptr())
+        return [("map", place, descriptor.base.data_ptr()), *descriptor.shape, *descriptor.strides]
 
-    def start(self, programs, stream, arguments):
+    def launch(self, programs, stream, arguments):
         self.streams.append(stream)
         (kind, place, address), size, step, b, out, number = arguments
         assert (kind, place, size, step, programs) == ("map", 0, SIZE, 1, 3)
@@ -51,13 +52,13 @@ def add():
 
     def run(a, b, out, number):
         """What ``launch`` does."""
-        box = Box(a, (SIZE,), (1,), (16,))
+        descriptor = TmaDescriptor(a, (SIZE,), (1,), (16,))
         with torch.utils._python_dispatch._disable_current_modes():
-            ready.start(3, 0, [*ready.expanded((box,)), b.data_ptr(), out.data_ptr(), number])
+            ready.launch(3, 0, [*ready.expanded((descriptor,)), b.data_ptr(), out.data_ptr(), number])
         knobs.runtime.launch_enter_hook(None)
-        heard = getattr(launch._listener, "launches", None)
+        heard = getattr(launches._recorder, "launches", None)
         if heard is not None:
-            heard.append(Launched(ready, 3, (box,), (b, out, number), current_lane(), forks_and_joins()))
+            heard.append(LaunchRecord(ready, 3, (descriptor,), (b, out, number), stream_index(), forks_and_joins()))
 
     run.ready = ready
     return run
@@ -95,20 +96,20 @@ def test_a_tape_computes_for_other_tensors_what_was_recorded(add):
         assert torch.equal(alone, first) and torch.equal(c, before[0]) and torch.equal(d, before[1])
 
 
-def test_launches_are_played_in_their_lanes_before_between_and_after_a_fork_and_a_join(add, monkeypatch):
+def test_launches_are_played_on_their_streams_before_between_and_after_a_fork_and_a_join(add, monkeypatch):
     def compute(a, b):
         work, found = torch.empty(2, SIZE), torch.empty(SIZE)
         add(a, b, found, 0.0)
         with forked(a.device, 3) as beside:
-            for lane, out in ((2, work[0]), (1, work[1])):
-                with in_lane(lane, beside):
-                    add(a, b, out, float(lane))
+            for stream, out in ((2, work[0]), (1, work[1])):
+                with on_stream(stream, beside):
+                    add(a, b, out, float(stream))
         add(work[0], work[1], found, 0.0)
         return (found,)
 
     @contextmanager
-    def forks(_device, lanes):
-        assert lanes == 3
+    def forks(_device, streams):
+        assert streams == 3
         add.ready.streams.append("fork")
         yield [SimpleNamespace(cuda_stream=71), SimpleNamespace(cuda_stream=72)]
         add.ready.streams.append("join")
@@ -223,15 +224,15 @@ def test_there_is_no_tape_of_results_that_are_not_tensors_of_their_own(add, retu
     assert recorded(lambda: compute(a, b), (a, b))[1] is None
 
 
-def test_there_is_no_tape_of_kernels_without_a_short_way_nor_while_somebody_listens(add, monkeypatch):
+def test_there_is_no_tape_of_kernels_that_triton_must_launch_nor_under_a_hook(add, monkeypatch):
     a, b = drawn(2)
     _, played = recorded(lambda: added(add, a, b), (a, b))
     assert played is not None
     with monkeypatch.context() as patch:
-        patch.setattr(tape, "is_listened_to", lambda: True)
+        patch.setattr(tape, "has_launch_hooks", lambda: True)
         assert played.play((a, b), 1, 0) is None
         assert recorded(lambda: added(add, a, b), (a, b))[1] is None
-    monkeypatch.setattr(Adding, "is_short", False)
+    monkeypatch.setattr(Adding, "is_direct", False)
     assert recorded(lambda: added(add, a, b), (a, b))[1] is None
 
 
@@ -239,10 +240,10 @@ def test_memory_that_stays_is_not_given_away_while_the_stream_of_a_tape_reads_it
     here, heard = SimpleNamespace(is_cuda=False), []
     there = SimpleNamespace(is_cuda=True, device="cuda:0", record_stream=heard.append)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"stream of {device}")
-    tape._stay([here, there])
+    tape._keep_until_read([here, there])
     assert heard == ["stream of cuda:0"]
     stays, held = torch.zeros(SIZE), []
-    monkeypatch.setattr(tape, "_stay", held.extend)
+    monkeypatch.setattr(tape, "_keep_until_read", held.extend)
 
     def compute(a):
         found = torch.empty(SIZE)
@@ -251,3 +252,17 @@ def test_memory_that_stays_is_not_given_away_while_the_stream_of_a_tape_reads_it
 
     (a,) = drawn(1)
     assert recorded(lambda: compute(a), (a,))[1] is not None and [x is stays for x in held] == [True]
+
+
+def test_with_replay_off_nothing_is_recorded_or_replayed_and_results_are_the_same(add):
+    a, b = drawn(2)
+    recorded_results, played = recorded(lambda: added(add, a, b), (a, b))
+    (replayed,) = played.play((a, b), 1, 0)
+    set_replay(False)
+    try:
+        results, none = recorded(lambda: added(add, a, b), (a, b))
+        assert none is None and played.play((a, b), 1, 0) is None
+    finally:
+        set_replay(True)
+    assert torch.equal(results[0], recorded_results[0]) and torch.equal(results[0], replayed)
+    assert played.play((a, b), 1, 0) is not None

@@ -1,0 +1,169 @@
+"""The producer warpgroup of the backward kernels, and the shared memory and barriers that it fills.
+
+load K_j, V_j
+for each tile i of rows that sees a key of j (and one more, which nobody uses):
+    load Q_i, dO_i, their log-sum-exp and delta
+"""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
+
+from typing import Any, NamedTuple
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
+
+from attenio.kernels.hopper.producer import copy_tile
+
+__all__ = ["Barriers", "RowInputs", "Tiles", "allocate", "load_keys", "load_row_tiles", "load_rows"]
+
+
+class RowInputs(NamedTuple):
+    """TMA descriptors of Q and dO (B is None where there is no second tile beside A), and the two numbers of a row."""
+
+    q_a: Any
+    q_b: Any
+    do_a: Any
+    do_b: Any
+    Lse: Any
+    Delta: Any
+
+
+class Tiles(NamedTuple):
+    """Shared memory; what a kernel does not have is an alias of something that it has."""
+
+    k: Any
+    v: Any
+    q_a: Any
+    q_b: Any
+    do_a: Any
+    do_b: Any
+    lse: Any
+    delta: Any
+    p: Any
+    ds: Any
+    dq: Any
+
+
+class Barriers(NamedTuple):
+    """Full when something has arrived or been shared, empty or free when it may be overwritten; ``finished`` when both
+    consumers are, and ``written`` when they have left their gradients in shared memory."""
+
+    kv_full: Any
+    q_full: Any
+    do_full: Any
+    q_empty: Any
+    do_empty: Any
+    p_full: Any
+    ds_full: Any
+    ds_free: Any
+    finished: Any
+    written: Any
+
+
+@gluon.jit
+def allocate(
+    dtype: gl.constexpr, dq_dtype: gl.constexpr, shape, FREED: gl.constexpr, FINISHES: gl.constexpr
+):  # fmt: skip
+    """Memory and barriers of the key-stationary kernels: FREED warpgroups free a slot of dS."""
+    tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
+    plain: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
+    q_s = gl.allocate_shared_memory(dtype, [shape.STAGES, shape.ROWS, shape.D_A], tiled)
+    do_s = gl.allocate_shared_memory(dtype, [shape.STAGES, shape.ROWS, shape.D_A], tiled)
+    k_s = gl.allocate_shared_memory(dtype, [2, 64, shape.D_A], tiled)
+    v_s = gl.allocate_shared_memory(dtype, [2, 64, shape.D_A], tiled)
+    ds_s = gl.allocate_shared_memory(dtype, [shape.SLOTS * 2, 64, shape.ROWS], tiled)
+    dq_s = gl.allocate_shared_memory(dq_dtype, [2, 64, 64], gl.NVMMASharedLayout(0, 32, rank=2))
+    lse_s = gl.allocate_shared_memory(gl.float32, [shape.STAGES, shape.ROWS], plain)
+    delta_s = gl.allocate_shared_memory(gl.float32, [shape.STAGES, shape.ROWS], plain)
+    barrier: gl.constexpr = mbarrier.MBarrierLayout()
+    kv_full = gl.allocate_shared_memory(gl.int64, [1], barrier)
+    if FINISHES:
+        finished = gl.allocate_shared_memory(gl.int64, [1], barrier)
+    written = gl.allocate_shared_memory(gl.int64, [1], barrier)
+    q_full = gl.allocate_shared_memory(gl.int64, [shape.STAGES, 1], barrier)
+    do_full = gl.allocate_shared_memory(gl.int64, [shape.STAGES, 1], barrier)
+    empty = gl.allocate_shared_memory(gl.int64, [shape.STAGES, 1], barrier)
+    ds_full = gl.allocate_shared_memory(gl.int64, [shape.SLOTS, 1], barrier)
+    ds_free = gl.allocate_shared_memory(gl.int64, [shape.SLOTS, 1], barrier)
+    mbarrier.init(kv_full, count=1)
+    if FINISHES:
+        mbarrier.init(finished, count=2)
+    else:
+        finished = written
+    mbarrier.init(written, count=2)
+    for stage in gl.static_range(shape.STAGES):
+        mbarrier.init(q_full.index(stage), count=2)
+        mbarrier.init(do_full.index(stage), count=1)
+        mbarrier.init(empty.index(stage), count=2)
+    for slot in gl.static_range(shape.SLOTS):
+        mbarrier.init(ds_full.index(slot), count=2)
+        mbarrier.init(ds_free.index(slot), count=FREED)
+    fence_async_shared()
+    tiles = Tiles(k_s, v_s, q_s, q_s, do_s, do_s, lse_s, delta_s, ds_s, ds_s, dq_s)
+    return tiles, Barriers(
+        kv_full, q_full, do_full, empty, empty, ds_full, ds_full, ds_free, finished, written
+    )  # fmt: skip
+
+
+@gluon.jit
+def load_keys(k_desc, v_desc, tiles, kv_full, batch, kv_head, first_key, KEYS: gl.constexpr):
+    """Load the keys and values that a block keeps."""
+    mbarrier.expect(kv_full, KEYS // 64 * (k_desc.block_type.nbytes + v_desc.block_type.nbytes))
+    for part in gl.static_range(KEYS // 64):
+        at = first_key + part * 64
+        tma.async_copy_global_to_shared(k_desc, [batch, kv_head, at, 0], kv_full, tiles.k.index(part))
+        tma.async_copy_global_to_shared(v_desc, [batch, kv_head, at, 0], kv_full, tiles.v.index(part))
+
+
+@gluon.jit
+def load_row_tiles(
+    inputs, tiles, barriers, block, launch, shape, STAGES: gl.constexpr, DO_STAGES: gl.constexpr, SHIFT: gl.constexpr
+):  # fmt: skip
+    """Load the tiles of rows from the block's start on, each when nobody needs what was in its place."""
+    batch, kv_head = block.batch_head // launch.kv_heads, block.batch_head % launch.kv_heads
+    head, i, stage, phase, do_stage, do_phase = 0, block.start, 0, 1, 0, 1
+    for step in range(block.steps + 1):
+        load_rows(
+            inputs, tiles, barriers, stage, phase, do_stage, do_phase,
+            block.batch_head, batch, kv_head, head, i, launch, shape, SHIFT,
+        )  # fmt: skip
+        i += shape.ROWS
+        if i >= block.stop_row:
+            i = block.first_row
+        if (i == block.start) & (step + 1 < block.steps):
+            head += 1
+        stage += 1
+        if stage == STAGES:
+            stage = 0
+            phase ^= 1
+        do_stage += 1
+        if do_stage == DO_STAGES:
+            do_stage = 0
+            do_phase ^= 1
+
+
+@gluon.jit
+def load_rows(
+    inputs, tiles, barriers, stage, phase, do_stage, do_phase, batch_head, batch, kv_head, of_group, i, launch, shape,
+    SHIFT: gl.constexpr,
+):  # fmt: skip
+    """Load one tile of rows of a head of the group, and their numbers, which are those of P times 2 to the SHIFT."""
+    q, do, lse_s, delta_s = (
+        tiles.q_a.index(stage), tiles.do_a.index(do_stage), tiles.lse.index(stage), tiles.delta.index(stage)
+    )  # fmt: skip
+    q_full, do_full = barriers.q_full.index(stage), barriers.do_full.index(do_stage)
+    q_empty, do_empty = barriers.q_empty.index(stage), barriers.do_empty.index(do_stage)
+    head, row = kv_head * launch.group + of_group, (batch_head * launch.group + of_group) * launch.padded + i
+    q_b, do_b = tiles.q_b.index(stage), tiles.do_b.index(do_stage)
+    within = gl.arange(0, shape.ROWS, gl.BlockedLayout([1], [32], [4], [0]))
+    lse, delta = gl.load(inputs.Lse + row + within), gl.load(inputs.Delta + row + within)
+    mbarrier.wait(q_empty, phase)
+    copy_tile(inputs.q_a, inputs.q_b, batch, head, i, q_full, q, q_b, shape.D_A, shape.D_B)
+    if SHIFT > 0:
+        lse, delta = lse - SHIFT, delta * (0.5**SHIFT)
+    lse_s.store(lse)
+    delta_s.store(delta)
+    mbarrier.arrive(q_full, count=1)
+    mbarrier.wait(do_empty, do_phase)
+    copy_tile(inputs.do_a, inputs.do_b, batch, head, i, do_full, do, do_b, shape.V_A, shape.V_B)

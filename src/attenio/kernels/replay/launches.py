@@ -1,0 +1,91 @@
+"""Launching kernels, compiled once for their constants, and recording the launches of a thread.
+
+Numbers are declared ``do_not_specialize`` and pointers ``do_not_specialize_on_alignment``, so nothing but constants and
+types distinguishes calls, and once compiled for those a kernel is launched directly.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from attenio.kernels.replay.launcher import Launcher
+from attenio.kernels.replay.streams import forks_and_joins, stream_index
+
+__all__ = ["CompileOptions", "LaunchRecord", "launch", "launch_specialized", "recording_launches"]
+
+_launchers: dict[tuple[Any, ...], Launcher] = {}
+_recorder = threading.local()
+
+
+class LaunchRecord(NamedTuple):
+    """A launch that has happened, on which stream, and after how many forks and joins."""
+
+    launcher: Launcher
+    programs: int
+    descriptors: tuple[Any, ...]
+    arguments: tuple[Any, ...]
+    stream: int = 0
+    marks: int = 0
+
+
+class CompileOptions(NamedTuple):
+    """How a kernel is compiled. Where it ``overlaps`` the end of the launch before it (programmatic dependent launch),
+    the kernel itself waits for what that writes. ``kinds`` tells apart what it is compiled for beside the constants:
+    arguments that may be missing, or of another type."""
+
+    registers: int | None = None
+    warps: int = 4
+    overlaps: bool = False
+    kinds: tuple[Any, ...] = ()
+
+
+def launch(
+    kernel: Any,
+    programs: int,
+    descriptors: tuple[Any, ...],
+    arguments: tuple[Any, ...],
+    constants: tuple[Any, ...],
+    options: CompileOptions,
+) -> None:
+    """Call a kernel whose parameters are TMA descriptors, tensors and numbers, and constants, in this order."""
+    base = next(each.base for each in descriptors if each is not None)
+    key = (id(kernel), base.device, base.dtype, options, constants)
+    launcher, rest = _launchers.get(key), (*arguments, *constants)
+    if launcher is not None:
+        launcher(programs, descriptors, rest)
+    else:
+        triton_descriptors = tuple(each if each is None else each.to_triton() for each in descriptors)
+        flags = {"num_warps": options.warps, "maxnreg": options.registers, "launch_pdl": options.overlaps}
+        launcher = _launchers[key] = Launcher(kernel[(programs,)](*triton_descriptors, *rest, **flags))
+    _record(launcher, programs, descriptors, rest)
+
+
+def launch_specialized(
+    kernel: Any, programs: int, arguments: tuple[Any, ...], constants: tuple[Any, ...], *, warps: int = 4
+) -> None:
+    """Call a kernel that Triton also compiles for what it sees in numbers and addresses, such as multiples of 16."""
+    rest = (*arguments, *constants)
+    compiled = kernel[(programs,)](*rest, num_warps=warps)
+    if _records() is not None:
+        _record(Launcher(compiled), programs, (), rest)
+
+
+def _records() -> list[LaunchRecord] | None:
+    return getattr(_recorder, "launches", None)
+
+
+def _record(launcher: Launcher, programs: int, descriptors: tuple[Any, ...], arguments: tuple[Any, ...]) -> None:
+    records = _records()
+    if records is not None:
+        records.append(LaunchRecord(launcher, programs, descriptors, arguments, stream_index(), forks_and_joins()))
+
+
+@contextmanager
+def recording_launches() -> Iterator[list[LaunchRecord]]:
+    """All launches of this thread from here on."""
+    _recorder.launches = []
+    try:
+        yield _recorder.launches
+    finally:
+        _recorder.launches = None

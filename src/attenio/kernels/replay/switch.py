@@ -1,0 +1,24 @@
+"""One switch for everything that reads Triton's insides."""
+
+__all__ = ["replay_enabled", "set_replay"]
+
+_enabled = True
+
+
+def set_replay(enabled: bool) -> None:
+    """Turn direct launches and recorded launches on or off, for all threads of this process; they are on at first.
+
+    Turn them off to find out whether a wrong result or a crash comes from them, or under a Triton that changed inside.
+
+    >>> set_replay(False)
+    >>> replay_enabled()
+    False
+    >>> set_replay(True)
+    """
+    global _enabled
+    _enabled = enabled
+
+
+def replay_enabled() -> bool:
+    """Whether launches may go past Triton's Python."""
+    return _enabled
