@@ -92,10 +92,10 @@ def large_cases() -> Iterator[Case]:
     import torch
 
     from attenio.kernels import triton as portable
+    from attenio.kernels.gpu.results import Attended
     from attenio.kernels.hopper import forward
     from attenio.kernels.hopper.backward.spilled_gradients import spilled_gradients
     from attenio.kernels.hopper.tiles import WIDE_TILES
-    from attenio.kernels.triton.forward import Attended
 
     def wide() -> None:
         asked = problem_of(128, 320)
@@ -189,7 +189,7 @@ def watched_by(tool: str, seconds: float) -> bool:
     )  # fmt: skip
     found, handed = found_in(done.stdout)
     ended = done.returncode == 0 and found is not None
-    apart = f", {handed} more in Triton's hand-over to groups of warps" if handed else ""
+    apart = f", {handed} more in Triton's hand-over to warpgroups" if handed else ""
     told = f"{done.stdout.count('done: ')} cases{'' if ended else ', cut short'}; {found} found{apart}"
     print(f"{tool}: {told}", flush=True)
     if found or not ended:
@@ -208,12 +208,13 @@ def found_in(text: str) -> tuple[int | None, int]:
 
 
 def is_hand_over(race: str) -> bool:
-    """Whether every access of a race is where Triton hands over to groups of warps."""
+    """Whether every access of a race is where Triton hands over to warpgroups."""
     package = Path(importlib.util.find_spec("attenio.kernels.hopper").submodule_search_locations[0])  # type: ignore
     lines = []
     for file, line in re.findall(r"access at .* in (\S+\.py):(\d+)", race):
-        text = next((found.read_text().splitlines() for found in package.rglob(file)), [])
-        lines.append([each.strip() for each in text[int(line) - 1 : int(line) + 1]])
+        # Of files of the same name each could be the one: a place is a hand-over only if it is one in all of them.
+        for text in [found.read_text().splitlines() for found in package.rglob(file)] or [[]]:
+            lines.append([each.strip() for each in text[int(line) - 1 : int(line) + 1]])
     # Where a kernel splits in two ways, the place is that of the condition, a line before.
     return bool(lines) and all(any(line.startswith(HAND_OVER) for line in place) for place in lines)
 

@@ -35,7 +35,7 @@ WIDTHS = {
     192: [(192, 128), (192, 192), (136, 64), (120, 176)],
     256: [(256, 256), (256, 64)],
 }
-# Slopes that are spilled come from a P of 16 bits, of fp16 and of 256 columns with no more digits than dV has. By norm
+# dS that is spilled comes from a P of 16 bits, of fp16 and of 256 columns with no more digits than dV has. By norm
 # that stays within twice the error of an untiled computation, but the worst of some 100,000 elements did not in 5 of 81
 # problems, and one that was emulated came to 3.1 (``studies/hopper/tuning.json``, run 14).
 WORST_OF_SPILLED = 4.0
@@ -106,7 +106,7 @@ def test_adversarial_inputs(d, deterministic, case):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("d", [64, 128, 192, 256])
 def test_scores_that_fp32_does_not_tell_apart_leave_no_gradient(d, dtype, deterministic):
-    """Each row sees one key, of which its slope is exactly 0; but what should be a weight of 1 may come out as 64."""
+    """Each row sees one key, of which its dS is exactly 0; but what should be a weight of 1 may come out as 64."""
     own = torch.eye(d, device="cuda", dtype=dtype).expand(1, 2, d, d)
     lengths = 2.0**14 + 128 * torch.arange(d, device="cuda", dtype=dtype)[:, None]
     value, gradient = (torch.randint(-2, 3, own.shape, device="cuda").to(dtype) for _ in range(2))
@@ -159,13 +159,13 @@ def test_slopes_in_any_number_of_chunks(case, widths, workspace_bytes):
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("case", LONGER, ids=str)
 def test_sums_in_any_number_of_launches(case, d, launches, deterministic):
-    """Launches of some heads each add to the same sums one after the other, in one stream or in two."""
+    """Launches of some heads each add to the same accumulators one after the other, in one stream or in two."""
     problem = problem_of(case, (d, d), torch.bfloat16, deterministic=deterministic)
     gradient, seen = torch.randn_like(problem.query), seen_in(problem)
     saved, _ = untiled(problem, gradient, seen, torch.bfloat16)
-    units = problem.batch * problem.kv_heads
+    heads = problem.batch * problem.kv_heads
     for in_turns, streams in product((False, True), (1, 2)):
-        groups = LaunchGroups.even(units, min(units, launches), in_turns=in_turns, streams=streams)
+        groups = LaunchGroups.even(heads, min(heads, launches), in_turns=in_turns, streams=streams)
         assert_right(key_stationary_gradients(problem, saved, groups)[:3], problem, gradient, seen)
 
 
@@ -181,10 +181,10 @@ def test_integers_give_exact_gradients(d, deterministic):
         rows = torch.zeros(1, 4, 1, n, device="cuda")
         saved = (torch.zeros_like(problem.query), rows, torch.full_like(rows, n), g.unflatten(1, (4, 1)))
         found = backward.gradients(problem, saved)
-        slopes = g.double() @ v.double().mT / n
+        ds = g.double() @ v.double().mT / n
         right = (
-            slopes @ k.double(),
-            slopes.mT @ q.double(),
+            ds @ k.double(),
+            ds.mT @ q.double(),
             (g.double().sum(2, keepdim=True) / n).expand(1, 4, n, d),
         )
         for mine, theirs in zip(found[:3], right, strict=True):

@@ -5,8 +5,8 @@ import torch
 
 from attenio import attention
 from attenio.kernels import triton
+from attenio.kernels.gpu import counters
 from attenio.kernels.hopper import decode
-from attenio.kernels.triton import counters
 
 
 def exact(q, k, v, *, mask=None, bias=None):

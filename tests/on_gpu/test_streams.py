@@ -37,7 +37,7 @@ def same(found, right):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_two_lanes_give_the_bits_of_one(case):
+def test_two_streams_give_the_bits_of_one(case):
     heads, n, d, causal = case
     q, k, v, gradient = drawn(heads, n, d)
     seen = Visibility(group=1, above=0 if causal else UNBOUNDED)

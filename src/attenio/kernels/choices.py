@@ -145,8 +145,8 @@ def _on_hopper(problem: KernelProblem, machine: Machine) -> Choice | None:
     """What one of the Hopper kernels does where it is the one that runs, or None."""
     if not re.search(r"\bh[12]00\b", machine.name.lower()):
         return None
+    from attenio.kernels.gpu.arguments import widths_of
     from attenio.kernels.hopper import decode, forward
-    from attenio.kernels.triton.launch import widths_of
 
     queries, keys, group = problem.queries, problem.keys, problem.group
     if decode.supports(problem):

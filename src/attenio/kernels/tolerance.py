@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from attenio.errors import AttenioError, InvalidInput
-from attenio.kernels import tensor_cores
 from attenio.kernels.backends import features_of
 from attenio.kernels.choices import choice_for
+from attenio.kernels.gpu import tensor_cores
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.promise import RATE, Promise, exact_operations
 from attenio.kernels.visibility import UNBOUNDED

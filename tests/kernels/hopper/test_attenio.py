@@ -9,11 +9,11 @@ from gluon_interpreter import TmaDescriptor, interpreted, launch
 
 from attenio.kernels import cpu, hopper, triton
 from attenio.kernels.dropout import Dropout
+from attenio.kernels.gpu.results import Attended
 from attenio.kernels.hopper import forward
 from attenio.kernels.hopper.tiles import WIDE_TILES, HopperTiles
 from attenio.kernels.masking import seen_by
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.triton.forward import Attended
 from attenio.kernels.visibility import Visibility
 from attenio.planning.shared_cache import traffic
 

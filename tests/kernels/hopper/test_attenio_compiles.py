@@ -49,8 +49,8 @@ def test_a_variant_spills_nothing_and_multiplies_on_tensor_cores(compiled, index
     tiles = hopper_tiles(d, width)[which]
     assert found["sm_90a"] and found["shared"] <= 227 * 2**10 and found["overwritten barriers"] == 0
     assert found["LDL"] == found["STL"] == found["CALL.REL"] == 0
-    # Scores twice (before the loop and in it), sums twice (in it and after it), 16 deep each, for every consumer.
+    # Scores twice (before the loop and in it), outputs twice (in it and after it), 16 deep each, for every consumer.
     scores = sum(part // 16 for part in side_by_side(d))
-    sums = sum(tiles.key_tile // 16 for part in side_by_side(width) if part)
-    assert found["HGMMA"] == 2 * tiles.consumers * (scores + sums)
+    outputs = sum(tiles.key_tile // 16 for part in side_by_side(width) if part)
+    assert found["HGMMA"] == 2 * tiles.consumers * (scores + outputs)
     assert found["UTMALDG"] > 0 and found["UTMASTG"] > 0

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from offline_compiler import instructions_of
 
 from attenio.kernels import cpu
+from attenio.kernels.gpu import counters
+from attenio.kernels.gpu.arguments import LOG2_E
 from attenio.kernels.hopper import decode
 from attenio.kernels.hopper.decode import decode_tiles, splits_for
 from attenio.kernels.masking import seen_by
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.stacking import stacked
-from attenio.kernels.triton import counters
-from attenio.kernels.triton.forward import Parts
-from attenio.kernels.triton.launch import LOG2_E
+from attenio.kernels.triton.forward import SplitResults
 from attenio.kernels.visibility import Visibility
 
 TILES = decode_tiles(4, 128, 128)
@@ -91,7 +91,7 @@ def parts_of(problem):
         weights = torch.exp2(scores - largest[..., None])
         sums.append(weights @ values.float())
         statistics.append(torch.stack([largest, weights.sum(-1)], 1))
-    return Parts(torch.stack(sums, 1), torch.stack(statistics, 1))
+    return SplitResults(torch.stack(sums, 1), torch.stack(statistics, 1))
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def on_cpu(monkeypatch):
         descriptors = [TmaDescriptor(each.base, each.block_shape) for each in described]
         launch(kernel, (programs,), *descriptors, *arguments, *constants)
 
-    monkeypatch.setattr(decode, "prefix_parts", parts_of)
+    monkeypatch.setattr(decode, "prefix_results", parts_of)
     monkeypatch.setattr(decode, "launch", on_interpreter)
     monkeypatch.setattr(decode, "_processors", lambda _device: 6)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attenio.kernels.hopper import forward, proving
-from attenio.kernels.hopper.backward import gradients as backward
+from attenio.kernels.hopper.backward import dataflow as backward
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
 

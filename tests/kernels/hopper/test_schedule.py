@@ -18,16 +18,16 @@ def lists_of(found):
 
 @given(
     lengths=st.lists(st.integers(1, 50), min_size=1, max_size=30),
-    units=st.integers(1, 12),
+    heads=st.integers(1, 12),
     programs=st.integers(1, 20),
     at_once=st.integers(0, 5),
 )
-def test_every_row_tile_of_every_head_is_computed_once(lengths, units, programs, at_once):
-    found = schedule(np.array(lengths), units, programs=programs, units_at_once=at_once)
+def test_every_row_tile_of_every_head_is_computed_once(lengths, heads, programs, at_once):
+    found = schedule(np.array(lengths), heads, programs=programs, heads_at_once=at_once)
     entries = found.entries[:-1]
     assert found.starts[-1] == len(entries) and len(found.starts) <= programs + 1
-    computed = sorted((int(unit), int(code) // 2) for unit, code, *_ in entries)
-    assert computed == [(unit, tile) for unit in range(units) for tile in range(len(lengths))]
+    computed = sorted((int(head), int(code) // 2) for head, code, *_ in entries)
+    assert computed == [(head, tile) for head in range(heads) for tile in range(len(lengths))]
     assert all(len(each) > 0 for each in lists_of(found))
 
 
@@ -46,27 +46,27 @@ def test_key_tiles_are_those_with_a_score(n, keys, row_tile, key_tile):
 @pytest.mark.parametrize("row_tile", [128, 192])
 def test_causal_programs_finish_within_four_percent_of_each_other(n, row_tile):
     lengths = key_tiles(n, n, -FAR, 0, row_tile=row_tile, key_tile=128)
-    found = schedule(lengths, 16 * max(1, 16384 // n), programs=132, units_at_once=30 * 2**20 // (n * 512))
+    found = schedule(lengths, 16 * max(1, 16384 // n), programs=132, heads_at_once=30 * 2**20 // (n * 512))
     loads = [sum(lengths[code // 2] + OVERHEAD for _, code, *_ in each) for each in lists_of(found)]
     assert max(loads) <= 1.04 * float(np.mean(loads))
 
 
 def test_a_program_walks_keys_forth_and_back():
-    found = schedule(np.full(16, 16), 64, programs=8, units_at_once=1)
+    found = schedule(np.full(16, 16), 64, programs=8, heads_at_once=1)
     for each in lists_of(found):
         assert [int(code) % 2 for _, code, *_ in each] == [place % 2 for place in range(len(each))]
 
 
 def test_heads_come_in_runs():
     lengths = key_tiles(1024, 1024, -FAR, 0, row_tile=128, key_tile=128)
-    found = schedule(lengths, 8, programs=1, units_at_once=2)
-    order = [int(unit) // 2 for unit, *_ in lists_of(found)[0]]
+    found = schedule(lengths, 8, programs=1, heads_at_once=2)
+    order = [int(head) // 2 for head, *_ in lists_of(found)[0]]
     assert order == sorted(order)
 
 
 def test_long_lists_are_dealt_out_in_turns():
     lengths = key_tiles(2**20, 2**20, -FAR, 0, row_tile=128, key_tile=128)
-    found = schedule(lengths, 16, programs=132, units_at_once=1)
+    found = schedule(lengths, 16, programs=132, heads_at_once=1)
     loads = [sum(lengths[each[:, 1] // 2]) for each in lists_of(found)]
     assert max(loads) <= 1.02 * float(np.mean(loads))
 
@@ -78,12 +78,12 @@ def test_scores_of_the_lists_cover_the_causal_half():
     assert 0 <= scores - Workload(queries=n, keys=n, d=64, mask=Causal()).scores <= n * tile
 
 
-@given(tiles=st.integers(1, 30), length=st.integers(1, 40), units=st.integers(1, 3), programs=st.integers(1, 7))
-def test_nobody_waits_for_a_program_that_does_not_come(tiles, length, units, programs):
-    found = paced_schedule(tiles, length, units, programs=programs, pace=3)
+@given(tiles=st.integers(1, 30), length=st.integers(1, 40), heads=st.integers(1, 3), programs=st.integers(1, 7))
+def test_nobody_waits_for_a_program_that_does_not_come(tiles, length, heads, programs):
+    found = paced_schedule(tiles, length, heads, programs=programs, pace=3)
     entries, stretches = found.entries[:-1].tolist(), -(-length // 3)
-    assert sorted((unit, code // 2) for unit, code, *_ in entries) == [
-        (u, t) for u in range(units) for t in range(tiles)
+    assert sorted((head, code // 2) for head, code, *_ in entries) == [
+        (u, t) for u in range(heads) for t in range(tiles)
     ]
     counted = np.zeros(found.stretches, dtype=int)
     for _, _, base, _ in entries:

@@ -12,9 +12,9 @@ from attenio.approximation.certificate import Evidence, Scores, Terms, certifica
 from attenio.approximation.running.tensors import Reach
 from attenio.errors import InvalidInput
 from attenio.kernels.cpu import features as on_cpu
+from attenio.kernels.gpu.tensor_cores import Sizes, TensorCoreSums, approximate_operations, promise_for
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.promise import Promise
-from attenio.kernels.tensor_cores import Sizes, TensorCoreSums, approximate_operations, promise_for
 from attenio.kernels.triton.feature_function import attend_by_features
 from attenio.kernels.triton.feature_state import FeatureTiles, polynomial_sums
 from attenio.kernels.triton.sizes import sizes_of

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from attenio.kernels import cpu, triton
+from attenio.kernels.gpu.arguments import grouped_heads
 from attenio.kernels.masking import seen_by
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.triton.launch import grouped_heads
 from attenio.kernels.triton.tiles import BackwardTiles, ForwardTiles
 from attenio.kernels.visibility import Visibility
 from attenio.masks import BlockSparse

@@ -2,12 +2,11 @@
 
 from attenio.kernels import triton
 from attenio.kernels.cpu.two_pass import Saved
+from attenio.kernels.gpu.results import Attended, Gradients
 from attenio.kernels.hopper import backward as backward_pass
 from attenio.kernels.hopper import decode, forward
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.replay.tape import recorded
-from attenio.kernels.triton.forward import Attended
-from attenio.kernels.triton.two_pass import Gradients
 from attenio.planning.shared_cache import Grid, Sweep
 
 __all__ = ["attend", "grids", "recorded", "two_pass"]

@@ -6,14 +6,15 @@ from functools import lru_cache
 
 import torch
 
+from attenio.kernels.gpu.arguments import LOG2_E, grouped_heads, restrictions_of, scaled, widths_of
+from attenio.kernels.gpu.counters import counters
+from attenio.kernels.gpu.results import Attended
 from attenio.kernels.hopper.descriptors import ELEMENTS, is_aligned, padded_descriptor
 from attenio.kernels.hopper.split_keys import split_keys_kernel
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.replay.launches import CompileOptions, launch
 from attenio.kernels.stacking import can_stack
-from attenio.kernels.triton.counters import counters
-from attenio.kernels.triton.forward import Attended, prefix_parts
-from attenio.kernels.triton.launch import LOG2_E, grouped_heads, restrictions_of, scaled, widths_of
+from attenio.kernels.triton.forward import prefix_results
 
 __all__ = ["DecodeTiles", "attend", "decode_tiles", "splits_for", "supports"]
 
@@ -64,7 +65,7 @@ def attend(problem: KernelProblem) -> Attended:
     seen = restrictions_of(problem, scale)
     first, stop, range_b, *_, bias, bias_b, bias_h, bias_q, bias_k, _seed, _probability = seen.data
     below, above, _ = seen.band
-    prefix = prefix_parts(problem) if can_stack(problem) else None
+    prefix = prefix_results(problem) if can_stack(problem) else None
     first_key = max(0 if prefix is None else problem.prefix, below)
     stop_key = min(problem.keys, problem.queries + above)
     cuts = problem.queries > 1 and (problem.queries - 1 + below > first_key or above + 1 < stop_key)

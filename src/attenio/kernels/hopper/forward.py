@@ -9,6 +9,9 @@ from torch import Tensor
 
 from attenio.catalogue import machine_named
 from attenio.kernels import triton
+from attenio.kernels.gpu.arguments import flops_of, kind_of, scaled
+from attenio.kernels.gpu.results import Attended
+from attenio.kernels.gpu.tuning import tuned
 from attenio.kernels.hopper.attenio import attenio_kernel
 from attenio.kernels.hopper.attenio_256_rows import attenio_256_rows_kernel
 from attenio.kernels.hopper.descriptors import ELEMENTS, descriptors
@@ -18,9 +21,6 @@ from attenio.kernels.hopper.tiles import ROWS, WIDE_TILES, WIDE_WIDTHS, HopperTi
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.replay.launches import CompileOptions, launch
 from attenio.kernels.stacking import can_stack
-from attenio.kernels.triton.forward import Attended
-from attenio.kernels.triton.launch import flops_of, kind_of, scaled
-from attenio.kernels.triton.tuning import tuned
 from attenio.planning.shared_cache import Grid
 
 __all__ = ["attend", "candidates", "grid_of", "planned", "prepared", "run", "supports"]

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from attenio.kernels.gpu.tuning import recalled, remember
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.triton.tuning import recalled, remember
 from attenio.kernels.visibility import UNBOUNDED, Visibility
 
 __all__ = ["is_right", "small_problem"]

@@ -1,7 +1,7 @@
 """Attention on NVIDIA GPUs in portable Triton; every kernel also runs in Triton's interpreter on a CPU."""
 
+from attenio.kernels.triton.backward import two_pass
 from attenio.kernels.triton.forward import attend
 from attenio.kernels.triton.traffic import grids
-from attenio.kernels.triton.two_pass import two_pass
 
 __all__ = ["attend", "grids", "two_pass"]

@@ -23,7 +23,7 @@ __all__ = ["attenio_kernel"]
 def attenio_kernel(
     Q, K, V, O, Largest, Total,
     q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, o_b, o_h, o_n,
-    turn, kv_heads, units_of_head, queries, keys, below, above, scale,
+    turn, kv_heads, heads_in_group, queries, keys, below, above, scale,
     First, Stop, range_b, QueryIds, KeyIds, ids_b, key_ids_b, Blocks, blocks_in_row, query_block, key_block,
     Bias, bias_b, bias_h, bias_q, bias_k, Seed, probability,
     ROW_TILE: tl.constexpr, KEY_TILE: tl.constexpr, PACK: tl.constexpr,
@@ -31,11 +31,11 @@ def attenio_kernel(
     ALWAYS_HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     tiles = tl.cdiv(queries * PACK, ROW_TILE)
-    tile, unit = tiles - 1 - tl.program_id(0) % tiles, tl.program_id(0) // tiles
+    tile, batch_head = tiles - 1 - tl.program_id(0) % tiles, tl.program_id(0) // tiles
     backwards = tl.program_id(0) // turn % 2
-    heads_in_all = kv_heads * units_of_head
-    batch, kv_head = (unit // heads_in_all).to(tl.int64), (unit % heads_in_all) // units_of_head
-    lead = (unit % heads_in_all) * PACK  # the first query head of the unit
+    heads_in_all = kv_heads * heads_in_group
+    batch, kv_head = (batch_head // heads_in_all).to(tl.int64), (batch_head % heads_in_all) // heads_in_group
+    lead = (batch_head % heads_in_all) * PACK  # the first query head of the batch_head
     rows = tile * ROW_TILE + tl.arange(0, ROW_TILE)
     positions, heads = rows // PACK, lead + rows % PACK
     if First is not None:
@@ -71,8 +71,8 @@ def attenio_kernel(
     output = sums / tl.where(total == 0.0, 1.0, total)[:, None]
     columns = tl.arange(0, W_PADDED)
     at = O + batch * o_b + heads[:, None].to(tl.int64) * o_h + positions[:, None].to(tl.int64) * o_n + columns[None, :]
-    kept = (positions < queries)[:, None] & (columns < WIDTH)[None, :]
-    tl.store(at, output.to(O.dtype.element_ty), mask=kept)
+    inside_tile = (positions < queries)[:, None] & (columns < WIDTH)[None, :]
+    tl.store(at, output.to(O.dtype.element_ty), mask=inside_tile)
     row = (batch * heads_in_all * PACK + heads) * queries + positions
     tl.store(Largest + row, largest, mask=positions < queries)
     tl.store(Total + row, total, mask=positions < queries)

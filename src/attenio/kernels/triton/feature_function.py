@@ -9,9 +9,9 @@ from triton.runtime.errors import OutOfResources
 from attenio.approximation.running.formula import Formula
 from attenio.approximation.running.function import PolynomialAttention
 from attenio.errors import InvalidInput
+from attenio.kernels.gpu.tensor_cores import approximate_operations
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.promise import Promise
-from attenio.kernels.tensor_cores import approximate_operations
 from attenio.kernels.triton.feature_state import polynomial_sums
 from attenio.kernels.triton.sizes import promise_for
 from attenio.kernels.visibility import Visibility

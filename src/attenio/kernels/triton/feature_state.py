@@ -7,8 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attenio.kernels.gpu.arguments import Widths, grouped_heads, strides_of, widths_of
+from attenio.kernels.gpu.tensor_cores import CHUNK, GROUP, KEY_TILE, padded
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.tensor_cores import CHUNK, GROUP, KEY_TILE, padded
 from attenio.kernels.triton.features import (
     linear_kernel,
     linear_prefix_kernel,
@@ -16,7 +17,6 @@ from attenio.kernels.triton.features import (
     quadratic_kernel,
     query_kernel,
 )
-from attenio.kernels.triton.launch import Widths, grouped_heads, strides_of, widths_of
 
 __all__ = ["FeatureTiles", "polynomial_sums"]
 

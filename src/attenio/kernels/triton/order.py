@@ -25,9 +25,9 @@ def ordered(grid: Grid, device: torch.device, *, warps: int, shared_bytes: int) 
     """
     if device.type != "cuda":
         return grid
-    found = torch.cuda.get_device_properties(device)
-    blocks = max(1, min(_WARPS // warps, found.shared_memory_per_multiprocessor // max(1, shared_bytes)))
-    return replace(grid, resident=blocks * found.multi_processor_count).turned(found.L2_cache_size)
+    properties = torch.cuda.get_device_properties(device)
+    blocks = max(1, min(_WARPS // warps, properties.shared_memory_per_multiprocessor // max(1, shared_bytes)))
+    return replace(grid, resident=blocks * properties.multi_processor_count).turned(properties.L2_cache_size)
 
 
 def turn_of(grid: Grid) -> int:

@@ -6,11 +6,11 @@ import torch
 import triton
 import triton.language as tl
 
-from attenio.kernels import tensor_cores
+from attenio.kernels.gpu import tensor_cores
+from attenio.kernels.gpu.arguments import grouped_heads, strides_of, widths_of
+from attenio.kernels.gpu.tensor_cores import Sizes
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.promise import Promise
-from attenio.kernels.tensor_cores import Sizes
-from attenio.kernels.triton.launch import grouped_heads, strides_of, widths_of
 from attenio.kernels.triton.sweep import load_rows
 
 __all__ = ["promise_for", "sizes_of"]

@@ -1,4 +1,4 @@
-"""Few rows and many keys: keys are split over programs, and the last program of a unit to arrive joins the parts.
+"""Few rows and many keys: keys are split over programs; the last one of a batch x KV head to arrive joins the results.
 
     for each (sequence, KV head), for each run of keys_per_split keys:
         fold the run into sums of all rows of the group   (``sweep``)
@@ -62,8 +62,8 @@ def split_keys_kernel(
     row_count = queries * PACK
     tiles = tl.cdiv(row_count, ROW_TILE)
     split, place = tl.program_id(0) % SPLITS, tl.program_id(0) // SPLITS
-    tile, unit = place % tiles, place // tiles
-    batch, kv_head = (unit // kv_heads).to(tl.int64), unit % kv_heads
+    tile, batch_head = place % tiles, place // tiles
+    batch, kv_head = (batch_head // kv_heads).to(tl.int64), batch_head % kv_heads
     rows = tile * ROW_TILE + tl.arange(0, ROW_TILE)
     inside = rows < row_count
     positions, heads = rows // PACK, kv_head * PACK + rows % PACK
@@ -100,13 +100,13 @@ def split_keys_kernel(
                 KEY_TILE, D, WIDTH, D_PADDED, W_PADDED, part != 1, BOOLEAN, LOG2_E, PRECISION,
             )  # fmt: skip
     columns = tl.arange(0, W_PADDED)
-    Statistics += unit.to(tl.int64) * SPLITS * 2 * row_count
-    Sums += unit.to(tl.int64) * SPLITS * row_count * WIDTH
+    Statistics += batch_head.to(tl.int64) * SPLITS * 2 * row_count
+    Sums += batch_head.to(tl.int64) * SPLITS * row_count * WIDTH
     tl.store(Statistics + 2 * split * row_count + rows, largest, mask=inside)
     tl.store(Statistics + (2 * split + 1) * row_count + rows, total, mask=inside)
     part_at = Sums + (split * row_count + rows)[:, None] * WIDTH + columns[None, :]
-    kept = inside[:, None] & (columns < WIDTH)[None, :]
-    tl.store(part_at, sums, mask=kept)
+    inside_tile = inside[:, None] & (columns < WIDTH)[None, :]
+    tl.store(part_at, sums, mask=inside_tile)
     if JOINS:
         tl.debug_barrier()
         if tl.atomic_add(Arrived + place, 1, sem="acq_rel") == SPLITS - 1:
@@ -133,7 +133,7 @@ def split_keys_kernel(
             )
             output = sums / tl.where(total == 0.0, 1.0, total)[:, None]
             row_at = O + batch * o_b + heads[:, None].to(tl.int64) * o_h + positions[:, None].to(tl.int64) * o_n
-            tl.store(row_at + columns[None, :], output.to(O.dtype.element_ty), mask=kept)
+            tl.store(row_at + columns[None, :], output.to(O.dtype.element_ty), mask=inside_tile)
             row = (batch * kv_heads * PACK + heads) * queries + positions
             tl.store(Largest + row, largest, mask=inside)
             tl.store(Total + row, total, mask=inside)

@@ -33,7 +33,7 @@ def sweep(
     O, largest, total, q, K, V, start, stop,
     positions, heads, first, end, queries, keys, k_n, k_d, v_n, v_d, scale,
     QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block, Bias, bias_h, bias_q, bias_k,
-    Seed, unit, probability,
+    Seed, batch, probability,
     KEY_TILE: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
     HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
     backwards=0,
@@ -73,7 +73,7 @@ def sweep(
         total = total * fading + tl.sum(weights, 1)
         if Seed is not None:
             weights *= dropout_factors(
-                tl.load(Seed), positions[:, None], heads[:, None], here[None, :], unit, probability
+                tl.load(Seed), positions[:, None], heads[:, None], here[None, :], batch, probability
             )
         O = O * fading[:, None]
         if HIDES:

@@ -58,14 +58,14 @@ def forward_tiles(
     problem: KernelProblem, *, splits_keys: bool | None = None, processors: int | None = None
 ) -> tuple[ForwardTiles, ...]:
     """Tiles for this problem, best first; keys are split where rows alone leave SMs idle."""
-    rows, units = problem.group * problem.queries, problem.batch * problem.kv_heads
+    rows, batch_heads = problem.group * problem.queries, problem.batch * problem.kv_heads
     d, width = problem.query.shape[-1], problem.value.shape[-1]
     element, processors = problem.query.element_size(), processors or _processors(problem.query.device)
     if splits_keys is None:
-        busy = units * -(-rows // 128) >= processors
+        busy = batch_heads * -(-rows // 128) >= processors
         splits_keys = rows <= _FEW_ROWS and problem.keys >= 256 and not (busy and rows > 16)
     if splits_keys:
-        run = problem.keys * units * -(-rows // 128) // processors
+        run = problem.keys * batch_heads * -(-rows // 128) // processors
         return _split_tiles(rows, problem.group, _power(max(d, width)), element, long_runs=run >= 1024)
     return _stationary_tiles(problem.queries, problem.keys, d, width, element)[:_MOST]
 
@@ -73,19 +73,19 @@ def forward_tiles(
 def _split_tiles(rows: int, group: int, widest: int, element: int, *, long_runs: bool) -> tuple[ForwardTiles, ...]:
     """Every key is read once whatever the tiles: what counts is bytes in flight, so stages as deep as memory holds."""
     row_tile = min(128, _power(rows))
-    found = []
+    ranked = []
     for key_tile, stages in product((128, 64, 32, 16) if long_runs and row_tile < 128 else (64, 32, 16), (3, 2, 1)):
         if (
             row_tile * widest + 2 * stages * key_tile * widest
         ) * element <= _SHARED_BYTES and key_tile * widest <= 2**14:
             warps = 8 if row_tile >= 128 else 4
-            found.append(
+            ranked.append(
                 ForwardTiles(
                     row_tile=row_tile, key_tile=key_tile, pack=group, warps=warps, stages=stages, splits_keys=True
                 )
             )
     # A single stage fetches nothing while it computes: narrower tiles go before it.
-    return tuple(sorted(found, key=lambda tiles: tiles.stages == 1)[:_MOST])
+    return tuple(sorted(ranked, key=lambda tiles: tiles.stages == 1)[:_MOST])
 
 
 @lru_cache(maxsize=1024)
@@ -105,7 +105,7 @@ def _stationary_tiles(queries: int, keys: int, d: int, width: int, element: int)
     def moved(rows: int, key_tile: int) -> int:
         return cost(sized, Dataflow.ATTENIO, Tiles.of(query_tile=rows, key_tile=key_tile)).moved_words
 
-    found = []
+    ranked = []
     for row_tile, key_tile, warps, stages in product((128, 64, 32, 16), (128, 64, 32, 16), (4, 8), (3, 2, 1)):
         shared = (row_tile * d_padded + stages * key_tile * (d_padded + width_padded)) * element
         scores = row_tile * key_tile * (4 + element) // 4
@@ -119,8 +119,8 @@ def _stationary_tiles(queries: int, keys: int, d: int, width: int, element: int)
             row_tile=row_tile, key_tile=key_tile, pack=1, warps=warps, stages=stages, splits_keys=False
         )
         rank = (moved(row_tile, key_tile), key_tile < 64, moved(own_rows, key_tile), -key_tile, -stages)
-        found.append((rank, tiles))
-    best = [tiles for _, tiles in sorted(found, key=lambda entry: entry[0])]
+        ranked.append((rank, tiles))
+    best = [tiles for _, tiles in sorted(ranked, key=lambda entry: entry[0])]
     least = ForwardTiles(row_tile=16, key_tile=16, pack=1, warps=4, stages=1, splits_keys=False)
     # The best with half the rows as well: under narrow masks large tiles are mostly hidden.
     smaller = [tiles for tiles in best if tiles.row_tile == 64][:3]
@@ -135,7 +135,7 @@ def backward_tiles(problem: KernelProblem) -> tuple[tuple[BackwardTiles, ...], t
 
 @lru_cache(maxsize=64)
 def _backward(widest: int, element: int, sums: int) -> tuple[BackwardTiles, ...]:
-    found = []
+    ranked = []
     for stationary, passing, warps, stages in product((128, 64, 32, 16), (64, 32, 128, 16), (4, 8), (3, 2, 1)):
         shared = 2 * (stationary + stages * passing) * widest * element
         registers = (sums * stationary * widest + stationary * passing * (8 + 2 * element) // 4) / (32 * warps)
@@ -145,8 +145,8 @@ def _backward(widest: int, element: int, sums: int) -> tuple[BackwardTiles, ...]
         if not _is_compact(stationary * passing * widest, warps, element):
             continue
         tiles = BackwardTiles(stationary=stationary, passing=passing, warps=warps, stages=stages)
-        found.append(((-stationary, passing < 64, -own_rows, -passing, -stages), tiles))
-    best = [tiles for _, tiles in sorted(found, key=lambda entry: entry[0])]
+        ranked.append(((-stationary, passing < 64, -own_rows, -passing, -stages), tiles))
+    best = [tiles for _, tiles in sorted(ranked, key=lambda entry: entry[0])]
     smaller = [tiles for tiles in best if tiles.stationary == 64][:3]
     least = BackwardTiles(stationary=16, passing=16, warps=4, stages=1)
     return (*best[: _MOST - len(smaller) - 1], *smaller, least)
@@ -163,10 +163,10 @@ def _power(size: int) -> int:
 
 
 def splits_for(
-    problem: KernelProblem, tiles: ForwardTiles, units: int, keys: int, *, processors: int | None = None
+    problem: KernelProblem, tiles: ForwardTiles, batch_heads: int, keys: int, *, processors: int | None = None
 ) -> tuple[int, int]:
     """Keys of a run (whole tiles) and how many runs: a block for every SM, no run shorter than two tiles."""
-    wanted = max(1, (processors or _processors(problem.query.device)) // max(1, units))
+    wanted = max(1, (processors or _processors(problem.query.device)) // max(1, batch_heads))
     most = max(1, -(-keys // (2 * tiles.key_tile)))
     splits = max(count for count in _SPLITS if count <= min(wanted, most))
     run = -(-max(1, -(-keys // splits)) // tiles.key_tile) * tiles.key_tile

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
+from attenio.kernels.gpu.arguments import kind_of
+from attenio.kernels.gpu.tuning import preferred
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.stacking import can_stack
+from attenio.kernels.triton.backward import grids_of_passes
 from attenio.kernels.triton.forward import grid_of
-from attenio.kernels.triton.launch import kind_of
 from attenio.kernels.triton.tiles import forward_tiles
-from attenio.kernels.triton.tuning import preferred
-from attenio.kernels.triton.two_pass import grids_of_passes
 from attenio.planning.shared_cache import Grid
 
 __all__ = ["grids"]

@@ -14,31 +14,20 @@ Seven products instead of five, and results that repeat to the bit.
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
 
-from functools import lru_cache
-from typing import NamedTuple
-
-import torch
 import triton
 import triton.language as tl
-from torch import Tensor
 
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.triton.launch import LOG2_E, Shape, flops_of, grouped_heads, kind_of, restrictions_of, widths_of
-from attenio.kernels.triton.order import ordered, turn_of
 from attenio.kernels.triton.sweep import load_rows
-from attenio.kernels.triton.tiles import BackwardTiles, backward_tiles
-from attenio.kernels.triton.tuning import preferred, tuned
 from attenio.kernels.triton.visible import dropout_factors, hide, ranges_of, stretches
-from attenio.planning.shared_cache import Grid
 
-__all__ = ["Gradients", "grids_of_passes", "two_pass"]
+__all__ = ["key_gradients_kernel", "query_gradient_kernel"]
 
 
 @triton.jit
 def _add_to_query_gradient(
     dq, q, do, largest, share, delta, K, V, dBias, start, stop, positions, heads, first, end, queries, keys,
     k_n, k_d, v_n, v_d, scale, QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block,
-    Bias, bias_h, bias_q, bias_k, Seed, unit, probability,
+    Bias, bias_h, bias_q, bias_k, Seed, batch, probability,
     KEY_TILE: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
     HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
     backwards=0,
@@ -66,7 +55,7 @@ def _add_to_query_gradient(
         weights = tl.exp2(scores - largest[:, None]) * share[:, None]
         dp = tl.dot(do, tl.trans(v), input_precision=PRECISION)
         if Seed is not None:
-            dp *= dropout_factors(tl.load(Seed), positions[:, None], heads[:, None], here[None, :], unit, probability)
+            dp *= dropout_factors(tl.load(Seed), positions[:, None], heads[:, None], here[None, :], batch, probability)
         ds = weights * (dp - delta[:, None])
         if dBias is not None:
             at = dBias + heads[:, None].to(tl.int64) * bias_h + positions[:, None].to(tl.int64) * bias_q
@@ -80,7 +69,7 @@ def _add_to_query_gradient(
 def query_gradient_kernel(
     Q, K, V, O, dO, Largest, Total, Delta, dQ,
     q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, o_b, o_h, o_n, o_d, g_b, g_h, g_n, g_d,
-    turn, heads_in_all, group, queries, keys, below, above, scale, slope,
+    turn, heads_in_all, group, queries, keys, below, above, scale, softmax_scale,
     First, Stop, range_b, QueryIds, KeyIds, ids_b, key_ids_b, Blocks, blocks_in_row, query_block, key_block,
     Bias, bias_b, bias_h, bias_q, bias_k, Seed, probability, dBias,
     ROW_TILE: tl.constexpr, KEY_TILE: tl.constexpr,
@@ -134,7 +123,7 @@ def query_gradient_kernel(
             )  # fmt: skip
     dims = tl.arange(0, D_PADDED)
     tl.store(
-        dQ + row[:, None] * D + dims[None, :], (dq * slope).to(dQ.dtype.element_ty),
+        dQ + row[:, None] * D + dims[None, :], (dq * softmax_scale).to(dQ.dtype.element_ty),
         mask=inside[:, None] & (dims < D)[None, :],
     )  # fmt: skip
 
@@ -143,7 +132,7 @@ def query_gradient_kernel(
 def _add_to_key_gradients(
     dk, dv, k, v, Q, dO, Largest, Total, Delta, start, stop, here, head, queries, keys, below, above,
     q_n, q_d, g_n, g_d, scale, First, Stop, QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block,
-    Bias, bias_h, bias_q, bias_k, Seed, unit, probability,
+    Bias, bias_h, bias_q, bias_k, Seed, batch, probability,
     ROW_TILE: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
     HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
     backwards=0,
@@ -178,14 +167,14 @@ def _add_to_key_gradients(
             )  # fmt: skip
         weights = tl.exp2(scores - largest[None, :]) * share[None, :]
         dp = tl.dot(v, tl.trans(do), input_precision=PRECISION)
-        kept = weights
+        p = weights
         if Seed is not None:
             factors = dropout_factors(
-                tl.load(Seed), positions[None, :], (positions * 0 + head)[None, :], here[:, None], unit, probability
+                tl.load(Seed), positions[None, :], (positions * 0 + head)[None, :], here[:, None], batch, probability
             )
             dp *= factors
-            kept = weights * factors
-        dv = tl.dot(kept.to(do.dtype), do, dv, input_precision=PRECISION)
+            p = weights * factors
+        dv = tl.dot(p.to(do.dtype), do, dv, input_precision=PRECISION)
         ds = weights * (dp - delta[None, :])
         dk = tl.dot(ds.to(q.dtype), q, dk, input_precision=PRECISION)
     return dk, dv
@@ -195,7 +184,7 @@ def _add_to_key_gradients(
 def key_gradients_kernel(
     Q, K, V, dO, Largest, Total, Delta, dK, dV, RowStart, RowStop,
     q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, g_b, g_h, g_n, g_d,
-    turn, kv_heads, group, queries, keys, below, above, scale, slope,
+    turn, kv_heads, group, queries, keys, below, above, scale, softmax_scale,
     First, Stop, range_b, QueryIds, KeyIds, ids_b, key_ids_b, Blocks, blocks_in_row, query_block, key_block,
     Bias, bias_b, bias_h, bias_q, bias_k, Seed, probability,
     KEY_TILE: tl.constexpr, ROW_TILE: tl.constexpr,
@@ -259,136 +248,10 @@ def key_gradients_kernel(
     at = (batch * kv_heads + kv_head) * keys + here
     dims, columns = tl.arange(0, D_PADDED), tl.arange(0, W_PADDED)
     tl.store(
-        dK + at[:, None] * D + dims[None, :], (dk * slope).to(dK.dtype.element_ty),
+        dK + at[:, None] * D + dims[None, :], (dk * softmax_scale).to(dK.dtype.element_ty),
         mask=written[:, None] & (dims < D)[None, :],
     )  # fmt: skip
     tl.store(
         dV + at[:, None] * WIDTH + columns[None, :], dv.to(dV.dtype.element_ty),
         mask=written[:, None] & (columns < WIDTH)[None, :],
     )  # fmt: skip
-
-
-class Gradients(NamedTuple):
-    """Gradients of queries (batch, KV heads, group, queries, d), keys, values, and of a bias if it was asked for."""
-
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    bias: Tensor | None
-
-
-def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...], *, with_bias: bool = False) -> Gradients:
-    """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
-    output, largest, total, gradient = saved[0], saved[1].contiguous(), saved[2].contiguous(), saved[3]
-    query, output, gradient = (grouped_heads(tensor) for tensor in (problem.query, output, gradient))
-    bias, device = problem.visible.bias, query.device
-    found = Gradients(
-        query=torch.empty(query.shape, dtype=query.dtype, device=device),
-        key=torch.empty(problem.key.shape, dtype=query.dtype, device=device),
-        value=torch.empty(problem.value.shape, dtype=query.dtype, device=device),
-        bias=torch.zeros(bias.shape, dtype=torch.float32, device=device) if with_bias and bias is not None else None,
-    )
-    if min(query.numel(), problem.key.numel(), problem.value.numel()) == 0:
-        for part in found:
-            if part is not None:
-                part.zero_()
-        return found
-    tiles, widths = backward_tiles(problem), widths_of(problem)
-    seen = restrictions_of(problem, problem.scale * LOG2_E)
-    delta = torch.empty_like(total)
-    heads, (key, value) = problem.kv_heads * problem.group, (problem.key, problem.value)
-    shape = Shape.of(problem)
-    shapes = {
-        "D": widths.d, "WIDTH": widths.width, "D_PADDED": widths.d_padded, "W_PADDED": widths.width_padded,
-        "ALWAYS_HIDES": seen.always_hides, "BOOLEAN": seen.boolean, "LOG2_E": LOG2_E, "PRECISION": "ieee",
-    }  # fmt: skip
-
-    def first_pass(first: BackwardTiles) -> None:
-        grid = query_gradient_grid(shape, first, device)
-        query_gradient_kernel[(grid.units * grid.tiles,)](
-            query, key, value, output, gradient, largest, total, delta, found.query,
-            *_of_heads(query), *key.stride(), *value.stride(), *_of_heads(output), *_of_heads(gradient), turn_of(grid),
-            heads, problem.group, problem.queries, problem.keys, *seen.band, problem.scale, *seen.data, found.bias,
-            ROW_TILE=first.stationary, KEY_TILE=first.passing, num_warps=first.warps, num_stages=first.stages, **shapes,
-        )  # fmt: skip
-
-    def second_pass(second: BackwardTiles) -> None:
-        grid = key_gradients_grid(shape, second, device)
-        key_gradients_kernel[(grid.units * grid.tiles,)](
-            query, key, value, gradient, largest, total, delta, found.key, found.value,
-            *_rows_that_see(problem, second.stationary),
-            *_of_heads(query), *key.stride(), *value.stride(), *_of_heads(gradient), turn_of(grid),
-            problem.kv_heads, problem.group, problem.queries, problem.keys, *seen.band, problem.scale, *seen.data,
-            KEY_TILE=second.stationary, ROW_TILE=second.passing,
-            num_warps=second.warps, num_stages=second.stages, **shapes,
-        )  # fmt: skip
-
-    flops = flops_of(problem)
-    # A bias collects over several runs of the first pass: measuring would add to it more than once.
-    tuned(kind_of("query gradient", problem), tiles[0], first_pass, device, 0 if with_bias else flops)
-    tuned(kind_of("key gradients", problem), tiles[1], second_pass, device, flops)
-    return found
-
-
-def grids_of_passes(problem: KernelProblem) -> tuple[Grid, Grid]:
-    """The programs of both passes with the tiles that they would run with."""
-    first, second = backward_tiles(problem)
-    shape, device = Shape.of(problem), problem.query.device
-    return (
-        query_gradient_grid(shape, preferred(kind_of("query gradient", problem), first)[0], device),
-        key_gradients_grid(shape, preferred(kind_of("key gradients", problem), second)[0], device),
-    )
-
-
-@lru_cache(maxsize=1024)
-def query_gradient_grid(shape: Shape, tiles: BackwardTiles, device: torch.device) -> Grid:
-    """The programs of the first pass: queries, outputs and their gradients stay, keys and values pass."""
-    widths, element = shape.widths, shape.element
-    grid = Grid(
-        units=shape.units * shape.group, rows=shape.queries, passing=shape.keys,
-        tile=tiles.stationary, resident=1, sharing=shape.group, causal=shape.is_causal, drops_reads=True,
-        read_bytes=shape.both_bytes + widths.width * element + 8, written_bytes=widths.d * element + 4,
-        passing_bytes=shape.both_bytes,
-    )  # fmt: skip
-    return _ordered(shape, grid, tiles, device)
-
-
-@lru_cache(maxsize=1024)
-def key_gradients_grid(shape: Shape, tiles: BackwardTiles, device: torch.device) -> Grid:
-    """The programs of the second pass: keys and values stay, queries and gradients of outputs pass."""
-    grid = Grid(
-        units=shape.units, rows=shape.keys, passing=shape.group * shape.queries,
-        tile=tiles.stationary, resident=1, causal=shape.is_causal and shape.group == 1, drops_reads=True,
-        read_bytes=shape.both_bytes, written_bytes=shape.both_bytes, passing_bytes=shape.both_bytes + 12,
-    )  # fmt: skip
-    return _ordered(shape, grid, tiles, device)
-
-
-def _ordered(shape: Shape, grid: Grid, tiles: BackwardTiles, device: torch.device) -> Grid:
-    widest = max(shape.widths.d_padded, shape.widths.width_padded) * shape.element
-    shared = 2 * (tiles.stationary + tiles.stages * tiles.passing) * widest
-    return ordered(grid, device, warps=tiles.warps, shared_bytes=shared)
-
-
-def _of_heads(tensor: Tensor) -> tuple[int, ...]:
-    batch, _, head, position, dim = tensor.stride()
-    return batch, head, position, dim
-
-
-def _rows_that_see(problem: KernelProblem, key_tile: int) -> tuple[Tensor | None, Tensor | None]:
-    """For every tile of keys the first position that sees one of its keys, and the one after the last.
-
-    Ranges of keys never move backwards from one position to the next in packed sequences, so that a search finds them;
-    positions that see nothing are passed over by the kernel itself.
-    """
-    first, stop = problem.visible.first, problem.visible.stop
-    if first is None or stop is None:
-        return None, None
-    edges = torch.arange(0, problem.keys, key_tile, device=first.device)
-    ends = torch.clamp(edges + key_tile, max=problem.keys)
-    highest = torch.cummax(stop, 1).values
-    lowest = torch.flip(torch.cummin(torch.flip(first, (1,)), 1).values, (1,))
-    starts = torch.searchsorted(highest, edges.expand(first.shape[0], -1).contiguous(), right=True)
-    stops = torch.searchsorted(lowest, ends.expand(first.shape[0], -1).contiguous(), right=False)
-    shape = (problem.batch, len(edges))
-    return tuple(rows.expand(shape).to(torch.int32).contiguous() for rows in (starts, stops))

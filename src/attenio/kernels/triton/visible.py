@@ -58,8 +58,8 @@ def hide(
 
 
 @triton.jit
-def dropout_factors(seed, positions, heads, columns, unit, probability):
+def dropout_factors(seed, positions, heads, columns, batch, probability):
     """1/(1-p) where a weight is kept and 0 where it is dropped: a function of the seed and the place alone."""
     nothing = (positions + columns) * 0
-    bits, _, _, _ = tl.philox(seed, positions + nothing, columns + nothing, heads + nothing, unit + nothing)
+    bits, _, _, _ = tl.philox(seed, positions + nothing, columns + nothing, heads + nothing, batch + nothing)
     return tl.where(tl.uint_to_uniform_float(bits) >= probability, 1.0 / (1.0 - probability), 0.0)

@@ -40,7 +40,7 @@ def test_gradients_are_as_accurate_as_untiled_ones(case, dtype, monkeypatch):
     left = []
     interpret(monkeypatch, left=left)
     found = key_stationary_gradients(problem, saved, LaunchGroups((range(2),), 1))
-    # Triton's interpreter cuts digits off where a GPU rounds to bf16, so the sums of dQ are converted here.
+    # Triton's interpreter cuts digits off where a GPU rounds to bf16, so dQ accumulators are converted here.
     found = (query_gradient(left[0], problem), *found[1:3])
     assert_right(found, problem, gradient, seen)
     for off, allowed in errors(found, problem, gradient, seen):
@@ -63,7 +63,7 @@ def test_keys_with_weights_of_a_hundred_millionth_have_accurate_gradients(d, mon
 
 
 @pytest.mark.parametrize("width", [128, 192])
-def test_spilled_slopes_of_bf16_are_as_accurate_as_untiled_ones(width, monkeypatch):
+def test_spilled_ds_of_bf16_are_as_accurate_as_untiled_ones(width, monkeypatch):
     torch.manual_seed(3)
     q, k, v, gradient = (torch.randn(1, 2, 300, size).bfloat16() for size in (192, 192, width, width))
     v[:, :, -1] *= 100
@@ -77,9 +77,9 @@ def test_spilled_slopes_of_bf16_are_as_accurate_as_untiled_ones(width, monkeypat
         assert off.norm() <= 1.1 * allowed.norm()
 
 
-def query_gradient(sums, problem):
-    """Of sums in tiles of 64 x 64 as a product holds them: columns by 8, warps, rows, columns by 2, halves, pairs."""
+def query_gradient(acc, problem):
+    """Of accumulators in tiles of 64 x 64 as registers hold them: columns by 8, warps, rows, columns by 2, pairs."""
     d = config_of(problem).d
-    tiles = sums.view(-1, d // 64, 8, 4, 8, 4, 2, 2).permute(0, 3, 6, 4, 1, 2, 5, 7)
+    tiles = acc.view(-1, d // 64, 8, 4, 8, 4, 2, 2).permute(0, 3, 6, 4, 1, 2, 5, 7)
     rows = tiles.reshape(problem.kv_heads, -1, d)[:, : problem.queries, : problem.query.shape[-1]]
     return (rows.double() * problem.scale).to(problem.query.dtype).view(problem.query.shape)

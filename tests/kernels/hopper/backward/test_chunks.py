@@ -1,4 +1,4 @@
-"""Chunks of the backward pass that spills slopes, and which key tiles each 64 rows see."""
+"""Chunks of the backward pass that spills dS, and which key tiles each 64 rows see."""
 
 import torch
 from hypothesis import given
@@ -16,24 +16,24 @@ TILES = st.sampled_from([(64, 64), (128, 64), (128, 128)])
 
 
 @given(SIZES, SIZES, ENDS, TILES, st.integers(1, 3), st.integers(1, 9), st.integers(1, 40))
-def test_every_slope_is_in_one_chunk_which_has_room_for_it(queries, keys, band, tiles, units, processors, room):
+def test_every_tile_of_ds_is_in_one_chunk_which_has_room_for_it(queries, keys, band, tiles, heads, processors, room):
     key_tile, row_tile = tiles
     spans = Band(*band).spans(queries, keys, key_tile, row_tile)
     padded = -(-queries // 128) * 128
-    chunks = chunks_of(units, spans, 1, padded, processors=processors, workspace=room * 256)
+    chunks = chunks_of(heads, spans, 1, padded, processors=processors, workspace=room * 256)
     found = {}
     for chunk in chunks:
         assert chunk.rows.start % ROW_STEP == 0 and chunk.rows.stop <= max(padded, chunk.rows.start + PART_ROWS)
         fits = chunk.blocks * len(chunk.rows) <= room * 256
         assert fits or len(chunk.rows) <= ROW_STEP
-        for unit in chunk.units:
+        for head in chunk.batch_heads:
             for tile in chunk.tiles:
-                of_tile = found.setdefault((unit, tile), [])
+                of_tile = found.setdefault((head, tile), [])
                 of_tile.append(chunk.rows)
                 assert chunk.carries_keys or len(of_tile) == 1
                 seen = set(spans[tile]) & set(chunk.rows)
                 assert chunk.carries_queries or not seen or len(chunk.tiles) == len(spans)
-    assert set(found) == {(unit, tile) for unit in range(units) for tile in range(len(spans))}
+    assert set(found) == {(head, tile) for head in range(heads) for tile in range(len(spans))}
     for (_, tile), ranges in found.items():
         rows = [row for part in ranges for row in part]
         assert len(rows) == len(set(rows)) and set(spans[tile]) <= set(rows)

@@ -20,8 +20,8 @@ def built(d, width, dtype, masked, packed, adds, fixed_point):
     names = [name for name in config.kernel.arg_names if name.isupper()]
     constants = config.constants(masked=masked, packed=packed, adds=adds)
     fixed = dict(zip(names, constants, strict=True))
-    halves, sums = gl.NVMMASharedLayout(128, 16, rank=4), gl.NVMMASharedLayout(0, 32, rank=4)
-    left = descriptor([1, 1, 64, 64], "i32" if fixed_point else "fp32", sums)
+    halves, plain = gl.NVMMASharedLayout(128, 16, rank=4), gl.NVMMASharedLayout(0, 32, rank=4)
+    left = descriptor([1, 1, 64, 64], "i32" if fixed_point else "fp32", plain)
     if config.spills:
         left = descriptor([1, 1, 64, config.rows], dtype, halves)
 
@@ -32,7 +32,7 @@ def built(d, width, dtype, masked, packed, adds, fixed_point):
     def gradients(columns):
         if not adds:
             return tiles(64, columns)
-        return [descriptor([1, 1, each, 64], "fp32", sums) if each else None for each in side_by_side(columns)]
+        return [descriptor([1, 1, each, 64], "fp32", plain) if each else None for each in side_by_side(columns)]
 
     descriptors = [*tiles(config.rows, config.d), *tiles(64, 128 if config.d == 256 else config.d),
              *tiles(64, 128 if config.width == 256 else config.width), *tiles(config.rows, config.width),
@@ -93,7 +93,7 @@ def test_a_variant_multiplies_on_tensor_cores_and_fits(compiled, name):
     config = backward_config(variant.d, variant.width)
     assert found["shared"] <= 227 * 2**10 and found["overwritten barriers"] == 0
     assert found["LDL"] == found["STL"] == 0
-    # Each group: scores or slopes (or both) before the loop and in it; two gradients or one; dQ in it and after it, or
+    # Each consumer: S or dP (or both) before the loop and in it; two gradients or one; dQ in it and after it, or
     # in a third group. A gradient of two tiles side by side takes products for both.
     deep, rows, shares = (config.d + config.width) // 16, config.rows // 16, SHARES[config.kernel.__name__]
     gradients = sum(len(list(filter(None, side_by_side(columns)))) for columns in (config.d, config.width))
@@ -103,7 +103,7 @@ def test_a_variant_multiplies_on_tensor_cores_and_fits(compiled, name):
     )
     # Products of a group wait for each other nowhere: the compiler would otherwise start each by itself.
     assert found["WARPGROUP.ARRIVE"] <= found["HGMMA"] // 4
-    # Slopes or shares of dQ leave through the copy engine, and so do gradients of keys.
+    # dS or parts of dQ leave by TMA, and so do gradients of keys.
     assert found["UTMALDG"] > 0
     left = found["UTMASTG"] + found["UTMAREDG"]
     assert left >= 4 if config.keys == 128 else left == 1 + gradients

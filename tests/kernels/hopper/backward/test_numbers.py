@@ -17,7 +17,7 @@ from attenio.kernels.visibility import Visibility
 
 
 class Case(NamedTuple):
-    """A problem, and the rows of a key tile whose slopes the workspace has room for."""
+    """A problem, and the rows of a key tile whose dS the workspace has room for."""
 
     batch: int
     kv_heads: int
@@ -44,7 +44,7 @@ SPILLED = {
     "rows that see nothing": Case(1, 1, 1, 300, 100, 192, 64, window=(20, -1)),
     "keys that nobody sees": Case(1, 1, 1, 100, 700, 136, 64, causal=True),
     "packed": Case(1, 2, 2, 300, 290, 192, 64, causal=True, segments=([0, 70, 71, 71, 300], [0, 70, 210, 220, 290])),
-    "units in chunks": Case(3, 1, 1, 130, 200, 136, 64, room=8 * 256),
+    "heads in chunks": Case(3, 1, 1, 130, 200, 136, 64, room=8 * 256),
     "key tiles in chunks": Case(1, 1, 2, 300, 700, 136, 64, causal=True, room=4 * 384, queries_carried=True),
     "a window in chunks": Case(2, 1, 1, 1100, 1200, 136, 64, window=(90, 20), room=4 * 896, queries_carried=True),
     "rows in chunks": Case(1, 1, 1, 600, 250, 136, 128, causal=True, room=4 * 256, keys_carried=True),
@@ -70,7 +70,7 @@ def test_spilled_slopes_give_the_gradients_of_the_cpu(name, monkeypatch):
     assert any(chunk.carries_keys for chunk in chunks) == case.keys_carried
 
 
-# A case, the units of each launch, and how many come together.
+# A case, the heads of each launch, and how many come together.
 ADDED = {
     "one launch": (Case(2, 1, 2, 200, 140, 128, 128), (2,), 1),
     "causal": (Case(1, 2, 2, 300, 300, 64, 64, causal=True), (1, 1), 1),
@@ -83,7 +83,7 @@ ADDED = {
     "packed windows": (
         Case(1, 1, 1, 400, 300, 128, 64, window=(30, 9), segments=([0, 250, 400], [0, 60, 300])), (1,), 1,
     ),
-    "units in launches": (Case(3, 1, 1, 130, 200, 64, 64), (2, 1), 2),
+    "heads in launches": (Case(3, 1, 1, 130, 200, 64, 64), (2, 1), 2),
     "two tiles of rows, groups of four": (Case(1, 2, 4, 60, 700, 128, 128), (1, 1), 1),
     "three tiles of rows or fewer": (Case(2, 1, 4, 190, 440, 96, 64, causal=True), (2,), 2),
     "one tile of rows, groups of four": (Case(1, 1, 4, 60, 700, 64, 64), (1,), 1),

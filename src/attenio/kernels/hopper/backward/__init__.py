@@ -1,6 +1,6 @@
 """The backward pass on Hopper.
 
-``gradients`` chooses between two dataflows. ``key_stationary``: blocks add their parts of dQ where they meet (kernels
+``dataflow`` chooses between two dataflows. ``key_stationary``: blocks add their parts of dQ where they meet (kernels
 ``key_stationary_d64`` and ``key_stationary_d128``). ``spilled_gradients``: dS is spilled, and multiplied with keys
 later (kernels ``spilled_key_gradients`` and ``spilled_query_gradients``). They share ``config`` (kernels and their
 tiles), ``block`` and ``producer`` (what blocks share), ``masks`` (who sees what), ``preprocess`` (between launches),
@@ -8,6 +8,6 @@ tiles), ``block`` and ``producer`` (what blocks share), ``masks`` (who sees what
 ``probabilities`` (P in 16 bits).
 """
 
-from attenio.kernels.hopper.backward.gradients import gradient_grids, gradients, is_proven, supports
+from attenio.kernels.hopper.backward.dataflow import gradient_grids, gradients, is_proven, supports
 
 __all__ = ["gradient_grids", "gradients", "is_proven", "supports"]

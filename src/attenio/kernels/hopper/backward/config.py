@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from attenio.kernels.gpu.arguments import LOG2_E, grouped_heads
+from attenio.kernels.gpu.results import Gradients
 from attenio.kernels.hopper.backward.chunks import Chunk
 from attenio.kernels.hopper.backward.key_stationary_d64 import key_stationary_d64_kernel
 from attenio.kernels.hopper.backward.key_stationary_d128 import key_stationary_d128_kernel
@@ -16,8 +18,6 @@ from attenio.kernels.hopper.descriptors import TmaDescriptor, aligned, padded_de
 from attenio.kernels.hopper.tiles import side_by_side
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.replay.launches import CompileOptions, launch
-from attenio.kernels.triton.launch import LOG2_E, grouped_heads
-from attenio.kernels.triton.two_pass import Gradients
 
 __all__ = ["BackwardCall", "BackwardConfig", "backward_config", "config_of", "processors_of"]
 

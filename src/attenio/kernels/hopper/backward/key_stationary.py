@@ -16,6 +16,7 @@ from functools import lru_cache
 
 from torch import Tensor
 
+from attenio.kernels.gpu.results import Gradients
 from attenio.kernels.hopper.backward.chunks import Chunk
 from attenio.kernels.hopper.backward.config import BackwardCall, BackwardConfig, config_of, processors_of
 from attenio.kernels.hopper.backward.fixed_point import fixed_point_suffices
@@ -25,7 +26,6 @@ from attenio.kernels.hopper.backward.preprocess import PADDING, RowStatistics
 from attenio.kernels.hopper.descriptors import TmaDescriptor
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.replay.streams import forked, on_stream
-from attenio.kernels.triton.two_pass import Gradients
 from attenio.planning.shared_cache import Grid, Sweep
 
 __all__ = ["groups_for", "key_stationary_gradients", "key_stationary_grids", "uses_fixed_point"]

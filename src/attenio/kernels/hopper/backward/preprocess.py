@@ -15,10 +15,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from attenio.kernels.gpu.arguments import grouped_heads
 from attenio.kernels.hopper.backward.fixed_point import Maxima, fixed_point_scale
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.replay.launches import launch_specialized
-from attenio.kernels.triton.launch import grouped_heads
 
 __all__ = ["PADDING", "RowStatistics"]
 

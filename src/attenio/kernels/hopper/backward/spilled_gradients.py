@@ -17,6 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attenio.kernels.gpu.results import Gradients
 from attenio.kernels.hopper.backward.chunks import ROW_STEP, WORKSPACE_BYTES, Chunk, chunks_of
 from attenio.kernels.hopper.backward.config import (
     REGISTERS_AT_START,
@@ -32,7 +33,6 @@ from attenio.kernels.hopper.descriptors import TmaDescriptor, padded_descriptors
 from attenio.kernels.hopper.tiles import side_by_side
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.replay.launches import CompileOptions, launch
-from attenio.kernels.triton.two_pass import Gradients
 from attenio.planning.shared_cache import Grid, Sweep
 
 __all__ = ["AHEAD", "REGISTERS", "carries", "chunks_for", "spilled_gradients", "spilled_grids"]

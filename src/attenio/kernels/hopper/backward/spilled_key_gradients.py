@@ -257,7 +257,8 @@ def _load_columns(desc_a, desc_b, place, rest, full, batch, kv_head, first_key, 
 @gluon.jit
 def _producer(k_a, k_b, v_a, v_b, inputs, tiles, barriers, kept, block, launch, shape, P_SHIFT: gl.constexpr):
     """Load K and V, then rows."""
-    batch, kv_head, first_key = kept.batch, kept.kv_head, kept.first_key
+    batch, kv_head = block.batch_head // launch.kv_heads, block.batch_head % launch.kv_heads
+    first_key = kept.first_key
     mbarrier.expect(barriers.kv_full, 2 * 64 * (shape.D_A + shape.D_B + shape.V_A + shape.V_B))
     _load_columns(k_a, k_b, tiles.p, tiles.k, barriers.kv_full, batch, kv_head, first_key, shape.D_A, shape.D_B)
     _load_columns(v_a, v_b, tiles.ds, tiles.v, barriers.kv_full, batch, kv_head, first_key, shape.V_A, shape.V_B)

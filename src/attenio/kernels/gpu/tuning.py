@@ -48,15 +48,15 @@ def tuned(
 
 
 def recalled(name: str, device: torch.device) -> str | None:
-    """What was found out under this name on this device, in this process or before."""
+    """What was found under this name on this device, in this process or before."""
     if name not in _chosen:
         _load(_file(device))
     return _chosen.get(name)
 
 
-def remember(name: str, found: str, device: torch.device) -> None:
-    """Keep what was found out, for this process and on disk."""
-    _chosen[name] = found
+def remember(name: str, value: str, device: torch.device) -> None:
+    """Keep what was found, for this process and on disk."""
+    _chosen[name] = value
     _save(_file(device))
 
 
@@ -106,7 +106,7 @@ def _file(device: torch.device) -> Path:
 
 @cache
 def _kernels() -> str:
-    """A name for the text of all kernels: what was found out about one does not hold for another."""
+    """A name for the text of all kernels: what was found about one does not hold for another."""
     read = hashlib.sha256()
     for file in sorted(Path(__file__).parents[1].glob("*/**/*.py")):
         read.update(file.read_bytes())

@@ -8,7 +8,7 @@ pytest.importorskip("triton", reason="needs the triton extra, which this platfor
 
 from triton.runtime.errors import OutOfResources
 
-from attenio.kernels.triton import tuning
+from attenio.kernels.gpu import tuning
 
 
 def fastest(monkeypatch, milliseconds):

@@ -37,9 +37,9 @@ class Widths(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What the order of programs depends on: numbers only, so that it is found once for each."""
+    """What the order of programs depends on: numbers only, so that it is computed once for each."""
 
-    units: int
+    batch_heads: int
     group: int
     queries: int
     keys: int
@@ -50,7 +50,7 @@ class Shape(NamedTuple):
 
     @classmethod
     def of(cls, problem: KernelProblem) -> "Shape":
-        """The shape of a problem; units are sequences times KV heads."""
+        """The shape of a problem; ``batch_heads`` are sequences times KV heads."""
         seen = problem.visible
         return cls(
             problem.batch * problem.kv_heads, problem.group, problem.queries, problem.keys, widths_of(problem),

@@ -1,0 +1,134 @@
+"""The backward pass on a GPU: grids and tiles of the two passes, and how they are launched."""
+
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from attenio.kernels.gpu.arguments import LOG2_E, Shape, flops_of, grouped_heads, kind_of, restrictions_of, widths_of
+from attenio.kernels.gpu.results import Gradients
+from attenio.kernels.gpu.tuning import preferred, tuned
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.triton.order import ordered, turn_of
+from attenio.kernels.triton.tiles import BackwardTiles, backward_tiles
+from attenio.kernels.triton.two_pass import key_gradients_kernel, query_gradient_kernel
+from attenio.planning.shared_cache import Grid
+
+__all__ = ["grids_of_passes", "two_pass"]
+
+
+def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...], *, with_bias: bool = False) -> Gradients:
+    """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
+    output, largest, total, gradient = saved[0], saved[1].contiguous(), saved[2].contiguous(), saved[3]
+    query, output, gradient = (grouped_heads(tensor) for tensor in (problem.query, output, gradient))
+    bias, device = problem.visible.bias, query.device
+    gradients = Gradients(
+        query=torch.empty(query.shape, dtype=query.dtype, device=device),
+        key=torch.empty(problem.key.shape, dtype=query.dtype, device=device),
+        value=torch.empty(problem.value.shape, dtype=query.dtype, device=device),
+        bias=torch.zeros(bias.shape, dtype=torch.float32, device=device) if with_bias and bias is not None else None,
+    )
+    if min(query.numel(), problem.key.numel(), problem.value.numel()) == 0:
+        for part in gradients:
+            if part is not None:
+                part.zero_()
+        return gradients
+    tiles, widths = backward_tiles(problem), widths_of(problem)
+    seen = restrictions_of(problem, problem.scale * LOG2_E)
+    delta = torch.empty_like(total)
+    heads, (key, value) = problem.kv_heads * problem.group, (problem.key, problem.value)
+    shape = Shape.of(problem)
+    shapes = {
+        "D": widths.d, "WIDTH": widths.width, "D_PADDED": widths.d_padded, "W_PADDED": widths.width_padded,
+        "ALWAYS_HIDES": seen.always_hides, "BOOLEAN": seen.boolean, "LOG2_E": LOG2_E, "PRECISION": "ieee",
+    }  # fmt: skip
+
+    def first_pass(first: BackwardTiles) -> None:
+        grid = query_gradient_grid(shape, first, device)
+        query_gradient_kernel[(grid.units * grid.tiles,)](
+            query, key, value, output, gradient, largest, total, delta, gradients.query,
+            *_of_heads(query), *key.stride(), *value.stride(), *_of_heads(output), *_of_heads(gradient), turn_of(grid),
+            heads, problem.group, problem.queries, problem.keys, *seen.band, problem.scale, *seen.data, gradients.bias,
+            ROW_TILE=first.stationary, KEY_TILE=first.passing, num_warps=first.warps, num_stages=first.stages, **shapes,
+        )  # fmt: skip
+
+    def second_pass(second: BackwardTiles) -> None:
+        grid = key_gradients_grid(shape, second, device)
+        key_gradients_kernel[(grid.units * grid.tiles,)](
+            query, key, value, gradient, largest, total, delta, gradients.key, gradients.value,
+            *_rows_that_see(problem, second.stationary),
+            *_of_heads(query), *key.stride(), *value.stride(), *_of_heads(gradient), turn_of(grid),
+            problem.kv_heads, problem.group, problem.queries, problem.keys, *seen.band, problem.scale, *seen.data,
+            KEY_TILE=second.stationary, ROW_TILE=second.passing,
+            num_warps=second.warps, num_stages=second.stages, **shapes,
+        )  # fmt: skip
+
+    flops = flops_of(problem)
+    # A bias collects over several runs of the first pass: measuring would add to it more than once.
+    tuned(kind_of("query gradient", problem), tiles[0], first_pass, device, 0 if with_bias else flops)
+    tuned(kind_of("key gradients", problem), tiles[1], second_pass, device, flops)
+    return gradients
+
+
+def grids_of_passes(problem: KernelProblem) -> tuple[Grid, Grid]:
+    """The programs of both passes with the tiles that they would run with."""
+    first, second = backward_tiles(problem)
+    shape, device = Shape.of(problem), problem.query.device
+    return (
+        query_gradient_grid(shape, preferred(kind_of("query gradient", problem), first)[0], device),
+        key_gradients_grid(shape, preferred(kind_of("key gradients", problem), second)[0], device),
+    )
+
+
+@lru_cache(maxsize=1024)
+def query_gradient_grid(shape: Shape, tiles: BackwardTiles, device: torch.device) -> Grid:
+    """The programs of the first pass: queries, outputs and their gradients stay, keys and values pass."""
+    widths, element = shape.widths, shape.element
+    grid = Grid(
+        units=shape.batch_heads * shape.group, rows=shape.queries, passing=shape.keys,
+        tile=tiles.stationary, resident=1, sharing=shape.group, causal=shape.is_causal, drops_reads=True,
+        read_bytes=shape.both_bytes + widths.width * element + 8, written_bytes=widths.d * element + 4,
+        passing_bytes=shape.both_bytes,
+    )  # fmt: skip
+    return _ordered(shape, grid, tiles, device)
+
+
+@lru_cache(maxsize=1024)
+def key_gradients_grid(shape: Shape, tiles: BackwardTiles, device: torch.device) -> Grid:
+    """The programs of the second pass: keys and values stay, queries and gradients of outputs pass."""
+    grid = Grid(
+        units=shape.batch_heads, rows=shape.keys, passing=shape.group * shape.queries,
+        tile=tiles.stationary, resident=1, causal=shape.is_causal and shape.group == 1, drops_reads=True,
+        read_bytes=shape.both_bytes, written_bytes=shape.both_bytes, passing_bytes=shape.both_bytes + 12,
+    )  # fmt: skip
+    return _ordered(shape, grid, tiles, device)
+
+
+def _ordered(shape: Shape, grid: Grid, tiles: BackwardTiles, device: torch.device) -> Grid:
+    widest = max(shape.widths.d_padded, shape.widths.width_padded) * shape.element
+    shared = 2 * (tiles.stationary + tiles.stages * tiles.passing) * widest
+    return ordered(grid, device, warps=tiles.warps, shared_bytes=shared)
+
+
+def _of_heads(tensor: Tensor) -> tuple[int, ...]:
+    batch, _, head, position, dim = tensor.stride()
+    return batch, head, position, dim
+
+
+def _rows_that_see(problem: KernelProblem, key_tile: int) -> tuple[Tensor | None, Tensor | None]:
+    """For every tile of keys the first position that sees one of its keys, and the one after the last.
+
+    Ranges of keys never move backwards from one position to the next in packed sequences, so that a search finds them;
+    positions that see nothing are passed over by the kernel itself.
+    """
+    first, stop = problem.visible.first, problem.visible.stop
+    if first is None or stop is None:
+        return None, None
+    edges = torch.arange(0, problem.keys, key_tile, device=first.device)
+    ends = torch.clamp(edges + key_tile, max=problem.keys)
+    highest = torch.cummax(stop, 1).values
+    lowest = torch.flip(torch.cummin(torch.flip(first, (1,)), 1).values, (1,))
+    starts = torch.searchsorted(highest, edges.expand(first.shape[0], -1).contiguous(), right=True)
+    stops = torch.searchsorted(lowest, ends.expand(first.shape[0], -1).contiguous(), right=False)
+    shape = (problem.batch, len(edges))
+    return tuple(rows.expand(shape).to(torch.int32).contiguous() for rows in (starts, stops))
