@@ -15,7 +15,7 @@ __all__ = ["backend_of", "features_of", "on_device_of", "recording"]
 
 
 def backend_of(tensor: Tensor) -> ModuleType:
-    """A module with ``attend`` and ``two_pass``."""
+    """A module with ``attend`` and ``gradients``."""
     if tensor.device.type == "cpu":
         from attenio.kernels import cpu
 

@@ -118,7 +118,7 @@ def differentiate(  # noqa: PLR0913
     heads = (key.shape[1], -1)
     saved = Saved(*(x.unflatten(1, heads) for x in (output, largest, total, gradient)))
     with on_device_of(query):
-        found = backend_of(query).two_pass(problem, saved, with_bias=with_bias)
+        found = backend_of(query).gradients(problem, saved, with_bias=with_bias)
     of_bias = query.new_empty(0) if found.bias is None or bias is None else found.bias.to(bias.dtype)
     return _own(found.query.flatten(1, 2)), _own(found.key), _own(found.value), _own(of_bias)
 

@@ -79,10 +79,10 @@ def test_the_portable_kernels_take_what_is_tried(monkeypatch):
     drawn = proving.small_problem
     tried = []
 
-    def small(queries, keys, *rest, **options):
-        whole = drawn(queries, keys, *rest, **options)
+    def small(lengths, *rest, **options):
+        whole = drawn(lengths, *rest, **options)
         assert backward.supports(whole) and whole.query.shape[:3] == (24, 2, 2)
-        whole = drawn(queries // 4, keys // 4, *rest, **options)  # an interpreter takes long
+        whole = drawn(tuple(length // 4 for length in lengths), *rest, **options)  # an interpreter takes long
         one = KernelProblem(
             query=whole.query[:1, :1], key=whole.key[:1, :1], value=whole.value[:1, :1], visible=whole.visible,
             scale=whole.scale, deterministic=whole.deterministic,

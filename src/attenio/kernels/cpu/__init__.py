@@ -3,4 +3,7 @@
 from attenio.kernels.cpu.forward import attend
 from attenio.kernels.cpu.two_pass import Saved, two_pass
 
-__all__ = ["Saved", "attend", "two_pass"]
+__all__ = ["Saved", "attend", "gradients", "two_pass"]
+
+# Every backend has ``attend`` and ``gradients``; this one's makes two passes.
+gradients = two_pass

@@ -8,20 +8,6 @@ from torch import Tensor
 
 from attenio.kernels.problem import KernelProblem
 
-__all__ = [
-    "LOG2_E",
-    "Restrictions",
-    "Shape",
-    "Widths",
-    "flops_of",
-    "grouped_heads",
-    "kind_of",
-    "restrictions_of",
-    "scaled",
-    "strides_of",
-    "widths_of",
-]
-
 LOG2_E = math.log2(math.e)
 # Kernels count keys in 32 bits; a band this far from any key restricts nothing.
 _FAR = 2**30

@@ -3,8 +3,6 @@
 import torch
 from torch import Tensor
 
-__all__ = ["counters"]
-
 _LEAST = 4096
 # Counters of a device that captured launches take theirs from, 4 MB: a slice each, never given twice.
 _RESERVED = 2**20

@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-__all__ = ["Attended", "Gradients"]
-
 
 class Attended(NamedTuple):
     """Output (batch, KV heads, group, queries, width), largest score (in log2) and sum of weights of every row."""

@@ -14,18 +14,6 @@ from attenio.errors import InvalidInput
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.promise import Promise, certificate_like, on_grid
 
-__all__ = [
-    "CHUNK",
-    "GROUP",
-    "KEY_TILE",
-    "MOST_DEGREE",
-    "MOST_WIDTH",
-    "Sizes",
-    "TensorCoreSums",
-    "approximate_operations",
-    "promise_for",
-]
-
 # Keys of one state; of those that one chain of tensor-core additions takes; and coordinates multiplied at once.
 CHUNK, KEY_TILE, GROUP = 2048, 64, 16
 # Degree 3 has 22 times the features at d = 64; of wider heads a tile of the state does not fit into shared memory.

@@ -21,8 +21,6 @@ from triton.runtime.errors import OutOfResources
 
 from attenio.files import write_atomically
 
-__all__ = ["preferred", "recalled", "remember", "tuned"]
-
 Candidate = TypeVar("Candidate")
 # A kernel shorter than about a millisecond on a large GPU: compiling candidates would cost more than it saves.
 _WORTH_FLOPS = 2**36

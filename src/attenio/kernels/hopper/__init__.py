@@ -9,7 +9,7 @@ from attenio.kernels.problem import KernelProblem
 from attenio.kernels.replay.tape import recorded
 from attenio.planning.shared_cache import Grid, Sweep
 
-__all__ = ["attend", "grids", "recorded", "two_pass"]
+__all__ = ["attend", "gradients", "grids", "recorded"]
 
 
 def attend(problem: KernelProblem) -> Attended:
@@ -28,8 +28,8 @@ def grids(problem: KernelProblem, *, backward: bool) -> tuple[Grid | Sweep, ...]
     return (forward.grid_of(problem),)
 
 
-def two_pass(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -> Gradients:
+def gradients(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -> Gradients:
     """Gradients of everything, from what the forward pass saved."""
     if not with_bias and backward_pass.supports(problem) and backward_pass.is_proven(problem):
         return backward_pass.gradients(problem, saved)
-    return triton.two_pass(problem, saved, with_bias=with_bias)
+    return triton.gradients(problem, saved, with_bias=with_bias)

@@ -14,7 +14,7 @@ consumer does not see all of it. Widths that are no power of two are two tiles s
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -41,25 +41,10 @@ from attenio.kernels.hopper.producer import (
     union_range,
 )
 
-__all__ = ["Edges", "Output", "attenio_kernel", "epilogue", "issue_scores", "softmax_step"]
-
-
-class Output(NamedTuple):
-    """TMA descriptors of O, and where the largest score and the sum of weights of every row go."""
-
-    o_a: Any
-    o_b: Any
-    Largest: Any
-    Total: Any
-
-
-class Edges(NamedTuple):
-    """Keys that each row sees, from first to stop, and the key tiles that all rows see whole."""
-
-    first: Any
-    stop: Any
-    whole_start: Any
-    whole_stop: Any
+# TMA descriptors of O, and where the largest score and the sum of weights of every row go.
+Output = namedtuple("Output", "o_a o_b Largest Total")
+# Keys that each row sees, from first to stop, and the key tiles that all rows see whole.
+Edges = namedtuple("Edges", "first stop whole_start whole_stop")
 
 
 @gluon.jit

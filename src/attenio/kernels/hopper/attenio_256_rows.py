@@ -27,8 +27,6 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from attenio.kernels.hopper.attenio import Edges, Output, epilogue, issue_scores, softmax_step
 from attenio.kernels.hopper.producer import ENTRY, ROWS, Barriers, Inputs, Shape, Tiles, Work, advanced, producer
 
-__all__ = ["attenio_256_rows_kernel"]
-
 CONSUMERS = gl.constexpr(2)
 
 

@@ -16,8 +16,6 @@ from attenio.kernels.replay.launches import CompileOptions, launch
 from attenio.kernels.stacking import can_stack
 from attenio.kernels.triton.forward import prefix_results
 
-__all__ = ["DecodeTiles", "attend", "decode_tiles", "splits_for", "supports"]
-
 # Most rows of a block. Warps that share rows read the same keys from shared memory: past 32 rows the portable kernel,
 # which multiplies 64 rows at once, is faster (77 against 87 us), but not under a mask, which it waits for (207, 122).
 _ROWS, _MASKED_ROWS = 32, 64

@@ -10,16 +10,6 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from attenio.kernels.hopper.tiles import side_by_side
 
-__all__ = [
-    "ELEMENTS",
-    "TmaDescriptor",
-    "aligned",
-    "descriptors",
-    "is_aligned",
-    "padded_descriptor",
-    "padded_descriptors",
-]
-
 ELEMENTS = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}
 Sizes: TypeAlias = tuple[int, ...]
 

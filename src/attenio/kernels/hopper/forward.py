@@ -23,8 +23,6 @@ from attenio.kernels.replay.launches import CompileOptions, launch
 from attenio.kernels.stacking import can_stack
 from attenio.planning.shared_cache import Grid
 
-__all__ = ["attend", "candidates", "grid_of", "planned", "prepared", "run", "supports"]
-
 WIDTHS = (64, 96, 128, 192, 256)
 _FAR = 2**30
 # Programs that walk keys together look at each other every PACE key tiles, and stay LAG such stretches apart at most.
@@ -310,7 +308,7 @@ def _wide_is_proven(kind: _Kind) -> bool:
 
     def both() -> tuple[list[Tensor], list[Tensor]]:
         queries, keys = 2 * WIDE_TILES.row_tile, 5 * WIDE_TILES.key_tile
-        trial = small_problem(queries, keys, (kind.d, kind.d), kind.dtype, kind.device, masked=False)
+        trial = small_problem((queries, keys), (kind.d, kind.d), kind.dtype, kind.device, masked=False)
         theirs = triton.attend(trial)
         mine = Attended(*(torch.full_like(part, torch.nan) for part in theirs))
         run(trial, mine, WIDE_TILES)

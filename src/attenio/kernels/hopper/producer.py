@@ -9,27 +9,11 @@ Values that the partitions of a kernel share are bundled here; a width is one ti
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
-
-__all__ = [
-    "ENTRY",
-    "ROWS",
-    "Barriers",
-    "Inputs",
-    "Shape",
-    "Tiles",
-    "Work",
-    "advanced",
-    "copy_tile",
-    "producer",
-    "row_ranges",
-    "tile_range",
-    "union_range",
-]
 
 # Rows of a consumer warpgroup: those of one wgmma instruction.
 ROWS = gl.constexpr(64)
@@ -40,72 +24,16 @@ ENTRY = gl.constexpr(4)
 MAX_POLLS = gl.constexpr(4096)
 
 
-class Inputs(NamedTuple):
-    """TMA descriptors of Q, K and V."""
-
-    q_a: Any
-    q_b: Any
-    k_a: Any
-    k_b: Any
-    v_a: Any
-    v_b: Any
-
-
-class Tiles(NamedTuple):
-    """Shared memory: Q and O of every consumer, a ring of K and V; B is A where there is no second tile."""
-
-    q_a: Any
-    q_b: Any
-    k_a: Any
-    k_b: Any
-    v_a: Any
-    v_b: Any
-    o_a: Any
-    o_b: Any
-
-
-class Barriers(NamedTuple):
-    """Full when bytes have arrived, free when all consumers are done; of each consumer's Q, and of each stage."""
-
-    q_full: Any
-    q_free: Any
-    k_full: Any
-    k_free: Any
-    v_full: Any
-    v_free: Any
-
-
-class Work(NamedTuple):
-    """Lists of row tiles, what their rows see (ranges or a band), lengths, and the scale in units of log2."""
-
-    Starts: Any
-    Entries: Any
-    First: Any
-    Stop: Any
-    Bounds: Any
-    range_b: Any
-    bounds_b: Any
-    heads: Any
-    queries: Any
-    keys: Any
-    below: Any
-    above: Any
-    scale_log2: Any
-
-
-class Shape(NamedTuple):
-    """Compile-time constants: warpgroups, tiles, widths, and which masks there are."""
-
-    CONSUMERS: Any
-    KEY_TILE: Any
-    STAGES: Any
-    D_A: Any
-    D_B: Any
-    V_A: Any
-    V_B: Any
-    MASKED: Any
-    BELOW: Any
-    RANGES: Any
+# TMA descriptors of Q, K and V.
+Inputs = namedtuple("Inputs", "q_a q_b k_a k_b v_a v_b")
+# Shared memory: Q and O of every consumer, a ring of K and V; B is A where there is no second tile.
+Tiles = namedtuple("Tiles", "q_a q_b k_a k_b v_a v_b o_a o_b")
+# Full when bytes have arrived, free when all consumers are done; of each consumer's Q, and of each stage.
+Barriers = namedtuple("Barriers", "q_full q_free k_full k_free v_full v_free")
+# Lists of row tiles, what their rows see (ranges or a band), lengths, and the scale in units of log2.
+Work = namedtuple("Work", "Starts Entries First Stop Bounds range_b bounds_b heads queries keys below above scale_log2")
+# Compile-time constants: warpgroups, tiles, widths, and which masks there are.
+Shape = namedtuple("Shape", "CONSUMERS KEY_TILE STAGES D_A D_B V_A V_B MASKED BELOW RANGES")
 
 
 @gluon.jit

@@ -16,8 +16,6 @@ from attenio.kernels.gpu.tuning import recalled, remember
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import UNBOUNDED, Visibility
 
-__all__ = ["is_right", "small_problem"]
-
 # Two computations of one thing in 16 bits differ by so much of its norm at most: four roundings of the type.
 _ALLOWED = {torch.bfloat16: 2.0**-6, torch.float16: 2.0**-9}
 
@@ -46,8 +44,7 @@ def is_right(
 
 
 def small_problem(
-    queries: int,
-    keys: int,
+    lengths: tuple[int, int],
     widths: tuple[int, int],
     dtype: torch.dtype,
     device: torch.device,
@@ -61,7 +58,7 @@ def small_problem(
     Scores are masked_scores above a diagonal, or two ``packed`` sequences from each other.
     """
     drawn = torch.Generator(device).manual_seed(0)
-    d, width = widths
+    (queries, keys), (d, width) = lengths, widths
     sizes = (24, 2, 2, queries, d), (24, 2, keys, d), (24, 2, keys, width)
     query, key, value = (torch.randn(size, generator=drawn, device=device).to(dtype) for size in sizes)
     seen = Visibility(group=2, above=keys - queries if masked else UNBOUNDED)

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Schedule", "key_tiles", "paced_schedule", "schedule"]
-
 # Numbers of an entry, as in the kernels.
 ENTRY = 4
 # What a row tile costs besides its key tiles (its queries, its output, an empty pipeline), in key tiles.

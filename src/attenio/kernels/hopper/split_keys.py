@@ -18,8 +18,6 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 from triton.language import debug_barrier
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-__all__ = ["split_keys_kernel"]
-
 
 @gluon.jit
 def _expect(key_full, value_full, slot, wanted, KEY_BYTES: gl.constexpr, VALUE_BYTES: gl.constexpr):

@@ -11,8 +11,6 @@ from itertools import product
 
 from attenio.catalogue import machine_named
 
-__all__ = ["ROWS", "WIDE_TILES", "WIDE_WIDTHS", "HopperTiles", "hopper_tiles", "side_by_side"]
-
 ROWS = 64
 # Compute capability 9.0 (CUDA C++ Programming Guide, NVIDIA H100 whitepaper), per SM: registers, bytes of shared memory
 # that a block may use, operations of the tensor cores, bytes read from shared memory and exponentials in a cycle.

@@ -17,8 +17,6 @@ from triton.backends.nvidia import driver
 
 from attenio.kernels.replay.switch import replay_enabled
 
-__all__ = ["Launcher", "has_launch_hooks"]
-
 # Tensor maps that are cached for a kernel: a model's layers, each with its own tensors.
 _MOST_MAPS = 4096
 

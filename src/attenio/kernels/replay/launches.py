@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 from attenio.kernels.replay.launcher import Launcher
 from attenio.kernels.replay.streams import forks_and_joins, stream_index
 
-__all__ = ["CompileOptions", "LaunchRecord", "launch", "launch_specialized", "recording_launches"]
-
 _launchers: dict[tuple[Any, ...], Launcher] = {}
 _recorder = threading.local()
 

@@ -13,8 +13,6 @@ from typing import TypeAlias
 
 import torch
 
-__all__ = ["SideStreams", "forked", "forks_and_joins", "on_stream", "stream_index"]
-
 # All streams but the first; none where there is no GPU, and the host does everything in order.
 SideStreams: TypeAlias = tuple[torch.cuda.Stream, ...]
 _thread = threading.local()

@@ -1,7 +1,5 @@
 """One switch for everything that reads Triton's insides."""
 
-__all__ = ["replay_enabled", "set_replay"]
-
 _enabled = True
 
 

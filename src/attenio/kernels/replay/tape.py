@@ -25,8 +25,6 @@ from attenio.kernels.replay.launches import LaunchRecord, recording_launches
 from attenio.kernels.replay.streams import forked
 from attenio.kernels.replay.switch import replay_enabled
 
-__all__ = ["Tape", "recorded"]
-
 _aten = torch.ops.aten
 _EMPTY = frozenset(
     (_aten.empty.memory_format, _aten.empty_like.default, _aten.empty_strided.default, _aten.new_empty.default)

@@ -16,8 +16,6 @@ import triton.language as tl
 from attenio.kernels.triton.sweep import load_rows, sweep
 from attenio.kernels.triton.visible import ranges_of, stretches
 
-__all__ = ["attenio_kernel"]
-
 
 @triton.jit(do_not_specialize=["turn"])
 def attenio_kernel(

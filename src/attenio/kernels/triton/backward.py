@@ -14,8 +14,6 @@ from attenio.kernels.triton.tiles import BackwardTiles, backward_tiles
 from attenio.kernels.triton.two_pass import key_gradients_kernel, query_gradient_kernel
 from attenio.planning.shared_cache import Grid
 
-__all__ = ["grids_of_passes", "two_pass"]
-
 
 def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...], *, with_bias: bool = False) -> Gradients:
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""

@@ -18,8 +18,6 @@ from attenio.kernels.triton.features import (
     query_kernel,
 )
 
-__all__ = ["FeatureTiles", "polynomial_sums"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureTiles:

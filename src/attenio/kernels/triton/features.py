@@ -19,8 +19,6 @@ the polynomial. ``TensorCoreSums`` counts what that leaves.
 import triton
 import triton.language as tl
 
-__all__ = ["linear_kernel", "linear_prefix_kernel", "prefix_kernel", "quadratic_kernel", "query_kernel"]
-
 # The interpreter does not multiply numbers of bf16; as fp32 their products are the same.
 _INTERPRETED = tl.constexpr(bool(triton.knobs.runtime.interpret))
 

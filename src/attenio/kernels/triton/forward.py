@@ -29,8 +29,6 @@ from attenio.kernels.triton.split_keys import split_keys_kernel
 from attenio.kernels.triton.tiles import ForwardTiles, forward_tiles, splits_for
 from attenio.planning.shared_cache import Grid
 
-__all__ = ["SplitResults", "attend", "grid_of", "prefix_results"]
-
 
 def attend(problem: KernelProblem) -> Attended:
     """Attention by the plan for this GPU."""

@@ -10,8 +10,6 @@ import torch
 
 from attenio.planning.shared_cache import Grid
 
-__all__ = ["ordered", "turn_of"]
-
 # A thread of these kernels takes between 128 and 255 registers: an SM has room for so many warps.
 _WARPS = 8
 # No grid has as many programs: a turn after this many is none.

@@ -13,8 +13,6 @@ from attenio.kernels.problem import KernelProblem
 from attenio.kernels.promise import Promise
 from attenio.kernels.triton.sweep import load_rows
 
-__all__ = ["promise_for", "sizes_of"]
-
 _TILES, _ROWS = 8, 64  # rows of a program, in tiles that it holds at once
 
 

@@ -15,8 +15,6 @@ import triton.language as tl
 from attenio.kernels.triton.sweep import load_rows, sweep
 from attenio.kernels.triton.visible import ranges_of, stretches
 
-__all__ = ["split_keys_kernel"]
-
 
 @triton.jit
 def _largest_of(largest, Statistics, stride, rows, inside, SPLITS: tl.constexpr):

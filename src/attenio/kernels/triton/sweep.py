@@ -11,8 +11,6 @@ import triton.language as tl
 
 from attenio.kernels.triton.visible import dropout_factors, hide
 
-__all__ = ["load_rows", "sweep"]
-
 
 @triton.jit
 def load_rows(X, positions, heads, stride_h, stride_n, stride_d, count, WIDTH: tl.constexpr, PADDED: tl.constexpr):

@@ -16,8 +16,6 @@ from attenio.kernels.problem import KernelProblem
 from attenio.planning import Dataflow, Tiles, cost
 from attenio.workload import Workload
 
-__all__ = ["BackwardTiles", "ForwardTiles", "backward_tiles", "forward_tiles", "splits_for"]
-
 # Compute capability 9.0: what a block may use of an SM's 228 KB, and the registers of a thread less room for addresses.
 _SHARED_BYTES = 227 * 2**10
 _REGISTERS = 200

@@ -11,8 +11,6 @@ from attenio.kernels.triton.forward import grid_of
 from attenio.kernels.triton.tiles import forward_tiles
 from attenio.planning.shared_cache import Grid
 
-__all__ = ["grids"]
-
 
 def grids(problem: KernelProblem, *, backward: bool) -> tuple[Grid, ...] | None:
     """Grids in the order of their launches; None for a shared prefix, which no grid describes."""

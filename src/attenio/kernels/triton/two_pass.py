@@ -20,8 +20,6 @@ import triton.language as tl
 from attenio.kernels.triton.sweep import load_rows
 from attenio.kernels.triton.visible import dropout_factors, hide, ranges_of, stretches
 
-__all__ = ["key_gradients_kernel", "query_gradient_kernel"]
-
 
 @triton.jit
 def _add_to_query_gradient(

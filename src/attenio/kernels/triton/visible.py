@@ -8,8 +8,6 @@ Rows are positions times heads of a group: row r is head r % PACK at position r 
 import triton
 import triton.language as tl
 
-__all__ = ["dropout_factors", "hide", "ranges_of", "stretches"]
-
 
 @triton.jit
 def ranges_of(positions, queries, keys, below, above, First, Stop):

@@ -10,32 +10,13 @@ added to an accumulator in memory, in any order.
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 from triton._C.libtriton import ir
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language._core import builtin
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, tma
-
-__all__ = [
-    "ANY_NUMBER",
-    "ANY_PLACE",
-    "Block",
-    "Launch",
-    "Ranges",
-    "Shape",
-    "accumulate",
-    "block_work",
-    "masked_edges",
-    "masked_scores",
-    "spill_ds",
-    "staggered_start",
-    "to_fixed_point",
-    "visible_rows",
-    "whole_rows",
-]
-
 
 # Arguments of these kernels whose value or alignment they are not compiled for.
 ANY_NUMBER = [
@@ -50,54 +31,16 @@ _FINE = gl.constexpr(12582912.0)
 _COARSE = gl.constexpr(11622416384.0)
 
 
-class Ranges(NamedTuple):
-    """Of packed sequences: the first row that sees each key, and the one after the last; both (batch, keys)."""
-
-    FirstRows: Any
-    StopRows: Any
-
-
-class Launch(NamedTuple):
-    """The blocks of a launch: from ``first_block`` on, ``together`` batch x KV heads in turns, heads, keys, the band,
-    rows from ``row_begin`` to ``row_end``, and rows of a head in memory."""
-
-    first_block: Any
-    together: Any
-    kv_heads: Any
-    group: Any
-    keys: Any
-    below: Any
-    above: Any
-    row_begin: Any
-    row_end: Any
-    padded: Any
-
-
-class Block(NamedTuple):
-    """A tile of keys of a batch x KV head, the rows that see one of them (whole tiles), the row that the block starts
-    with, and the number of tiles of rows with all heads of the group."""
-
-    batch_head: Any
-    tile: Any
-    start: Any
-    first_row: Any
-    stop_row: Any
-    steps: Any
-
-
-class Shape(NamedTuple):
-    """Compile-time constants: tiles, widths (A, and B beside it), ring sizes, and which masks there are."""
-
-    ROWS: Any
-    KEYS: Any
-    D_A: Any
-    D_B: Any
-    V_A: Any
-    V_B: Any
-    STAGES: Any
-    SLOTS: Any
-    MASKED: Any
-    PACKED: Any
+# Of packed sequences: the first row that sees each key, and the one after the last; both (batch, keys).
+Ranges = namedtuple("Ranges", "FirstRows StopRows")
+# The blocks of a launch: from ``first_block`` on, ``together`` batch x KV heads in turns, heads, keys, the band, rows
+# from ``row_begin`` to ``row_end``, and rows of a head in memory.
+Launch = namedtuple("Launch", "first_block together kv_heads group keys below above row_begin row_end padded")
+# A tile of keys of a batch x KV head, the rows that see one of them (whole tiles), the row that the block starts with,
+# and the number of tiles of rows with all heads of the group.
+Block = namedtuple("Block", "batch_head tile start first_row stop_row steps")
+# Compile-time constants: tiles, widths (A, and B beside it), ring sizes, and which masks there are.
+Shape = namedtuple("Shape", "ROWS KEYS D_A D_B V_A V_B STAGES SLOTS MASKED PACKED")
 
 
 @gluon.jit

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = ["ROW_STEP", "WORKSPACE_BYTES", "Chunk", "chunks_of"]
-
 WORKSPACE_BYTES = 2**30
 # Ranges of rows begin at multiples of this: the rows of a block of queries.
 ROW_STEP = 128

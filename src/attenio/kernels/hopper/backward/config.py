@@ -19,8 +19,6 @@ from attenio.kernels.hopper.tiles import side_by_side
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.replay.launches import CompileOptions, launch
 
-__all__ = ["BackwardCall", "BackwardConfig", "backward_config", "config_of", "processors_of"]
-
 # Registers of every thread before the producer gives some of its own to the consumers.
 REGISTERS_AT_START = 168
 

@@ -25,8 +25,6 @@ from attenio.kernels.hopper.proving import is_right, small_problem
 from attenio.kernels.problem import KernelProblem
 from attenio.planning.shared_cache import Grid, Sweep
 
-__all__ = ["gradient_grids", "gradients", "is_proven", "supports"]
-
 
 def supports(problem: KernelProblem) -> bool:
     """Whether these kernels compute the problem: 16-bit heads up to 256 wide, and no mask but bands and ranges."""
@@ -51,7 +49,7 @@ def is_proven(problem: KernelProblem) -> bool:
     def both() -> tuple[list[Tensor], list[Tensor]]:
         queries, keys = (2 * config.rows + 40, 3 * config.keys + 24) if masked else (4 * config.rows, 4 * config.keys)
         trial = small_problem(
-            2 * ROW_STEP + queries if carried else queries, keys, (config.d, config.width), dtype, device,
+            (2 * ROW_STEP + queries if carried else queries, keys), (config.d, config.width), dtype, device,
             masked=masked, packed=band.packed, deterministic=problem.deterministic,
         )  # fmt: skip
         attended = triton.attend(trial)

@@ -26,8 +26,6 @@ from torch import Tensor
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.replay.launches import launch_specialized
 
-__all__ = ["Maxima", "fixed_point_scale", "fixed_point_suffices", "maxima_kernel"]
-
 # Programs of a head that look for its maxima, and keys that each polls at once.
 _PARTS, _KEYS = 64, 64
 

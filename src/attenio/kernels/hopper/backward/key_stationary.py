@@ -28,8 +28,6 @@ from attenio.kernels.problem import KernelProblem
 from attenio.kernels.replay.streams import forked, on_stream
 from attenio.planning.shared_cache import Grid, Sweep
 
-__all__ = ["groups_for", "key_stationary_gradients", "key_stationary_grids", "uses_fixed_point"]
-
 
 def key_stationary_gradients(
     problem: KernelProblem, saved: tuple[Tensor, ...], groups: LaunchGroups | None = None

@@ -51,9 +51,6 @@ from attenio.kernels.hopper.backward.block import (
 from attenio.kernels.hopper.backward.probabilities import SHIFT, for_ds, rounded, unpacked
 from attenio.kernels.hopper.backward.producer import RowInputs, allocate, load_keys, load_rows
 
-__all__ = ["key_stationary_d128_kernel"]
-
-
 # Of a product that makes 64 rows and columns of dQ.
 _SQUARE = gl.constexpr(gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16]))
 

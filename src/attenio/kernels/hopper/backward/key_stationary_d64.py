@@ -41,8 +41,6 @@ from attenio.kernels.hopper.backward.block import (
 )
 from attenio.kernels.hopper.backward.producer import RowInputs, allocate, load_keys, load_row_tiles
 
-__all__ = ["key_stationary_d64_kernel"]
-
 
 @gluon.jit
 def _staging(ds_s, part):

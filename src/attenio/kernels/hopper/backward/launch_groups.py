@@ -17,8 +17,6 @@ from functools import lru_cache
 from itertools import cycle
 from typing import NamedTuple
 
-__all__ = ["LaunchGroups", "launch_groups"]
-
 STREAMS = 2
 # Accumulators at once: a part of an L2 (an H200 has 60 MiB) that also holds what passes and is written meanwhile. With
 # 16 MiB 392 MB were counted where 8 MiB moved 252, of 601 in one launch.

@@ -12,8 +12,6 @@ from torch import Tensor
 
 from attenio.kernels.problem import KernelProblem
 
-__all__ = ["PART_ROWS", "Band", "VisibleRows", "key_tile_ranges"]
-
 # Rows of a matrix instruction: each so many rows have a range of key tiles of their own.
 PART_ROWS = 64
 # Kernels count in 32 bits; a band this far from any key restricts nothing, and no range begins here.

@@ -20,8 +20,6 @@ from attenio.kernels.hopper.backward.fixed_point import Maxima, fixed_point_scal
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.replay.launches import launch_specialized
 
-__all__ = ["PADDING", "RowStatistics"]
-
 # Tiles of rows divide this, and log-sum-exp is there for so many rows more.
 PADDING = 128
 

@@ -9,9 +9,6 @@ there are registers P is kept in two parts, or shared in fp16, which has three b
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-__all__ = ["SHIFT", "as_fp16", "for_ds", "rounded", "unpacked"]
-
-
 # P is held times 2 to this: fp16 is subnormal below 2^-14, where P of many keys is, and ends at 2^16. So dS of bf16 has
 # fewer digits where P is below 2^-28, and vanishes below 2^-38; dV ends at 2^114. The largest P is 1 if fp32 tells
 # scores apart. Where these are so large that it does not (2^25), P saturates just below 4: infinite, it would make all

@@ -7,7 +7,7 @@ for each tile i of rows that sees a key of j (and one more, which nobody uses):
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -15,50 +15,13 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 
 from attenio.kernels.hopper.producer import copy_tile
 
-__all__ = ["Barriers", "RowInputs", "Tiles", "allocate", "load_keys", "load_row_tiles", "load_rows"]
-
-
-class RowInputs(NamedTuple):
-    """TMA descriptors of Q and dO (B is None where there is no second tile beside A), and the two numbers of a row."""
-
-    q_a: Any
-    q_b: Any
-    do_a: Any
-    do_b: Any
-    Lse: Any
-    Delta: Any
-
-
-class Tiles(NamedTuple):
-    """Shared memory; what a kernel does not have is an alias of something that it has."""
-
-    k: Any
-    v: Any
-    q_a: Any
-    q_b: Any
-    do_a: Any
-    do_b: Any
-    lse: Any
-    delta: Any
-    p: Any
-    ds: Any
-    dq: Any
-
-
-class Barriers(NamedTuple):
-    """Full when something has arrived or been shared, empty or free when it may be overwritten; ``finished`` when both
-    consumers are, and ``written`` when they have left their gradients in shared memory."""
-
-    kv_full: Any
-    q_full: Any
-    do_full: Any
-    q_empty: Any
-    do_empty: Any
-    p_full: Any
-    ds_full: Any
-    ds_free: Any
-    finished: Any
-    written: Any
+# TMA descriptors of Q and dO (B is None where there is no second tile beside A), and the two numbers of a row.
+RowInputs = namedtuple("RowInputs", "q_a q_b do_a do_b Lse Delta")
+# Shared memory; what a kernel does not have is an alias of something that it has.
+Tiles = namedtuple("Tiles", "k v q_a q_b do_a do_b lse delta p ds dq")
+# Full when something has arrived or been shared, empty or free when it may be overwritten; ``finished`` when both
+# consumers are, and ``written`` when they have left their gradients in shared memory.
+Barriers = namedtuple("Barriers", "kv_full q_full do_full q_empty do_empty p_full ds_full ds_free finished written")
 
 
 @gluon.jit

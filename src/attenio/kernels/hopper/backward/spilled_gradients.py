@@ -35,8 +35,6 @@ from attenio.kernels.problem import KernelProblem
 from attenio.kernels.replay.launches import CompileOptions, launch
 from attenio.planning.shared_cache import Grid, Sweep
 
-__all__ = ["AHEAD", "REGISTERS", "carries", "chunks_for", "spilled_gradients", "spilled_grids"]
-
 # Tiles of keys that are prefetched for a block of queries, and registers of its threads.
 AHEAD, REGISTERS = 4, 240
 

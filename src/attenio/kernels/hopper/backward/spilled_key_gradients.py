@@ -14,7 +14,7 @@ shared in fp16 also where dV takes it in bf16: of a P with the digits of bf16, d
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -42,15 +42,8 @@ from attenio.kernels.hopper.backward.block import (
 from attenio.kernels.hopper.backward.probabilities import SHIFT, as_fp16
 from attenio.kernels.hopper.backward.producer import Barriers, RowInputs, Tiles, load_row_tiles
 
-__all__ = ["spilled_key_gradients_kernel"]
-
-
-class _Keys(NamedTuple):
-    """Which keys the block keeps."""
-
-    batch: Any
-    kv_head: Any
-    first_key: Any
+# Which keys the block keeps.
+_Keys = namedtuple("_Keys", "batch kv_head first_key")
 
 
 @gluon.jit
@@ -257,9 +250,9 @@ def _load_columns(desc_a, desc_b, place, rest, full, batch, kv_head, first_key, 
 @gluon.jit
 def _producer(k_a, k_b, v_a, v_b, inputs, tiles, barriers, kept, block, launch, shape, P_SHIFT: gl.constexpr):
     """Load K and V, then rows."""
+    mbarrier.expect(barriers.kv_full, 2 * 64 * (shape.D_A + shape.D_B + shape.V_A + shape.V_B))
     batch, kv_head = block.batch_head // launch.kv_heads, block.batch_head % launch.kv_heads
     first_key = kept.first_key
-    mbarrier.expect(barriers.kv_full, 2 * 64 * (shape.D_A + shape.D_B + shape.V_A + shape.V_B))
     _load_columns(k_a, k_b, tiles.p, tiles.k, barriers.kv_full, batch, kv_head, first_key, shape.D_A, shape.D_B)
     _load_columns(v_a, v_b, tiles.ds, tiles.v, barriers.kv_full, batch, kv_head, first_key, shape.V_A, shape.V_B)
     load_row_tiles(inputs, tiles, barriers, block, launch, shape, shape.STAGES, shape.SLOTS, P_SHIFT)

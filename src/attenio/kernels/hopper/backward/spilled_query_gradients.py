@@ -11,7 +11,7 @@ written; for the others TMA loads rows that do not exist, which read as zeros.
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
@@ -25,18 +25,8 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 
 from attenio.kernels.hopper.producer import advanced
 
-__all__ = ["spilled_query_gradients_kernel"]
-
-
-class _Ring(NamedTuple):
-    """Shared memory: tiles of dS and K, and the barriers of a ring of them; ``finished`` when both consumers are."""
-
-    ds: Any
-    k_a: Any
-    k_b: Any
-    full: Any
-    free: Any
-    finished: Any
+# Shared memory: tiles of dS and K, and the barriers of a ring of them; ``finished`` when both consumers are.
+_Ring = namedtuple("_Ring", "ds k_a k_b full free finished")
 
 
 @gluon.jit
