@@ -35,15 +35,15 @@ def overwritten_barriers(ptx):
 _AFTER = """
 tools = pathlib.Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 for variant in json.loads(sys.argv[1]):
-    kernel = built(*variant)
+    binary = built(*variant)
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(kernel.asm["cubin"])
+        file.write(binary.asm["cubin"])
         file.flush()
         text = subprocess.run([tools / "nvdisasm", "-c", file.name], capture_output=True, text=True, check=True).stdout
     counts = {name: text.count(name) for name in NAMES}
-    ptx = kernel.asm["ptx"]
+    ptx = binary.asm["ptx"]
     counts["overwritten barriers"] = overwritten_barriers(ptx)
-    print(json.dumps({**counts, "sm_90a": "sm_90a" in ptx, "shared": kernel.metadata.shared}))
+    print(json.dumps({**counts, "sm_90a": "sm_90a" in ptx, "shared": binary.metadata.shared}))
 """
 
 
