@@ -99,7 +99,7 @@ def test_waves_that_walk_backwards_give_the_same(case, monkeypatch):
     torch.manual_seed(0)
     problem = CASES[case]()
     tiles = ForwardTiles(row_tile=16, key_tile=16, pack=1, warps=4, stages=1, splits_keys=False)
-    modules = [import_module(f"attenio.kernels.triton.{name}") for name in ("forward", "two_pass")]
+    modules = [import_module(f"attenio.kernels.triton.{name}") for name in ("forward", "backward")]
     for module in modules:
         monkeypatch.setattr(module, "turn_of", lambda _grid: 2)
     monkeypatch.setattr(modules[0], "forward_tiles", lambda _problem: (tiles,))
@@ -175,7 +175,7 @@ def instructions(kernel, **more):
         else:
             signature[name] = ("*i32" if name == "Arrived" else "*fp32" if name in SINGLE
                                else "*bf16" if name in ELEMENTS
-                               else "fp32" if name in ("scale", "slope", "probability") else "i32")
+                               else "fp32" if name in ("scale", "softmax_scale", "probability") else "i32")
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants)
     built = compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4, "num_stages": 2})
     return built.asm["ptx"].count("wgmma.mma_async"), built.asm["ptx"].count("mma.sync")
