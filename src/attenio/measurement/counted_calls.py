@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from attenio.errors import InvalidInput
-from attenio.kernels.gpu.traffic import grids_of
+from attenio.kernels.traffic import grids_of
 from attenio.measurement.contenders import contenders, random_inputs
 from attenio.measurement.exact import Inputs, window_of
 from attenio.measurement.ncu import range_of_call

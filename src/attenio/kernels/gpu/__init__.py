@@ -1,1 +1,1 @@
-"""What both GPU backends share: arguments of kernels, results, measured tiles, counters, bytes below the L2."""
+"""What both GPU backends share: arguments of kernels, results, measured tiles, counters, features in tensor cores."""

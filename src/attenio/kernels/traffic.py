@@ -8,6 +8,8 @@ from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
 from attenio.planning.shared_cache import Grid, Sweep
 
+__all__ = ["grids_of"]
+
 
 def grids_of(
     inputs: tuple[Tensor, Tensor, Tensor],
