@@ -3,11 +3,10 @@
 ``pytest --hypothesis-profile=thorough`` draws ten times as many where a test does not say how many it wants.
 """
 
-import io
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,8 +20,14 @@ settings.register_profile("thorough", deadline=None, max_examples=600)
 settings.load_profile("repeatable")
 
 
-# Tests under these folders search games, which is compiled: for more than a minute, but only once on a disk.
-SEARCHING = ("tests/pebbling/solving", "tests/pebbling/scheduling", "tests/pebbling/certified", "tests/cli/pebble")
+# Tests under these folders search games, which is compiled: for a minute, but only once on a disk.
+SEARCHING = (
+    "tests/pebbling/test_compiled",
+    "tests/pebbling/solving",
+    "tests/pebbling/scheduling",
+    "tests/pebbling/certified",
+    "tests/cli/pebble",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -36,13 +41,12 @@ def compiled_search(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The search compiled by the first of several workers that wants it, while others wait for the files."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return
-    from attenio.cli import main
+    from attenio.pebbling.scheduling.search import compile_scheduling
+    from attenio.pebbling.solving.search.solver import compile_search
 
-    game = ("--graph", "attention", "--n", "2", "--d", "1", "--red", "6")
-    with _alone(tmp_path_factory.getbasetemp().parent / "compiling"), redirect_stdout(io.StringIO()):
-        for rules in ("standard", "one-shot", "partial"):
-            main(["pebble", "solve", *game, "--game", rules, "--time-limit", "5"])
-            main(["pebble", "schedule", *game, "--game", rules, "--time-limit", "1"])
+    with _alone(tmp_path_factory.getbasetemp().parent / "compiling"):
+        compile_search()
+        compile_scheduling()
 
 
 @contextmanager

@@ -7,10 +7,12 @@ The file of a function is made anew when its own source changes, not when a func
 one of them, remove the ``__pycache__`` folders here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from numba import njit
+from numba.core.event import Listener, install_listener
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -18,3 +20,24 @@ F = TypeVar("F", bound=Callable[..., Any])
 _njit = cast(Any, njit)
 called_from_python: Callable[[F], F] = _njit(cache=True, no_cfunc_wrapper=True)
 compiled: Callable[[F], F] = _njit(cache=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
+
+
+class Compiling(Listener):  # type: ignore[misc, unused-ignore]  # numba is untyped
+    """Whether the compiler set to work on anything; what was read from files does not count."""
+
+    began = False
+
+    def on_start(self, event: Any) -> None:
+        """Called by the compiler."""
+        self.began = True
+
+    def on_end(self, event: Any) -> None:
+        """Called by the compiler."""
+
+
+@contextmanager
+def noticing() -> Iterator[Compiling]:
+    """Notice whether anything is compiled in here."""
+    listener = Compiling()
+    with install_listener("numba:compile", listener):
+        yield listener

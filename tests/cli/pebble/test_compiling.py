@@ -4,7 +4,7 @@ from attenio.cli import main
 from attenio.cli.pebble import compiling
 from attenio.cli.pebble.compiling import telling_of_compiling
 
-TOLD = "attenio: compiling the search, once, in a minute or so; the time limit begins after that\n"
+TOLD = "attenio: compiling the search, about a minute, once on this computer; the time limit begins after that\n"
 
 
 def test_compiling_is_told_when_it_begins_and_once(capsys):

@@ -7,7 +7,7 @@ from typing import Any
 
 from attenio.cli.output import print_aside
 
-__all__ = ["telling_of_compiling"]
+_TOLD = "compiling the search, about a minute, once on this computer; the time limit begins after that"
 
 
 @contextmanager
@@ -28,10 +28,26 @@ def telling_of_compiling() -> Iterator[None]:
         def on_start(self, event: Any) -> None:
             if not self.told:
                 self.told = True
-                print_aside("compiling the search, once, in a minute or so; the time limit begins after that")
+                print_aside(
+                    "compiling the search, about a minute, once on this computer; the time limit begins after that"
+                )
 
         def on_end(self, event: Any) -> None:
             pass
 
     with install_listener("numba:compile", Teller()):
         yield
+
+
+def compile_for_schedules() -> None:
+    """Have the search for large graphs compiled; if it was not before, the other one too: who waits waits once."""
+    if find_spec("numba") is None:
+        return
+    from attenio.pebbling.compiled import noticing
+    from attenio.pebbling.scheduling.search import compile_scheduling
+    from attenio.pebbling.solving.search.solver import compile_search
+
+    with noticing() as compiling:
+        compile_scheduling()
+    if compiling.began:
+        compile_search()

@@ -9,6 +9,7 @@ import typer
 from attenio.cli.options import AsJson, taking
 from attenio.cli.output import check_place, plain_table, print_json, print_tables, progress_bar
 from attenio.cli.pebble.check import game_of_schedule
+from attenio.cli.pebble.compiling import telling_of_compiling
 from attenio.cli.pebble.position import GameChoice, time_limit_seconds
 from attenio.cli.pebble.rendering import game_line
 from attenio.cli.pebble.solve import TimeLimit
@@ -81,9 +82,9 @@ def _game_and_moves(choice: GameChoice, path: Path | None, time_limit: str) -> t
 
     game, seconds = choice.chosen_game(), time_limit_seconds(time_limit)
     if len(game.graph) <= _SOLVED:
-        with progress_bar("best-first: words proven of the best known") as progress:
+        with telling_of_compiling(), progress_bar("best-first: words proven of the best known") as progress:
             return game, search_in_stages(game, time_limit_s=seconds, progress=progress).schedule
     from attenio.pebbling.scheduling import find_schedule
 
-    with progress_bar("searching for an order") as progress:
+    with telling_of_compiling(), progress_bar("searching for an order") as progress:
         return game, find_schedule(game, time_limit_s=seconds, progress=progress).schedule

@@ -7,7 +7,7 @@ import typer
 
 from attenio.cli.options import AsJson, taking
 from attenio.cli.output import check_place, print_json, print_tables, progress_bar
-from attenio.cli.pebble.compiling import telling_of_compiling
+from attenio.cli.pebble.compiling import compile_for_schedules, telling_of_compiling
 from attenio.cli.pebble.position import GameChoice, time_limit_seconds
 from attenio.cli.pebble.rendering import game_line, solution_table, solution_to_json
 from attenio.cli.pebble.solve import TimeLimit
@@ -43,7 +43,9 @@ def schedule(
         check_place(out)
     sown = parse_seed(seed)
     game = choice.chosen_game()
-    with telling_of_compiling(), progress_bar("searching for an order") as progress:
+    with telling_of_compiling():
+        compile_for_schedules()
+    with progress_bar("searching for an order") as progress:
         found = find_schedule(game, time_limit_s=time_limit_seconds(time_limit), seed=sown, progress=progress)
     if out is not None:
         from attenio.pebbling.schedule_files import write_schedule

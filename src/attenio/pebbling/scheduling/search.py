@@ -39,7 +39,7 @@ _SHARES = (0.0, 1.0)
 
 def search(game: Game, *, time_limit_s: float, seed: int, progress: Callable[[int, int], None] | None) -> Solution:
     """``find_schedule``, when everything it needs is installed."""
-    _compile()
+    compile_scheduling()
     begin = perf_counter()
     program = program_of(game)
     orders = int(np.clip(_OPERATIONS_JUDGED // max(1, len(program.targets)), _FEWEST_ORDERS, _MOST_ORDERS))
@@ -66,7 +66,7 @@ def search(game: Game, *, time_limit_s: float, seed: int, progress: Callable[[in
 
 
 @cache
-def _compile() -> None:
+def compile_scheduling() -> None:
     """Have everything compiled on a game of a few moves, so that the times of large ones are those of the work."""
     graph = ComputationGraph.from_parents({"x": ("a", "b"), "y": ("a", "c"), "z": ("x", "d"), "w": ("x", "c")})
     game = Game(graph=graph, red=3)

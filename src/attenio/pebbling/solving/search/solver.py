@@ -14,6 +14,7 @@ the positions it leaves out is argued where they are left out: ``one_shot``, ``s
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from time import perf_counter
 from typing import Any
 
@@ -51,7 +52,8 @@ def best_first(
 
     ``upper`` is a schedule to beat: positions that cannot lead to a cheaper one are not kept.
     ``progress`` is called several times a second with the lower bound so far and the cost of the best schedule so far.
-    The first search on a computer compiles the code, a minute or so, which the time limit does not count.
+    The first search on a computer compiles the code for every kind of game, and for large graphs too: a minute or so,
+    which the time limit does not count.
     """
     try:
         from attenio.pebbling.solving.search import replaying, table
@@ -67,7 +69,7 @@ def best_first(
         )
     if known_cost == encoded.compulsory:
         return _solution(game, known, known_cost, Ending.PROVEN, _Outcome(seconds=0.0, explored=0))
-    _compile(table)
+    compile_search()
     search = _Search(table, encoded, known_cost, memory_limit_bytes)
     ending = search.run(time_limit_s, progress)
     if search.best_position >= 0:
@@ -108,12 +110,27 @@ def _solution(game: Game, schedule: Schedule, bound: int, ending: Ending, outcom
     )
 
 
-def _compile(tables: Any) -> None:
-    """Search a game of three vertices, so that compiling, or reading what was compiled before, is not on the clock."""
+@cache
+def compile_search() -> None:
+    """Search a game of three vertices by all rules, so that compiling, or reading what was compiled, is on no clock.
+
+    If anything had to be compiled, so is the search for large graphs: who has to wait waits once.
+    """
+    from attenio.pebbling.compiled import noticing
+    from attenio.pebbling.scheduling.search import compile_scheduling
+    from attenio.pebbling.solving.search import replaying, table
+
     graph = ComputationGraph.from_edges([("a", "sum"), ("b", "sum")])
-    encoded, _ = encode(Game(graph=graph, red=3))
-    search = _Search(tables, encoded, 10, 2**22)
-    search.run(60.0, None)
+    with noticing() as compiling:
+        for variant in Variant:
+            game = Game(graph=graph, red=3, variant=variant)
+            encoded, originals = encode(game)
+            search = _Search(table, encoded, 10, 2**22)
+            search.run(60.0, None)
+            table.enlarge(encoded.table, search.kept)
+            replaying.replay(game, encoded, originals, search.way())
+    if compiling.began:
+        compile_scheduling()
 
 
 class _Search:
