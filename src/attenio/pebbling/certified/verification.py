@@ -115,10 +115,11 @@ def _counting(game: Game, witness: CountingWitness) -> int:
     flows = counting.visits(game)
     # Flow into each vertex comes back out of it: what a walk visits is what its next vertex was chosen from.
     in_degrees = np.maximum(1, np.diff(graph.parent_starts)).astype(np.float64)
+    visitors = np.ascontiguousarray(flows.T)
     for vertex, users in enumerate(graph.children):
-        passed = (flows[:, list(users)] / in_degrees[list(users)]).sum(axis=1)
+        passed = (visitors[list(users)] / in_degrees[list(users), None]).sum(axis=0)
         passed[vertex] += 1.0
-        if not np.allclose(passed, flows[:, vertex], rtol=1e-9, atol=1e-12):
+        if not np.allclose(passed, visitors[vertex], rtol=1e-9, atol=1e-12):
             raise _failure(Theorem.COUNTING, f"the flows through {graph.names[vertex]} do not add up")
     computed = graph.useful & (np.diff(graph.parent_starts) > 0)
     flows = counting.covering(game, flows)[computed]
