@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from attenio.errors import AttenioError
 from attenio.names import member_named
 
-__all__ = ["ElementType"]
-
 _MOST_FP8 = np.float32(448)
 _BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 1}
 

@@ -2,8 +2,6 @@
 
 import sys
 
-__all__ = ["AttenioError", "DoesNotFit", "InvalidInput", "MemoryOverflow", "MissingExtra", "how_to_install"]
-
 
 class AttenioError(Exception):
     """Base of every error attenio raises on purpose; the command line prints it as one line and exits 2."""

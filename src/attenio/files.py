@@ -9,8 +9,6 @@ from typing import IO
 from attenio.errors import InvalidInput
 from attenio.names import show_value
 
-__all__ = ["checked_path", "write_atomically"]
-
 
 def write_atomically(path: Path | str, content: str | bytes | Iterable[str]) -> Path:
     """Write ``content`` beside ``path`` and rename it into place; returns the path written.

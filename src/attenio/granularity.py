@@ -5,8 +5,6 @@ from math import gcd
 
 from attenio.quantities import checked_count
 
-__all__ = ["FREE_TILES", "Granularity", "largest_size"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Granularity:

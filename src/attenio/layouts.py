@@ -21,18 +21,6 @@ from numpy.typing import NDArray
 from attenio.errors import InvalidInput
 from attenio.quantities import checked_count, parse_count
 
-__all__ = [
-    "BLOCK",
-    "EXAMPLES",
-    "BigBird",
-    "Dilated",
-    "Fixed",
-    "Layout",
-    "Longformer",
-    "Strided",
-    "layout_from_text",
-]
-
 BLOCK = 64
 # One of each as people write it.
 EXAMPLES = {

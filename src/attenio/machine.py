@@ -12,8 +12,6 @@ from attenio.names import checked_kind, show_value
 from attenio.parts import AcceleratorParts
 from attenio.quantities import checked_count, show_bytes, words_in
 
-__all__ = ["Boundary", "Machine", "MemoryLevel"]
-
 LARGEST_MEMORY_BYTES = 2**60
 
 

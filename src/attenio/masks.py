@@ -21,19 +21,6 @@ from attenio.layouts import Layout, layout_from_text
 from attenio.names import closest
 from attenio.quantities import checked_count, parse_count
 
-__all__ = [
-    "EXAMPLES",
-    "BlockSparse",
-    "Causal",
-    "Dense",
-    "Documents",
-    "Mask",
-    "SharedPrefix",
-    "SlidingWindow",
-    "check_mask",
-    "mask_from_text",
-]
-
 # One of each kind as people write it.
 EXAMPLES = {
     "dense": "dense",

@@ -6,8 +6,6 @@ from typing import TypeVar
 
 from attenio.errors import InvalidInput
 
-__all__ = ["checked_kind", "closest", "did_you_mean", "member_named", "show_value"]
-
 _Member = TypeVar("_Member", bound=Enum)
 _Kind = TypeVar("_Kind")
 _NO_NICKNAMES: Mapping[str, str] = {}

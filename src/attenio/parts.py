@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, fields
 from attenio.errors import InvalidInput
 from attenio.quantities import checked_count
 
-__all__ = ["AcceleratorParts", "HbmParts"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class HbmParts:

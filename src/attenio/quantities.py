@@ -15,19 +15,6 @@ import re
 
 from attenio.errors import InvalidInput
 
-__all__ = [
-    "bytes_of",
-    "checked_count",
-    "parse_bytes",
-    "parse_count",
-    "parse_seed",
-    "show_bytes",
-    "show_digits",
-    "show_seconds",
-    "show_words",
-    "words_in",
-]
-
 _MULTIPLES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 # A comma only between thousands: "1024,2048" is two numbers, and reading it as one would be a silent mistake.
 _NUMBER = re.compile(

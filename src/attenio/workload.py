@@ -26,8 +26,6 @@ from attenio.names import checked_kind, member_named
 from attenio.patterns import Band, BlockPattern, Pattern, PrefixedRequests
 from attenio.quantities import checked_count
 
-__all__ = ["Direction", "Workload", "checked_lengths", "checked_workload"]
-
 
 class Direction(Enum):
     """Which way data flows through attention."""

@@ -13,19 +13,6 @@ from attenio.accelerator.growth import RoundNumber
 from attenio.accelerator.program import Engine, GrowingStep, Node, Program, Ramp, Repeat, Step
 from attenio.accelerator.timeline import RAMP
 
-__all__ = [
-    "ENGINES",
-    "CompiledBody",
-    "CompiledGrowingStep",
-    "CompiledLoop",
-    "CompiledNode",
-    "CompiledProgram",
-    "CompiledRamp",
-    "CompiledStep",
-    "compiled",
-    "flat_steps",
-]
-
 ENGINES = tuple(Engine)
 
 

@@ -19,8 +19,6 @@ from attenio.planning.plan import Dataflow, Plan
 from attenio.planning.problems import Problems
 from attenio.workload import Workload
 
-__all__ = ["SIMULATED", "SWITCHED", "check_words", "program_of"]
-
 SIMULATED = (
     Dataflow.STANDARD,
     Dataflow.FLAT,

@@ -14,8 +14,6 @@ from attenio.machine import Machine
 from attenio.planning import Dataflow, Tiles, plan_with
 from attenio.workload import Workload
 
-__all__ = ["design_runs", "simulated_design"]
-
 Progress = Callable[[int, int], None]
 
 _MOST_TICKS = 2.0**61

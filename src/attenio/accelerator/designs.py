@@ -25,8 +25,6 @@ from attenio.planning.costs.cost import problems_of
 from attenio.planning.plan import Dataflow
 from attenio.workload import Direction, Workload
 
-__all__ = ["Designs", "Runs", "Tiling", "attenio_runs", "filling_tiles", "is_vectorised", "machine_of"]
-
 _BEFORE_SCORES = ("load Q", "load K", "outputs", "normalise")
 _BEFORE_OUTPUTS = ("load V", "row sums", "store O")
 _MOST_TICKS = 2.0**61

@@ -18,8 +18,6 @@ from math import sqrt
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.program import Work
 
-__all__ = ["Area", "Component", "Energy", "area_of", "energy_of", "peak_power_watts"]
-
 IDLE_SHARE = 28 / 40
 HBM_JOULES_PER_BIT = 3.9e-12
 # The published design: 2,048 MACs, 128 modules, 128 words of KV buffer, 262,144 words of cache, 1 GHz.

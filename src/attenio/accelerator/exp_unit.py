@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from attenio.accelerator.pe_array import ceil_div
 
-__all__ = ["ExpUnit"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ExpUnit:

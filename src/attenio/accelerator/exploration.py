@@ -23,8 +23,6 @@ from attenio.machine import Machine
 from attenio.planning import Dataflow
 from attenio.workload import Workload
 
-__all__ = ["Budget", "Design", "Exploration", "Growth", "explore"]
-
 Progress = Callable[[int, int], None]
 
 MOST_DESIGNS = 2_000_000

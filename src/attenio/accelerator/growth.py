@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 
 from attenio.errors import InvalidInput
 
-__all__ = ["Growing", "Listed", "RoundNumber"]
-
 # (b, g, u) of a quotient in lowest terms, with 0 <= b < u and 0 < g < u
 _Quotient = tuple[int, int, int]
 

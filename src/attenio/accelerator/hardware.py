@@ -11,8 +11,6 @@ from attenio.catalogue import as_machine
 from attenio.errors import InvalidInput
 from attenio.machine import Machine
 
-__all__ = ["Hardware"]
-
 WORD_BYTES = 2
 
 

@@ -22,8 +22,6 @@ from attenio.accelerator.pe_array import ceil_div
 from attenio.accelerator.step import Pace
 from attenio.parts import HbmParts
 
-__all__ = ["Hbm"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Hbm:

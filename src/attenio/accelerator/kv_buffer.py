@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from attenio.errors import DoesNotFit
 
-__all__ = ["KvBuffer"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class KvBuffer:

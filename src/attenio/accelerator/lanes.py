@@ -21,8 +21,6 @@ from attenio.accelerator.events import flat_steps
 from attenio.accelerator.program import Engine, Program, Step
 from attenio.accelerator.timeline import DRAIN, RAMP
 
-__all__ = ["Part", "lanes", "spans_of"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Part:

@@ -20,8 +20,6 @@ from attenio.planning import Dataflow
 from attenio.quantities import checked_count
 from attenio.workload import Workload
 
-__all__ = ["LayerCycles", "LayerShape", "layer_cycles", "model_cycles"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class LayerShape:

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from attenio.accelerator.program import Engine
 
-__all__ = ["Counts", "ManyLoops", "ManyNodes", "ManyRamps", "ManySteps", "many_cycles"]
-
 Counts = NDArray[np.int64]
 
 _ENGINES = tuple(Engine)

@@ -16,8 +16,6 @@ is also how a sum or a maximum *along* a row is taken: one element a line and cy
 
 from dataclasses import dataclass
 
-__all__ = ["PeArray", "ceil_div"]
-
 
 def ceil_div(numerator: int, denominator: int) -> int:
     """The quotient rounded up."""

@@ -30,8 +30,6 @@ from attenio.accelerator.ramp_rounds import RampRounds, RoundsTaken
 from attenio.accelerator.side_by_side import RoundState, Undecided
 from attenio.accelerator.timeline import RAMP, Timeline
 
-__all__ = ["periodic_timeline"]
-
 # States of a loop that are kept to be met again; engines that wait for each other come back within a few rounds.
 _KEPT_STATES = 4096
 # Rounds of a ramp that are too few to be worth a series, and those that are run one by one, at most, between trying.

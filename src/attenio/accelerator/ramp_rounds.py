@@ -16,8 +16,6 @@ import numpy as np
 from attenio.accelerator.compiled import CompiledRamp
 from attenio.accelerator.side_by_side import RoundState, SideBySide, Times, Undecided
 
-__all__ = ["RampRounds", "RoundsTaken"]
-
 # Guesses of how rounds begin, and ticks that are sure to fit 64 bits.
 _MOST_GUESSES = 6
 _LARGEST = 2.0**60

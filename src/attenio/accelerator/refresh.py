@@ -35,8 +35,6 @@ from attenio.accelerator.hbm import Hbm
 from attenio.accelerator.program import Engine, Program, Step
 from attenio.errors import InvalidInput
 
-__all__ = ["RefreshRun", "RefreshTimes", "refreshed"]
-
 # Refreshes that a channel may be late or ahead (JEDEC JESD235).
 _MOST_APART = 8
 

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from attenio.accelerator.compiled import CompiledBody, CompiledGrowingStep, CompiledLoop, CompiledRamp
 from attenio.accelerator.program import exact_sum
 
-__all__ = ["RoundState", "SideBySide", "Times", "Undecided"]
-
 Times = NDArray[np.int64]  # two ends, or one, by rounds; one round stands for all if they are equal
 Chosen = NDArray[np.bool_]  # by rounds
 Moved = dict[int, Chosen | None]  # names, and in which rounds; all if None

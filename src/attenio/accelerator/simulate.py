@@ -30,8 +30,6 @@ from attenio.planning import Dataflow, Plan, Tiles, best_plan, plan_with, publis
 from attenio.planning.costs.cost import cost
 from attenio.workload import Workload, checked_workload
 
-__all__ = ["Simulation", "plan_for", "simulate", "simulate_plan"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Simulation:

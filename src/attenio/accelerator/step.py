@@ -9,8 +9,6 @@ from operator import add
 from attenio.accelerator.growth import RoundNumber
 from attenio.errors import InvalidInput
 
-__all__ = ["Engine", "GrowingStep", "Operation", "Pace", "Step", "Work"]
-
 
 class Engine(Enum):
     """What steps occupy; the cache and the KV buffer only hold."""

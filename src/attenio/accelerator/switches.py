@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Switches"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Switches:

@@ -5,8 +5,6 @@ from fractions import Fraction
 
 from attenio.accelerator.program import Engine
 
-__all__ = ["DRAIN", "RAMP", "Idle", "Timeline"]
-
 # Reasons that are no step: before an engine's first, and after its last.
 RAMP = "ramp"
 DRAIN = "drain"

@@ -14,8 +14,6 @@ from attenio.accelerator.lanes import spans_of
 from attenio.accelerator.program import Engine, Program, Step
 from attenio.accelerator.timeline import DRAIN, RAMP
 
-__all__ = ["trace_json", "trace_text"]
-
 Progress = Callable[[int, int], None]
 _AT_ONCE = 1000
 

@@ -38,8 +38,6 @@ from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.quantities import checked_count
 
-__all__ = ["Audit", "Certificate", "Evidence", "Scores", "Terms", "Verdict", "certificate_for"]
-
 # Every row is looked at only if the worst possible one misses the tolerance by less than this factor.
 _HOPE = 64.0
 # Shares of the interval that a polynomial may be best on, tried where rows are looked at and the plain one misses.

@@ -28,8 +28,6 @@ from attenio.approximation.observation import (
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 
-__all__ = ["Diligence", "HeadCertificate", "certify", "certify_stream"]
-
 Float32 = NDArray[np.float32]
 
 

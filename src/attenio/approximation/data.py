@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 
-__all__ = ["AttentionData", "Head", "element_type_of"]
-
 Array = NDArray[np.generic]
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]

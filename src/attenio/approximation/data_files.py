@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from attenio.errors import InvalidInput, MissingExtra
 
-__all__ = ["read_arrays"]
-
 Array = NDArray[np.generic]
 Arrays = tuple[Array, Array, Array]
 

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from decimal import Context, Decimal, localcontext
 from itertools import pairwise
 
-__all__ = ["MOST_RADIUS", "enclosure"]
-
 # Up to here cancellation in 60 digits loses fewer than 30 of them for the polynomials used, so the margins stay small.
 MOST_RADIUS = 24.0
 _DIGITS = 60

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from attenio.errors import InvalidInput
 from attenio.quantities import checked_count
 
-__all__ = ["EntryBounds", "checked_positive", "radius_for"]
-
 
 def checked_positive(name: str, value: object) -> float:
     """``value`` as a finite float above zero, or one line that says what is wrong with it."""

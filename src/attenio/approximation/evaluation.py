@@ -19,8 +19,6 @@ from attenio.approximation.features import FeatureTile, feature_count, feature_t
 from attenio.approximation.polynomials import Polynomial
 from attenio.approximation.rounding import Summation
 
-__all__ = ["approximate_attention"]
-
 Float32 = NDArray[np.float32]
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
-__all__ = ["exchanged"]
-
 Float64 = NDArray[np.float64]
 
 _MOST_ROUNDS = 40

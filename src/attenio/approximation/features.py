@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 from attenio.approximation.polynomials import MOST_DEGREE, Polynomial
 from attenio.quantities import checked_count
 
-__all__ = ["FeatureTile", "feature_count", "feature_tiles", "monomials", "multinomial"]
-
 Real = TypeVar("Real", np.float32, np.float64)
 
 

@@ -17,8 +17,6 @@ from attenio.approximation.certificate import Audit, Evidence, Scores
 from attenio.approximation.data import Head
 from attenio.approximation.polynomials import Polynomial
 
-__all__ = ["Centring", "Observation", "Progress", "audit_of", "exact_attention", "observe", "observe_rows"]
-
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 Progress = Callable[[int, int], None]

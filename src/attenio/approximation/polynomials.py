@@ -28,22 +28,6 @@ from attenio.errors import InvalidInput
 from attenio.names import member_named
 from attenio.quantities import checked_count
 
-__all__ = [
-    "MOST_DEGREE",
-    "Kind",
-    "Polynomial",
-    "focused",
-    "guessed",
-    "least_degree",
-    "minimax",
-    "outward",
-    "polynomial",
-    "polynomial_within",
-    "surely_final",
-    "taylor",
-    "taylor_degree",
-]
-
 MOST_DEGREE = 32
 # Errors this close to that of double precision are where the exchange can lose to the series.
 _UNSURE = 1e-9

@@ -19,8 +19,6 @@ from attenio.approximation.features import feature_count
 from attenio.errors import DoesNotFit
 from attenio.quantities import checked_count
 
-__all__ = ["Regime", "Setting", "Way", "regime_map", "regime_of", "words_of_ways"]
-
 
 class Way(Enum):
     """How attention is computed."""

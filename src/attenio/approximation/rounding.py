@@ -14,17 +14,6 @@ import numpy as np
 from attenio.approximation.polynomials import Polynomial, outward
 from attenio.elements import ElementType
 
-__all__ = [
-    "Range",
-    "Summation",
-    "half_spacing_at_zero",
-    "rounding_error",
-    "storage_error",
-    "underflow",
-    "unit_roundoff",
-    "worst_amplification",
-]
-
 _SIGNIFICAND_BITS = {ElementType.FP32: 24, ElementType.FP16: 11, ElementType.BF16: 8, ElementType.FP8: 4}
 _LEAST_EXPONENT = {ElementType.FP32: -149, ElementType.FP16: -24, ElementType.BF16: -133, ElementType.FP8: -9}
 _LARGEST = {ElementType.FP32: 2.0**127, ElementType.FP16: 2.0**15, ElementType.BF16: 2.0**127, ElementType.FP8: 2.0**8}

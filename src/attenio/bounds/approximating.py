@@ -7,8 +7,6 @@ from attenio.bounds.compulsory import compulsory
 from attenio.bounds.lower_bound import LowerBound, Strength
 from attenio.workload import Direction, Workload
 
-__all__ = ["approximate_bounds"]
-
 
 def approximate_bounds(
     workload: Workload, fast_words: int, exact: tuple[LowerBound, ...], *, units: int = 1, degree: int | None = None

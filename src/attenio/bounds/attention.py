@@ -25,8 +25,6 @@ from attenio.names import checked_kind
 from attenio.quantities import checked_count
 from attenio.workload import Direction, Workload, checked_workload
 
-__all__ = ["bounds_for", "largest_absolute", "largest_ordinary", "lower_bounds", "ordinary_words"]
-
 
 def bounds_for(
     workload: Workload, fast_words: int, *, units: int = 1, degree: int | None = None

@@ -3,8 +3,6 @@
 from attenio.bounds.lower_bound import ANY_ALGORITHM, LowerBound, Strength
 from attenio.workload import Direction, Workload
 
-__all__ = ["compulsory"]
-
 
 def compulsory(workload: Workload) -> LowerBound:
     """Every input that some score needs is loaded once and every output is stored once.

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Floats", "best_over_epochs", "product_epochs", "products_per_epoch", "whole_words"]
-
 # A float, or an array of floats (one per point of a sweep); both go through the same numpy operations.
 Floats = Any
 

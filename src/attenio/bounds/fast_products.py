@@ -6,8 +6,6 @@ from attenio.bounds.epochs import Floats, best_over_epochs
 from attenio.bounds.lower_bound import EXPLICIT_SCORES, LowerBound, Strength, between_units
 from attenio.workload import Workload
 
-__all__ = ["explicit_scores_per_epoch", "fast_product_words", "fast_products"]
-
 
 def explicit_scores_per_epoch(budget: Floats, d: Floats) -> Floats:
     """The most entries of QKᵀ that ``budget`` words can determine, however they are encoded."""

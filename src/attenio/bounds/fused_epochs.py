@@ -6,8 +6,6 @@ from attenio.bounds.epochs import Floats, best_over_epochs, products_per_epoch
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
 from attenio.workload import Workload
 
-__all__ = ["fused_epoch_words", "fused_epochs"]
-
 
 def fused_epoch_words(scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0) -> Floats:
     """The bound in whole words, for floats or arrays of floats."""

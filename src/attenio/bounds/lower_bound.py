@@ -3,17 +3,6 @@
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = [
-    "ANY_ALGORITHM",
-    "EXPLICIT_SCORES",
-    "GROWTH",
-    "OWN_SUMS",
-    "LowerBound",
-    "Strength",
-    "all_units",
-    "between_units",
-]
-
 # What a bound covers, in words that need no theory; a theorem about other algorithms says so itself.
 ANY_ALGORITHM = "any algorithm that computes attention exactly"
 EXPLICIT_SCORES = "any algorithm that makes every score, with fast matrix products (Strassen's) or without"

@@ -4,8 +4,6 @@ from attenio.bounds.epochs import Floats, product_epochs
 from attenio.bounds.lower_bound import LowerBound, Strength, all_units, between_units
 from attenio.workload import Workload
 
-__all__ = ["one_shot", "one_shot_words"]
-
 
 def one_shot_words(scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0) -> Floats:
     """The bound in whole words, for floats or arrays of floats."""

@@ -7,8 +7,6 @@ from attenio.bounds.lower_bound import LowerBound, Strength, between_units
 from attenio.bounds.score_epochs import score_epoch_words
 from attenio.workload import Workload
 
-__all__ = ["operator_by_operator", "operator_words"]
-
 
 def operator_words(scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0) -> Floats:
     """The bound in whole words, for floats or arrays of floats."""

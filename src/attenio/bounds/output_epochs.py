@@ -6,8 +6,6 @@ from attenio.bounds.epochs import Floats, best_over_epochs, products_per_epoch
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
 from attenio.workload import Workload
 
-__all__ = ["output_epoch_words", "output_epochs", "output_products_per_epoch", "turning_budget"]
-
 
 def _from_held_scores(budget: Floats, value_dim: Floats) -> Floats:
     """The most products p·v in an epoch whose probabilities all flow in."""

@@ -3,8 +3,6 @@
 from attenio.bounds.epochs import product_epochs
 from attenio.quantities import checked_count
 
-__all__ = ["product_words"]
-
 
 def product_words(m: int, n: int, k: int, *, fast_words: int) -> int:
     """Words that an m x k by k x n product moves at least, whatever the order of its mnk products.

@@ -5,8 +5,6 @@ from math import isqrt
 from attenio.errors import DoesNotFit
 from attenio.quantities import checked_count
 
-__all__ = ["rank_one_product_words", "rank_one_tile"]
-
 
 def rank_one_tile(fast_words: int) -> int:
     """Side of the largest square tile with a² + a + 1 <= M that COSMA's rule gives: floor(sqrt(M + 1)) - 1.

@@ -6,8 +6,6 @@ from attenio.bounds.epochs import Floats, whole_words
 from attenio.bounds.lower_bound import GROWTH, LowerBound, Strength
 from attenio.workload import Workload
 
-__all__ = ["saha_ye", "saha_ye_words"]
-
 
 def saha_ye_words(scores: Floats, d: Floats, fast_words: Floats) -> Floats:
     """The growth, without a constant, for floats or arrays of floats."""

@@ -6,8 +6,6 @@ from attenio.bounds.epochs import Floats, best_over_epochs
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, between_units
 from attenio.workload import Workload
 
-__all__ = ["score_epoch_words", "score_epochs", "scores_per_epoch"]
-
 
 def scores_per_epoch(budget: Floats, d: Floats) -> Floats:
     """The most scores that can be completed when ``budget`` words flow into an epoch."""

@@ -6,8 +6,6 @@ from math import ceil
 from attenio.errors import DoesNotFit
 from attenio.quantities import checked_count
 
-__all__ = ["tall_skinny_product_words"]
-
 
 def tall_skinny_product_words(m: int, n: int, k: int, *, fast_words: int) -> int:
     """Least words over schedules that hold a x k of A, b rows of length k of Bᵀ and an a x b tile of the result.

@@ -22,8 +22,6 @@ from attenio.parts import AcceleratorParts, HbmParts
 if TYPE_CHECKING:
     from attenio.catalogue.yaml_fields import Section
 
-__all__ = ["as_machine", "machine_named", "machines", "machines_in_file"]
-
 _MACHINE_KEYS = (
     "name",
     "levels",

@@ -13,8 +13,6 @@ from attenio.masks import Causal, Dense, SlidingWindow
 from attenio.names import show_value
 from attenio.quantities import checked_count
 
-__all__ = ["model_from_config"]
-
 # Families spell the same thing differently; the first key present wins.
 _HEADS = ("num_attention_heads", "n_head", "num_heads", "n_heads", "encoder_attention_heads")
 _LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "encoder_layers")

@@ -20,8 +20,6 @@ from attenio.errors import InvalidInput
 from attenio.names import did_you_mean
 from attenio.quantities import checked_count, parse_bytes, parse_count
 
-__all__ = ["Section", "parse_rate", "sections_in"]
-
 _RATE = re.compile(r"^([+-]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([kKMGTP]?)(i?)\s*(B/s|FLOP/s|FLOPS|/s|Hz|)$")
 _THOUSANDS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 _RATE_EXAMPLES = {

@@ -23,8 +23,6 @@ from attenio.cli.simulate import simulate
 from attenio.cli.sweep import sweep
 from attenio.cli.weight_gradient import weight_gradient
 
-__all__ = ["app", "command_line"]
-
 app = typer.Typer(
     name="attenio",
     add_completion=False,

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from attenio.measurement.result import Bench
 
-__all__ = ["bench"]
-
 _DEFAULT_N = 1024
 
 

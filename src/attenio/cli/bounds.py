@@ -3,8 +3,6 @@
 from attenio.cli.output import print_json, print_tables
 from attenio.cli.question import DEFAULT_N, AsJson, Question, asking
 
-__all__ = ["bounds"]
-
 
 @asking
 def bounds(question: Question, as_json: AsJson = False) -> None:

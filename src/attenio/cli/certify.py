@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from attenio.approximation.certification import HeadCertificate
     from attenio.approximation.data import AttentionData
 
-__all__ = ["certify"]
-
 
 def certify(
     files: Annotated[

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from attenio.accelerator.exploration import Budget, Design, Exploration
 
-__all__ = ["explore_design"]
-
 # Around the published design, a factor of four and more to both sides.
 _LINES, _MACS, _MODULES = "16:256:x2", "8:128:x2", "16,32,48,64,96,128,160,192,224,256,320,384,512"
 _CHANNELS = "2:64:x2"

@@ -13,8 +13,6 @@ from fractions import Fraction
 from attenio.errors import InvalidInput
 from attenio.quantities import parse_bytes, parse_count
 
-__all__ = ["numbers", "sizes"]
-
 # What follows the comma of 1,000 or 131,072, and no value that anyone would list.
 _THOUSANDS = re.compile(r"0\d*$")
 # More values of one option than this is a slip of the keyboard, not a sweep.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from attenio.machine import Machine, MemoryLevel
 
-__all__ = ["machines"]
-
 
 def machines(
     name: Annotated[str | None, typer.Argument(help="One machine or YAML file, in full.", metavar="NAME|PATH")] = None,

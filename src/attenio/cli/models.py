@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from attenio.catalogue import HeadShape, Model
 
-__all__ = ["models"]
-
 
 def models(
     name: Annotated[str | None, typer.Argument(help="One model or config.json, in full.", metavar="NAME|PATH")] = None,

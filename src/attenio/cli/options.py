@@ -8,8 +8,6 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-__all__ = ["AsJson", "option", "taking"]
-
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value instead of tables.")]
 
 

@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-__all__ = [
-    "Progress",
-    "check_place",
-    "finite",
-    "plain_table",
-    "print_aside",
-    "print_json",
-    "print_tables",
-    "progress_bar",
-    "prose",
-]
-
 Progress = Callable[[int, int], None]
 # Where the reader is a file or another program, unless COLUMNS says otherwise.
 _UNWATCHED_WIDTH = 100

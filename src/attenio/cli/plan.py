@@ -16,8 +16,6 @@ from attenio.cli.question import (
 if TYPE_CHECKING:
     from attenio.workload import Workload
 
-__all__ = ["plan"]
-
 
 @asking
 def plan(question: Question, dataflow: DataflowName = None, as_json: AsJson = False) -> None:

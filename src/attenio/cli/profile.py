@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from attenio.measurement.ncu import Counters
     from attenio.measurement.profile import Profile
 
-__all__ = ["profile"]
-
 _DEFAULT_N = 16384
 
 

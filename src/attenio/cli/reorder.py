@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from attenio.reordering import Method, Reordered
     from attenio.workload import Workload
 
-__all__ = ["reorder"]
-
 
 @asking
 def reorder(

@@ -9,8 +9,6 @@ from attenio.cli.output import check_place, print_json, print_tables, progress_b
 from attenio.cli.question import DEFAULT_N, AsJson, Question, asking
 from attenio.errors import InvalidInput
 
-__all__ = ["report"]
-
 
 @asking
 def report(

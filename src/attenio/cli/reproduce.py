@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from attenio.report.experiments import Experiment
 
-__all__ = ["reproduce"]
-
 _FIGURES = ("fig10", "fig11", "fig12", "fig13", "fig14", "fig15", "fig16", "fig17", "table3")
 _COMPRESSION = "compression"
 

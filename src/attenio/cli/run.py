@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from attenio.report import Answer
     from attenio.workload import Workload
 
-__all__ = ["run"]
-
 # A run does all the arithmetic in NumPy, tile by tile: this many positions take seconds.
 EXECUTED_N = 1024
 # About what a run reaches, and how much of it is announced: half a minute.

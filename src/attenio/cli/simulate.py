@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from attenio.accelerator import ExpApproximation, FunctionalRun, Simulation
     from attenio.accelerator.refresh import RefreshRun, RefreshTimes
 
-__all__ = ["simulate"]
-
 # Numbers are computed step by step in NumPy: this many positions take seconds.
 COMPUTED_N = 512
 # Steps of a timeline in a file: 300 MB, and about as much as viewers open.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from attenio.catalogue import Model
     from attenio.planning import SweepGrid, SweepResult
 
-__all__ = ["sweep"]
-
 DEFAULT_LENGTHS = "1K:1M:x2"
 # As many points as a screen shows; more are in the file.
 _SHOWN = 40

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from attenio.files import write_atomically
 from attenio.memory.trace import Event
 
-__all__ = ["event_line", "write_trace"]
-
 
 def write_trace(path: Path, events: Iterable[Event]) -> None:
     """Write every event in order; the file appears whole or not at all."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from attenio.dataflows import TrainingRun
     from attenio.workload import Workload
 
-__all__ = ["run_step"]
-
 
 def run_step(question: Question, workload: "Workload", *, seed: int, trace: Path | None, as_json: bool) -> None:
     """Execute the best training step and print what was counted beside what was planned."""

@@ -14,8 +14,6 @@ from attenio.elements import ElementType
 from attenio.memory.matrix import Values
 from attenio.workload import Workload
 
-__all__ = ["Arithmetic"]
-
 _LARGEST = {
     ElementType.FP32: 3.4028234663852886e38,
     ElementType.FP16: 65504.0,

@@ -17,8 +17,6 @@ from attenio.dataflows.problem import Problem, key_runs
 from attenio.memory import FastMemory
 from attenio.planning.plan import Tiles
 
-__all__ = ["attenio"]
-
 
 def attenio(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     """Run one head of one sequence."""

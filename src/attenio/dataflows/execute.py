@@ -33,8 +33,6 @@ from attenio.planning.training import Saved, TrainingPlan
 from attenio.quantities import checked_count
 from attenio.workload import Direction, Workload
 
-__all__ = ["execute", "execute_nested"]
-
 Progress = Callable[[int, int], None] | None
 
 

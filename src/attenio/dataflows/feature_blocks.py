@@ -17,8 +17,6 @@ from attenio.memory import FastMemory
 from attenio.memory.indices import size
 from attenio.planning.plan import Tiles
 
-__all__ = ["feature_blocks"]
-
 
 def feature_blocks(problem: Problem, tiles: Tiles, fast: FastMemory, polynomial: Polynomial) -> None:
     """Run the heads of one group of one sequence."""

@@ -28,8 +28,6 @@ from attenio.memory.indices import Indices, size
 from attenio.memory.matrix import Values
 from attenio.patterns import Band
 
-__all__ = ["Columns", "Sweeper", "Turn", "column_blocks", "reaches"]
-
 # Features held at once by this computer, not by the counted machine: queries that pass are looked at in such bunches.
 _AT_ONCE = 2**22
 

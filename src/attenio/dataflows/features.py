@@ -18,8 +18,6 @@ from attenio.approximation import Polynomial
 from attenio.memory.indices import Indices, compact
 from attenio.memory.matrix import Values
 
-__all__ = ["Features", "all_features", "features_by_group"]
-
 Numbers = NDArray[np.intp]
 
 

@@ -24,8 +24,6 @@ from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import as_array, compact
 from attenio.planning.plan import Tiles
 
-__all__ = ["flash_attention_1"]
-
 Positions = NDArray[np.intp]
 
 

@@ -19,8 +19,6 @@ from attenio.dataflows.problem import Problem, key_runs, values_beside
 from attenio.memory import FastMemory
 from attenio.planning.plan import Tiles
 
-__all__ = ["flash_attention_2"]
-
 
 def flash_attention_2(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     """Run one head of one sequence."""

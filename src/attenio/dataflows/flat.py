@@ -23,8 +23,6 @@ from attenio.memory import FastMemory
 from attenio.memory.indices import compact, size
 from attenio.planning.plan import Tiles
 
-__all__ = ["flat"]
-
 
 def flat(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     """Run one head of one sequence, with whole rows of scores resident or with part of each spilled."""

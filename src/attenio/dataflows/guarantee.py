@@ -8,8 +8,6 @@ from attenio.dataflows.inputs import Inputs
 from attenio.planning.guarantees import certificate_at
 from attenio.planning.plan import Plan
 
-__all__ = ["guaranteed_error", "polynomial_of"]
-
 
 def polynomial_of(plan: Plan) -> Polynomial:
     """The polynomial that a plan puts in the place of the exponential."""

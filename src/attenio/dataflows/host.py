@@ -9,8 +9,6 @@ from attenio.planning.training import TrainingPlan
 from attenio.quantities import show_bytes
 from attenio.workload import Direction, Workload
 
-__all__ = ["HOST_LIMIT_BYTES", "check_host_memory"]
-
 HOST_LIMIT_BYTES = 4 * 2**30
 
 _BYTES_PER_VALUE = 4  # every value is kept as float32, whatever its counted width

@@ -14,18 +14,6 @@ from attenio.names import show_value
 from attenio.quantities import checked_count
 from attenio.workload import Direction, Workload, checked_workload
 
-__all__ = [
-    "Given",
-    "Inputs",
-    "check_scale",
-    "checked_array",
-    "checked_gradient",
-    "checked_inputs",
-    "given_or_random",
-    "random_gradient",
-    "random_inputs",
-]
-
 # Scores are kept in float32. The gradient takes exponentials of their differences with a saved log-sum-exp, which says
 # nothing once scores are so large that its last digit is worth a power of e or more.
 _LARGEST_SCORE = 1e38

@@ -10,8 +10,6 @@ from attenio.dataflows.problem import Problem
 from attenio.memory.indices import Indices, as_array, compact, cuts, size
 from attenio.patterns import Pattern
 
-__all__ = ["KeyTile", "KeyTiles", "required_scores", "row_tiles", "visits_of"]
-
 Positions = NDArray[np.intp]
 Marks = NDArray[np.bool_]
 

@@ -27,8 +27,6 @@ from attenio.memory import Buffer, FastMemory, Matrix, Tile, Trace
 from attenio.memory.indices import compact, compose, cuts, size
 from attenio.planning.nested_plan import NestedPlan
 
-__all__ = ["attend_nested", "nested_memories"]
-
 Numbers = NDArray[np.intp]
 
 

@@ -16,19 +16,6 @@ from attenio.memory import FastMemory, Step, Tile
 from attenio.memory.indices import Indices, as_array
 from attenio.memory.matrix import Values
 
-__all__ = [
-    "ONE",
-    "OnlineSoftmax",
-    "RowStatistics",
-    "add_output",
-    "add_scores",
-    "exponentiate",
-    "hide",
-    "normalise",
-    "raise_maximum",
-    "save_log_sum_exp",
-]
-
 ONE = slice(0, 1)
 Hidden = NDArray[np.bool_] | None
 

@@ -17,19 +17,6 @@ from attenio.patterns import Pattern
 from attenio.reference import parts
 from attenio.workload import Workload
 
-__all__ = [
-    "Advance",
-    "Kept",
-    "Problem",
-    "Sharing",
-    "for_heads",
-    "key_runs",
-    "separate_problems",
-    "stacked_problems",
-    "values_beside",
-    "visible",
-]
-
 Advance = Callable[[int], None]
 Hidden = NDArray[np.bool_] | None
 

@@ -30,8 +30,6 @@ from attenio.memory import FastMemory, SlowArray
 from attenio.memory.indices import cuts, singles
 from attenio.planning.plan import Tiles
 
-__all__ = ["rank_one_tiling"]
-
 
 def rank_one_tiling(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     """Run one head of one sequence."""

@@ -13,8 +13,6 @@ from attenio.planning.training import TrainingPlan
 from attenio.reference import Gradients, attention_blocks, attention_gradients
 from attenio.workload import Workload
 
-__all__ = ["NestedRun", "Run", "TrainingRun", "gradient_error", "max_abs_error"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:

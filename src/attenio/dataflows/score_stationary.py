@@ -19,8 +19,6 @@ from attenio.memory import FastMemory
 from attenio.memory.indices import singles
 from attenio.planning.plan import Tiles
 
-__all__ = ["score_stationary"]
-
 
 def score_stationary(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     """Run one head of one sequence."""

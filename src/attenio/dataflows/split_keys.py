@@ -27,8 +27,6 @@ from attenio.memory import FastMemory, SlowArray, Step, Tile
 from attenio.memory.indices import as_array, cuts
 from attenio.planning.plan import Tiles
 
-__all__ = ["split_keys"]
-
 # Output, maximum and sum of the same rows.
 Slow = tuple[SlowArray, SlowArray, SlowArray]
 Held = tuple[Tile, Tile, Tile]

@@ -32,8 +32,6 @@ from attenio.memory import FastMemory, SlowArray
 from attenio.memory.indices import cuts
 from attenio.planning.plan import Tiles
 
-__all__ = ["square_tiling"]
-
 
 def square_tiling(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     """Run one head of one sequence."""

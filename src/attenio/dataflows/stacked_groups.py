@@ -17,8 +17,6 @@ from attenio.dataflows.problem import Problem, for_heads, key_runs
 from attenio.memory import FastMemory
 from attenio.planning.plan import Tiles
 
-__all__ = ["stacked_groups"]
-
 
 def stacked_groups(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the query heads of one KV head."""

@@ -19,8 +19,6 @@ from attenio.memory import FastMemory, SlowArray
 from attenio.memory.indices import as_array, cuts, singles, size
 from attenio.planning.plan import Tiles
 
-__all__ = ["standard"]
-
 
 def standard(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     """Run one head of one sequence."""

@@ -12,8 +12,6 @@ from attenio.dataflows.run import Run, TrainingRun
 from attenio.memory import Trace
 from attenio.planning.training import Saved, TrainingPlan
 
-__all__ = ["run_training"]
-
 
 def run_training(
     plan: TrainingPlan, given: tuple[Inputs, NDArray[np.float32]], *, record: bool, advance: Advance

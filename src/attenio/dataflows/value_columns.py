@@ -14,8 +14,6 @@ from attenio.dataflows.problem import Problem
 from attenio.memory import FastMemory
 from attenio.planning.plan import Tiles
 
-__all__ = ["value_columns"]
-
 
 def value_columns(problem: Problem, tiles: Tiles, fast: FastMemory, polynomial: Polynomial) -> None:
     """Run the heads of one group of one sequence."""

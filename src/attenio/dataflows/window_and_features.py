@@ -21,8 +21,6 @@ from attenio.memory import FastMemory, Step, Tile
 from attenio.memory.matrix import Values
 from attenio.planning.plan import Tiles
 
-__all__ = ["window_and_features"]
-
 
 def window_and_features(problem: Problem, tiles: Tiles, fast: FastMemory, polynomial: Polynomial) -> None:
     """Run the heads of one group of one sequence."""

@@ -6,8 +6,6 @@ from attenio.fast_products.shape import Shape
 from attenio.memory import SlowArray
 from attenio.memory.indices import size
 
-__all__ = ["Block", "shape_of"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Block:

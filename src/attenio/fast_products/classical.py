@@ -14,8 +14,6 @@ from attenio.fast_products.words import Order, ProductTile
 from attenio.memory import EventKind, FastMemory, Tile
 from attenio.memory.indices import as_array, cuts, singles, span
 
-__all__ = ["multiply"]
-
 
 def multiply(fast: FastMemory, Q: Block, K: Block, S: Block, tile: ProductTile) -> None:
     """Store the product of the blocks Q and K transposed to the block S."""

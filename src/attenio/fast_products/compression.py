@@ -30,8 +30,6 @@ from attenio.fast_products.program import Action, Compute, Load, Program, Store,
 from attenio.fast_products.shape import Shape
 from attenio.quantities import checked_count
 
-__all__ = ["Epoch", "Message", "compress", "compress_all", "epochs", "random_elements", "recover"]
-
 # One element of the field, or an array of them: one for each pair Q, K that goes through at once.
 Element = NDArray[np.int64]
 Entry = tuple[int, int]

@@ -17,18 +17,6 @@ from numpy.typing import NDArray
 from attenio.errors import InvalidInput
 from attenio.fast_products.shape import Shape
 
-__all__ = [
-    "SMALL_FIELD",
-    "all_elements",
-    "distinct_values",
-    "entry_floor",
-    "entry_mask",
-    "jacobian_rank",
-    "message_floor",
-    "published_floor",
-    "rectangle_floor",
-]
-
 Mask = NDArray[np.bool_]
 Elements = NDArray[np.int64]
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from attenio.memory import Event
 
-__all__ = ["Combined", "Multiplied", "Term"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Term:

@@ -22,8 +22,6 @@ from attenio.memory import FastMemory, SlowArray, Trace
 from attenio.memory.matrix import Values
 from attenio.quantities import checked_count
 
-__all__ = ["ProductRun", "classical_product", "random_factors", "strassen_product"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProductRun:

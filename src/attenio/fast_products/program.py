@@ -25,8 +25,6 @@ from attenio.errors import InvalidInput
 from attenio.fast_products.events import Combined, Multiplied
 from attenio.memory import Event, EventKind, Step, Trace
 
-__all__ = ["Compute", "Load", "Program", "Store", "Word", "program_of"]
-
 # Name of the matrix, row, column: a word of it lies in slow memory, in fast memory, or in both.
 Word = tuple[str, int, int]
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from attenio.quantities import checked_count
 
-__all__ = ["Shape"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:

@@ -26,8 +26,6 @@ from attenio.memory import EventKind, FastMemory, SlowArray, Tile
 from attenio.memory.indices import as_array, span
 from attenio.memory.matrix import Values
 
-__all__ = ["strassen"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class _Sum:

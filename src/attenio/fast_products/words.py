@@ -19,20 +19,6 @@ import numpy as np
 from attenio.errors import DoesNotFit
 from attenio.fast_products.shape import Shape
 
-__all__ = [
-    "SMALLEST_FAST_WORDS",
-    "Order",
-    "ProductTile",
-    "best_levels",
-    "best_strassen_words",
-    "best_tile",
-    "classical_words",
-    "fitting_levels",
-    "most_levels",
-    "peak_words",
-    "strassen_words",
-]
-
 # One word of each of the seven sub-products, added up in place; an ordinary product makes do with three.
 SMALLEST_FAST_WORDS = 7
 

@@ -27,8 +27,6 @@ from attenio.measurement.software import software_of
 from attenio.quantities import parse_count
 from attenio.workload import Workload
 
-__all__ = ["main"]
-
 _COUNTS = ("n", "queries", "keys", "d", "value_dim", "heads", "kv_heads", "batch")
 _TEXTS = ("mask", "dtype", "direction")
 

@@ -16,8 +16,6 @@ from attenio.measurement.software import software_of
 from attenio.measurement.timing import ROTATED_BYTES, Call, event_samples, turn_samples
 from attenio.workload import Direction, Workload
 
-__all__ = ["bench"]
-
 # Inputs that calls on a GPU take in turns, at most.
 _MOST_SETS = 8
 

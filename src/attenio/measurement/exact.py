@@ -9,8 +9,6 @@ from attenio.errors import InvalidInput
 from attenio.masks import Causal, Dense, SlidingWindow
 from attenio.workload import Direction, Workload
 
-__all__ = ["Inputs", "band_of", "checked_part", "compared", "exact_gradients", "exact_part", "window_of"]
-
 Inputs = tuple[Tensor, Tensor, Tensor]
 Part = tuple[Tensor, ...]
 Sees = Callable[[Tensor, Tensor], Tensor]

@@ -20,8 +20,6 @@ from attenio.measurement.exact import Inputs
 from attenio.measurement.timing import Call
 from attenio.workload import Workload
 
-__all__ = ["jax_contender"]
-
 _ROWS = 64
 _KEY_TILES = (256, 128, 64)
 _WARM, _TRIED = 2, 3

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from attenio.errors import InvalidInput
 
-__all__ = ["Counters", "counters_in", "ncu_command", "range_of_call"]
-
 READ, WRITTEN, TIME = "dram__bytes_read.sum", "dram__bytes_write.sum", "gpu__time_duration.sum"
 _FIELDS = {READ: "read_bytes", WRITTEN: "written_bytes", TIME: "nanoseconds"}
 # What ranges are called that calls are told apart by.

@@ -18,8 +18,6 @@ from attenio.measurement.result import OURS
 from attenio.planning.shared_cache import Traffic, kernel_of, traffic
 from attenio.workload import Direction, Workload
 
-__all__ = ["CONTENDERS", "Profile", "Profiled", "profile", "profiles"]
-
 CONTENDERS = (OURS, "sdpa cudnn", "sdpa flash")
 _TIMEOUT_S = 600
 

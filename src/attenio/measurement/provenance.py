@@ -8,8 +8,6 @@ from pathlib import Path
 
 from attenio import __version__
 
-__all__ = ["Provenance", "provenance"]
-
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 

@@ -8,8 +8,6 @@ from attenio.errors import InvalidInput
 from attenio.files import write_atomically
 from attenio.measurement.result import Bench, Timing
 
-__all__ = ["Record"]
-
 
 class Record:
     """A JSON list of benches; one is told from another by its workload, its device, and what made it."""

@@ -6,8 +6,6 @@ from typing import Any
 
 from attenio.workload import Workload
 
-__all__ = ["OURS", "OURS_REPEATING", "Bench", "Roof", "Timing"]
-
 OURS = "attenio"
 # The same with gradients that repeat to the bit.
 OURS_REPEATING = "attenio deterministic"

@@ -6,8 +6,6 @@ from importlib import metadata
 
 import torch
 
-__all__ = ["software_of"]
-
 _PACKAGES = ("triton", "jax", "jaxlib", "numpy")
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["ROTATED_BYTES", "Call", "event_samples", "replayed_samples", "turn_samples"]
-
 # More than three times the second-level cache of an H200: rotating through this much, nothing is found in it.
 ROTATED_BYTES = 200 * 2**20
 _WARM = 3

@@ -27,8 +27,6 @@ from attenio.memory.matrix import Matrix, Tile, Values
 from attenio.memory.trace import EventKind, Step, Trace
 from attenio.quantities import checked_count, show_words
 
-__all__ = ["Buffer", "FastMemory"]
-
 # How many float32 words of capacity a counted memory may claim: as large as any machine the catalogue can state.
 _LARGEST = 2**60
 # What a stream may be cut into.

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Indices", "as_array", "compact", "compose", "cuts", "singles", "size", "span"]
-
 # Slices are always concrete: whole start and stop, no step.
 Indices = slice | NDArray[np.intp]
 

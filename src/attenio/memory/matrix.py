@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from attenio.elements import ElementType
 from attenio.memory.indices import Indices, compose, span
 
-__all__ = ["Matrix", "SlowArray", "Tile", "Values"]
-
 Values = NDArray[np.float32]
 
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from attenio.memory.indices import Indices, as_array
 
-__all__ = ["Event", "EventKind", "Step", "Trace"]
-
 
 class EventKind(Enum):
     """What can happen to a fast memory."""

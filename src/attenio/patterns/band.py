@@ -33,8 +33,6 @@ from attenio.patterns.lazy import lazy
 from attenio.patterns.pattern import Counts
 from attenio.patterns.sums import ceil_div, clip, floor_sum, larger, smaller, sum_clipped, sum_linear, where
 
-__all__ = ["Band"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Band:

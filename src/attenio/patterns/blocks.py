@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from attenio.masks import BlockSparse
 from attenio.patterns.pattern import Counts
 
-__all__ = ["BlockPattern"]
-
 Ints = NDArray[np.int64]
 
 # A table of unions up to this many block rows has 64 MB; beyond, unions are taken as they are asked for.

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
-__all__ = ["lazy"]
-
 Value = TypeVar("Value")
 
 

@@ -5,8 +5,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Counts", "Pattern"]
-
 # An integer, or an array of integers (one per tile size asked about).
 Counts = Any
 

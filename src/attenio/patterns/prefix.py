@@ -25,8 +25,6 @@ from attenio.patterns.lazy import lazy
 from attenio.patterns.pattern import Counts
 from attenio.patterns.sums import ceil_div, floor_sum, smaller, sum_of_residues, where
 
-__all__ = ["PrefixedRequests"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixedRequests:

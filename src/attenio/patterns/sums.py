@@ -22,18 +22,6 @@ _FEW = 40
 # Up to this many terms in all, adding them up is faster still.
 _TERMS = 2048
 
-__all__ = [
-    "ceil_div",
-    "clip",
-    "floor_sum",
-    "larger",
-    "smaller",
-    "sum_clipped",
-    "sum_linear",
-    "sum_of_residues",
-    "where",
-]
-
 
 def ceil_div(numerator: Counts, denominator: Counts) -> Counts:
     """The quotient rounded up."""

@@ -16,8 +16,6 @@ from attenio.names import checked_kind
 from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.schedule import Move, MoveKind, Schedule
 
-__all__ = ["Board", "Complaint", "Verdict", "check"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Complaint:

@@ -19,8 +19,6 @@ from typing import NamedTuple
 from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.graph_draft import GraphDraft
 
-__all__ = ["dot_graph", "dot_text"]
-
 _TOKEN = re.compile(
     r"""
     (?P<space>\s+|//[^\n]*|/\*.*?\*/|(?:(?<=\n)|\A)\#[^\n]*)

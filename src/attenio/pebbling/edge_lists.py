@@ -20,8 +20,6 @@ import re
 from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.graph_draft import GraphDraft
 
-__all__ = ["edge_list_graph", "edge_list_text"]
-
 _BARE = re.compile(r'[^\s"#%\x00-\x1f][^\s"\x00-\x1f]*')
 # Most lines have none of these, and fields between spaces.
 _SPECIAL = re.compile('["#\t]')

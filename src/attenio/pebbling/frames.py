@@ -20,8 +20,6 @@ from attenio.pebbling.checking import Board
 from attenio.pebbling.game import Game
 from attenio.pebbling.schedule import Move, Schedule
 
-__all__ = ["Frame", "film_to_json", "frames"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:

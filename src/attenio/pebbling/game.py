@@ -26,8 +26,6 @@ from attenio.names import checked_kind, member_named
 from attenio.pebbling.graph import ComputationGraph
 from attenio.quantities import checked_count
 
-__all__ = ["Game", "Variant"]
-
 _MOST_RED = 2**40
 
 

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from attenio.errors import InvalidInput
 from attenio.quantities import checked_count
 
-__all__ = ["MOST_VERTICES", "ComputationGraph", "check_size"]
-
 # Schedules of graphs this size take minutes and gigabytes; larger ones are refused rather than begun.
 MOST_VERTICES = 4_000_000
 # A vertex weighs as much as it takes words of memory; more than this is a slip of the keyboard.

@@ -13,8 +13,6 @@ from attenio.errors import InvalidInput
 from attenio.pebbling.graph import MOST_VERTICES, ComputationGraph
 from attenio.quantities import checked_count
 
-__all__ = ["GraphDraft", "read_text"]
-
 # Text of the largest graph with long names, and some; beyond it even reading would take the computer's memory.
 _LARGEST_BYTES = 2**30
 # Up to so many parents a list is searched as fast as a set, and takes a fraction of its room.

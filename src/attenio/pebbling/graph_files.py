@@ -22,8 +22,6 @@ from attenio.pebbling.edge_lists import edge_list_graph, edge_list_text
 from attenio.pebbling.graph import MOST_VERTICES, ComputationGraph
 from attenio.pebbling.graph_draft import GraphDraft, read_text
 
-__all__ = ["SUFFIXES", "from_networkx", "read_graph", "to_networkx", "write_graph"]
-
 SUFFIXES = (".graphml", ".dot", ".gv", ".edges", ".txt")
 _NODE_TAG = re.compile(r"<(?:\w+:)?node[\s/>]")
 # What XML 1.0 has no way to write.

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from attenio.pebbling.graph import ComputationGraph
 
-__all__ = ["Move", "MoveKind", "Schedule"]
-
 
 class MoveKind(Enum):
     """What one move does."""

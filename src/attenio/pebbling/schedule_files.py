@@ -33,8 +33,6 @@ from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.schedule import CODES, MoveKind, Schedule
 
-__all__ = ["SECOND", "ScheduleHeader", "read_schedule", "read_schedule_header", "write_schedule"]
-
 _KINDS = {kind.value: kind for kind in MoveKind}
 # What a move calls its second vertex.
 SECOND = {MoveKind.COMPUTE: "in_place_of", MoveKind.ACCUMULATE: "parent"}

@@ -6,8 +6,6 @@ from enum import Enum
 from attenio.pebbling.game import Game
 from attenio.pebbling.schedule import Schedule
 
-__all__ = ["Ending", "Solution"]
-
 
 class Ending(Enum):
     """Why a search ended."""

@@ -20,8 +20,6 @@ from attenio.errors import InvalidInput
 from attenio.reference.forward import SCORES_AT_ONCE, Part, check_shapes, parts
 from attenio.workload import Workload
 
-__all__ = ["Gradients", "attention_gradients"]
-
 Float64 = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 Numbers = NDArray[np.generic]

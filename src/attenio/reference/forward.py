@@ -20,8 +20,6 @@ from attenio.masks import Documents
 from attenio.patterns import Band, Pattern
 from attenio.workload import Workload
 
-__all__ = ["SCORES_AT_ONCE", "Block", "Part", "attention", "attention_blocks", "check_shapes", "parts"]
-
 Float64 = NDArray[np.float64]
 Rows = tuple[slice, Float64, Float64]
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from attenio.errors import MissingExtra
 
-__all__ = ["cuthill_mckee_orders"]
-
 # Rows and keys linked to more than this part of the other side are left out.
 _MOST = 0.5
 

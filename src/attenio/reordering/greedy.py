@@ -12,8 +12,6 @@ to each other in a hidden order are then taken up where they were left.
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["greedy_order"]
-
 Bits = NDArray[np.uint64]
 
 _ONES_IN_BYTE = np.array([bin(byte).count("1") for byte in range(256)], dtype=np.int64)

@@ -30,8 +30,6 @@ from attenio.reordering.cuthill_mckee import cuthill_mckee_orders
 from attenio.reordering.greedy import greedy_order
 from attenio.workload import Workload, checked_workload
 
-__all__ = ["Method", "Reordering", "blocks_of", "reorder"]
-
 Blocks = NDArray[np.bool_]
 Order = NDArray[np.intp]
 

@@ -17,8 +17,6 @@ from attenio.report.reproduce import reproduce
 from attenio.report.timeline_picture import timeline_svg
 from attenio.workload import Direction, Workload
 
-__all__ = ["AcceleratorSection", "accelerator_section"]
-
 Figure = dict[str, Any]
 
 _DRAWN = ("fig10", "fig11", "fig12", "fig13", "fig14", "fig15", "fig16", "fig17", "table3")

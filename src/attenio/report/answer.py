@@ -14,8 +14,6 @@ from attenio.planning.plan import Dataflow, Plan
 from attenio.quantities import bytes_of
 from attenio.workload import Direction, Workload, checked_workload
 
-__all__ = ["Answer", "BoundaryAnswer", "BoundaryFloor", "Floor", "TimeFloor", "answer", "floor"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class BoundaryAnswer:

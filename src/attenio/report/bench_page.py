@@ -14,8 +14,6 @@ from attenio.quantities import show_digits, show_seconds
 from attenio.report.html import plotly_script, resource
 from attenio.report.notation import show_ratio
 
-__all__ = ["bench_figure", "check_page", "write_bench_page"]
-
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6f6f6f", "#882255")
 _MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "pentagon", "star")
 _CAPTION = "Every sample of every contender. The line is the time of a product and a copy as measured in the same run."

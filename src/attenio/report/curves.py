@@ -14,8 +14,6 @@ from attenio.planning.costs.features_apply import why_no_features
 from attenio.planning.plan import Dataflow, Plan
 from attenio.workload import Workload
 
-__all__ = ["Curves", "Progress", "Regime", "along_length", "along_memory", "lengthened"]
-
 Progress = Callable[[int, int], None]
 
 # The longest sequence that is counted exactly.

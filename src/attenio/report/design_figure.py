@@ -3,8 +3,6 @@
 from attenio.accelerator.exploration import Design, Exploration
 from attenio.report.line_chart import LineChart, Series
 
-__all__ = ["design_svg"]
-
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6f6f6f", "#882255", "#7a7a1f")
 
 

@@ -9,8 +9,6 @@ from attenio.machine import Machine
 from attenio.planning import best_plan_for, training_plan_for
 from attenio.workload import Direction, Workload
 
-__all__ = ["DirectionCurve", "along_directions"]
-
 # As many sizes of memory as make a smooth line.
 _POINTS = 40
 

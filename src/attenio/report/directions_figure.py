@@ -10,8 +10,6 @@ from attenio.report.directions import DirectionCurve
 from attenio.report.figures import axes, hover, mark
 from attenio.workload import Direction
 
-__all__ = ["directions_figure"]
-
 Figure = dict[str, Any]
 
 # Colours that the page has anyway; what they stand for here is in the legend.

@@ -24,8 +24,6 @@ from attenio.planning import Dataflow
 from attenio.report.reproduce import published_data
 from attenio.workload import Workload
 
-__all__ = ["EXPERIMENTS", "Experiment", "ExperimentRow", "experiment"]
-
 GEOMEAN = "geomean"
 MACHINE = "attenio-512k"
 _BASELINES = (Dataflow.FLAT, Dataflow.STANDARD, Dataflow.FLASH_ATTENTION_2)

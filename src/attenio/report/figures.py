@@ -12,8 +12,6 @@ from attenio.report.answer import Answer
 from attenio.report.curves import Curves
 from attenio.report.notation import short_count, show_ratio
 
-__all__ = ["axes", "hover", "length_figure", "mark", "memory_figure"]
-
 Figure = dict[str, Any]
 Trace = dict[str, Any]
 

@@ -30,8 +30,6 @@ from attenio.report.roofline_figure import roofline_figure
 from attenio.report.training import TrainingAnswer, training_answer
 from attenio.workload import Direction, Workload
 
-__all__ = ["plotly_script", "resource", "write_report", "write_training_report"]
-
 _MEMORY_CAPTION = (
     "Each line is a dataflow with its best tiles, by exact count; open markers are the tiles its paper prescribes."
     " The grey region is proven out of reach of algorithms that add up each score from its own products."

@@ -20,15 +20,6 @@ from attenio.report.notation import (
 from attenio.report.reproduce import Reproduction
 from attenio.report.training import TrainingAnswer
 
-__all__ = [
-    "boundaries_table",
-    "bounds_table",
-    "candidates_table",
-    "reproduction_table",
-    "times_table",
-    "training_table",
-]
-
 Cell = tuple[str, str]  # class, markup
 
 

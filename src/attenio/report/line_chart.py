@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from attenio.errors import InvalidInput
 from attenio.report.notation import short_count
 
-__all__ = ["LineChart", "Series"]
-
 _WIDTH, _HEIGHT = 860, 480
 _LEFT, _RIGHT, _TOP, _BOTTOM = 80, 230, 50, 60
 

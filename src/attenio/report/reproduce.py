@@ -22,8 +22,6 @@ from attenio.planning import published_plan
 from attenio.planning.plan import Dataflow
 from attenio.workload import Workload
 
-__all__ = ["FIGURES", "ReproducedRatio", "Reproduction", "paper_volume_words", "published_data", "reproduce"]
-
 FIGURES = ("fig11",)
 GEOMEAN = "geomean"
 

@@ -9,8 +9,6 @@ from attenio.report import palette
 from attenio.report.answer import Answer, BoundaryAnswer
 from attenio.report.notation import show_rate
 
-__all__ = ["roofline_figure"]
-
 Trace = dict[str, Any]
 
 _DASHES = ("solid", "dash", "dashdot", "dot")

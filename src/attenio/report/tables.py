@@ -30,8 +30,6 @@ from attenio.report.notation import (
 from attenio.report.reproduce import Reproduction
 from attenio.report.training import TrainingAnswer
 
-__all__ = ["bounds_table", "plan_tables", "question_line", "reproduction_table", "run_table", "training_tables"]
-
 NUMBER, NAME, TEXT = "number", "name", "text"
 _NOTHING = "–"
 # Told apart where both are in sight: a tolerance of 0.05 may promise an error of 0.17.

@@ -20,8 +20,6 @@ from attenio.accelerator.lanes import Part, lanes
 from attenio.accelerator.timeline import DRAIN, RAMP
 from attenio.errors import InvalidInput
 
-__all__ = ["timeline_html", "timeline_svg", "window"]
-
 _WIDTH, _LEFT, _RIGHT, _TOP = 1000, 90, 20, 56
 _LANE, _GAP, _AXIS = 46, 14, 44
 _ROUNDS = 3

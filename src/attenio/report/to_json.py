@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from attenio.report.answer import Answer, BoundaryAnswer, Floor, TimeFloor
     from attenio.report.training import TrainingAnswer
 
-__all__ = ["answer_to_json", "floor_to_json", "training_plan_to_json", "training_to_json"]
-
 
 def answer_to_json(answer: "Answer") -> dict[str, Any]:
     """The whole answer as dictionaries, lists, strings and numbers."""

@@ -10,8 +10,6 @@ from attenio.planning import TrainingCandidate, TrainingPlan, training_candidate
 from attenio.report.answer import Answer, answer
 from attenio.workload import Direction, Workload, checked_workload
 
-__all__ = ["TrainingAnswer", "training_answer"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingAnswer:

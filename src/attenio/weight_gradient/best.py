@@ -25,8 +25,6 @@ from attenio.weight_gradient.search import (
 )
 from attenio.weight_gradient.workload import WeightGradient, checked_weight_gradient
 
-__all__ = ["plan_weight_gradient", "weight_candidates"]
-
 
 def plan_weight_gradient(
     workload: WeightGradient, fast_words: int, dataflow: WeightDataflow | str | None = None

@@ -8,8 +8,6 @@ from attenio.bounds.score_epochs import score_epoch_words
 from attenio.quantities import checked_count
 from attenio.weight_gradient.workload import WeightGradient, checked_weight_gradient
 
-__all__ = ["bounds_for_weight_gradient", "compulsory_weight_words", "pair_epochs", "weight_growth"]
-
 _PAGE = "docs/guide/weight_gradient.md"
 
 

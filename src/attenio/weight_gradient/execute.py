@@ -32,8 +32,6 @@ from attenio.weight_gradient.plan import WeightDataflow, WeightPlan
 from attenio.weight_gradient.reference import weight_gradients
 from attenio.weight_gradient.workload import WeightGradient
 
-__all__ = ["WeightRun", "execute_weight_gradient"]
-
 _BYTES_PER_VALUE = 4
 
 

@@ -9,8 +9,6 @@ from attenio.dataflows.inputs import checked_array
 from attenio.errors import InvalidInput
 from attenio.weight_gradient.workload import WeightGradient
 
-__all__ = ["WeightInputs", "checked_weight_inputs", "random_weight_inputs"]
-
 
 class WeightInputs(NamedTuple):
     """Rows of queries, keys and values before their weights; the weights; and the gradient of the output."""

@@ -7,8 +7,6 @@ from attenio.names import member_named
 from attenio.planning.plan import Tiles
 from attenio.weight_gradient.workload import WeightGradient
 
-__all__ = ["WeightDataflow", "WeightPlan"]
-
 
 class WeightDataflow(Enum):
     """The orders of computing a weight gradient, in the order in which equals are preferred."""

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from attenio.weight_gradient.inputs import WeightInputs
 from attenio.weight_gradient.workload import WeightGradient
 
-__all__ = ["WeightGradients", "weight_gradients", "weighted_attention"]
-
 Float64 = NDArray[np.float64]
 
 # Scores held at once by the definition: 32 MiB of float64.

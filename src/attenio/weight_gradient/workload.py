@@ -19,8 +19,6 @@ from attenio.patterns import Band
 from attenio.quantities import checked_count
 from attenio.workload import checked_lengths
 
-__all__ = ["WeightGradient"]
-
 BandMask = Dense | Causal | SlidingWindow
 
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from attenio.accelerator.functional.exponential import ExpApproximation, exponential
 from attenio.accelerator.pe_array import PeArray, ceil_div
 
-__all__ = ["Numbers", "Precision", "Values"]
-
 Values = NDArray[Any]
 
 _LARGEST = 65504.0

@@ -8,8 +8,6 @@ from attenio.accelerator.functional.arithmetic import Values
 from attenio.accelerator.functional.tile import Tile, finite
 from attenio.accelerator.program import Operation
 
-__all__ = ["CompleteRows"]
-
 
 class CompleteRows(Tile):
     """Scores of complete rows, which become probabilities one row after the other."""

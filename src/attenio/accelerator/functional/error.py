@@ -20,8 +20,6 @@ from attenio.accelerator.functional.exponential import SMALLEST, ExpApproximatio
 from attenio.dataflows.inputs import Inputs
 from attenio.workload import Workload
 
-__all__ = ["error_bound"]
-
 # half a unit of half precision, and of the single precision in which a sum is taken first
 _UNIT = 2.0**-11 + 2.0**-24
 _LARGEST = 65504.0

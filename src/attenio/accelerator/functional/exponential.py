@@ -24,8 +24,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SMALLEST", "ExpApproximation", "exponential", "relative_error"]
-
 _FRACTION_BITS = 16
 # Below this everything rounds to zero.
 _LOWEST = -18.0

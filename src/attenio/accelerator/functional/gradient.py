@@ -16,8 +16,6 @@ from attenio.planning import Plan
 from attenio.reference import Gradients, attention_blocks
 from attenio.workload import Workload
 
-__all__ = ["GradientTiles", "Saved"]
-
 
 class Saved:
     """What the forward pass leaves: outputs and the log-sum-exp of rows; and the gradient of the outputs."""

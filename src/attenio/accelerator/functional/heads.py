@@ -14,8 +14,6 @@ from attenio.planning.costs.cost import problems_of
 from attenio.reference.forward import parts
 from attenio.workload import Workload
 
-__all__ = ["Head", "heads_of"]
-
 Floats = NDArray[np.floating[Any]]
 Indices = NDArray[np.intp]
 

@@ -8,8 +8,6 @@ from attenio.accelerator.functional.arithmetic import Values
 from attenio.accelerator.functional.tile import Tile, finite
 from attenio.accelerator.program import Operation
 
-__all__ = ["OnlineRows"]
-
 
 class OnlineRows(Tile):
     """Maximum and sum of every row so far, and the factor by which a step lowers what came before."""

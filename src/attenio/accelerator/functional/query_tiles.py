@@ -12,8 +12,6 @@ from attenio.accelerator.step import Operation, Step
 from attenio.dataflows.inputs import Inputs
 from attenio.planning import Dataflow, Plan
 
-__all__ = ["QueryTiles"]
-
 
 class QueryTiles:
     """A head under way: the rows that are done, and the tile that is not."""

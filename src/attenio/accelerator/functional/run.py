@@ -43,8 +43,6 @@ from attenio.planning import Dataflow, Plan
 from attenio.reference import Gradients
 from attenio.workload import Direction
 
-__all__ = ["FUNCTIONAL", "FunctionalRun", "run_functional"]
-
 FUNCTIONAL = SIMULATED
 # As many products as take about a minute.
 _MOST_MACS = 2**31

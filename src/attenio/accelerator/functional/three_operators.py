@@ -10,8 +10,6 @@ from attenio.accelerator.step import Operation, Step
 from attenio.dataflows.inputs import Inputs
 from attenio.planning import Plan
 
-__all__ = ["ThreeOperators"]
-
 
 class ThreeOperators:
     """Scores as outer products of columns, softmax row by row, outputs as outer products again."""

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from attenio.accelerator.functional.arithmetic import Numbers, Values
 from attenio.accelerator.program import Operation
 
-__all__ = ["Tile"]
-
 _LOWEST = -65504.0
 
 

@@ -27,8 +27,6 @@ from attenio.accelerator.programs.steps import Steps
 from attenio.accelerator.switches import Switches
 from attenio.patterns import Pattern
 
-__all__ = ["QueryStationary", "attenio_head"]
-
 _BEFORE_SCORES = ("load Q", "load K", "outputs", "normalise")
 _BEFORE_OUTPUTS = ("load V", "row sums", "store O")
 

@@ -17,8 +17,6 @@ from attenio.accelerator.programs.query_tiles import Keys, query_tiles, stream, 
 from attenio.accelerator.programs.steps import Steps
 from attenio.patterns import Pattern
 
-__all__ = ["flash_attention_2_head"]
-
 
 def flash_attention_2_head(
     hardware: Hardware, pattern: Pattern, tiles: tuple[int, int], widths: tuple[int, int]

@@ -19,8 +19,6 @@ from attenio.accelerator.programs.query_tiles import Keys, of_size, query_tiles,
 from attenio.accelerator.programs.steps import Steps
 from attenio.patterns import Pattern
 
-__all__ = ["Flat"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Flat:

@@ -25,8 +25,6 @@ from attenio.accelerator.programs.steps import Steps
 from attenio.errors import InvalidInput
 from attenio.patterns import Band, Pattern
 
-__all__ = ["KeyStationary"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class KeyStationary:

@@ -13,8 +13,6 @@ from attenio.errors import InvalidInput
 from attenio.patterns import Band, Pattern
 from attenio.planning.problems import Problems
 
-__all__ = ["Keys", "TileRun", "every_head", "of_size", "query_tiles", "stream", "tiles_of_run"]
-
 Nodes = tuple[Node, ...]
 
 # Tiles of a mask without a rule whose keys are listed; and sizes that are written out where steps follow no rule.

@@ -18,8 +18,6 @@ from attenio.accelerator.programs.steps import Steps
 from attenio.patterns import Pattern
 from attenio.planning.plan import Tiles
 
-__all__ = ["Standard", "outer_products"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Standard:

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.program import Engine, Operation, Pace, Step, Work
 
-__all__ = ["Steps"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Steps:

@@ -32,15 +32,6 @@ if TYPE_CHECKING:
 else:
     Tensor = Any
 
-__all__ = [
-    "approximate_attention",
-    "centre_as_function",
-    "certify_tensors",
-    "checked_scale",
-    "computed_in",
-    "stacked",
-]
-
 _TYPES = ("torch.float16", "torch.bfloat16", "torch.float32", "torch.float64")
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 else:
     Tensor = Any
 
-__all__ = ["Gradients", "Results", "backward"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Results:

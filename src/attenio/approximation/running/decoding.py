@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 else:
     Tensor = Any
 
-__all__ = ["DecodeState"]
-
 
 class DecodeState:
     """What attention has to remember of all keys and values so far, whose size does not grow with their number.

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 else:
     Tensor = Any
 
-__all__ = ["FeatureRows"]
-
 
 class FeatureRows:
     """Room for the features of ``rows`` rows of ``heads`` heads, of the type and on the device of ``like``."""

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from attenio.approximation.running.monomials import MOST_ROWS, Monomials
 from attenio.errors import InvalidInput
 
-__all__ = ["SUM_LENGTHS", "Formula"]
-
 # Terms that one matrix product adds up, whatever its order; its results are added in float64. Certificates count on it:
 # the first length whose rounding the tolerance allows is taken, since longer ones are faster.
 SUM_LENGTHS = (4096, 1024, 256, 64)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 else:
     Tensor = Any
 
-__all__ = ["forward"]
-
 
 def forward(heads: Heads, formula: Formula, output: Tensor, denominators: Tensor) -> None:
     """Write O into ``output`` (heads, group, n, value_dim) and the denominators into (heads, group, n)."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 else:
     Tensor = Any
 
-__all__ = ["PolynomialAttention"]
-
 
 class PolynomialAttention(torch.autograd.Function):
     """O from query (heads, group, n, d), key, value and the keys' centre; nothing of size n x features is ever kept."""

@@ -4,8 +4,6 @@ from typing import Any
 
 from attenio.errors import MissingExtra
 
-__all__ = ["loaded_torch"]
-
 
 def loaded_torch() -> Any:
     """The module torch, or one line that names the extra it comes with."""

@@ -18,8 +18,6 @@ from itertools import combinations_with_replacement
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MOST_ROWS", "Monomials"]
-
 # A tile of this many features by 512 rows of fp32 is 10 MB: larger ones are made and used in pieces.
 MOST_ROWS = 5120
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 else:
     Tensor = Any
 
-__all__ = ["Heads", "Sweep", "head_tiles", "polynomial_of"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Heads:

@@ -17,21 +17,6 @@ if TYPE_CHECKING:
 else:
     Tensor = Any
 
-__all__ = [
-    "Reach",
-    "TiledSummation",
-    "ValueRange",
-    "certificate_of",
-    "certified",
-    "check_values_fit",
-    "reach_of",
-    "scores_of",
-    "scores_within",
-    "stored_as",
-    "sum_length",
-    "terms_for",
-]
-
 _ROWS = 16384
 # Smaller values would be lost to underflow in sums with features, which the rounding of a certificate does not count.
 _LEAST_VALUE = 2.0**-80

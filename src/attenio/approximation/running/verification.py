@@ -18,16 +18,6 @@ if TYPE_CHECKING:
 else:
     Tensor = Any
 
-__all__ = [
-    "check_made_from",
-    "check_sizes",
-    "check_tolerance",
-    "check_type",
-    "check_values",
-    "covers",
-    "refusal_of_scores",
-]
-
 # sizes and ranges of values are found in float64 here and there
 _ROUNDED = 1 + 2.0**-48
 

@@ -7,8 +7,6 @@ from attenio.bounds.epochs import whole_words
 from attenio.bounds.lower_bound import GROWTH, LowerBound, Strength
 from attenio.workload import Workload
 
-__all__ = ["approximate_growth"]
-
 
 def approximate_growth(workload: Workload, degree: int, fast_words: int) -> LowerBound:
     """Almost linear in the length: rows times what each row of features costs.

@@ -10,15 +10,6 @@ from attenio.masks import SharedPrefix
 from attenio.quantities import checked_count
 from attenio.workload import Workload
 
-__all__ = [
-    "distinct_keys",
-    "monomial_constant",
-    "monomial_epoch_words",
-    "monomial_epochs",
-    "monomials_without_squares",
-    "terms_per_epoch",
-]
-
 
 def monomial_constant(degree: int) -> float:
     """Words per term and per M^(-g/(g+1)): (g+1) (g!/g^g)^(1/(g+1)); 2 for g = 1, as for any matrix product.

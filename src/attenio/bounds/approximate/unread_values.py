@@ -9,8 +9,6 @@ from attenio.masks import SharedPrefix
 from attenio.patterns import Band, BlockPattern, Pattern
 from attenio.workload import Direction, Workload
 
-__all__ = ["skippable_keys", "unread_values"]
-
 # Sizes of rounding errors are a few 1e-16 of a count of keys; a key more may only be left out of a bound.
 _SAFETY = 1.0 + 1e-12
 

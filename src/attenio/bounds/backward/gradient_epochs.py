@@ -6,8 +6,6 @@ from attenio.bounds.epochs import Floats, best_over_epochs
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
 from attenio.workload import Direction, Workload
 
-__all__ = ["gradient_epoch_words", "gradient_epochs", "gradient_products_per_epoch", "reuse_of_fresh_pairs"]
-
 
 def _largest_cubic(first: Floats, second: Floats) -> Floats:
     """The largest a k (first k + second a) with a + k = 1 and both not negative."""

@@ -6,8 +6,6 @@ from attenio.bounds.epochs import Floats, best_over_epochs
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, between_units
 from attenio.workload import Direction, Workload
 
-__all__ = ["Weights", "gradient_row_words", "gradient_rows", "weighed_products_per_epoch", "weights"]
-
 Weights = tuple[Floats, Floats, Floats]  # of a product dS·k or dS·q, of a product with p, of all products of a pair
 
 

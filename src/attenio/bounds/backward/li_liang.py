@@ -6,8 +6,6 @@ from attenio.bounds.epochs import Floats, whole_words
 from attenio.bounds.lower_bound import GROWTH, LowerBound, Strength
 from attenio.workload import Workload
 
-__all__ = ["li_liang", "li_liang_words"]
-
 
 def li_liang_words(scores: Floats, rows: Floats, d: Floats, fast_words: Floats) -> Floats:
     """The growth, without a constant, for floats or arrays of floats."""

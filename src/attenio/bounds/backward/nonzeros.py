@@ -6,8 +6,6 @@ from attenio.bounds.epochs import Floats, whole_words
 from attenio.bounds.lower_bound import GROWTH, LowerBound, Strength
 from attenio.workload import Direction, Workload
 
-__all__ = ["input_words", "nonzero_words", "nonzeros"]
-
 
 def input_words(workload: Workload) -> int:
     """Entries of the inputs that some required score needs."""

@@ -8,8 +8,6 @@ from attenio.cli.pebble.solve import TimeLimit
 from attenio.cli.pebble.witnesses import witness_line
 from attenio.quantities import show_seconds
 
-__all__ = ["bound"]
-
 
 @taking(GameChoice)
 def bound(choice: GameChoice, time_limit: TimeLimit = "30", as_json: AsJson = False) -> None:

@@ -14,8 +14,6 @@ from attenio.cli.pebble.rendering import game_line, game_to_json
 if TYPE_CHECKING:
     from attenio.pebbling import Game, Verdict
 
-__all__ = ["ILLEGAL", "check", "game_of_schedule"]
-
 # The exit status of a schedule that breaks the rules: an answer, not a mistake in the question.
 ILLEGAL = 1
 

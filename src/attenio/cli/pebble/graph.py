@@ -9,8 +9,6 @@ from attenio.cli.options import AsJson, taking
 from attenio.cli.output import check_place, plain_table, print_json, print_tables
 from attenio.cli.pebble.position import GraphChoice
 
-__all__ = ["graph"]
-
 # As many vertices as a screen shows.
 _SHOWN = 30
 

@@ -17,8 +17,6 @@ from attenio.cli.pebble.solve import TimeLimit
 if TYPE_CHECKING:
     from attenio.pebbling import Game, Schedule
 
-__all__ = ["play"]
-
 # Larger graphs get a good schedule instead of the best one.
 _SOLVED = 64
 

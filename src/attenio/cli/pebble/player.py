@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from attenio.pebbling import Game
 
-__all__ = ["Player", "board_text"]
-
 _STYLES = {
     (True, False): "bold white on red",
     (False, True): "bold white on blue",

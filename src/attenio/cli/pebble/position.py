@@ -14,8 +14,6 @@ from attenio.quantities import parse_count
 if TYPE_CHECKING:
     from attenio.pebbling import ComputationGraph, Game, Variant
 
-__all__ = ["GameChoice", "GraphChoice", "time_limit_seconds"]
-
 _GRAPH = "Graph"
 _COUNTS = ("n", "rows", "columns", "depth", "keys", "d", "value_dim", "levels", "points", "height", "steps", "radius")
 _MOST_SECONDS = 7 * 24 * 3600.0

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from attenio.pebbling import Game, Schedule, Solution
 
-__all__ = ["game_line", "game_to_json", "moves_to_json", "solution_table", "solution_to_json"]
-
 
 def game_to_json(game: "Game") -> dict[str, Any]:
     """What is played."""

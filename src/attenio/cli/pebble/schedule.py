@@ -13,8 +13,6 @@ from attenio.cli.pebble.rendering import game_line, solution_table, solution_to_
 from attenio.cli.pebble.solve import TimeLimit
 from attenio.quantities import parse_seed
 
-__all__ = ["schedule"]
-
 # More moves than this are asked for as a file, not as part of one JSON value.
 _MOST_MOVES = 100_000
 

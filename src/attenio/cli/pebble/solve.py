@@ -15,8 +15,6 @@ from attenio.errors import InvalidInput
 if TYPE_CHECKING:
     from attenio.pebbling import Game, Solution
 
-__all__ = ["TimeLimit", "solve"]
-
 ENGINES = ("best-first", "cp-sat", "both")
 TimeLimit = Annotated[
     str, typer.Option("--time-limit", help="Stop after this long: 60, 90s, 2m. The best so far is kept.")

@@ -6,8 +6,6 @@ if TYPE_CHECKING:
     from attenio.pebbling import ComputationGraph
     from attenio.pebbling.certified.bound import Witness
 
-__all__ = ["witness_line"]
-
 
 def witness_line(witness: "Witness", graph: "ComputationGraph") -> str:
     """The witness in words."""

@@ -9,8 +9,6 @@ from attenio.dataflows.backward.steps import stream_delta
 from attenio.memory import Buffer, FastMemory, Tile
 from attenio.memory.indices import as_array
 
-__all__ = ["StoredDelta"]
-
 
 class StoredDelta:
     """D of the rows of a problem between two visits, in slow memory."""

@@ -33,8 +33,6 @@ from attenio.memory.indices import Indices, size
 from attenio.memory.matrix import Values
 from attenio.planning.plan import Tiles
 
-__all__ = ["feature_gradient"]
-
 # Features held at once by this computer, not by the counted machine.
 _AT_ONCE = 2**20
 

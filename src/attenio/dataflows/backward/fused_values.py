@@ -28,8 +28,6 @@ from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import Indices, as_array, singles, size
 from attenio.planning.plan import Tiles
 
-__all__ = ["fused_values"]
-
 
 def fused_values(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the heads of one group of one sequence."""

@@ -35,8 +35,6 @@ from attenio.memory import FastMemory
 from attenio.memory.indices import compact
 from attenio.planning.plan import Tiles
 
-__all__ = ["key_stationary"]
-
 
 def key_stationary(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the heads of one group of one sequence."""

@@ -7,8 +7,6 @@ from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import as_array
 
-__all__ = ["KeyVisits", "load_partial", "store_gradient"]
-
 
 class KeyVisits:
     """How often tiles of queries will still visit each key, over all heads of a group."""

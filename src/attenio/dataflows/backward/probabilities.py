@@ -8,8 +8,6 @@ from attenio.dataflows.inputs import Inputs
 from attenio.reference import parts
 from attenio.workload import Workload
 
-__all__ = ["probabilities_of"]
-
 
 def probabilities_of(
     workload: Workload, inputs: Inputs, arithmetic: Arithmetic

@@ -14,8 +14,6 @@ from attenio.reference import attention_blocks, parts
 from attenio.reference.backward import Gradients
 from attenio.workload import Workload
 
-__all__ = ["BackwardProblem", "BackwardSharing", "SavedValues", "backward_problems", "saved_by_forward"]
-
 Float32 = NDArray[np.float32]
 
 

@@ -31,8 +31,6 @@ from attenio.memory import FastMemory
 from attenio.memory.indices import as_array
 from attenio.planning.plan import Tiles
 
-__all__ = ["query_stationary"]
-
 
 def query_stationary(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the heads of one group of one sequence."""

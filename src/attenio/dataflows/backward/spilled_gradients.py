@@ -35,8 +35,6 @@ from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import as_array, compact
 from attenio.planning.plan import Tiles
 
-__all__ = ["spilled_gradients"]
-
 
 def spilled_gradients(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the heads of one group of one sequence."""

@@ -10,17 +10,6 @@ from attenio.memory import FastMemory, Step, Tile
 from attenio.memory.fast_memory import Buffer
 from attenio.memory.indices import as_array, singles
 
-__all__ = [
-    "add_key_gradient",
-    "add_query_gradient",
-    "add_value_gradient",
-    "add_value_scores",
-    "exponentiate_with",
-    "score_gradient",
-    "stream_delta",
-    "turn_into_score_gradient",
-]
-
 Hidden = NDArray[np.bool_] | None
 Positions = NDArray[np.intp]
 

@@ -43,8 +43,6 @@ from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import Indices, as_array, compact, cuts, singles, size
 from attenio.planning.plan import Tiles
 
-__all__ = ["deltas", "key_gradients", "query_gradients", "tiled_products"]
-
 Cells = NDArray[np.bool_] | None
 
 

@@ -36,8 +36,6 @@ from attenio.memory import FastMemory, SlowArray
 from attenio.memory.indices import as_array, compact
 from attenio.planning.plan import Tiles
 
-__all__ = ["two_pass"]
-
 
 def two_pass(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the heads of one group of one sequence."""

@@ -7,8 +7,6 @@ from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import compact, size
 from attenio.patterns import Pattern
 
-__all__ = ["store_key_zeros", "store_zeros"]
-
 
 def store_zeros(fast: FastMemory, target: SlowArray, written: NDArray[np.bool_]) -> None:
     """Store zeros to the rows of a gradient that have not been ``written``."""

@@ -23,8 +23,6 @@ from attenio.measurement.fuzz.drawing import Step, steps
 from attenio.measurement.fuzz.running import wrong_in
 from attenio.measurement.fuzz.shrinking import fails_anew, reproduction, shrunk, simplified
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """0 if all calls agreed, 1 if one did not, 2 and one line where something was asked wrongly."""

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, fields
 from enum import Enum
 
-__all__ = ["Case", "Layout", "MaskKind", "Mode", "Packing"]
-
 
 class _Named(Enum):
     """Members that print as they are written, so that a case can be copied from what was printed."""

@@ -7,8 +7,6 @@ from typing import Any
 
 from attenio.measurement.fuzz.case import Case, Layout, MaskKind, Mode, Packing
 
-__all__ = ["Step", "steps"]
-
 Step = tuple[Case, ...]
 
 _LENGTHS = (1, 1, 2, 3, 5, 8, 16, 17, 31, 33, 64, 65, 100, 128, 200, 257, 400, 600)

@@ -14,8 +14,6 @@ from attenio.measurement.fuzz.case import Case, Layout, Mode
 from attenio.measurement.fuzz.inputs import Inputs, Numbers, laid_out, numbers_of, options_of
 from attenio.measurement.fuzz.untiled import allowed
 
-__all__ = ["WrongResult", "check", "wrong_in"]
-
 _NAMES = ("output", "query", "key", "value", "bias")
 _Made: TypeAlias = tuple[Numbers, list[Tensor | None]]
 _DIFFERENTIATED = (Mode.GRADIENTS, Mode.AUTOCAST)

@@ -10,8 +10,6 @@ from typing import Any
 from attenio.measurement.fuzz.case import Case
 from attenio.measurement.fuzz.drawing import Step
 
-__all__ = ["fails_anew", "reproduction", "shrunk", "simplified"]
-
 _LONGEST_TAIL = 64
 # A call takes milliseconds once its kernel is compiled, which takes seconds: what has not ended by then hangs.
 _HANGS_AFTER_SECONDS = 180

@@ -10,8 +10,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Results", "allowed", "untiled"]
-
 
 class Results(NamedTuple):
     """Output, and gradients of queries, keys, values and bias."""

@@ -8,19 +8,6 @@ from numpy.typing import NDArray
 
 from attenio.pebbling.game import Variant
 
-__all__ = [
-    "CountingWitness",
-    "FlowWitness",
-    "GraphBound",
-    "OutOfTime",
-    "PairWitness",
-    "PartitionWitness",
-    "SpectralWitness",
-    "Theorem",
-    "WavefrontWitness",
-    "Witness",
-]
-
 Numbers = NDArray[np.int64]
 
 

@@ -8,8 +8,6 @@ import time
 from attenio.pebbling.certified.bound import GraphBound, Theorem
 from attenio.pebbling.game import Game, Variant
 
-__all__ = ["compulsory_bound"]
-
 
 def compulsory_bound(game: Game) -> GraphBound:
     """The inputs that computed values need, and the computed outputs."""

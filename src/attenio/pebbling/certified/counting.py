@@ -19,8 +19,6 @@ from attenio.pebbling.certified.bound import CountingWitness, GraphBound, Theore
 from attenio.pebbling.certified.hong_kung import epoch_floor
 from attenio.pebbling.game import Game, Variant
 
-__all__ = ["MOST_VERTICES", "applies", "counting_bound", "covering", "floor_words", "mass_behind", "visits"]
-
 CITATION = "Hong and Kung 1981 (epochs); counting of flows derived for attenio"
 # The matrix of flows is square: 128 MB.
 MOST_VERTICES = 4_000

@@ -23,8 +23,6 @@ from attenio.pebbling.certified.bound import GraphBound, OutOfTime, PartitionWit
 from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.graph import ComputationGraph
 
-__all__ = ["MOST_COMPUTED", "applies", "dominator_words", "epoch_floor", "fewest_epochs", "partition_bound"]
-
 CITATION = "Hong and Kung 1981"
 # All pairs of closed sets are listed: at most 3 to this power.
 MOST_COMPUTED = 10

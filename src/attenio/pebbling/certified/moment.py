@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from attenio.pebbling.certified.steps import Steps
 from attenio.pebbling.game import Game, Variant
 
-__all__ = ["Moment", "Network", "moment_at"]
-
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 

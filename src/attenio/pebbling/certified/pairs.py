@@ -26,8 +26,6 @@ from attenio.pebbling.certified.bound import GraphBound, PairWitness, Theorem
 from attenio.pebbling.certified.hong_kung import epoch_floor
 from attenio.pebbling.game import Game, Variant
 
-__all__ = ["pair_bound"]
-
 CITATION = "Hong and Kung 1981; Smith, Lowery, Langou, van de Geijn 2019"
 # Every division of an epoch's words between inputs and accumulators is tried up to so many words.
 _MOST_DIVISIONS = 1_000_000

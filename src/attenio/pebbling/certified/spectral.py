@@ -24,8 +24,6 @@ from attenio.pebbling.certified.steps import Steps
 from attenio.pebbling.certified.wavefront import depths
 from attenio.pebbling.game import Game, Variant
 
-__all__ = ["MARGIN", "VARIANTS", "block_laplacians", "segment_words", "spectral_bound"]
-
 VARIANTS = frozenset({Variant.ONE_SHOT, Variant.PARTIAL})
 CITATION = "Jain and Zaharia 2020"
 Numbers = NDArray[np.int64]

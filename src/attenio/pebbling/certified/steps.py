@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from attenio.pebbling.game import Game, Variant
 
-__all__ = ["Steps"]
-
 Numbers = NDArray[np.int64]
 
 

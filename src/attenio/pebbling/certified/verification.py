@@ -32,8 +32,6 @@ from attenio.pebbling.certified.steps import Steps
 from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.graph import ComputationGraph
 
-__all__ = ["verify"]
-
 Reals = NDArray[np.float64]
 
 # Up to so many words every division of an epoch of the partial game is tried.

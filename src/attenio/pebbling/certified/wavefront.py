@@ -25,8 +25,6 @@ from attenio.pebbling.certified.moment import Network, moment_at
 from attenio.pebbling.certified.steps import Steps
 from attenio.pebbling.game import Game, Variant
 
-__all__ = ["VARIANTS", "depths", "wavefront_bound", "windows"]
-
 VARIANTS = frozenset({Variant.ONE_SHOT, Variant.PARTIAL})
 CITATION = "Elango, Rastello, Pouchet, Ramanujam, Sadayappan 2014"
 Numbers = NDArray[np.int64]

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import assert_never
 
-__all__ = ["Accumulation", "Parents", "accumulate", "stage", "vertices_of_sum"]
-
 # The parents of each vertex, in the order in which vertices are made.
 Parents = dict[str, tuple[str, ...]]
 

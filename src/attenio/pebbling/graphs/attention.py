@@ -26,8 +26,6 @@ from attenio.pebbling.graph import ComputationGraph, check_size
 from attenio.pebbling.graphs.accumulation import Accumulation, Parents, accumulate, stage
 from attenio.quantities import checked_count
 
-__all__ = ["Head", "PerRow", "Runs", "Softmax", "attention", "one_key_runs"]
-
 # For every row, the runs of keys that are taken in together by an online softmax.
 Runs = Sequence[Sequence[Sequence[int]]]
 # For every row, a list of numbers.

@@ -20,8 +20,6 @@ from attenio.pebbling.graph import ComputationGraph, check_size
 from attenio.pebbling.graphs.accumulation import Accumulation, Parents, accumulate, vertices_of_sum
 from attenio.pebbling.graphs.attention import Head
 
-__all__ = ["attention_backward", "backward_vertices"]
-
 
 def backward_vertices(head: Head, accumulation: Accumulation = Accumulation.CHAIN) -> int:
     """How many vertices the graph has, its inputs included."""

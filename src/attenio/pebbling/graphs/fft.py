@@ -16,8 +16,6 @@ from attenio.pebbling.graph import ComputationGraph, check_size
 from attenio.pebbling.graphs.accumulation import Parents
 from attenio.quantities import checked_count
 
-__all__ = ["fft", "reversed_bits"]
-
 
 def fft(points: int) -> ComputationGraph:
     """The graph of a transform of ``points`` values, a power of two: ``points`` vertices for each of log2 stages."""

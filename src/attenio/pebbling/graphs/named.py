@@ -34,8 +34,6 @@ from attenio.quantities import parse_count
 from attenio.reference import parts
 from attenio.workload import Workload
 
-__all__ = ["GRAPHS", "NamedGraph", "Parameter", "named_graph"]
-
 Value = int | str | Enum
 AnyEnum = TypeVar("AnyEnum", bound=Enum)
 

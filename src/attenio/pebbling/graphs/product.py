@@ -15,8 +15,6 @@ from attenio.pebbling.graph import ComputationGraph, check_size
 from attenio.pebbling.graphs.accumulation import Accumulation, Parents, accumulate, vertices_of_sum
 from attenio.quantities import checked_count
 
-__all__ = ["product", "tall_skinny"]
-
 
 def product(rows: int, columns: int, depth: int, accumulation: Accumulation = Accumulation.CHAIN) -> ComputationGraph:
     """The product of a ``rows`` x ``depth`` and a ``depth`` x ``columns`` matrix."""

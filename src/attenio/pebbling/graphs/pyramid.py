@@ -13,8 +13,6 @@ from attenio.pebbling.graph import ComputationGraph, check_size
 from attenio.pebbling.graphs.accumulation import Parents
 from attenio.quantities import checked_count
 
-__all__ = ["binary_tree", "pyramid"]
-
 # Beyond it the size itself is a number too long to print; any such tree is refused.
 _HIGHEST_TREE = 62
 

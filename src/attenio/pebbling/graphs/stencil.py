@@ -18,8 +18,6 @@ from attenio.pebbling.graph import ComputationGraph, check_size
 from attenio.pebbling.graphs.accumulation import Parents
 from attenio.quantities import checked_count
 
-__all__ = ["stencil"]
-
 # A wide radius gives few vertices very many parents.
 _MOST_EDGES = 20_000_000
 

@@ -20,8 +20,6 @@ from attenio.pebbling.graph import ComputationGraph, check_size
 from attenio.pebbling.graphs.accumulation import Accumulation, Parents, accumulate, stage
 from attenio.quantities import checked_count
 
-__all__ = ["FACTORS", "RESULTS", "strassen", "strassen_vertices"]
-
 Quarter = tuple[int, int]
 Combination = tuple[tuple[Quarter, int], ...]
 Block = list[list[str]]

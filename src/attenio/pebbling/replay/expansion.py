@@ -13,8 +13,6 @@ from attenio.memory import Event, EventKind, Step
 from attenio.pebbling.replay.problems import PebbledProblem
 from attenio.pebbling.schedule import MoveKind
 
-__all__ = ["Expansion"]
-
 # The state of a row that a run may leave in slow memory and take up again: matrix, row, column.
 Place = tuple[str, int, int]
 # What the parts of a row's state are called in slow memory.

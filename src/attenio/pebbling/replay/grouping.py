@@ -18,8 +18,6 @@ from attenio.errors import InvalidInput
 from attenio.pebbling.graphs.attention import PerRow, Runs, Softmax
 from attenio.planning.plan import Dataflow, Tiles
 
-__all__ = ["Grouping", "grouping"]
-
 Required = NDArray[np.bool_]
 
 

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.schedule import Move, MoveKind
 
-__all__ = ["with_deletions"]
-
 
 def with_deletions(graph: ComputationGraph, moves: Sequence[Move]) -> list[list[Move]]:
     """For each load, store or computation, the move itself (computations in place) and the deletions after it.

@@ -14,8 +14,6 @@ from attenio.pebbling.replay.grouping import grouping
 from attenio.planning.plan import Dataflow, Plan
 from attenio.reference import parts
 
-__all__ = ["PebbledProblem", "disjoint_union", "pebbled_problems"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class PebbledProblem:

@@ -35,8 +35,6 @@ from attenio.pebbling.replay.problems import disjoint_union, pebbled_problems
 from attenio.pebbling.replay.streams import piece_by_piece
 from attenio.pebbling.schedule import Move, MoveKind, Schedule
 
-__all__ = ["Replay", "replay"]
-
 Words = NDArray[np.int64]
 
 _INPUT_BUFFERS = ("Q", "K", "V", "KV")

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from attenio.memory import Event, EventKind, Step
 
-__all__ = ["piece_by_piece"]
-
 
 def piece_by_piece(events: Iterable[Event]) -> Iterator[Event]:
     """The events, with every stream cut: its first piece goes through all its events before the second one arrives.

@@ -23,8 +23,6 @@ from attenio.pebbling.compiled import called_from_python, compiled
 from attenio.pebbling.scheduling.orders import makers_of
 from attenio.pebbling.scheduling.program import Numbers, Program
 
-__all__ = ["in_blocks"]
-
 # Goals are kept in queues by how many operands they lack: none, one, more.
 _QUEUES = 3
 # A block that so many goals in a row do not fit into is full.
@@ -198,7 +196,8 @@ def _in_blocks(program, board, base, inflow):
             continue
         counts[_BLOCK] += 1
         counts[_INFLOW] = failures = 0
-        board.ends[:] = 0
+        for queue in range(_QUEUES):
+            board.ends[0, queue] = board.ends[1, queue] = 0
         goal, budget = seed, np.iinfo(np.int64).max
         while goal >= 0 and failures < _MOST_FAILURES:
             length = words = 0

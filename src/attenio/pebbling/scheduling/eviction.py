@@ -52,8 +52,6 @@ from attenio.pebbling.scheduling.fast_memory import (
 )
 from attenio.pebbling.scheduling.program import Numbers, Program
 
-__all__ = ["RELUCTANCE", "cost_of", "schedule_of", "starting_values", "words_moved"]
-
 # A store and a load against a load.
 RELUCTANCE = 2.0
 

@@ -14,8 +14,6 @@ from attenio.pebbling.scheduling.parts import Parts, grouped, parts_of, side_by_
 from attenio.pebbling.scheduling.program import Numbers, Program, compulsory_words
 from attenio.pebbling.solution import Ending
 
-__all__ = ["Best", "Enough", "Family", "try_blocks", "try_parts"]
-
 # Inflows of blocks that are tried first, as shares of fast memory.
 _INFLOWS = (0.5, 1.0, 0.75)
 # Base orders for blocks, likeliest first: depth first, all that follows at once, by number.

@@ -13,8 +13,6 @@ import numpy as np
 from attenio.pebbling.compiled import compiled
 from attenio.pebbling.schedule import CODES, MoveKind
 
-__all__ = ["Memory", "furthest", "insert", "leave", "load", "record", "remove", "save", "sift_up"]
-
 _LOAD, _STORE, _DELETE = CODES[MoveKind.LOAD], CODES[MoveKind.STORE], CODES[MoveKind.DELETE]
 NEVER = np.iinfo(np.int64).max
 CLEAN, UNSAVED, OUT = 0, 1, 2

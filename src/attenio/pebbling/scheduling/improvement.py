@@ -15,8 +15,6 @@ from attenio.pebbling.scheduling.eviction import cost_of, starting_values, words
 from attenio.pebbling.scheduling.orders import makers_of
 from attenio.pebbling.scheduling.program import Numbers, Program
 
-__all__ = ["Annealing"]
-
 # Temperatures in words: at first one or two words more are often taken, at the end hardly ever.
 _HOT, _COLD = 1.0, 0.05
 _OPERATIONS_A_ROUND = 100_000
@@ -74,14 +72,36 @@ def _range(program, makers, order, place, begin, end):
 @compiled
 def _moved(order, begin, end, to):
     """The order with the stretch begin:end put before what is at ``to`` now."""
-    new = np.empty_like(order)
-    if to <= begin:
-        new[:to], new[to : to + end - begin] = order[:to], order[begin:end]
-        new[to + end - begin : end], new[end:] = order[to:begin], order[end:]
-    else:
-        new[:begin], new[begin : begin + to - end] = order[:begin], order[end:to]
-        new[begin + to - end : to], new[to:] = order[begin:end], order[to:]
+    new = order.copy()
+    length = end - begin
+    first, last = (to, begin) if to <= begin else (end, to)
+    shift = length if to <= begin else -length
+    for place in range(first, last):
+        new[place + shift] = order[place]
+    start = to if to <= begin else to - length
+    for index in range(length):
+        new[start + index] = order[begin + index]
     return new
+
+
+@compiled
+def _copy(source, target):
+    """Copy an array into another: assigning slices also compiles messages for shapes that do not match."""
+    for place in range(len(source)):
+        target[place] = source[place]
+
+
+@compiled
+def _copy_rows(source, target):
+    for row in range(len(source)):
+        for column in range(source.shape[1]):
+            target[row, column] = source[row, column]
+
+
+@compiled
+def _set_places(order, place):
+    for index in range(len(order)):
+        place[order[index]] = index
 
 
 @called_from_python
@@ -90,7 +110,7 @@ def _anneal(program, makers, order, values, settings):
     np.random.seed(seed % 2**31)
     size = len(order)
     place = np.empty(size, np.int64)
-    place[order] = np.arange(size)
+    _set_places(order, place)
     best, best_cost = order.copy(), cost
     scratch = np.empty_like(values)
     for _ in range(moves):
@@ -104,13 +124,13 @@ def _anneal(program, makers, order, values, settings):
         shift = np.random.randint(0, room)
         to = earliest + shift if shift < begin - earliest else begin + length + 1 + shift - (begin - earliest)
         new = _moved(order, begin, begin + length, to)
-        scratch[:] = values
+        _copy_rows(values, scratch)
         new_cost = words_moved(program, new, scratch, reluctance)
         if new_cost <= cost or np.random.random() < np.exp((cost - new_cost) / temperature):
-            order[:] = new
-            place[order] = np.arange(size)
+            _copy(new, order)
+            _set_places(order, place)
             cost = new_cost
             if cost < best_cost:
-                best[:] = order
+                _copy(order, best)
                 best_cost = cost
     return best, best_cost, cost

@@ -18,8 +18,6 @@ import numpy as np
 from attenio.pebbling.compiled import called_from_python
 from attenio.pebbling.scheduling.program import Numbers, Program
 
-__all__ = ["depth_first", "eager", "makers_of"]
-
 
 def makers_of(program: Program) -> tuple[Numbers, Numbers]:
     """Starts and numbers of the operations that make each value, in the order of their numbers."""

@@ -24,8 +24,6 @@ import numpy as np
 from attenio.pebbling.compiled import called_from_python, compiled
 from attenio.pebbling.scheduling.program import Numbers, Program
 
-__all__ = ["Parts", "grouped", "parts_of", "side_by_side"]
-
 _NEVER = np.iinfo(np.int64).max
 # Columns of ``of_part``, one row a part: its group, its place among all parts, the exclusive or of the random codes of
 # the inputs that it lacks (so that parts that lack the same have the same), their words, the last group that met it.
@@ -138,9 +136,26 @@ def _best_bundle(candidates, of_part):
 
 
 @compiled
+def _clear(tally, members):
+    for member in members:
+        tally[member] = 0
+
+
+@compiled
+def _sort(members):
+    """Sort a few numbers in place, by insertion: they come nearly in order, and the library's sort compiles longer."""
+    for last in range(1, len(members)):
+        member, place = members[last], last
+        while place > 0 and members[place - 1] > member:
+            members[place] = members[place - 1]
+            place -= 1
+        members[place] = member
+
+
+@compiled
 def _strip_of(parts, first, found, tally, length):
     """Of the found parts up to ``length`` that share with the first one what its nearest neighbour shares with it."""
-    tally[found] = 0
+    _clear(tally, found)
     for slot in range(parts.input_starts[first], parts.input_starts[first + 1]):
         value = parts.inputs[slot]
         for reader in range(parts.reader_starts[value], parts.reader_starts[value + 1]):
@@ -149,7 +164,7 @@ def _strip_of(parts, first, found, tally, length):
     for other in found:
         if tally[other] > tally[near] or (tally[other] == tally[near] and other < near):
             near = other
-    tally[found] = 0
+    _clear(tally, found)
     theirs = parts.inputs[parts.input_starts[near] : parts.input_starts[near + 1]]
     common = 0
     for slot in range(parts.input_starts[first], parts.input_starts[first + 1]):
@@ -160,7 +175,7 @@ def _strip_of(parts, first, found, tally, length):
             for reader in range(parts.reader_starts[value], parts.reader_starts[value + 1]):
                 tally[parts.readers[reader]] += 1
     alike = found[tally[found] == common]
-    alike.sort()
+    _sort(alike)
     return alike[:length]
 
 

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from attenio.pebbling.game import Game, Variant
 
-__all__ = ["Flags", "Numbers", "Program", "compulsory_words", "edge_by_edge", "program_of", "vertex_by_vertex"]
-
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 

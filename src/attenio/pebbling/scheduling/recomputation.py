@@ -22,8 +22,6 @@ from attenio.pebbling.compiled import called_from_python
 from attenio.pebbling.schedule import CODES, MoveKind, Schedule
 from attenio.pebbling.scheduling.program import Numbers, Program
 
-__all__ = ["computed_again"]
-
 _LOAD, _DELETE, _COMPUTE = CODES[MoveKind.LOAD], CODES[MoveKind.DELETE], CODES[MoveKind.COMPUTE]
 
 

@@ -23,8 +23,6 @@ from attenio.pebbling.scheduling.program import edge_by_edge, program_of, vertex
 from attenio.pebbling.scheduling.recomputation import computed_again
 from attenio.pebbling.solution import Ending, Solution
 
-__all__ = ["search"]
-
 # How much is tried, counted in operations so that it does not depend on the clock: orders judged, and moves that
 # improve the best. About half a minute together; graphs so large that this is only a few orders get a few.
 _OPERATIONS_JUDGED = 8_000_000

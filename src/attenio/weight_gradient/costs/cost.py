@@ -18,8 +18,6 @@ from attenio.weight_gradient.costs import (
 from attenio.weight_gradient.plan import WeightDataflow
 from attenio.weight_gradient.workload import WeightGradient
 
-__all__ = ["ClosedForm", "closed_form", "problems_of", "tile_names", "weight_cost"]
-
 
 class ClosedForm(Protocol):
     """What every dataflow's module beside this one offers."""

@@ -7,8 +7,6 @@ peak  = 5 a'd w + 4 a'w + a'b'w + 2 b'd
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 
-__all__ = ["TILES", "moved_words", "peak_words", "sweep_peak"]
-
 TILES = ("query_tile", "key_tile")
 
 

@@ -9,8 +9,6 @@ from attenio.planning.problems import Problems
 from attenio.weight_gradient.costs.fused import sweep_peak
 from attenio.weight_gradient.costs.products import update_peak, update_words
 
-__all__ = ["TILES", "moved_words", "peak_words"]
-
 TILES = ("query_tile", "key_tile", "weight_rows", "weight_columns")
 
 

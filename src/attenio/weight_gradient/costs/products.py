@@ -7,15 +7,6 @@ update weights           n d ceil(d/c) + n d w ceil(d/p) + d^2    p'c'w + p' + w
 
 from attenio.planning.problems import Problems
 
-__all__ = [
-    "projection_peak",
-    "projection_words",
-    "tiled_projection_peak",
-    "tiled_projection_words",
-    "update_peak",
-    "update_words",
-]
-
 
 def projection_words(problems: Problems, columns: int) -> int:
     """Both projections, with the weights of some result columns resident while rows pass."""

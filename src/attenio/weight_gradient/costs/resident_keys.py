@@ -7,8 +7,6 @@ peak  = 2 m d + 2 d^2 + 2 d^2 w + 2 a'd + 5 a'd w + 4 a'w + a'b'w
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 
-__all__ = ["TILES", "moved_words", "peak_words"]
-
 TILES = ("query_tile", "key_tile")
 
 

@@ -8,8 +8,6 @@ from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 from attenio.weight_gradient.costs import fused
 
-__all__ = ["TILES", "moved_words", "peak_words"]
-
 TILES = fused.TILES
 
 

@@ -16,8 +16,6 @@ from attenio.weight_gradient.costs.products import (
     update_words,
 )
 
-__all__ = ["TILES", "fixed_words", "moved_words", "peak_words"]
-
 TILES = (
     "projection_rows",
     "projection_columns",

@@ -8,8 +8,6 @@ from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 from attenio.weight_gradient.costs.products import projection_peak, projection_words, update_peak, update_words
 
-__all__ = ["TILES", "moved_words", "peak_words"]
-
 TILES = (
     "projection_columns",
     "query_tile",

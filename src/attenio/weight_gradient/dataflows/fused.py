@@ -17,8 +17,6 @@ from attenio.planning.plan import Tiles
 from attenio.weight_gradient.dataflows.problem import Side, WeightProblem
 from attenio.weight_gradient.dataflows.row_pass import RowPass
 
-__all__ = ["add_to_gradient", "fused", "project_rows"]
-
 
 def fused(problem: WeightProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run one weight gradient."""

@@ -15,8 +15,6 @@ from attenio.weight_gradient.dataflows.problem import WeightProblem
 from attenio.weight_gradient.dataflows.products import update_weights
 from attenio.weight_gradient.dataflows.row_pass import RowPass
 
-__all__ = ["fused_projections"]
-
 
 def fused_projections(problem: WeightProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run one weight gradient."""

@@ -12,8 +12,6 @@ from attenio.weight_gradient.dataflows.problem import WeightProblem
 from attenio.weight_gradient.dataflows.products import project, update_weights
 from attenio.weight_gradient.dataflows.row_pass import RowPass
 
-__all__ = ["one_pass"]
-
 
 def one_pass(problem: WeightProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run one weight gradient."""

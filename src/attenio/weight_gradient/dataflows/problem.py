@@ -12,8 +12,6 @@ from attenio.patterns import Band
 from attenio.weight_gradient.inputs import WeightInputs
 from attenio.weight_gradient.workload import WeightGradient
 
-__all__ = ["Side", "WeightProblem", "passing", "weight_problem"]
-
 # Below this, products and sums of a run stay finite in float32 whatever their order.
 _SAFE = 1e37
 

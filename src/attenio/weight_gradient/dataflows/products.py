@@ -17,8 +17,6 @@ from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import cuts, singles, span
 from attenio.weight_gradient.dataflows.problem import Side, WeightProblem, passing
 
-__all__ = ["project", "project_in_tiles", "update_weights"]
-
 
 def project(problem: WeightProblem, side: Side, into: SlowArray, columns: int, fast: FastMemory) -> None:
     """Q = A1 X or B = dO Y^T with resident weights."""

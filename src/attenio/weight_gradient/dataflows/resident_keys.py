@@ -14,8 +14,6 @@ from attenio.planning.plan import Tiles
 from attenio.weight_gradient.dataflows.problem import WeightProblem
 from attenio.weight_gradient.dataflows.row_pass import RowPass
 
-__all__ = ["resident_keys"]
-
 
 def resident_keys(problem: WeightProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run one weight gradient."""

@@ -13,8 +13,6 @@ from attenio.weight_gradient.dataflows.fused import add_to_gradient
 from attenio.weight_gradient.dataflows.problem import WeightProblem
 from attenio.weight_gradient.dataflows.row_pass import RowPass
 
-__all__ = ["resident_rows"]
-
 
 def resident_rows(problem: WeightProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run one weight gradient."""

@@ -24,8 +24,6 @@ from attenio.dataflows.problem import key_runs
 from attenio.memory import Buffer, FastMemory, Tile
 from attenio.weight_gradient.dataflows.problem import WeightProblem
 
-__all__ = ["RowPass"]
-
 Hidden = NDArray[np.bool_] | None
 
 

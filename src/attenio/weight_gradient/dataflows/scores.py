@@ -7,8 +7,6 @@ from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.matrix import Values
 from attenio.weight_gradient.dataflows.problem import WeightProblem, passing
 
-__all__ = ["probabilities", "stream_delta", "turn_into_gradient"]
-
 Hidden = NDArray[np.bool_] | None
 
 

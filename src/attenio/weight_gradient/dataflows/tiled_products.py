@@ -33,8 +33,6 @@ from attenio.weight_gradient.dataflows.problem import WeightProblem, passing
 from attenio.weight_gradient.dataflows.products import project_in_tiles, update_weights
 from attenio.weight_gradient.dataflows.scores import probabilities, stream_delta, turn_into_gradient
 
-__all__ = ["tiled_products"]
-
 Arrays = tuple[SlowArray, ...]
 Cells = NDArray[np.bool_] | None
 

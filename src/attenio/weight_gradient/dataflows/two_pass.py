@@ -28,8 +28,6 @@ from attenio.weight_gradient.dataflows.problem import WeightProblem
 from attenio.weight_gradient.dataflows.products import project, update_weights
 from attenio.weight_gradient.dataflows.scores import probabilities, stream_delta, turn_into_gradient
 
-__all__ = ["two_pass"]
-
 Statistics = tuple[SlowArray, SlowArray]
 
 

@@ -12,8 +12,6 @@ from attenio.planning.search.room import Room
 from attenio.planning.search.row_tiles import RowWords, even_tile, piece_ends
 from attenio.weight_gradient.costs import fused
 
-__all__ = ["best_tiles", "query_tile", "sweep_room", "weight_words"]
-
 _AT_ONCE = 2**16
 _LARGEST_INT64_SUM = 2**62
 

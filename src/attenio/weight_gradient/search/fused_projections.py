@@ -6,8 +6,6 @@ from attenio.weight_gradient.costs import fused_projections
 from attenio.weight_gradient.search.fused import query_tile, sweep_room
 from attenio.weight_gradient.search.products import best_update
 
-__all__ = ["best_tiles"]
-
 
 def best_tiles(problems: Problems, fast_words: int) -> MovingTiles | None:
     """Tiles that move the fewest words, or None if none fits."""

@@ -4,8 +4,6 @@ from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.weight_gradient.costs import resident_keys
 
-__all__ = ["best_tiles"]
-
 
 def best_tiles(problems: Problems, fast_words: int) -> MovingTiles | None:
     """One row and as many of its scores as fit, or None if keys and weights do not fit beside it."""

@@ -5,8 +5,6 @@ from attenio.planning.problems import Problems
 from attenio.weight_gradient.costs import resident_rows
 from attenio.weight_gradient.search.fused import query_tile, sweep_room, weight_words
 
-__all__ = ["best_tiles"]
-
 
 def best_tiles(problems: Problems, fast_words: int) -> MovingTiles | None:
     """Tiles that move the fewest words, or None if none fits."""

@@ -9,8 +9,6 @@ from attenio.planning.search.room import Room
 from attenio.weight_gradient.costs import tiled_products
 from attenio.weight_gradient.search.products import best_tiled_projection, best_update
 
-__all__ = ["best_tiles"]
-
 
 def best_tiles(problems: Problems, fast_words: int) -> MovingTiles | None:
     """Tiles that move the fewest words, or None if none fits."""

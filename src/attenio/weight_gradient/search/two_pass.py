@@ -7,8 +7,6 @@ from attenio.planning.search.row_tiles import RowWords, best_row_tile
 from attenio.weight_gradient.costs import two_pass
 from attenio.weight_gradient.search.products import best_projection, best_update
 
-__all__ = ["best_tiles"]
-
 
 def best_tiles(problems: Problems, fast_words: int) -> MovingTiles | None:
     """Tiles that move the fewest words, or None if none fits."""

@@ -23,8 +23,6 @@ from dataclasses import dataclass, replace
 
 from attenio.pebbling.solving.cp_sat.phases import Item, Task, Tick, unlimited
 
-__all__ = ["Burst", "order_once", "why_not_once"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Burst:

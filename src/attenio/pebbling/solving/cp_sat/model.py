@@ -26,8 +26,6 @@ try:
 except ImportError as absent:
     raise MissingExtra("the integer program for pebble games", "pebble") from absent
 
-__all__ = ["Clause", "PhaseProgram"]
-
 # a Boolean variable or its negation
 Literal = Any
 

@@ -6,8 +6,6 @@ from attenio.pebbling.game import Variant
 from attenio.pebbling.schedule import Move, MoveKind, Schedule
 from attenio.pebbling.solving.cp_sat.phases import Item, Phase, Task
 
-__all__ = ["moves_of"]
-
 
 def moves_of(task: Task, phases: Sequence[Phase], orders: Sequence[Sequence[Item]]) -> Schedule:
     """The schedule that plays the phases, each burst in its order, and deletes what is no longer asked for."""

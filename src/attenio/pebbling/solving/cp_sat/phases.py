@@ -20,8 +20,6 @@ import numpy as np
 
 from attenio.pebbling.game import Game, Variant
 
-__all__ = ["Item", "Phase", "Task", "Tick", "unlimited"]
-
 # Called now and then during long work; raises when the time is up.
 Tick = Callable[[], object]
 

@@ -24,8 +24,6 @@ from dataclasses import dataclass
 
 from attenio.pebbling.solving.cp_sat.phases import Task, Tick, unlimited
 
-__all__ = ["Change", "Obstacle", "order_again", "why_not_again"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Change:

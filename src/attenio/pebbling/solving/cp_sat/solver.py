@@ -33,8 +33,6 @@ from attenio.pebbling.solving.cp_sat.phases import Item, Phase, Task
 from attenio.pebbling.solving.cp_sat.regression import Change, order_again, why_not_again
 from attenio.pebbling.solving.first_schedule import compile_first_schedule, first_schedule
 
-__all__ = ["cp_sat"]
-
 Progress = Callable[[int, int], None]
 
 # Shuffled orders of which the cheapest is to beat.

@@ -11,26 +11,6 @@ from numba.extending import intrinsic
 from attenio.pebbling.compiled import compiled
 from attenio.pebbling.solving.search.encoding import EDGE_ROWS, HEADER, UNIT, WEIGHT
 
-__all__ = [
-    "NONE",
-    "ONE",
-    "add",
-    "copy_words",
-    "edge_from",
-    "edge_to",
-    "fact",
-    "has",
-    "highest",
-    "inlined",
-    "is_input",
-    "is_output",
-    "lowest",
-    "population",
-    "remove",
-    "weigh",
-    "words_of",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 inlined: Callable[[F], F] = cast(Any, njit(cache=True, inline="always"))

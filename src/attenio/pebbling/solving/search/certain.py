@@ -8,8 +8,6 @@ from attenio.pebbling.compiled import compiled
 from attenio.pebbling.solving.search.bits import NONE, ONE, highest, lowest, weigh, words_of
 from attenio.pebbling.solving.search.encoding import HEADER
 
-__all__ = ["analyse", "certain_words"]
-
 
 @compiled
 def analyse(game: Any, s: Any) -> Any:

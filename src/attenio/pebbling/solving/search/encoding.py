@@ -15,8 +15,6 @@ from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.solving.automorphisms import automorphisms
 
-__all__ = ["MOST_EDGES", "MOST_SEARCHED", "POSITION_WORDS", "Encoded", "encode"]
-
 MOST_SEARCHED = 128
 MOST_EDGES = 256
 POSITION_WORDS = 8

@@ -13,9 +13,6 @@ from attenio.pebbling.compiled import called_from_python, compiled
 from attenio.pebbling.solving.search.bits import ONE, lowest, words_of
 from attenio.pebbling.solving.search.encoding import POSITION_WORDS
 
-__all__ = ["Scratch", "choose", "limit", "list_evictable", "scratch"]
-
-
 # Rows of Scratch.numbers; prices and extras are indexed by vertex, the others by place.
 ITEM, PRICE, EXTRA, AT, OPTION, FRESH, REST, LIMIT = range(8)
 # Places in the last row: prices wanted from, to; what is paid already; the least price met above those wanted;

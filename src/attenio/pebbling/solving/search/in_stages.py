@@ -17,8 +17,6 @@ from attenio.pebbling.scheduling import find_schedule
 from attenio.pebbling.solution import Ending, Solution
 from attenio.pebbling.solving.search.solver import Progress, best_first
 
-__all__ = ["search_in_stages"]
-
 _MOMENT_S = 2.0
 # Of the time that is left then, for the schedule to beat.
 _SHARE = 1 / 10

@@ -54,8 +54,6 @@ from attenio.pebbling.solving.search.bits import (
 from attenio.pebbling.solving.search.encoding import COUNT, HEADER, POSITION_WORDS, RED, SLIDING
 from attenio.pebbling.solving.search.evictions import DELETED, EXTRA, LIMIT, MADE, PAID, PRICE, choose, list_evictable
 
-__all__ = ["do_one_shot", "expand_one_shot", "settle_one_shot"]
-
 
 @compiled
 def settle_one_shot(game: Any, s: Any, log: Any) -> Any:

@@ -46,8 +46,6 @@ from attenio.pebbling.solving.search.bits import (
 from attenio.pebbling.solving.search.encoding import COUNT, EDGES, IN_EDGES, OUT_EDGES, POSITION_WORDS, RED
 from attenio.pebbling.solving.search.evictions import DELETED, EXTRA, LIMIT, MADE, PRICE, choose, list_evictable
 
-__all__ = ["expand_partial", "mark_edge", "settle_partial"]
-
 
 @compiled
 def _open(game: Any, edges: Any, s: Any, vertex: Any) -> Any:

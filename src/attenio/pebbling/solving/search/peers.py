@@ -18,8 +18,6 @@ from attenio.pebbling.compiled import compiled
 from attenio.pebbling.solving.search.bits import NONE, ONE, fact, weigh
 from attenio.pebbling.solving.search.encoding import HEADER, VARIANT
 
-__all__ = ["enter_group", "group_place", "pointless"]
-
 # Peers looked at, the newest first: looking at all would cost more than it saves.
 _MOST_PEERS = 48
 

@@ -16,8 +16,6 @@ from attenio.pebbling.solving.search.standard import do_standard, drop_standard
 from attenio.pebbling.solving.search.symmetry import canonical, carry
 from attenio.pebbling.solving.search.table import expand, settle, store
 
-__all__ = ["replay"]
-
 Position = NDArray[np.uint64]
 # Positions with their costs
 Way = list[tuple[Position, int]]

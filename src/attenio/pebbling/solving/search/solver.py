@@ -29,8 +29,6 @@ from attenio.pebbling.solution import Ending, Solution
 from attenio.pebbling.solving.first_schedule import first_schedule
 from attenio.pebbling.solving.search.encoding import HEADER, POSITION_WORDS, VARIANT, VARIANTS, Encoded, encode
 
-__all__ = ["best_first"]
-
 Progress = Callable[[int, int], None]
 
 # Between two looks at the clock, in seconds.

@@ -50,8 +50,6 @@ from attenio.pebbling.solving.search.bits import (
 from attenio.pebbling.solving.search.certain import analyse
 from attenio.pebbling.solving.search.encoding import HEADER, RED, SLIDING
 
-__all__ = ["covered", "do_standard", "drop_standard", "settle_standard"]
-
 
 @compiled
 def _only_use(game: Any, low: Any, high: Any, vertex: Any) -> Any:

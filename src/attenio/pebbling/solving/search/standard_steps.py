@@ -49,8 +49,6 @@ from attenio.pebbling.solving.search.evictions import (
 )
 from attenio.pebbling.solving.search.standard import covered, do_standard, settle_standard
 
-__all__ = ["expand_standard"]
-
 # Rows of Scratch.positions: after the deletions so far, and after the step with them.
 _NOW, _AFTER = 0, 1
 

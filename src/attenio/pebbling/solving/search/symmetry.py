@@ -8,8 +8,6 @@ from attenio.pebbling.compiled import called_from_python, compiled
 from attenio.pebbling.solving.search.bits import NONE, ONE, copy_words, lowest
 from attenio.pebbling.solving.search.encoding import POSITION_WORDS
 
-__all__ = ["canonical", "carry"]
-
 
 @compiled
 def _image(images: Any, words: Any, base: Any, count: Any, out: Any) -> Any:

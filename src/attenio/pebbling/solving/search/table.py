@@ -26,8 +26,6 @@ from attenio.pebbling.solving.search.standard import settle_standard
 from attenio.pebbling.solving.search.standard_steps import expand_standard
 from attenio.pebbling.solving.search.symmetry import canonical
 
-__all__ = ["Store", "advance", "begin", "begin_again", "enlarge", "expand", "settle", "store"]
-
 # Places in Store.state
 POSITIONS, WAITING, FREED, LEVEL, BEST, BEST_POSITION, EXPLORED, CEILING, BEYOND, PROVEN = range(10)
 # What advance() answers
