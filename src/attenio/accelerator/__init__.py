@@ -4,11 +4,13 @@ from attenio.accelerator.controller import SIMULATED, program_of
 from attenio.accelerator.energy import Area, Component, Energy, area_of, energy_of, peak_power_watts
 from attenio.accelerator.events import event_timeline, spans
 from attenio.accelerator.functional import ExpApproximation, FunctionalRun, run_functional
+from attenio.accelerator.growth import Growing
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.periodic import periodic_timeline
-from attenio.accelerator.program import Engine, Growing, GrowingStep, Pace, Program, Ramp, Repeat, Step, Work
+from attenio.accelerator.program import Program, Ramp, Repeat
 from attenio.accelerator.refresh import RefreshRun, RefreshTimes, refreshed
 from attenio.accelerator.simulate import Simulation, plan_for, simulate, simulate_plan
+from attenio.accelerator.step import Engine, GrowingStep, Pace, Step, Work
 from attenio.accelerator.switches import Switches
 from attenio.accelerator.timeline import Timeline
 from attenio.accelerator.trace import trace_json, trace_text

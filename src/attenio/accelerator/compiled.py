@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.accelerator.growth import RoundNumber
-from attenio.accelerator.program import Engine, GrowingStep, Node, Program, Ramp, Repeat, Step
+from attenio.accelerator.program import Node, Program, Ramp, Repeat
+from attenio.accelerator.step import Engine, GrowingStep, Step
 from attenio.accelerator.timeline import RAMP
 
 ENGINES = tuple(Engine)

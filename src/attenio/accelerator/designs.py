@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from attenio.accelerator.energy import Component, area_of, peak_power_watts
 from attenio.accelerator.hardware import WORD_BYTES, Hardware
 from attenio.accelerator.many_timelines import Counts, ManyLoops, ManyNodes, ManyRamps, ManySteps, many_cycles
-from attenio.accelerator.program import Engine
+from attenio.accelerator.step import Engine
 from attenio.catalogue import as_machine
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine, MemoryLevel

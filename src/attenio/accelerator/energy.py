@@ -16,7 +16,7 @@ from fractions import Fraction
 from math import sqrt
 
 from attenio.accelerator.hardware import Hardware
-from attenio.accelerator.program import Work
+from attenio.accelerator.step import Work
 
 IDLE_SHARE = 28 / 40
 HBM_JOULES_PER_BIT = 3.9e-12

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from attenio.accelerator.compiled import ENGINES, CompiledBody, CompiledStep, compiled, flat_steps
-from attenio.accelerator.program import Engine, Program, Step
+from attenio.accelerator.program import Program
+from attenio.accelerator.step import Engine, Step
 from attenio.accelerator.timeline import RAMP, Timeline
 from attenio.errors import InvalidInput
-
-__all__ = ["MOST_EVENTS", "Span", "event_timeline", "flat_steps", "spans"]
 
 # More would take minutes and gigabytes; the periodic mode gives the same answer at once.
 MOST_EVENTS = 5_000_000

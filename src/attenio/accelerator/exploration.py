@@ -17,7 +17,7 @@ from attenio.accelerator.controller import check_words
 from attenio.accelerator.design_runs import design_runs, simulated_design
 from attenio.accelerator.designs import Designs, Tiling, is_vectorised, machine_of
 from attenio.accelerator.hardware import WORD_BYTES, Hardware
-from attenio.accelerator.program import Engine
+from attenio.accelerator.step import Engine
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine
 from attenio.planning import Dataflow

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from attenio.accelerator.compiled import ENGINES, CompiledProgram, compiled
-from attenio.accelerator.events import flat_steps
-from attenio.accelerator.program import Engine, Program, Step
+from attenio.accelerator.compiled import ENGINES, CompiledProgram, compiled, flat_steps
+from attenio.accelerator.program import Program
+from attenio.accelerator.step import Engine, Step
 from attenio.accelerator.timeline import DRAIN, RAMP
 
 

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.accelerator.program import Engine
+from attenio.accelerator.step import Engine
 
 Counts = NDArray[np.int64]
 

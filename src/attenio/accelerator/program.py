@@ -27,25 +27,9 @@ from operator import add, sub
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.accelerator.growth import Growing, RoundNumber
-from attenio.accelerator.step import Engine, GrowingStep, Operation, Pace, Step, Work
+from attenio.accelerator.growth import RoundNumber
+from attenio.accelerator.step import Engine, GrowingStep, Step, Work
 from attenio.errors import InvalidInput
-
-__all__ = [
-    "Engine",
-    "Growing",
-    "GrowingStep",
-    "Node",
-    "Operation",
-    "Pace",
-    "Program",
-    "Ramp",
-    "Repeat",
-    "Step",
-    "Work",
-    "exact_sum",
-    "repeat",
-]
 
 Rounds = NDArray[np.int64]
 

@@ -32,7 +32,8 @@ from math import lcm
 
 from attenio.accelerator.events import MOST_EVENTS
 from attenio.accelerator.hbm import Hbm
-from attenio.accelerator.program import Engine, Program, Step
+from attenio.accelerator.program import Program
+from attenio.accelerator.step import Engine, Step
 from attenio.errors import InvalidInput
 
 # Refreshes that a channel may be late or ahead (JEDEC JESD235).

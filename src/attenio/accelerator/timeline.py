@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from attenio.accelerator.program import Engine
+from attenio.accelerator.step import Engine
 
 # Reasons that are no step: before an engine's first, and after its last.
 RAMP = "ramp"

@@ -11,7 +11,8 @@ from typing import Any
 
 from attenio.accelerator.compiled import ENGINES, compiled
 from attenio.accelerator.lanes import spans_of
-from attenio.accelerator.program import Engine, Program, Step
+from attenio.accelerator.program import Program
+from attenio.accelerator.step import Engine, Step
 from attenio.accelerator.timeline import DRAIN, RAMP
 
 Progress = Callable[[int, int], None]

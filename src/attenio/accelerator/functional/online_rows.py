@@ -6,7 +6,7 @@ import numpy as np
 
 from attenio.accelerator.functional.arithmetic import Values
 from attenio.accelerator.functional.tile import Tile, finite
-from attenio.accelerator.program import Operation
+from attenio.accelerator.step import Operation
 
 
 class OnlineRows(Tile):

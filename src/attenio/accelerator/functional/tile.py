@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.accelerator.functional.arithmetic import Numbers, Values
-from attenio.accelerator.program import Operation
+from attenio.accelerator.step import Operation
 
 _LOWEST = -65504.0
 

@@ -21,9 +21,10 @@ from functools import lru_cache, partial
 from itertools import pairwise
 
 from attenio.accelerator.hardware import Hardware
-from attenio.accelerator.program import Engine, Node, Operation, Step, Work
+from attenio.accelerator.program import Node
 from attenio.accelerator.programs.query_tiles import Keys, query_tiles, stream, tiles_of_run
 from attenio.accelerator.programs.steps import Steps
+from attenio.accelerator.step import Engine, Operation, Step, Work
 from attenio.accelerator.switches import Switches
 from attenio.patterns import Pattern
 

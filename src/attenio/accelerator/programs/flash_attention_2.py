@@ -12,9 +12,10 @@ for each tile i of queries:
 from functools import lru_cache, partial
 
 from attenio.accelerator.hardware import Hardware
-from attenio.accelerator.program import Node, Operation
+from attenio.accelerator.program import Node
 from attenio.accelerator.programs.query_tiles import Keys, query_tiles, stream, tiles_of_run
 from attenio.accelerator.programs.steps import Steps
+from attenio.accelerator.step import Operation
 from attenio.patterns import Pattern
 
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from attenio.accelerator.hardware import Hardware
-from attenio.accelerator.program import Node, Operation, repeat
+from attenio.accelerator.program import Node, repeat
 from attenio.accelerator.programs.query_tiles import Keys, of_size, query_tiles, stream, tiles_of_run
 from attenio.accelerator.programs.steps import Steps
+from attenio.accelerator.step import Operation
 from attenio.patterns import Pattern
 
 

@@ -18,10 +18,11 @@ from functools import lru_cache, partial
 from itertools import pairwise
 
 from attenio.accelerator.hardware import Hardware
-from attenio.accelerator.program import Engine, Node, Operation, Step, Work, repeat
+from attenio.accelerator.program import Node, repeat
 from attenio.accelerator.programs.query_tiles import Keys as Rows
 from attenio.accelerator.programs.query_tiles import query_tiles, stream, tiles_of_run
 from attenio.accelerator.programs.steps import Steps
+from attenio.accelerator.step import Engine, Operation, Step, Work
 from attenio.errors import InvalidInput
 from attenio.patterns import Band, Pattern
 

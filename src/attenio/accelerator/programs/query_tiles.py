@@ -8,7 +8,8 @@ from math import gcd
 import numpy as np
 
 from attenio.accelerator.growth import Growing, Listed, RoundNumber
-from attenio.accelerator.program import GrowingStep, Node, Ramp, Repeat, Step, repeat
+from attenio.accelerator.program import Node, Ramp, Repeat, repeat
+from attenio.accelerator.step import GrowingStep, Step
 from attenio.errors import InvalidInput
 from attenio.patterns import Band, Pattern
 from attenio.planning.problems import Problems

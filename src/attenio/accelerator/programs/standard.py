@@ -13,8 +13,9 @@ read: Q and K by columns, P by columns although the softmax makes it by rows.
 from dataclasses import dataclass
 
 from attenio.accelerator.hardware import Hardware
-from attenio.accelerator.program import Engine, Node, Operation, Step, Work, repeat
+from attenio.accelerator.program import Node, repeat
 from attenio.accelerator.programs.steps import Steps
+from attenio.accelerator.step import Engine, Operation, Step, Work
 from attenio.patterns import Pattern
 from attenio.planning.plan import Tiles
 

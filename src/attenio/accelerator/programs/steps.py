@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from attenio.accelerator.hardware import Hardware
-from attenio.accelerator.program import Engine, Operation, Pace, Step, Work
+from attenio.accelerator.step import Engine, Operation, Pace, Step, Work
 
 
 @dataclass(frozen=True, kw_only=True)
