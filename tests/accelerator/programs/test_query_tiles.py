@@ -5,8 +5,9 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attenio.accelerator.program import Engine, Node, Pace, Program, Ramp, Step, Work, repeat
+from attenio.accelerator.program import Node, Program, Ramp, repeat
 from attenio.accelerator.programs.query_tiles import Keys, TileRun, of_size, query_tiles, stream, tiles_of_run
+from attenio.accelerator.step import Engine, Pace, Step, Work
 from attenio.patterns import Band
 
 
