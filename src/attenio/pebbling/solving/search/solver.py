@@ -110,7 +110,7 @@ def _solution(game: Game, schedule: Schedule, bound: int, ending: Ending, outcom
 
 @cache
 def compile_search() -> None:
-    """Search a game of three vertices by all rules, so that compiling, or reading what was compiled, is on no clock.
+    """Search a game of seven vertices by all rules, so that compiling, or reading what was compiled, is on no clock.
 
     If anything had to be compiled, so is the search for large graphs: who has to wait waits once.
     """
@@ -118,12 +118,15 @@ def compile_search() -> None:
     from attenio.pebbling.scheduling.search import compile_scheduling
     from attenio.pebbling.solving.search import replaying, table
 
-    graph = ComputationGraph.from_edges([("a", "sum"), ("b", "sum")])
+    # In so little memory no way is forced from end to end, so that its steps are replayed too.
+    sums = [(f"x{each}", f"s{j}") for j in range(3) for each in (j, (j + 1) % 3)]
+    graph = ComputationGraph.from_edges([*sums, *((f"s{j}", "t") for j in range(3))])
     with noticing() as compiling:
         for variant in Variant:
-            game = Game(graph=graph, red=3, variant=variant)
+            red = 2 if variant is Variant.PARTIAL else 4
+            game = Game(graph=graph, red=red, variant=variant)
             encoded, originals = encode(game)
-            search = _Search(table, encoded, 10, 2**22)
+            search = _Search(table, encoded, 2 * len(graph), 2**22)
             search.run(60.0, None)
             table.enlarge(encoded.table, search.kept)
             replaying.replay(game, encoded, originals, search.way())
