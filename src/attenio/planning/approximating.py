@@ -13,7 +13,7 @@ from typing import cast
 
 from attenio.approximation import feature_count
 from attenio.errors import DoesNotFit
-from attenio.planning.costs.cost import checked_dataflow, closed_form, cost, problems_of, tile_names
+from attenio.planning.costs.cost import approximate_form, checked_dataflow, cost, problems_of, tile_names
 from attenio.planning.costs.features_apply import why_no_features
 from attenio.planning.guarantees import certificate_at, needed_tile
 from attenio.planning.plan import ApproximateDataflow, Dataflow, Plan, TileRule, Tiles
@@ -51,7 +51,7 @@ def approximate_plan(workload: Workload, fast_words: int, dataflow: Dataflow) ->
         tiles = window_tiles(workload, fast_words)
     else:
         tiles = _least_tiles(workload, chosen, fast_words)
-    form, problems = closed_form(chosen), problems_of(workload, chosen)
+    form, problems = approximate_form(chosen), problems_of(workload, chosen)
     return Plan(
         workload=workload,
         fast_words=fast_words,

@@ -8,7 +8,7 @@ from attenio.granularity import FREE_TILES, Granularity
 from attenio.machine import Machine
 from attenio.planning.approximating import approximate_plan, best_approximate
 from attenio.planning.contest import applies, best_of_all
-from attenio.planning.costs.cost import checked_dataflow, closed_form, cost, problems_of, tile_names
+from attenio.planning.costs.cost import checked_dataflow, cost, cost_of, problems_of, tile_names
 from attenio.planning.guarantees import certificate_at
 from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.planning.problems import Problems
@@ -184,20 +184,15 @@ def _plan(
     rule: TileRule = TileRule.BEST,
     problems: Problems | None = None,
 ) -> Plan:
-    if problems is None:
-        found = cost(workload, dataflow, tiles)
-        moved, peak = found.moved_words, found.peak_words
-    else:
-        form = closed_form(dataflow)
-        moved, peak = form.moved_words(problems, tiles), form.peak_words(problems, tiles)
+    found = cost(workload, dataflow, tiles) if problems is None else cost_of(problems, dataflow, tiles)
     return Plan(
         workload=workload,
         fast_words=fast_words,
         dataflow=dataflow,
         tiles=tiles,
         rule=rule,
-        moved_words=moved,
-        peak_words=peak,
+        moved_words=found.moved_words,
+        peak_words=found.peak_words,
         certificate=certificate_at(workload, tiles) if dataflow.is_approximate else None,
     )
 

@@ -4,11 +4,14 @@ from math import inf
 from typing import NamedTuple
 
 from attenio.masks import SharedPrefix
-from attenio.planning.costs.cost import closed_form, problems_of
+from attenio.planning.costs.cost import problems_of
 from attenio.planning.plan import Dataflow, MovingTiles, Plan, TileRule
 from attenio.planning.problems import Problems
-from attenio.planning.search import attenio, stacked_groups
-from attenio.planning.search.dataflow import contender, contenders
+from attenio.planning.search.dataflow import best_tiles, contenders, fixed_words, floor_words
+from attenio.planning.search.forms import most_rows, some_words
+from attenio.planning.words.counting import peak_words
+from attenio.planning.words.dataflows import form_with, known_forms
+from attenio.planning.words.form import Rows
 from attenio.workload import Direction, Workload
 
 __all__ = ["applies", "best_of_all"]
@@ -28,7 +31,9 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
     waiting = []
     for entrant in entrants:
         if known is None or known.allows(entrant, workload.compulsory_words):
-            floor = contender(entrant.dataflow).floor_words(entrant.problems, fast_words)
+            if known is not None and not known.allows(entrant, fixed_words(entrant.problems, entrant.dataflow)):
+                continue
+            floor = _floor(entrant, fast_words)
             if floor < inf and (known is None or known.allows(entrant, floor)):
                 waiting.append((floor, entrant.rank, entrant))
     best: tuple[MovingTiles, _Entrant] | None = None
@@ -36,12 +41,13 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
         if known is not None and not known.allows(entrant, max(floor, workload.compulsory_words)):
             continue
         limit = None if known is None else known.limit(entrant)
-        found = contender(entrant.dataflow).best_tiles(entrant.problems, fast_words, limit)
+        found = best_tiles(entrant.problems, entrant.dataflow, fast_words, limit)
         if found is not None and (limit is None or found.moved_words <= limit):
             best, known = (found, entrant), _Known(found.moved_words, rank)
     if best is None:
         return None
     found, entrant = best
+    form = form_with(entrant.problems, entrant.dataflow, found.tiles)
     return Plan(
         workload=workload,
         fast_words=fast_words,
@@ -49,7 +55,7 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
         tiles=found.tiles,
         rule=TileRule.BEST,
         moved_words=found.moved_words,
-        peak_words=closed_form(entrant.dataflow).peak_words(entrant.problems, found.tiles),
+        peak_words=peak_words(entrant.problems, form, found.tiles),
     )
 
 
@@ -89,16 +95,41 @@ def _entrants(workload: Workload, separate: Problems) -> list[_Entrant]:
 
 def _known_words(workload: Workload, entrants: list[_Entrant], fast_words: int) -> _Known | None:
     """What a promising tile with scores in fast memory moves, if one fits."""
-    if workload.direction is Direction.BACKWARD:
-        return None  # floors of gradients differ enough to begin with the least
     single, second = entrants[:2]
+    if workload.direction is Direction.BACKWARD:
+        words = _some_words(single, fast_words)
+        return None if words is None else _Known(words, single.rank)
     reached = []
     if second.dataflow is Dataflow.STACKED_GROUPS:
-        reached.append((stacked_groups.some_words(second.problems, fast_words), second.rank))
+        reached.append((_some_words(second, fast_words), second.rank))
     if second.dataflow is not Dataflow.STACKED_GROUPS or second.problems is not single.problems:
         # Stacked heads never move more than single ones; stacked requests may.
-        reached.append((attenio.some_words(single.problems, fast_words), single.rank))
+        reached.append((_some_words(single, fast_words), single.rank))
     return min((_Known(words, rank) for words, rank in reached if words is not None), default=None)
+
+
+def _some_words(entrant: _Entrant, fast_words: int) -> int | None:
+    (form,) = known_forms(entrant.problems, entrant.dataflow)
+    return some_words(entrant.problems, form, fast_words)
+
+
+def _floor(entrant: _Entrant, fast_words: int) -> float:
+    """Words that no tiles go below; infinite if none fits, and of FLAT if attenio holds as many rows with less."""
+    problems = entrant.problems
+    if entrant.dataflow is Dataflow.FLAT:
+        complete, single = (
+            _stationary(problems, dataflow, fast_words) for dataflow in (Dataflow.FLAT, Dataflow.ATTENIO)
+        )
+        if single >= max(complete, 1):
+            return inf
+    return floor_words(problems, entrant.dataflow, fast_words)
+
+
+def _stationary(problems: Problems, dataflow: Dataflow, fast_words: int) -> int:
+    """Rows that stay in the first form of a dataflow, at most."""
+    phase = known_forms(problems, dataflow)[0].phases[0]
+    assert isinstance(phase, Rows)
+    return most_rows(problems, phase, fast_words)
 
 
 def applies(workload: Workload, dataflow: Dataflow) -> bool:

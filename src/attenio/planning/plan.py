@@ -3,13 +3,22 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, get_args
+from typing import Literal, TypeGuard, get_args
 
 from attenio.approximation import Certificate
 from attenio.names import member_named
 from attenio.workload import Direction, Workload
 
-__all__ = ["ApproximateDataflow", "Dataflow", "GradientDataflow", "MovingTiles", "Plan", "TileRule", "Tiles"]
+__all__ = [
+    "ApproximateDataflow",
+    "Dataflow",
+    "GradientDataflow",
+    "MovingTiles",
+    "Plan",
+    "TileRule",
+    "Tiles",
+    "is_approximate",
+]
 
 
 class Dataflow(Enum):
@@ -97,6 +106,11 @@ ApproximateDataflow = Literal[
     Dataflow.FEATURE_GRADIENT,
 ]
 _APPROXIMATE: frozenset[Dataflow] = frozenset(get_args(ApproximateDataflow))
+
+
+def is_approximate(dataflow: Dataflow) -> TypeGuard[ApproximateDataflow]:
+    """Whether a polynomial takes the place of the exponential."""
+    return dataflow in _APPROXIMATE
 
 
 class TileRule(Enum):

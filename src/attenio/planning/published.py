@@ -6,10 +6,10 @@ from typing import assert_never
 from attenio.patterns.sums import ceil_div
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.planning.problems import Problems
-from attenio.planning.search.attenio import tile_room
-from attenio.planning.search.flat import most_complete_rows, most_resident_keys
-from attenio.planning.search.stacked_groups import best_tiles as stacked_tiles
-from attenio.planning.search.standard import resident_keys
+from attenio.planning.search.dataflow import best_tiles
+from attenio.planning.search.forms import most_resident, most_rows
+from attenio.planning.words.dataflows import known_forms
+from attenio.planning.words.form import Resident, Rows
 
 __all__ = ["has_published_rule", "published_tiles"]
 
@@ -43,15 +43,15 @@ def published_tiles(problems: Problems, dataflow: Dataflow, fast_words: int, *, 
     rows, keys = problems.most_rows, problems.most_keys
     match dataflow:
         case Dataflow.ATTENIO:  # [AttenIO eq. 15]; floor((M-d)/(2d+4)) where all words are alike
-            return Tiles.of(query_tile=min(max(1, tile_room(problems, fast_words).most_rows()), rows), key_tile=1)
+            return Tiles.of(query_tile=max(1, _most_rows(problems, dataflow, fast_words)), key_tile=1)
         case Dataflow.FLASH_ATTENTION_2 | Dataflow.FLASH_ATTENTION_1 | Dataflow.KEY_STATIONARY:  # [FA alg. 1, 4]
             quarter = int(ceil_div(fast_words, 4 * problems.d))
             return Tiles.of(query_tile=min(quarter, problems.d, rows), key_tile=min(quarter, keys))
         case Dataflow.FLAT:  # [FLAT]; the largest that fits
-            complete = most_complete_rows(problems, fast_words)
+            complete = _most_rows(problems, dataflow, fast_words)
             if complete >= 1:
                 return Tiles.of(query_tile=complete)
-            return Tiles.of(query_tile=1, resident_keys=max(0, most_resident_keys(problems, fast_words)))
+            return Tiles.of(query_tile=1, resident_keys=max(0, _most_resident(problems, dataflow, fast_words)))
         case Dataflow.STANDARD:
             return _square_products(problems, fast_words)
         case Dataflow.SQUARE_TILING:  # [SY alg. 1]
@@ -73,9 +73,23 @@ def published_tiles(problems: Problems, dataflow: Dataflow, fast_words: int, *, 
             assert_never(dataflow)
 
 
+def _most_rows(problems: Problems, dataflow: Dataflow, fast_words: int) -> int:
+    """Rows that stay in the first form of a dataflow, at most."""
+    phase = known_forms(problems, dataflow)[0].phases[0]
+    assert isinstance(phase, Rows)
+    return most_rows(problems, phase, fast_words)
+
+
+def _most_resident(problems: Problems, dataflow: Dataflow, fast_words: int) -> int:
+    """Scores of a row that stay in the last form of a dataflow, at most."""
+    phase = known_forms(problems, dataflow)[-1].phases[0]
+    assert isinstance(phase, Resident)
+    return most_resident(problems, phase, fast_words)
+
+
 def _square_products(problems: Problems, fast_words: int) -> Tiles | None:
     """[COSMA] A square tile of results, and as many rows of a narrower product as fit."""
-    side, resident = isqrt(fast_words + 1) - 1, resident_keys(problems, fast_words)
+    side, resident = isqrt(fast_words + 1) - 1, _most_resident(problems, Dataflow.STANDARD, fast_words)
     columns = min(problems.value_dim, side)
     output_rows = (fast_words - 1) // ((columns + 1) * problems.intermediate_words)
     if side < 1 or output_rows < 1 or resident < 0:
@@ -91,7 +105,7 @@ def _square_products(problems: Problems, fast_words: int) -> Tiles | None:
 
 def _flash_decoding(problems: Problems, fast_words: int, units: int) -> Tiles | None:
     """FlashDecoding: split the keys until there is work for every unit, into two at least."""
-    found = stacked_tiles(problems, fast_words)
+    found = best_tiles(problems, Dataflow.STACKED_GROUPS, fast_words)
     if found is None or problems.most_keys < 2:
         return None
     stacked = found.tiles

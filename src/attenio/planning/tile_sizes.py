@@ -1,6 +1,5 @@
 """Which sizes a granularity leaves to the tiles of a dataflow, by the names of these."""
 
-from attenio.planning.costs.flat import SPILLING_TILES
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 
@@ -10,6 +9,9 @@ _OF_ROWS = frozenset(("query_tile", "score_rows", "output_rows", "passing_querie
 _OF_KEYS = frozenset(
     ("key_tile", "score_keys", "keys_per_split", "stationary_keys", "value_keys", "key_keys", "gradient_keys")
 )
+
+# FLAT spills one row at a time.
+_ONE_ROW = ("query_tile", "resident_keys")
 
 
 def keeps_to_granularity(problems: Problems, tiles: Tiles) -> bool:
@@ -37,7 +39,7 @@ def smallest_tiles(problems: Problems, names: tuple[str, ...]) -> Tiles:
     for name in names:
         if name == "resident_keys":
             least[name] = 0
-        elif name in _OF_ROWS and names != SPILLING_TILES:  # which takes one row at a time
+        elif name in _OF_ROWS and names != _ONE_ROW:
             least[name] = min(problems.granularity.rows, problems.most_rows)
         elif name in _OF_KEYS:
             least[name] = min(problems.granularity.keys, problems.most_keys)

@@ -18,13 +18,13 @@ from attenio.machine import Machine
 from attenio.names import member_named
 from attenio.planning.best import best_plan_for, or_free_tiles
 from attenio.planning.contest import best_of_all
-from attenio.planning.costs.backward.tiled_products import READING_TILES
-from attenio.planning.costs.cost import closed_form
+from attenio.planning.costs.cost import cost_of
 from attenio.planning.plan import Dataflow, Plan, TileRule
 from attenio.planning.problems import Problems
-from attenio.planning.search import standard
-from attenio.planning.search.backward import tiled_products
+from attenio.planning.search.dataflow import floor_words
+from attenio.planning.search.forms import best_of_form, floor_of_form
 from attenio.planning.tile_sizes import smallest_tiles
+from attenio.planning.words.backward.tiled_products import reading_form
 from attenio.quantities import show_words
 from attenio.workload import Direction, Workload, checked_workload
 
@@ -117,8 +117,8 @@ def training_plan_for(
 
 def _least_with_probabilities(problems: Problems, fast_words: int) -> float:
     """Words that no step which saves probabilities goes below; infinite if none fits."""
-    forward = standard.floor_words(problems.unmasked, fast_words)  # it is blind to the mask
-    return (forward + tiled_products.floor_words(problems, fast_words, reading=True)) * _ROUNDING
+    forward = floor_words(problems.unmasked, Dataflow.STANDARD, fast_words)  # it is blind to the mask
+    return (forward + floor_of_form(problems, reading_form(problems), fast_words)) * _ROUNDING
 
 
 def training_candidates(workload: Workload, machine: Machine | str) -> tuple[TrainingCandidate, ...]:
@@ -184,10 +184,11 @@ def _best(workload: Workload, fast_words: int, problems: Problems) -> Plan:
 
 def _reading_plan(workload: Workload, problems: Problems, fast_words: int) -> Plan:
     """The best tiled products that read saved probabilities."""
-    found = tiled_products.best_reading_tiles(problems, fast_words)
+    form = reading_form(problems)
+    found = best_of_form(problems, form, fast_words)
     if found is None:
-        smallest = smallest_tiles(problems, READING_TILES)
-        needed = closed_form(Dataflow.TILED_PRODUCTS).peak_words(problems, smallest)
+        smallest = smallest_tiles(problems, form.names)
+        needed = cost_of(problems, Dataflow.TILED_PRODUCTS, smallest).peak_words
         raise DoesNotFit(
             f"tiled-products needs at least {show_words(needed)} of fast memory to read probabilities; the machine has"
             f" {fast_words:,}: use a larger fast memory{or_free_tiles(problems.granularity)}",
@@ -200,5 +201,5 @@ def _reading_plan(workload: Workload, problems: Problems, fast_words: int) -> Pl
         tiles=found.tiles,
         rule=TileRule.BEST,
         moved_words=found.moved_words,
-        peak_words=closed_form(Dataflow.TILED_PRODUCTS).peak_words(problems, found.tiles),
+        peak_words=cost_of(problems, Dataflow.TILED_PRODUCTS, found.tiles).peak_words,
     )

@@ -7,9 +7,8 @@ from typing import NamedTuple
 from attenio.granularity import FREE_TILES, Granularity
 from attenio.machine import LARGEST_MEMORY_BYTES
 from attenio.planning import Dataflow, Plan, TrainingPlan, best_plan_for, published_plan_for, training_plan_for
-from attenio.planning.costs.backward.key_stationary import passing_words, stationary_words
-from attenio.planning.costs.backward.two_pass import visiting_words
 from attenio.planning.problems import Problems
+from attenio.planning.words.backward.parts import passing_words, stationary_words, visiting_words
 from attenio.quantities import checked_count
 from attenio.reordering.reorder import Method, Reordering, reorder
 from attenio.workload import Direction, Workload, checked_workload

@@ -6,37 +6,15 @@ from typing import Protocol, assert_never
 from attenio.errors import InvalidInput
 from attenio.granularity import FREE_TILES, Granularity
 from attenio.names import did_you_mean
-from attenio.planning.costs import (
-    attenio,
-    feature_blocks,
-    feature_state,
-    flash_attention_1,
-    flash_attention_2,
-    flat,
-    rank_one_tiling,
-    score_stationary,
-    split_keys,
-    square_tiling,
-    stacked_groups,
-    standard,
-    value_columns,
-    window_and_features,
-)
-from attenio.planning.costs.backward import (
-    feature_gradient,
-    fused_values,
-    key_stationary,
-    query_stationary,
-    spilled_gradients,
-    tiled_products,
-    two_pass,
-)
+from attenio.planning.costs import feature_blocks, feature_state, value_columns, window_and_features
+from attenio.planning.costs.backward import feature_gradient
 from attenio.planning.costs.features_apply import refused_tiles, why_no_features
-from attenio.planning.plan import ApproximateDataflow, Dataflow, GradientDataflow, Tiles
+from attenio.planning.plan import ApproximateDataflow, Dataflow, Tiles, is_approximate
 from attenio.planning.problems import Problems
+from attenio.planning.words import counting, dataflows
 from attenio.workload import Direction, Workload
 
-__all__ = ["Cost", "checked_dataflow", "closed_form", "cost", "problems_of", "tile_names"]
+__all__ = ["Cost", "approximate_form", "checked_dataflow", "cost", "cost_of", "problems_of", "tile_names"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +48,17 @@ def cost(workload: Workload, dataflow: Dataflow | str, tiles: Tiles) -> Cost:
     """
     chosen = checked_dataflow(workload, dataflow)
     check_tiles(workload, chosen, tiles)
-    form, problems = closed_form(chosen), problems_of(workload, chosen)
-    return Cost(moved_words=form.moved_words(problems, tiles), peak_words=form.peak_words(problems, tiles))
+    return cost_of(problems_of(workload, chosen), chosen, tiles)
+
+
+def cost_of(problems: Problems, dataflow: Dataflow, tiles: Tiles) -> Cost:
+    """The same for problems that are known already."""
+    if is_approximate(dataflow):
+        known = approximate_form(dataflow)
+        return Cost(moved_words=known.moved_words(problems, tiles), peak_words=known.peak_words(problems, tiles))
+    form = dataflows.form_with(problems, dataflow, tiles)
+    moved, peak = counting.moved_words(problems, form, tiles), counting.peak_words(problems, form, tiles)
+    return Cost(moved_words=moved, peak_words=peak)
 
 
 def checked_dataflow(workload: Workload, dataflow: Dataflow | str) -> Dataflow:
@@ -107,20 +94,10 @@ def problems_of(workload: Workload, dataflow: Dataflow, granularity: Granularity
 
 
 def tile_names(dataflow: Dataflow) -> tuple[tuple[str, ...], ...]:
-    """The tiles a dataflow takes, in order.
-
-    FLAT has a second form for rows that do not fit, tiled products one that reads saved probabilities, and spilled
-    gradients one that makes dK as it makes dQ.
-    """
-    if dataflow is Dataflow.FLAT:
-        return (flat.TILES, flat.SPILLING_TILES)
-    if dataflow is Dataflow.TILED_PRODUCTS:
-        return (tiled_products.TILES, tiled_products.READING_TILES)
+    """The tiles a dataflow takes, in order, for each of its forms."""
     if dataflow is Dataflow.FEATURE_GRADIENT:
         return (feature_gradient.TILES, feature_gradient.SAVED_TILES)
-    if dataflow is Dataflow.SPILLED_GRADIENTS:
-        return (spilled_gradients.TILES, spilled_gradients.LEAN_TILES)
-    return (closed_form(dataflow).TILES,)
+    return (approximate_form(dataflow).TILES,) if is_approximate(dataflow) else dataflows.tile_names(dataflow)
 
 
 def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
@@ -143,51 +120,8 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
         raise InvalidInput(reason)
 
 
-def closed_form(dataflow: Dataflow) -> ClosedForm:
-    """The module with a dataflow's closed form."""
-    match dataflow:
-        case Dataflow.STANDARD:
-            return standard
-        case Dataflow.FLAT:
-            return flat
-        case Dataflow.FLASH_ATTENTION_1:
-            return flash_attention_1
-        case Dataflow.FLASH_ATTENTION_2:
-            return flash_attention_2
-        case Dataflow.ATTENIO:
-            return attenio
-        case Dataflow.SQUARE_TILING:
-            return square_tiling
-        case Dataflow.RANK_ONE_TILING:
-            return rank_one_tiling
-        case Dataflow.SCORE_STATIONARY:
-            return score_stationary
-        case Dataflow.SPLIT_KEYS:
-            return split_keys
-        case Dataflow.STACKED_GROUPS:
-            return stacked_groups
-        case (
-            Dataflow.KEY_STATIONARY
-            | Dataflow.QUERY_STATIONARY
-            | Dataflow.TWO_PASS
-            | Dataflow.TILED_PRODUCTS
-            | Dataflow.FUSED_VALUES
-            | Dataflow.SPILLED_GRADIENTS
-        ):
-            return _gradient_form(dataflow)
-        case (
-            Dataflow.FEATURE_STATE
-            | Dataflow.VALUE_COLUMNS
-            | Dataflow.FEATURE_BLOCKS
-            | Dataflow.WINDOW_AND_FEATURES
-            | Dataflow.FEATURE_GRADIENT
-        ):
-            return _approximate_form(dataflow)
-        case _:
-            assert_never(dataflow)
-
-
-def _approximate_form(dataflow: ApproximateDataflow) -> ClosedForm:
+def approximate_form(dataflow: ApproximateDataflow) -> ClosedForm:
+    """The module with the closed form of an approximate dataflow."""
     match dataflow:
         case Dataflow.FEATURE_STATE:
             return feature_state
@@ -199,23 +133,5 @@ def _approximate_form(dataflow: ApproximateDataflow) -> ClosedForm:
             return window_and_features
         case Dataflow.FEATURE_GRADIENT:
             return feature_gradient
-        case _:
-            assert_never(dataflow)
-
-
-def _gradient_form(dataflow: GradientDataflow) -> ClosedForm:
-    match dataflow:
-        case Dataflow.KEY_STATIONARY:
-            return key_stationary
-        case Dataflow.QUERY_STATIONARY:
-            return query_stationary
-        case Dataflow.TWO_PASS:
-            return two_pass
-        case Dataflow.TILED_PRODUCTS:
-            return tiled_products
-        case Dataflow.FUSED_VALUES:
-            return fused_values
-        case Dataflow.SPILLED_GRADIENTS:
-            return spilled_gradients
         case _:
             assert_never(dataflow)

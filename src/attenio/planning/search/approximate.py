@@ -3,7 +3,7 @@
 from math import isqrt
 from typing import assert_never
 
-from attenio.planning.costs.cost import closed_form
+from attenio.planning.costs.cost import approximate_form
 from attenio.planning.plan import ApproximateDataflow, Dataflow, MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search import feature_blocks, feature_state, value_columns
@@ -32,13 +32,13 @@ def best_approximate_tiles(
     return found and MovingTiles(found.moved_words, _with_more_keys(problems, dataflow, fast_words, found.tiles))
 
 
-def _with_more_keys(problems: Problems, dataflow: Dataflow, fast_words: int, tiles: Tiles) -> Tiles:
+def _with_more_keys(problems: Problems, dataflow: ApproximateDataflow, fast_words: int, tiles: Tiles) -> Tiles:
     """The same with a larger tile of keys in the room that is left: no word more, and fewer roundings."""
     most = isqrt(problems.most_keys - 1) + 1  # beyond it, a sum over tiles is shorter than one within a tile
     low, high = tiles["key_tile"], max(most, tiles["key_tile"]) + 1
     while high - low > 1:
         middle = (low + high) // 2
-        fits = closed_form(dataflow).peak_words(problems, _with_key_tile(tiles, middle)) <= fast_words
+        fits = approximate_form(dataflow).peak_words(problems, _with_key_tile(tiles, middle)) <= fast_words
         low, high = (middle, high) if fits else (low, middle)
     return _with_key_tile(tiles, low)
 

@@ -5,15 +5,15 @@ leaves the most rows.
 """
 
 from bisect import bisect_left
-from functools import lru_cache
 from math import inf, sqrt
 from typing import NamedTuple
 
 from attenio.granularity import largest_size
+from attenio.planning.cuts import column_tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
 
-__all__ = ["OutputRoom", "OutputTile", "best_output_tile", "column_tiles", "head_tiles", "output_floor"]
+__all__ = ["OutputRoom", "OutputTile", "best_output_tile", "output_floor"]
 
 
 class OutputRoom(NamedTuple):
@@ -42,33 +42,6 @@ class OutputTile(NamedTuple):
     words: int
     rows: int
     columns: int
-
-
-@lru_cache(maxsize=1024)
-def column_tiles(width: int) -> tuple[tuple[int, int], ...]:
-    """Every number of column tiles that a width can be cut into, ascending, with the narrowest tile that does it."""
-    tiles = []
-    columns = width
-    while columns >= 1:
-        count = -(-width // columns)
-        columns = -(-width // count)
-        tiles.append((count, columns))
-        columns -= 1
-    return tuple(tiles)
-
-
-@lru_cache(maxsize=1024)
-def head_tiles(group: int, unit: int) -> tuple[tuple[int, int], ...]:
-    """Every number of tiles that the heads of a group can be cut into, with the heads of a tile that may be best.
-
-    The fewest leave the most room for positions. Where rows are multiples of a unit, heads that have more in common
-    with it may leave more sizes to positions.
-    """
-    if unit == 1:
-        return column_tiles(group)
-    shared = [size for size in range(1, unit + 1) if unit % size == 0]
-    found = {(count, -(-heads // size) * size) for count, heads in column_tiles(group) for size in shared}
-    return tuple(sorted((count, heads) for count, heads in found if heads <= group and -(-group // heads) == count))
 
 
 def best_output_tile(problems: Problems, room: OutputRoom) -> OutputTile | None:

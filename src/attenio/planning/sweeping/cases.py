@@ -7,6 +7,7 @@ words might not fit are told apart beforehand.
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,36 @@ class Cases:
         """The patterns of all cases as one band of arrays."""
         shift = self.keys - self.rows
         return Band(rows=self.rows, keys=self.keys, left=self.left, right=self.right, shift=shift)
+
+    @property
+    def key_words(self) -> Ints:
+        """Words of a key and its value."""
+        return np.asarray(self.d + self.value_dim)
+
+    @property
+    def area(self) -> Ints:
+        """Scores, required or not."""
+        return np.asarray(self.rows * self.keys)
+
+    @property
+    def scores(self) -> Ints:
+        """Required scores."""
+        return np.asarray(self.band.scores)
+
+    @property
+    def touched_rows(self) -> Ints:
+        """Rows that need a key."""
+        return np.asarray(self.band.touched_rows)
+
+    @property
+    def touched_keys(self) -> Ints:
+        """Keys that a row needs."""
+        return np.asarray(self.band.touched_keys)
+
+    @cached_property
+    def answers(self) -> dict[object, Any]:
+        """What several dataflows ask about these cases, by question, so that it is looked for once."""
+        return {}
 
     @cached_property
     def transposed(self) -> "Cases":

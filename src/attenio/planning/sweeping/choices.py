@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.planning.search.columns import column_tiles, head_tiles
+from attenio.planning.cuts import column_tiles, head_tiles
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
 from attenio.planning.sweeping.rooms import Rooms, largest_sizes, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles

@@ -3,10 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.planning.sweeping.backward import solve_backward
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
 from attenio.planning.sweeping.columns import ABSENT, plan_columns, tile_columns
-from attenio.planning.sweeping.forward import solve_forward
+from attenio.planning.sweeping.contest import solve_pass
 from attenio.planning.sweeping.solution import Solution
 from attenio.planning.sweeping.step import best_steps
 from attenio.workload import Direction
@@ -46,9 +45,4 @@ def _steps(cases: Cases) -> tuple[dict[str, Ints], NDArray[np.bool_]]:
 
 def _solve_pass(cases: Cases, direction: Direction, best: Solution) -> NDArray[np.bool_]:
     """Find the best plans; returns which cases are left."""
-    left = np.zeros(len(cases), dtype=np.bool_)
-    if direction is Direction.FORWARD:
-        left = solve_forward(cases, best)
-    else:
-        solve_backward(cases, best)
-    return np.asarray(left | (best.words == NOTHING))
+    return np.asarray(solve_pass(cases, direction, best) | (best.words == NOTHING))

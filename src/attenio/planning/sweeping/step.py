@@ -4,10 +4,11 @@ import numpy as np
 
 from attenio.planning.plan import Dataflow
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
-from attenio.planning.sweeping.forward import standard_floor, standard_plans
-from attenio.planning.sweeping.gradient_products import reading_floor, reading_plans
+from attenio.planning.sweeping.forms import floors, plans
 from attenio.planning.sweeping.solution import Solution
 from attenio.planning.training import Saved
+from attenio.planning.words.backward.tiled_products import reading_form
+from attenio.planning.words.standard import forms as standard_forms
 
 __all__ = ["best_steps"]
 
@@ -20,7 +21,8 @@ def best_steps(cases: Cases, forward: Solution, backward: Solution) -> dict[str,
     statistics = cases.group * cases.band.touched_rows * cases.intermediate_words
     words = np.where(planned, np.where(planned, forward.words + backward.words, 0) + statistics, NOTHING)
     saved = np.where(planned, list(Saved).index(Saved.STATISTICS), -1)
-    least = (standard_floor(cases) + reading_floor(cases)) * _ROUNDING
+    (standard,) = standard_forms(cases)
+    least = (floors(cases, standard) + floors(cases, reading_form(cases))) * _ROUNDING
     index = np.flatnonzero(planned & (least < words))
     if index.size:
         few = cases.take(index)
@@ -43,8 +45,9 @@ def _with_probabilities(cases: Cases, forward: Solution, backward: Solution) -> 
     """Standard attention, and tiled products that read its probabilities, in cases in which both fit."""
     every = np.arange(len(cases))
     first, second = (Solution.empty(len(cases), tuple(each.tiles)) for each in (forward, backward))
-    words, peak, sizes = standard_plans(cases)
+    (standard,), limit = standard_forms(cases), np.full(len(cases), NOTHING - 1)
+    words, peak, sizes = plans(cases, standard, limit)
     first.offer(every, Dataflow.STANDARD, words, peak, **sizes)
-    words, peak, sizes = reading_plans(cases)
+    words, peak, sizes = plans(cases, reading_form(cases), limit)
     second.offer(every, Dataflow.TILED_PRODUCTS, words, peak, **sizes)
     return first, second

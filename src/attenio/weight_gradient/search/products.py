@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from attenio.planning.cuts import column_tiles
 from attenio.planning.problems import Problems
-from attenio.planning.search.columns import column_tiles
 from attenio.planning.search.row_tiles import even_tile
 from attenio.weight_gradient.costs.products import projection_words, tiled_projection_words, update_words
 

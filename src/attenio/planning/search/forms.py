@@ -1,0 +1,208 @@
+"""Best tiles of a form: every phase has all of the fast memory, so that its tiles are searched by themselves."""
+
+from bisect import bisect_left
+from math import inf
+from typing import NamedTuple, assert_never
+
+from attenio.granularity import largest_size
+from attenio.planning.cuts import head_tiles
+from attenio.planning.plan import MovingTiles, Tiles
+from attenio.planning.problems import Problems
+from attenio.planning.search.columns import OutputRoom, best_output_tile, output_floor
+from attenio.planning.search.floors import RectangleWords
+from attenio.planning.search.rectangles import best_rectangle
+from attenio.planning.search.room import Room, key_room, row_room
+from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile
+from attenio.planning.words.counting import seen_by
+from attenio.planning.words.form import Form, Held, Phase, Product, Rectangle, Resident, Rows
+
+__all__ = ["best_of_form", "floor_of_form", "most_resident", "most_rows", "some_words"]
+
+
+class _Found(NamedTuple):
+    """Words of one run that the tiles of a phase decide, and these tiles."""
+
+    words: int
+    sizes: dict[str, int]
+
+
+def best_of_form(problems: Problems, form: Form, fast_words: int, limit: int | None = None) -> MovingTiles | None:
+    """The tiles that move the fewest words; None if none fits, and perhaps if none stays within ``limit``."""
+    if form.least_held > fast_words:
+        return None
+    words, sizes = form.fixed, dict(form.constant)
+    for phase in form.phases:
+        spare = None if limit is None else limit // problems.runs - words
+        found = _best(problems, phase, fast_words, spare)
+        if found is None:
+            return None
+        words += found.words
+        sizes |= found.sizes
+    return MovingTiles(problems.runs * words, Tiles(tuple((name, sizes[name]) for name in form.names)))
+
+
+def floor_of_form(problems: Problems, form: Form, fast_words: int) -> float:
+    """Words that no tiles which fit go below; infinite if none fits."""
+    if form.least_held > fast_words:
+        return inf
+    words: float = form.fixed
+    for phase in form.phases:
+        words = words + _floor(problems, phase, fast_words)
+        if words == inf:
+            return inf
+    return problems.runs * words
+
+
+def some_words(problems: Problems, form: Form, fast_words: int) -> int | None:
+    """Words of good tiles of a form that has tiles of rows and no others, quickly; None if none fits."""
+    total = form.fixed
+    for phase in form.phases:
+        assert isinstance(phase, Rows)
+        options = _head_options(problems, phase, fast_words)
+        if not options:
+            return None
+        most, words = (min(options, key=lambda option: option[:2]) if phase.heads else options[0])[2:]
+        even = even_tile(words.problems.most_rows, most, words.unit)
+        total += words.words(even) if phase.heads else problems.group * words.words(even)
+    return int(problems.runs * total)
+
+
+def most_rows(problems: Problems, phase: Rows, fast_words: int, heads: int = 1) -> int:
+    """The largest tile that stays beside the smallest that passes; less than one if none does."""
+    seen, room = problems.transposed if phase.across else problems, _room(phase.held, fast_words, heads)
+    if phase.passing is not None:
+        return row_room(seen, room, heads)
+    most = seen.most_rows
+    for rows, keys in seen.shapes:
+        fits = room.words // (room.per_row + keys * room.per_score)
+        most = most if fits >= rows else min(most, fits)
+    return largest_size(most, seen.most_rows, seen.granularity.positions(heads))
+
+
+def most_resident(problems: Problems, phase: Resident, fast_words: int) -> int:
+    """Scores of a row that fit; negative if it does not even work with none."""
+    return int(min((fast_words - phase.beside) // problems.intermediate_words, problems.most_keys))
+
+
+def _room(held: Held, fast_words: int, heads: int = 1) -> Room:
+    per_score, per_row, per_key, beside = held
+    if heads > 1:
+        per_score, per_row = heads * per_score, heads * per_row
+    return Room(fast_words - beside, per_score, per_row, per_key)
+
+
+def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) -> _Found | None:
+    match phase:
+        case Rows():
+            return _best_rows(problems, phase, fast_words, spare)
+        case Rectangle():
+            rooms = tuple(_room(held, fast_words) for held in phase.held)
+            limit = None if spare is None else spare // problems.group
+            words = RectangleWords(seen_by(problems, phase), phase.met, phase.loads, phase.kept)
+            tile = best_rectangle(words, rooms, limit)
+            if tile is None:
+                return None
+            return _Found(problems.group * tile.words, {phase.rows: tile.rows, phase.keys: tile.keys})
+        case Product():
+            made = best_output_tile(seen_by(problems, phase), _output_room(phase, fast_words))
+            if made is None:
+                return None
+            return _Found(problems.group * made.words, {phase.rows: made.rows, phase.columns: made.columns})
+        case Resident():
+            return _best_resident(problems, phase, fast_words)
+        case _:
+            assert_never(phase)
+
+
+def _best_resident(problems: Problems, phase: Resident, fast_words: int) -> _Found | None:
+    resident, seen = most_resident(problems, phase, fast_words), seen_by(problems, phase)
+    if resident < 0:
+        return None
+    if seen.scores_beyond(resident) == 0:
+        resident = bisect_left(range(resident), True, key=lambda kept: seen.scores_beyond(kept) == 0)
+    words = problems.group * phase.per_score * seen.scores_beyond(resident)
+    return _Found(int(words), {phase.tile: resident})
+
+
+def _best_rows(problems: Problems, phase: Rows, fast_words: int, spare: int | None) -> _Found | None:
+    """Among equals the tile with the fewest rows, then the fewest heads, and the most that fits beside it."""
+    seen, times = seen_by(problems, phase), 1 if phase.heads else problems.group
+    limit = None if spare is None else spare // times
+    split = _split(seen) if phase.split else 1
+    if split >= seen.most_keys and phase.split:
+        return None
+    best: tuple[int, int, int, int] | None = None
+    for floor, heads, most, form in sorted(_head_options(problems, phase, fast_words), key=lambda option: option[:2]):
+        if limit is not None and floor > limit:
+            break
+        words, tile = best_row_tile(form, most, limit)
+        found = (words, heads * tile, heads, tile)
+        best = found if best is None else min(best, found)
+        limit = best[0] if limit is None else min(limit, best[0])
+    if best is None:
+        return None
+    words, _, heads, tile = best
+    sizes = {phase.tile: tile}
+    if phase.heads:
+        sizes[phase.heads] = heads
+    if phase.split:
+        sizes[phase.split] = split
+    if phase.passing:
+        sizes[phase.passing] = int(key_room(seen, (_room(phase.held, fast_words, heads),), tile))
+    return _Found(times * words, sizes)
+
+
+def _split(problems: Problems) -> int:
+    """Keys of a run: two runs, as few as there can be."""
+    unit = problems.granularity.keys
+    return -(-problems.most_keys // (2 * unit)) * unit
+
+
+def _head_options(problems: Problems, phase: Rows, fast_words: int) -> list[tuple[int, int, int, RowWords]]:
+    """For each number of heads in a tile of which one position fits: floor, heads, most positions, and words."""
+    if not phase.heads:
+        most = most_rows(problems, phase, fast_words)
+        if most < 1:
+            return []
+        words = RowWords(problems.transposed if phase.across else problems, phase.live, phase.loads)
+        return [(words.floor(most), 1, most, words)]
+    seen, group = seen_by(problems, phase), problems.group
+    options = []
+    for count, heads in head_tiles(group, seen.granularity.rows):
+        most = most_rows(problems, phase, fast_words, heads)
+        if most >= 1:
+            live, met, split = group * phase.live, group * phase.met, _split(seen) if phase.split else 1
+            words = RowWords(problems=seen, live=live, loads=count * phase.loads, met=met, split=split, heads=heads)
+            options.append((words.floor(most), heads, most, words))
+    return options
+
+
+def _floor(problems: Problems, phase: Phase, fast_words: int) -> float:
+    """Words of one run that no tiles of a phase go below, quickly: it counts required scores, whatever is computed."""
+    match phase:
+        case Rows():
+            options = _head_options(problems, phase, fast_words)
+            if not options:
+                return inf
+            return min(options, key=lambda option: option[0])[0] if phase.heads else problems.group * options[0][0]
+        case Rectangle():
+            rooms = tuple([_room(held, fast_words) for held in phase.held])
+            for room in rooms:
+                if row_room(problems, room) < 1:
+                    return inf
+            return problems.group * RectangleWords(problems, phase.met, phase.loads, phase.kept).floor(rooms)
+        case Product():
+            across = problems.transposed if phase.across else problems
+            columns = _output_room(phase, fast_words)
+            question = "floor", columns
+            if question not in across.answers:
+                across.answers[question] = output_floor(across, columns)
+            return float(problems.group * across.answers[question])
+        case Resident():
+            return inf if most_resident(problems, phase, fast_words) < 0 else 0
+        case _:
+            assert_never(phase)
+
+
+def _output_room(phase: Product, fast_words: int) -> OutputRoom:
+    return OutputRoom(words=fast_words - 1, extra=phase.extra, width=phase.width)

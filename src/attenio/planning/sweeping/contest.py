@@ -1,0 +1,75 @@
+"""Best plans of many cases: every dataflow that can move the least, in the order in which equals are preferred.
+
+The same floors rule out the same dataflows as in ``planning.contest``. FLAT wins on next to no machine (rows of three
+keys, a memory of a few words); where it may, a case is handed back to be planned alone.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.planning.plan import Dataflow
+from attenio.planning.search.dataflow import contenders
+from attenio.planning.sweeping.cases import Cases, Ints
+from attenio.planning.sweeping.forms import floors, most_rows, plans
+from attenio.planning.sweeping.rooms import largest_sizes
+from attenio.planning.sweeping.solution import Solution
+from attenio.planning.words.dataflows import forms_of
+from attenio.planning.words.form import Resident, Rows
+from attenio.workload import Direction
+
+__all__ = ["solve_pass"]
+
+_ROUNDING = 1 - 1e-12
+# They make the same products, which are made together for the cases that any of these may win.
+_OF_PRODUCTS = (Dataflow.SPILLED_GRADIENTS, Dataflow.TILED_PRODUCTS, Dataflow.FUSED_VALUES)
+
+
+def solve_pass(cases: Cases, direction: Direction, best: Solution) -> NDArray[np.bool_]:
+    """Offer the plans of every dataflow of one pass; returns which cases have to be planned alone."""
+    left = np.zeros(len(cases), dtype=np.bool_)
+    for dataflow in contenders(direction):
+        if dataflow is Dataflow.FLAT:
+            left = _flat_may_win(cases)
+        elif dataflow not in _OF_PRODUCTS:
+            _offer(cases, dataflow, best)
+    if direction is Direction.BACKWARD:
+        _offer_products(cases, best)
+    return left
+
+
+def _offer(cases: Cases, dataflow: Dataflow, best: Solution, *, together: bool = False) -> None:
+    """Offer the plans of a dataflow where its floor is below the best so far."""
+    applies = cases.group > 1 if dataflow is Dataflow.STACKED_GROUPS else True
+    for place, form in enumerate(forms_of(dataflow)(cases)):
+        index = np.flatnonzero(applies & (floors(cases, form) * _ROUNDING < best.words))
+        if index.size:
+            few = cases.take(index)
+            within = (cases, form, index) if together else None
+            found = plans(few, forms_of(dataflow)(few)[place], best.words[index] - 1, within)
+            best.offer(index, dataflow, found.words, found.peak, **found.sizes)
+
+
+def _offer_products(cases: Cases, best: Solution) -> None:
+    """Offer the dataflows that end with products of stored scores."""
+    least = np.full(len(cases), np.inf)
+    for dataflow in _OF_PRODUCTS:
+        for form in forms_of(dataflow)(cases):
+            least = np.minimum(least, floors(cases, form))
+    index = np.flatnonzero(least * _ROUNDING < best.words)
+    if index.size:
+        few, part = cases.take(index), best.take(index)
+        for dataflow in _OF_PRODUCTS:
+            _offer(few, dataflow, part, together=True)
+        best.put(index, part)
+
+
+def _flat_may_win(cases: Cases) -> NDArray[np.bool_]:
+    """Where FLAT holds rows that attenio has no room for, which would read the same keys with less."""
+    complete, spilling = (form.phases[0] for form in forms_of(Dataflow.FLAT)(cases))
+    single = forms_of(Dataflow.ATTENIO)(cases)[0].phases[0]
+    assert isinstance(complete, Rows) and isinstance(spilling, Resident) and isinstance(single, Rows)
+    held = complete.held
+    fits = (cases.fast_words - held.beside) // (held.per_row + cases.keys * held.per_score)
+    rows: Ints = largest_sizes(fits, cases.rows, cases.row_unit)
+    one = ((cases.row_unit == 1) | (cases.rows == 1)) & (cases.fast_words >= spilling.beside)
+    return np.asarray(np.maximum(rows, one * 1) > most_rows(cases, single))

@@ -1,0 +1,1 @@
+"""The words and the room of the dataflows of the gradient, one file each."""

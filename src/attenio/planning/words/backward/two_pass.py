@@ -1,0 +1,31 @@
+"""Two passes: one for the gradient of queries, one for those of keys and values; nothing partial travels.
+
+moved = g (L(p)(d + 2dv + 2w) + n d) + ceil(g/h) U(p)(d + dv)  +  F(d + dv) + g V(c)(d + dv + 2w) + m(d + dv)
+peak  = max(h'p'(d + dv) + h'p'dw + 3h'p'w + h'p'b'w + b'(d + dv) + 1,
+            c'(d + dv)(1 + w) + r'(d + dv) + 3r'w + r'c'w)
+"""
+
+from attenio.planning.words.backward.parts import (
+    all_gradients,
+    passing_words,
+    stationary_words,
+    visit_words,
+    visiting_words,
+)
+from attenio.planning.words.form import Form, Held, Rows, Sizes
+
+__all__ = ["forms"]
+
+
+def forms(sizes: Sizes) -> tuple[Form, ...]:
+    """A row of the first pass loads Q, dO, O and the log-sum-exp, and stores D."""
+    w, both = sizes.intermediate_words, sizes.d + sizes.value_dim
+    own = both + sizes.value_dim + 2 * w
+    first = Held(w, passing_words(sizes), both, beside=1)
+    second = Held(w, stationary_words(sizes), visiting_words(sizes))
+    phases = (
+        Rows("query_tile", "key_tile", first, live=own, loads=both, heads="head_tile"),
+        Rows("stationary_keys", "passing_queries", second, loads=visit_words(sizes), across=True),
+    )
+    names = ("query_tile", "head_tile", "key_tile", "stationary_keys", "passing_queries")
+    return (Form(names, phases, all_gradients(sizes)),)

@@ -1,0 +1,79 @@
+"""The exact words that a form moves and holds with given tiles."""
+
+from typing import assert_never
+
+from attenio.patterns.sums import ceil_div
+from attenio.planning.plan import Tiles
+from attenio.planning.problems import Problems
+from attenio.planning.words.form import Form, Held, Phase, Product, Rectangle, Resident, Rows
+
+__all__ = ["moved_words", "peak_words", "seen_by"]
+
+
+def moved_words(problems: Problems, form: Form, tiles: Tiles) -> int:
+    """Words loaded and stored."""
+    return problems.runs * int(form.fixed + sum(_moved(problems, phase, tiles) for phase in form.phases))
+
+
+def peak_words(problems: Problems, form: Form, tiles: Tiles) -> int:
+    """Words held at once in the largest phase of the largest problem."""
+    return int(max(form.least_held, *(_peak(problems, phase, tiles) for phase in form.phases)))
+
+
+def seen_by(problems: Problems, phase: Phase) -> Problems:
+    """The problems as a phase sees them: without the mask, or with rows and keys exchanged."""
+    if isinstance(phase, Rows):
+        return problems.transposed if phase.across else problems
+    seen = problems.unmasked if phase.every else problems
+    return seen.transposed if isinstance(phase, Product) and phase.across else seen
+
+
+def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
+    seen, group = seen_by(problems, phase), problems.group
+    match phase:
+        case Rows():
+            a = tiles[phase.tile]
+            count = ceil_div(group, tiles[phase.heads]) if phase.heads else group
+            words = count * phase.loads * seen.key_loads(a)
+            if phase.split:
+                words += group * phase.met * seen.tile_rows(a, tiles[phase.split])
+            return int(words + group * phase.live * seen.live_rows(a) if phase.live else words)
+        case Rectangle():
+            a, b = tiles[phase.rows], tiles[phase.keys]
+            words = phase.met * seen.tile_rows(a, b) + phase.loads * seen.key_loads(a)
+            return int(group * (words - phase.kept * seen.live_rows(a) if phase.kept else words))
+        case Product():
+            reads = ceil_div(phase.width, tiles[phase.columns])
+            written = reads * seen.scores * problems.intermediate_words
+            return int(group * (written + seen.key_loads(tiles[phase.rows]) * phase.width))
+        case Resident():
+            return int(group * phase.per_score * seen.scores_beyond(tiles[phase.tile]))
+        case _:
+            assert_never(phase)
+
+
+def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
+    w = problems.intermediate_words
+    match phase:
+        case Rows():
+            heads = min(tiles[phase.heads], problems.group) if phase.heads else 1
+            a, b = tiles[phase.tile], tiles[phase.passing] if phase.passing else problems.keys
+            return max(
+                _held(phase.held, heads * min(a, n), min(b, m))
+                for n, m in (seen_by(problems, phase).shapes if phase.across else problems.shapes)
+            )
+        case Rectangle():
+            a, b = tiles[phase.rows], tiles[phase.keys]
+            return max(_held(held, min(a, n), min(b, m)) for held in phase.held for n, m in problems.shapes)
+        case Product():
+            most = problems.most_keys if phase.across else problems.most_rows
+            columns = min(tiles[phase.columns], phase.width) + phase.extra
+            return int(min(tiles[phase.rows], most) * columns * w + 1)
+        case Resident():
+            return int(min(tiles[phase.tile], problems.most_keys) * w + phase.beside)
+        case _:
+            assert_never(phase)
+
+
+def _held(held: Held, rows: int, keys: int) -> int:
+    return int(rows * keys * held.per_score + rows * held.per_row + keys * held.per_key + held.beside)

@@ -1,0 +1,130 @@
+"""The words of every exact dataflow by its name."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import assert_never
+
+from attenio.patterns import Band
+from attenio.planning.plan import Dataflow, GradientDataflow, Tiles
+from attenio.planning.problems import Problems
+from attenio.planning.words import (
+    attenio,
+    flash_attention_1,
+    flash_attention_2,
+    flat,
+    rank_one_tiling,
+    score_stationary,
+    split_keys,
+    square_tiling,
+    stacked_groups,
+    standard,
+)
+from attenio.planning.words.backward import (
+    fused_values,
+    key_stationary,
+    query_stationary,
+    spilled_gradients,
+    tiled_products,
+    two_pass,
+)
+from attenio.planning.words.form import Form, Sizes
+
+__all__ = ["form_with", "forms_of", "known_forms", "tile_names"]
+
+Forms = Callable[[Sizes], tuple[Form, ...]]
+
+
+@cache  # a match compares one member after the other, and every plan asks about each of them
+def forms_of(dataflow: Dataflow) -> Forms:
+    """What a dataflow moves and holds, in the forms that a search chooses from."""
+    match dataflow:
+        case Dataflow.STANDARD:
+            return standard.forms
+        case Dataflow.FLAT:
+            return flat.forms
+        case Dataflow.FLASH_ATTENTION_1:
+            return flash_attention_1.forms
+        case Dataflow.FLASH_ATTENTION_2:
+            return flash_attention_2.forms
+        case Dataflow.ATTENIO:
+            return attenio.forms
+        case Dataflow.SQUARE_TILING:
+            return square_tiling.forms
+        case Dataflow.RANK_ONE_TILING:
+            return rank_one_tiling.forms
+        case Dataflow.SCORE_STATIONARY:
+            return score_stationary.forms
+        case Dataflow.SPLIT_KEYS:
+            return split_keys.forms
+        case Dataflow.STACKED_GROUPS:
+            return stacked_groups.forms
+        case (
+            Dataflow.KEY_STATIONARY
+            | Dataflow.QUERY_STATIONARY
+            | Dataflow.TWO_PASS
+            | Dataflow.TILED_PRODUCTS
+            | Dataflow.FUSED_VALUES
+            | Dataflow.SPILLED_GRADIENTS
+        ):
+            return _gradient_forms(dataflow)
+        case (
+            Dataflow.FEATURE_STATE
+            | Dataflow.VALUE_COLUMNS
+            | Dataflow.FEATURE_BLOCKS
+            | Dataflow.WINDOW_AND_FEATURES
+            | Dataflow.FEATURE_GRADIENT
+        ):
+            raise ValueError(f"{dataflow.value} approximates; its words depend on a degree")
+        case _:
+            assert_never(dataflow)
+
+
+def _gradient_forms(dataflow: GradientDataflow) -> Forms:
+    match dataflow:
+        case Dataflow.KEY_STATIONARY:
+            return key_stationary.forms
+        case Dataflow.QUERY_STATIONARY:
+            return query_stationary.forms
+        case Dataflow.TWO_PASS:
+            return two_pass.forms
+        case Dataflow.TILED_PRODUCTS:
+            return tiled_products.forms
+        case Dataflow.FUSED_VALUES:
+            return fused_values.forms
+        case Dataflow.SPILLED_GRADIENTS:
+            return spilled_gradients.forms
+        case _:
+            assert_never(dataflow)
+
+
+def known_forms(problems: Problems, dataflow: Dataflow) -> tuple[Form, ...]:
+    """The forms of a dataflow for these problems, made once."""
+    forms: tuple[Form, ...] | None = problems.answers.get(dataflow)
+    if forms is None:
+        forms = problems.answers[dataflow] = forms_of(dataflow)(problems)
+    return forms
+
+
+def form_with(problems: Problems, dataflow: Dataflow, tiles: Tiles) -> Form:
+    """The form that has these tiles; those of tiled products that read probabilities included."""
+    if dataflow is Dataflow.SQUARE_TILING:
+        return square_tiling.form_at(problems, tiles["depth_tile"])
+    if dataflow is Dataflow.TILED_PRODUCTS and "gradient_rows" in tiles:
+        return tiled_products.reading_form(problems)
+    return next(form for form in known_forms(problems, dataflow) if set(form.names) == set(tiles))
+
+
+@cache
+def tile_names(dataflow: Dataflow) -> tuple[tuple[str, ...], ...]:
+    """The tiles an exact dataflow takes, in order, for each of its forms.
+
+    >>> tile_names(Dataflow.FLAT)
+    (('query_tile',), ('query_tile', 'resident_keys'))
+    """
+    one = Problems(
+        patterns=((Band.dense(1, 1), 1),), runs=1, group=1, d=1, value_dim=1, intermediate_words=1
+    )  # names do not depend on sizes
+    names = [form.names for form in forms_of(dataflow)(one)]
+    if dataflow is Dataflow.TILED_PRODUCTS:
+        names.append(tiled_products.reading_form(one).names)
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,31 @@
+"""FLAT: complete rows of scores on chip [FLAT].
+
+    moved = g (L(a) d + n dv + U(a)(d + dv))
+    peak  = a'(d + m w + dv w) + max(d, dv, 2w)
+
+With ``resident_keys``, rows that do not fit: the first r scores of a row stay, the others are stored and loaded back.
+
+    moved = g (R d + n dv + Z(d + dv) + 2w X(r))
+    peak  = d + dv w + r'w + max(d, dv) + 3w
+
+All keys are gone when values come, so that values which are part of them are read again.
+"""
+
+from attenio.patterns.sums import larger
+from attenio.planning.words.form import Form, Held, Resident, Rows, Sizes
+
+__all__ = ["forms"]
+
+
+def forms(sizes: Sizes) -> tuple[Form, ...]:
+    """Complete rows, then one row at a time."""
+    d, dv, w, group = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
+    passing = larger(d, dv)
+    held = Held(per_score=w, per_row=d + dv * w, beside=larger(passing, 2 * w))
+    complete = Rows("query_tile", None, held, live=d, loads=d + dv)
+    spilling = Resident("resident_keys", per_score=2 * w, beside=d + dv * w + passing + 3 * w)
+    own = sizes.touched_rows * d + sizes.rows * dv + sizes.scores * (d + dv)
+    return (
+        Form(("query_tile",), (complete,), group * sizes.rows * dv),
+        Form(("query_tile", "resident_keys"), (spilling,), group * own, constant=(("query_tile", 1),)),
+    )
