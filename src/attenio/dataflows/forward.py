@@ -1,6 +1,7 @@
 """Run a forward plan, problem by problem; what is to outlast the run is kept."""
 
 from collections.abc import Iterator
+from typing import Literal, assert_never
 
 import numpy as np
 
@@ -93,13 +94,30 @@ def _attend(plan: Plan, problem: Problem, fast: FastMemory) -> None:
             split_keys(problem, plan.tiles, fast)
         case Dataflow.STACKED_GROUPS:
             stacked_groups(problem, plan.tiles, fast)
+        case Dataflow.FEATURE_STATE | Dataflow.VALUE_COLUMNS | Dataflow.FEATURE_BLOCKS | Dataflow.WINDOW_AND_FEATURES:
+            _approximate(plan, plan.dataflow, problem, fast)
+        case (
+            Dataflow.KEY_STATIONARY
+            | Dataflow.QUERY_STATIONARY
+            | Dataflow.TWO_PASS
+            | Dataflow.TILED_PRODUCTS
+            | Dataflow.FUSED_VALUES
+            | Dataflow.SPILLED_GRADIENTS
+            | Dataflow.FEATURE_GRADIENT
+        ):
+            raise ValueError(f"{plan.dataflow.value} does not compute outputs")
         case _:
-            _approximate(plan, problem, fast)
+            assert_never(plan.dataflow)
 
 
-def _approximate(plan: Plan, problem: Problem, fast: FastMemory) -> None:
+_Approximate = Literal[
+    Dataflow.FEATURE_STATE, Dataflow.VALUE_COLUMNS, Dataflow.FEATURE_BLOCKS, Dataflow.WINDOW_AND_FEATURES
+]
+
+
+def _approximate(plan: Plan, dataflow: _Approximate, problem: Problem, fast: FastMemory) -> None:
     """The same where a polynomial takes the place of the exponential."""
-    match plan.dataflow:
+    match dataflow:
         case Dataflow.FEATURE_STATE:
             feature_state(problem, plan.tiles, fast, polynomial_of(plan))
         case Dataflow.VALUE_COLUMNS:
@@ -109,4 +127,4 @@ def _approximate(plan: Plan, problem: Problem, fast: FastMemory) -> None:
         case Dataflow.WINDOW_AND_FEATURES:
             window_and_features(problem, plan.tiles, fast, polynomial_of(plan))
         case _:
-            raise AssertionError(f"{plan.dataflow.value} does not compute outputs")
+            assert_never(dataflow)

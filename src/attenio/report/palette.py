@@ -33,6 +33,9 @@ _STYLES: dict[Dataflow, tuple[str, str, str]] = {
     Dataflow.FEATURE_GRADIENT: ("#37474f", "#a7bcc7", "diamond-tall"),
 }
 
+# Of a dataflow that has no style of its own yet.
+_PLAIN = ("#444444", "#bbbbbb", "circle-open")
+
 
 def color(dataflow: Dataflow) -> str:
     """The dataflow's colour as a variable of the page, which follows the reader's light or dark scheme."""
@@ -41,11 +44,12 @@ def color(dataflow: Dataflow) -> str:
 
 def marker(dataflow: Dataflow) -> str:
     """The dataflow's marker, by Plotly's name."""
-    return _STYLES[dataflow][2]
+    return _STYLES.get(dataflow, _PLAIN)[2]
 
 
 def stylesheet() -> str:
     """Rules that define every dataflow's colour, light and dark."""
-    light = " ".join(f"--{dataflow.value}: {style[0]};" for dataflow, style in _STYLES.items())
-    dark = " ".join(f"--{dataflow.value}: {style[1]};" for dataflow, style in _STYLES.items())
+    styles = {dataflow.value: _STYLES.get(dataflow, _PLAIN) for dataflow in Dataflow}
+    light = " ".join(f"--{name}: {style[0]};" for name, style in styles.items())
+    dark = " ".join(f"--{name}: {style[1]};" for name, style in styles.items())
     return f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"

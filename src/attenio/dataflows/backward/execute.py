@@ -90,8 +90,25 @@ def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> No
             spilled_gradients(problem, plan.tiles, fast)
         case Dataflow.FEATURE_GRADIENT:
             feature_gradient(problem, plan.tiles, fast, polynomial_of(plan))
+        case (
+            Dataflow.STANDARD
+            | Dataflow.FLAT
+            | Dataflow.FLASH_ATTENTION_1
+            | Dataflow.FLASH_ATTENTION_2
+            | Dataflow.ATTENIO
+            | Dataflow.SQUARE_TILING
+            | Dataflow.RANK_ONE_TILING
+            | Dataflow.SCORE_STATIONARY
+            | Dataflow.SPLIT_KEYS
+            | Dataflow.STACKED_GROUPS
+            | Dataflow.FEATURE_STATE
+            | Dataflow.VALUE_COLUMNS
+            | Dataflow.FEATURE_BLOCKS
+            | Dataflow.WINDOW_AND_FEATURES
+        ):
+            raise ValueError(f"{plan.dataflow.value} does not compute gradients")
         case _:
-            raise AssertionError(f"{plan.dataflow.value} does not compute gradients")
+            assert_never(plan.dataflow)
 
 
 def backward_units(workload: Workload, dataflow: GradientDataflow, tiles: Tiles) -> int:

@@ -3,12 +3,15 @@
 from typing import assert_never
 
 from attenio.planning.plan import Dataflow, Plan
+from attenio.planning.search.dataflow import contenders
 from attenio.planning.training import Saved, TrainingPlan
+from attenio.planning.words.dataflows import tile_names
 from attenio.workload import Direction
 
 __all__ = ["ABSENT", "CHOICES", "DATAFLOWS", "numbers_of", "plan_columns", "tile_columns"]
 
 DATAFLOWS = tuple(Dataflow)
+# The order of columns in files; tiles of other names follow.
 TILE_NAMES = (
     "query_tile",
     "key_tile",
@@ -48,9 +51,10 @@ _PASSES = (Direction.FORWARD, Direction.BACKWARD)
 
 def tile_columns(direction: Direction, *, in_step: bool = False) -> tuple[str, ...]:
     """The tiles of all dataflows of one pass, by itself or in a training step."""
-    if direction is Direction.FORWARD:
-        return TILE_NAMES
-    return (*GRADIENT_TILE_NAMES, *READING_TILE_NAMES) if in_step else GRADIENT_TILE_NAMES
+    first = TILE_NAMES if direction is Direction.FORWARD else GRADIENT_TILE_NAMES
+    others = [name for dataflow in contenders(direction) for names in tile_names(dataflow) for name in names]
+    reading = READING_TILE_NAMES if direction is Direction.BACKWARD and in_step else ()
+    return tuple(dict.fromkeys((*first, *(name for name in others if name not in READING_TILE_NAMES), *reading)))
 
 
 def plan_columns(direction: Direction) -> tuple[str, ...]:
