@@ -33,7 +33,9 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
         if known is None or known.allows(entrant, workload.compulsory_words):
             if known is not None and not known.allows(entrant, fixed_words(entrant.problems, entrant.dataflow)):
                 continue
-            floor = _floor(entrant, fast_words)
+            # Whoever is known to reach so few words is searched first.
+            first = known is not None and entrant.rank == known.rank
+            floor = 0 if first else _floor(entrant, fast_words)
             if floor < inf and (known is None or known.allows(entrant, floor)):
                 waiting.append((floor, entrant.rank, entrant))
     best: tuple[MovingTiles, _Entrant] | None = None

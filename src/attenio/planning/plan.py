@@ -46,6 +46,9 @@ class Dataflow(Enum):
     WINDOW_AND_FEATURES = "window-and-features"
     FEATURE_GRADIENT = "feature-gradient"
 
+    # Members are single, and plans look things up by them: hashing their names would take longer than most of that.
+    __hash__ = object.__hash__
+
     @property
     def direction(self) -> Direction:
         """Whether it computes attention or its gradient."""

@@ -1,6 +1,1 @@
-"""Closed forms, one dataflow a file, under the same names as the loop nests they predict.
-
-Letters as in the papers: n rows, m keys, d and dv the widths of keys and values, w the words of one intermediate,
-g the heads of a group; a' = min(a, n) and so on. Counts of the mask: U keys read, V rows visited, T rows times key
-tiles met, L rows in live tiles, X scores beyond the resident ones, Z required scores.
-"""
+"""What any dataflow moves and holds with given tiles, and the closed forms of those that approximate."""

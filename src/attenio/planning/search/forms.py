@@ -26,6 +26,10 @@ class _Found(NamedTuple):
     sizes: dict[str, int]
 
 
+# Floor, heads, most positions, and words of tiles that so many heads share.
+_Option = tuple[int, int, int, RowWords]
+
+
 def best_of_form(problems: Problems, form: Form, fast_words: int, limit: int | None = None) -> MovingTiles | None:
     """The tiles that move the fewest words; None if none fits, and perhaps if none stays within ``limit``."""
     if form.least_held > fast_words:
@@ -158,8 +162,19 @@ def _split(problems: Problems) -> int:
     return -(-problems.most_keys // (2 * unit)) * unit
 
 
-def _head_options(problems: Problems, phase: Rows, fast_words: int) -> list[tuple[int, int, int, RowWords]]:
-    """For each number of heads in a tile of which one position fits: floor, heads, most positions, and words."""
+def _head_options(problems: Problems, phase: Rows, fast_words: int) -> list[_Option]:
+    """For each number of heads in a tile of which one position fits: floor, heads, most positions, and words.
+
+    Floors and searches ask for the same ones, which are kept with the problems, as the phase is.
+    """
+    question = id(phase), fast_words
+    if question not in problems.answers:  # with the phase, so that no other has its id
+        problems.answers[question] = phase, _options(problems, phase, fast_words)
+    options: list[_Option] = problems.answers[question][1]
+    return options
+
+
+def _options(problems: Problems, phase: Rows, fast_words: int) -> list[_Option]:
     if not phase.heads:
         most = most_rows(problems, phase, fast_words)
         if most < 1:

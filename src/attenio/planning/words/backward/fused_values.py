@@ -12,6 +12,8 @@ from attenio.planning.words.form import Form, Held, Rectangle, Sizes
 
 __all__ = ["forms"]
 
+_NAMES = ("score_rows", "score_keys", "key_keys", "key_columns", "query_rows", "query_columns")
+
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """The heads of a group together."""
@@ -19,7 +21,6 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     held = Held(per_score=2 * w, per_row=1 + 2 * w, beside=1 + w)
     scores = Rectangle("score_rows", "score_keys", (held,), met=d + dv, loads=d + dv + 2 * w * dv, kept=-2 * w)
     products = (key_product(sizes), query_product(sizes))
-    names = ("score_rows", "score_keys", *(name for product in products for name in (product.rows, product.columns)))
     gradients = sizes.keys * (d + dv) - 2 * w * dv * sizes.touched_keys
     fixed = delta_words(sizes) + gradients + sizes.group * (sizes.scores * w + sizes.rows * d)
-    return (Form(names, (*products, scores), fixed, least_held=w + 2),)
+    return (Form(_NAMES, (*products, scores), fixed, least_held=w + 2),)

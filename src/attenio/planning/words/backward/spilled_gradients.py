@@ -21,6 +21,9 @@ from attenio.planning.words.form import Form, Held, Rows, Sizes
 
 __all__ = ["forms"]
 
+_NAMES = ("query_tile", "key_tile", "query_rows", "query_columns")
+_LEAN = ("query_tile", "key_tile", "key_keys", "key_columns", "query_rows", "query_columns")
+
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """With dK resident, then without."""
@@ -33,6 +36,4 @@ def _form(sizes: Sizes, *, lean: bool) -> Form:
     rows = Rows("key_tile", "query_tile", held, loads=visit_words(sizes), across=True)
     products = (key_product(sizes), query_product(sizes)) if lean else (query_product(sizes),)
     own = sizes.touched_rows * sizes.value_dim + sizes.scores * w
-    made = tuple(name for product in products for name in (product.rows, product.columns))
-    names = ("query_tile", "key_tile", *made)
-    return Form(names, (*products, rows), all_gradients(sizes) + sizes.group * own)
+    return Form(_LEAN if lean else _NAMES, (*products, rows), all_gradients(sizes) + sizes.group * own)

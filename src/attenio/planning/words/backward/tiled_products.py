@@ -16,6 +16,8 @@ from attenio.planning.words.form import Form, Held, Rectangle, Sizes
 
 __all__ = ["forms", "reading_form"]
 
+_PRODUCTS = ("value_keys", "value_columns", "key_keys", "key_columns", "query_rows", "query_columns")
+
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """Probabilities are computed again."""
@@ -34,7 +36,6 @@ def _form(sizes: Sizes, *, reading: bool) -> Form:
     held = Held(per_score=w, per_row=1 + w, beside=1 + w)
     scores = Rectangle(rows, keys, (held,), met=width, loads=width, kept=-statistics)
     products = (value_product(sizes), key_product(sizes), query_product(sizes))
-    names = (rows, keys, *(name for product in products for name in (product.rows, product.columns)))
     own = travels * sizes.scores * w + sizes.rows * d
     fixed = delta_words(sizes) + sizes.keys * (d + dv) + sizes.group * own
-    return Form(names, (*products, scores), fixed, least_held=w + 2)
+    return Form((rows, keys, *_PRODUCTS), (*products, scores), fixed, least_held=w + 2)
