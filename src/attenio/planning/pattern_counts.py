@@ -1,0 +1,152 @@
+"""Counts of several patterns added up, and shapes for the largest buffer."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.patterns import Band, Pattern, PrefixedRequests
+from attenio.patterns.lazy import lazy
+from attenio.patterns.pattern import Counts
+
+__all__ = ["PatternCounts"]
+
+# Below this many patterns a loop of Python integers is faster than arrays.
+_FEW = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatternCounts:
+    """Patterns that one query head meets, each with how often; sums stay below 2^61 for lengths up to 2^30."""
+
+    patterns: tuple[tuple[Pattern, int], ...]
+
+    @lazy
+    def rows(self) -> int:
+        """Query rows (n)."""
+        return self._total("rows")
+
+    @lazy
+    def keys(self) -> int:
+        """Keys (m)."""
+        return self._total("keys")
+
+    @lazy
+    def sequences(self) -> int:
+        """How many problems there are."""
+        return sum(times for _, times in self.patterns)
+
+    @lazy
+    def area(self) -> int:
+        """Scores, required or not: no count of rows, keys or tiles is larger."""
+        return sum(pattern.rows * pattern.keys * times for pattern, times in self.patterns)
+
+    @lazy
+    def scores(self) -> int:
+        """Required scores (Z)."""
+        return self._total("scores")
+
+    @lazy
+    def touched_rows(self) -> int:
+        """Rows that need at least one key."""
+        return self._total("touched_rows")
+
+    @lazy
+    def touched_keys(self) -> int:
+        """Keys that at least one row needs."""
+        return self._total("touched_keys")
+
+    @lazy
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """Rows and keys of the problems that no other problem exceeds in both; they set the largest buffer."""
+        if len(self.patterns) == 1:
+            ((pattern, _),) = self.patterns
+            return ((pattern.rows, pattern.keys),)
+        kept: list[tuple[int, int]] = []
+        for rows, keys in sorted({(p.rows, p.keys) for p, _ in self.patterns}, reverse=True):
+            if not kept or keys > kept[-1][1]:
+                kept.append((rows, keys))
+        return tuple(kept)
+
+    @lazy
+    def most_rows(self) -> int:
+        """Rows of the longest problem: no larger query tile makes a difference."""
+        return max(rows for rows, _ in self.shapes)
+
+    @lazy
+    def most_keys(self) -> int:
+        """Keys of the widest problem: no larger key tile makes a difference."""
+        return max(keys for _, keys in self.shapes)
+
+    @lazy
+    def is_dense(self) -> bool:
+        """Whether every problem requires every score."""
+        return all(pattern.is_dense for pattern, _ in self.patterns)
+
+    @property
+    def only_band(self) -> Band | None:
+        """The band, if that is what the problem is."""
+        return self._only if isinstance(self._only, Band) else None
+
+    @property
+    def stacked_requests(self) -> PrefixedRequests | None:
+        """The stacked requests, if that is what the problem is."""
+        return self._only if isinstance(self._only, PrefixedRequests) else None
+
+    def key_loads(self, query_tile: Counts) -> Counts:
+        """Keys read when every tile of queries reads the keys it needs (U)."""
+        if self._only is not None:
+            return self._only.key_loads(query_tile)
+        return self._sum(lambda pattern: pattern.key_loads(query_tile), query_tile)
+
+    def row_visits(self, key_tile: Counts) -> Counts:
+        """Rows visited when every tile of keys visits the rows that need one of them (V)."""
+        if self._only is not None:
+            return self._only.row_visits(key_tile)
+        return self._sum(lambda pattern: pattern.row_visits(key_tile), key_tile)
+
+    def tile_rows(self, query_tile: Counts, key_tile: Counts) -> Counts:
+        """Sum over query tiles of (rows in the tile) x (key tiles it meets) (T)."""
+        if self._only is not None:
+            return self._only.tile_rows(query_tile, key_tile)
+        return self._sum(lambda pattern: pattern.tile_rows(query_tile, key_tile), query_tile, key_tile)
+
+    def live_rows(self, query_tile: Counts) -> Counts:
+        """Rows in query tiles that need at least one key (L)."""
+        if self._only is not None:
+            return self._only.live_rows(query_tile)
+        return self._sum(lambda pattern: pattern.live_rows(query_tile), query_tile)
+
+    def scores_beyond(self, resident: Counts) -> Counts:
+        """Sum over rows of the scores past the first ``resident`` of that row (X)."""
+        if self._only is not None:
+            return self._only.scores_beyond(resident)
+        return self._sum(lambda pattern: pattern.scores_beyond(resident), resident)
+
+    def _total(self, name: str) -> int:
+        """A count of every pattern, added up."""
+        if self._only is not None:
+            return int(getattr(self._only, name))
+        return sum(int(getattr(pattern, name)) * times for pattern, times in self.patterns)
+
+    @lazy
+    def _only(self) -> Pattern | None:
+        """The pattern, if there is just one, just once: most workloads, and worth a shorter way."""
+        return self.patterns[0][0] if len(self.patterns) == 1 and self.patterns[0][1] == 1 else None
+
+    @lazy
+    def _stack(self) -> tuple[Band, NDArray[np.int64]] | None:
+        """All bands as one band of arrays, with how often each occurs; None if that does not pay or is not possible."""
+        if len(self.patterns) < _FEW or not all(isinstance(p, Band) for p, _ in self.patterns):
+            return None
+        names = ("rows", "keys", "left", "right", "shift")
+        fields = {name: np.array([[getattr(p, name)] for p, _ in self.patterns], dtype=np.int64) for name in names}
+        return Band(**fields), np.array([[times] for _, times in self.patterns], dtype=np.int64)
+
+    def _sum(self, count: Callable[[Pattern], Counts], *tiles: Counts) -> Counts:
+        if self._stack is None:
+            return sum(times * count(pattern) for pattern, times in self.patterns)
+        band, often = self._stack
+        totals = (often * count(band)).sum(axis=0)
+        return totals if any(np.ndim(tile) for tile in tiles) else int(totals[0])
