@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from attenio.planning.plan import Dataflow
 from attenio.planning.search.dataflow import contenders
 from attenio.planning.sweeping.cases import Cases, Ints
-from attenio.planning.sweeping.forms import floors, most_rows, plans
+from attenio.planning.sweeping.forms import floors, most_rows, plans, taken
 from attenio.planning.sweeping.rooms import largest_sizes
 from attenio.planning.sweeping.solution import Solution
 from attenio.planning.words.dataflows import forms_of
@@ -40,12 +40,12 @@ def solve_pass(cases: Cases, direction: Direction, best: Solution) -> NDArray[np
 def _offer(cases: Cases, dataflow: Dataflow, best: Solution, *, together: bool = False) -> None:
     """Offer the plans of a dataflow where its floor is below the best so far."""
     applies = cases.group > 1 if dataflow is Dataflow.STACKED_GROUPS else True
-    for place, form in enumerate(forms_of(dataflow)(cases)):
+    for form in forms_of(dataflow)(cases):
         index = np.flatnonzero(applies & (floors(cases, form) * _ROUNDING < best.words))
         if index.size:
-            few = cases.take(index)
+            few = cases if len(index) == len(cases) else cases.take(index)
             within = (cases, form, index) if together else None
-            found = plans(few, forms_of(dataflow)(few)[place], best.words[index] - 1, within)
+            found = plans(few, taken(form, index), best.words[index] - 1, within)
             best.offer(index, dataflow, found.words, found.peak, **found.sizes)
 
 

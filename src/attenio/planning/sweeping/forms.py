@@ -1,6 +1,6 @@
 """Best tiles of a form in many cases at once: ``search.forms`` in arrays, with the same words, rooms and answers."""
 
-from typing import NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from attenio.planning.sweeping.rooms import Rooms, key_room, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
 from attenio.planning.words.form import Form, Held, Phase, Product, Rectangle, Resident, Rows
 
-__all__ = ["Plans", "floors", "most_rows", "plans"]
+__all__ = ["Plans", "floors", "most_rows", "plans", "taken"]
 
 Floats = NDArray[np.float64]
 
@@ -31,6 +31,21 @@ class _Made(NamedTuple):
     words: Ints
     rows: Ints
     columns: Ints
+
+
+def taken(form: Form, index: Ints) -> Form:
+    """The form of some of the cases."""
+    found: Form = _taken(form, index)
+    return found
+
+
+def _taken(value: Any, index: Ints) -> Any:
+    if isinstance(value, np.ndarray):
+        return value[index]
+    if isinstance(value, tuple):
+        parts = (_taken(part, index) for part in value)
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return value
 
 
 def floors(cases: Cases, form: Form) -> Floats:
