@@ -30,7 +30,7 @@ DATAFLOW = [
 MASK = [
     ("masks.py", "Mask = Dense | ", '@dataclass(frozen=True)\nclass Onward:\n    """From here on."""\n\n\nMask = Onward | Dense | '),  # noqa: E501
     ("workload.py", "            case Dense():\n                return ", "            case Onward():\n                return ((Band(rows=queries, keys=keys, left=0, right=keys, shift=0), 1),)\n            case Dense():\n                return "),  # noqa: E501
-    ("workload.py", "from attenio.masks import ", "from attenio.masks import Onward, "),
+    ("workload.py", "from attenio.masks import ", "from attenio.masks import Onward\nfrom attenio.masks import "),
 ]  # fmt: skip
 BOUND = [
     ("bounds/attention.py", "from attenio.bounds.compulsory import compulsory\n", "from attenio.bounds.compulsory import compulsory\nfrom attenio.bounds.toy import toy\n"),  # noqa: E501
