@@ -97,10 +97,9 @@ def _entrants(workload: Workload, separate: Problems) -> list[_Entrant]:
 
 def _known_words(workload: Workload, entrants: list[_Entrant], fast_words: int) -> _Known | None:
     """What a promising tile with scores in fast memory moves, if one fits."""
-    single, second = entrants[:2]
     if workload.direction is Direction.BACKWARD:
-        words = _some_words(single, fast_words)
-        return None if words is None else _Known(words, single.rank)
+        return None  # floors of gradients differ enough to begin with the least
+    single, second = entrants[:2]
     reached = []
     if second.dataflow is Dataflow.STACKED_GROUPS:
         reached.append((_some_words(second, fast_words), second.rank))
