@@ -10,9 +10,13 @@ import torch
 
 from attenio import attention
 from attenio.errors import InvalidInput
-from attenio.kernels import operator, repeating
+from attenio.kernels import repeating
 from attenio.kernels.repeating import known_after, known_of
+from attenio.kernels.torch_operator import operators
+from attenio.kernels.torch_operator.schema import Arguments
+from attenio.masks import SlidingWindow
 
+HEADS, RESULTS = ("query", "key", "value"), ("output", "largest", "total", "gradient")
 PLAIN = (False, None, False, False, None)
 
 
@@ -20,14 +24,17 @@ class Played:
     """A tape that computes anew, with the tensors that it is given."""
 
     def __init__(self, compute, counts):
-        self.function, self.options, self.counts = compute.func, compute.args, counts
+        self.recorded, self.counts = compute.args, counts
 
     def play(self, tensors, wanted, stream):
         assert stream == 5
         self.counts["played"] += 1
-        saved = tensors[3:]  # of a backward pass, behind restrictions that are missing
-        between = self.options[3:10] if len(saved) > 1 else ()
-        return self.function(*tensors[:3], *between, *saved, *self.options[len(tensors) + len(between) :])[:wanted]
+        first, *known = self.recorded
+        if known:  # all but the tensors is known of the form
+            return operators._attend_again(tensors, *known)[:wanted]
+        names = HEADS + (("bias",) if isinstance(first, Arguments) else RESULTS)
+        given = first._replace(**dict(zip(names, tensors, strict=False)))
+        return (operators.attend if isinstance(given, Arguments) else operators.differentiate)(given)[:wanted]
 
 
 @pytest.fixture(autouse=True)
@@ -99,6 +106,13 @@ def test_masks_of_four_dimensions_belong_to_the_data(counts, dtype):
     for _ in range(3):  # a view of it is made, whose form is not that of the mask
         torch.testing.assert_close(attention(q, k, v, attn_mask=mask[0, 0], enable_gqa=True)[0], theirs[0])
     assert counts == {"recorded": 1, "played": 2}
+
+
+def test_a_mask_of_the_planner_is_of_the_form_of_the_window_that_says_the_same(counts):
+    for given in ({"mask": SlidingWindow(width=7)}, {"window": (6, 0)}, {"mask": SlidingWindow(width=7)}):
+        mine = attention(*heads(), enable_gqa=True, **given)
+    assert counts == {"recorded": 1, "played": 1}
+    assert torch.equal(mine, attention(*heads(), enable_gqa=True, window=7))
 
 
 def test_forms_differ_in_all_that_launches_follow_from(counts):
@@ -305,12 +319,12 @@ def test_threads_may_meet_new_forms_at_the_same_time(counts, monkeypatch):
 def test_gradients_must_repeat_if_that_is_asked_for_by_then(monkeypatch, watched):
     asked = []
 
-    def differentiate(*arguments):
-        asked.append(arguments[-2])
-        return genuine(*arguments)
+    def differentiate(given):
+        asked.append(given.deterministic)
+        return genuine(given)
 
-    genuine = operator.differentiate
-    monkeypatch.setattr(operator, "differentiate", differentiate)
+    genuine = operators.differentiate
+    monkeypatch.setattr(operators, "differentiate", differentiate)
     leaves = tuple(x.requires_grad_() for x in heads())
     first, second = (attention(*leaves, enable_gqa=True).sum() for _ in range(2))
     with torch.profiler.profile() if watched else nullcontext():

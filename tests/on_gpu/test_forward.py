@@ -11,9 +11,8 @@ from attenio.kernels.gpu.arguments import LOG2_E
 from attenio.kernels.gpu.results import Attended
 from attenio.kernels.hopper import forward
 from attenio.kernels.hopper.tiles import WIDE_TILES, hopper_tiles
-from attenio.kernels.masking import seen_by
+from attenio.kernels.masking import MaskArguments, visibility_of
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import Visibility
 
 WIDTHS = ((64, 64), (96, 96), (128, 128), (192, 192), (192, 128), (256, 256))
 KINDS = [
@@ -43,8 +42,7 @@ def problem_of(shape, d=128, width=None, dtype=torch.bfloat16, scale=None, heads
     width = width or d
     sizes = ((kv_heads * group, queries, d), (kv_heads, keys, d), (kv_heads, keys, width))
     q, k, v = heads or (torch.randn(batch, *size, device="cuda").to(dtype) for size in sizes)
-    given = {"is_causal": False, "window": None, "block_mask": None, **options}
-    visible = Visibility(group=group, **seen_by(q, k, None, batch=(batch,), **given)._asdict())
+    visible = visibility_of(q, k, MaskArguments(**options), (batch,))
     return KernelProblem.of_heads(q, k, v, visible, d**-0.5 if scale is None else scale)
 
 

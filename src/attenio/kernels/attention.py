@@ -1,7 +1,7 @@
 """``attention()``: the signature people know, the dataflow that this machine wants."""
 
 import math
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,20 +18,18 @@ from attenio.kernels.checks import (
     refuse_tangents,
 )
 from attenio.kernels.cpu.beside import choose, form_of, way_of
-from attenio.kernels.derivatives import operated, unwatched
 from attenio.kernels.dropout import Dropout
-from attenio.kernels.masking import Seen, seen_by
+from attenio.kernels.masking import MaskArguments, Packing, Window, arguments_of, visibility_of
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.repeating import known_of
 from attenio.kernels.tolerance import approximated
+from attenio.kernels.torch_operator.autograd import again, operated, unwatched
+from attenio.kernels.torch_operator.schema import Arguments
 from attenio.kernels.visibility import Visibility
 from attenio.kernels.watching import is_unwatched
-from attenio.masks import BlockSparse
+from attenio.masks import BlockSparse, Mask
 
 __all__ = ["Call", "Packing", "attention", "call_of", "problem_of"]
-
-# One for queries and keys alike, or one for each.
-Packing: TypeAlias = Tensor | tuple[Tensor, Tensor]
 
 
 class Call(NamedTuple):
@@ -40,7 +38,7 @@ class Call(NamedTuple):
     query: Tensor
     key: Tensor
     value: Tensor
-    seen: Seen
+    visible: Visibility
     scale: float
     shape: tuple[int, ...]
 
@@ -55,7 +53,7 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     scale: float | None = None,
     enable_gqa: bool = False,
     *,
-    window: int | tuple[int, int] | None = None,
+    window: Window | None = None,
     cu_seqlens: Packing | None = None,
     segment_ids: Packing | None = None,
     block_mask: BlockSparse | Any | None = None,
@@ -63,6 +61,7 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     tolerance: float | None = None,
     deterministic: bool = False,
     segments: Packing | None = None,
+    mask: Mask | None = None,
 ) -> Tensor:
     """softmax(Q K^T scale) V over (..., heads, tokens, width), by the best dataflow for this machine.
 
@@ -80,6 +79,9 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     keys of its own id. Causality and windows count from the start and the end of the whole.
     ``segments``: the older name of both; what could be either is refused.
     ``block_mask``: a ``BlockSparse`` or a 2-D array of blocks of 64.
+    ``mask``: one of ``attenio.masks``, such as ``SlidingWindow(width=1024)``, in place of ``is_causal``, ``window``,
+    ``cu_seqlens``, ``block_mask`` and ``prefix``; it means what it means to the planner, so that ``Causal()`` is
+    bottom-right aligned.
     ``prefix``: so many first keys are the same in all sequences of the batch; those of the first are read, once. Their
     gradients are those of each sequence.
     ``tolerance``: how far an output may move, in units of half the largest range of a column of ``value``: where data
@@ -91,6 +93,11 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     """
     if torch._C._is_any_autocast_enabled():
         query, key, value, attn_mask = autocast(query, key, value, attn_mask)
+    if mask is not None:
+        window, cu_seqlens, block_mask, prefix = arguments_of(
+            mask, query, key, is_causal=is_causal, window=window, cu_seqlens=cu_seqlens, segments=segments,
+            block_mask=block_mask, prefix=prefix,
+        )  # fmt: skip
     undropped = isinstance(dropout_p, (float, int)) and dropout_p == 0.0
     plain = undropped and cu_seqlens is segment_ids is segments is block_mask is prefix is tolerance is None
     on_cpu = plain and isinstance(query, Tensor) and query.is_cpu and forward_ad._current_level < 0
@@ -108,15 +115,12 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     if plain and not (query is None or key is None or value is None) and is_unwatched(given):
         known = known_of(given, (is_causal, scale, enable_gqa, deterministic, *sides))
         if known is not None and known.arguments is not None:
-            return unwatched((*given, *known.arguments), known)
+            return again(given, known)
     check_switches(deterministic=deterministic)
     # From here on a number that stays what it is: gradients ask for it again, and a tensor may have changed by then.
     dropout_p = checked_number("dropout_p", dropout_p)
-    call = call_of(
-        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
-        window=window, block_mask=block_mask, prefix=prefix,
-        cu_seqlens=cu_seqlens, segment_ids=segment_ids, segments=segments,
-    )  # fmt: skip
+    asked = MaskArguments(attn_mask, is_causal, window, cu_seqlens, segment_ids, segments, block_mask, prefix)
+    call = call_of(query, key, value, asked, dropout_p=dropout_p, scale=scale, enable_gqa=enable_gqa)
     if tolerance is not None:
         tolerance = checked_positive("tolerance", tolerance)
         close = None if torch.compiler.is_compiling() else approximated(problem_of(call, prefix, dropout_p), tolerance)
@@ -126,16 +130,11 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
         way = choose(form_of(query, key, value, attn_mask, options), problem_of(call, None, 0.0), given, options)
         if way is not None and (answer := way(query, key, value, attn_mask)) is not None:
             return answer
-    seen = call.seen
-    if dropout_p > 0.0:
-        _refuse_captured_dropout(query, dropout_p)
-    seed = torch.randint(2**62, (), dtype=torch.int64, device="cpu") if dropout_p > 0.0 else None
-    tensors = (seen.bias, seen.first, seen.stop, seen.query_ids, seen.key_ids, seen.blocks, seed)
-    arguments = (
-        *call[:3], *tensors, call.scale, seen.below, seen.above, seen.query_block, seen.key_block, prefix or 0,
-        dropout_p, deterministic,
+    arguments = Arguments(
+        call.query, call.key, call.value, **call.visible.flattened(), seed=_drawn_seed(query, dropout_p),
+        scale=call.scale, prefix=prefix or 0, dropout_p=dropout_p, deterministic=deterministic,
     )  # fmt: skip
-    if not is_unwatched((*call[:3], *tensors)):
+    if not is_unwatched(arguments.tensors):
         output = operated(*arguments)[0]
     elif known is None or any(mine is not theirs for mine, theirs in zip(arguments, given, strict=False)):
         output = unwatched(arguments)
@@ -145,35 +144,32 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
     return output if output.shape == call.shape else output.reshape(call.shape)
 
 
-def _refuse_captured_dropout(query: Tensor, dropout_p: float) -> None:
-    """The seed is drawn on the CPU, so that a CUDA graph would drop the same scores every time."""
+def _drawn_seed(query: Tensor, dropout_p: float) -> Tensor | None:
+    """The seed of a dropout, if there is one, drawn on the CPU: a CUDA graph would drop the same scores every time."""
+    if dropout_p <= 0.0:
+        return None
     if query.is_cuda and not torch.compiler.is_compiling() and torch.cuda.is_current_stream_capturing():
         raise InvalidInput(
             f"dropout_p is {dropout_p} while a CUDA graph is captured, and every replay would drop the same scores;"
             " set it to 0, or call attention outside of the graph"
         )
+    return torch.randint(2**62, (), dtype=torch.int64, device="cpu")
 
 
 def call_of(  # noqa: PLR0913
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attn_mask: Tensor | None,
-    dropout_p: float,
-    is_causal: bool,
-    scale: float | None,
-    enable_gqa: bool,
+    asked: MaskArguments,
     *,
-    window: int | tuple[int, int] | None,
-    block_mask: BlockSparse | Any | None,
-    prefix: int | None,
-    cu_seqlens: Packing | None = None,
-    segment_ids: Packing | None = None,
-    segments: Packing | None = None,
+    dropout_p: float = 0.0,
+    scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Call:
     """Check a call, and bring it to four dimensions."""
-    check_switches(is_causal=is_causal, enable_gqa=enable_gqa)
-    check_tensors(query, key, value, attn_mask, enable_gqa=enable_gqa, dropout_p=dropout_p)
+    check_switches(is_causal=asked.is_causal, enable_gqa=enable_gqa)
+    check_tensors(query, key, value, asked.attn_mask, enable_gqa=enable_gqa, dropout_p=dropout_p)
+    prefix = asked.prefix
     if prefix is not None and not (hasattr(prefix, "__index__") and 0 <= prefix <= key.shape[-2]):
         raise InvalidInput(f"prefix is {prefix!r} of {key.shape[-2]:,} keys; give the number of keys that are shared")
     batch = batch_of(query, key, value)
@@ -185,21 +181,17 @@ def call_of(  # noqa: PLR0913
     four = [
         _four(tensor, batch, count) for tensor, count in ((query, heads["q"]), (key, key_heads), (value, key_heads))
     ]
-    seen = seen_by(
-        four[0], four[1], attn_mask, is_causal=is_causal, window=window, block_mask=block_mask, batch=batch,
-        cu_seqlens=cu_seqlens, segment_ids=segment_ids, segments=segments,
-    )  # fmt: skip
+    visible = visibility_of(four[0], four[1], asked, batch)
     factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else checked_number("scale", scale)
     lead = (*batch, heads["q"]) if max(query.dim(), key.dim(), value.dim()) > 2 else ()
-    return Call(four[0], four[1], four[2], seen, factor, (*lead, query.shape[-2], value.shape[-1]))
+    return Call(four[0], four[1], four[2], visible, factor, (*lead, query.shape[-2], value.shape[-1]))
 
 
 def problem_of(call: Call, prefix: int | None, dropout_p: float) -> KernelProblem:
     """A call as kernels see it, its dropout without a seed yet."""
-    visible = Visibility(group=call.query.shape[1] // max(1, call.key.shape[1]), **call.seen._asdict())
     dropout = Dropout(probability=dropout_p, seed=0) if dropout_p > 0.0 else None
     return KernelProblem.of_heads(
-        call.query, call.key, call.value, visible, call.scale, prefix=prefix or 0, dropout=dropout
+        call.query, call.key, call.value, call.visible, call.scale, prefix=prefix or 0, dropout=dropout
     )
 
 

@@ -11,15 +11,15 @@ from attenio.approximation.entries import checked_positive
 from attenio.bounds import LowerBound
 from attenio.bounds.attention import bounds_for, largest_ordinary
 from attenio.errors import AttenioError, InvalidInput
-from attenio.kernels.attention import Call, Packing, call_of, problem_of
+from attenio.kernels.attention import Call, call_of, problem_of
 from attenio.kernels.checks import check_switches, checked_number
 from attenio.kernels.choices import Choice, choice_for
 from attenio.kernels.cpu.beside import sizes_of
-from attenio.kernels.masking import Seen
+from attenio.kernels.masking import MaskArguments, Packing, Window, arguments_of
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.stacking import can_stack
 from attenio.kernels.tolerance import Way, way_for
-from attenio.kernels.visibility import UNBOUNDED
+from attenio.kernels.visibility import UNBOUNDED, Visibility
 from attenio.machine import Machine, MemoryLevel
 from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow
 from attenio.planning import Candidate, Plan, candidates, plan_with
@@ -111,7 +111,7 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     scale: float | None = None,
     enable_gqa: bool = False,
     *,
-    window: int | tuple[int, int] | None = None,
+    window: Window | None = None,
     cu_seqlens: Packing | None = None,
     segment_ids: Packing | None = None,
     block_mask: BlockSparse | Any | None = None,
@@ -119,6 +119,7 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     tolerance: float | None = None,
     deterministic: bool = False,
     segments: Packing | None = None,
+    mask: Mask | None = None,
     machine: str | Machine | None = None,
 ) -> Explanation:
     """The plan that ``attention`` would run for the same arguments: print it, or ask its fields.
@@ -128,11 +129,13 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     """
     check_switches(deterministic=deterministic)
     dropout_p = checked_number("dropout_p", dropout_p)
-    call = call_of(
-        query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
-        window=window, block_mask=block_mask, prefix=prefix,
-        cu_seqlens=cu_seqlens, segment_ids=segment_ids, segments=segments,
-    )  # fmt: skip
+    if mask is not None:
+        window, cu_seqlens, block_mask, prefix = arguments_of(
+            mask, query, key, is_causal=is_causal, window=window, cu_seqlens=cu_seqlens, segments=segments,
+            block_mask=block_mask, prefix=prefix,
+        )  # fmt: skip
+    asked = MaskArguments(attn_mask, is_causal, window, cu_seqlens, segment_ids, segments, block_mask, prefix)
+    call = call_of(query, key, value, asked, dropout_p=dropout_p, scale=scale, enable_gqa=enable_gqa)
     if not (call.query.numel() and call.key.shape[2]):
         raise InvalidInput(
             f"query is {tuple(call.query.shape)} and there are {call.key.shape[2]:,} keys: nothing to plan;"
@@ -145,8 +148,8 @@ def explain(  # noqa: PLR0913 - the arguments of attention
         given = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
         sizes = sizes_of(problem, given, is_causal=is_causal, gqa=enable_gqa)
     choice = choice_for(problem, machine, sizes)
-    mask, notes = _mask(call.seen, problem, block_mask)
-    workload = _workload(call, mask, choice)
+    nearest, notes = _mask(call.visible, problem, block_mask)
+    workload = _workload(call, nearest, choice)
     here = Machine(name=choice.machine_name, levels=(choice.level, MemoryLevel(name="below")))
     fast_words = here.slowest_boundary.fast_words(workload.dtype)
     way = None
@@ -179,7 +182,7 @@ def _workload(call: Call, mask: Mask, choice: Choice) -> Workload:
     )  # fmt: skip
 
 
-def _mask(seen: Seen, problem: KernelProblem, blocks: Any) -> tuple[Mask, list[str]]:
+def _mask(seen: Visibility, problem: KernelProblem, blocks: Any) -> tuple[Mask, list[str]]:
     """The planner's mask that is nearest to what may be seen, and a note where it is not exactly that."""
     queries, keys = problem.queries, problem.keys
     notes = []
@@ -203,12 +206,14 @@ def _mask(seen: Seen, problem: KernelProblem, blocks: Any) -> tuple[Mask, list[s
     width = keys - queries - seen.below + 1
     if aligned and 0 < width <= keys:
         return SlidingWindow(width=width), notes
+    if 0 < width <= keys and seen.above - (keys - queries) == width - 1:
+        return SlidingWindow(width=width, causal=False), notes
     if seen.above < UNBOUNDED or seen.below > -UNBOUNDED:
         notes.append("the band is not one that the planner knows; the plan is that of all scores")
     return Dense(), notes
 
 
-def _documents(seen: Seen, queries: int) -> Mask:
+def _documents(seen: Visibility, queries: int) -> Mask:
     """Ranges that change little from query to query are documents; where they cannot be told the plan is dense."""
     assert seen.first is not None and seen.stop is not None
     first = seen.first[0]

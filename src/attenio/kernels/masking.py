@@ -1,7 +1,9 @@
 """From the arguments that restrict a call to what each query may see."""
 
+from functools import lru_cache
+from itertools import accumulate
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, assert_never
 
 import numpy as np
 import torch
@@ -9,66 +11,109 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from attenio.errors import InvalidInput
-from attenio.kernels.checks import TensorMismatch
+from attenio.kernels.checks import TensorMismatch, WrongType
 from attenio.kernels.packing import packed_by, segment_ranges
-from attenio.kernels.visibility import UNBOUNDED
-from attenio.masks import BlockSparse
+from attenio.kernels.visibility import UNBOUNDED, Visibility
+from attenio.layouts import Layout
+from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow, check_mask
 
-__all__ = ["Seen", "seen_by"]
+__all__ = ["MaskArguments", "Packing", "Window", "arguments_of", "visibility_of"]
 
-
-class Seen(NamedTuple):
-    """What ``Visibility`` is made of, as an operator takes it."""
-
-    below: int
-    above: int
-    first: Tensor | None = None
-    stop: Tensor | None = None
-    query_ids: Tensor | None = None
-    key_ids: Tensor | None = None
-    blocks: Tensor | None = None
-    query_block: int = 1
-    key_block: int = 1
-    bias: Tensor | None = None
+# One for queries and keys alike, or one for each.
+Packing: TypeAlias = Tensor | tuple[Tensor, Tensor]
+Window: TypeAlias = int | tuple[int, int]
 
 
-def seen_by(  # noqa: PLR0913 - what restricts a call
-    query: Tensor,
-    key: Tensor,
-    attn_mask: Tensor | None,
-    *,
-    is_causal: bool,
-    window: int | tuple[int, int] | None,
-    block_mask: BlockSparse | Any | None,
-    batch: tuple[int, ...],
-    cu_seqlens: Any = None,
-    segment_ids: Any = None,
-    segments: Any = None,
-) -> Seen:
+class MaskArguments(NamedTuple):
+    """The arguments of ``attention`` that restrict what is seen, as they are given; and the prefix that is shared."""
+
+    attn_mask: Tensor | None = None
+    is_causal: bool = False
+    window: Window | None = None
+    cu_seqlens: Packing | None = None
+    segment_ids: Packing | None = None
+    segments: Packing | None = None
+    block_mask: BlockSparse | Any | None = None
+    prefix: int | None = None
+
+
+class MaskSaid(NamedTuple):
+    """A mask of the planner in arguments of ``attention``."""
+
+    window: Window | None = None
+    cu_seqlens: Packing | None = None
+    block_mask: BlockSparse | None = None
+    prefix: int | None = None
+
+
+def arguments_of(mask: Any, query: Any, key: Any, **others: object) -> MaskSaid:
+    """What a mask says of these queries and keys, once nothing else says the same: ``others``, by name."""
+    if not isinstance(mask, Mask):
+        give = "it as attn_mask" if isinstance(mask, Tensor) else "one of attenio.masks, such as SlidingWindow(width=8)"
+        raise WrongType(f"mask is a {type(mask).__name__}; give {give}")
+    for name, given in others.items():
+        if given is not None and given is not False:
+            raise InvalidInput(f"mask and {name} are both given; leave {name} out: {mask} says which keys are seen")
+    if not all(isinstance(each, Tensor) and each.dim() >= 2 for each in (query, key)):
+        return MaskSaid()  # refused for that, later
+    queries, keys = query.shape[-2], key.shape[-2]
+    if not isinstance(mask, SlidingWindow):  # a window may be wider than there are keys yet
+        check_mask(mask, queries=queries, keys=keys)
+    match mask:
+        case Dense():
+            return MaskSaid()
+        case Causal():
+            return MaskSaid(window=(-1, 0))
+        case SlidingWindow(width=width, causal=causal):
+            return MaskSaid(window=(width - 1, 0 if causal else width - 1))
+        case Documents(lengths=lengths, key_lengths=key_lengths, causal=causal):
+            ends = [(0, *accumulate(each)) for each in (lengths, key_lengths)]
+            mine, theirs = (torch.tensor(each, dtype=torch.int64, device="cpu") for each in ends)
+            return MaskSaid(window=(-1, 0) if causal else None, cu_seqlens=(mine, theirs))
+        case SharedPrefix(length=length, causal=causal):
+            return MaskSaid(window=(-1, 0) if causal else None, prefix=length)
+        case BlockSparse():
+            return MaskSaid(block_mask=mask)
+        case Layout():
+            return MaskSaid(block_mask=_laid_out(mask, queries, keys))
+        case _ as never:
+            assert_never(never)
+
+
+@lru_cache(maxsize=16)
+def _laid_out(layout: Layout, queries: int, keys: int) -> BlockSparse:
+    """Once, so that its blocks go to a GPU once."""
+    return BlockSparse.laid_out(layout, queries=queries, keys=keys)
+
+
+def visibility_of(query: Tensor, key: Tensor, asked: MaskArguments, batch: tuple[int, ...]) -> Visibility:
     """All restrictions of a call with queries and keys (batch, heads, tokens, width)."""
     queries, keys = query.shape[2], key.shape[2]
-    left, right = _window(window)
+    left, right = _window(asked.window)
     shift = keys - queries
     below = -UNBOUNDED if left < 0 else shift - left
     above = UNBOUNDED if right < 0 else shift + right
-    if is_causal:
+    if asked.is_causal:
         above = min(above, 0)
     ranges: dict[str, Any] = {"below": below, "above": above}
-    packed = packed_by(cu_seqlens, segment_ids, segments, query, key)
+    packed = packed_by(asked.cu_seqlens, asked.segment_ids, asked.segments, query, key)
     if packed.lengths is not None:
-        first, stop = segment_ranges(packed.lengths, queries, (left, right), is_causal=is_causal)
-        ranges = {"below": -UNBOUNDED, "above": UNBOUNDED, "first": first[None], "stop": stop[None]}
+        first, stop = segment_ranges(packed.lengths, queries, (left, right), is_causal=asked.is_causal)
+        ranges = {"first": first[None], "stop": stop[None]}
     if packed.ids is not None:
         ranges["query_ids"], ranges["key_ids"] = packed.ids
-    if block_mask is not None:
-        blocks = block_mask if isinstance(block_mask, BlockSparse) else BlockSparse.from_array(np.asarray(block_mask))
+    if asked.block_mask is not None:
+        given = asked.block_mask
+        blocks = given if isinstance(given, BlockSparse) else BlockSparse.from_array(np.asarray(given))
         _check_blocks(blocks, queries, keys)
         ranges |= {
             "blocks": _layout_on(query.device, blocks),
             "query_block": blocks.query_block,
             "key_block": blocks.key_block,
         }
-    return Seen(**ranges, bias=None if attn_mask is None else _four(attn_mask, query, keys, batch))
+    if asked.attn_mask is not None:
+        ranges["bias"] = _four(asked.attn_mask, query, keys, batch)
+    return Visibility(**ranges, group=query.shape[1] // max(1, key.shape[1]))
 
 
 def _window(window: Any) -> tuple[int, int]:

@@ -39,7 +39,7 @@ class Known:
         self.stream = stream
         self.computed = 0
         self.tape: Any = None
-        self.arguments: tuple[Any, ...] | None = None
+        self.arguments: Any = None
         self.after: Forms = {}
 
 

@@ -4,8 +4,8 @@ from torch import Tensor
 
 from attenio.kernels.attention import call_of
 from attenio.kernels.backends import backend_of
+from attenio.kernels.masking import MaskArguments
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import Visibility
 from attenio.planning.shared_cache import Grid, Sweep
 
 __all__ = ["grids_of"]
@@ -22,9 +22,10 @@ def grids_of(
     """Grids in the order of their launches for query, key and value; None where those kernels have none to tell."""
     query, key, value = inputs
     grouped = query.shape[1] != key.shape[1]
-    call = call_of(query, key, value, None, 0.0, False, scale, grouped, window=window, block_mask=None, prefix=None)
-    visible = Visibility(group=query.shape[1] // key.shape[1], **call.seen._asdict())
-    problem = KernelProblem.of_heads(call.query, call.key, call.value, visible, call.scale, deterministic=deterministic)
+    call = call_of(query, key, value, MaskArguments(window=window), scale=scale, enable_gqa=grouped)
+    problem = KernelProblem.of_heads(
+        call.query, call.key, call.value, call.visible, call.scale, deterministic=deterministic
+    )
     told = getattr(backend_of(query), "grids", None)
     found: tuple[Grid | Sweep, ...] | None = None if told is None else told(problem, backward=backward)
     return found

@@ -4,8 +4,7 @@ Causality, windows and packed segments give every query one range of keys. Ids p
 as tensors come on top. A score is required when all of them allow it.
 """
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,26 +24,35 @@ class Part(NamedTuple):
     keys: slice
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Visibility:
+class Visibility(NamedTuple):
     """Key j may be seen by query i if i + below <= j <= i + above and everything else that is given allows it too.
 
-    ``first`` and ``stop`` (batch or 1, queries) bound the keys of every query. Ids (batch or 1, tokens) must be equal.
-    ``blocks`` is a layout of booleans. ``bias`` (batch, heads, queries, keys, each may be 1) is added to scores, or
-    hides them where it is False.
+    ``bias`` (batch, heads, queries, keys, each may be 1) is added to scores, or hides them where it is False. ``first``
+    and ``stop`` (batch or 1, queries) bound the keys of every query. Ids (batch or 1, tokens) must be equal. ``blocks``
+    is a layout of booleans. ``group`` query heads share a KV head. Fields are given by name.
     """
 
-    group: int
-    below: int = -UNBOUNDED
-    above: int = UNBOUNDED
+    bias: Tensor | None = None
     first: Tensor | None = None
     stop: Tensor | None = None
     query_ids: Tensor | None = None
     key_ids: Tensor | None = None
     blocks: Tensor | None = None
+    below: int = -UNBOUNDED
+    above: int = UNBOUNDED
     query_block: int = 1
     key_block: int = 1
-    bias: Tensor | None = None
+    group: int = 1
+
+    def flattened(self) -> dict[str, Any]:
+        """Arguments of an operator, by name: everything but the group, which the heads tell."""
+        return {name: getattr(self, name) for name in _FLAT}
+
+    @classmethod
+    def unflattened(cls, given: Any) -> "Visibility":
+        """What an operator's arguments of these names say, beside ``query`` and ``key`` (batch, heads, tokens, d)."""
+        group = given.query.shape[1] // max(1, given.key.shape[1])
+        return cls(**{name: getattr(given, name) for name in _FLAT}, group=group)
 
     @property
     def adds(self) -> bool:
@@ -138,6 +146,9 @@ class Visibility:
         q, k = self.query_block, self.key_block
         rows = slice(part.positions.start // q, (part.positions.stop - 1) // q + 1)
         return not bool(self.blocks[rows, part.keys.start // k : (part.keys.stop - 1) // k + 1].any())
+
+
+_FLAT = tuple(name for name in Visibility._fields if name != "group")
 
 
 def _part(tensor: Tensor, *parts: slice) -> Tensor:

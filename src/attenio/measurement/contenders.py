@@ -158,8 +158,10 @@ def contenders(
     grouped = workload.heads != workload.kv_heads
 
     def ours(*, repeats: bool) -> Contender:
-        options = {"enable_gqa": grouped, "deterministic": repeats}
-        return TorchContender(lambda q, k, v: attention(q, k, v, window=window, scale=workload.scale, **options))
+        def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return attention(q, k, v, window=window, scale=workload.scale, enable_gqa=grouped, deterministic=repeats)
+
+        return TorchContender(run)
 
     found = {OURS: ours(repeats=False)}
     if repeating:

@@ -12,7 +12,7 @@ from attenio.kernels.dropout import Dropout
 from attenio.kernels.gpu.results import Attended
 from attenio.kernels.hopper import forward
 from attenio.kernels.hopper.tiles import WIDE_TILES, HopperTiles
-from attenio.kernels.masking import seen_by
+from attenio.kernels.masking import MaskArguments, visibility_of
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.visibility import Visibility
 from attenio.planning.shared_cache import traffic
@@ -22,9 +22,8 @@ def problem_of(shape, dtype=torch.bfloat16, **options):
     batch, kv_heads, group, queries, keys, d, width = shape
     q = torch.randn(batch, kv_heads * group, queries, d).to(dtype)
     k, v = torch.randn(batch, kv_heads, keys, d).to(dtype), torch.randn(batch, kv_heads, keys, width).to(dtype)
-    given = {"is_causal": False, "window": None, "block_mask": None, **options}
-    seen = seen_by(q, k, None, batch=(batch,), **given)
-    return KernelProblem.of_heads(q, k, v, Visibility(group=group, **seen._asdict()), d**-0.5)
+    visible = visibility_of(q, k, MaskArguments(**options), (batch,))
+    return KernelProblem.of_heads(q, k, v, visible, d**-0.5)
 
 
 def tiles_of(consumers=2, key_tile=64, stages=2, *, staged=True, ping_pong=True):

@@ -12,11 +12,10 @@ from attenio.kernels.gpu import counters
 from attenio.kernels.gpu.arguments import LOG2_E
 from attenio.kernels.hopper import decode
 from attenio.kernels.hopper.decode import decode_tiles, splits_for
-from attenio.kernels.masking import seen_by
+from attenio.kernels.masking import MaskArguments, visibility_of
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.stacking import stacked
 from attenio.kernels.triton.forward import SplitResults
-from attenio.kernels.visibility import Visibility
 
 TILES = decode_tiles(4, 128, 128)
 
@@ -53,9 +52,8 @@ def problem_of(shape, dtype=torch.bfloat16, *, bias=None, prefix=0, **options):
     q = torch.randn(batch, kv_heads * group, queries, d).to(dtype)
     k, v = torch.randn(batch, kv_heads, keys, d).to(dtype), torch.randn(batch, kv_heads, keys, width).to(dtype)
     k[:, :, :prefix], v[:, :, :prefix] = k[:1, :, :prefix], v[:1, :, :prefix]
-    given = {"is_causal": False, "window": None, "block_mask": None, **options}
-    seen = seen_by(q, k, bias, batch=(batch,), **given)
-    return KernelProblem.of_heads(q, k, v, Visibility(group=group, **seen._asdict()), d**-0.5, prefix=prefix)
+    visible = visibility_of(q, k, MaskArguments(attn_mask=bias, **options), (batch,))
+    return KernelProblem.of_heads(q, k, v, visible, d**-0.5, prefix=prefix)
 
 
 CASES = {

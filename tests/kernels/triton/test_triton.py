@@ -10,7 +10,7 @@ import torch
 
 from attenio.kernels import cpu, triton
 from attenio.kernels.gpu.arguments import grouped_heads
-from attenio.kernels.masking import seen_by
+from attenio.kernels.masking import MaskArguments, visibility_of
 from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.tiles import BackwardTiles, ForwardTiles
 from attenio.kernels.visibility import Visibility
@@ -22,9 +22,7 @@ def problem_of(shape, dtype=torch.float32, *, bias=None, prefix=0, scale=None, *
     q = torch.randn(batch, kv_heads * group, queries, d).to(dtype)
     k, v = torch.randn(batch, kv_heads, keys, d).to(dtype), torch.randn(batch, kv_heads, keys, width).to(dtype)
     k[:, :, :prefix], v[:, :, :prefix] = k[:1, :, :prefix], v[:1, :, :prefix]
-    given = {"is_causal": False, "window": None, "block_mask": None, **options}
-    seen = seen_by(q, k, bias, batch=(batch,), **given)
-    visible = Visibility(group=group, **seen._asdict())
+    visible = visibility_of(q, k, MaskArguments(attn_mask=bias, **options), (batch,))
     return KernelProblem.of_heads(q, k, v, visible, d**-0.5 if scale is None else scale, prefix=prefix)
 
 

@@ -11,9 +11,8 @@ from attenio.kernels.hopper.backward.config import config_of
 from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients
 from attenio.kernels.hopper.backward.launch_groups import LaunchGroups
 from attenio.kernels.hopper.backward.spilled_gradients import chunks_for, spilled_gradients
-from attenio.kernels.masking import seen_by
+from attenio.kernels.masking import MaskArguments, visibility_of
 from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import Visibility
 
 
 class Case(NamedTuple):
@@ -124,7 +123,6 @@ def assert_close(found, right):
 def visible(case, q, k):
     """What the front door makes of the case's restrictions."""
     given = None if case.segments is None else tuple(torch.tensor(lengths) for lengths in case.segments)
-    seen = seen_by(
-        q, k, None, is_causal=case.causal, window=case.window, cu_seqlens=given, block_mask=None, batch=(case.batch,)
-    )  # fmt: skip
-    return Visibility(group=case.group, below=seen.below, above=seen.above, first=seen.first, stop=seen.stop)
+    return visibility_of(
+        q, k, MaskArguments(is_causal=case.causal, window=case.window, cu_seqlens=given), (case.batch,)
+    )

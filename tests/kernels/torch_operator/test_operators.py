@@ -5,7 +5,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from attenio import attention
-from attenio.kernels.operator import attention_backward_operator, attention_operator
+from attenio.kernels.torch_operator.operators import attention_backward_operator, attention_operator
 from attenio.kernels.visibility import UNBOUNDED
 
 NONE = (None,) * 7

@@ -10,83 +10,104 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.checks import NotComputed
-from attenio.kernels.mapping import Mapped, Places, mapped, mapped_backward
-from attenio.kernels.operator import (
-    TENSORS,
+from attenio.kernels.repeating import Known
+from attenio.kernels.torch_operator.operators import (
     attended,
+    attended_again,
     attention_backward_operator,
     attention_operator,
     differentiated,
 )
-from attenio.kernels.repeating import Known
+from attenio.kernels.torch_operator.schema import Arguments, BackwardArguments
+from attenio.kernels.torch_operator.vmap import Mapped, Places, mapped, mapped_backward
 from attenio.kernels.watching import are_kept_as_they_are, is_unwatched
 
-__all__ = ["operated", "unwatched"]
+__all__ = ["again", "operated", "unwatched"]
+
+_BIAS = Arguments._fields.index("bias")
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.save_for_backward(*inputs[:TENSORS], *output)
-    scale, below, above, query_block, key_block, _prefix, dropout_p, deterministic = inputs[TENSORS:]
-    ctx.numbers = (scale, below, above, query_block, key_block, dropout_p, deterministic)
+def _keep(ctx: Any, given: Arguments, results: tuple[Tensor, ...]) -> None:
+    """What ``_kept`` makes arguments of the backward operator of."""
+    ctx.save_for_backward(*given.tensors, *results)
+    ctx.numbers = (given.scale, given.below, given.above, given.query_block, given.key_block, given.dropout_p)
+    ctx.deterministic = given.deterministic
     ctx.set_materialize_grads(False)
 
 
+def _kept(ctx: Any, gradient: Tensor, *, bias_needs_it: bool) -> BackwardArguments:
+    deterministic = ctx.deterministic or torch.are_deterministic_algorithms_enabled()  # by now
+    given = BackwardArguments._make((*ctx.saved_tensors, gradient, *ctx.numbers, deterministic, False))
+    if given.bias is None or given.bias.dtype == torch.bool or not bias_needs_it:
+        return given
+    return given._replace(with_bias=True)
+
+
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    _keep(ctx, inputs, output)
+    _keep(ctx, Arguments(*inputs), output)
     ctx.mark_non_differentiable(*output[1:])
 
 
-def _gradients(ctx: Any, gradient: Tensor | None, known: Known | None = None) -> tuple[Tensor | None, ...]:
+def _gradients(
+    ctx: Any, gradient: Tensor | None, known: Known | None = None, *, bias_needs_it: bool
+) -> tuple[Tensor | None, ...]:
     """Those of queries, keys, values and of the bias, given what is known of the form of the call."""
     if gradient is None:
         return None, None, None, None
-    tensors, (*numbers, deterministic) = (*ctx.saved_tensors, gradient), ctx.numbers
-    deterministic = deterministic or torch.are_deterministic_algorithms_enabled()  # by now
-    with_bias = tensors[3] is not None and tensors[3].dtype != torch.bool and ctx.needs_input_grad[3]
+    given = _kept(ctx, gradient, bias_needs_it=bias_needs_it)
     # Gradients of gradients are asked of the operator, which knows none and says so. What was kept of a call of a known
     # form nobody watched, and it is the same now.
-    if torch.is_grad_enabled() or not is_unwatched(tensors if known is None else (gradient,)):
-        found = _backward_operated(*tensors, *numbers, deterministic, with_bias)
+    if torch.is_grad_enabled() or not is_unwatched(given.tensors if known is None else (gradient,)):
+        found = _backward_operated(*given)
     else:
-        found = differentiated((*tensors, *numbers, deterministic, with_bias), known)
-    return *found[:3], found[3] if with_bias else None
+        found = differentiated(given, known)
+    return *found[:3], found[3] if given.with_bias else None
 
 
 def _differentiate(ctx: Any, gradient: Tensor | None, *_statistics: Any) -> tuple[Any, ...]:
-    return *_gradients(ctx, gradient), *(None,) * (TENSORS + 8 - 4)
+    found = _gradients(ctx, gradient, bias_needs_it=ctx.needs_input_grad[_BIAS])
+    return *found, *(None,) * (len(Arguments._fields) - len(found))
 
 
 class _Attention(torch.autograd.Function):
-    """The operator's gradient for calls that do not pass through it: what has gradients, other arguments, the form."""
+    """The operator's gradient for calls that do not pass through it: arguments, form, and those that have gradients."""
 
     @staticmethod
-    def forward(ctx: Any, *given: Any) -> Tensor:
-        *differentiable, rest, known = given
-        arguments = (*differentiable, *rest)
-        found = attended(arguments, known, wanted=3)
-        _keep(ctx, arguments, found)
+    def forward(ctx: Any, given: Arguments, known: Known | None, *_differentiable: Tensor | None) -> Tensor:
+        found = attended(given, known, wanted=3)
+        _keep(ctx, given, found)
         ctx.known = known if are_kept_as_they_are() else None
         return found[0]
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor | None) -> tuple[Any, ...]:
-        return *_gradients(ctx, gradient, ctx.known), None, None
+        *_, bias_needs_it = ctx.needs_input_grad
+        return None, None, *_gradients(ctx, gradient, ctx.known, bias_needs_it=bias_needs_it)
 
 
 # Without the question whether ``torch.func`` transforms it: then somebody watches.
 _apply = super(torch.autograd.Function, _Attention).apply
 
 
-def unwatched(arguments: tuple[Any, ...], known: Known | None = None) -> Tensor:
+def unwatched(given: Arguments, known: Known | None = None) -> Tensor:
     """The operator's output for its arguments, where nobody watches, and what is known of the form of the call."""
-    query, key, value, bias = arguments[:4]
+    query, key, value, bias = given.query, given.key, given.value, given.bias
     wanted = (
         query.requires_grad or key.requires_grad or value.requires_grad or (bias is not None and bias.requires_grad)
     )
     if wanted and torch.is_grad_enabled():
-        output: Tensor = _apply(query, key, value, bias, arguments[4:], known)
+        output: Tensor = _apply(given, known, query, key, value, bias)
         return output
-    return attended(arguments, known, wanted=1)[0]
+    return attended(given, known, wanted=1)[0]
+
+
+def again(tensors: tuple[Tensor, ...], known: Known) -> Tensor:
+    """The same for the heads and the mask of a call whose form, and with it all other arguments, came before."""
+    if torch.is_grad_enabled():
+        for tensor in tensors:
+            if tensor.requires_grad:
+                return unwatched(Arguments._make((*tensors, *known.arguments)), known)
+    return attended_again(tensors, known)[0]
 
 
 class _Transformed(torch.autograd.Function):

@@ -1,0 +1,128 @@
+"""The registered operators ``attenio::attention`` and ``attenio::attention_backward``, and the short way past them.
+
+PyTorch sees through them only by rules: shapes for ``torch.compile`` are in ``fakes``, what autograd and ``torch.func``
+ask for in ``autograd``, and how ``vmap`` moves its dimension into the batch in ``vmap``. Where nobody looks,
+``attended`` and ``differentiated`` do the same without asking PyTorch's dispatcher, which takes longer than a short
+kernel.
+"""
+
+# mypy: disable-error-code="untyped-decorator"
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attenio.kernels.backends import backend_of, on_device_of
+from attenio.kernels.cpu.two_pass import Saved
+from attenio.kernels.dropout import Dropout
+from attenio.kernels.repeating import Known, known_after, known_of, repeated
+from attenio.kernels.torch_operator.fakes import fake_gradients, fake_results
+from attenio.kernels.torch_operator.schema import (
+    Arguments,
+    BackwardArguments,
+    Flat,
+    is_restricted,
+    problem_of,
+    schema_of,
+)
+
+__all__ = ["attended", "attended_again", "attention_backward_operator", "attention_operator", "differentiated"]
+
+
+def _dropout(given: Flat) -> Dropout | None:
+    return None if given.seed is None else Dropout(probability=given.dropout_p, seed=int(given.seed))
+
+
+def _own(tensor: Tensor) -> Tensor:
+    """A result that may be written over: autograd takes it for a tensor of its own, whatever it is a view of."""
+    return tensor.detach()
+
+
+def attend(given: Arguments) -> tuple[Tensor, ...]:
+    """Output (batch, heads, queries, width), largest score and sum of weights of every row.
+
+    These repeat to the bit anyway; ``deterministic`` is for the gradients.
+    """
+    if given.query.numel() == 0:
+        return fake_results(*given)
+    problem = problem_of(given, prefix=given.prefix, dropout=_dropout(given))
+    with on_device_of(given.query):
+        found = backend_of(given.query).attend(problem)
+    return _own(found.output.flatten(1, 2)), found.largest.flatten(1, 2), found.total.flatten(1, 2)
+
+
+def differentiate(given: BackwardArguments) -> tuple[Tensor, ...]:
+    """Gradients of queries, keys, values, and of the bias (empty unless asked for)."""
+    query, key, bias = given.query, given.key, given.bias
+    if query.numel() == 0 or key.numel() == 0:
+        nothing = query.new_empty(0) if bias is None or not given.with_bias else bias
+        return tuple(x.new_zeros(x.shape) for x in (query, key, given.value, nothing))
+    problem = problem_of(given, dropout=_dropout(given), deterministic=given.deterministic)
+    heads = (key.shape[1], -1)
+    saved = Saved(*(x.unflatten(1, heads) for x in (given.output, given.largest, given.total, given.gradient)))
+    with on_device_of(query):
+        found = backend_of(query).gradients(problem, saved, with_bias=given.with_bias)
+    of_bias = query.new_empty(0) if found.bias is None or bias is None else found.bias.to(bias.dtype)
+    return _own(found.query.flatten(1, 2)), _own(found.key), _own(found.value), _own(of_bias)
+
+
+def attended(given: Arguments, known: Known | None, *, wanted: int) -> tuple[Tensor, ...]:
+    """The first ``wanted`` results of ``attend``, or more, given what is known of the form of the call."""
+    if known is None:
+        return attend(given)
+    return repeated(known, given.with_form, partial(attend, given), wanted)
+
+
+def attended_again(tensors: tuple[Tensor, ...], known: Known) -> tuple[Tensor, ...]:
+    """The output, or more, of a call whose form, and with it all other arguments, came before."""
+    return repeated(known, tensors, partial(_attend_again, tensors, known), wanted=1)
+
+
+def _attend_again(tensors: tuple[Tensor, ...], known: Known) -> tuple[Tensor, ...]:
+    return attend(Arguments._make((*tensors, *known.arguments)))
+
+
+def differentiated(given: BackwardArguments, attended_as: Known | None = None) -> tuple[Tensor, ...]:
+    """Gradients as ``differentiate`` gives them, at least those of the heads; of a call of a form, if it has one."""
+    tensors = given.with_form
+    if given.bias is not None or is_restricted(given):
+        known = None
+    elif attended_as is None:
+        known = known_of(tensors, given.numbers)
+    else:
+        known = known_after(attended_as, tensors, repeats=given.deterministic)
+    if known is None:
+        return differentiate(given)
+    return repeated(known, tensors, partial(_of_heads, given), wanted=3)
+
+
+def _of_heads(given: BackwardArguments) -> tuple[Tensor, ...]:
+    return differentiate(given)[:3]
+
+
+def _operate(*arguments: Any) -> tuple[Tensor, ...]:
+    """Results as the fakes promise them, contiguous: a compiler relies on it."""
+    given = Arguments(*arguments)
+    known = None if is_restricted(given) else known_of(given.with_form, given.numbers)
+    return tuple(part.contiguous() for part in attended(given, known, wanted=3))
+
+
+def _operate_backward(*arguments: Any) -> tuple[Tensor, ...]:
+    """The same for gradients, which PyTorch's fused kernel gives with tokens before heads."""
+    given = BackwardArguments(*arguments)
+    found = tuple(part.contiguous() for part in differentiated(given))
+    return found if len(found) == 4 else (*found, given.query.new_empty(0))
+
+
+def _registered(name: str, run: Any, fake: Any, schema: str) -> Any:
+    operator = torch.library.custom_op(name, run, mutates_args=(), device_types=("cpu", "cuda"), schema=schema)
+    operator.register_fake(fake)
+    return operator
+
+
+attention_operator = _registered("attenio::attention", _operate, fake_results, schema_of(Arguments, results=3))
+attention_backward_operator = _registered(
+    "attenio::attention_backward", _operate_backward, fake_gradients, schema_of(BackwardArguments, results=4)
+)

@@ -1,0 +1,117 @@
+"""The arguments of the registered operators, flat and by name, in the order of their schemas.
+
+Programs that were exported call the operators by these schemas: fields are added at the end, with a default, or not.
+"""
+
+from typing import Any, NamedTuple, get_type_hints
+
+from torch import Tensor
+
+from attenio.kernels.problem import KernelProblem
+from attenio.kernels.visibility import Visibility
+
+__all__ = ["Arguments", "BackwardArguments", "Flat", "is_restricted", "problem_of", "schema_of"]
+
+
+class Arguments(NamedTuple):
+    """Those of ``attenio::attention``: heads, what is visible, the seed of a dropout, and numbers."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    bias: Tensor | None
+    first: Tensor | None
+    stop: Tensor | None
+    query_ids: Tensor | None
+    key_ids: Tensor | None
+    blocks: Tensor | None
+    seed: Tensor | None
+    scale: float
+    below: int
+    above: int
+    query_block: int
+    key_block: int
+    prefix: int
+    dropout_p: float
+    deterministic: bool
+
+    @property
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """All that come before the numbers."""
+        return self[:_NUMBERS]
+
+    @property
+    def numbers(self) -> tuple[Any, ...]:
+        """All that are no tensors."""
+        return self[_NUMBERS:]
+
+    @property
+    def with_form(self) -> tuple[Tensor, ...]:
+        """The tensors of a call that has a form: the heads, and a mask if there is one."""
+        heads = (self.query, self.key, self.value)
+        return heads if self.bias is None else (*heads, self.bias)
+
+
+class BackwardArguments(NamedTuple):
+    """Those of ``attenio::attention_backward``: the same without a prefix, results, and the gradient of the output."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    bias: Tensor | None
+    first: Tensor | None
+    stop: Tensor | None
+    query_ids: Tensor | None
+    key_ids: Tensor | None
+    blocks: Tensor | None
+    seed: Tensor | None
+    output: Tensor
+    largest: Tensor
+    total: Tensor
+    gradient: Tensor
+    scale: float
+    below: int
+    above: int
+    query_block: int
+    key_block: int
+    dropout_p: float
+    deterministic: bool
+    with_bias: bool
+
+    @property
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """All that come before the numbers."""
+        return self[:_BACKWARD_NUMBERS]
+
+    @property
+    def numbers(self) -> tuple[Any, ...]:
+        """All that are no tensors."""
+        return self[_BACKWARD_NUMBERS:]
+
+    @property
+    def with_form(self) -> tuple[Tensor, ...]:
+        """The tensors of a call that has a form: heads, results and gradient."""
+        return self.query, self.key, self.value, self.output, self.largest, self.total, self.gradient
+
+
+Flat = Arguments | BackwardArguments
+_NUMBERS = Arguments._fields.index("scale")
+_BACKWARD_NUMBERS = BackwardArguments._fields.index("scale")
+_WORDS = {Tensor: "Tensor", Tensor | None: "Tensor?", float: "float", int: "SymInt", bool: "bool"}
+
+
+def schema_of(arguments: type[Flat], results: int) -> str:
+    """The schema of an operator that takes these arguments and gives so many tensors."""
+    parameters = ", ".join(f"{_WORDS[kind]} {name}" for name, kind in get_type_hints(arguments).items())
+    return f"({parameters}) -> ({', '.join(['Tensor'] * results)})"
+
+
+def is_restricted(given: Flat) -> bool:
+    """Whether a tensor other than a mask restricts the call, or weights are dropped."""
+    return not (given.first is given.stop is given.query_ids is given.key_ids is given.blocks is given.seed is None)
+
+
+def problem_of(given: Flat, **rest: object) -> KernelProblem:
+    """What flat arguments mean."""
+    visible = Visibility.unflattened(given)
+    return KernelProblem.of_heads(given.query, given.key, given.value, visible, given.scale, **rest)
