@@ -85,6 +85,13 @@ def test_what_is_no_plan_no_grid_and_no_graph_is_refused_in_a_line():
         Game(graph=None, red=3)
 
 
+def test_a_sweep_without_lengths_or_widths_is_refused_in_a_line():
+    with pytest.raises(InvalidInput, match="a sweep needs lengths"):
+        attenio.SweepGrid(machines=["h100"])
+    with pytest.raises(InvalidInput, match="a sweep has no d; give at least one"):
+        attenio.SweepGrid(n=[64], machines=["h100"])
+
+
 def test_python_dash_m_attenio_is_the_command_line():
     done = subprocess.run([sys.executable, "-m", "attenio", "plam"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")

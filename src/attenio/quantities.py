@@ -38,7 +38,7 @@ def checked_count(name: str, value: object, *, least: int = 1, most: int = 2**30
         if isinstance(value, float) and math.isnan(value):
             raise InvalidInput(f"{name} is NaN; give a whole number of at least {least:,}")
         index = getattr(value, "__index__", None)
-        if index is None or isinstance(value, bool):
+        if index is None or isinstance(value, bool | type):
             raise InvalidInput(f"{name} is {value!r}; give a whole number of at least {least:,}")
         value = int(index())
     if value < least:

@@ -1,5 +1,6 @@
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +10,18 @@ from attenio.bounds import bounds_for, largest_ordinary
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine
 from attenio.masks import SharedPrefix
-from attenio.planning import best_plan, best_plan_for, candidates, candidates_for, plan_with, published_plan_for
+from attenio.planning import (
+    LevelTiles,
+    best_plan,
+    best_plan_for,
+    candidates,
+    candidates_for,
+    nested_plan_with,
+    plan_with,
+    published_plan_for,
+    training_candidates_for,
+    training_plan_for,
+)
 from attenio.planning.best import Candidate
 from attenio.planning.costs.cost import cost, problems_of
 from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
@@ -243,3 +255,43 @@ def test_a_search_finds_the_words_that_its_tiles_cost(workload: Workload, fast_w
         found = best_tiles(problems_of(workload, dataflow), dataflow, fast_words)
         if found is not None:
             assert found.moved_words == cost(workload, dataflow, found.tiles).moved_words
+
+
+TAKING_WORDS: dict[str, Any] = {
+    "best": best_plan_for,
+    "candidates": candidates_for,
+    "published": lambda workload, words: published_plan_for(workload, words, "flash-attention-2"),
+    "training": training_plan_for,
+    "training candidates": training_candidates_for,
+    "nested": lambda workload, words: nested_plan_with(
+        workload, (words,), 1, (LevelTiles(query_tile=1, key_tile=1),)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", [None, "64KB", -1, 4096.5, float("nan"), 10**30, True, int], ids=str)
+@pytest.mark.parametrize("name", TAKING_WORDS)
+def test_what_is_no_size_of_a_fast_memory_is_refused(name: str, wrong: object) -> None:
+    with pytest.raises(InvalidInput, match=r"fast memory \(words\) is"):
+        TAKING_WORDS[name](Workload(n=64, d=8), wrong)
+
+
+@pytest.mark.parametrize("name", TAKING_WORDS)
+def test_words_are_planned_for_workloads_only(name: str) -> None:
+    with pytest.raises(InvalidInput, match="workload is None; give a Workload"):
+        TAKING_WORDS[name](None, 4096)
+
+
+@pytest.mark.parametrize("call", [best_plan_for, candidates_for, training_plan_for, training_candidates_for])
+def test_what_is_no_granularity_is_refused(call: Any) -> None:
+    with pytest.raises(InvalidInput, match="granularity is 64; give a Granularity"):
+        call(Workload(n=64, d=8), 4096, granularity=64)
+
+
+def test_tiles_of_levels_that_are_none_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="query_tile is 0"):
+        LevelTiles(query_tile=0, key_tile=1)
+    with pytest.raises(InvalidInput, match="tile of a level is 8; give LevelTiles"):
+        nested_plan_with(Workload(n=64, d=8), (4096,), 1, (8,))  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="tiles for 0 levels and words of 1"):
+        nested_plan_with(Workload(n=64, d=8), (4096,), 1, ())

@@ -8,7 +8,7 @@ from attenio.catalogue import machine_named
 from attenio.dataflows import execute
 from attenio.machine import Machine
 from attenio.report.answer import answer
-from attenio.report.notation import show_ratio
+from attenio.report.notation import nested_rows, show_ratio
 from attenio.report.reproduce import reproduce
 from attenio.report.tables import bounds_table, plan_tables, reproduction_table, run_table
 from attenio.workload import Workload
@@ -95,6 +95,18 @@ def test_over_several_levels_the_nested_plan_and_the_plans_of_single_boundaries_
             assert part.plan.dataflow.value in alone
         assert "this plan" not in text
         assert "with the nested plan" in text
+
+
+def test_a_nested_plan_shows_the_requests_that_it_stacks() -> None:
+    workload = Workload(
+        queries=1, keys=9216, d=128, heads=64, kv_heads=8, batch=64, mask="prefix:8192", dtype="bf16"
+    )  # fmt: skip
+    found = answer(workload, machine_named("h200"))
+    assert found.nested is not None
+    shown = list(nested_rows(found, found.nested))
+    assert [(rows, keys) for _, rows, keys, _ in shown] == [(t.query_tile, t.key_tile) for t in found.nested.tiles]
+    assert {rows * found.nested.head_tile % 64 for _, rows, _, _ in shown} == {0}
+    assert {rows for _, rows, _, _ in shown} == {64}
 
 
 def test_a_rate_that_is_unknown_has_a_row_and_qualifies_what_binds() -> None:

@@ -6,6 +6,7 @@ from attenio.catalogue import as_machine
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.granularity import FREE_TILES, Granularity
 from attenio.machine import Machine
+from attenio.names import checked_kind
 from attenio.planning.approximating import approximate_plan, best_approximate
 from attenio.planning.contest import applies, best_of_all
 from attenio.planning.costs.cost import checked_dataflow, cost, cost_of, problems_of, tile_names
@@ -15,7 +16,7 @@ from attenio.planning.problems import Problems
 from attenio.planning.published import has_published_rule, published_tiles
 from attenio.planning.search.dataflow import best_tiles, contenders
 from attenio.planning.tile_sizes import keeps_to_granularity, smallest_tiles
-from attenio.quantities import show_words
+from attenio.quantities import checked_count, show_words
 from attenio.workload import Direction, Workload, checked_workload
 
 __all__ = [
@@ -72,6 +73,7 @@ def best_plan_for(
 
     A granularity is of tiles of scores: plans that approximate have none of these to keep to it.
     """
+    check_memory(fast_words, granularity)
     _check_one_way(workload)
     if dataflow is None:
         best = best_of_all(workload, fast_words, Problems.separate(workload, granularity))
@@ -107,7 +109,9 @@ def published_plan(workload: Workload, machine: Machine | str, dataflow: Dataflo
 
 def published_plan_for(workload: Workload, fast_words: int, dataflow: Dataflow | str, *, units: int = 1) -> Plan | None:
     """The same for a fast memory of ``fast_words`` words in each of ``units`` parallel units."""
-    return _published(workload, fast_words, checked_dataflow(workload, dataflow), units).plan
+    check_memory(fast_words, FREE_TILES)
+    checked_count("parallel units", units, most=2**20)
+    return _published(workload, fast_words, checked_dataflow(checked_workload(workload), dataflow), units).plan
 
 
 def candidates(workload: Workload, machine: Machine | str) -> tuple[Candidate, ...]:
@@ -124,6 +128,8 @@ def candidates_for(
     workload: Workload, fast_words: int, *, units: int = 1, granularity: Granularity = FREE_TILES
 ) -> tuple[Candidate, ...]:
     """The same for a fast memory of ``fast_words`` words in each of ``units`` parallel units."""
+    check_memory(fast_words, granularity)
+    checked_count("parallel units", units, most=2**20)
     _check_one_way(workload)
     found = []
     for dataflow in Dataflow.towards(workload.direction):
@@ -204,6 +210,12 @@ def _parallel_units(machine: Machine | str) -> int:
 
 def _fast_words(workload: Workload, machine: Machine | str) -> int:
     return as_machine(machine).slowest_boundary.fast_words(checked_workload(workload).dtype)
+
+
+def check_memory(fast_words: object, granularity: object) -> None:
+    """Refuse what is no size of a fast memory, and what says nothing about tiles."""
+    checked_count("fast memory (words)", fast_words, least=0, most=2**60)
+    checked_kind(granularity, Granularity, "granularity", "a Granularity, such as Granularity(rows=64, keys=16)")
 
 
 def _check_one_way(workload: Workload) -> None:

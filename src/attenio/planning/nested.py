@@ -15,10 +15,11 @@ from attenio.catalogue import as_machine
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.granularity import Granularity, largest_size
 from attenio.machine import Machine
+from attenio.names import checked_kind
 from attenio.planning.best import or_free_tiles
 from attenio.planning.nested_plan import LevelTiles, NestedPlan
 from attenio.planning.nested_words import nested_moved_words, nested_peak_words
-from attenio.quantities import bytes_of, show_words
+from attenio.quantities import bytes_of, checked_count, show_words
 from attenio.workload import Direction, Workload, checked_workload
 
 __all__ = ["nested_plan", "nested_plan_with"]
@@ -63,6 +64,7 @@ def nested_plan_with(
     workload: Workload, fast_words: tuple[int, ...], head_tile: int, tiles: tuple[LevelTiles, ...]
 ) -> NestedPlan:
     """The nested plan with given tiles, innermost first; DoesNotFit says which level is too small."""
+    _check_levels(workload, fast_words, head_tile, tiles)
     peaks = nested_peak_words(workload, head_tile, tiles)
     for level, (peak, capacity) in enumerate(zip(peaks, fast_words, strict=True)):
         if peak > capacity:
@@ -74,6 +76,18 @@ def nested_plan_with(
     return NestedPlan(
         workload=workload, fast_words=fast_words, head_tile=head_tile, tiles=tiles, moved_words=moved, peak_words=peaks
     )
+
+
+def _check_levels(workload: object, fast_words: object, head_tile: object, tiles: object) -> None:
+    checked_workload(workload)
+    checked_count("head_tile", head_tile, most=2**20)
+    sizes = checked_kind(fast_words, list | tuple, "fast_words", "the words of each level, such as (4096, 65536)")
+    levels = checked_kind(tiles, list | tuple, "tiles", "LevelTiles for each level, innermost first")
+    if len(sizes) != len(levels):
+        raise InvalidInput(f"there are tiles for {len(levels)} levels and words of {len(sizes)}; give one of each")
+    for words, tile in zip(sizes, levels, strict=True):
+        checked_count("fast memory (words)", words, least=0, most=2**60)
+        checked_kind(tile, LevelTiles, "tile of a level", "LevelTiles, such as LevelTiles(query_tile=64, key_tile=16)")
 
 
 def _head_tiles(group: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from attenio.quantities import checked_count
 from attenio.workload import Workload
 
 __all__ = ["LevelTiles", "NestedPlan"]
@@ -13,6 +14,10 @@ class LevelTiles:
 
     query_tile: int
     key_tile: int
+
+    def __post_init__(self) -> None:
+        for name in ("query_tile", "key_tile"):
+            checked_count(name, getattr(self, name))
 
 
 @dataclass(frozen=True, kw_only=True)

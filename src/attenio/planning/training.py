@@ -16,7 +16,7 @@ from attenio.errors import DoesNotFit, InvalidInput
 from attenio.granularity import FREE_TILES, Granularity
 from attenio.machine import Machine
 from attenio.names import member_named
-from attenio.planning.best import best_plan_for, or_free_tiles
+from attenio.planning.best import best_plan_for, check_memory, or_free_tiles
 from attenio.planning.contest import best_of_all
 from attenio.planning.costs.cost import cost_of
 from attenio.planning.plan import Dataflow, Plan, TileRule
@@ -105,7 +105,8 @@ def training_plan_for(
     granularity: Granularity = FREE_TILES,
 ) -> TrainingPlan:
     """The best training step for a fast memory of ``fast_words`` words, with tiles of this granularity."""
-    problems = Problems.separate(workload, granularity)
+    check_memory(fast_words, granularity)
+    problems = Problems.separate(checked_workload(workload), granularity)
     if saved is not None:
         return _plan(workload, fast_words, Saved.named(saved), problems)
     # Saving nothing moves as much as saving statistics, and a forward pass more.
@@ -132,7 +133,8 @@ def training_candidates_for(
     workload: Workload, fast_words: int, *, granularity: Granularity = FREE_TILES
 ) -> tuple[TrainingCandidate, ...]:
     """The same for a fast memory of ``fast_words`` words, with tiles of this granularity."""
-    found, problems = [], Problems.separate(workload, granularity)
+    check_memory(fast_words, granularity)
+    found, problems = [], Problems.separate(checked_workload(workload), granularity)
     for saved in Saved:
         try:
             found.append(TrainingCandidate(saved=saved, plan=_plan(workload, fast_words, saved, problems)))

@@ -89,7 +89,8 @@ def resource_rows(answer: Answer) -> Iterator[tuple[str, TimeFloor | None]]:
 
 def nested_rows(answer: Answer, nested: NestedPlan) -> Iterator[tuple[BoundaryAnswer, int, int, int]]:
     """Each boundary with the query tile, the key tile and the words of the nested plan; no tile exceeds its operand."""
-    most_queries, most_keys = answer.workload.queries, answer.workload.keys
+    patterns = [pattern for pattern, _ in answer.workload.stacked_patterns]
+    most_queries, most_keys = max(each.rows for each in patterns), max(each.keys for each in patterns)
     for part, tiles, moved in zip(answer.boundaries, nested.tiles, nested.moved_words, strict=True):
         yield part, min(tiles.query_tile, most_queries), min(tiles.key_tile, most_keys), moved
 

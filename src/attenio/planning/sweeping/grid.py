@@ -40,7 +40,7 @@ class SweepGrid:
     n: Sequence[int] = ()
     queries: Sequence[int] = ()
     keys: Sequence[int] = ()
-    d: Sequence[int]
+    d: Sequence[int] = ()
     value_dim: Sequence[int | None] = (None,)
     heads: Sequence[int] = (1,)
     kv_heads: Sequence[int | None] = (None,)
