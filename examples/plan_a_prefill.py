@@ -11,6 +11,6 @@ bound = largest_ordinary(lower_bounds(workload, machine))
 plan = best_plan(workload, machine)
 
 print(f"{workload} on {machine.name}")
-print(f"any algorithm moves  {bound.words:>13,} words at least ({bound.theorem})")
+print(f"at least             {bound.words:>13,} words ({bound.theorem}) for {bound.covers}")
 print(f"{plan.dataflow.value:<19}  {plan.moved_words:>13,} words with {plan.tiles}")
 print(f"gap                  {plan.moved_words / bound.words:>13.4f}")

@@ -38,7 +38,8 @@ def test_the_page_shows_all_directions_together(attenio: Any, tmp_path: Path, di
     assert attenio("report", *SMALL, "--direction", direction, "--out", out).status == 0
     page = out.read_text()
     assert "Forward, backward, and a training step" in page
-    assert "training: no algorithm below" in page
+    assert "training: bound, ordinary products" in page
+    assert "no algorithm below" not in page
 
 
 def test_a_trace_of_a_step_has_both_passes(attenio: Any, tmp_path: Path) -> None:

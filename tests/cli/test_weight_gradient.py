@@ -19,6 +19,15 @@ def test_the_plan_is_the_one_that_python_finds_with_its_bounds_and_its_gap(atten
     assert f"{plan.moved_words:,}" in said and plan.dataflow.value in said
 
 
+def test_it_says_what_its_bounds_cover_and_that_its_tiles_are_free(attenio):
+    asked = ("weight-gradient", "--n", "96", "--d", "8", "--machine", "h100")
+    said = " ".join(attenio(*asked).out.split())
+    for bound in attenio(*asked, "--json").json["lower_bounds"]:
+        assert bound["strength"] == "asymptotic" or f"{bound['strength'].capitalize()}: {bound['covers']}." in said
+    assert "Tiles are free" in said
+    assert "Tiles are free" not in attenio("weight-gradient", "--n", "96", "--d", "8", "--fast-bytes", "4KB").out
+
+
 def test_a_run_moves_what_its_plan_says(attenio):
     found = attenio(
         "weight-gradient", "--queries", "13", "--keys", "29", "--d", "4", "--fast-bytes", "512",

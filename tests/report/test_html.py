@@ -164,3 +164,10 @@ def test_exponentials_are_labelled_in_their_own_unit_and_several_levels_have_a_n
     assert "One plan nested over all levels" in page.text
     assert "nested plan, at least" in page.text
     assert page.tables == 6
+
+
+def test_the_price_of_whole_units_is_on_the_page_where_the_machine_asks_for_them(tmp_path: Path) -> None:
+    page = Page(write_report(tmp_path / "r.html", SMALL, machine_named("h100")).read_text(encoding="utf-8"))
+    assert "more words than with free tiles" in page.text
+    page = Page(write_report(tmp_path / "r.html", SMALL, machine_named("toy-1k-words")).read_text(encoding="utf-8"))
+    assert "than with free tiles" not in page.text

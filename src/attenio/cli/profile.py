@@ -35,9 +35,9 @@ def profile(
 ) -> None:
     """Count the DRAM bytes of one call with Nsight Compute: ours and the peers', kernel by kernel.
 
-    Beside them stand the bytes that were predicted from the order of the tiles, inputs and outputs once each, and the
-    fewest that any execution moves between this GPU's L2 and its memory. The L2 holds none of a call's data when it
-    begins; what is left dirty in it at the end is not counted.
+    Beside them stand the bytes that were predicted from the order of the tiles, inputs and outputs once each, and a
+    bound on what moves between this GPU's L2 and its memory, with the algorithms that it covers. The L2 holds none of
+    a call's data when it begins; what is left dirty in it at the end is not counted.
 
     \b
     Examples:

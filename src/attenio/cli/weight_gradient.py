@@ -101,6 +101,10 @@ def weight_gradient(
         f" {workload.mask} {workload.dtype.value}; {show_words(fast_words)} of fast memory"
     )
     lines = [f"gap {best.moved_words / largest.words:.4g}×, the plan over {largest.theorem} ({largest.strength.value})"]
+    proven = [bound for bound in bounds if bound.strength.value != "asymptotic"]
+    lines += [f"{bound.strength.value.capitalize()}: {bound.covers}." for bound in proven]
+    if not machine.granularity_of(workload.dtype).is_free:
+        lines.append(f"Tiles are free: these plans do not keep to {machine.name}'s tiles of whole units.")
     if ran is not None:
         lines.append(f"the run moved {ran.moved_words:,} words; its largest error is {ran.max_abs_error:.3g}")
     print_tables(prose(what), "", _table(bounds, plans, best), *(prose(line) for line in lines))
@@ -123,7 +127,13 @@ def _as_json(
         "plan": _plan(best),
         "candidates": [_plan(plan) for plan in plans],
         "lower_bounds": [
-            {"theorem": bound.theorem, "words": bound.words, "strength": bound.strength.value} for bound in bounds
+            {
+                "theorem": bound.theorem,
+                "words": bound.words,
+                "strength": bound.strength.value,
+                "covers": bound.covers,
+            }
+            for bound in bounds
         ],
         "gap": gap,
     }

@@ -52,7 +52,7 @@ def _traces(curve: DirectionCurve) -> list[Figure]:
             "y": [bound.words for bound in curve.bounds],
             "line": {"width": 1.6, "dash": "dash", "color": colour},
             "legendgroup": f"{name} bound",
-            "meta": {"legend": f"{name}: no algorithm below"},
+            "meta": {"legend": f"{name}: bound, ordinary products"},
             **hover(bounds),
         },
     ]

@@ -24,7 +24,7 @@ from attenio.report.directions import along_directions
 from attenio.report.directions_figure import directions_figure
 from attenio.report.figures import length_figure, memory_figure
 from attenio.report.guarantee import guarantee
-from attenio.report.notation import capital, show_ratio, told_bounds
+from attenio.report.notation import capital, price_of_units, show_ratio, told_bounds
 from attenio.report.reproduce import reproduce
 from attenio.report.roofline_figure import roofline_figure
 from attenio.report.training import TrainingAnswer, training_answer
@@ -45,7 +45,7 @@ _DIRECTIONS_CAPTION = (
 )
 _ROOFLINE_CAPTION = (
     "A point's height is the rate its traffic allows. Filled circles: {plan} at each boundary. Upright strokes: no"
-    " schedule stands further right. Other markers: every dataflow's best plan at the slowest boundary."
+    " schedule with ordinary products stands further right. Other markers: every dataflow's best plan at the slowest boundary."
 )
 _TIMED_PLANS = {
     "this plan": "the plan",
@@ -147,7 +147,7 @@ def _sentence(found: Answer) -> str:
         f"{_floor_sentences(found)}"
         f" The best plan, <b>{plan.dataflow.value}</b> with <code>{html.escape(str(plan.tiles))}</code>,"
         f" moves <b>{plan.moved_words:,}</b> words: <b>{show_ratio(found.gap)}</b> that bound{_beside(found)}."
-        f"{_promise(plan)}"
+        f"{_promise(plan)}{_price(found)}"
     )
 
 
@@ -175,6 +175,11 @@ def _promise(plan: Plan) -> str:
     return f" Its error is <b>{plan.certificate.guaranteed_error:.3g}</b> {html.escape(guarantee(plan))}."
 
 
+def _price(found: Answer | TrainingAnswer) -> str:
+    """What tiles of whole units cost, where the machine asks for them."""
+    return "".join(f" {html.escape(line)}" for line in price_of_units(found))
+
+
 def _step_sentence(step: TrainingAnswer) -> str:
     plan = step.plan
     return (
@@ -182,7 +187,7 @@ def _step_sentence(step: TrainingAnswer) -> str:
         f" The best, <b>{plan.forward.dataflow.value}</b> forward, <b>{plan.backward.dataflow.value}</b> backward and"
         f" {plan.saved.value} saved between them, moves"
         f" <b>{plan.moved_words:,}</b> words: <b>{show_ratio(step.gap)}</b> that bound{_beside(step)}."
-        " Below: its backward pass."
+        f"{_price(step)} Below: its backward pass."
     )
 
 
