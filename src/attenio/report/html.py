@@ -45,7 +45,8 @@ _DIRECTIONS_CAPTION = (
 )
 _ROOFLINE_CAPTION = (
     "A point's height is the rate its traffic allows. Filled circles: {plan} at each boundary. Upright strokes: no"
-    " schedule with ordinary products stands further right. Other markers: every dataflow's best plan at the slowest boundary."
+    " schedule with ordinary products stands further right. Other markers: every dataflow's best plan at the slowest"
+    " boundary."
 )
 _TIMED_PLANS = {
     "this plan": "the plan",
