@@ -15,7 +15,7 @@ from attenio.catalogue import as_machine
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.granularity import Granularity, largest_size
 from attenio.machine import Machine
-from attenio.names import checked_kind
+from attenio.names import checked_kind, show_value
 from attenio.planning.best import or_free_tiles
 from attenio.planning.nested_plan import LevelTiles, NestedPlan
 from attenio.planning.nested_words import nested_moved_words, nested_peak_words
@@ -81,11 +81,15 @@ def nested_plan_with(
 def _check_levels(workload: object, fast_words: object, head_tile: object, tiles: object) -> None:
     checked_workload(workload)
     checked_count("head_tile", head_tile, most=2**20)
-    sizes = checked_kind(fast_words, list | tuple, "fast_words", "the words of each level, such as (4096, 65536)")
-    levels = checked_kind(tiles, list | tuple, "tiles", "LevelTiles for each level, innermost first")
-    if len(sizes) != len(levels):
-        raise InvalidInput(f"there are tiles for {len(levels)} levels and words of {len(sizes)}; give one of each")
-    for words, tile in zip(sizes, levels, strict=True):
+    if not isinstance(fast_words, list | tuple):
+        raise InvalidInput(
+            f"fast_words is {show_value(fast_words)}; give the words of each level, such as (4096, 65536)"
+        )
+    if not isinstance(tiles, list | tuple):
+        raise InvalidInput(f"tiles is {show_value(tiles)}; give LevelTiles for each level, innermost first")
+    if len(fast_words) != len(tiles):
+        raise InvalidInput(f"there are tiles for {len(tiles)} levels and words of {len(fast_words)}; give one of each")
+    for words, tile in zip(fast_words, tiles, strict=True):
         checked_count("fast memory (words)", words, least=0, most=2**60)
         checked_kind(tile, LevelTiles, "tile of a level", "LevelTiles, such as LevelTiles(query_tile=64, key_tile=16)")
 
