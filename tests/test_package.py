@@ -187,3 +187,25 @@ def test_values_of_any_wrong_kind_are_refused_in_a_line_or_stand_for_nothing_giv
             assert "\n" not in str(refusal) and len(str(refusal)) < 400
         else:
             assert wrong is None or isinstance(wrong, int | float), f"{what} took {wrong!r}"
+
+
+def test_plans_programs_games_and_tensors_of_packages_are_refused_where_they_are_none():
+    from attenio.accelerator import trace_json
+    from attenio.approximation import approximate_attention
+    from attenio.dataflows import execute_nested
+    from attenio.pebbling import Board
+    from attenio.reordering import best_reordering
+    from attenio.weight_gradient import execute_weight_gradient
+
+    workload = attenio.Workload(n=64, d=8)
+    for call, line in (
+        (lambda: execute_nested(None), "plan is None; give a nested plan"),
+        (lambda: execute_nested(attenio.best_plan(workload, "h100")), "plan is Plan .*; give a nested plan"),
+        (lambda: execute_weight_gradient(None), "plan is None; give a WeightPlan"),
+        (lambda: trace_json(None), "program is None; give a program"),
+        (lambda: Board(None), "game is None; give a Game"),
+        (lambda: approximate_attention(None, None, None, tolerance=0.1), "query is None; give a tensor"),
+        (lambda: best_reordering(workload, 1024, methods=-1), "methods is -1; give a list"),
+    ):
+        with pytest.raises(InvalidInput, match=line):
+            call()

@@ -14,6 +14,7 @@ from attenio.accelerator.lanes import spans_of
 from attenio.accelerator.program import Program
 from attenio.accelerator.step import Engine, Step
 from attenio.accelerator.timeline import DRAIN, RAMP
+from attenio.names import checked_kind
 
 Progress = Callable[[int, int], None]
 _AT_ONCE = 1000
@@ -26,6 +27,7 @@ def trace_json(program: Program, *, most_steps: int | None = None) -> str:
 
 def trace_text(program: Program, *, most_steps: int | None = None, progress: Progress | None = None) -> Iterator[str]:
     """The same in pieces, for traces larger than memory. What was left out is said at the end of the file."""
+    checked_kind(program, Program, "program", "a program, such as simulate(workload, machine).program")
     tracks = {engine: number for number, engine in enumerate(Engine)}
     named = [
         {"ph": "M", "pid": 0, "tid": tracks[engine], "name": "thread_name", "args": {"name": engine.value}}

@@ -96,7 +96,7 @@ def execute_nested(
     plan: NestedPlan, *, inputs: Given = None, seed: int = 0, record: bool = False, progress: Progress = None
 ) -> NestedRun:
     """Execute a nested plan on as many memories as it has boundaries, each the slow side of the one below it."""
-    workload = plan.workload
+    workload = checked_kind(plan, NestedPlan, "plan", "a nested plan, such as nested_plan(workload, machine)").workload
     passes = -(-workload.group // plan.head_tile)
     units = passes * workload.kv_heads * workload.batch * workload.queries
     check_host_memory(plan)

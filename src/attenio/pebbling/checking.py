@@ -58,7 +58,7 @@ class Board:
     """
 
     def __init__(self, game: Game) -> None:
-        graph = game.graph
+        graph = checked_kind(game, Game, "game", "a Game, such as Game(graph=fft(8), red=3)").graph
         self.game = game
         self.red = bytearray(len(graph))
         self.blue = bytearray(len(graph))

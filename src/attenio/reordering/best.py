@@ -4,8 +4,10 @@ from importlib.util import find_spec
 from math import isqrt
 from typing import NamedTuple
 
+from attenio.errors import InvalidInput
 from attenio.granularity import FREE_TILES, Granularity
 from attenio.machine import LARGEST_MEMORY_BYTES
+from attenio.names import show_value
 from attenio.planning import Dataflow, Plan, TrainingPlan, best_plan_for, published_plan_for, training_plan_for
 from attenio.planning.problems import Problems
 from attenio.planning.words.backward.parts import passing_words, stationary_words, visiting_words
@@ -49,6 +51,8 @@ def best_reordering(
     """
     checked_workload(workload)
     checked_count("fast_words", fast_words, most=LARGEST_MEMORY_BYTES)
+    if methods is not None and not isinstance(methods, list | tuple):
+        raise InvalidInput(f"methods is {show_value(methods)}; give a list, such as [Method.GREEDY]")
     best: Reordered | None = None
     for method in methods or available_methods():
         for rows, keys in tiles_to_pack(workload, fast_words):

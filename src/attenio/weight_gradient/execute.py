@@ -57,8 +57,8 @@ def execute_weight_gradient(
     trace. The run stops with MemoryOverflow when the plan does not fit, and with DoesNotFit when this computer cannot
     hold it.
     """
-    workload = plan.workload
     _check(plan)
+    workload = plan.workload
     given = random_weight_inputs(workload, seed) if inputs is None else checked_weight_inputs(workload, inputs)
     problem = weight_problem(workload, given)
     fast = FastMemory(plan.fast_words, intermediate_words=workload.accumulator_words, trace=Trace(record=record))

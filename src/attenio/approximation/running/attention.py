@@ -26,6 +26,7 @@ from attenio.approximation.running.verification import (
     refusal_of_scores,
 )
 from attenio.errors import InvalidInput
+from attenio.names import show_value
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -190,6 +191,8 @@ def _checked(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool, enab
     """The shape of the output, if the shapes and types of the inputs make sense together."""
     named = {"query": query, "key": key, "value": value}
     for name, tensor in named.items():
+        if not hasattr(tensor, "device"):
+            raise InvalidInput(f"{name} is {show_value(tensor)}; give a tensor of PyTorch")
         if str(tensor.dtype) not in _TYPES or tensor.device.type != "cpu":
             raise InvalidInput(
                 f"{name} is {tensor.dtype} on {tensor.device}; this runs fp16, bf16, fp32, fp64 on a CPU"
