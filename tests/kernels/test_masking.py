@@ -71,6 +71,15 @@ def test_the_causal_mask_is_aligned_at_the_last_key_and_is_causal_at_the_first()
     torch.testing.assert_close(attention(q, k, k, is_causal=True), definition(q, k, k, j <= i))
 
 
+def test_no_shorter_way_of_calls_without_a_mask_leaves_it_out():
+    x = torch.randn(2, 2, 12, 8)
+    seen = torch.ones(12, 12).tril().bool()
+    for _ in range(3):
+        torch.testing.assert_close(attention(x, x, x), definition(x, x, x))
+        torch.testing.assert_close(attention(x, x, x, mask=Causal()), definition(x, x, x, seen))
+        torch.testing.assert_close(attention(x, x, x, mask=Dense()), definition(x, x, x))
+
+
 def test_a_window_may_be_wider_than_there_are_keys():
     assert torch.equal(attention(Q, Q, Q, mask=SlidingWindow(width=1000)), attention(Q, Q, Q, mask=Causal()))
 
