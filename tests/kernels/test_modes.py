@@ -1,4 +1,7 @@
-"""Modes of the caller's thread: what is computed is the same in each of them, in the caller's thread and in others."""
+"""Modes of the caller's thread: what is computed is the same in each of them, in the caller's thread and in others.
+
+Of tiles, that is: whether PyTorch's own attention is called may depend on whether gradients are wanted.
+"""
 
 from contextlib import contextmanager, nullcontext
 
@@ -30,7 +33,7 @@ MODES = {
 
 
 @pytest.fixture(autouse=True)
-def three_threads():
+def three_threads(tiles_only):
     """On one processor too, calls are handed over."""
     with threads(3):
         yield
@@ -95,3 +98,18 @@ def test_tensors_made_in_inference_mode_are_taken_in_it_and_after_it(form, dtype
     with torch.inference_mode() if within else nullcontext():
         output = attention(*made, **options)
     assert torch.equal(output, attention(q, k, v, **options)) and output.is_inference() == within
+
+
+@pytest.mark.parametrize("form", ["dense", "causal", "window", "groups", "booleans", "bias"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_whoever_computes_it_agrees_in_every_mode(form, dtype, monkeypatch):
+    monkeypatch.undo()  # PyTorch's own attention where it is expected to be done first
+    shape, options = options_of(form, dtype)
+    heads = heads_of(shape, dtype)[:3]
+    wanted = attention(*heads, **options)
+    near = {"rtol": 0.0, "atol": 4 * torch.finfo(dtype).eps * float(heads[2].abs().max())}
+    for name, mode in MODES.items():
+        for _ in range(2):  # the second time, what was chosen is remembered
+            with mode():
+                mine = attention(*heads, **options)
+            torch.testing.assert_close(mine, wanted, **near, msg=lambda said, name=name: f"{name}: {said}")

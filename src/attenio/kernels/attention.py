@@ -17,7 +17,7 @@ from attenio.kernels.checks import (
     checked_number,
     refuse_tangents,
 )
-from attenio.kernels.cpu.beside import choose, form_of, way_of
+from attenio.kernels.cpu.beside import choose, form_of, plain_way, way_of
 from attenio.kernels.dropout import Dropout
 from attenio.kernels.masking import MaskArguments, Packing, Window, arguments_of, visibility_of
 from attenio.kernels.problem import KernelProblem
@@ -43,7 +43,7 @@ class Call(NamedTuple):
     shape: tuple[int, ...]
 
 
-def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention, and what it lacks
+def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_attention, and the short ways first
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -98,12 +98,18 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention,
             mask, query, key, is_causal=is_causal, window=window, cu_seqlens=cu_seqlens, segments=segments,
             block_mask=block_mask, prefix=prefix,
         )  # fmt: skip
+    free = attn_mask is window is cu_seqlens is segment_ids is segments is block_mask is prefix is tolerance is None
+    if free and deterministic is False and dropout_p.__class__ is float and dropout_p == 0.0:
+        way = plain_way(query, key, value, (is_causal, scale, enable_gqa)) if forward_ad._current_level < 0 else None
+        if way is not None and (answer := way(query, key, value, None)) is not None:
+            return answer
     undropped = isinstance(dropout_p, (float, int)) and dropout_p == 0.0
-    plain = undropped and cu_seqlens is segment_ids is segments is block_mask is prefix is tolerance is None
-    on_cpu = plain and isinstance(query, Tensor) and query.is_cpu and forward_ad._current_level < 0
+    unpacked = undropped and cu_seqlens is segment_ids is segments is block_mask is prefix is None
+    plain = unpacked and tolerance is None
+    on_cpu = unpacked and isinstance(query, Tensor) and query.is_cpu and forward_ad._current_level < 0
     sides = window if type(window) is tuple and len(window) == 2 else (window,)
     options = (is_causal, scale, enable_gqa, deterministic, *sides)
-    way = way_of(query, key, value, attn_mask, options) if on_cpu else None
+    way = way_of(query, key, value, attn_mask, options) if on_cpu and plain else None
     if way is not None and (answer := way(query, key, value, attn_mask)) is not None:
         return answer
     if forward_ad._current_level >= 0:

@@ -133,7 +133,7 @@ COMPILED = [form for form in FORMS if form not in ("dropout", "tolerance")]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
-def test_compiled_programs_and_their_gradients_give_the_same_in_every_order(dtype):
+def test_compiled_programs_and_their_gradients_give_the_same_in_every_order(dtype, tiles_only):
     orders = [*ORDERS] * len(COMPILED)
     assert_compiled_gives_the_same("aot_eager", list(zip(COMPILED, [dtype] * len(COMPILED), orders, strict=False)))
 

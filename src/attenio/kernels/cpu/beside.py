@@ -20,7 +20,7 @@ from attenio.kernels.tiling import PRODUCT_KEYS
 from attenio.kernels.visibility import UNBOUNDED
 from attenio.kernels.watching import is_traced
 
-__all__ = ["Way", "choose", "forget_ways", "form_of", "sizes_of", "way_of"]
+__all__ = ["Way", "choose", "forget_ways", "form_of", "plain_way", "sizes_of", "way_of"]
 
 # What a form's calls are given to; it gives None where its answer would not hold.
 Way: TypeAlias = Callable[..., Tensor | None]
@@ -33,9 +33,33 @@ _MOST_MASK = 2**20
 # Weights of a backward pass are off by as many roundings as their row's log-sum-exp: a million equal scores have 14.
 LARGEST_LSE = 16.0
 _ways: dict[Form, Way | None] = {}
+# The same without masks and windows, by less of the form: the shortest calls are of these.
+_plain: dict[Form, Way] = {}
 _adding = Lock()
-_math = torch.ops.aten._scaled_dot_product_attention_math
-_flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+_math = torch.ops.aten._scaled_dot_product_attention_math.default
+_flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+_has_function_mode = torch._C._is_torch_function_mode_enabled
+_is_compiling, _threads, _is_grad_enabled = torch.compiler.is_compiling, torch.get_num_threads, torch.is_grad_enabled
+
+
+def plain_way(query: Tensor, key: Tensor, value: Tensor, options: Form) -> Way | None:
+    """What was chosen for calls without a mask or a window, found by the fewest questions.
+
+    Whatever else the tensors are, PyTorch's own function serves them or refuses them: it is what stands behind a way.
+    """
+    if _is_compiling() or _has_function_mode() or is_traced():
+        return None
+    try:
+        on_cpu = query.is_cpu and key.is_cpu and value.is_cpu
+        return _plain.get(_plain_form(query, key, value, options)) if on_cpu else None
+    except (AttributeError, TypeError):
+        return None
+
+
+def _plain_form(query: Tensor, key: Tensor, value: Tensor, options: Form) -> Form:
+    wants = _is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
+    types = query.dtype, key.dtype, value.dtype, options[0].__class__, options[2].__class__
+    return query.shape, key.shape, value.shape, types, options, wants, _threads()
 
 
 def way_of(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: Form) -> Way | None:
@@ -43,7 +67,7 @@ def way_of(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, optio
 
     PyTorch's own function may be given whatever any other may: only who looks at what is called is asked about.
     """
-    if torch.compiler.is_compiling() or torch._C._is_torch_function_mode_enabled() or is_traced():
+    if _is_compiling() or _has_function_mode() or is_traced():
         return None
     try:
         return _ways.get(form_of(query, key, value, mask, options))
@@ -70,11 +94,12 @@ def forget_ways() -> None:
     """Choose again, for whoever chooses in another way."""
     with _adding:
         _ways.clear()
+        _plain.clear()
 
 
 def choose(form: Form, problem: KernelProblem, given: tuple[Tensor, ...], options: Form) -> Way | None:
     """The way of a call that passed all checks: PyTorch's own attention, or None for tiles."""
-    is_causal, _scale, gqa, _deterministic, *_sides = options
+    is_causal, _scale, gqa, _deterministic, *sides = options
     if not _FIXED.issuperset(map(type, options)):
         return None
     if form in _ways:
@@ -85,6 +110,9 @@ def choose(form: Form, problem: KernelProblem, given: tuple[Tensor, ...], option
     with _adding:
         if len(_ways) >= _MOST:
             del _ways[next(iter(_ways))]
+            _plain.clear()
+        if way is not None and len(given) == 3 and sides == [None]:
+            _plain[_plain_form(*given, options[:3])] = way
         return _ways.setdefault(form, way)
 
 
@@ -157,6 +185,7 @@ def _checked(causal: bool, scale: float, kept: Tensor | None, form: Form) -> Way
             found: Tensor = output
             return found
         _ways[form] = None
+        _plain.clear()
         return None
 
     return way
