@@ -51,3 +51,24 @@ def test_another_process_finds_every_kind_of_search_compiled():
     compile_scheduling()
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=600, check=False)
     assert done.stdout.strip() == "False", done.stderr[-2000:]
+
+
+def test_compiling_has_no_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    from itertools import count
+
+    from attenio.pebbling.solving.search import solver
+
+    hours = count(step=3600.0)
+    monkeypatch.setattr(solver, "perf_counter", lambda: next(hours))
+    solver.compile_search.__wrapped__()
+
+
+def test_an_interrupted_compilation_is_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
+    from attenio.pebbling.solving.search import solver
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(solver._Search, "_run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        solver.compile_search.__wrapped__()

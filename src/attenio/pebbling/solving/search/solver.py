@@ -15,6 +15,7 @@ the positions it leaves out is argued where they are left out: ``one_shot``, ``s
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from math import inf
 from time import perf_counter
 from typing import Any
 
@@ -127,7 +128,7 @@ def compile_search() -> None:
             game = Game(graph=graph, red=red, variant=variant)
             encoded, originals = encode(game)
             search = _Search(table, encoded, 2 * len(graph), 2**22)
-            search.run(60.0, None)
+            search._run(inf, None)  # however long compiling takes; Ctrl-C ends it
             table.enlarge(encoded.table, search.kept)
             replaying.replay(game, encoded, originals, search.way())
     if compiling.began:
