@@ -11,8 +11,8 @@ with the extras. Then it calls every command's --help, ``python -m attenio``, a 
 - newest: what pip finds today.
 - pinned: the versions of constraints.txt, with the extra ``cpu`` and so with PyTorch.
 
-PyTorch is tried at its pinned version only, since other builds bring gigabytes of CUDA; Triton and transformers are not
-tried here at all.
+PyTorch is tried at its pinned version only, the one that ``make test`` installs: where pip has no build for CPUs, each
+version brings gigabytes of CUDA, and that one is in pip's cache by then. Triton and transformers are not tried here.
 """
 
 import json

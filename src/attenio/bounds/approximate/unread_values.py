@@ -55,7 +55,7 @@ def unread_values(workload: Workload) -> LowerBound:
         theorem="unread-values",
         words=words,
         strength=Strength.ABSOLUTE,
-        covers="any algorithm within the tolerance, whether or not it reads all of its inputs",
+        covers="any algorithm within the tolerance (it may skip inputs)",
         regime="any fast memory: what is written, and the values that the tolerance does not allow to skip",
         citation="derived here, docs/theory/unread_values.md",
         assumptions=(
