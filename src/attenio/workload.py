@@ -75,6 +75,12 @@ class Workload:
     word, and sums are kept in single precision. Naming an accumulator makes it physical: an fp32 sum beside fp16
     elements takes two words.
 
+    ``dataclasses.replace`` changes what is named and keeps the rest, ``value_dim`` beside a new ``d`` and ``kv_heads``
+    beside new ``heads``; None makes them follow again.
+
+    >>> replace(Workload(n=64, d=8), d=16).value_dim, replace(Workload(n=64, d=8), d=16, value_dim=None).value_dim
+    (8, 16)
+
     ``direction`` asks about the gradient instead, or about both. The gradient of keys and values is that of each
     sequence of the batch, also where a prefix of them is shared.
 
