@@ -47,11 +47,11 @@ def plain_way(query: Tensor, key: Tensor, value: Tensor, options: Form) -> Way |
 
     Whatever else the tensors are, PyTorch's own function serves them or refuses them: it is what stands behind a way.
     """
-    if _is_compiling() or _has_function_mode() or is_traced():
-        return None
     try:
-        on_cpu = query.is_cpu and key.is_cpu and value.is_cpu
-        return _plain.get(_plain_form(query, key, value, options)) if on_cpu else None
+        on_cpu = query.is_cpu and key.is_cpu and value.is_cpu  # first: calls on a GPU are not to wait for the rest
+        if not on_cpu or _is_compiling() or _has_function_mode() or is_traced():
+            return None
+        return _plain.get(_plain_form(query, key, value, options))
     except (AttributeError, TypeError):
         return None
 

@@ -106,7 +106,9 @@ def again(tensors: tuple[Tensor, ...], known: Known) -> Tensor:
     if torch.is_grad_enabled():
         for tensor in tensors:
             if tensor.requires_grad:
-                return unwatched(Arguments._make((*tensors, *known.arguments)), known)
+                given = Arguments._make((*tensors, *known.arguments))
+                output: Tensor = _apply(given, known, given.query, given.key, given.value, given.bias)
+                return output
     return attended_again(tensors, known)[0]
 
 
