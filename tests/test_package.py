@@ -201,6 +201,10 @@ def test_plans_programs_games_and_tensors_of_packages_are_refused_where_they_are
     for call, line in (
         (lambda: execute_nested(None), "plan is None; give a nested plan"),
         (lambda: execute_nested(attenio.best_plan(workload, "h100")), "plan is Plan .*; give a nested plan"),
+        (
+            lambda: attenio.execute(attenio.best_plan(workload, "h100"), progress="x"),
+            "progress is 'x'; give a function",
+        ),
         (lambda: execute_weight_gradient(None), "plan is None; give a WeightPlan"),
         (lambda: trace_json(None), "program is None; give a program"),
         (lambda: Board(None), "game is None; give a Game"),

@@ -35,6 +35,27 @@ def test_what_sdpa_refuses_is_refused_with_a_runtime_error(wrong):
     assert "\n" not in str(problem.value)
 
 
+@pytest.mark.parametrize("prefix", [-1, 6, 1.5, "2", int, torch.ones(2, 2), torch.ones(()), 10**30], ids=str)
+def test_a_prefix_that_is_no_number_of_keys_is_refused_in_a_line(prefix):
+    with pytest.raises(
+        InvalidInput, match=r"prefix is .* of 5 keys; give the number of keys that are shared"
+    ) as problem:
+        attention(Q, Q, Q, prefix=prefix)
+    assert "\n" not in str(problem.value)
+
+
+@pytest.mark.parametrize("mask", [torch.tensor(1.0), torch.randn(5), torch.tensor([True, False, True, True, False])])
+def test_masks_of_fewer_dimensions_than_pytorch_takes_are_broadcast(mask):
+    wide = mask.expand(5, 5)
+    close = {"rtol": 1e-5, "atol": 1e-6}
+    torch.testing.assert_close(attention(Q, Q, Q, mask), F.scaled_dot_product_attention(Q, Q, Q, wide), **close)
+
+
+def test_a_window_beyond_every_length_is_none():
+    for window in (10**30, (10**30, 0), (10**12, 0)):
+        torch.testing.assert_close(attention(Q, Q, Q, window=window), attention(Q, Q, Q, is_causal=True))
+
+
 @pytest.mark.parametrize("word", ["no", "2.5", None, 1, 1j, torch.ones(2)], ids=lambda word: type(word).__name__)
 @pytest.mark.parametrize("name", ["dropout_p", "is_causal", "scale", "enable_gqa"])
 def test_options_of_a_wrong_type_are_refused_where_sdpa_refuses_them(name, word):

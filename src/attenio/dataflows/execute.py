@@ -24,7 +24,7 @@ from attenio.dataflows.run import NestedRun, Run, TrainingRun, max_abs_error
 from attenio.dataflows.training import run_training
 from attenio.errors import InvalidInput
 from attenio.memory import Trace
-from attenio.names import checked_kind
+from attenio.names import checked_kind, show_value
 from attenio.planning.costs.cost import checked_dataflow, tile_names
 from attenio.planning.costs.features_apply import refused_tiles
 from attenio.planning.nested_plan import NestedPlan
@@ -182,6 +182,8 @@ def _feature_units(plan: Plan) -> int:
 
 
 def _advance(progress: Progress, total: int) -> Advance:
+    if progress is not None and (not callable(progress) or isinstance(progress, type)):
+        raise InvalidInput(f"progress is {show_value(progress)}; give a function of (done, total)")
     done = 0
 
     def advance(units: int) -> None:

@@ -12,6 +12,7 @@ from attenio.errors import InvalidInput
 from attenio.kernels.checks import (
     autocast,
     batch_of,
+    check_prefix,
     check_switches,
     check_tensors,
     checked_number,
@@ -175,9 +176,8 @@ def call_of(  # noqa: PLR0913
     """Check a call, and bring it to four dimensions."""
     check_switches(is_causal=asked.is_causal, enable_gqa=enable_gqa)
     check_tensors(query, key, value, asked.attn_mask, enable_gqa=enable_gqa, dropout_p=dropout_p)
-    prefix = asked.prefix
-    if prefix is not None and not (hasattr(prefix, "__index__") and 0 <= prefix <= key.shape[-2]):
-        raise InvalidInput(f"prefix is {prefix!r} of {key.shape[-2]:,} keys; give the number of keys that are shared")
+    if asked.prefix is not None:
+        check_prefix(asked.prefix, key.shape[-2])
     batch = batch_of(query, key, value)
     heads = {name: tensor.shape[-3] if tensor.dim() > 2 else 1 for name, tensor in (("q", query), ("k", key))}
     if not enable_gqa:  # one head of keys may serve all, by broadcasting, as in matmul

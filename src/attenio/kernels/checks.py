@@ -1,5 +1,6 @@
 """What ``scaled_dot_product_attention`` refuses, refused with the same kind of exception."""
 
+from operator import index
 from types import NoneType
 from typing import Any
 
@@ -8,6 +9,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from attenio.errors import AttenioError, InvalidInput
+from attenio.names import show_value
 
 __all__ = [
     "NotComputed",
@@ -122,6 +124,16 @@ def check_tensors(
     if mask is not None and mask.device != query.device:
         raise TensorMismatch(f"attn_mask is on {mask.device} and query on {query.device}; move it there")
     _check_heads(query, key, value, enable_gqa=enable_gqa)
+
+
+def check_prefix(prefix: Any, keys: int) -> None:
+    """Refuse what is no number of shared keys."""
+    try:
+        known = 0 <= index(prefix) <= keys
+    except TypeError:
+        known = False
+    if not known:
+        raise InvalidInput(f"prefix is {show_value(prefix)} of {keys:,} keys; give the number of keys that are shared")
 
 
 def _check_heads(query: Tensor, key: Tensor, value: Tensor, *, enable_gqa: bool) -> None:

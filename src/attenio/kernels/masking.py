@@ -129,7 +129,8 @@ def _window(window: Any) -> tuple[int, int]:
         raise InvalidInput(f"window is {window}; give at least 1 key, or (left, right)")
     if len(sides) != 2 or min(sides) < -1:
         raise InvalidInput(f"window is {window}; give (left, right) of at least 0, or -1 for all keys of a side")
-    return sides[0], sides[1]
+    left, right = (-1 if side >= UNBOUNDED else side for side in sides)
+    return left, right
 
 
 # Layouts on a GPU, by the mask that they are of, and those that a CUDA graph reads, which nobody may free.

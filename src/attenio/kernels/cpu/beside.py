@@ -125,7 +125,9 @@ def sizes_of(problem: KernelProblem, given: tuple[Tensor, ...], *, is_causal: bo
         return None  # it refuses two restrictions, and hides scores before it scales them
     if windowed and (mask is not None or problem.queries * problem.keys > _MOST_MASK):
         return None
-    if (mask is not None and mask.dtype not in (torch.bool, query.dtype)) or not problem.keys or not query.numel():
+    if mask is not None and (mask.dtype not in (torch.bool, query.dtype) or mask.dim() < 2):
+        return None
+    if not problem.keys or not query.numel():
         return None
     added = _window_mask(problem, query.dtype) if windowed else mask
     fused = torch._fused_sdp_choice(*given[:3], added, 0.0, is_causal, scale=problem.scale, enable_gqa=gqa)
