@@ -52,8 +52,8 @@ def plain_way(query: Tensor, key: Tensor, value: Tensor, options: Form) -> Way |
         if not on_cpu or _is_compiling() or _has_function_mode() or is_traced():
             return None
         return _plain.get(_plain_form(query, key, value, options))
-    except (AttributeError, TypeError):
-        return None
+    except (AttributeError, TypeError, RuntimeError):
+        return None  # no dense tensor, or no option: refused where calls are checked
 
 
 def _plain_form(query: Tensor, key: Tensor, value: Tensor, options: Form) -> Form:
