@@ -39,6 +39,10 @@ CASES = {
         (1, 1, 1, 40, 40, 16, 16), block_mask=BlockSparse.from_array(np.eye(5, dtype=bool), query_block=8, key_block=8)
     ),
     "a bias": lambda: problem_of((1, 1, 1, 33, 47, 16, 16), bias=torch.randn(1, 1, 33, 47)),
+    "a bias of other strides": lambda: problem_of((2, 1, 2, 20, 25, 16, 16), bias=torch.randn(2, 1, 25, 20).mT),
+    "a bias expanded over heads": lambda: problem_of(
+        (2, 1, 2, 20, 25, 16, 16), bias=torch.randn(2, 1, 20, 25).expand(2, 2, 20, 25)
+    ),
     "a boolean mask that hides a row": lambda: problem_of(
         (2, 1, 1, 33, 47, 16, 16), bias=(torch.rand(1, 1, 33, 47) > 0.5) & (torch.arange(33)[:, None] != 5)
     ),
@@ -86,8 +90,11 @@ def test_the_forward_pass_gives_what_the_cpu_gives(problem):
 def test_the_gradients_are_those_of_the_cpu(problem):
     forward = triton.attend(problem)
     saved = (forward.output, forward.largest, forward.total, torch.randn_like(forward.output))
-    mine, theirs = triton.two_pass(problem, saved), cpu.two_pass(problem, cpu.Saved(*saved))
-    for part in ("query", "key", "value"):
+    adds = problem.visible.adds  # a bias has a gradient too
+    mine = triton.two_pass(problem, saved, with_bias=adds)
+    theirs = cpu.two_pass(problem, cpu.Saved(*saved), with_bias=adds)
+    assert adds == (mine.bias is not None) == (theirs.bias is not None)
+    for part in ("query", "key", "value", *(("bias",) if adds else ())):
         unit = torch.finfo(torch.float32).eps * max(1.0, abs(problem.scale)) ** 2
         assert_close(getattr(mine, part), getattr(theirs, part), unit)
 

@@ -1,5 +1,6 @@
 """The backward pass on a GPU: grids and tiles of the two passes, and how they are launched."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 import torch
@@ -19,6 +20,8 @@ def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...], *, with_bias: bo
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
     output, largest, total, gradient = saved[0], saved[1].contiguous(), saved[2].contiguous(), saved[3]
     query, output, gradient = (grouped_heads(tensor) for tensor in (problem.query, output, gradient))
+    if with_bias and problem.visible.bias is not None:  # its gradient is written where the bias is read
+        problem = replace(problem, visible=problem.visible._replace(bias=problem.visible.bias.contiguous()))
     bias, device = problem.visible.bias, query.device
     gradients = Gradients(
         query=torch.empty(query.shape, dtype=query.dtype, device=device),
