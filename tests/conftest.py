@@ -4,6 +4,7 @@
 """
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,10 @@ from hypothesis import settings
 
 # Workers share the cores: threads that wait for each other should sleep meanwhile. It is read when PyTorch is imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# Triton interprets its kernels, except on a GPU. That is said before anything imports Triton; workers are told so.
+if "PYTEST_XDIST_WORKER" not in os.environ and not any("on_gpu" in argument for argument in sys.argv):
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
 settings.register_profile("thorough", deadline=None, max_examples=600)

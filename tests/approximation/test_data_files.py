@@ -54,7 +54,7 @@ def test_safetensors_without_the_extra_names_it(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "safetensors", None)
     monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
     (tmp_path / "a.safetensors").write_bytes(b"")
-    with pytest.raises(MissingExtra, match=r"attenio\[approximation\]"):
+    with pytest.raises(MissingExtra, match=r"\.\[approximation\]"):
         read_arrays([tmp_path / "a.safetensors"])
 
 

@@ -1,18 +1,13 @@
-"""Kernels run in Triton's interpreter here: that has to be said before Triton is imported.
+"""Kernels run in Triton's interpreter here, as the tests' own configuration says before Triton is imported.
 
 Triton has no package for some platforms; there is nothing to collect of its kernels there.
 """
-
-import os
-import sys
 
 import pytest
 import torch
 
 from attenio.kernels.cpu import beside
 
-if "triton" not in sys.modules:
-    os.environ["TRITON_INTERPRET"] = "1"
 try:
     import triton  # noqa: F401
 except ImportError:

@@ -4,6 +4,7 @@ An engine runs its steps in the order of the program, one at a time. A step begi
 latest earlier run of every step it names in ``after`` is over; a name that has not run yet holds nothing up. That is
 all of the controller: which step waits for which is what overlaps, buffers and orders come to.
 
+>>> from attenio.accelerator.growth import Growing
 >>> load = Step(name="load K", engine=Engine.HBM, cycles=4, after=("scores",), work=Work(loaded_words=64))
 >>> scores = Step(name="scores", engine=Engine.PE, cycles=64, after=("load K",))
 >>> program = Program((Repeat(count=100, body=(load, scores)),))

@@ -131,7 +131,7 @@ class _Reader:
         note = (
             f"values are the first {latent} of the {latent + rotary} words of a key, a latent that is read once;"
             " a kernel that takes K and V as separate arrays moves"
-            f" up to {(2 * latent + rotary) / (latent + rotary):.2g}x more"
+            f" up to {(2 * latent + rotary) / (latent + rotary):.2g} times as much"
         )
         wide = latent + rotary
         absorbed = HeadShape(heads=heads, kv_heads=1, d=wide, value_dim=latent, note=note, values_in_keys=True)

@@ -1,5 +1,6 @@
 """Named models: the attention of one layer, as the model's authors state it.
 
+>>> from attenio.catalogue import model_named
 >>> model_named("llama-3-70b").workload(n=8192).group
 8
 >>> model_named("mistral-7b").workload(decode=True).mask
