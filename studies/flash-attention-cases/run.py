@@ -8,7 +8,6 @@ needs NumPy and PyTorch. A run that was ended goes on where it was; what was lef
 """
 
 import argparse
-import inspect
 import json
 import math
 import sys
@@ -27,7 +26,6 @@ from attenio.measurement.provenance import provenance
 from attenio.measurement.software import software_of
 
 DTYPE = torch.bfloat16
-PACKED = "cu_seqlens" if "cu_seqlens" in inspect.signature(attention).parameters else "segments"
 
 
 def compared(case: Case, device: str) -> dict[str, Any]:
@@ -99,7 +97,7 @@ def _ours(case: Case, tensors: tuple[Tensor, ...], lengths: tuple[Tensor, Tensor
     leaves = [tensor.detach().clone().requires_grad_(case.backward) for tensor in given]
     options: dict[str, Any] = {"enable_gqa": case.heads != case.kv_heads, "deterministic": case.deterministic}
     if case.test == "packed":
-        options[PACKED] = tuple(torch.nn.functional.pad(side.cumsum(0), (1, 0)).int() for side in lengths)
+        options["cu_seqlens"] = tuple(torch.nn.functional.pad(side.cumsum(0), (1, 0)).int() for side in lengths)
     if case.test == "cached" or any(side is not None and side < 0 for side in case.window):
         options["attn_mask"] = seen
     elif case.window != (None, None):
