@@ -99,3 +99,16 @@ def test_a_machine_is_named():
     heads = torch.zeros(1, 2, 8, 64)
     with pytest.raises(InvalidInput, match="machine is 3; give a Machine, or a name"):
         explain(heads, heads, heads, machine=3)
+
+
+def test_other_dataflows_on_a_gpu_have_tiles_of_whole_units():
+    q = torch.zeros(1, 4, 8000, 64, dtype=torch.bfloat16)
+    found = {
+        each.dataflow.value: each
+        for each in explain(q, q, q, machine="h100").candidates
+        if each.rule.value != "published"
+    }
+    tiles = dict(found["attenio"].tiles)
+    assert tiles["query_tile"] % 64 == 0 and (tiles["key_tile"] % 16 == 0 or tiles["key_tile"] == 8000)
+    single = {each.dataflow.value: each for each in explain(*(x.float() for x in (q, q, q)), machine="h100").candidates}
+    assert single["attenio"].tiles is not None

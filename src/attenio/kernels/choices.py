@@ -10,6 +10,7 @@ import torch
 from attenio.catalogue import as_machine
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput, MissingExtra
+from attenio.granularity import FREE_TILES, Granularity
 from attenio.kernels.cpu.compiled_rows import TILE, can_compile
 from attenio.kernels.cpu.library import Library, Sizes, library_first, library_seconds, library_tiles, tiles_seconds
 from attenio.kernels.host import host_machine, private_boundary
@@ -33,6 +34,8 @@ _GROUPS = (
     "each group of four warps has 64 rows, their outputs and scores in fp32, and keys on their way take room as well;"
     " of the tiles that fit so these take the least time"
 )
+# Rows and keys that one instruction of the tensor cores multiplies, by the capability of a GPU (PTX ISA: mma, wgmma).
+_UNITS = {(8, 0): Granularity(rows=16, keys=16), (9, 0): Granularity(rows=64, keys=16)}
 _TYPES = {torch.float16: ElementType.FP16, torch.bfloat16: ElementType.BF16}
 
 
@@ -50,6 +53,7 @@ class Choice:
     dtype: ElementType
     workers: str
     machine_name: str
+    granularity: Granularity = FREE_TILES
 
 
 def choice_for(problem: KernelProblem, machine: str | Machine | None, sizes: Sizes | None = None) -> Choice:
@@ -134,10 +138,11 @@ def _chosen(
     problem: KernelProblem, machine: Machine, dataflow: Dataflow, tiles: Tiles, kernel: tuple[str, Any, str]
 ) -> Choice:
     level, (language, settings, why) = machine.levels[0], kernel
+    dtype = _TYPES.get(problem.query.dtype, ElementType.FP32)
     return Choice(
         dataflow=dataflow, tiles=tiles, language=language, kernel=settings, why=why, level=level,
-        workers=f"{level.units} SMs", dtype=_TYPES.get(problem.query.dtype, ElementType.FP32),
-        machine_name=machine.name,
+        workers=f"{level.units} SMs", dtype=dtype, machine_name=machine.name,
+        granularity=machine.granularity_of(dtype),
     )  # fmt: skip
 
 
@@ -181,4 +186,7 @@ def _this_gpu(device: torch.device) -> Machine:
         MemoryLevel(name="L2", capacity_bytes=found.L2_cache_size),
         MemoryLevel(name="HBM"),
     )
-    return Machine(name=found.name, levels=levels)
+    whole = _UNITS.get((found.major, found.minor), _UNITS.get((found.major, 0)))
+    return Machine(
+        name=found.name, levels=levels, granularity={} if whole is None else dict.fromkeys(_TYPES.values(), whole)
+    )

@@ -1,6 +1,6 @@
 """``explain()``: what ``attention()`` would run on this machine, what that moves, and what the others would."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -162,7 +162,7 @@ def explain(  # noqa: PLR0913 - the arguments of attention
         plan=plan_with(workload, here, choice.dataflow, choice.tiles),
         choice=choice,
         bound=largest_ordinary(bounds_for(workload, fast_words, units=choice.level.units)),
-        candidates=candidates(workload, here),
+        candidates=candidates(workload, replace(here, granularity={workload.dtype: choice.granularity})),
         notes=tuple(notes),
         way=way,
     )
