@@ -7,9 +7,9 @@ it; ``answer.py`` turns it into answer.md. All of it takes about four minutes on
 A window is given to PyTorch as a boolean mask made before: it has no other way to say it.
 """
 
+import argparse
 import json
 import platform
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -112,7 +112,9 @@ def sampled(point: Point, seconds: float) -> dict[str, Any]:
 
 def main() -> None:
     torch.manual_seed(SEED)
-    quick = "--quick" in sys.argv[1:]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer pairs a form, on a machine that others use too")
+    quick = parser.parse_args().quick
     results = []
     for point in points(quick=quick):
         results.append(sampled(point, SECONDS_A_POINT[quick]))
