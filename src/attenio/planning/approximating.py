@@ -22,8 +22,6 @@ from attenio.planning.window_tiles import window_tiles
 from attenio.quantities import show_words
 from attenio.workload import Workload
 
-__all__ = ["approximate_plan", "best_approximate"]
-
 
 def best_approximate(workload: Workload, fast_words: int) -> Plan | None:
     """The approximate plan that moves the fewest words, of equals the one that guarantees most, or None."""

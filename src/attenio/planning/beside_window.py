@@ -13,8 +13,6 @@ from attenio.approximation.rounding import Range, rounding_error, underflow, wor
 from attenio.elements import ElementType
 from attenio.planning.window_error import window_variation
 
-__all__ = ["BesideWindow", "beside_window", "hopeless"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class BesideWindow:

@@ -19,17 +19,6 @@ from attenio.planning.tile_sizes import keeps_to_granularity, smallest_tiles
 from attenio.quantities import checked_count, show_words
 from attenio.workload import Direction, Workload, checked_workload
 
-__all__ = [
-    "Candidate",
-    "best_plan",
-    "best_plan_for",
-    "candidates",
-    "candidates_for",
-    "plan_with",
-    "published_plan",
-    "published_plan_for",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:

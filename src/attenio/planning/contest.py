@@ -14,8 +14,6 @@ from attenio.planning.words.dataflows import form_with, known_forms
 from attenio.planning.words.form import Rows
 from attenio.workload import Direction, Workload
 
-__all__ = ["applies", "best_of_all"]
-
 # Floors in floating point are off by less than this factor.
 _ROUNDING = 1 - 1e-12
 

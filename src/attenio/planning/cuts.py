@@ -2,8 +2,6 @@
 
 from functools import lru_cache
 
-__all__ = ["column_tiles", "head_tiles"]
-
 
 @lru_cache(maxsize=1024)
 def column_tiles(width: int) -> tuple[tuple[int, int], ...]:

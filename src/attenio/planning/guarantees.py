@@ -24,8 +24,6 @@ from attenio.planning.beside_window import beside_window
 from attenio.planning.plan import Tiles
 from attenio.workload import Workload
 
-__all__ = ["certificate_at", "certified", "exceeds", "longest", "needed_tile", "scores_of"]
-
 
 def certified(workload: Workload) -> Certificate:
     """What the tolerance and the entry bound of a workload come to: a degree, or exact attention with the reason."""

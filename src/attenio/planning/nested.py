@@ -22,8 +22,6 @@ from attenio.planning.nested_words import nested_moved_words, nested_peak_words
 from attenio.quantities import bytes_of, checked_count, show_words
 from attenio.workload import Direction, Workload, checked_workload
 
-__all__ = ["nested_plan", "nested_plan_with"]
-
 # Rows for each key of a tile: from many keys for few rows to the other way round.
 _RATIOS = tuple(Fraction(2) ** power for power in range(-2, 5))
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from attenio.quantities import checked_count
 from attenio.workload import Workload
 
-__all__ = ["LevelTiles", "NestedPlan"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class LevelTiles:

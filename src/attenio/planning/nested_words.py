@@ -15,8 +15,6 @@ from attenio.patterns import Band, Pattern
 from attenio.planning.nested_plan import LevelTiles
 from attenio.workload import Workload
 
-__all__ = ["nested_moved_words", "nested_peak_words"]
-
 Numbers = NDArray[np.int64]
 
 

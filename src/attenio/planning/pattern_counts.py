@@ -10,8 +10,6 @@ from attenio.patterns import Band, Pattern, PrefixedRequests
 from attenio.patterns.lazy import lazy
 from attenio.patterns.pattern import Counts
 
-__all__ = ["PatternCounts"]
-
 # Below this many patterns a loop of Python integers is faster than arrays.
 _FEW = 6
 

@@ -5,8 +5,6 @@ from attenio.patterns.lazy import lazy
 from attenio.patterns.pattern import Counts
 from attenio.planning.pattern_counts import PatternCounts
 
-__all__ = ["PatternFloors"]
-
 
 class PatternFloors(PatternCounts):
     """Numbers that counts do not go below, and the tiles between which they are concave."""

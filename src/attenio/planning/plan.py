@@ -9,17 +9,6 @@ from attenio.approximation import Certificate
 from attenio.names import member_named
 from attenio.workload import Direction, Workload
 
-__all__ = [
-    "ApproximateDataflow",
-    "Dataflow",
-    "GradientDataflow",
-    "MovingTiles",
-    "Plan",
-    "TileRule",
-    "Tiles",
-    "is_approximate",
-]
-
 
 class Dataflow(Enum):
     """The known orders of computing attention, by the field's names."""

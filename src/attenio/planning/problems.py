@@ -10,8 +10,6 @@ from attenio.patterns.lazy import lazy
 from attenio.planning.pattern_floors import PatternFloors
 from attenio.workload import Workload
 
-__all__ = ["Problems"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Problems(PatternFloors):

@@ -11,8 +11,6 @@ from attenio.planning.search.forms import most_resident, most_rows
 from attenio.planning.words.dataflows import known_forms
 from attenio.planning.words.form import Resident, Rows
 
-__all__ = ["has_published_rule", "published_tiles"]
-
 
 def has_published_rule(dataflow: Dataflow) -> bool:
     """Whether a paper says how to choose the tiles; the other dataflows are derived here."""

@@ -25,8 +25,6 @@ from typing import Any, NamedTuple
 
 from attenio.errors import InvalidInput
 
-__all__ = ["PARTITIONS", "Grid", "Sweep", "Traffic", "kernel_of", "traffic"]
-
 PARTITIONS = 2
 # Passing rows move in this many chunks at least: a finer grain changes predictions by less than a percent.
 _CHUNKS = 512

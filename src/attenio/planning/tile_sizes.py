@@ -3,8 +3,6 @@
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 
-__all__ = ["keeps_to_granularity", "smallest_tiles"]
-
 _OF_ROWS = frozenset(("query_tile", "score_rows", "output_rows", "passing_queries", "query_rows", "gradient_rows"))
 _OF_KEYS = frozenset(
     ("key_tile", "score_keys", "keys_per_split", "stationary_keys", "value_keys", "key_keys", "gradient_keys")

@@ -28,16 +28,6 @@ from attenio.planning.words.backward.tiled_products import reading_form
 from attenio.quantities import show_words
 from attenio.workload import Direction, Workload, checked_workload
 
-__all__ = [
-    "Saved",
-    "TrainingCandidate",
-    "TrainingPlan",
-    "training_candidates",
-    "training_candidates_for",
-    "training_plan",
-    "training_plan_for",
-]
-
 # Floors in floating point are off by less than this factor.
 _ROUNDING = 1 - 1e-12
 

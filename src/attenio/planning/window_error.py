@@ -16,8 +16,6 @@ from math import exp, sqrt
 
 from attenio.approximation import Polynomial
 
-__all__ = ["largest_variation", "window_variation"]
-
 # What rounding can do to the formulas here, and more.
 _SAFE = 1 + 1e-12
 

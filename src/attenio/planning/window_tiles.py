@@ -14,8 +14,6 @@ from attenio.planning.plan import Dataflow, Tiles
 from attenio.quantities import show_words
 from attenio.workload import Workload
 
-__all__ = ["window_tiles"]
-
 
 def window_tiles(workload: Workload, fast_words: int) -> Tiles:
     """Of all degrees and windows that fit and keep the tolerance one that guarantees much; all move the same words.

@@ -14,8 +14,6 @@ from attenio.planning.problems import Problems
 from attenio.planning.words import counting, dataflows
 from attenio.workload import Direction, Workload
 
-__all__ = ["Cost", "approximate_form", "checked_dataflow", "cost", "cost_of", "problems_of", "tile_names"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:

@@ -20,8 +20,6 @@ from attenio.planning.costs.value_columns import columns, swept_state_words
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 
-__all__ = ["TILES", "largest_block", "moved_words", "peak_words", "visiting_words"]
-
 TILES = ("degree", "coordinate_group", "value_columns", "key_tile")
 
 

@@ -10,8 +10,6 @@ from attenio.planning.costs.value_columns import columns, feature_count, swept_s
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 
-__all__ = ["TILES", "moved_words", "peak_words"]
-
 TILES = ("degree", "key_tile")
 
 

@@ -5,8 +5,6 @@ from attenio.patterns import Band
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
 
-__all__ = ["refused_tiles", "why_no_features"]
-
 
 def why_no_features(workload: Workload, dataflow: Dataflow) -> str | None:
     """Why an approximate dataflow does not work on this workload, or None if it does."""

@@ -15,8 +15,6 @@ from math import comb
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 
-__all__ = ["TILES", "columns", "feature_count", "moved_words", "peak_words", "swept_state_words", "swept_words"]
-
 TILES = ("degree", "value_columns", "key_tile")
 
 

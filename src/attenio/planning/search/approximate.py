@@ -9,8 +9,6 @@ from attenio.planning.problems import Problems
 from attenio.planning.search import feature_blocks, feature_state, value_columns
 from attenio.planning.search.backward import feature_gradient
 
-__all__ = ["best_approximate_tiles"]
-
 
 def best_approximate_tiles(
     problems: Problems, dataflow: ApproximateDataflow, fast_words: int, degree: int, key_tile: int

@@ -13,8 +13,6 @@ from attenio.planning.cuts import column_tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
 
-__all__ = ["OutputRoom", "OutputTile", "best_output_tile", "output_floor"]
-
 
 class OutputRoom(NamedTuple):
     """Fast memory for p rows of c outputs and ``extra`` more intermediates a row.

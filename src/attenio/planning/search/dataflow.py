@@ -8,8 +8,6 @@ from attenio.planning.words.dataflows import known_forms
 from attenio.planning.words.form import Form
 from attenio.workload import Direction
 
-__all__ = ["BACKWARD_CONTENDERS", "CONTENDERS", "best_tiles", "contenders", "fixed_words", "floor_words"]
-
 # In the order in which equals are preferred. The dataflows that are missing never move less than one that is here:
 # flash-attention-2 needs more room than attenio for the same words; split-keys adds partial results to what
 # stacked-groups (attenio, for single heads) moves; square-tiling's tiles fit rank-one-tiling with room to spare.

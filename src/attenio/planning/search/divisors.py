@@ -12,8 +12,6 @@ from math import isqrt
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["divisors", "least_remainder"]
-
 Ints = NDArray[np.int64]
 
 # Up to this many tiles, or quotients, dividing by each is as fast as taking one number apart.

@@ -5,8 +5,6 @@ from attenio.planning.costs.value_columns import columns
 from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 
-__all__ = ["best_tiles"]
-
 
 def best_tiles(problems: Problems, fast_words: int, degree: int, key_tile: int) -> MovingTiles | None:
     """Tiles that move the fewest words, or None if none fits.

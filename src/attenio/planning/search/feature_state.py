@@ -4,8 +4,6 @@ from attenio.planning.costs.feature_state import moved_words, peak_words
 from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 
-__all__ = ["best_tiles"]
-
 
 def best_tiles(problems: Problems, fast_words: int, degree: int, key_tile: int) -> MovingTiles | None:
     """The degree, with the words that it moves; None if the state does not fit."""

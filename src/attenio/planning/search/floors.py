@@ -18,8 +18,6 @@ import numpy as np
 from attenio.planning.problems import Problems
 from attenio.planning.search.room import Room, key_room
 
-__all__ = ["RectangleWords", "range_worth_trying", "ranges_worth_trying"]
-
 _LARGEST_INT64_SUM = 2**62
 # A root of a quadratic may lose half of its sixteen digits; this much is added on either side.
 _ROOT_SLACK = 1e-7

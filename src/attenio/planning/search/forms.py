@@ -16,8 +16,6 @@ from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile
 from attenio.planning.words.counting import seen_by
 from attenio.planning.words.form import Form, Held, Phase, Product, Rectangle, Resident, Rows
 
-__all__ = ["best_of_form", "floor_of_form", "most_resident", "most_rows", "some_words"]
-
 
 class _Found(NamedTuple):
     """Words of one run that the tiles of a phase decide, and these tiles."""

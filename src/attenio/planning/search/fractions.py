@@ -13,8 +13,6 @@ from math import isqrt
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Shells", "shells_between"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

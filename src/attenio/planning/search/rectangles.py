@@ -20,8 +20,6 @@ from attenio.planning.search.floors import RectangleWords, range_worth_trying, r
 from attenio.planning.search.room import Room, key_room, row_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile, piece_ends
 
-__all__ = ["Rectangle", "best_rectangle"]
-
 # Up to this many tiles, one by one in Python integers is faster than in arrays.
 _FEW = 6
 # Up to this many query tiles in all, looking at each is faster than sums in closed form.

@@ -7,8 +7,6 @@ from attenio.patterns.pattern import Counts
 from attenio.patterns.sums import smaller, where
 from attenio.planning.problems import Problems
 
-__all__ = ["Room", "key_room", "row_room"]
-
 
 class Room(NamedTuple):
     """Fast memory for a tile of a rows and b keys: a*b*per_score + a*per_row + b*per_key up to ``words``."""

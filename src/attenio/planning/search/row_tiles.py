@@ -20,8 +20,6 @@ from attenio.planning.problems import Problems
 from attenio.planning.search.divisors import least_remainder
 from attenio.planning.search.stacked_requests import best_request_tile
 
-__all__ = ["RowWords", "best_row_tile", "even_tile", "piece_ends"]
-
 # Up to this many tiles, one by one in Python integers is faster than in arrays.
 _FEW = 20
 _LARGEST_INT64_SUM = 2**62

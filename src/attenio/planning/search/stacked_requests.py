@@ -23,8 +23,6 @@ from attenio.patterns.sums import ceil_div
 from attenio.planning.search.divisors import divisors
 from attenio.planning.search.fractions import Shells, shells_between
 
-__all__ = ["best_request_tile"]
-
 Ints = NDArray[np.int64]
 # A tile and the keys it reads; fewest keys first, then the smallest tile.
 Found = tuple[int, int]

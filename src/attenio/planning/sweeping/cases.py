@@ -16,8 +16,6 @@ from attenio.granularity import Granularity
 from attenio.patterns import Band
 from attenio.planning.problems import Problems
 
-__all__ = ["NOTHING", "Cases", "Ints", "batches", "spread", "take_band"]
-
 Ints = NDArray[np.int64]
 
 # More words than any case moves: stands for "no plan yet".

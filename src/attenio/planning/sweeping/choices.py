@@ -11,8 +11,6 @@ from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
 from attenio.planning.sweeping.rooms import Rooms, largest_sizes, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
 
-__all__ = ["HeadForms", "best_head_tiles", "best_output_tiles"]
-
 # The words of an option, and what equals are ordered by, for some of the cases.
 Evaluate = Callable[[int, Ints], tuple[Ints, ...]]
 

@@ -8,8 +8,6 @@ from attenio.planning.training import Saved, TrainingPlan
 from attenio.planning.words.dataflows import tile_names
 from attenio.workload import Direction
 
-__all__ = ["ABSENT", "CHOICES", "DATAFLOWS", "numbers_of", "plan_columns", "tile_columns"]
-
 DATAFLOWS = tuple(Dataflow)
 # The order of columns in files; tiles of other names follow.
 TILE_NAMES = (

@@ -17,8 +17,6 @@ from attenio.planning.words.dataflows import forms_of
 from attenio.planning.words.form import Resident, Rows
 from attenio.workload import Direction
 
-__all__ = ["solve_pass"]
-
 _ROUNDING = 1 - 1e-12
 # They make the same products, which are made together for the cases that any of these may win.
 _OF_PRODUCTS = (Dataflow.SPILLED_GRADIENTS, Dataflow.TILED_PRODUCTS, Dataflow.FUSED_VALUES)

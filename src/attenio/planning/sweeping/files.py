@@ -21,8 +21,6 @@ from attenio.planning.sweeping.columns import ABSENT
 from attenio.planning.sweeping.grid import SweepGrid
 from attenio.planning.sweeping.result import PlannedPoints, SweepResult, found_columns
 
-__all__ = ["Parts", "export", "format_of"]
-
 _FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 # Raised when a chunk's columns or their meaning change, so that parts of an older attenio are not mixed in.
 _PARTS_VERSION = 1

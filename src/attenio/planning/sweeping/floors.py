@@ -10,8 +10,6 @@ from attenio.patterns.sums import ceil_div
 from attenio.planning.sweeping.cases import Ints, spread, take_band
 from attenio.planning.sweeping.rooms import largest_sizes
 
-__all__ = ["RectangleForms", "balanced_rows", "range_worth_trying", "ranges_worth_trying"]
-
 _ROUNDS = 4
 _ROOT_SLACK = 1e-7
 _SLACK = 1e-12

@@ -12,8 +12,6 @@ from attenio.planning.sweeping.rooms import Rooms, key_room, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
 from attenio.planning.words.form import Form, Held, Phase, Product, Rectangle, Resident, Rows
 
-__all__ = ["Plans", "floors", "most_rows", "plans", "taken"]
-
 Floats = NDArray[np.float64]
 
 

@@ -18,8 +18,6 @@ from attenio.planning.sweeping.cases import Ints
 from attenio.quantities import checked_count
 from attenio.workload import Direction, Workload
 
-__all__ = ["SweepGrid"]
-
 _MOST_POINTS = 10**9
 
 

@@ -11,8 +11,6 @@ from attenio.planning.sweeping.floors import RectangleForms
 from attenio.planning.sweeping.rectangles import best_rectangles
 from attenio.planning.sweeping.rooms import Rooms, key_room, largest_sizes, row_room
 
-__all__ = ["Floats", "ScoreTiles", "output_fits", "output_floor", "score_floor", "score_tiles"]
-
 Floats = NDArray[np.float64]
 
 

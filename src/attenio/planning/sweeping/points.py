@@ -11,8 +11,6 @@ from attenio.masks import Causal, Dense, SharedPrefix, SlidingWindow
 from attenio.planning.sweeping.cases import Cases, Ints
 from attenio.planning.sweeping.grid import SweepGrid
 
-__all__ = ["BAND_MASKS", "Points"]
-
 BAND_MASKS = (Dense, Causal, SlidingWindow)
 
 

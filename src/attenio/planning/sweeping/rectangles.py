@@ -13,8 +13,6 @@ from attenio.planning.sweeping.floors import RectangleForms, balanced_rows, rang
 from attenio.planning.sweeping.rooms import largest_sizes
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
 
-__all__ = ["best_rectangles"]
-
 _AT_ONCE = 2**18
 # A case with more rows to try than this is searched by itself.
 _TOO_MANY = 2**11

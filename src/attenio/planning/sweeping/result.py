@@ -15,8 +15,6 @@ from attenio.planning.sweeping.grid import SweepGrid
 from attenio.planning.sweeping.points import Points
 from attenio.workload import Direction
 
-__all__ = ["PlannedPoints", "SweepResult", "found_columns"]
-
 
 def found_columns(grid: SweepGrid) -> tuple[str, ...]:
     """The columns that planning a grid fills: those of the plans of its direction, and the bound."""

@@ -7,8 +7,6 @@ import numpy as np
 from attenio.patterns.pattern import Counts
 from attenio.planning.sweeping.cases import Cases, Ints
 
-__all__ = ["Rooms", "key_room", "largest_sizes", "row_room"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Rooms:

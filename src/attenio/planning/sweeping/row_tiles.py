@@ -11,8 +11,6 @@ from attenio.patterns.sums import ceil_div
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
 from attenio.planning.sweeping.cases import NOTHING, Ints, batches, single, spread, take_band
 
-__all__ = ["RowForms", "best_row_tiles"]
-
 _AT_ONCE = 2**20
 # A case with more candidates than this is searched by itself, so that arrays stay small.
 _TOO_MANY = 2**14

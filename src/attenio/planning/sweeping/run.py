@@ -24,8 +24,6 @@ from attenio.planning.sweeping.solve import solve
 from attenio.planning.training import TrainingPlan, training_plan_for
 from attenio.workload import Direction, Workload
 
-__all__ = ["sweep"]
-
 _CHUNK, _ALONE_CHUNK = 2**16, 2**10
 _MOST_WORDS = 2**63 - 1
 _WHAT_MAKES_A_WORKLOAD_SOUND = ("lengths", "d", "value_dim", "heads", "kv_heads", "masks", "dtypes", "accumulators")

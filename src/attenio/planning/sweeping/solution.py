@@ -8,8 +8,6 @@ from attenio.planning.plan import Dataflow
 from attenio.planning.sweeping.cases import NOTHING, Ints
 from attenio.planning.sweeping.columns import ABSENT, DATAFLOWS
 
-__all__ = ["Solution"]
-
 
 @dataclass
 class Solution:

@@ -10,8 +10,6 @@ from attenio.planning.sweeping.solution import Solution
 from attenio.planning.sweeping.step import best_steps
 from attenio.workload import Direction
 
-__all__ = ["solve"]
-
 
 def solve(cases: Cases, direction: Direction) -> tuple[dict[str, Ints], NDArray[np.bool_]]:
     """The plan of every case column by column, with NOTHING for words where there is none, and the cases left.

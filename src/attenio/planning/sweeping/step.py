@@ -10,8 +10,6 @@ from attenio.planning.training import Saved
 from attenio.planning.words.backward.tiled_products import reading_form
 from attenio.planning.words.standard import forms as standard_forms
 
-__all__ = ["best_steps"]
-
 _ROUNDING = 1 - 1e-12
 
 

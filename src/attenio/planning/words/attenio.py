@@ -10,8 +10,6 @@ from attenio.patterns.pattern import Counts
 from attenio.patterns.sums import larger
 from attenio.planning.words.form import Form, Held, Rows, Sizes
 
-__all__ = ["forms", "held"]
-
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """Every head by itself."""

@@ -7,8 +7,6 @@ from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.words.form import Form, Held, Phase, Product, Rectangle, Resident, Rows
 
-__all__ = ["moved_words", "peak_words", "seen_by"]
-
 
 def moved_words(problems: Problems, form: Form, tiles: Tiles) -> int:
     """Words loaded and stored."""

@@ -29,8 +29,6 @@ from attenio.planning.words.backward import (
 )
 from attenio.planning.words.form import Form, Sizes
 
-__all__ = ["form_with", "forms_of", "known_forms", "tile_names"]
-
 Forms = Callable[[Sizes], tuple[Form, ...]]
 
 

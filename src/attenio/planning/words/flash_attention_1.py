@@ -8,8 +8,6 @@ A row's first visit loads and its last stores no state. Values that are part of 
 
 from attenio.planning.words.form import Form, Held, Rows, Sizes
 
-__all__ = ["forms"]
-
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """The heads of a group together."""

@@ -7,8 +7,6 @@ peak  = a'd + a'(dv+3)w + a'b'w + b'(d + dv)
 from attenio.planning.words.attenio import held
 from attenio.planning.words.form import Form, Rows, Sizes
 
-__all__ = ["forms"]
-
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """Every head by itself."""

@@ -14,8 +14,6 @@ All keys are gone when values come, so that values which are part of them are re
 from attenio.patterns.sums import larger
 from attenio.planning.words.form import Form, Held, Resident, Rows, Sizes
 
-__all__ = ["forms"]
-
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """Complete rows, then one row at a time."""

@@ -10,8 +10,6 @@ from typing import NamedTuple, Protocol
 
 from attenio.patterns.pattern import Counts
 
-__all__ = ["Form", "Held", "Phase", "Product", "Rectangle", "Resident", "Rows", "Sizes"]
-
 
 class Sizes(Protocol):
     """What words depend on beside tiles; counts are of one query head."""

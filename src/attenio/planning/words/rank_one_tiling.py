@@ -6,8 +6,6 @@ peak  = max(a'b'w + a' + 1 + a'w,  p'c'w + 3p'w + 1)
 
 from attenio.planning.words.form import Form, Held, Product, Rectangle, Sizes
 
-__all__ = ["forms"]
-
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """Every head by itself."""

@@ -8,8 +8,6 @@ Intermediates are never narrower than elements, so a column of partial outputs o
 
 from attenio.planning.words.form import Form, Held, Rectangle, Sizes
 
-__all__ = ["forms"]
-
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """Every head by itself."""

@@ -8,8 +8,6 @@ from attenio.patterns.sums import larger
 from attenio.planning.words.attenio import held
 from attenio.planning.words.form import Form, Rows, Sizes
 
-__all__ = ["forms"]
-
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """Every run costs a row its query, and its partial output and statistics out and in again."""

@@ -10,8 +10,6 @@ from attenio.patterns.sums import ceil_div, smaller
 from attenio.planning.cuts import column_tiles
 from attenio.planning.words.form import Form, Held, Rectangle, Sizes
 
-__all__ = ["form_at", "forms"]
-
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """A form for every number of reads, the least depth first."""

@@ -8,8 +8,6 @@ from attenio.patterns.sums import larger
 from attenio.planning.words.attenio import held
 from attenio.planning.words.form import Form, Rows, Sizes
 
-__all__ = ["forms"]
-
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """The heads of a tile together."""

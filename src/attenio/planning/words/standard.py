@@ -7,8 +7,6 @@ outputs   loads nm w ceil(dv/c) + m dv ceil(n/p), stores n dv          peak p'c'
 
 from attenio.planning.words.form import Form, Held, Product, Rectangle, Resident, Sizes
 
-__all__ = ["forms"]
-
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """Every head by itself."""

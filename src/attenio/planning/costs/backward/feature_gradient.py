@@ -15,8 +15,6 @@ from attenio.planning.costs.value_columns import columns, feature_count
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 
-__all__ = ["SAVED_TILES", "TILES", "moved_words", "peak_words"]
-
 TILES = ("degree", "resident_states")
 SAVED_TILES = (*TILES, "saved_state")
 

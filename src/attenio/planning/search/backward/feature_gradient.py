@@ -4,8 +4,6 @@ from attenio.planning.costs.backward.feature_gradient import moved_words, peak_w
 from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 
-__all__ = ["best_tiles"]
-
 
 def best_tiles(problems: Problems, fast_words: int, degree: int) -> MovingTiles | None:
     """The form that moves the fewest words, or None if none fits.

@@ -10,8 +10,6 @@ A key's first visit loads and its last stores no partial gradient.
 from attenio.planning.words.backward.parts import delta_words, key_product, query_product
 from attenio.planning.words.form import Form, Held, Rectangle, Sizes
 
-__all__ = ["forms"]
-
 _NAMES = ("score_rows", "score_keys", "key_keys", "key_columns", "query_rows", "query_columns")
 
 

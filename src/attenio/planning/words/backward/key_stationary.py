@@ -9,8 +9,6 @@ A row's first visit loads and its last stores no partial dQ.
 from attenio.planning.words.backward.parts import all_gradients, passing_words, stationary_words, visit_words
 from attenio.planning.words.form import Form, Held, Rows, Sizes
 
-__all__ = ["forms"]
-
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """The heads of a group together."""

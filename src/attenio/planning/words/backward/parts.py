@@ -3,18 +3,6 @@
 from attenio.patterns.pattern import Counts
 from attenio.planning.words.form import Product, Sizes
 
-__all__ = [
-    "all_gradients",
-    "delta_words",
-    "key_product",
-    "passing_words",
-    "query_product",
-    "stationary_words",
-    "value_product",
-    "visit_words",
-    "visiting_words",
-]
-
 
 def visit_words(sizes: Sizes) -> Counts:
     """Words that every visit of a row costs: Q, dO, the log-sum-exp and D."""

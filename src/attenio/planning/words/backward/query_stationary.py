@@ -9,8 +9,6 @@ A key's first visit loads and its last stores no partial gradient.
 from attenio.planning.words.backward.parts import passing_words, stationary_words
 from attenio.planning.words.form import Form, Held, Rows, Sizes
 
-__all__ = ["forms"]
-
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """Every head by itself."""

@@ -19,8 +19,6 @@ from attenio.planning.words.backward.parts import (
 )
 from attenio.planning.words.form import Form, Held, Rows, Sizes
 
-__all__ = ["forms"]
-
 _NAMES = ("query_tile", "key_tile", "query_rows", "query_columns")
 _LEAN = ("query_tile", "key_tile", "key_keys", "key_columns", "query_rows", "query_columns")
 

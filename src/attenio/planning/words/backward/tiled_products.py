@@ -14,8 +14,6 @@ saved by the forward pass and are read: there is no second line.
 from attenio.planning.words.backward.parts import delta_words, key_product, query_product, value_product
 from attenio.planning.words.form import Form, Held, Rectangle, Sizes
 
-__all__ = ["forms", "reading_form"]
-
 _PRODUCTS = ("value_keys", "value_columns", "key_keys", "key_columns", "query_rows", "query_columns")
 
 

@@ -14,8 +14,6 @@ from attenio.planning.words.backward.parts import (
 )
 from attenio.planning.words.form import Form, Held, Rows, Sizes
 
-__all__ = ["forms"]
-
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """A row of the first pass loads Q, dO, O and the log-sum-exp, and stores D."""
