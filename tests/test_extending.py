@@ -28,8 +28,9 @@ DATAFLOW = [
 ]  # fmt: skip
 # A mask that sees from its own position onward: a value, its place among the masks, and its pattern.
 MASK = [
-    ("masks.py", "Mask = Dense | ", '@dataclass(frozen=True)\nclass Onward:\n    """From here on."""\n\n\nMask = Onward | Dense | '),  # noqa: E501
+    ("masks/values.py", "Mask = Dense | ", '@dataclass(frozen=True)\nclass Onward:\n    """From here on."""\n\n\nMask = Onward | Dense | '),  # noqa: E501
     ("workload.py", "            case Dense():\n                return ", "            case Onward():\n                return ((Band(rows=queries, keys=keys, left=0, right=keys, shift=0), 1),)\n            case Dense():\n                return "),  # noqa: E501
+    ("masks/__init__.py", "    EXAMPLES,\n", "    EXAMPLES,\n    Onward,\n"),
     ("workload.py", "from attenio.masks import ", "from attenio.masks import Onward\nfrom attenio.masks import "),
 ]  # fmt: skip
 BOUND = [

@@ -10,20 +10,20 @@ import numpy as np
 
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
-from attenio.layouts import Layout
 from attenio.masks import (
     BlockSparse,
     Causal,
     Dense,
     Documents,
+    Layout,
     Mask,
     SharedPrefix,
     SlidingWindow,
     check_mask,
     mask_from_text,
 )
+from attenio.masks.patterns import Band, BlockPattern, Pattern, PrefixedRequests
 from attenio.names import checked_kind, member_named
-from attenio.patterns import Band, BlockPattern, Pattern, PrefixedRequests
 from attenio.quantities import checked_count
 
 

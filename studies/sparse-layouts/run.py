@@ -20,8 +20,8 @@ import numpy as np
 
 from attenio.bounds import bounds_for, largest_ordinary
 from attenio.files import write_atomically
-from attenio.layouts import BLOCK
 from attenio.masks import BlockSparse, Mask, mask_from_text
+from attenio.masks.layouts import BLOCK
 from attenio.measurement.provenance import provenance
 from attenio.planning import best_plan_for
 from attenio.reordering import Method, reorder

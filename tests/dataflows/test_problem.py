@@ -74,7 +74,7 @@ def test_key_runs_cover_the_needed_keys_and_hide_the_rest(workload, data):
 
 
 def test_long_masks_are_looked_at_in_pieces(monkeypatch):
-    from attenio.patterns import Band
+    from attenio.masks.patterns import Band
 
     pattern = Band.causal(6, 50)
     whole = [(as_array(keys).tolist(), hidden is None) for keys, hidden in key_runs(pattern, slice(0, 6), 3)]

@@ -9,8 +9,7 @@ from tests.kernels.definition import definition
 
 from attenio import Workload, attention, explain
 from attenio.errors import InvalidInput
-from attenio.layouts import Strided
-from attenio.masks import BlockSparse, Causal, Dense, Documents, SharedPrefix, SlidingWindow
+from attenio.masks import BlockSparse, Causal, Dense, Documents, SharedPrefix, SlidingWindow, Strided
 from attenio.reference import attention as reference
 
 Q = torch.randn(2, 2, 20, 8)

@@ -12,8 +12,8 @@ from attenio.accelerator.programs.query_tiles import every_head
 from attenio.accelerator.programs.standard import Standard
 from attenio.accelerator.switches import Switches
 from attenio.errors import InvalidInput
+from attenio.masks.patterns import Pattern
 from attenio.names import checked_kind
-from attenio.patterns import Pattern
 from attenio.planning.costs.cost import problems_of
 from attenio.planning.plan import Dataflow, Plan
 from attenio.planning.problems import Problems

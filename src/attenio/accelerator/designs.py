@@ -20,7 +20,7 @@ from attenio.accelerator.step import Engine
 from attenio.catalogue import as_machine
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine, MemoryLevel
-from attenio.patterns import Band
+from attenio.masks.patterns import Band
 from attenio.planning.costs.cost import problems_of
 from attenio.planning.plan import Dataflow
 from attenio.workload import Direction, Workload

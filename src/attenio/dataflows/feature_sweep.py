@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from attenio.dataflows.features import Features
 from attenio.dataflows.online_softmax import ONE
 from attenio.dataflows.problem import Problem
+from attenio.masks.patterns import Band
 from attenio.memory import FastMemory, SlowArray, Step, Tile
 from attenio.memory.fast_memory import Buffer
 from attenio.memory.indices import Indices, size
 from attenio.memory.matrix import Values
-from attenio.patterns import Band
 
 # Features held at once by this computer, not by the counted machine: queries that pass are looked at in such bunches.
 _AT_ONCE = 2**22

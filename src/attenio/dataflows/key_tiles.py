@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.dataflows.problem import Problem
+from attenio.masks.patterns import Pattern
 from attenio.memory.indices import Indices, as_array, compact, cuts, size
-from attenio.patterns import Pattern
 
 Positions = NDArray[np.intp]
 Marks = NDArray[np.bool_]

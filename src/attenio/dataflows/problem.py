@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from attenio.dataflows.arithmetic import Arithmetic
 from attenio.dataflows.inputs import Inputs
 from attenio.masks import SharedPrefix
+from attenio.masks.patterns import Pattern
 from attenio.memory import Buffer, Matrix, SlowArray, Tile
 from attenio.memory.indices import Indices, compact, cuts, size
-from attenio.patterns import Pattern
 from attenio.reference import parts
 from attenio.workload import Workload
 

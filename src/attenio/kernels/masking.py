@@ -14,8 +14,7 @@ from attenio.errors import InvalidInput
 from attenio.kernels.checks import TensorMismatch, WrongType
 from attenio.kernels.packing import packed_by, segment_ranges
 from attenio.kernels.visibility import UNBOUNDED, Visibility
-from attenio.layouts import Layout
-from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow, check_mask
+from attenio.masks import BlockSparse, Causal, Dense, Documents, Layout, Mask, SharedPrefix, SlidingWindow, check_mask
 
 __all__ = ["MaskArguments", "Packing", "Window", "arguments_of", "visibility_of"]
 

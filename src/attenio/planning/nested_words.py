@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.patterns import Band, Pattern
+from attenio.masks.patterns import Band, Pattern
 from attenio.planning.nested_plan import LevelTiles
 from attenio.workload import Workload
 

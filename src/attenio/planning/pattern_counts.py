@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.patterns import Band, Pattern, PrefixedRequests
-from attenio.patterns.lazy import lazy
-from attenio.patterns.pattern import Counts
+from attenio.masks.patterns import Band, Pattern, PrefixedRequests
+from attenio.masks.patterns.lazy import lazy
+from attenio.masks.patterns.pattern import Counts
 
 # Below this many patterns a loop of Python integers is faster than arrays.
 _FEW = 6

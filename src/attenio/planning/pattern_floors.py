@@ -1,8 +1,8 @@
 """What a search for tiles wants to know of patterns beside their counts: floors, and where counts bend."""
 
-from attenio.patterns import Band
-from attenio.patterns.lazy import lazy
-from attenio.patterns.pattern import Counts
+from attenio.masks.patterns import Band
+from attenio.masks.patterns.lazy import lazy
+from attenio.masks.patterns.pattern import Counts
 from attenio.planning.pattern_counts import PatternCounts
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from attenio.granularity import FREE_TILES, Granularity
 from attenio.masks import SharedPrefix
-from attenio.patterns import Band, Pattern
-from attenio.patterns.lazy import lazy
+from attenio.masks.patterns import Band, Pattern
+from attenio.masks.patterns.lazy import lazy
 from attenio.planning.pattern_floors import PatternFloors
 from attenio.workload import Workload
 

@@ -3,7 +3,7 @@
 from math import isqrt
 from typing import assert_never
 
-from attenio.patterns.sums import ceil_div
+from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.dataflow import best_tiles

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from attenio.errors import InvalidInput
 from attenio.masks import Documents
-from attenio.patterns import Band, Pattern
+from attenio.masks.patterns import Band, Pattern
 from attenio.workload import Workload
 
 Float64 = NDArray[np.float64]

@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.errors import InvalidInput
-from attenio.layouts import Layout
-from attenio.masks import BlockSparse
+from attenio.masks import BlockSparse, Layout
 from attenio.names import member_named
 from attenio.quantities import checked_count
 from attenio.reordering.cuthill_mckee import cuthill_mckee_orders

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from attenio.bounds import LowerBound, bounds_for, largest_ordinary
 from attenio.errors import DoesNotFit
 from attenio.granularity import FREE_TILES, Granularity
-from attenio.layouts import Layout
 from attenio.machine import Machine
-from attenio.masks import BlockSparse, Documents, SharedPrefix, SlidingWindow
+from attenio.masks import BlockSparse, Documents, Layout, SharedPrefix, SlidingWindow
 from attenio.planning import best_plan_for, candidates, published_plan_for
 from attenio.planning.costs.features_apply import why_no_features
 from attenio.planning.plan import Dataflow, Plan

@@ -14,8 +14,8 @@ import numpy as np
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.masks import Causal, Dense, SlidingWindow, mask_from_text
+from attenio.masks.patterns import Band
 from attenio.names import checked_kind
-from attenio.patterns import Band
 from attenio.quantities import checked_count
 from attenio.workload import checked_lengths
 

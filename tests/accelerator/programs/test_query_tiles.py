@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from attenio.accelerator.program import Node, Program, Ramp, repeat
 from attenio.accelerator.programs.query_tiles import Keys, TileRun, of_size, query_tiles, stream, tiles_of_run
 from attenio.accelerator.step import Engine, Pace, Step, Work
-from attenio.patterns import Band
+from attenio.masks.patterns import Band
 
 
 @settings(max_examples=200)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attenio.patterns import Band, PrefixedRequests
+from attenio.masks.patterns import Band, PrefixedRequests
 from attenio.planning.search import stacked_requests
 from attenio.planning.search.stacked_requests import best_request_tile
 

@@ -11,7 +11,7 @@ from attenio.accelerator.functional.arithmetic import Numbers, Values
 from attenio.accelerator.functional.heads import Head
 from attenio.accelerator.step import Operation, Step
 from attenio.dataflows.inputs import Inputs
-from attenio.patterns import Pattern
+from attenio.masks.patterns import Pattern
 from attenio.planning import Plan
 from attenio.reference import Gradients, attention_blocks
 from attenio.workload import Workload

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.masks import SharedPrefix
-from attenio.patterns import Pattern
+from attenio.masks.patterns import Pattern
 from attenio.planning import Dataflow, Plan
 from attenio.planning.costs.cost import problems_of
 from attenio.reference.forward import parts

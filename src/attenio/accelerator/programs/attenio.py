@@ -26,7 +26,7 @@ from attenio.accelerator.programs.query_tiles import Keys, query_tiles, stream, 
 from attenio.accelerator.programs.steps import Steps
 from attenio.accelerator.step import Engine, Operation, Step, Work
 from attenio.accelerator.switches import Switches
-from attenio.patterns import Pattern
+from attenio.masks.patterns import Pattern
 
 _BEFORE_SCORES = ("load Q", "load K", "outputs", "normalise")
 _BEFORE_OUTPUTS = ("load V", "row sums", "store O")

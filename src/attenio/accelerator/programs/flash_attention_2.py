@@ -16,7 +16,7 @@ from attenio.accelerator.program import Node
 from attenio.accelerator.programs.query_tiles import Keys, query_tiles, stream, tiles_of_run
 from attenio.accelerator.programs.steps import Steps
 from attenio.accelerator.step import Operation
-from attenio.patterns import Pattern
+from attenio.masks.patterns import Pattern
 
 
 def flash_attention_2_head(

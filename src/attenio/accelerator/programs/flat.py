@@ -18,7 +18,7 @@ from attenio.accelerator.program import Node, repeat
 from attenio.accelerator.programs.query_tiles import Keys, of_size, query_tiles, stream, tiles_of_run
 from attenio.accelerator.programs.steps import Steps
 from attenio.accelerator.step import Operation
-from attenio.patterns import Pattern
+from attenio.masks.patterns import Pattern
 
 
 @dataclass(frozen=True, kw_only=True)

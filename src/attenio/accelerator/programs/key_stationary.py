@@ -24,7 +24,7 @@ from attenio.accelerator.programs.query_tiles import query_tiles, stream, tiles_
 from attenio.accelerator.programs.steps import Steps
 from attenio.accelerator.step import Engine, Operation, Step, Work
 from attenio.errors import InvalidInput
-from attenio.patterns import Band, Pattern
+from attenio.masks.patterns import Band, Pattern
 
 
 @dataclass(frozen=True, kw_only=True)

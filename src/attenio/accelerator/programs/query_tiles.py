@@ -11,7 +11,7 @@ from attenio.accelerator.growth import Growing, Listed, RoundNumber
 from attenio.accelerator.program import Node, Ramp, Repeat, repeat
 from attenio.accelerator.step import GrowingStep, Step
 from attenio.errors import InvalidInput
-from attenio.patterns import Band, Pattern
+from attenio.masks.patterns import Band, Pattern
 from attenio.planning.problems import Problems
 
 Nodes = tuple[Node, ...]

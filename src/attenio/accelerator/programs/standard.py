@@ -16,7 +16,7 @@ from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.program import Node, repeat
 from attenio.accelerator.programs.steps import Steps
 from attenio.accelerator.step import Engine, Operation, Step, Work
-from attenio.patterns import Pattern
+from attenio.masks.patterns import Pattern
 from attenio.planning.plan import Tiles
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from attenio.bounds.lower_bound import LowerBound, Strength
 from attenio.masks import SharedPrefix
-from attenio.patterns import Band, BlockPattern, Pattern
+from attenio.masks.patterns import Band, BlockPattern, Pattern
 from attenio.workload import Direction, Workload
 
 # Sizes of rounding errors are a few 1e-16 of a count of keys; a key more may only be left out of a bound.

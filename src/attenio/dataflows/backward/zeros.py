@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.masks.patterns import Pattern
 from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import compact, size
-from attenio.patterns import Pattern
 
 
 def store_zeros(fast: FastMemory, target: SlowArray, written: NDArray[np.bool_]) -> None:

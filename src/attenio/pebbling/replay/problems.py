@@ -7,7 +7,7 @@ import numpy as np
 
 from attenio.errors import InvalidInput
 from attenio.masks import SharedPrefix
-from attenio.patterns import Pattern
+from attenio.masks.patterns import Pattern
 from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.graphs.attention import Head, attention
 from attenio.pebbling.replay.grouping import grouping

@@ -1,7 +1,7 @@
 """Where features apply: what the approximate dataflows ask of a workload and of their tiles."""
 
 from attenio.elements import ElementType
-from attenio.patterns import Band
+from attenio.masks.patterns import Band
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
 

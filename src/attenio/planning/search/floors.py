@@ -5,7 +5,7 @@ With Z required scores, keys read at least constant + area/a, and at most L rows
     met*Z/b(a) + loads*(constant + area/a) - kept*L
 
 is convex in a because 1/b(a) is: the rows that can still do lie between the roots of a quadratic. Where the mask is
-narrow that is a wide range, as a tile covers more scores than are required (see ``patterns.band``); there the sharper
+narrow that is a wide range, as a tile covers more scores than are required (see ``Band``); there the sharper
 floor with the scores covered in place of Z is taken part by part.
 """
 

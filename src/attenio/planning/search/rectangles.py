@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.granularity import largest_size
-from attenio.patterns import Band
-from attenio.patterns.pattern import Counts
+from attenio.masks.patterns import Band
+from attenio.masks.patterns.pattern import Counts
 from attenio.planning.problems import Problems
 from attenio.planning.search.floors import RectangleWords, range_worth_trying, ranges_worth_trying
 from attenio.planning.search.room import Room, key_room, row_room

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from attenio.granularity import largest_size
-from attenio.patterns.pattern import Counts
-from attenio.patterns.sums import smaller, where
+from attenio.masks.patterns.pattern import Counts
+from attenio.masks.patterns.sums import smaller, where
 from attenio.planning.problems import Problems
 
 

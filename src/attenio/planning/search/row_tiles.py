@@ -1,7 +1,7 @@
 """The best query tile when words depend on it alone: one weight for every live row, one for every key read.
 
 Keys read do not fall steadily as the tile grows: under a mask, and at ragged ends, a smaller tile may read fewer. Two
-facts make the search exact and short (see ``patterns.band``). Keys read have floors that fall as a grows, so only tiles
+facts make the search exact and short (see ``Band``). Keys read have floors that fall as a grows, so only tiles
 above some size can be as good as the best one known; and between two kinks the words are concave in the tile, so only
 ends of pieces can be best. Patterns without known kinks have all remaining tiles tried. Where tiles are multiples of a
 unit, only the first and the last multiple in a piece can be best.
@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.patterns import Band, PrefixedRequests
-from attenio.patterns.pattern import Counts
+from attenio.masks.patterns import Band, PrefixedRequests
+from attenio.masks.patterns.pattern import Counts
 from attenio.planning.problems import Problems
 from attenio.planning.search.divisors import least_remainder
 from attenio.planning.search.stacked_requests import best_request_tile

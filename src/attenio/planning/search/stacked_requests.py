@@ -1,6 +1,6 @@
 """The tile of stacked requests that reads the fewest keys: whole requests, or a simple fraction of one.
 
-A boundary on a request's first row costs no own keys (see ``patterns.prefix``). So where a request fits, the best tile
+A boundary on a request's first row costs no own keys (see ``PrefixedRequests``). So where a request fits, the best tile
 holds as many as fit, unless a larger one makes fewer tiles, which leaves less than one request's rows to try. Dense
 requests only ask how many boundaries are free, which the common divisor of tile and request says: divisors are tried.
 
@@ -18,8 +18,8 @@ nothing passes a whole number, and the keys read grow with the tile: its first t
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.patterns import PrefixedRequests
-from attenio.patterns.sums import ceil_div
+from attenio.masks.patterns import PrefixedRequests
+from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.search.divisors import divisors
 from attenio.planning.search.fractions import Shells, shells_between
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.granularity import Granularity
-from attenio.patterns import Band
+from attenio.masks.patterns import Band
 from attenio.planning.problems import Problems
 
 Ints = NDArray[np.int64]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.patterns import Band
-from attenio.patterns.sums import ceil_div
+from attenio.masks.patterns import Band
+from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.sweeping.cases import Ints, spread, take_band
 from attenio.planning.sweeping.rooms import largest_sizes
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.patterns import Band
+from attenio.masks.patterns import Band
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
 from attenio.planning.sweeping.floors import RectangleForms
 from attenio.planning.sweeping.rectangles import best_rectangles

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.granularity import Granularity
-from attenio.patterns.sums import ceil_div
+from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.search.floors import RectangleWords
 from attenio.planning.search.rectangles import best_rectangle
 from attenio.planning.search.room import Room

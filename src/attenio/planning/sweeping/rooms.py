@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attenio.patterns.pattern import Counts
+from attenio.masks.patterns.pattern import Counts
 from attenio.planning.sweeping.cases import Cases, Ints
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attenio.granularity import Granularity
-from attenio.patterns import Band
-from attenio.patterns.sums import ceil_div
+from attenio.masks.patterns import Band
+from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
 from attenio.planning.sweeping.cases import NOTHING, Ints, batches, single, spread, take_band
 

@@ -6,8 +6,8 @@ peak  = a'd + a'(dv+3)w + a'b'w + b'max(d, dv)
 Values that are part of their keys are there when the keys are: U(a) d in place of U(a)(d + dv).
 """
 
-from attenio.patterns.pattern import Counts
-from attenio.patterns.sums import larger
+from attenio.masks.patterns.pattern import Counts
+from attenio.masks.patterns.sums import larger
 from attenio.planning.words.form import Form, Held, Rows, Sizes
 
 

@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from attenio.patterns.sums import ceil_div
+from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.words.form import Form, Held, Phase, Product, Rectangle, Resident, Rows

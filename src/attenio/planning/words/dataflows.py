@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import assert_never
 
-from attenio.patterns import Band
+from attenio.masks.patterns import Band
 from attenio.planning.plan import Dataflow, GradientDataflow, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.words import (

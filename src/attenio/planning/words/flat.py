@@ -11,7 +11,7 @@ With ``resident_keys``, rows that do not fit: the first r scores of a row stay, 
 All keys are gone when values come, so that values which are part of them are read again.
 """
 
-from attenio.patterns.sums import larger
+from attenio.masks.patterns.sums import larger
 from attenio.planning.words.form import Form, Held, Resident, Rows, Sizes
 
 

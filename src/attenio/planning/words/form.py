@@ -8,7 +8,7 @@ cases at once: an expression in this folder works with both.
 
 from typing import NamedTuple, Protocol
 
-from attenio.patterns.pattern import Counts
+from attenio.masks.patterns.pattern import Counts
 
 
 class Sizes(Protocol):

@@ -4,7 +4,7 @@ moved = ceil(g/h) U(p)(d + dv) + g (T(p,z) d + 2 T(p,z)(dv+2)w + n dv)
 peak  = max(as stacked groups, (2dv+4)w)
 """
 
-from attenio.patterns.sums import larger
+from attenio.masks.patterns.sums import larger
 from attenio.planning.words.attenio import held
 from attenio.planning.words.form import Form, Rows, Sizes
 

@@ -6,7 +6,7 @@ peak  = max(a'b'w + (a' + b')min(c, d) + a'w,  a'min(c, dv)w + a'b'w + b'min(c, 
 Depth only decides how often the scores are read again; for each number of reads the least depth leaves the most room.
 """
 
-from attenio.patterns.sums import ceil_div, smaller
+from attenio.masks.patterns.sums import ceil_div, smaller
 from attenio.planning.cuts import column_tiles
 from attenio.planning.words.form import Form, Held, Rectangle, Sizes
 

@@ -4,7 +4,7 @@ moved = g (L(p) d + n dv) + ceil(g/h) U(p)(d + dv)
 peak  = as AttenIO with h'p' rows
 """
 
-from attenio.patterns.sums import larger
+from attenio.masks.patterns.sums import larger
 from attenio.planning.words.attenio import held
 from attenio.planning.words.form import Form, Rows, Sizes
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from attenio.dataflows.arithmetic import Arithmetic
 from attenio.elements import ElementType
+from attenio.masks.patterns import Band
 from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import Indices, size
-from attenio.patterns import Band
 from attenio.weight_gradient.inputs import WeightInputs
 from attenio.weight_gradient.workload import WeightGradient
 

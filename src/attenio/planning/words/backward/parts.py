@@ -1,6 +1,6 @@
 """What several dataflows of the gradient have in common: rows that pass, keys that stay, and products afterwards."""
 
-from attenio.patterns.pattern import Counts
+from attenio.masks.patterns.pattern import Counts
 from attenio.planning.words.form import Product, Sizes
 
 

@@ -29,9 +29,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.patterns.lazy import lazy
-from attenio.patterns.pattern import Counts
-from attenio.patterns.sums import ceil_div, clip, floor_sum, larger, smaller, sum_clipped, sum_linear, where
+from attenio.masks.patterns.lazy import lazy
+from attenio.masks.patterns.pattern import Counts
+from attenio.masks.patterns.sums import ceil_div, clip, floor_sum, larger, smaller, sum_clipped, sum_linear, where
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attenio.patterns import Band
+from attenio.masks.patterns import Band
 
 laws = settings(max_examples=60, deadline=None, derandomize=True)
 size = st.integers(1, 12)

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.errors import InvalidInput
-from attenio.layouts import EXAMPLES, BigBird, Dilated, Fixed, Layout, Longformer, Strided, layout_from_text
 from attenio.masks import BlockSparse, mask_from_text
+from attenio.masks.layouts import EXAMPLES, BigBird, Dilated, Fixed, Layout, Longformer, Strided, layout_from_text
 from attenio.planning import SweepGrid, best_plan_for, sweep
 from attenio.workload import Workload
 

@@ -1,4 +1,4 @@
-from attenio.patterns.lazy import lazy
+from attenio.masks.patterns.lazy import lazy
 
 
 class Counting:

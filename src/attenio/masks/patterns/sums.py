@@ -15,7 +15,7 @@ from math import gcd
 
 import numpy as np
 
-from attenio.patterns.pattern import Counts
+from attenio.masks.patterns.pattern import Counts
 
 # Up to this many sums, one by one in Python integers is faster than in arrays.
 _FEW = 40

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.errors import InvalidInput
-from attenio.layouts import EXAMPLES as LAYOUT_EXAMPLES
-from attenio.layouts import Layout, layout_from_text
+from attenio.masks.layouts import EXAMPLES as LAYOUT_EXAMPLES
+from attenio.masks.layouts import Layout, layout_from_text
 from attenio.names import closest
 from attenio.quantities import checked_count, parse_count
 
@@ -182,7 +182,7 @@ def _required_of_additive(values: NDArray[Any]) -> NDArray[np.bool_]:
 def mask_from_text(text: str) -> Mask:
     """The mask people mean by ``dense``, ``causal``, ``window:4096``, ``documents:1024,512``, ``prefix:8K`` or
     ``block-sparse:layout.npy:64``; ``:both`` opens a window to both sides, ``:full`` drops causality inside. Layouts
-    have names of their own, such as ``longformer:512:64`` (see ``attenio.layouts``)."""
+    have names of their own, such as ``longformer:512:64`` (see ``attenio.masks.layouts``)."""
     layout = layout_from_text(text)
     if layout is not None:
         return layout

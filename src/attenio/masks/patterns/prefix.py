@@ -20,10 +20,10 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.patterns.band import Band
-from attenio.patterns.lazy import lazy
-from attenio.patterns.pattern import Counts
-from attenio.patterns.sums import ceil_div, floor_sum, smaller, sum_of_residues, where
+from attenio.masks.patterns.band import Band
+from attenio.masks.patterns.lazy import lazy
+from attenio.masks.patterns.pattern import Counts
+from attenio.masks.patterns.sums import ceil_div, floor_sum, smaller, sum_of_residues, where
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.masks import BlockSparse
-from attenio.patterns.pattern import Counts
+from attenio.masks.patterns.pattern import Counts
+from attenio.masks.values import BlockSparse
 
 Ints = NDArray[np.int64]
 

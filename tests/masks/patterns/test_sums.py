@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attenio.patterns.sums import floor_sum, sum_clipped, sum_linear, sum_of_residues
+from attenio.masks.patterns.sums import floor_sum, sum_clipped, sum_linear, sum_of_residues
 
 small = st.integers(-12, 12)
 laws = settings(max_examples=60, deadline=None, derandomize=True)

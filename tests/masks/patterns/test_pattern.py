@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from attenio.masks import BlockSparse
-from attenio.patterns import Band, BlockPattern, Pattern, PrefixedRequests
+from attenio.masks.patterns import Band, BlockPattern, Pattern, PrefixedRequests
 
 laws = settings(max_examples=100, deadline=None, derandomize=True)
 length = st.integers(1, 13)

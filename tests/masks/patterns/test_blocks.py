@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.masks import BlockSparse
-from attenio.patterns import BlockPattern, blocks
+from attenio.masks.patterns import BlockPattern, blocks
 
 laws = settings(max_examples=60, deadline=None, derandomize=True)
 
