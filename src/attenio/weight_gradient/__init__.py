@@ -8,11 +8,11 @@
 
 from attenio.weight_gradient.best import plan_weight_gradient, weight_candidates
 from attenio.weight_gradient.bounds import bounds_for_weight_gradient
-from attenio.weight_gradient.costs import weight_cost
 from attenio.weight_gradient.execute import WeightRun, execute_weight_gradient
 from attenio.weight_gradient.inputs import WeightInputs, random_weight_inputs
 from attenio.weight_gradient.plan import WeightDataflow, WeightPlan
 from attenio.weight_gradient.reference import WeightGradients, weight_gradients, weighted_attention
+from attenio.weight_gradient.words import weight_cost
 from attenio.weight_gradient.workload import WeightGradient
 
 __all__ = [

@@ -5,24 +5,10 @@
 ['tiled-products', 'fused-projections', 'resident-keys']
 """
 
-from collections.abc import Callable
-from typing import assert_never
-
 from attenio.errors import DoesNotFit
-from attenio.planning.plan import MovingTiles
-from attenio.planning.problems import Problems
 from attenio.quantities import checked_count, show_words
-from attenio.weight_gradient.costs.cost import closed_form, problems_of
 from attenio.weight_gradient.plan import WeightDataflow, WeightPlan
-from attenio.weight_gradient.search import (
-    fused,
-    fused_projections,
-    one_pass,
-    resident_keys,
-    resident_rows,
-    tiled_products,
-    two_pass,
-)
+from attenio.weight_gradient.words import problems_of, weight_form
 from attenio.weight_gradient.workload import WeightGradient, checked_weight_gradient
 
 
@@ -49,37 +35,18 @@ def weight_candidates(workload: WeightGradient, fast_words: int) -> tuple[Weight
     checked_count("fast memory (words)", fast_words, most=2**60)
     problems, plans = problems_of(workload), []
     for dataflow in WeightDataflow:
-        best = _search(dataflow)(problems, fast_words)
-        if best is not None:
+        form = weight_form(problems, dataflow)
+        tiles = form.best_tiles(fast_words)
+        if tiles is not None:
+            cost = form.cost(tiles)
             plans.append(
                 WeightPlan(
                     workload=workload,
                     fast_words=fast_words,
                     dataflow=dataflow,
-                    tiles=best.tiles,
-                    moved_words=best.moved_words,
-                    peak_words=closed_form(dataflow).peak_words(problems, best.tiles),
+                    tiles=tiles,
+                    moved_words=cost.moved_words,
+                    peak_words=cost.peak_words,
                 )
             )
     return tuple(plans)
-
-
-def _search(dataflow: WeightDataflow) -> Callable[[Problems, int], MovingTiles | None]:
-    """What finds the best tiles of a dataflow, or that none fits."""
-    match dataflow:
-        case WeightDataflow.RESIDENT_KEYS:
-            return resident_keys.best_tiles
-        case WeightDataflow.RESIDENT_ROWS:
-            return resident_rows.best_tiles
-        case WeightDataflow.FUSED:
-            return fused.best_tiles
-        case WeightDataflow.FUSED_PROJECTIONS:
-            return fused_projections.best_tiles
-        case WeightDataflow.ONE_PASS:
-            return one_pass.best_tiles
-        case WeightDataflow.TWO_PASS:
-            return two_pass.best_tiles
-        case WeightDataflow.TILED_PRODUCTS:
-            return tiled_products.best_tiles
-        case _:
-            assert_never(dataflow)

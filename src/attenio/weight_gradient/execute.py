@@ -18,7 +18,6 @@ from attenio.errors import DoesNotFit, InvalidInput
 from attenio.memory import FastMemory, Trace
 from attenio.names import checked_kind
 from attenio.quantities import checked_count, show_bytes
-from attenio.weight_gradient.costs.cost import tile_names
 from attenio.weight_gradient.dataflows.fused import fused
 from attenio.weight_gradient.dataflows.fused_projections import fused_projections
 from attenio.weight_gradient.dataflows.one_pass import one_pass
@@ -30,6 +29,7 @@ from attenio.weight_gradient.dataflows.two_pass import two_pass
 from attenio.weight_gradient.inputs import checked_weight_inputs, random_weight_inputs
 from attenio.weight_gradient.plan import WeightDataflow, WeightPlan
 from attenio.weight_gradient.reference import weight_gradients
+from attenio.weight_gradient.words import problems_of, weight_form
 from attenio.weight_gradient.workload import WeightGradient
 
 _BYTES_PER_VALUE = 4
@@ -99,7 +99,7 @@ def _run(plan: WeightPlan, problem: WeightProblem, fast: FastMemory) -> None:
 
 def _check(plan: WeightPlan) -> None:
     checked_kind(plan, WeightPlan, "plan", "a WeightPlan, such as plan_weight_gradient(workload, fast_words)")
-    for name in tile_names(plan.dataflow):
+    for name in weight_form(problems_of(plan.workload), plan.dataflow).names:
         if name not in plan.tiles:
             raise InvalidInput(
                 f"{plan.dataflow.value} needs a size for {name}; the plan has {plan.tiles or 'no tiles'}"
