@@ -26,11 +26,13 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from attenio import attention, explain
 from attenio.files import write_atomically
-from attenio.kernels import Explanation, operator, repeating
+from attenio.kernels import Explanation
 from attenio.kernels import triton as portable_kernels
-from attenio.kernels.problem import KernelProblem
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import Visibility
+from attenio.kernels.replay import repeating
+from attenio.kernels.torch_operator import operators
 from attenio.kernels.triton.feature_function import attend_by_features
-from attenio.kernels.visibility import Visibility
 from attenio.masks import Causal
 from attenio.measurement.contenders import backend
 from attenio.measurement.provenance import provenance
@@ -184,13 +186,13 @@ def window() -> Case:
 @contextmanager
 def portable() -> Iterator[None]:
     """The kernels in portable Triton alone, as on a GPU that has none of its own."""
-    chosen = operator.backend_of
-    operator.backend_of = lambda _tensor: portable_kernels
+    chosen = operators.backend_of
+    operators.backend_of = lambda _tensor: portable_kernels
     repeating.forget()  # else kernels of an earlier case run again
     try:
         yield
     finally:
-        operator.backend_of = chosen
+        operators.backend_of = chosen
         repeating.forget()
 
 

@@ -135,8 +135,8 @@ def problem_of(d: int, keys: int, above: int | None = None) -> Any:
     """Two heads of 300 queries, which see keys up to ``above`` from their own."""
     import torch
 
-    from attenio.kernels.problem import KernelProblem
-    from attenio.kernels.visibility import UNBOUNDED, Visibility
+    from attenio.kernels.call.problem import KernelProblem
+    from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 
     q, k, v = (torch.randn(1, 2, rows, d, device="cuda").bfloat16() for rows in (300, keys, keys))
     seen = Visibility(group=1, above=UNBOUNDED if above is None else above)

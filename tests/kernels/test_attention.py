@@ -14,9 +14,9 @@ F = torch.nn.functional
 from tests.kernels.definition import definition, gradients  # noqa: E402
 
 from attenio import attention  # noqa: E402
+from attenio.kernels.call.dropout import Dropout  # noqa: E402
+from attenio.kernels.call.visibility import Part  # noqa: E402
 from attenio.kernels.cpu import compiled_rows  # noqa: E402
-from attenio.kernels.dropout import Dropout  # noqa: E402
-from attenio.kernels.visibility import Part  # noqa: E402
 from attenio.masks import BlockSparse  # noqa: E402
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)

@@ -50,7 +50,7 @@ def test_without_triton_a_gpu_is_refused_in_one_line_and_the_cpu_works():
     done = python(
         "import sys; sys.modules['triton'] = None\n"
         "import torch, attenio\n"
-        "from attenio.kernels.backends import backend_of\n"
+        "from attenio.kernels.choice import backend_of\n"
         "q = torch.randn(1, 1, 3, 4)\n"
         "assert attenio.attention(q, q, q).shape == q.shape\n"
         "try:\n    backend_of(torch.empty(1, device='meta'))\n"

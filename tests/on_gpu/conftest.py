@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from attenio.kernels import repeating
+from attenio.kernels.replay import repeating
 
 _HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 collect_ignore_glob = [] if _HOPPER and "TRITON_INTERPRET" not in os.environ else ["test_*.py"]

@@ -7,14 +7,14 @@ import torch
 from tests.kernels.untiled import assert_right, untiled
 
 from attenio import attention
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.kernels.hopper import backward, forward
 from attenio.kernels.hopper.backward import masks
 from attenio.kernels.hopper.backward.config import config_of
 from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients
 from attenio.kernels.hopper.backward.launch_groups import LaunchGroups
 from attenio.kernels.hopper.backward.spilled_gradients import spilled_gradients
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import UNBOUNDED, Visibility
 
 # Sequences, heads, KV heads, queries, keys, first and last key seen relative to the query.
 SHAPES = [

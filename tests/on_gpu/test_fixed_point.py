@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from attenio.kernels import hopper
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.kernels.hopper import backward
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import UNBOUNDED, Visibility
 
 
 def heads_of(n, d, above=UNBOUNDED):

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from attenio import attention
+from attenio.kernels.call.masking import MaskArguments, visibility_of
+from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.gpu.arguments import LOG2_E
 from attenio.kernels.gpu.results import Attended
 from attenio.kernels.hopper import forward
 from attenio.kernels.hopper.tiles import WIDE_TILES, hopper_tiles
-from attenio.kernels.masking import MaskArguments, visibility_of
-from attenio.kernels.problem import KernelProblem
 
 WIDTHS = ((64, 64), (96, 96), (128, 128), (192, 192), (192, 128), (256, 256))
 KINDS = [

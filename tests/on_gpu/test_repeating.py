@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from attenio import attention
-from attenio.kernels import repeating
+from attenio.kernels.replay import repeating
 
 TYPES = [torch.bfloat16, torch.float16]
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from attenio.kernels import triton as portable
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.hopper import backward, forward
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import Visibility
 
 _OTHER = """
 import torch

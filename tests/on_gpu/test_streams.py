@@ -6,12 +6,13 @@ import pytest
 import torch
 
 from attenio import attention
-from attenio.kernels import hopper, repeating
+from attenio.kernels import hopper
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.kernels.hopper.backward import key_stationary
 from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients
 from attenio.kernels.hopper.backward.launch_groups import LaunchGroups
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import UNBOUNDED, Visibility
+from attenio.kernels.replay import repeating
 
 # Heads, tokens, width, causal: cut into 5 launches, whatever would be gained by that.
 LAUNCHES = 5

@@ -1,7 +1,6 @@
 """``attention()``: the signature people know, the dataflow that this machine wants."""
 
-import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -9,39 +8,23 @@ from torch.autograd import forward_ad
 
 from attenio.approximation.entries import checked_positive
 from attenio.errors import InvalidInput
-from attenio.kernels.checks import (
+from attenio.kernels.call.call import call_of, problem_of
+from attenio.kernels.call.checks import (
     autocast,
-    batch_of,
-    check_prefix,
     check_switches,
-    check_tensors,
     checked_number,
     refuse_tangents,
 )
+from attenio.kernels.call.masking import MaskArguments, Packing, Window, arguments_of
+from attenio.kernels.call.watching import is_unwatched
 from attenio.kernels.cpu.beside import choose, form_of, plain_way, way_of
-from attenio.kernels.dropout import Dropout
-from attenio.kernels.masking import MaskArguments, Packing, Window, arguments_of, visibility_of
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.repeating import known_of
+from attenio.kernels.replay.repeating import known_of
 from attenio.kernels.tolerance import approximated
 from attenio.kernels.torch_operator.autograd import again, operated, unwatched
 from attenio.kernels.torch_operator.schema import Arguments
-from attenio.kernels.visibility import Visibility
-from attenio.kernels.watching import is_unwatched
 from attenio.masks import BlockSparse, Mask
 
-__all__ = ["Call", "Packing", "attention", "call_of", "problem_of"]
-
-
-class Call(NamedTuple):
-    """A call brought to four dimensions: (batch, heads, tokens, width), and what may be seen."""
-
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    visible: Visibility
-    scale: float
-    shape: tuple[int, ...]
+__all__ = ["Packing", "attention"]
 
 
 def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_attention, and the short ways first
@@ -161,49 +144,3 @@ def _drawn_seed(query: Tensor, dropout_p: float) -> Tensor | None:
             " set it to 0, or call attention outside of the graph"
         )
     return torch.randint(2**62, (), dtype=torch.int64, device="cpu")
-
-
-def call_of(  # noqa: PLR0913
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    asked: MaskArguments,
-    *,
-    dropout_p: float = 0.0,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Call:
-    """Check a call, and bring it to four dimensions."""
-    check_switches(is_causal=asked.is_causal, enable_gqa=enable_gqa)
-    check_tensors(query, key, value, asked.attn_mask, enable_gqa=enable_gqa, dropout_p=dropout_p)
-    if asked.prefix is not None:
-        check_prefix(asked.prefix, key.shape[-2])
-    batch = batch_of(query, key, value)
-    heads = {name: tensor.shape[-3] if tensor.dim() > 2 else 1 for name, tensor in (("q", query), ("k", key))}
-    if not enable_gqa:  # one head of keys may serve all, by broadcasting, as in matmul
-        most = max(*heads.values(), value.shape[-3] if value.dim() > 2 else 1)
-        heads = {"q": most, "k": heads["k"] if value.dim() > 2 and value.shape[-3] == heads["k"] else most}
-    key_heads = max(heads["k"], value.shape[-3] if value.dim() > 2 else 1)
-    four = [
-        _four(tensor, batch, count) for tensor, count in ((query, heads["q"]), (key, key_heads), (value, key_heads))
-    ]
-    visible = visibility_of(four[0], four[1], asked, batch)
-    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else checked_number("scale", scale)
-    lead = (*batch, heads["q"]) if max(query.dim(), key.dim(), value.dim()) > 2 else ()
-    return Call(four[0], four[1], four[2], visible, factor, (*lead, query.shape[-2], value.shape[-1]))
-
-
-def problem_of(call: Call, prefix: int | None, dropout_p: float) -> KernelProblem:
-    """A call as kernels see it, its dropout without a seed yet."""
-    dropout = Dropout(probability=dropout_p, seed=0) if dropout_p > 0.0 else None
-    return KernelProblem.of_heads(
-        call.query, call.key, call.value, call.visible, call.scale, prefix=prefix or 0, dropout=dropout
-    )
-
-
-def _four(tensor: Tensor, batch: tuple[int, ...], heads: int) -> Tensor:
-    """(..., tokens, width) as (batch, heads, tokens, width), without a copy where it has four dimensions."""
-    if tensor.dim() == 4 and tensor.shape[:2] == (*batch, heads):
-        return tensor
-    whole = tensor.expand(*batch, heads, *tensor.shape[-2:])
-    return whole.reshape(math.prod(batch), heads, *tensor.shape[-2:])

@@ -11,15 +11,15 @@ from attenio.approximation.entries import checked_positive
 from attenio.bounds import LowerBound
 from attenio.bounds.attention import bounds_for, largest_ordinary
 from attenio.errors import AttenioError, InvalidInput
-from attenio.kernels.attention import Call, call_of, problem_of
-from attenio.kernels.checks import check_switches, checked_number
-from attenio.kernels.choices import Choice, choice_for
+from attenio.kernels.call.call import Call, call_of, problem_of
+from attenio.kernels.call.checks import check_switches, checked_number
+from attenio.kernels.call.masking import MaskArguments, Packing, Window, arguments_of
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.stacking import can_stack
+from attenio.kernels.call.visibility import UNBOUNDED, Visibility
+from attenio.kernels.choice import Choice, choice_for
 from attenio.kernels.cpu.beside import sizes_of
-from attenio.kernels.masking import MaskArguments, Packing, Window, arguments_of
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.stacking import can_stack
 from attenio.kernels.tolerance import Way, way_for
-from attenio.kernels.visibility import UNBOUNDED, Visibility
 from attenio.machine import Machine, MemoryLevel
 from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow
 from attenio.planning import Candidate, Plan, candidates, plan_with

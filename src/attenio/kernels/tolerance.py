@@ -13,13 +13,12 @@ import torch
 from torch import Tensor
 
 from attenio.errors import AttenioError, InvalidInput
-from attenio.kernels.backends import features_of
-from attenio.kernels.choices import choice_for
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.promise import RATE, Promise, exact_operations
+from attenio.kernels.call.visibility import UNBOUNDED
+from attenio.kernels.call.watching import is_concrete
+from attenio.kernels.choice import choice_for, features_of
 from attenio.kernels.gpu import tensor_cores
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.promise import RATE, Promise, exact_operations
-from attenio.kernels.visibility import UNBOUNDED
-from attenio.kernels.watching import is_concrete
 from attenio.machine import Machine, MemoryLevel
 from attenio.masks import Causal, Dense
 from attenio.planning import Dataflow, plan_with

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from attenio.errors import InvalidInput
-from attenio.kernels.traffic import grids_of
 from attenio.measurement.contenders import contenders, random_inputs
 from attenio.measurement.exact import Inputs, window_of
+from attenio.measurement.grids import grids_of
 from attenio.measurement.ncu import range_of_call
 from attenio.measurement.result import OURS, OURS_REPEATING
 from attenio.workload import Direction, Workload

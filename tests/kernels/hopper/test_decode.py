@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from offline_compiler import instructions_of
 
 from attenio.kernels import cpu
+from attenio.kernels.call.masking import MaskArguments, visibility_of
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.stacking import stacked
 from attenio.kernels.gpu import counters
 from attenio.kernels.gpu.arguments import LOG2_E
 from attenio.kernels.hopper import decode
 from attenio.kernels.hopper.decode import decode_tiles, splits_for
-from attenio.kernels.masking import MaskArguments, visibility_of
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.stacking import stacked
 from attenio.kernels.triton.forward import SplitResults
 
 TILES = decode_tiles(4, 128, 128)

@@ -6,10 +6,10 @@ import weakref
 import pytest
 import torch
 
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.hopper import forward
 from attenio.kernels.hopper.backward.preprocess import RowStatistics
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import Visibility
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from functools import lru_cache
 import pytest
 import torch
 
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.hopper import forward, proving
 from attenio.kernels.hopper.backward import dataflow as backward
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import Visibility
 
 GPU = torch.device("cuda")
 

@@ -5,8 +5,8 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from attenio import attention
+from attenio.kernels.call.visibility import UNBOUNDED
 from attenio.kernels.torch_operator.operators import attention_backward_operator, attention_operator
-from attenio.kernels.visibility import UNBOUNDED
 
 NONE = (None,) * 7
 CASES = {

@@ -2,9 +2,9 @@
 
 import torch
 
+from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.kernels.torch_operator.operators import attention_backward_operator, attention_operator
 from attenio.kernels.torch_operator.schema import Arguments, BackwardArguments
-from attenio.kernels.visibility import UNBOUNDED, Visibility
 
 # As exported programs call them.
 SEEN = (

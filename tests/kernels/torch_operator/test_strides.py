@@ -7,8 +7,8 @@ import torch
 from tests.kernels.forms import DTYPES, FORMS, threads
 
 from attenio import attention
+from attenio.kernels.call.visibility import UNBOUNDED
 from attenio.kernels.torch_operator.operators import attention_backward_operator, attention_operator
-from attenio.kernels.visibility import UNBOUNDED
 
 NONE = (None,) * 7
 EVERYTHING = (-UNBOUNDED, UNBOUNDED, 1, 1)

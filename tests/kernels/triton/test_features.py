@@ -11,14 +11,14 @@ import torch
 from attenio.approximation.certificate import Evidence, Scores, Terms, certificate_for
 from attenio.approximation.running.tensors import Reach
 from attenio.errors import InvalidInput
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.promise import Promise
+from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.cpu import features as on_cpu
 from attenio.kernels.gpu.tensor_cores import Sizes, TensorCoreSums, approximate_operations, promise_for
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.promise import Promise
 from attenio.kernels.triton.feature_function import attend_by_features
 from attenio.kernels.triton.feature_state import FeatureTiles, polynomial_sums
 from attenio.kernels.triton.sizes import sizes_of
-from attenio.kernels.visibility import Visibility
 
 SMALL = FeatureTiles(
     chunk=32, key_tile=32, key_parts=1, row_tile=32, inner_key_tile=16, linear_tile=32, prefix_features=256

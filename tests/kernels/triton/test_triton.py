@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from attenio.kernels import cpu, triton
+from attenio.kernels.call.masking import MaskArguments, visibility_of
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.gpu.arguments import grouped_heads
-from attenio.kernels.masking import MaskArguments, visibility_of
-from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.tiles import BackwardTiles, ForwardTiles
-from attenio.kernels.visibility import Visibility
 from attenio.masks import BlockSparse
 
 
@@ -141,7 +141,7 @@ def test_half_precision_is_rounded_once():
 
 
 def test_dropout_keeps_the_expectation_and_repeats():
-    from attenio.kernels.dropout import Dropout
+    from attenio.kernels.call.dropout import Dropout
 
     torch.manual_seed(0)
     q, k = torch.zeros(1, 1, 64, 16), torch.randn(1, 1, 64, 16)

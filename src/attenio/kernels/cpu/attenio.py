@@ -12,11 +12,11 @@ What remains, O_i, max and sum, is divided at the end, or merged with what other
 
 from torch import Tensor
 
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import Part
 from attenio.kernels.cpu.online_softmax import Sums
 from attenio.kernels.cpu.products import product
 from attenio.kernels.cpu.tiles import Keys, as_exponents, per_row, rows_of, rows_within
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import Part
 
 __all__ = ["attenio", "dropped"]
 

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import UNBOUNDED
+from attenio.kernels.call.watching import is_traced
 from attenio.kernels.cpu.fused import can_fuse
 from attenio.kernels.cpu.library import Sizes, library_first
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.tiling import PRODUCT_KEYS
-from attenio.kernels.visibility import UNBOUNDED
-from attenio.kernels.watching import is_traced
+from attenio.kernels.cpu.tiling import PRODUCT_KEYS
 
 __all__ = ["Way", "choose", "forget_ways", "form_of", "plain_way", "sizes_of", "way_of"]
 

@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import Part
 from attenio.kernels.cpu.few_rows import MOST_ROWS, MOST_WIDTH, NUMBERS, POINTERS, TILE, few_rows_text
 from attenio.kernels.cpu.online_softmax import LOG2_E, Sums
 from attenio.kernels.cpu.tiles import rows_of
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import Part
 
 __all__ = ["MOST_ROWS", "TILE", "can_compile", "compiled_rows"]
 

@@ -8,8 +8,8 @@ from attenio.approximation.running.attention import centre_as_function
 from attenio.approximation.running.formula import Formula
 from attenio.approximation.running.function import PolynomialAttention
 from attenio.approximation.running.tensors import certificate_of, reach_of, sum_length, terms_for
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.promise import Promise, on_grid
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.promise import Promise, on_grid
 
 __all__ = ["approximate_operations", "attend_by_features", "formula_of", "promise_for", "stacked_heads"]
 

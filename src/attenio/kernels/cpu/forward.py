@@ -7,6 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.stacking import can_stack, stacked
+from attenio.kernels.call.visibility import Part
 from attenio.kernels.cpu.attenio import attenio
 from attenio.kernels.cpu.compiled_rows import can_compile, compiled_rows
 from attenio.kernels.cpu.fused import can_fuse, can_fuse_rows, fused, fused_rows
@@ -14,11 +17,8 @@ from attenio.kernels.cpu.online_softmax import MOST_SCORE, Sums, are_short, merg
 from attenio.kernels.cpu.shared_prefix import SharedPrefix
 from attenio.kernels.cpu.split_keys import split_keys
 from attenio.kernels.cpu.tiles import Keys, cuts, units, unstacked_rows
+from attenio.kernels.cpu.tiling import Shape, Tiling, tiling_for, tiling_of
 from attenio.kernels.cpu.workers import run_all
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.stacking import can_stack, stacked
-from attenio.kernels.tiling import Shape, Tiling, tiling_for, tiling_of
-from attenio.kernels.visibility import Part
 
 __all__ = ["Attended", "attend"]
 

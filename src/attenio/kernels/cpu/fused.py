@@ -14,11 +14,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import UNBOUNDED, Part
 from attenio.kernels.cpu.online_softmax import LOG2_E, Sums
 from attenio.kernels.cpu.tiles import cuts, stacked_rows
 from attenio.kernels.cpu.workers import run_all
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import UNBOUNDED, Part
 
 __all__ = ["can_fuse", "can_fuse_backward", "can_fuse_rows", "fused", "fused_backward", "fused_rows"]
 

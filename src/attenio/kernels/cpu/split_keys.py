@@ -9,12 +9,12 @@ merge (O_s, max, sum) over s
 
 from torch import Tensor
 
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import Part
 from attenio.kernels.cpu.attenio import dropped
 from attenio.kernels.cpu.online_softmax import Sums
 from attenio.kernels.cpu.products import product, product_in_pieces
 from attenio.kernels.cpu.tiles import as_exponents, cuts, per_row, rows_of
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import Part
 
 __all__ = ["split_keys"]
 

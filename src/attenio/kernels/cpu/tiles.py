@@ -6,9 +6,9 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import Part
 from attenio.kernels.cpu.online_softmax import LOG2_E
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import Part
 
 __all__ = [
     "Keys",

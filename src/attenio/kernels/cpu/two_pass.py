@@ -19,6 +19,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import Part
 from attenio.kernels.cpu.fused import can_fuse_backward, fused_backward
 from attenio.kernels.cpu.products import add_product, product, product_in_pieces
 from attenio.kernels.cpu.split_keys import split_keys
@@ -32,10 +34,8 @@ from attenio.kernels.cpu.tiles import (
     units,
     unstacked_rows,
 )
+from attenio.kernels.cpu.tiling import FEW_ROWS, PRODUCT_KEYS, Tiling, backward_tiling_of
 from attenio.kernels.cpu.workers import run_all
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.tiling import FEW_ROWS, PRODUCT_KEYS, Tiling, backward_tiling_of
-from attenio.kernels.visibility import Part
 
 __all__ = ["Gradients", "Saved", "two_pass"]
 

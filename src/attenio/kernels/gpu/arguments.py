@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attenio.kernels.problem import KernelProblem
+from attenio.kernels.call.problem import KernelProblem
 
 LOG2_E = math.log2(math.e)
 # Kernels count keys in 32 bits; a band this far from any key restricts nothing.

@@ -11,8 +11,8 @@ from attenio.approximation.certificate import Evidence, Terms
 from attenio.approximation.rounding import Summation
 from attenio.approximation.running.tensors import Reach, ValueRange, scores_within, stored_as
 from attenio.errors import InvalidInput
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.promise import Promise, certificate_like, on_grid
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.promise import Promise, certificate_like, on_grid
 
 # Keys of one state; of those that one chain of tensor-core additions takes; and coordinates multiplied at once.
 CHUNK, KEY_TILE, GROUP = 2048, 64, 16

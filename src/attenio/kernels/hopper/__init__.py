@@ -1,15 +1,14 @@
 """Attention on Hopper GPUs (compute capability 9.0) in Gluon; what these kernels do not take goes to Triton's."""
 
 from attenio.kernels import triton
+from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.cpu.two_pass import Saved
 from attenio.kernels.gpu.results import Attended, Gradients
 from attenio.kernels.hopper import backward as backward_pass
 from attenio.kernels.hopper import decode, forward
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.replay.tape import recorded
 from attenio.planning.shared_cache import Grid, Sweep
 
-__all__ = ["attend", "gradients", "grids", "recorded"]
+__all__ = ["attend", "gradients", "grids"]
 
 
 def attend(problem: KernelProblem) -> Attended:

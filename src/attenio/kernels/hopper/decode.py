@@ -6,14 +6,14 @@ from functools import lru_cache
 
 import torch
 
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.stacking import can_stack
 from attenio.kernels.gpu.arguments import LOG2_E, grouped_heads, restrictions_of, scaled, widths_of
 from attenio.kernels.gpu.counters import counters
 from attenio.kernels.gpu.results import Attended
 from attenio.kernels.hopper.descriptors import ELEMENTS, is_aligned, padded_descriptor
 from attenio.kernels.hopper.split_keys import split_keys_kernel
-from attenio.kernels.problem import KernelProblem
 from attenio.kernels.replay.launches import CompileOptions, launch
-from attenio.kernels.stacking import can_stack
 from attenio.kernels.triton.forward import prefix_results
 
 # Most rows of a block. Warps that share rows read the same keys from shared memory: past 32 rows the portable kernel,

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from attenio.catalogue import machine_named
 from attenio.kernels import triton
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.stacking import can_stack
 from attenio.kernels.gpu.arguments import flops_of, kind_of, scaled
 from attenio.kernels.gpu.results import Attended
 from attenio.kernels.gpu.tuning import tuned
@@ -18,9 +20,7 @@ from attenio.kernels.hopper.descriptors import ELEMENTS, descriptors
 from attenio.kernels.hopper.proving import is_right, small_problem
 from attenio.kernels.hopper.schedule import key_tiles, paced_schedule, schedule
 from attenio.kernels.hopper.tiles import ROWS, WIDE_TILES, WIDE_WIDTHS, HopperTiles, hopper_tiles, side_by_side
-from attenio.kernels.problem import KernelProblem
 from attenio.kernels.replay.launches import CompileOptions, launch
-from attenio.kernels.stacking import can_stack
 from attenio.planning.shared_cache import Grid
 
 WIDTHS = (64, 96, 128, 192, 256)

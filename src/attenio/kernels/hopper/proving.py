@@ -12,9 +12,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.kernels.gpu.tuning import recalled, remember
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import UNBOUNDED, Visibility
 
 # Two computations of one thing in 16 bits differ by so much of its norm at most: four roundings of the type.
 _ALLOWED = {torch.bfloat16: 2.0**-6, torch.float16: 2.0**-9}

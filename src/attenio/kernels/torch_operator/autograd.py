@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attenio.kernels.checks import NotComputed
-from attenio.kernels.repeating import Known
+from attenio.kernels.call.checks import NotComputed
+from attenio.kernels.call.watching import are_kept_as_they_are, is_unwatched
+from attenio.kernels.replay.repeating import Known
 from attenio.kernels.torch_operator.operators import (
     attended,
     attended_again,
@@ -20,7 +21,6 @@ from attenio.kernels.torch_operator.operators import (
 )
 from attenio.kernels.torch_operator.schema import Arguments, BackwardArguments
 from attenio.kernels.torch_operator.vmap import Mapped, Places, mapped, mapped_backward
-from attenio.kernels.watching import are_kept_as_they_are, is_unwatched
 
 __all__ = ["again", "operated", "unwatched"]
 

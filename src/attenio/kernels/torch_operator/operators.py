@@ -14,10 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attenio.kernels.backends import backend_of, on_device_of
+from attenio.kernels.call.dropout import Dropout
+from attenio.kernels.choice import backend_of
 from attenio.kernels.cpu.two_pass import Saved
-from attenio.kernels.dropout import Dropout
-from attenio.kernels.repeating import Known, known_after, known_of, repeated
+from attenio.kernels.replay.repeating import Known, known_after, known_of, repeated
+from attenio.kernels.torch_operator.device import on_device_of
 from attenio.kernels.torch_operator.fakes import fake_gradients, fake_results
 from attenio.kernels.torch_operator.schema import (
     Arguments,

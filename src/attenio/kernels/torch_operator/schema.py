@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, get_type_hints
 
 from torch import Tensor
 
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import Visibility
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import Visibility
 
 __all__ = ["Arguments", "BackwardArguments", "Flat", "is_restricted", "problem_of", "schema_of"]
 

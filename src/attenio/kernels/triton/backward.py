@@ -6,10 +6,10 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.gpu.arguments import LOG2_E, Shape, flops_of, grouped_heads, kind_of, restrictions_of, widths_of
 from attenio.kernels.gpu.results import Gradients
 from attenio.kernels.gpu.tuning import preferred, tuned
-from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.order import ordered, turn_of
 from attenio.kernels.triton.tiles import BackwardTiles, backward_tiles
 from attenio.kernels.triton.two_pass import key_gradients_kernel, query_gradient_kernel

@@ -9,10 +9,10 @@ from triton.runtime.errors import OutOfResources
 from attenio.approximation.running.formula import Formula
 from attenio.approximation.running.function import PolynomialAttention
 from attenio.errors import InvalidInput
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.promise import Promise
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.promise import Promise
+from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.triton.feature_state import polynomial_sums
-from attenio.kernels.visibility import Visibility
 
 # Rows of a tile of the gradient: enough to fill a GPU, with features of some 35 MB at d = 64.
 _ROWS, _CAUSAL_ROWS = 4096, 1024

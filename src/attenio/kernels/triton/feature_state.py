@@ -7,9 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.gpu.arguments import Widths, grouped_heads, strides_of, widths_of
 from attenio.kernels.gpu.tensor_cores import CHUNK, GROUP, KEY_TILE, padded
-from attenio.kernels.problem import KernelProblem
 from attenio.kernels.triton.features import (
     linear_kernel,
     linear_prefix_kernel,

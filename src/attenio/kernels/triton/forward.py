@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from triton.runtime.errors import OutOfResources
 
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.stacking import can_stack, stacked
 from attenio.kernels.gpu.arguments import (
     LOG2_E,
     Shape,
@@ -21,8 +23,6 @@ from attenio.kernels.gpu.arguments import (
 from attenio.kernels.gpu.counters import counters
 from attenio.kernels.gpu.results import Attended
 from attenio.kernels.gpu.tuning import tuned
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.stacking import can_stack, stacked
 from attenio.kernels.triton.attenio import attenio_kernel
 from attenio.kernels.triton.order import ordered, turn_of
 from attenio.kernels.triton.split_keys import split_keys_kernel

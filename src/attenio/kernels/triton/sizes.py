@@ -6,11 +6,11 @@ import torch
 import triton
 import triton.language as tl
 
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.promise import Promise
 from attenio.kernels.gpu import tensor_cores
 from attenio.kernels.gpu.arguments import grouped_heads, strides_of, widths_of
 from attenio.kernels.gpu.tensor_cores import Sizes
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.promise import Promise
 from attenio.kernels.triton.sweep import load_rows
 
 _TILES, _ROWS = 8, 64  # rows of a program, in tiles that it holds at once

@@ -12,7 +12,7 @@ from itertools import product
 import torch
 
 from attenio.elements import ElementType
-from attenio.kernels.problem import KernelProblem
+from attenio.kernels.call.problem import KernelProblem
 from attenio.planning import Dataflow, Tiles, cost
 from attenio.workload import Workload
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.stacking import can_stack
 from attenio.kernels.gpu.arguments import kind_of
 from attenio.kernels.gpu.tuning import preferred
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.stacking import can_stack
 from attenio.kernels.triton.backward import grids_of_passes
 from attenio.kernels.triton.forward import grid_of
 from attenio.kernels.triton.tiles import forward_tiles

@@ -10,12 +10,12 @@ import torch
 from interpreted_backward import interpret
 from tests.kernels.untiled import assert_right, errors, untiled
 
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.kernels.hopper.backward.config import config_of
 from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients
 from attenio.kernels.hopper.backward.launch_groups import LaunchGroups
 from attenio.kernels.hopper.backward.spilled_gradients import spilled_gradients
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import UNBOUNDED, Visibility
 
 # Tokens, widths of heads and values, whether it is causal, and what the last value is multiplied with.
 CASES = {

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from attenio.kernels.dropout import Dropout
+from attenio.kernels.call.dropout import Dropout
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.hopper import backward
 from attenio.kernels.hopper.backward.config import backward_config, config_of
 from attenio.kernels.hopper.backward.key_stationary import uses_fixed_point
 from attenio.kernels.hopper.backward.spilled_gradients import carries
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import Visibility
 
 
 def problem_of(d=64, width=64, dtype=torch.bfloat16, dropout=None, scale=1.0, deterministic=False, **seen):

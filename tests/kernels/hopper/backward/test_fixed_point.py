@@ -5,12 +5,12 @@ import torch
 from interpreted_backward import interpret
 
 from attenio.kernels import cpu
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.kernels.hopper import backward
 from attenio.kernels.hopper.backward import key_stationary
 from attenio.kernels.hopper.backward.fixed_point import Maxima
 from attenio.kernels.hopper.backward.launch_groups import LaunchGroups
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import UNBOUNDED, Visibility
 
 
 @pytest.fixture

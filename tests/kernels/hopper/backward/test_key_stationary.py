@@ -5,12 +5,12 @@ import torch
 from interpreted_backward import interpret
 
 from attenio.kernels import cpu
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.kernels.hopper.backward.config import config_of
 from attenio.kernels.hopper.backward.fixed_point import Maxima
 from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients
 from attenio.kernels.hopper.backward.launch_groups import LaunchGroups
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import UNBOUNDED, Visibility
 
 # Sequences, KV heads, group, queries, keys, d, width, above; heads of each launch, how many come together, streams.
 CASES = {

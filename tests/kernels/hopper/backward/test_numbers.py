@@ -7,12 +7,12 @@ import torch
 from interpreted_backward import interpret
 
 from attenio.kernels import cpu
+from attenio.kernels.call.masking import MaskArguments, visibility_of
+from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.hopper.backward.config import config_of
 from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients
 from attenio.kernels.hopper.backward.launch_groups import LaunchGroups
 from attenio.kernels.hopper.backward.spilled_gradients import chunks_for, spilled_gradients
-from attenio.kernels.masking import MaskArguments, visibility_of
-from attenio.kernels.problem import KernelProblem
 
 
 class Case(NamedTuple):

@@ -8,8 +8,8 @@ import sys
 _RUNS = """
 import torch
 from attenio.kernels.hopper.backward.preprocess import RowStatistics
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import Visibility
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import Visibility
 
 heads, batch = 2, 2
 for n, width, d in ((70, 96, 128), (130, 40, 64)):

@@ -5,9 +5,9 @@ from dataclasses import asdict
 import pytest
 import torch
 
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.kernels.hopper import backward
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import UNBOUNDED, Visibility
 from attenio.planning.shared_cache import Grid, Sweep, kernel_of, traffic
 
 HEADS, N = 16, 2048

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.gpu.arguments import LOG2_E, grouped_heads
 from attenio.kernels.gpu.results import Gradients
 from attenio.kernels.hopper.backward.chunks import Chunk
@@ -16,7 +17,6 @@ from attenio.kernels.hopper.backward.preprocess import RowStatistics
 from attenio.kernels.hopper.backward.spilled_key_gradients import spilled_key_gradients_kernel
 from attenio.kernels.hopper.descriptors import TmaDescriptor, aligned, padded_descriptor, padded_descriptors
 from attenio.kernels.hopper.tiles import side_by_side
-from attenio.kernels.problem import KernelProblem
 from attenio.kernels.replay.launches import CompileOptions, launch
 
 # Registers of every thread before the producer gives some of its own to the consumers.

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from attenio.kernels import triton
+from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.gpu.results import Gradients
 from attenio.kernels.hopper.backward.chunks import ROW_STEP
 from attenio.kernels.hopper.backward.config import config_of
@@ -22,7 +23,6 @@ from attenio.kernels.hopper.backward.key_stationary import (
 from attenio.kernels.hopper.backward.masks import Band
 from attenio.kernels.hopper.backward.spilled_gradients import carries, spilled_gradients, spilled_grids
 from attenio.kernels.hopper.proving import is_right, small_problem
-from attenio.kernels.problem import KernelProblem
 from attenio.planning.shared_cache import Grid, Sweep
 
 

@@ -23,7 +23,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from attenio.kernels.problem import KernelProblem
+from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.replay.launches import launch_specialized
 
 # Programs of a head that look for its maxima, and keys that each polls at once.

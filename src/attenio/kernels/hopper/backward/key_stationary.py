@@ -16,6 +16,7 @@ from functools import lru_cache
 
 from torch import Tensor
 
+from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.gpu.results import Gradients
 from attenio.kernels.hopper.backward.chunks import Chunk
 from attenio.kernels.hopper.backward.config import BackwardCall, BackwardConfig, config_of, processors_of
@@ -24,7 +25,6 @@ from attenio.kernels.hopper.backward.launch_groups import LaunchGroups, launch_g
 from attenio.kernels.hopper.backward.masks import Band, VisibleRows
 from attenio.kernels.hopper.backward.preprocess import PADDING, RowStatistics
 from attenio.kernels.hopper.descriptors import TmaDescriptor
-from attenio.kernels.problem import KernelProblem
 from attenio.kernels.replay.streams import forked, on_stream
 from attenio.planning.shared_cache import Grid, Sweep
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from attenio.kernels.problem import KernelProblem
+from attenio.kernels.call.problem import KernelProblem
 
 # Rows of a matrix instruction: each so many rows have a range of key tiles of their own.
 PART_ROWS = 64

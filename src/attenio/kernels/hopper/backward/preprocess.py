@@ -15,9 +15,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.gpu.arguments import grouped_heads
 from attenio.kernels.hopper.backward.fixed_point import Maxima, fixed_point_scale
-from attenio.kernels.problem import KernelProblem
 from attenio.kernels.replay.launches import launch_specialized
 
 # Tiles of rows divide this, and log-sum-exp is there for so many rows more.

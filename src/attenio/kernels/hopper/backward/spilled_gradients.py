@@ -17,6 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.gpu.results import Gradients
 from attenio.kernels.hopper.backward.chunks import ROW_STEP, WORKSPACE_BYTES, Chunk, chunks_of
 from attenio.kernels.hopper.backward.config import (
@@ -31,7 +32,6 @@ from attenio.kernels.hopper.backward.preprocess import PADDING, RowStatistics
 from attenio.kernels.hopper.backward.spilled_query_gradients import spilled_query_gradients_kernel
 from attenio.kernels.hopper.descriptors import TmaDescriptor, padded_descriptors
 from attenio.kernels.hopper.tiles import side_by_side
-from attenio.kernels.problem import KernelProblem
 from attenio.kernels.replay.launches import CompileOptions, launch
 from attenio.planning.shared_cache import Grid, Sweep
 

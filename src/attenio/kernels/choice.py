@@ -3,25 +3,28 @@
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from attenio.catalogue import as_machine
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.granularity import FREE_TILES, Granularity
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.stacking import can_stack, stacked
 from attenio.kernels.cpu.compiled_rows import TILE, can_compile
+from attenio.kernels.cpu.host import host_machine, private_boundary
 from attenio.kernels.cpu.library import Library, Sizes, library_first, library_seconds, library_tiles, tiles_seconds
-from attenio.kernels.host import host_machine, private_boundary
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.stacking import can_stack, stacked
-from attenio.kernels.tiling import PRODUCT_KEYS, Tiling, tiling_of
+from attenio.kernels.cpu.tiling import PRODUCT_KEYS, Tiling, tiling_of
+from attenio.kernels.gpu.capability import is_hopper
 from attenio.machine import Machine, MemoryLevel
 from attenio.planning import Dataflow
 from attenio.planning.plan import Tiles
 
-__all__ = ["LIBRARY", "Choice", "choice_for"]
+__all__ = ["LIBRARY", "Choice", "backend_of", "choice_for", "features_of"]
 
 LIBRARY = "PyTorch's own scaled_dot_product_attention"
 
@@ -190,3 +193,37 @@ def _this_gpu(device: torch.device) -> Machine:
     return Machine(
         name=found.name, levels=levels, granularity={} if whole is None else dict.fromkeys(_TYPES.values(), whole)
     )
+
+
+def backend_of(tensor: Tensor) -> ModuleType:
+    """A module with ``attend`` and ``gradients``."""
+    if tensor.device.type == "cpu":
+        from attenio.kernels import cpu
+
+        return cpu
+    if tensor.dtype == torch.float64:
+        raise InvalidInput("attention in float64 runs on the CPU only; move the tensors there, or use float32")
+    try:
+        from attenio.kernels import triton
+    except ImportError:
+        raise MissingExtra("attention on a GPU", "triton") from None
+    if is_hopper(tensor.device):
+        from attenio.kernels import hopper
+
+        return hopper
+    return triton
+
+
+def features_of(tensor: Tensor) -> ModuleType:
+    """A module with ``promise_for``, ``approximate_operations`` and ``attend_by_features``."""
+    if tensor.device.type == "cpu":
+        from attenio.kernels.cpu import features
+
+        return features
+    if tensor.dtype == torch.float64:
+        raise InvalidInput("use exact: features on a GPU are summed in float32")
+    try:
+        from attenio.kernels.triton import feature_function
+    except ImportError:
+        raise MissingExtra("attention on a GPU", "triton") from None
+    return feature_function

@@ -2,10 +2,10 @@
 
 from torch import Tensor
 
-from attenio.kernels.attention import call_of
-from attenio.kernels.backends import backend_of
-from attenio.kernels.masking import MaskArguments
-from attenio.kernels.problem import KernelProblem
+from attenio.kernels.call.call import call_of
+from attenio.kernels.call.masking import MaskArguments
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.choice import backend_of
 from attenio.planning.shared_cache import Grid, Sweep
 
 __all__ = ["grids_of"]

@@ -7,7 +7,7 @@ from functools import lru_cache
 from attenio.approximation.certificate import Certificate, Scores, Terms, certificate_for
 from attenio.approximation.rounding import storage_error
 from attenio.approximation.running.tensors import Reach
-from attenio.kernels.problem import KernelProblem
+from attenio.kernels.call.problem import KernelProblem
 
 __all__ = ["RATE", "Promise", "certificate_like", "exact_operations", "on_grid"]
 

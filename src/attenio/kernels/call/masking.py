@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from attenio.errors import InvalidInput
-from attenio.kernels.checks import TensorMismatch, WrongType
-from attenio.kernels.packing import packed_by, segment_ranges
-from attenio.kernels.visibility import UNBOUNDED, Visibility
+from attenio.kernels.call.checks import TensorMismatch, WrongType
+from attenio.kernels.call.packing import packed_by, segment_ranges
+from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.masks import BlockSparse, Causal, Dense, Documents, Layout, Mask, SharedPrefix, SlidingWindow, check_mask
 
 __all__ = ["MaskArguments", "Packing", "Window", "arguments_of", "visibility_of"]

@@ -8,7 +8,7 @@ from tests.kernels.definition import definition
 
 from attenio import attention, explain
 from attenio.errors import AttenioError
-from attenio.kernels.choices import LIBRARY
+from attenio.kernels.choice import LIBRARY
 from attenio.kernels.cpu import beside
 from attenio.kernels.cpu.library import Sizes, library_first
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from attenio.kernels.problem import KernelProblem
-from attenio.kernels.visibility import Visibility
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import Visibility
 
 __all__ = ["can_stack", "stacked"]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attenio.kernels.visibility import Part
+from attenio.kernels.call.visibility import Part
 
 __all__ = ["Dropout"]
 

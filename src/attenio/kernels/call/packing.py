@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from attenio.errors import InvalidInput
-from attenio.kernels.watching import has_values
+from attenio.kernels.call.watching import has_values
 
 __all__ = ["Packed", "packed_by", "segment_ranges"]
 

@@ -10,8 +10,8 @@ import torch
 
 from attenio import attention
 from attenio.errors import InvalidInput
-from attenio.kernels import repeating
-from attenio.kernels.repeating import known_after, known_of
+from attenio.kernels.replay import repeating
+from attenio.kernels.replay.repeating import known_after, known_of
 from attenio.kernels.torch_operator import operators
 from attenio.kernels.torch_operator.schema import Arguments
 from attenio.masks import SlidingWindow

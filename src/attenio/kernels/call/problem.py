@@ -6,8 +6,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from attenio.kernels.dropout import Dropout
-from attenio.kernels.visibility import Part, Visibility
+from attenio.kernels.call.dropout import Dropout
+from attenio.kernels.call.visibility import Part, Visibility
 
 __all__ = ["KernelProblem"]
 

@@ -11,8 +11,8 @@ from functools import lru_cache
 
 import torch
 
-from attenio.kernels.host import host_machine, private_boundary
-from attenio.kernels.problem import KernelProblem
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.cpu.host import host_machine, private_boundary
 
 __all__ = [
     "FEW_ROWS",

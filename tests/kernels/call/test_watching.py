@@ -7,7 +7,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attenio import attention
-from attenio.kernels.watching import are_kept_as_they_are, is_concrete, is_unwatched
+from attenio.kernels.call.watching import are_kept_as_they_are, is_concrete, is_unwatched
 
 X = torch.randn(2, 3)
 

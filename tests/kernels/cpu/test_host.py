@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attenio.kernels import host
+from attenio.kernels.cpu import host
 
 
 def a_cache(folder, index, **fields):
