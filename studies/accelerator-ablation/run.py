@@ -161,7 +161,7 @@ def answer(results: dict[str, list[dict[str, object]]]) -> str:
     lines[-1] += (
         f" {slow['without parallel softmax'] - 1:.1%}, all overlaps together {slow['without any overlap'] - 1:.1%}:"
     )
-    lines += ["one key is a burst of a few cycles, and values that are asked for late still arrive while the EXP unit"]
+    lines += ["one key is a burst of a few cycles, and values that are requested late still arrive while the EXP unit"]
     lines += ["works. The overlaps earn their keep where memory is slower."]
     lines += ["", "## Where the dataflows stand under the roofline", ""]
     lines += [

@@ -41,9 +41,8 @@ of our backward passes by {worst_backward:.1%}. At 256K keys, one head, ours mov
 cuDNN {long_cudnn:.2f} GB, FlashAttention-2 {long_flash:.2f} GB. {resident}{gradients}
 """
 _REPEATING = """
-**Gradients that repeat to the bit** (`deterministic=True`) are sums of integers, for which keys and values are looked
-at once before; or, of heads wider than 128, slopes that go through memory as they always do there, two bytes for each
-score, once each way.
+**Deterministic gradients** (`deterministic=True`). dQ is accumulated in fixed point, for which keys and values are read
+once before; heads wider than 128 spill dS, as they always do, two bytes for each score, once each way.
 
 | case | ours | predicted | off by |
 |---|---:|---:|---:|
@@ -51,7 +50,7 @@ score, once each way.
 """
 _GRADIENTS = (
     " The backward pass of {named} moves {ours:,.0f} MB, {ratio:.2f} times fewer than cuDNN ({cudnn:,.0f} MB): it is"
-    " launched in groups of heads whose sums of dQ stay in the L2. Causal heads of that width and heads"
+    " launched in groups of heads whose dQ accumulators stay in the L2. Causal heads of that width and heads"
     " 256 wide move more than cuDNN. Kernels are counted one at a time, and predicted so;"
     " but launches of such heads overlap in two streams, and move more then: 455 MB by a graph, where cuDNN moves 609"
     " (`studies/hopper/tuning.json`, run 17)."

@@ -19,15 +19,15 @@ holds where every largest error, of the output and of each gradient, is at most 
 bf16, both against one in fp32, plus what their test allows: twice the rounding that adding and taking away 0.3 leaves.
 Windows that end before the query, and lengths of a cache, are given as a mask.
 
-**Prediction** (before the run). All cases that are served hold: the same is held of other shapes in `tests/on_gpu`.
+**Prediction** (before the run). All cases that are supported hold: the same is held of other shapes in `tests/on_gpu`.
 
 **Measured** (`results.json`, made by `run.py`): {device}, PyTorch {torch}, Triton {triton}, commit {commit}.
 
-| test | their cases | not served | like others | not run | run | hold | fail |
+| test | their cases | not supported | like others | not run | run | hold | fail |
 |---|---:|---:|---:|---:|---:|---:|---:|
 {rows}
 
-Not served: {reasons}.
+Not supported: {reasons}.
 
 *Like others*: of packed sequences every shape has every width and mask once, and groups, lengths and empty sequences
 take turns. Their latent attention (a second product with the values), gradients of the logarithm of the sums, fp8, and

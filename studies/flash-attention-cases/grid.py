@@ -70,7 +70,7 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """All that attention() serves; essential ones first, calls of one compiled form together."""
+    """All that attention() supports; essential ones first, calls of one compiled form together."""
     found = [_windowed(case) for case in (*_dense(), *_packed(), *_cached(), *_narrow(), *_empty())]
     masked = {"local right": 1, "local left": 1}
     return sorted(
@@ -92,7 +92,7 @@ def small() -> list[Case]:
 
 
 def totals() -> dict[str, dict[str, int]]:
-    """By test: how many cases there are, how many are not served and why, and how many are left to others like them."""
+    """By test: how many cases there are, how many are not supported and why, and how many are like others that run."""
     dense = len(DENSE_SHAPES) * len(DENSE_WIDTHS) * len(MASKS) * len(GROUPS) * 2
     packed = len(PACKED_SHAPES) * len(PACKED_WIDTHS) * len(MASKS)
     alike = packed * len(GROUPS) * 2 * len(LENGTHS) * len(ZEROS)

@@ -36,16 +36,16 @@ def compared(case: Case, device: str) -> dict[str, Any]:
         return torch.randn(case.batch, heads, tokens, width, generator=draw, device=device, dtype=DTYPE)
 
     q, k = drawn(case.heads, case.queries, case.width), drawn(case.kv_heads, case.keys, case.width)
-    v, slope = drawn(case.kv_heads, case.keys, case.value_width), drawn(case.heads, case.queries, case.value_width)
+    v, dout = drawn(case.kv_heads, case.keys, case.value_width), drawn(case.heads, case.queries, case.value_width)
     lengths = _lengths(case, device)
     seen = _seen(case, lengths)
     start = time.perf_counter()
-    mine = _ours(case, (q, k, v, slope), lengths, seen)
+    mine = _ours(case, (q, k, v, dout), lengths, seen)
     if device == "cuda":
         torch.cuda.synchronize()
     seconds = time.perf_counter() - start
-    exact = _untiled(case, [x.float() for x in (q, k, v, slope)], seen)
-    rough = _untiled(case, [q, k, v, slope], seen)
+    exact = _untiled(case, [x.float() for x in (q, k, v, dout)], seen)
+    rough = _untiled(case, [q, k, v, dout], seen)
     errors = {}
     for name, ours, best, plain in zip(("out", "dq", "dk", "dv"), mine, exact, rough, strict=False):
         side = lengths[0] if name in ("out", "dq") else lengths[1]
@@ -93,7 +93,7 @@ def _packed(case: Case, tensor: Tensor, lengths: Tensor) -> Tensor:
 def _ours(case: Case, tensors: tuple[Tensor, ...], lengths: tuple[Tensor, Tensor], seen: Tensor) -> list[Tensor]:
     """Output and gradients of attention()."""
     sides = (lengths[0], lengths[1], lengths[1], lengths[0])
-    *given, slope = (_packed(case, tensor, side) for tensor, side in zip(tensors, sides, strict=True))
+    *given, dout = (_packed(case, tensor, side) for tensor, side in zip(tensors, sides, strict=True))
     leaves = [tensor.detach().clone().requires_grad_(case.backward) for tensor in given]
     options: dict[str, Any] = {"enable_gqa": case.heads != case.kv_heads, "deterministic": case.deterministic}
     if case.test == "packed":
@@ -103,12 +103,12 @@ def _ours(case: Case, tensors: tuple[Tensor, ...], lengths: tuple[Tensor, Tensor
     elif case.window != (None, None):
         options["window"] = tuple(-1 if side is None else side for side in case.window)
     out = attention(*leaves, **options)
-    return [out.detach(), *(torch.autograd.grad(out, leaves, slope) if case.backward else ())]
+    return [out.detach(), *(torch.autograd.grad(out, leaves, dout) if case.backward else ())]
 
 
 def _untiled(case: Case, tensors: list[Tensor], seen: Tensor) -> list[Tensor]:
     """The same by the definition, in the precision of the tensors; a query that sees nothing gives zeros."""
-    *given, slope = tensors
+    *given, dout = tensors
     q, k, v = leaves = [tensor.detach().clone().requires_grad_(case.backward) for tensor in given]
     wide = [tensor.repeat_interleave(case.heads // case.kv_heads, 1) for tensor in (k, v)]
     scores = (q @ wide[0].mT / math.sqrt(case.width)).masked_fill(~seen, -math.inf)
@@ -117,8 +117,8 @@ def _untiled(case: Case, tensors: list[Tensor], seen: Tensor) -> list[Tensor]:
     if not case.backward:
         return [out]
     # A row of -inf has NaN for weights, which 0 replaces going forward and masked_fill again going back.
-    slopes = torch.autograd.grad(out, leaves, slope)
-    return [out.detach(), *slopes]
+    gradients = torch.autograd.grad(out, leaves, dout)
+    return [out.detach(), *gradients]
 
 
 def _error(mine: Tensor, exact: Tensor, rough: Tensor) -> list[float]:
