@@ -69,6 +69,8 @@ CASES = {
         tiles_of(2),
     ),
     "d = 96 side by side": ({"shape": (1, 1, 1, 130, 130, 96, 96), "is_causal": True}, tiles_of(2)),
+    "72 and 40, computed in 80 and 48": ({"shape": (1, 1, 2, 70, 150, 72, 40), "is_causal": True}, tiles_of(2)),
+    "8 and 136, computed in 16 and 144": ({"shape": (1, 2, 1, 130, 70, 8, 136), "window": 50}, tiles_of(2)),
     "192 and 128, output where Q was": ({"shape": (1, 1, 2, 70, 150, 192, 128)}, tiles_of(2, staged=False)),
     "twice the rows": ({"shape": (1, 2, 2, 300, 192, 64, 64)}, WIDE_TILES),
     "256": ({"shape": (1, 1, 1, 200, 200, 256, 256), "is_causal": True}, tiles_of(2, staged=False, ping_pong=False)),

@@ -35,6 +35,7 @@ VARIANTS = [
     (64, 64, 0, "bf16", False, False, False, 16),
     (128, 128, 1, "fp16", True, False, False, 0),
     (256, 256, 0, "bf16", True, True, True, 0),
+    (80, 48, 0, "bf16", True, False, False, 0),
 ]
 
 

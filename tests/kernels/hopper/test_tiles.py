@@ -1,13 +1,13 @@
 """Tiles of the Hopper kernel: what fits an SM, and in which order they are tried."""
 
+from itertools import product
+
 import pytest
 
-from attenio.kernels.hopper.tiles import HopperTiles, hopper_tiles, side_by_side
-
-WIDTHS = [(64, 64), (96, 96), (128, 128), (192, 192), (192, 128), (256, 256), (128, 64)]
+from attenio.kernels.hopper.tiles import WIDTHS, HopperTiles, computed_width, hopper_tiles, side_by_side
 
 
-@pytest.mark.parametrize(("d", "width"), WIDTHS)
+@pytest.mark.parametrize(("d", "width"), list(product(WIDTHS, WIDTHS)))
 def test_a_few_candidates_fit_registers_and_shared_memory(d, width):
     found = hopper_tiles(d, width)
     assert 1 <= len(found) <= 2
@@ -30,6 +30,15 @@ def test_registers_are_what_the_loader_leaves():
     assert (three.registers, three.registers_at_start) == (160, 128)
 
 
-@pytest.mark.parametrize(("width", "parts"), [(64, (64, 0)), (96, (64, 32)), (192, (128, 64)), (256, (256, 0))])
+@pytest.mark.parametrize(("width", "parts"), [(64, (64, 0)), (80, (64, 16)), (192, (128, 64)), (256, (256, 0))])
 def test_widths_are_cut_into_powers_of_two(width, parts):
     assert side_by_side(width) == parts
+
+
+def test_heads_are_computed_in_the_next_width_that_two_powers_of_two_make():
+    computed = [computed_width(width) for width in range(8, 257, 8)]
+    assert all(
+        columns >= width and columns in WIDTHS for width, columns in zip(range(8, 257, 8), computed, strict=True)
+    )
+    # Products are padded by less than three tenths from 64 on.
+    assert all(columns <= 1.3 * width for width, columns in zip(range(72, 257, 8), computed[8:], strict=True))

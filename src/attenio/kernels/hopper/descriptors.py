@@ -30,20 +30,10 @@ class TmaDescriptor(NamedTuple):
         return TensorDescriptor(self.base, list(self.shape), list(self.strides), list(self.block_shape), layout)
 
 
-def descriptors(tensor: Tensor, rows: int) -> tuple[TmaDescriptor, TmaDescriptor | None]:
-    """Of tiles of so many rows of a tensor (batch, heads, rows, width): its side-by-side tiles, the second may be
-    None."""
-    tensor = aligned(tensor)
-    shape = tensor.shape
-    strides, first, second = _blocks(shape, tensor.stride(), rows)
-    beside = None if second is None else TmaDescriptor(tensor, shape, strides, second)
-    return TmaDescriptor(tensor, shape, strides, first), beside
-
-
 def padded_descriptor(tensor: Tensor, rows: int, width: int) -> TmaDescriptor:
     """Of tiles of so many rows of a tensor that is aligned; columns past the tensor's are zeros."""
     shape = tensor.shape
-    return TmaDescriptor(tensor, shape, _blocks(shape, tensor.stride(), rows)[0], (1, 1, rows, width))
+    return TmaDescriptor(tensor, shape, _strides(shape, tensor.stride()), (1, 1, rows, width))
 
 
 def padded_descriptors(tensor: Tensor, rows: int, width: int) -> tuple[TmaDescriptor, TmaDescriptor | None]:
@@ -53,12 +43,9 @@ def padded_descriptors(tensor: Tensor, rows: int, width: int) -> tuple[TmaDescri
 
 
 @lru_cache(maxsize=1024)
-def _blocks(shape: Sizes, strides: Sizes, rows: int) -> tuple[Sizes, Sizes, Sizes | None]:
-    """Strides of a descriptor and the blocks of the side-by-side tiles."""
-    # A dimension of one element has no stride of its own, and whatever it states must be a multiple of 16 bytes.
-    steps = (*(step if size > 1 else shape[-1] for size, step in zip(shape[:3], strides, strict=False)), 1)
-    wide, narrow = side_by_side(shape[-1])
-    return steps, (1, 1, rows, wide), (1, 1, rows, narrow) if narrow else None
+def _strides(shape: Sizes, strides: Sizes) -> Sizes:
+    """Strides of a descriptor: a dimension of one element has none of its own, and states a multiple of 16 bytes."""
+    return *(step if size > 1 else shape[-1] for size, step in zip(shape[:3], strides, strict=False)), 1
 
 
 def aligned(tensor: Tensor) -> Tensor:

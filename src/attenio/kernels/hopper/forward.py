@@ -16,14 +16,22 @@ from attenio.kernels.gpu.results import Attended
 from attenio.kernels.gpu.tuning import tuned
 from attenio.kernels.hopper.attenio import attenio_kernel
 from attenio.kernels.hopper.attenio_256_rows import attenio_256_rows_kernel
-from attenio.kernels.hopper.descriptors import ELEMENTS, descriptors
+from attenio.kernels.hopper.descriptors import ELEMENTS, aligned, padded_descriptors
 from attenio.kernels.hopper.proving import is_right, small_problem
 from attenio.kernels.hopper.schedule import key_tiles, paced_schedule, schedule
-from attenio.kernels.hopper.tiles import ROWS, WIDE_TILES, WIDE_WIDTHS, HopperTiles, hopper_tiles, side_by_side
+from attenio.kernels.hopper.tiles import (
+    ROWS,
+    WIDE_TILES,
+    WIDE_WIDTHS,
+    WIDTHS,
+    HopperTiles,
+    computed_width,
+    hopper_tiles,
+    side_by_side,
+)
 from attenio.kernels.replay.launches import CompileOptions, launch
 from attenio.planning.shared_cache import Grid
 
-WIDTHS = (64, 96, 128, 192, 256)
 _FAR = 2**30
 # Programs that walk keys together look at each other every PACE key tiles, and stay LAG such stretches apart at most.
 PACE = 32
@@ -31,7 +39,7 @@ LAG = 4
 
 
 def supports(problem: KernelProblem) -> bool:
-    """Whether this kernel computes the problem: 16-bit heads of its widths, rows enough, ranges of keys only.
+    """Whether this kernel computes the problem: 16-bit heads that TMA can load, rows enough, ranges of keys only.
 
     While a CUDA graph is captured, only what has run before: a new schedule could not be copied to the device then.
     """
@@ -40,9 +48,8 @@ def supports(problem: KernelProblem) -> bool:
     ranges_only = seen.bias is None and seen.query_ids is None and seen.blocks is None and problem.dropout is None
     return (
         query.dtype in ELEMENTS
-        and d in WIDTHS
-        and width in WIDTHS
-        and bool(hopper_tiles(d, width))
+        and all(0 < columns <= WIDTHS[-1] and columns % 8 == 0 for columns in (d, width))
+        and bool(hopper_tiles(computed_width(d), computed_width(width)))
         and ranges_only
         and problem.queries >= ROWS
         and problem.keys > 0
@@ -106,6 +113,11 @@ class _Kind(NamedTuple):
         )  # fmt: skip
 
     @property
+    def columns(self) -> tuple[int, int]:
+        """Columns of keys and of values that are computed with."""
+        return computed_width(self.d), computed_width(self.width)
+
+    @property
     def is_dense(self) -> bool:
         """Whether every score is required."""
         return not self.ranged and self.below <= -_FAR and self.above >= _FAR
@@ -156,6 +168,8 @@ class _Plan(NamedTuple):
     # Stretches of key tiles at which programs keep pace, 0 where they need not.
     stretches: int
     tiles: HopperTiles
+    # Columns of keys and of values that are computed with.
+    columns: tuple[int, int]
     constants: tuple[int, ...]
 
 
@@ -253,9 +267,10 @@ def _start(
     query, key, value = heads
     tiles, whole = plan.tiles, plan.starts
     progress = torch.zeros(plan.stretches, dtype=torch.int32, device=query.device) if plan.stretches else whole
+    d, width = plan.columns
     described = (
-        *descriptors(query, ROWS), *descriptors(key, tiles.key_tile), *descriptors(value, tiles.key_tile),
-        *descriptors(attended.output, ROWS),
+        *padded_descriptors(aligned(query), ROWS, d), *padded_descriptors(aligned(key), tiles.key_tile, d),
+        *padded_descriptors(aligned(value), tiles.key_tile, width), *padded_descriptors(attended.output, ROWS, width),
     )  # fmt: skip
     given = (attended.largest, attended.total, plan.starts, plan.entries)
     options = CompileOptions(registers=tiles.registers_at_start)
@@ -287,34 +302,36 @@ def _plan(kind: _Kind, tiles: HopperTiles) -> _Plan:
     starts, entries = (torch.from_numpy(x).to(kind.device) for x in (lists.starts, lists.entries))
     restricted, pace = kind.ranged or kind.below > -_FAR, PACE if lists.stretches else 0
     masked = restricted or kind.above < _FAR or kind.keys % tiles.key_tile != 0
+    d, width = kind.columns
     constants: tuple[int, ...] = (
-        tiles.consumers, tiles.key_tile, tiles.stages, *side_by_side(kind.d), *side_by_side(kind.width),
+        tiles.consumers, tiles.key_tile, tiles.stages, *side_by_side(d), *side_by_side(width),
         masked, restricted, kind.ranged, tiles.ping_pong, tiles.staged, tiles.held, pace, LAG, tiles.registers,
     )  # fmt: skip
     if tiles.wide:
-        constants = (tiles.key_tile, tiles.stages, kind.d, kind.width, pace, LAG, tiles.registers)
-    return _Plan(starts, entries, lists.programs, lists.stretches, tiles, constants)
+        constants = (tiles.key_tile, tiles.stages, d, width, pace, LAG, tiles.registers)
+    return _Plan(starts, entries, lists.programs, lists.stretches, tiles, kind.columns, constants)
 
 
 def candidates(kind: _Kind) -> tuple[HopperTiles, ...]:
     """Tiles that may run: for dense heads much larger than L2 those that read them from memory least often."""
-    whole = kind.keys % WIDE_TILES.key_tile == 0 and kind.d == kind.width and kind.d in WIDE_WIDTHS
+    (d, width), whole = kind.columns, kind.keys % WIDE_TILES.key_tile == 0
     large = kind.is_dense and kind.head_bytes > 2 * _cache_bytes() and kind.queries >= WIDE_TILES.row_tile
-    return (WIDE_TILES,) if large and whole and _wide_is_proven(kind) else hopper_tiles(kind.d, kind.width)
+    wide = large and whole and d == width and d in WIDE_WIDTHS
+    return (WIDE_TILES,) if wide and _wide_is_proven(d, kind) else hopper_tiles(d, width)
 
 
-def _wide_is_proven(kind: _Kind) -> bool:
+def _wide_is_proven(d: int, kind: _Kind) -> bool:
     """Whether wide rows have given what the portable kernels give on this device."""
 
     def both() -> tuple[list[Tensor], list[Tensor]]:
         queries, keys = 2 * WIDE_TILES.row_tile, 5 * WIDE_TILES.key_tile
-        trial = small_problem((queries, keys), (kind.d, kind.d), kind.dtype, kind.device, masked=False)
+        trial = small_problem((queries, keys), (d, d), kind.dtype, kind.device, masked=False)
         theirs = triton.attend(trial)
         mine = Attended(*(torch.full_like(part, torch.nan) for part in theirs))
         run(trial, mine, WIDE_TILES)
         return [mine.output, mine.largest + mine.total.log2()], [theirs.output, theirs.largest + theirs.total.log2()]
 
-    return is_right(f"wide rows of {kind.d}", kind.dtype, kind.device, both)
+    return is_right(f"wide rows of {d}", kind.dtype, kind.device, both)
 
 
 @cache

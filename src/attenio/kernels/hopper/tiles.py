@@ -66,6 +66,15 @@ def side_by_side(width: int) -> tuple[int, int]:
     return large, width - large
 
 
+# Widths that the kernels compute in: one or two powers of two side by side, 16 columns at least in each product.
+WIDTHS = (16, 32, 48, 64, 80, 96, 128, 144, 160, 192, 256)
+
+
+def computed_width(width: int) -> int:
+    """The columns that a head of so many is computed in: those past its own are zeros, which TMA fills in."""
+    return next(columns for columns in WIDTHS if columns >= width)
+
+
 # The most rows that registers hold, and the widths of heads for which they do.
 WIDE_TILES = HopperTiles(consumers=2, key_tile=64, stages=4, staged=False, ping_pong=False, wide=True)
 WIDE_WIDTHS = (64, 128)
