@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attenio.cli.options import AsJson
 from attenio.cli.output import check_place, plain_table, print_json, print_tables, progress_bar
-from attenio.cli.question import AsJson, Question, asking
+from attenio.cli.question import Question, asking
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.quantities import show_digits, show_seconds
 

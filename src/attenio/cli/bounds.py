@@ -1,7 +1,8 @@
 """``attenio bounds``: what any algorithm must move."""
 
+from attenio.cli.options import AsJson
 from attenio.cli.output import print_json, print_tables
-from attenio.cli.question import DEFAULT_N, AsJson, Question, asking
+from attenio.cli.question import DEFAULT_N, Question, asking
 
 
 @asking

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attenio.cli.options import AsJson
 from attenio.cli.output import plain_table, print_json, print_tables, progress_bar, prose
-from attenio.cli.question import AsJson
 from attenio.names import member_named
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attenio.cli.grid import numbers, sizes
+from attenio.cli.options import AsJson
 from attenio.cli.output import check_place, plain_table, print_json, print_tables, progress_bar
-from attenio.cli.question import DEFAULT_N, AsJson, DataflowName, Question, asking, dataflow_named
+from attenio.cli.question import DEFAULT_N, DataflowName, Question, asking, dataflow_named
 from attenio.errors import InvalidInput
 from attenio.names import member_named
 from attenio.quantities import parse_count, show_bytes, show_seconds

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attenio.cli.options import AsJson
 from attenio.cli.output import plain_table, print_json, print_tables, prose
-from attenio.cli.question import AsJson
 from attenio.quantities import show_bytes
 
 if TYPE_CHECKING:

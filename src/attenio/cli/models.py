@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attenio.cli.options import AsJson
 from attenio.cli.output import plain_table, print_json, print_tables, prose
-from attenio.cli.question import AsJson
 
 if TYPE_CHECKING:
     from rich.table import Table

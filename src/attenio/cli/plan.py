@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from attenio.cli.options import AsJson
 from attenio.cli.output import print_json, print_tables
 from attenio.cli.question import (
     DEFAULT_N,
-    AsJson,
     DataflowName,
     Question,
     asking,

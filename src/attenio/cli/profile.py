@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attenio.cli.options import AsJson
 from attenio.cli.output import plain_table, print_json, print_tables
-from attenio.cli.question import AsJson, Question, asking
+from attenio.cli.question import Question, asking
 from attenio.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attenio.cli.options import AsJson, option, taking
+from attenio.cli.options import option, taking
 from attenio.errors import InvalidInput
 from attenio.quantities import parse_bytes, parse_count
 
@@ -14,19 +14,6 @@ if TYPE_CHECKING:
     from attenio.machine import Machine
     from attenio.planning import Dataflow
     from attenio.workload import Direction, Workload
-
-__all__ = [
-    "DEFAULT_D",
-    "DEFAULT_MACHINE",
-    "DEFAULT_N",
-    "AsJson",
-    "DataflowName",
-    "Question",
-    "asking",
-    "dataflow_named",
-    "direction_named",
-    "refuse_dataflow_of_step",
-]
 
 DEFAULT_MACHINE = "attenio-512k"
 DEFAULT_D = 64

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attenio.cli.options import AsJson
 from attenio.cli.output import check_place, plain_table, print_aside, print_json, print_tables, progress_bar
-from attenio.cli.question import DEFAULT_N, AsJson, Question, asking
+from attenio.cli.question import DEFAULT_N, Question, asking
 from attenio.errors import InvalidInput, how_to_install
 
 if TYPE_CHECKING:

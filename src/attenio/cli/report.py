@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
+from attenio.cli.options import AsJson
 from attenio.cli.output import check_place, print_json, print_tables, progress_bar
-from attenio.cli.question import DEFAULT_N, AsJson, Question, asking
+from attenio.cli.question import DEFAULT_N, Question, asking
 from attenio.errors import InvalidInput
 
 

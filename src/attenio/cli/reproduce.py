@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attenio.cli.options import AsJson
 from attenio.cli.output import plain_table, print_json, print_tables, progress_bar, prose
-from attenio.cli.question import AsJson
 from attenio.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attenio.cli.options import AsJson
 from attenio.cli.output import check_place, finite, plain_table, print_aside, print_json, print_tables, progress_bar
-from attenio.cli.question import AsJson, DataflowName, Question, asking, dataflow_named, refuse_dataflow_of_step
+from attenio.cli.question import DataflowName, Question, asking, dataflow_named, refuse_dataflow_of_step
 from attenio.errors import InvalidInput
 from attenio.quantities import parse_count, parse_seed
 

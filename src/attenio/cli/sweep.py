@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attenio.cli.grid import numbers, sizes
+from attenio.cli.options import AsJson
 from attenio.cli.output import check_place, plain_table, print_aside, print_json, print_tables, progress_bar, prose
-from attenio.cli.question import DEFAULT_D, DEFAULT_MACHINE, AsJson, Question, asking, direction_named
+from attenio.cli.question import DEFAULT_D, DEFAULT_MACHINE, Question, asking, direction_named
 from attenio.cli.stopped import Stopped
 from attenio.errors import InvalidInput
 

@@ -28,8 +28,6 @@ from attenio.memory import FastMemory, Trace
 from attenio.planning.nested_plan import NestedPlan
 from attenio.planning.plan import Dataflow, Plan
 
-__all__ = ["prepared", "run_forward"]
-
 
 def run_forward(plan: Plan, inputs: Inputs, *, trace: Trace, advance: Advance, kept: Kept = Kept()) -> Run:  # noqa: B008 - frozen
     """Execute a forward plan on inputs, and fill what is to be kept."""

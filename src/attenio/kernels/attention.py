@@ -24,8 +24,6 @@ from attenio.kernels.torch_operator.autograd import again, operated, unwatched
 from attenio.kernels.torch_operator.schema import Arguments
 from attenio.masks import BlockSparse, Mask
 
-__all__ = ["Packing", "attention"]
-
 
 def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_attention, and the short ways first
     query: Tensor,

@@ -15,7 +15,8 @@ from attenio.errors import InvalidInput, MissingExtra
 from attenio.granularity import FREE_TILES, Granularity
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.stacking import can_stack, stacked
-from attenio.kernels.cpu.compiled_rows import TILE, can_compile
+from attenio.kernels.cpu.compiled_rows import can_compile
+from attenio.kernels.cpu.few_rows import TILE
 from attenio.kernels.cpu.host import host_machine, private_boundary
 from attenio.kernels.cpu.library import Library, Sizes, library_first, library_seconds, library_tiles, tiles_seconds
 from attenio.kernels.cpu.tiling import PRODUCT_KEYS, Tiling, tiling_of
@@ -23,8 +24,6 @@ from attenio.kernels.gpu.capability import is_hopper
 from attenio.machine import Machine, MemoryLevel
 from attenio.planning import Dataflow
 from attenio.planning.plan import Tiles
-
-__all__ = ["LIBRARY", "Choice", "backend_of", "choice_for", "features_of"]
 
 LIBRARY = "PyTorch's own scaled_dot_product_attention"
 

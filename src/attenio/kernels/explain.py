@@ -26,8 +26,6 @@ from attenio.planning import Candidate, Plan, candidates, plan_with
 from attenio.quantities import show_bytes, show_words
 from attenio.workload import Workload
 
-__all__ = ["Explanation", "explain"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:

@@ -27,8 +27,6 @@ from attenio.planning.plan import ApproximateDataflow
 from attenio.planning.search.approximate import best_approximate_tiles
 from attenio.workload import Workload
 
-__all__ = ["Way", "approximated", "way_for"]
-
 _BY_FEATURES: tuple[ApproximateDataflow, ...] = (
     Dataflow.FEATURE_STATE,
     Dataflow.VALUE_COLUMNS,

@@ -19,8 +19,6 @@ from torch import Tensor
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.kernels.attention import attention
 
-__all__ = ["HARMLESS", "REFUSED", "register"]
-
 NAME = "attenio"
 
 # What models hand over that changes no result of attention, and why not.

@@ -20,18 +20,6 @@ from attenio.measurement.result import OURS, OURS_REPEATING
 from attenio.measurement.timing import Call, replayed_samples
 from attenio.workload import Workload
 
-__all__ = [
-    "OURS",
-    "Attention",
-    "Contender",
-    "TorchContender",
-    "backend",
-    "contenders",
-    "gradients_of",
-    "random_inputs",
-]
-
-
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 _BACKENDS = {
     "cpu": {"flash": SDPBackend.FLASH_ATTENTION, "math": SDPBackend.MATH},

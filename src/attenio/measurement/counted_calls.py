@@ -19,8 +19,6 @@ from attenio.measurement.ncu import range_of_call
 from attenio.measurement.result import OURS, OURS_REPEATING
 from attenio.workload import Direction, Workload
 
-__all__ = ["SAID", "main"]
-
 # Marks the lines for the parent among whatever else is printed.
 SAID = "attenio-call:"
 _WARM = 2

@@ -15,8 +15,6 @@ from attenio.quantities import checked_count
 from attenio.reordering.reorder import Method, Reordering, reorder
 from attenio.workload import Direction, Workload, checked_workload
 
-__all__ = ["Reordered", "best_in_order", "best_reordering", "rows_that_fit", "tiles_to_pack"]
-
 
 class Reordered(NamedTuple):
     """An order and the best plan in it, which for a training step is one of two passes."""

@@ -10,23 +10,6 @@ from attenio.quantities import show_words
 from attenio.report.answer import Answer, BoundaryAnswer, Floor, TimeFloor
 from attenio.report.training import TrainingAnswer
 
-__all__ = [
-    "UNCOUNTED",
-    "alone_title",
-    "by_words",
-    "candidate_rows",
-    "capital",
-    "nested_beats_alone",
-    "nested_rows",
-    "price_of_units",
-    "resource_rows",
-    "short_count",
-    "short_reason",
-    "show_rate",
-    "show_ratio",
-    "told_bounds",
-]
-
 UNCOUNTED = "Arithmetic of plans that approximate is not counted, so nothing is said to bind."
 
 

@@ -6,8 +6,6 @@ lightened. Markers differ as well, so nothing is told by colour alone.
 
 from attenio.planning.plan import Dataflow
 
-__all__ = ["color", "marker", "stylesheet"]
-
 # light, dark, marker
 _STYLES: dict[Dataflow, tuple[str, str, str]] = {
     Dataflow.ATTENIO: ("#0072b2", "#4fb0e8", "circle"),

@@ -8,8 +8,9 @@ from attenio import attention
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.cpu import compiled_rows
-from attenio.kernels.cpu.compiled_rows import TILE, can_compile
+from attenio.kernels.cpu.compiled_rows import can_compile
 from attenio.kernels.cpu.compiled_rows import compiled_rows as sums_of
+from attenio.kernels.cpu.few_rows import TILE
 from attenio.kernels.cpu.online_softmax import merged
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)

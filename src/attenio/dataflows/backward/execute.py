@@ -30,8 +30,6 @@ from attenio.planning.plan import Dataflow, GradientDataflow, Plan, Tiles
 from attenio.reference import Gradients
 from attenio.workload import Workload
 
-__all__ = ["backward_units", "run_backward", "saved_by_definition"]
-
 
 def run_backward(
     plan: Plan, given: tuple[Inputs, NDArray[np.float32]], saved: SavedValues, *, trace: Trace, advance: Advance

@@ -11,8 +11,6 @@ from attenio.kernels.call.masking import MaskArguments, visibility_of
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Visibility
 
-__all__ = ["Call", "call_of", "problem_of"]
-
 
 class Call(NamedTuple):
     """A call brought to four dimensions: (batch, heads, tokens, width), and what may be seen."""

@@ -11,18 +11,6 @@ from torch.autograd import forward_ad
 from attenio.errors import AttenioError, InvalidInput
 from attenio.names import show_value
 
-__all__ = [
-    "NotComputed",
-    "TensorMismatch",
-    "WrongType",
-    "autocast",
-    "batch_of",
-    "check_switches",
-    "check_tensors",
-    "checked_number",
-    "refuse_tangents",
-]
-
 MOST_WIDTH = 512
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 

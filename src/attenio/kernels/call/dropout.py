@@ -7,8 +7,6 @@ from torch import Tensor
 
 from attenio.kernels.call.visibility import Part
 
-__all__ = ["Dropout"]
-
 # splitmix64 (Steele, Lea, Flood 2014): a counter becomes 64 well-mixed bits in two multiplications.
 _STEPS = ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15))
 _BITS = 24

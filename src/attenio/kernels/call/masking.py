@@ -16,8 +16,6 @@ from attenio.kernels.call.packing import packed_by, segment_ranges
 from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.masks import BlockSparse, Causal, Dense, Documents, Layout, Mask, SharedPrefix, SlidingWindow, check_mask
 
-__all__ = ["MaskArguments", "Packing", "Window", "arguments_of", "visibility_of"]
-
 # One for queries and keys alike, or one for each.
 Packing: TypeAlias = Tensor | tuple[Tensor, Tensor]
 Window: TypeAlias = int | tuple[int, int]

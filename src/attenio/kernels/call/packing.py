@@ -14,8 +14,6 @@ from torch.utils.weak import WeakIdKeyDictionary
 from attenio.errors import InvalidInput
 from attenio.kernels.call.watching import has_values
 
-__all__ = ["Packed", "packed_by", "segment_ranges"]
-
 Pair: TypeAlias = tuple[Tensor, Tensor]
 _WANTED = {
     "cu_seqlens": "a tensor of cumulative lengths",

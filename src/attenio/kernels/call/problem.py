@@ -9,8 +9,6 @@ from torch import Tensor
 from attenio.kernels.call.dropout import Dropout
 from attenio.kernels.call.visibility import Part, Visibility
 
-__all__ = ["KernelProblem"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class KernelProblem:

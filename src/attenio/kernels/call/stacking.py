@@ -5,8 +5,6 @@ from dataclasses import replace
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Visibility
 
-__all__ = ["can_stack", "stacked"]
-
 
 def can_stack(problem: KernelProblem) -> bool:
     """Whether there is a prefix to share and every query sees all of it, undropped."""

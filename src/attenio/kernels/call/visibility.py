@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["UNBOUNDED", "Part", "Visibility"]
-
 # Further than any key is from any query.
 UNBOUNDED = 2**40
 

@@ -12,8 +12,6 @@ from torch import DispatchKey, DispatchKeySet, Tensor
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
-__all__ = ["are_kept_as_they_are", "has_values", "is_concrete", "is_traced", "is_unwatched"]
-
 _CLASSES = frozenset((Tensor, torch.nn.Parameter))
 _get_dispatch_mode, _TRACING = torch._C._get_dispatch_mode, tuple(torch._C._TorchDispatchModeKey.__members__.values())
 _asked_for, _keys_of = torch._C._dispatch_tls_local_include_set, torch._C._dispatch_keys

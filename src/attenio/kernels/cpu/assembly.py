@@ -8,8 +8,6 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["FLOAT4", "Body", "constant", "splat"]
-
 FLOAT4 = "<4 x float>"
 
 

@@ -18,8 +18,6 @@ from attenio.kernels.cpu.online_softmax import Sums
 from attenio.kernels.cpu.products import product
 from attenio.kernels.cpu.tiles import Keys, as_exponents, per_row, rows_of, rows_within
 
-__all__ = ["attenio", "dropped"]
-
 # From here on a copy of the keys in transposed order costs less than it gains.
 MANY_ROWS = 128
 

@@ -20,8 +20,6 @@ from attenio.kernels.cpu.fused import can_fuse
 from attenio.kernels.cpu.library import Sizes, library_first
 from attenio.kernels.cpu.tiling import PRODUCT_KEYS
 
-__all__ = ["Way", "choose", "forget_ways", "form_of", "plain_way", "sizes_of", "way_of"]
-
 # What a form's calls are given to; it gives None where its answer would not hold.
 Way: TypeAlias = Callable[..., Tensor | None]
 Form: TypeAlias = tuple[Any, ...]

@@ -21,8 +21,6 @@ from attenio.kernels.cpu.few_rows import MOST_ROWS, MOST_WIDTH, NUMBERS, POINTER
 from attenio.kernels.cpu.online_softmax import LOG2_E, Sums
 from attenio.kernels.cpu.tiles import rows_of
 
-__all__ = ["MOST_ROWS", "TILE", "can_compile", "compiled_rows"]
-
 # It is compiled once in a process, in a third of a second.
 LEAST_PRODUCTS = 2**20
 _making = threading.Lock()

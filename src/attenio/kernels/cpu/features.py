@@ -11,8 +11,6 @@ from attenio.approximation.running.tensors import certificate_of, reach_of, sum_
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.promise import Promise, on_grid
 
-__all__ = ["approximate_operations", "attend_by_features", "formula_of", "promise_for", "stacked_heads"]
-
 
 def promise_for(problem: KernelProblem, tolerance: float, *, causal: bool) -> Promise:
     """The certificate of these data, which may say to use exact; InvalidInput where they have none."""

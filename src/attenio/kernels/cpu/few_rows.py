@@ -11,8 +11,6 @@ from collections.abc import Callable
 
 from attenio.kernels.cpu.assembly import FLOAT4, Body, splat
 
-__all__ = ["MOST_ROWS", "MOST_WIDTH", "NUMBERS", "POINTERS", "TILE", "few_rows_text"]
-
 TILE = 64
 LINE = 64
 MOST_ROWS = 64

@@ -20,8 +20,6 @@ from attenio.kernels.cpu.tiles import Keys, cuts, units, unstacked_rows
 from attenio.kernels.cpu.tiling import Shape, Tiling, tiling_for, tiling_of
 from attenio.kernels.cpu.workers import run_all
 
-__all__ = ["Attended", "attend"]
-
 # Measured: from a few thousand keys on the fused kernel's blocks of keys gain on products of tiles.
 FUSED_KEYS = 4096
 

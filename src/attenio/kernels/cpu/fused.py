@@ -20,8 +20,6 @@ from attenio.kernels.cpu.online_softmax import LOG2_E, Sums
 from attenio.kernels.cpu.tiles import cuts, stacked_rows
 from attenio.kernels.cpu.workers import run_all
 
-__all__ = ["can_fuse", "can_fuse_backward", "can_fuse_rows", "fused", "fused_backward", "fused_rows"]
-
 
 def can_fuse(problem: KernelProblem) -> bool:
     """Whether the fused kernel computes this, apart from the lengths of queries and keys."""

@@ -15,8 +15,6 @@ from attenio.errors import InvalidInput
 from attenio.machine import Boundary, Machine, MemoryLevel
 from attenio.quantities import parse_bytes
 
-__all__ = ["FALLBACK_BYTES", "host_machine", "private_boundary"]
-
 FALLBACK_BYTES = {"L1": 32 * 2**10, "L2": 256 * 2**10, "L3": 4 * 2**20}
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")

@@ -22,17 +22,6 @@ import torch
 
 from attenio.kernels.cpu.tiles import cuts
 
-__all__ = [
-    "HOST_S",
-    "Library",
-    "Sizes",
-    "is_fast",
-    "library_first",
-    "library_seconds",
-    "library_tiles",
-    "tiles_seconds",
-]
-
 PRODUCTS_PER_S = 16e9
 WORDS_PER_S = 3.3e9
 SLOW_PRODUCTS_PER_S = {torch.bfloat16: 0.07e9, torch.float16: 1.2e9}

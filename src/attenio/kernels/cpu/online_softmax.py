@@ -12,8 +12,6 @@ from torch import Tensor
 
 from attenio.kernels.cpu.products import add_product
 
-__all__ = ["LOG2_E", "MOST_SCORE", "Sums", "are_short", "merged"]
-
 LOG2_E = 1.4426950408889634
 MOST_SCORE = 32.0
 

@@ -6,8 +6,6 @@ A batch of one is a plain product, which the library starts with less ado.
 import torch
 from torch import Tensor
 
-__all__ = ["add_product", "product", "product_in_pieces"]
-
 PIECE = 16
 
 

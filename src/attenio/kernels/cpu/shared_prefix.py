@@ -9,12 +9,11 @@ merge the two, row by row
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Part
 from attenio.kernels.cpu.attenio import attenio
-from attenio.kernels.cpu.compiled_rows import MOST_ROWS, can_compile, compiled_rows
+from attenio.kernels.cpu.compiled_rows import can_compile, compiled_rows
+from attenio.kernels.cpu.few_rows import MOST_ROWS
 from attenio.kernels.cpu.fused import can_fuse_rows, fused_rows
 from attenio.kernels.cpu.online_softmax import MOST_SCORE, Sums, are_short
 from attenio.kernels.cpu.tiles import Keys, cuts
-
-__all__ = ["SharedPrefix"]
 
 
 class SharedPrefix:

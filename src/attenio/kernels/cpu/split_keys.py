@@ -16,8 +16,6 @@ from attenio.kernels.cpu.online_softmax import Sums
 from attenio.kernels.cpu.products import product, product_in_pieces
 from attenio.kernels.cpu.tiles import as_exponents, cuts, per_row, rows_of
 
-__all__ = ["split_keys"]
-
 # Up to here a step takes as long as its calls, and one more exact product costs nothing.
 FEW_KEYS = 512
 

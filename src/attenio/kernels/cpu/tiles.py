@@ -10,18 +10,6 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Part
 from attenio.kernels.cpu.online_softmax import LOG2_E
 
-__all__ = [
-    "Keys",
-    "as_exponents",
-    "cuts",
-    "per_row",
-    "rows_of",
-    "rows_within",
-    "stacked_rows",
-    "units",
-    "unstacked_rows",
-]
-
 
 def cuts(size: int, tile: int, start: int = 0) -> list[slice]:
     """``start .. size`` in pieces of ``tile``."""

@@ -14,17 +14,6 @@ import torch
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.cpu.host import host_machine, private_boundary
 
-__all__ = [
-    "FEW_ROWS",
-    "PRODUCT_KEYS",
-    "PRODUCT_ROWS",
-    "Shape",
-    "Tiling",
-    "backward_tiling_of",
-    "tiling_for",
-    "tiling_of",
-]
-
 PRODUCT_KEYS = 256
 PRODUCT_ROWS = 32
 # Measured: with 8 rows a product reads keys at 2.3 GB/s in tiles of 256, at 5.0 GB/s in tiles of 8,192 and no faster.

@@ -37,8 +37,6 @@ from attenio.kernels.cpu.tiles import (
 from attenio.kernels.cpu.tiling import FEW_ROWS, PRODUCT_KEYS, Tiling, backward_tiling_of
 from attenio.kernels.cpu.workers import run_all
 
-__all__ = ["Gradients", "Saved", "two_pass"]
-
 
 class Saved(NamedTuple):
     """What the forward pass left, and the gradient of its output; all (batch, KV heads, group, queries, ...)."""

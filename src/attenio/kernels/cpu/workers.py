@@ -16,8 +16,6 @@ from typing import TypeVar
 
 import torch
 
-__all__ = ["run_all"]
-
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 

@@ -4,8 +4,6 @@ from functools import lru_cache
 
 import torch
 
-__all__ = ["is_hopper"]
-
 
 @lru_cache(maxsize=64)
 def is_hopper(device: torch.device) -> bool:

@@ -16,8 +16,6 @@ from torch import Tensor
 
 from attenio.kernels.gpu.capability import is_hopper
 
-__all__ = ["Known", "forget", "known_after", "known_of", "repeated"]
-
 Tensors: TypeAlias = tuple[Tensor, ...]
 # Options of other types may not stay what they are.
 _FIXED = frozenset((NoneType, bool, int, float))

@@ -22,8 +22,6 @@ from attenio.kernels.torch_operator.operators import (
 from attenio.kernels.torch_operator.schema import Arguments, BackwardArguments
 from attenio.kernels.torch_operator.vmap import Mapped, Places, mapped, mapped_backward
 
-__all__ = ["again", "operated", "unwatched"]
-
 _BIAS = Arguments._fields.index("bias")
 
 

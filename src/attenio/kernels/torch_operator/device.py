@@ -6,8 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["on_device_of"]
-
 
 def on_device_of(tensor: Tensor) -> AbstractContextManager[Any]:
     """Launches go to the current device: within this it is the tensor's. Kernels of the CPU make tensors by default.

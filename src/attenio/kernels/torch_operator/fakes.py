@@ -7,8 +7,6 @@ from torch import Tensor
 
 from attenio.kernels.torch_operator.schema import Arguments, BackwardArguments
 
-__all__ = ["fake_gradients", "fake_results"]
-
 
 def fake_results(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Output, largest scores and sums of weights, uninitialised."""

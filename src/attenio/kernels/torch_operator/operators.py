@@ -29,8 +29,6 @@ from attenio.kernels.torch_operator.schema import (
     schema_of,
 )
 
-__all__ = ["attended", "attended_again", "attention_backward_operator", "attention_operator", "differentiated"]
-
 
 def _dropout(given: Flat) -> Dropout | None:
     return None if given.seed is None else Dropout(probability=given.dropout_p, seed=int(given.seed))

@@ -10,8 +10,6 @@ from torch import Tensor
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Visibility
 
-__all__ = ["Arguments", "BackwardArguments", "Flat", "is_restricted", "problem_of", "schema_of"]
-
 
 class Arguments(NamedTuple):
     """Those of ``attenio::attention``: heads, what is visible, the seed of a dropout, and numbers."""

@@ -7,8 +7,6 @@ import torch
 
 from attenio.kernels.torch_operator.schema import Arguments, BackwardArguments
 
-__all__ = ["Mapped", "Places", "mapped", "mapped_backward"]
-
 Operator: TypeAlias = Callable[..., tuple[Any, ...]]
 # Where the mapped dimension of each argument is, if it has one; results, and where it is in these.
 Places: TypeAlias = tuple[int | None, ...]

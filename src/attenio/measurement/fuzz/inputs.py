@@ -10,8 +10,6 @@ from torch import Tensor
 from attenio.masks import BlockSparse
 from attenio.measurement.fuzz.case import Case, Layout, MaskKind, Packing
 
-__all__ = ["Inputs", "Numbers", "laid_out", "numbers_of", "options_of"]
-
 
 class Numbers(NamedTuple):
     """What a call is about, in four dimensions: Q, K, V, the gradient of the output, a bias, and who sees whom."""
