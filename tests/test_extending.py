@@ -28,10 +28,10 @@ DATAFLOW = [
 ]  # fmt: skip
 # A mask that sees from its own position onward: a value, its place among the masks, and its pattern.
 MASK = [
-    ("masks/values.py", "Mask = Dense | ", '@dataclass(frozen=True)\nclass Onward:\n    """From here on."""\n\n\nMask = Onward | Dense | '),  # noqa: E501
-    ("workload.py", "            case Dense():\n                return ", "            case Onward():\n                return ((Band(rows=queries, keys=keys, left=0, right=keys, shift=0), 1),)\n            case Dense():\n                return "),  # noqa: E501
+    ("masks/values.py", "\nMask = BandMask | ", '\n@dataclass(frozen=True)\nclass Onward:\n    """From here on."""\n\n\nMask = Onward | BandMask | '),  # noqa: E501
+    ("masks/patterns/of_mask.py", "        case BlockSparse():\n            return ", "        case Onward():\n            return ((Band(rows=queries, keys=keys, left=0, right=keys, shift=0), 1),)\n        case BlockSparse():\n            return "),  # noqa: E501
     ("masks/__init__.py", "    EXAMPLES,\n", "    EXAMPLES,\n    Onward,\n"),
-    ("workload.py", "from attenio.masks import ", "from attenio.masks import Onward\nfrom attenio.masks import "),
+    ("masks/patterns/of_mask.py", "    SlidingWindow,\n)", "    SlidingWindow,\n    Onward,\n)"),
 ]  # fmt: skip
 BOUND = [
     ("bounds/attention.py", "from attenio.bounds.compulsory import compulsory\n", "from attenio.bounds.compulsory import compulsory\nfrom attenio.bounds.toy import toy\n"),  # noqa: E501

@@ -228,6 +228,15 @@ def test_replacing_a_field_gives_that_value_or_refuses_in_one_line() -> None:
     assert replace(base, n=1024) == base
 
 
+def test_a_keyword_that_is_none_is_refused_by_name_with_the_closest() -> None:
+    with pytest.raises(TypeError, match=r"Workload got an unexpected keyword argument 'head'; did you mean heads\?$"):
+        Workload(n=8, d=2, head=4)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"Workload got an unexpected keyword argument 'xyz'$"):
+        replace(Workload(n=8, d=2), xyz=4)
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'd'"):
+        Workload(n=8)  # type: ignore[call-arg]
+
+
 def test_a_length_that_contradicts_the_two_others_is_refused() -> None:
     with pytest.raises(InvalidInput, match="n is 5 but queries is 6 and keys is 7"):
         Workload(n=5, queries=6, keys=7, d=8)

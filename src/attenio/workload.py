@@ -4,26 +4,15 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from math import floor, log10
-from typing import assert_never, get_args
+from typing import TypedDict, Unpack, assert_never, get_args
 
 import numpy as np
 
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
-from attenio.masks import (
-    BlockSparse,
-    Causal,
-    Dense,
-    Documents,
-    Layout,
-    Mask,
-    SharedPrefix,
-    SlidingWindow,
-    check_mask,
-    mask_from_text,
-)
-from attenio.masks.patterns import Band, BlockPattern, Pattern, PrefixedRequests
-from attenio.names import checked_kind, member_named
+from attenio.masks import Dense, Mask, SharedPrefix, check_mask, mask_from_text
+from attenio.masks.patterns import Band, Pattern, PrefixedRequests, patterns_of
+from attenio.names import check_keywords, checked_kind, member_named
 from attenio.quantities import checked_count
 
 
@@ -60,6 +49,23 @@ def checked_lengths(n: int | None, queries: int | None, keys: int | None) -> dic
             f" queries={n}, keys={n} for both"
         )
     return lengths
+
+
+class WorkloadOptions(TypedDict, total=False):
+    """What a workload may say besides its lengths and ``d``."""
+
+    value_dim: int | None
+    heads: int
+    kv_heads: int | None
+    batch: int
+    mask: Mask | str
+    dtype: ElementType | str
+    accumulator: ElementType | str | None
+    scale: float | None
+    direction: Direction | str
+    tolerance: float | None
+    entry_bound: float | None
+    values_in_keys: bool
 
 
 @dataclass(frozen=True, init=False)
@@ -108,46 +114,38 @@ class Workload:
     entry_bound: float | None = field(default=None)
     values_in_keys: bool = field(default=False)
 
-    def __init__(  # noqa: PLR0913 - the one place where a workload is spelled out
+    def __init__(
         self,
         *,
         n: int | None = None,
         queries: int | None = None,
         keys: int | None = None,
         d: int,
-        value_dim: int | None = None,
-        heads: int = 1,
-        kv_heads: int | None = None,
-        batch: int = 1,
-        mask: Mask | str = Dense(),  # noqa: B008 - frozen
-        dtype: ElementType | str = ElementType.FP16,
-        accumulator: ElementType | str | None = None,
-        scale: float | None = None,
-        direction: Direction | str = Direction.FORWARD,
-        tolerance: float | None = None,
-        entry_bound: float | None = None,
-        values_in_keys: bool = False,
+        **options: Unpack[WorkloadOptions],
     ) -> None:
+        check_keywords("Workload", options, WorkloadOptions)
         for name, value in checked_lengths(n, queries, keys).items():
             object.__setattr__(self, name, value)
+        value_dim, heads, kv_heads = options.get("value_dim"), options.get("heads", 1), options.get("kv_heads")
         widths = {"d": d, "value_dim": d if value_dim is None else value_dim}
         for name, value in widths.items():
             object.__setattr__(self, name, checked_count(name, value, most=2**16))
-        counts = {"heads": heads, "kv_heads": heads if kv_heads is None else kv_heads, "batch": batch}
+        counts = {"heads": heads, "kv_heads": heads if kv_heads is None else kv_heads, "batch": options.get("batch", 1)}
         for name, value in counts.items():
             object.__setattr__(self, name, checked_count(name, value, most=2**20))
+        mask = options.get("mask", Dense())
         chosen_mask = mask_from_text(mask) if isinstance(mask, str) else mask
         if not isinstance(chosen_mask, get_args(Mask)):
             raise InvalidInput(f"mask is {mask!r}; give a mask from attenio.masks, or text such as 'causal'")
         object.__setattr__(self, "mask", chosen_mask)
-        object.__setattr__(self, "dtype", ElementType.named(dtype))
-        chosen = None if accumulator is None else ElementType.named(accumulator)
-        object.__setattr__(self, "accumulator", chosen)
-        object.__setattr__(self, "scale", scale)
-        object.__setattr__(self, "direction", Direction.named(direction))
-        for name, share in (("tolerance", tolerance), ("entry_bound", entry_bound)):
+        object.__setattr__(self, "dtype", ElementType.named(options.get("dtype", ElementType.FP16)))
+        accumulator = options.get("accumulator")
+        object.__setattr__(self, "accumulator", None if accumulator is None else ElementType.named(accumulator))
+        object.__setattr__(self, "scale", options.get("scale"))
+        object.__setattr__(self, "direction", Direction.named(options.get("direction", Direction.FORWARD)))
+        for name, share in (("tolerance", options.get("tolerance")), ("entry_bound", options.get("entry_bound"))):
             object.__setattr__(self, name, None if share is None else _checked_positive(name, share))
-        object.__setattr__(self, "values_in_keys", values_in_keys)
+        object.__setattr__(self, "values_in_keys", options.get("values_in_keys", False))
         self._check()
 
     def _check(self) -> None:
@@ -202,29 +200,7 @@ class Workload:
     @cached_property
     def separate_patterns(self) -> tuple[tuple[Pattern, int], ...]:
         """Patterns of one query head of one sequence, each with how many times it occurs there (documents repeat)."""
-        queries, keys, mask = self.queries, self.keys, self.mask
-        match mask:
-            case Dense():
-                return ((Band.dense(queries, keys), 1),)
-            case Causal():
-                return ((Band.causal(queries, keys), 1),)
-            case SlidingWindow(width=width, causal=causal):
-                right = 0 if causal else width - 1
-                return ((Band(rows=queries, keys=keys, left=width - 1, right=right, shift=keys - queries), 1),)
-            case BlockSparse():
-                return ((BlockPattern(rows=queries, keys=keys, layout=mask), 1),)
-            case Layout():
-                blocks = BlockSparse.laid_out(mask, queries=queries, keys=keys)
-                return ((BlockPattern(rows=queries, keys=keys, layout=blocks), 1),)
-            case Documents():
-                shapes = list(zip(mask.lengths, mask.key_lengths, strict=True))
-                make = Band.causal if mask.causal else Band.dense
-                return tuple((make(rows, cols), shapes.count((rows, cols))) for rows, cols in dict.fromkeys(shapes))
-            case SharedPrefix():
-                make = Band.causal if mask.causal else Band.dense
-                return ((make(queries, keys), 1),)
-            case _:
-                assert_never(mask)
+        return patterns_of(self.mask, queries=self.queries, keys=self.keys)
 
     @cached_property
     def stacked_patterns(self) -> tuple[tuple[Pattern, int], ...]:

@@ -43,6 +43,11 @@ def test_what_cannot_be_computed_is_refused_in_one_line(wrong, what):
         WeightGradient(**wrong)
 
 
+def test_a_keyword_that_is_none_is_refused_by_name() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'heads'"):
+        WeightGradient(n=8, d=2, heads=4)
+
+
 def test_a_length_that_contradicts_the_two_others_is_refused() -> None:
     with pytest.raises(InvalidInput, match="n is 5 but queries is 8 and keys is 8"):
         replace(WeightGradient(n=8, d=2), n=5)

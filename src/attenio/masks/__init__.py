@@ -12,6 +12,7 @@ Strided(block=64, stride=2048)
 from attenio.masks.layouts import BigBird, Dilated, Fixed, Layout, Longformer, Strided, layout_from_text
 from attenio.masks.values import (
     EXAMPLES,
+    BandMask,
     BlockSparse,
     Causal,
     Dense,
@@ -25,6 +26,7 @@ from attenio.masks.values import (
 
 __all__ = [
     "EXAMPLES",
+    "BandMask",
     "BigBird",
     "BlockSparse",
     "Causal",

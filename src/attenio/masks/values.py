@@ -158,7 +158,9 @@ class BlockSparse:
         return f"block-sparse {len(self.layout)}x{len(self.layout[0])} of {self.query_block}x{self.key_block}"
 
 
-Mask = Dense | Causal | SlidingWindow | Documents | SharedPrefix | BlockSparse | Layout
+# A run of keys for each query.
+BandMask = Dense | Causal | SlidingWindow
+Mask = BandMask | Documents | SharedPrefix | BlockSparse | Layout
 
 
 def _required_of_additive(values: NDArray[Any]) -> NDArray[np.bool_]:

@@ -7,19 +7,25 @@ A1 holds a row for every query, A2 and A3 one for every key; X and Y are d x d, 
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import assert_never
+from typing import TypedDict, Unpack
 
 import numpy as np
 
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
-from attenio.masks import Causal, Dense, SlidingWindow, mask_from_text
-from attenio.masks.patterns import Band
-from attenio.names import checked_kind
+from attenio.masks import BandMask, Causal, Dense, SlidingWindow, mask_from_text
+from attenio.masks.patterns import Band, band_of
+from attenio.names import check_keywords, checked_kind
 from attenio.quantities import checked_count
 from attenio.workload import checked_lengths
 
-BandMask = Dense | Causal | SlidingWindow
+
+class NumberOptions(TypedDict, total=False):
+    """The types of a gradient's numbers, and the factor on its scores."""
+
+    dtype: ElementType | str
+    accumulator: ElementType | str | None
+    scale: float
 
 
 @dataclass(frozen=True, init=False)
@@ -44,7 +50,7 @@ class WeightGradient:
     accumulator: ElementType | None = field(default=None)
     scale: float = field(default=1.0)
 
-    def __init__(  # noqa: PLR0913 - the one place where a workload is spelled out
+    def __init__(
         self,
         *,
         n: int | None = None,
@@ -52,17 +58,17 @@ class WeightGradient:
         keys: int | None = None,
         d: int,
         mask: BandMask | str = Dense(),  # noqa: B008 - frozen
-        dtype: ElementType | str = ElementType.FP16,
-        accumulator: ElementType | str | None = None,
-        scale: float = 1.0,
+        **options: Unpack[NumberOptions],
     ) -> None:
+        check_keywords("WeightGradient", options, NumberOptions)
         for name, value in checked_lengths(n, queries, keys).items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "d", checked_count("d", d, most=2**16))
         object.__setattr__(self, "mask", mask_from_text(mask) if isinstance(mask, str) else mask)
-        object.__setattr__(self, "dtype", ElementType.named(dtype))
+        object.__setattr__(self, "dtype", ElementType.named(options.get("dtype", ElementType.FP16)))
+        accumulator = options.get("accumulator")
         object.__setattr__(self, "accumulator", None if accumulator is None else ElementType.named(accumulator))
-        object.__setattr__(self, "scale", scale)
+        object.__setattr__(self, "scale", options.get("scale", 1.0))
         self._check()
 
     def _check(self) -> None:
@@ -88,17 +94,7 @@ class WeightGradient:
     @cached_property
     def band(self) -> Band:
         """The required scores of all rows and keys."""
-        match self.mask:
-            case Dense():
-                return Band.dense(self.queries, self.keys)
-            case Causal():
-                return Band.causal(self.queries, self.keys)
-            case SlidingWindow(width=width, causal=causal):
-                shift = self.keys - self.queries
-                right = 0 if causal else width - 1
-                return Band(rows=self.queries, keys=self.keys, left=width - 1, right=right, shift=shift)
-            case _:
-                assert_never(self.mask)
+        return band_of(self.mask, queries=self.queries, keys=self.keys)
 
     @cached_property
     def needed(self) -> tuple[slice, slice]:

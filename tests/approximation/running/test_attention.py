@@ -156,6 +156,14 @@ def test_shapes_that_do_not_belong_together_are_refused() -> None:
         approximate_attention(query, key, value, enable_gqa=True)
 
 
+def test_a_keyword_that_is_none_is_refused_with_the_closest() -> None:
+    tensors = bounded(radius=0.5)
+    with pytest.raises(TypeError, match=r"approximate_attention\(\) got .* 'center'; did you mean centre\?"):
+        approximate_attention(*tensors, tolerance=0.1, center=False)
+    with pytest.raises(TypeError, match=r"certify_tensors\(\) got an unexpected keyword argument 'rows'"):
+        certify_tensors(*tensors, tolerance=0.1, rows=8)
+
+
 def test_without_torch_one_line_names_the_extra() -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"

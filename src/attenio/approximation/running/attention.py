@@ -1,7 +1,8 @@
 """Approximate attention on PyTorch tensors, with the calling convention of ``scaled_dot_product_attention``."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from attenio.approximation.certificate import Certificate, Evidence
 from attenio.approximation.polynomials import Kind
@@ -26,7 +27,7 @@ from attenio.approximation.running.verification import (
     refusal_of_scores,
 )
 from attenio.errors import InvalidInput
-from attenio.names import show_value
+from attenio.names import check_keywords, show_value
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,56 +37,84 @@ else:
 _TYPES = ("torch.float16", "torch.bfloat16", "torch.float32", "torch.float64")
 
 
-def approximate_attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention, and what makes it approximate
+class Options(TypedDict, total=False):
+    """What attention computes besides its tensors, and how its polynomial is found."""
+
+    is_causal: bool
+    scale: float | None
+    enable_gqa: bool
+    kind: Kind | None
+    centre: bool | Tensor
+
+
+class TiledOptions(Options, total=False):
+    """The same, and the tiles to run with."""
+
+    rows: int | None
+    value_columns: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Chosen:
+    """The options, those not given as they are by default."""
+
+    is_causal: bool = False
+    scale: float | None = None
+    enable_gqa: bool = False
+    kind: Kind | None = None
+    centre: bool | Tensor = True
+    rows: int | None = None
+    value_columns: int | None = None
+
+
+def approximate_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
     *,
     tolerance: float | None = None,
     certificate: Certificate | None = None,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    kind: Kind | None = None,
-    centre: bool | Tensor = True,
-    rows: int | None = None,
-    value_columns: int | None = None,
+    **options: Unpack[TiledOptions],
 ) -> Tensor:
     """Attention with a polynomial for the exponential, in time and memory linear in the length, with a proven error.
 
-    Shapes and meaning are those of ``torch.nn.functional.scaled_dot_product_attention``. Give a ``tolerance``, the
-    largest change of an output in units of half the range of a column of ``value``, or a ``certificate`` that covers
-    these data, which is checked; with both, it has to keep the tolerance. ``InvalidInput`` begins "use exact" where
-    no polynomial certifies. ``kind`` is that of the polynomial sought for a tolerance: the best one unless given.
-    ``centre`` subtracts the mean key, or the vector given, from all keys. ``rows`` and ``value_columns`` are the tiles:
-    with fewer value columns the state is smaller, and features are made again.
+    Shapes and meaning are those of ``torch.nn.functional.scaled_dot_product_attention``, and so are ``is_causal``,
+    ``scale`` and ``enable_gqa``. Give a ``tolerance``, the largest change of an output in units of half the range of a
+    column of ``value``, or a ``certificate`` that covers these data, which is checked; with both, it has to keep the
+    tolerance. ``InvalidInput`` begins "use exact" where no polynomial certifies. ``kind`` is that of the polynomial
+    sought for a tolerance: the best one unless given. ``centre`` subtracts the mean key, or the vector given, from all
+    keys; False leaves them. ``rows`` and ``value_columns`` are the tiles: with fewer value columns the state is
+    smaller, and features are made again.
     """
+    check_keywords("approximate_attention()", options, TiledOptions)
     loaded_torch()
     from attenio.approximation.running.function import PolynomialAttention
 
-    shapes = _checked(query, key, value, is_causal=is_causal, enable_gqa=enable_gqa)
-    factor = checked_scale(scale, query)
+    chosen = _Chosen(**options)
+    causal, centre = chosen.is_causal, chosen.centre
+    shapes = _checked(query, key, value, is_causal=causal, enable_gqa=chosen.enable_gqa)
+    factor = checked_scale(chosen.scale, query)
     queries, keys, values = stacked(query, key, value)
     if certificate is None:
         reach = _reach(queries, keys, factor, centre=centre)
         if tolerance is None:
             raise InvalidInput("neither tolerance nor certificate is given; give one, such as tolerance=0.01")
-        terms = terms_for(tolerance, kind or Kind.MINIMAX, value.dtype, causal=is_causal)
+        terms = terms_for(tolerance, chosen.kind or Kind.MINIMAX, value.dtype, causal=causal)
         found = certified(certificate_of(reach, values, terms, d=query.shape[-1]))
-    elif kind is not None:
+    elif chosen.kind is not None:
         raise InvalidInput("kind chooses a polynomial for a tolerance, and the certificate has its own; leave kind out")
     else:
-        found = _promising(certificate, queries, values, tolerance=tolerance, causal=is_causal)
+        found = _promising(certificate, queries, values, tolerance=tolerance, causal=causal)
         reach = _within(found, queries, keys, factor, centre=centre)
     assert found.polynomial is not None
     formula = Formula(
         coefficients=found.polynomial.coefficients,
         d=query.shape[-1],
         scale=factor,
-        causal=is_causal,
+        causal=causal,
         sum_length=sum_length(found),
-        rows=rows,
-        value_columns=value_columns,
+        rows=chosen.rows,
+        value_columns=chosen.value_columns,
     )
     if certificate is not None and found.scores.evidence is Evidence.EVERY_SCORE:
         check_made_from(found, (queries, keys, values), reach.centre, formula)
@@ -94,24 +123,18 @@ def approximate_attention(  # noqa: PLR0913 - the signature of scaled_dot_produc
     return output.reshape(shapes)
 
 
-def certify_tensors(  # noqa: PLR0913 - the same
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    tolerance: float,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    kind: Kind = Kind.MINIMAX,
-    centre: bool | Tensor = True,
+def certify_tensors(
+    query: Tensor, key: Tensor, value: Tensor, *, tolerance: float, **options: Unpack[Options]
 ) -> Certificate:
     """The certificate that ``approximate_attention`` works by on these tensors; its verdict may be to use exact."""
+    check_keywords("certify_tensors()", options, Options)
     loaded_torch()
-    _checked(query, key, value, is_causal=is_causal, enable_gqa=enable_gqa)
+    chosen = _Chosen(**options)
+    _checked(query, key, value, is_causal=chosen.is_causal, enable_gqa=chosen.enable_gqa)
     queries, keys, values = stacked(query, key, value)
-    reach = _reach(queries, keys, checked_scale(scale, query), centre=centre)
-    return certificate_of(reach, values, terms_for(tolerance, kind, value.dtype, causal=is_causal), d=query.shape[-1])
+    reach = _reach(queries, keys, checked_scale(chosen.scale, query), centre=chosen.centre)
+    terms = terms_for(tolerance, chosen.kind or Kind.MINIMAX, value.dtype, causal=chosen.is_causal)
+    return certificate_of(reach, values, terms, d=query.shape[-1])
 
 
 def _reach(queries: Tensor, keys: Tensor, scale: float, *, centre: bool | Tensor) -> Reach:

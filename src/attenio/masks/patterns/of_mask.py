@@ -1,0 +1,57 @@
+"""Where the scores that a mask requires lie, once the lengths are known."""
+
+from typing import assert_never
+
+from attenio.masks.layouts import Layout
+from attenio.masks.patterns.band import Band
+from attenio.masks.patterns.blocks import BlockPattern
+from attenio.masks.patterns.pattern import Pattern
+from attenio.masks.values import (
+    BandMask,
+    BlockSparse,
+    Causal,
+    Dense,
+    Documents,
+    Mask,
+    SharedPrefix,
+    SlidingWindow,
+)
+
+
+def band_of(mask: BandMask, *, queries: int, keys: int) -> Band:
+    """The required scores of a mask that keeps one run of keys a query; queries are the last positions.
+
+    >>> band_of(SlidingWindow(width=4), queries=8, keys=8).scores
+    26
+    """
+    match mask:
+        case Dense():
+            return Band.dense(queries, keys)
+        case Causal():
+            return Band.causal(queries, keys)
+        case SlidingWindow(width=width, causal=causal):
+            right = 0 if causal else width - 1
+            return Band(rows=queries, keys=keys, left=width - 1, right=right, shift=keys - queries)
+        case _:
+            assert_never(mask)
+
+
+def patterns_of(mask: Mask, *, queries: int, keys: int) -> tuple[tuple[Pattern, int], ...]:
+    """Patterns of one query head of one sequence, each with how many times it occurs there (documents repeat)."""
+    match mask:
+        case Dense() | Causal() | SlidingWindow():
+            return ((band_of(mask, queries=queries, keys=keys), 1),)
+        case BlockSparse():
+            return ((BlockPattern(rows=queries, keys=keys, layout=mask), 1),)
+        case Layout():
+            blocks = BlockSparse.laid_out(mask, queries=queries, keys=keys)
+            return ((BlockPattern(rows=queries, keys=keys, layout=blocks), 1),)
+        case Documents():
+            shapes = list(zip(mask.lengths, mask.key_lengths, strict=True))
+            make = Band.causal if mask.causal else Band.dense
+            return tuple((make(rows, cols), shapes.count((rows, cols))) for rows, cols in dict.fromkeys(shapes))
+        case SharedPrefix():
+            make = Band.causal if mask.causal else Band.dense
+            return ((make(queries, keys), 1),)
+        case _:
+            assert_never(mask)
