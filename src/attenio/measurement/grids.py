@@ -8,8 +8,6 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.choice import backend_of
 from attenio.planning.shared_cache import Grid, Sweep
 
-__all__ = ["grids_of"]
-
 
 def grids_of(
     inputs: tuple[Tensor, Tensor, Tensor],
