@@ -70,6 +70,7 @@ class Machine:
     """Memory levels, fastest first, and the rates of arithmetic.
 
     ``granularity`` says of which multiples tiles are, for element types whose products matrix units compute.
+    ``compute_capability`` is that of an NVIDIA GPU, such as (9, 0), by which kernels are chosen.
 
     >>> toy = Machine.with_fast_bytes(512 * 1024)
     >>> toy.slowest_boundary.fast_words(ElementType.FP16)
@@ -84,6 +85,7 @@ class Machine:
     source: str = ""
     accelerator: AcceleratorParts | None = None
     granularity: Mapping[ElementType, Granularity] = field(default_factory=dict, hash=False)
+    compute_capability: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         for part, kind in (("levels", Iterable), ("flops_per_s", Mapping)):

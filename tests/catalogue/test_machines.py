@@ -210,6 +210,16 @@ def test_a_mistake_outside_the_levels_is_named_once(tmp_path: Path, text: str, m
     assert str(caught.value).count("board.yaml") == 1
 
 
+def test_a_compute_capability_is_read_and_its_mistakes_are_named(tmp_path: Path) -> None:
+    levels = "levels: [{name: fast, capacity_bytes: 1MB}, {name: slow}]\n"
+    file = tmp_path / "board.yaml"
+    file.write_text(levels + "compute_capability: 9.0\n")
+    assert machine_named(str(file)).compute_capability == (9, 0)
+    file.write_text(levels + "compute_capability: hopper\n")
+    with pytest.raises(InvalidInput, match=r"line 2: compute_capability is hopper; write a GPU's as 9\.0"):
+        machine_named(str(file))
+
+
 def test_a_granularity_is_read_by_element_type_and_its_mistakes_are_named(tmp_path: Path) -> None:
     file = tmp_path / "board.yaml"
     levels = "levels:\n  - {name: near, capacity_bytes: 64KB}\n  - {name: far}\n"

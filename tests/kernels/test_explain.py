@@ -1,11 +1,13 @@
 """explain() tells what attention() runs."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 
 from attenio import explain
+from attenio.catalogue import machine_named
 from attenio.errors import InvalidInput
 from attenio.masks import BlockSparse
 
@@ -74,6 +76,15 @@ def test_what_is_explained_is_the_kernel_that_runs_on_hopper():
     masked = explain(k, k, k, attn_mask=torch.empty(8192, 8192, **half), machine="h200")
     assert masked.choice.language == "Triton" and masked.choice.why in str(masked)
     assert explain(k.float(), k.float(), k.float(), machine="h200").choice.language == "Triton"
+
+
+def test_hopper_kernels_are_chosen_by_compute_capability_and_not_by_a_name():
+    pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
+    k = torch.empty(1, 8, 8192, 128, device="meta", dtype=torch.bfloat16)
+    renamed = replace(machine_named("h200"), name="a board of mine")
+    older = replace(machine_named("h200"), compute_capability=(8, 0))
+    assert explain(k, k, k, machine=renamed).choice.language == "Gluon"
+    assert explain(k, k, k, machine=older).choice.language == "Triton"
 
 
 def test_a_machine_that_is_no_gpu_is_refused_in_one_line():

@@ -31,6 +31,7 @@ _MACHINE_KEYS = (
     "source",
     "accelerator",
     "granularity",
+    "compute_capability",
 )
 _LEVEL_KEYS = ("name", "capacity_bytes", "bandwidth_bytes_per_s", "units")
 _PART_KEYS = ("pe_lines", "macs_per_line", "exp_modules", "kv_buffer_bytes", "clock_hz", "hbm")
@@ -133,7 +134,7 @@ def _machine(section: "Section", default_name: str) -> Machine:
         if level.capacity_bytes is None:
             raise source.error(f"level {level.name} has no capacity_bytes; only the slowest may lack one")
     flops_per_s, exponentials_per_s = _flops(section), section.rate("exponentials_per_s", "/s")
-    granularity = _granularity(section)
+    granularity, capability = _granularity(section), _capability(section)
     # A machine of the first levels alone fails exactly where the next level breaks the order: that is the line to name.
     for count in range(2, len(levels) + 1):
         try:
@@ -145,6 +146,7 @@ def _machine(section: "Section", default_name: str) -> Machine:
                 description=section.text("description"),
                 source=section.text("source"),
                 granularity=granularity,
+                compute_capability=capability,
             )
         except InvalidInput as problem:
             raise described[count - 1].error(str(problem)) from None
@@ -211,6 +213,14 @@ def _granularity(section: "Section") -> dict[ElementType, Granularity]:
         sizes = {name: units.count(name, most=2**16) for name in units}
         found[ElementType.named(key)] = Granularity(**sizes)
     return found
+
+
+def _capability(section: "Section") -> tuple[int, int] | None:
+    given = section.text("compute_capability")
+    major, _, minor = given.partition(".")
+    if given and not (major.isdecimal() and minor.isdecimal()):
+        raise section.error(f"compute_capability is {given}; write a GPU's as 9.0", "compute_capability")
+    return (int(major), int(minor)) if given else None
 
 
 def _flops(section: "Section") -> dict[ElementType, float]:

@@ -58,6 +58,8 @@ def _as_json(machine: "Machine") -> dict[str, Any]:
     ]
     units = {"granularity": {element.value: asdict(unit) for element, unit in machine.granularity.items()}}
     units = units if machine.granularity else {}
+    capability = machine.compute_capability
+    gpu = {} if capability is None else {"compute_capability": "{}.{}".format(*capability)}
     parts = {} if machine.accelerator is None else {"accelerator": asdict(machine.accelerator)}
     return {
         "name": machine.name,
@@ -67,6 +69,7 @@ def _as_json(machine: "Machine") -> dict[str, Any]:
         "flops_per_s": {element.value: rate for element, rate in machine.flops_per_s.items()},
         "exponentials_per_s": machine.exponentials_per_s,
         **units,
+        **gpu,
         **parts,
     }
 

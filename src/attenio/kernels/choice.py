@@ -1,15 +1,12 @@
 """What ``attention()`` would choose for a call, in the planner's words: on this CPU, or on a GPU."""
 
-import re
 from dataclasses import dataclass
-from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attenio.catalogue import as_machine
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.granularity import FREE_TILES, Granularity
@@ -20,7 +17,7 @@ from attenio.kernels.cpu.few_rows import TILE
 from attenio.kernels.cpu.host import host_machine, private_boundary
 from attenio.kernels.cpu.library import Library, Sizes, library_first, library_seconds, library_tiles, tiles_seconds
 from attenio.kernels.cpu.tiling import PRODUCT_KEYS, Tiling, tiling_of
-from attenio.kernels.gpu.capability import is_hopper
+from attenio.kernels.gpu.capability import gpu_at, gpu_named, is_hopper
 from attenio.machine import Machine, MemoryLevel
 from attenio.planning import Dataflow
 from attenio.planning.plan import Tiles
@@ -36,8 +33,6 @@ _GROUPS = (
     "each group of four warps has 64 rows, their outputs and scores in fp32, and keys on their way take room as well;"
     " of the tiles that fit so these take the least time"
 )
-# Rows and keys that one instruction of the tensor cores multiplies, by the capability of a GPU (PTX ISA: mma, wgmma).
-_UNITS = {(8, 0): Granularity(rows=16, keys=16), (9, 0): Granularity(rows=64, keys=16)}
 _TYPES = {torch.float16: ElementType.FP16, torch.bfloat16: ElementType.BF16}
 
 
@@ -65,7 +60,7 @@ def choice_for(problem: KernelProblem, machine: str | Machine | None, sizes: Siz
     """
     if machine is None and problem.query.device.type != "cuda":
         return _on_cpu(problem, sizes)
-    return _on_gpu(problem, _this_gpu(problem.query.device) if machine is None else _gpu(machine))
+    return _on_gpu(problem, gpu_at(problem.query.device) if machine is None else gpu_named(machine))
 
 
 def _on_cpu(problem: KernelProblem, sizes: Sizes | None) -> Choice:
@@ -150,7 +145,7 @@ def _chosen(
 
 def _on_hopper(problem: KernelProblem, machine: Machine) -> Choice | None:
     """What one of the Hopper kernels does where it is the one that runs, or None."""
-    if not re.search(r"\bh[12]00\b", machine.name.lower()):
+    if not is_hopper(machine):
         return None
     from attenio.kernels.gpu.arguments import widths_of
     from attenio.kernels.hopper import decode, forward
@@ -168,30 +163,6 @@ def _on_hopper(problem: KernelProblem, machine: Machine) -> Choice | None:
         tiles = Tiles.of(query_tile=min(queries, found.row_tile), key_tile=min(keys, found.key_tile))
         return _chosen(problem, machine, Dataflow.ATTENIO, tiles, ("Gluon", found, _GROUPS))
     return None
-
-
-def _gpu(machine: str | Machine) -> Machine:
-    """A machine whose fastest level the kernels' tiles are meant for: many of it, below them a cache that all share."""
-    found = as_machine(machine)
-    if not found.levels[0].name.startswith("registers"):
-        raise InvalidInput(f"{found.name} is no GPU of the catalogue; name one such as h200, or leave machine out")
-    return found
-
-
-@lru_cache(maxsize=16)
-def _this_gpu(device: torch.device) -> Machine:
-    """The GPU that a tensor is on: registers and shared memory of an SM, and its cache."""
-    found = torch.cuda.get_device_properties(device)
-    inner = found.shared_memory_per_multiprocessor + 4 * found.regs_per_multiprocessor
-    levels = (
-        MemoryLevel(name="registers+shared", capacity_bytes=inner, units=found.multi_processor_count),
-        MemoryLevel(name="L2", capacity_bytes=found.L2_cache_size),
-        MemoryLevel(name="HBM"),
-    )
-    whole = _UNITS.get((found.major, found.minor), _UNITS.get((found.major, 0)))
-    return Machine(
-        name=found.name, levels=levels, granularity={} if whole is None else dict.fromkeys(_TYPES.values(), whole)
-    )
 
 
 def backend_of(tensor: Tensor) -> ModuleType:

@@ -49,7 +49,7 @@ def run(problem, tiles, programs=3):
     found = Attended(output, torch.full(shape, torch.nan), torch.full(shape, torch.nan))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(forward, "launch", on_interpreter)
-        patch.setattr(forward, "_processors", lambda _device: programs)
+        patch.setattr(forward, "processors_of", lambda _device: programs)
         forward._plan.cache_clear()
         forward.run(problem, found, tiles)
     return found
@@ -149,7 +149,7 @@ def test_what_it_does_not_take_goes_to_triton(monkeypatch, change):
 
 @pytest.mark.parametrize(("heads", "n", "counted_megabytes"), [(1, 65536, 95.5), (1, 262144, 1100)])
 def test_bytes_below_the_cache_are_predicted_within_a_tenth(monkeypatch, heads, n, counted_megabytes):
-    monkeypatch.setattr(forward, "_processors", lambda _device: 132)
+    monkeypatch.setattr(forward, "processors_of", lambda _device: 132)
     q = torch.empty(1, heads, n, 128, dtype=torch.bfloat16, device="meta")
     grids = hopper.grids(KernelProblem.of_heads(q, q, q, Visibility(group=1), 0.1), backward=False)
     predicted = traffic(*grids, cache_bytes=60 * 2**20).moved_bytes / 1e6

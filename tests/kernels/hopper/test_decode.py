@@ -102,7 +102,7 @@ def on_cpu(monkeypatch):
 
     monkeypatch.setattr(decode, "prefix_results", parts_of)
     monkeypatch.setattr(decode, "launch", on_interpreter)
-    monkeypatch.setattr(decode, "_processors", lambda _device: 6)
+    monkeypatch.setattr(decode, "processors_of", lambda _device: 6)
 
 
 @pytest.mark.parametrize("name", CASES)

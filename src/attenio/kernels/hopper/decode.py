@@ -9,6 +9,7 @@ import torch
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.stacking import can_stack
 from attenio.kernels.gpu.arguments import LOG2_E, grouped_heads, restrictions_of, scaled, widths_of
+from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.gpu.counters import counters
 from attenio.kernels.gpu.results import Attended
 from attenio.kernels.hopper.descriptors import ELEMENTS, is_aligned, padded_descriptor
@@ -69,7 +70,7 @@ def attend(problem: KernelProblem) -> Attended:
     cuts = problem.queries > 1 and (problem.queries - 1 + below > first_key or above + 1 < stop_key)
     rows, batch_heads = problem.group * problem.queries, problem.batch * problem.kv_heads
     tiles = decode_tiles(rows, widths.d_padded, widths.width_padded)
-    run, splits = splits_for(tiles, batch_heads, stop_key - first_key, _processors(device))
+    run, splits = splits_for(tiles, batch_heads, stop_key - first_key, processors_of(device))
     output = torch.empty((*query.shape[:-1], widths.width), dtype=query.dtype, device=device)
     largest, total = (torch.empty(query.shape[:-1], dtype=torch.float32, device=device) for _ in range(2))
     warps, part_rows = tiles.row_warps * tiles.key_warps, 1 << (rows - 1).bit_length()
@@ -139,8 +140,3 @@ def _runs(total: int, batch_heads: int, processors: int, key_tile: int) -> tuple
         best = min(best, ((full + last) * run + waves + join, used, run))
     _, splits, run = best
     return run, splits
-
-
-@lru_cache(maxsize=16)
-def _processors(device: torch.device) -> int:
-    return int(torch.cuda.get_device_properties(device).multi_processor_count)

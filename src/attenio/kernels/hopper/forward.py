@@ -12,6 +12,7 @@ from attenio.kernels import triton
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.stacking import can_stack
 from attenio.kernels.gpu.arguments import flops_of, kind_of, scaled
+from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.gpu.results import Attended
 from attenio.kernels.gpu.tuning import tuned
 from attenio.kernels.hopper.attenio import attenio_kernel
@@ -143,7 +144,7 @@ def planned(problem: KernelProblem) -> HopperTiles:
 def grid_of(problem: KernelProblem) -> Grid:
     """The programs of a problem that ``supports`` accepts, for a prediction of the bytes that they move below L2."""
     kind, tiles = _Kind.of(problem), planned(problem)
-    element, programs = int(kind.dtype.itemsize), _processors(kind.device)
+    element, programs = int(kind.dtype.itemsize), processors_of(kind.device)
     return Grid(
         units=kind.batch_heads,
         rows=kind.queries,
@@ -289,7 +290,7 @@ def _start(
 @lru_cache(maxsize=16)
 def _plan(kind: _Kind, tiles: HopperTiles) -> _Plan:
     """Schedule and constants of a kind, kept on its device."""
-    programs = _processors(kind.device)
+    programs = processors_of(kind.device)
     if kind.is_dense and kind.leaves_cache and kind.keys % tiles.key_tile == 0:
         rows, length = -(-kind.queries // tiles.row_tile), kind.keys // tiles.key_tile
         lists = paced_schedule(rows, length, kind.batch_heads, programs=programs, pace=PACE)
@@ -337,11 +338,6 @@ def _wide_is_proven(d: int, kind: _Kind) -> bool:
 @cache
 def _cache_bytes() -> int:
     return machine_named("h200").levels[1].capacity_bytes or 0
-
-
-@cache
-def _processors(device: torch.device) -> int:
-    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 4
 
 
 def _captures(device: torch.device) -> bool:

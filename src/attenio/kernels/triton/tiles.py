@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
-import torch
-
 from attenio.elements import ElementType
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.gpu.capability import processors_of
 from attenio.planning import Dataflow, Tiles, cost
 from attenio.workload import Workload
 
@@ -58,7 +57,7 @@ def forward_tiles(
     """Tiles for this problem, best first; keys are split where rows alone leave SMs idle."""
     rows, batch_heads = problem.group * problem.queries, problem.batch * problem.kv_heads
     d, width = problem.query.shape[-1], problem.value.shape[-1]
-    element, processors = problem.query.element_size(), processors or _processors(problem.query.device)
+    element, processors = problem.query.element_size(), processors or processors_of(problem.query.device)
     if splits_keys is None:
         busy = batch_heads * -(-rows // 128) >= processors
         splits_keys = rows <= _FEW_ROWS and problem.keys >= 256 and not (busy and rows > 16)
@@ -164,13 +163,8 @@ def splits_for(
     problem: KernelProblem, tiles: ForwardTiles, batch_heads: int, keys: int, *, processors: int | None = None
 ) -> tuple[int, int]:
     """Keys of a run (whole tiles) and how many runs: a block for every SM, no run shorter than two tiles."""
-    wanted = max(1, (processors or _processors(problem.query.device)) // max(1, batch_heads))
+    wanted = max(1, (processors or processors_of(problem.query.device)) // max(1, batch_heads))
     most = max(1, -(-keys // (2 * tiles.key_tile)))
     splits = max(count for count in _SPLITS if count <= min(wanted, most))
     run = -(-max(1, -(-keys // splits)) // tiles.key_tile) * tiles.key_tile
     return run, splits
-
-
-@lru_cache(maxsize=16)
-def _processors(device: torch.device) -> int:
-    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 4

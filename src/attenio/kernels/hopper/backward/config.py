@@ -1,6 +1,5 @@
 """Kernels of the backward pass with their tiles, and how they are launched on the heads of a call."""
 
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -139,9 +138,3 @@ class BackwardCall(NamedTuple):
                 adds=chunk.carries_keys,
             ), CompileOptions(registers=REGISTERS_AT_START, kinds=(ds_or_dq.base.dtype,)),
         )  # fmt: skip
-
-
-@cache
-def processors_of(device: torch.device) -> int:
-    """Multiprocessors of a GPU; some number where there is none."""
-    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 4

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.gpu.results import Gradients
 from attenio.kernels.hopper.backward.chunks import ROW_STEP, WORKSPACE_BYTES, Chunk, chunks_of
 from attenio.kernels.hopper.backward.config import (
@@ -25,7 +26,6 @@ from attenio.kernels.hopper.backward.config import (
     BackwardCall,
     BackwardConfig,
     config_of,
-    processors_of,
 )
 from attenio.kernels.hopper.backward.masks import Band, VisibleRows, key_tile_ranges
 from attenio.kernels.hopper.backward.preprocess import PADDING, RowStatistics
