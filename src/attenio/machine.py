@@ -133,15 +133,15 @@ class Machine:
     @property
     def boundaries(self) -> tuple[Boundary, ...]:
         """Pairs of adjacent levels, the fastest first; faster units are spread evenly, up to one, over slower ones."""
-        found: list[Boundary] = []
+        boundaries: list[Boundary] = []
         for fast, slow in pairwise(self.levels):
             assert fast.capacity_bytes is not None
             inside = fast.capacity_bytes
-            if found:
-                within = -(-found[-1].fast.units // fast.units)
-                inside += within * found[-1].inside_bytes
-            found.append(Boundary(fast=fast, slow=slow, inside_bytes=inside))
-        return tuple(found)
+            if boundaries:
+                within = -(-boundaries[-1].fast.units // fast.units)
+                inside += within * boundaries[-1].inside_bytes
+            boundaries.append(Boundary(fast=fast, slow=slow, inside_bytes=inside))
+        return tuple(boundaries)
 
     def granularity_of(self, dtype: ElementType) -> Granularity:
         """Of which multiples tiles of elements of this type are; free ones where the machine does not say."""

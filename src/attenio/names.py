@@ -41,9 +41,9 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     by_lower = {candidate.lower(): candidate for candidate in known}
     # of a short name half is soon the same: fig99 is not fig10 mistyped
     cutoff = 0.5 if len(name) > _SHORT else 0.7
-    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
-    if found:
-        return by_lower[found[0]]
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
+    if close:
+        return by_lower[close[0]]
     # difflib compares whole names: a short beginning such as "llama" of a long name scores low, yet is what people type
     beginnings = [candidate for candidate in by_lower if name and candidate.startswith(name.lower())]
     return by_lower[beginnings[0]] if beginnings else None

@@ -21,7 +21,7 @@ from attenio.elements import ElementType
 from attenio.errors import MemoryOverflow
 from attenio.masks import BlockSparse, Causal, Dense, Documents, SharedPrefix, SlidingWindow
 from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
-from attenio.reference import Gradients, attention, attention_gradients, parts
+from attenio.reference import Gradients, attention, attention_gradients, segments
 from attenio.workload import Workload
 
 QUICK = settings(max_examples=45, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -336,7 +336,7 @@ def _by_kv_head(workload, arrays):
 def required_matrix(workload) -> np.ndarray:
     """Required scores of one sequence, documents in their places."""
     required = np.zeros((workload.queries, workload.keys), dtype=bool)
-    for part in parts(workload):
-        pattern = part.pattern
-        required[part.rows, part.keys] = pattern.required(0, pattern.rows, np.arange(pattern.keys))
+    for segment in segments(workload):
+        pattern = segment.pattern
+        required[segment.rows, segment.keys] = pattern.required(0, pattern.rows, np.arange(pattern.keys))
     return required

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.errors import InvalidInput
-from attenio.reference import attention, forward, parts
+from attenio.reference import attention, forward, segments
 from attenio.workload import Workload
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
@@ -63,7 +63,7 @@ def test_documents_do_not_see_each_other():
         np.testing.assert_allclose(
             together[:, :, rows], attention(q[:, :, rows], k[:, :, rows], v[:, :, rows], alone), rtol=1e-13
         )
-    assert [(part.rows, part.keys) for part in parts(workload)] == [(slice(0, 3),) * 2, (slice(3, 7),) * 2]
+    assert [(segment.rows, segment.keys) for segment in segments(workload)] == [(slice(0, 3),) * 2, (slice(3, 7),) * 2]
 
 
 def test_rows_that_require_no_score_are_zero():

@@ -3,8 +3,8 @@
 Addresses are spread over the channels burst by burst. A transfer that continues where the last one of its matrix ended
 finds its rows open, or opened ahead in another bank: it moves at the rate of the channels. One that begins elsewhere
 meets a closed row in every bank, and its first word comes after a precharge, an activation and the read latency; if
-nobody asked for it ahead, that time is lost. Runs that are short open a row for little, at most four in the window of
-four activations. Stores are posted: nobody waits for a row to open. Refresh takes its share of all
+it was not prefetched, that time is lost. Runs that are short open a row for little, at most four in the window of
+four activations. Stores are posted: nothing waits for a row to open. Refresh takes its share of all
 transfers, on average (``refresh`` has it as events).
 
 >>> from attenio.parts import HbmParts
@@ -59,7 +59,7 @@ class Hbm:
     def transfer_cycles(self, words: int, *, run_words: int | None = None, jump: bool = False) -> Fraction:
         """Cycles to move words that lie in runs of ``run_words`` (one run if left out).
 
-        With ``jump`` it begins where no row is open and nothing was asked for ahead.
+        With ``jump`` it begins where no row is open and nothing was prefetched.
         """
         if words == 0:
             return Fraction(0)

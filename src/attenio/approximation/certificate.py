@@ -203,10 +203,10 @@ def certificate_for(scores: Scores, terms: Terms, auditor: Auditor | None = None
             instead = "they are so close to each other that the mean of the values would do"
         return _exact(scores, terms, None, f"{reach}; {instead}")
     for degree in range(terms.most_degree + 1):
-        found = _candidate(scores, terms, degree, auditor)
-        if found is None:
+        proven = _candidate(scores, terms, degree, auditor)
+        if proven is None:
             continue
-        candidate, errors = found
+        candidate, errors = proven
         reason = _too_many_features(scores, terms, degree)
         if reason is not None:
             return _exact(scores, terms, degree, reason)

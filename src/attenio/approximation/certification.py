@@ -62,53 +62,53 @@ def certify(
     summation = replace(terms.summation, direct=data.causal or terms.summation.direct)
     asked = replace(terms, dtype=data.dtype, summation=summation)
     heads = list(data.heads())
-    found = []
+    certificates = []
     for number, head in enumerate(heads):
         # a single head tells how far it is in each pass over its rows; several are counted
-        found.append(_certify(head, asked, chosen, progress if len(heads) == 1 else None))
+        certificates.append(_certify(head, asked, chosen, progress if len(heads) == 1 else None))
         if progress is not None:
             progress(number + 1, len(heads))
-    return tuple(found)
+    return tuple(certificates)
 
 
 def _certify(head: Head, terms: Terms, diligence: Diligence, progress: Progress | None) -> HeadCertificate:
     affordable = len(head.queries) * len(head.keys) * head.d <= diligence.most_products
     if affordable:
         seen = observe(head, diligence.centring, progress)
-        found = certificate_for(seen.scores, terms, lambda p: audit_of(head, seen.centre, p, progress))
+        certificate = certificate_for(seen.scores, terms, lambda p: audit_of(head, seen.centre, p, progress))
     else:
         seen = observe_rows(head, diligence.centring, rescale=diligence.rescale)
-        found = certificate_for(seen.scores, terms)
-    measured = measured_error(head, found, seen) if affordable and _can_run(head, found, diligence) else None
+        certificate = certificate_for(seen.scores, terms)
+    runs = affordable and _can_run(head, certificate, diligence)
     return HeadCertificate(
         batch=head.batch,
         kv_head=head.kv_head,
-        certificate=found,
+        certificate=certificate,
         centre=seen.centre,
         centring=seen.centring,
         radius_without_centring=seen.radius_without_centring,
-        measured_error=measured,
+        measured_error=measured_error(head, certificate, seen) if runs else None,
     )
 
 
-def _can_run(head: Head, found: Certificate, diligence: Diligence) -> bool:
-    if not diligence.measure or found.features is None:
+def _can_run(head: Head, certificate: Certificate, diligence: Diligence) -> bool:
+    if not diligence.measure or certificate.features is None:
         return False
-    products = (len(head.queries) + len(head.keys)) * found.features * int(head.values.shape[1])
+    products = (len(head.queries) + len(head.keys)) * certificate.features * int(head.values.shape[1])
     return products <= diligence.most_products
 
 
-def measured_error(head: Head, found: Certificate, seen: Observation) -> float:
+def measured_error(head: Head, certificate: Certificate, seen: Observation) -> float:
     """The largest difference between the approximation run in single precision and exact attention in float64."""
-    if found.polynomial is None:
+    if certificate.polynomial is None:
         raise InvalidInput("exact attention has no approximation to measure")
-    output = approximate_attention(head, found.polynomial, seen.centre, found.terms.summation)
-    stored = found.terms.dtype.rounded(output)
+    output = approximate_attention(head, certificate.polynomial, seen.centre, certificate.terms.summation)
+    stored = certificate.terms.dtype.rounded(output)
     worst = 0.0
     for rows, exact in exact_attention(head):
         # np.maximum, unlike max, keeps NaN: a run that breaks must not look perfect
         worst = float(np.maximum(worst, np.abs(stored[rows] - exact).max()))
-    return worst / found.scores.value_unit
+    return worst / certificate.scores.value_unit
 
 
 def certify_stream(chunks: Iterable[AttentionData], terms: Terms) -> tuple[HeadCertificate, ...]:

@@ -26,11 +26,11 @@ _TYPES = {
 
 def element_type_of(array: Array) -> ElementType:
     """The element type that an array holds; float64 counts as fp32, to which it is rounded."""
-    found = _TYPES.get(array.dtype.name)
-    if found is None:
+    element = _TYPES.get(array.dtype.name)
+    if element is None:
         known = ", ".join(_TYPES)
         raise InvalidInput(f"arrays hold {array.dtype.name}; give floating-point arrays, one of {known}")
-    return found
+    return element
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

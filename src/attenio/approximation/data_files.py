@@ -84,12 +84,12 @@ def _from_safetensors(path: Path) -> Arrays:
 
 
 def _names(path: Path, present: list[str]) -> list[str]:
-    found = [next((name for name in names if name in present), None) for names in _NAMES]
-    missing = [names[0] for names, name in zip(_NAMES, found, strict=True) if name is None]
+    present_names = [next((name for name in names if name in present), None) for names in _NAMES]
+    missing = [names[0] for names, name in zip(_NAMES, present_names, strict=True) if name is None]
     if missing:
         listed = ", ".join(sorted(present)[:8]) or "nothing"
         raise InvalidInput(f"{path} has no array {', '.join(missing)}; it has {listed}; call them q, k and v")
-    return [name for name in found if name is not None]
+    return [name for name in present_names if name is not None]
 
 
 def _loaded(path: Path) -> Any:

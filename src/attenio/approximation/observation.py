@@ -56,9 +56,9 @@ def observe(head: Head, centring: Centring = Centring.BEST, progress: Progress |
     seen = largest >= least
     queries = head.queries[seen].astype(np.float64) * head.scale
     ranges = _Ranges(queries=queries, mean=mean.astype(np.float64), least=least[seen], largest=largest[seen])
-    found = {choice: ranges.within(c) for choice, c in _centres(head, mean, ranges, centring).items()}
-    chosen = min(found, key=lambda choice: found[choice][1])
-    middle, radius, centre = found[chosen]
+    ranges_by_centre = {choice: ranges.within(c) for choice, c in _centres(head, mean, ranges, centring).items()}
+    chosen = min(ranges_by_centre, key=lambda choice: ranges_by_centre[choice][1])
+    middle, radius, centre = ranges_by_centre[chosen]
     # scores are found about the mean and then moved: q.(centre - mean) is rounded as well, and is no more than both
     slack = (_product(head, mean) + _product(head, centre)) * (head.d + 4) * 2.0**-52
     without = _uncentred(ranges)
@@ -153,14 +153,14 @@ def _uncentred(ranges: _Ranges) -> float:
 
 
 def _centres(head: Head, mean: Float32, ranges: _Ranges, centring: Centring) -> dict[Centring, Float32]:
-    found = {
+    centres = {
         Centring.NONE: np.zeros(head.d, np.float32),
         Centring.MEAN: mean,
         Centring.MIDDLE: _single(_middle(head.keys.astype(np.float64))),
     }
     if centring in (Centring.BEST, Centring.FITTED):
-        found[Centring.FITTED] = _fitted(ranges)
-    return found if centring is Centring.BEST else {centring: found[centring]}
+        centres[Centring.FITTED] = _fitted(ranges)
+    return centres if centring is Centring.BEST else {centring: centres[centring]}
 
 
 def _fitted(ranges: _Ranges) -> Float32:

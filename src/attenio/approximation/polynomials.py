@@ -133,11 +133,11 @@ def _taylor(radius: float, degree: int, centre: float) -> Polynomial:
 
 @lru_cache(maxsize=4096)
 def _minimax(radius: float, degree: int, centre: float) -> Polynomial:
-    found = _proven(Kind.MINIMAX, _candidate(Kind.MINIMAX, radius, degree), radius, centre)
-    if _UNSURE < found.relative_error < 1:
-        return found
+    proven = _proven(Kind.MINIMAX, _candidate(Kind.MINIMAX, radius, degree), radius, centre)
+    if _UNSURE < proven.relative_error < 1:
+        return proven
     series = _taylor(radius, degree, centre)
-    return found if found.relative_error <= series.relative_error else replace(series, kind=Kind.MINIMAX)
+    return proven if proven.relative_error <= series.relative_error else replace(series, kind=Kind.MINIMAX)
 
 
 @lru_cache(maxsize=4096)
@@ -172,8 +172,8 @@ def polynomial_within(
     _check(radius, degree, centre)
     if _seen_error(_candidate(kind, float(radius), int(degree)), radius) > relative_error * (1 + 1e-9) + 1e-12:
         return None
-    found = polynomial(kind, radius, degree, centre=centre)
-    return found if found.relative_error <= relative_error else None
+    candidate = polynomial(kind, radius, degree, centre=centre)
+    return candidate if candidate.relative_error <= relative_error else None
 
 
 def guessed(kind: Kind, radius: float, degree: int, *, share: float = 1.0, centre: float = 0.0) -> Polynomial:

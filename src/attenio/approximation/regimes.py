@@ -82,22 +82,22 @@ def words_of_ways(setting: Setting, degree: int | None) -> dict[Way, int]:
     >>> [round(words / nd) for words in words_of_ways(setting, 2).values()]
     [4232, 8, 14]
     """
-    found = {}
+    words = {}
     n, d, fast = setting.n, setting.d, setting.fast_words
     rows = (fast - d) // (2 * d + 4)
     if rows >= 1:
-        found[Way.EXACT] = 4 * n * d if 4 * n * d + 2 * n <= fast else 2 * n * d * (1 + math.ceil(n / rows))
+        words[Way.EXACT] = 4 * n * d if 4 * n * d + 2 * n <= fast else 2 * n * d * (1 + math.ceil(n / rows))
     if degree is None:
-        return found
+        return words
     features, spare = feature_count(d, degree), fast - 2 * d - degree
     if features * (d + 1) <= spare:
-        found[Way.FEATURE_STATE] = 4 * n * d
-        return found
+        words[Way.FEATURE_STATE] = 4 * n * d
+        return words
     if (columns := min(d + 1, spare // (features + 1))) >= 1:
         passes = math.ceil((d + 1) / columns)
-        found[Way.VALUE_COLUMNS] = 2 * n * d * passes + 2 * n * d + n * passes
+        words[Way.VALUE_COLUMNS] = 2 * n * d * passes + 2 * n * d + n * passes
     blocks = _feature_blocks(setting, degree)
-    return found if blocks is None else {**found, Way.FEATURE_BLOCKS: blocks}
+    return words if blocks is None else {**words, Way.FEATURE_BLOCKS: blocks}
 
 
 def _feature_blocks(setting: Setting, degree: int) -> int | None:

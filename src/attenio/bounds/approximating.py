@@ -11,7 +11,7 @@ from attenio.workload import Direction, Workload
 def approximate_bounds(
     workload: Workload, fast_words: int, exact: tuple[LowerBound, ...], *, units: int = 1, degree: int | None = None
 ) -> tuple[LowerBound, ...]:
-    """What the tolerance leaves; compulsory words for whoever reads all inputs; features; exact bounds for exact ones.
+    """What the tolerance leaves; compulsory words where all inputs are read; features; exact bounds for exact ones.
 
     The bound within the class of features is about outputs, and so about the forward pass.
 
@@ -34,13 +34,13 @@ def approximate_bounds(
 
 def _for_all_inputs(workload: Workload) -> LowerBound:
     """Compulsory words, with what they assume of an approximation."""
-    found = compulsory(workload)
+    bound = compulsory(workload)
     return replace(
-        found,
+        bound,
         strength=Strength.ORDINARY,
         covers="any algorithm within the tolerance that reads all of its inputs",
         assumptions=(
-            found.assumptions[0],
+            bound.assumptions[0],
             "every entry is read: an approximation that skips some, such as a sample of the keys, may move less",
         ),
     )

@@ -124,12 +124,12 @@ def largest_ordinary(bounds: Iterable[LowerBound]) -> LowerBound:
 
 
 def _largest(bounds: Iterable[LowerBound], strengths: tuple[Strength, ...]) -> LowerBound:
-    found = [bound for bound in bounds if bound.strength in strengths]
-    if not found:
+    eligible = [bound for bound in bounds if bound.strength in strengths]
+    if not eligible:
         raise InvalidInput(
             f"none of the bounds given is {strengths[-1].value}; pass all of lower_bounds(workload, machine)"
         )
-    return max(found, key=lambda bound: bound.words)
+    return max(eligible, key=lambda bound: bound.words)
 
 
 def ordinary_words(  # noqa: PLR0913 - a point of a sweep has this many coordinates

@@ -1,4 +1,4 @@
-"""Compulsory traffic: what is needed is read once, what is asked for is written once."""
+"""Compulsory traffic: inputs that are needed are read once, outputs are written once."""
 
 from attenio.bounds.lower_bound import ANY_ALGORITHM, LowerBound, Strength
 from attenio.workload import Direction, Workload

@@ -93,27 +93,27 @@ def machines_in_file(path: str | Path) -> tuple[Machine, ...]:
         raise InvalidInput(f"machine file {str(path)!r} is not UTF-8 text (byte {problem.start}); save it so") from None
     except OSError as problem:
         raise InvalidInput(f"machine file {str(path)!r} cannot be read: {problem.strerror}; give a YAML file") from None
-    found = [(section, _machine(section, file.stem)) for section in sections_in(text, str(path))]
+    described = [(section, _machine(section, file.stem)) for section in sections_in(text, str(path))]
     first: dict[str, int] = {}
-    for section, machine in found:
+    for section, machine in described:
         if machine.name in first:
             raise section.error(
                 f"machine {machine.name} is described again (first on line {first[machine.name]}); rename one", "name"
             )
         first[machine.name] = section.key_lines.get("name", section.line)
-    return tuple(machine for _, machine in found)
+    return tuple(machine for _, machine in described)
 
 
 def _machine_in_file(path: str, wanted: str) -> Machine:
-    found = machines_in_file(path)
-    names = ", ".join(machine.name for machine in found)
+    machines = machines_in_file(path)
+    names = ", ".join(machine.name for machine in machines)
     if not wanted:
-        if len(found) == 1:
-            return found[0]
+        if len(machines) == 1:
+            return machines[0]
         raise InvalidInput(
-            f"{path} describes {len(found)} machines ({names}); choose one, as in {path}#{found[0].name}"
+            f"{path} describes {len(machines)} machines ({names}); choose one, as in {path}#{machines[0].name}"
         )
-    for machine in found:
+    for machine in machines:
         if machine.name.lower() == wanted.lower():
             return machine
     raise InvalidInput(f"{path} describes no machine {wanted!r}; it has {names}")
@@ -205,14 +205,14 @@ def _level(section: "Section") -> MemoryLevel:
 def _granularity(section: "Section") -> dict[ElementType, Granularity]:
     if "granularity" not in section:
         return {}
-    found, by_type = {}, section.section("granularity")
+    granularities, by_type = {}, section.section("granularity")
     by_type.only(tuple(element.value for element in ElementType))
     for key in by_type:
         units = by_type.section(key)
         units.only(("rows", "keys"))
         sizes = {name: units.count(name, most=2**16) for name in units}
-        found[ElementType.named(key)] = Granularity(**sizes)
-    return found
+        granularities[ElementType.named(key)] = Granularity(**sizes)
+    return granularities
 
 
 def _capability(section: "Section") -> tuple[int, int] | None:

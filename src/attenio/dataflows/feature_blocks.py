@@ -29,7 +29,7 @@ def feature_blocks(problem: Problem, tiles: Tiles, fast: FastMemory, polynomial:
         problem, fast, most, (max(len(features) for features in turns), tiles["key_tile"], tiles["degree"])
     ) as sweeper:
         for columns in column_blocks(problem.width, block):
-            known, kept = (None, total) if columns.ones else (total, None)
+            known, stored = (None, total) if columns.ones else (total, None)
             for number, features in enumerate(turns):
                 sweeper.sweep(
                     Turn(
@@ -39,6 +39,6 @@ def feature_blocks(problem: Problem, tiles: Tiles, fast: FastMemory, polynomial:
                         is_first=number == 0,
                         is_last=number == len(turns) - 1,
                         divisor=known,
-                        kept=kept,
+                        stored_divisor=stored,
                     )
                 )

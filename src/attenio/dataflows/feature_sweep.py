@@ -62,7 +62,7 @@ class Turn:
     """Which features and columns a sweep is about, what it finds in slow memory, and whether others follow.
 
     ``sums`` are partial sums over the features of earlier turns; ``divisor`` is what outputs are divided by, if it is
-    not among the columns; ``kept`` is where to store it, if later turns need it.
+    not among the columns; ``stored_divisor`` is where to store it, if later turns need it.
     """
 
     features: Features
@@ -71,7 +71,7 @@ class Turn:
     is_first: bool = True
     is_last: bool = True
     divisor: SlowArray | None = None
-    kept: SlowArray | None = None
+    stored_divisor: SlowArray | None = None
 
 
 def reaches(problem: Problem) -> NDArray[np.intp]:
@@ -128,12 +128,12 @@ class Sweeper:
                 self._K.holding(problem.K, keys, turn.features.coordinates) as K_j,
                 self._holding_values(keys, turn.columns) as V_j,
             ):
-                made, values = turn.features.of(K_j.values), _with_ones(V_j, turn.columns, stop - start)
+                features_of_keys, values = turn.features.of(K_j.values), _with_ones(V_j, turn.columns, stop - start)
                 inside = slice(done, last)
                 if size(inside) and not (reach[inside] >= stop).all():
-                    self._read(turn, Z, inside, (made, values, start))
+                    self._read(turn, Z, inside, (features_of_keys, values, start))
                     done = last
-                problem.arithmetic.add_product(Z.values, made.T, values)
+                problem.arithmetic.add_product(Z.values, features_of_keys.T, values)
                 self._fast.computed(Step.FEATURE_STATE, Z.rows, Z.columns, K_j.rows)
             if done < last:
                 self._read(turn, Z, slice(done, last), None)
@@ -159,22 +159,22 @@ class Sweeper:
         problem, (head, positions) = self._problem, where
         rows = problem.rows_of(range(head, head + 1), positions)
         with self._Q.streaming(problem.Q, rows, turn.features.coordinates, along="rows") as Q_i:
-            made = turn.features.weighted(Q_i.values)
-            found = made @ Z.values
+            features = turn.features.weighted(Q_i.values)
+            sums = features @ Z.values
             if tile is not None:
-                keys_made, values, start = tile
-                seen = start + np.arange(len(keys_made)) < self._reach[positions, None]
-                found += np.where(seen, made @ keys_made.T, np.float32(0)) @ values
+                features_of_keys, values, start = tile
+                seen = start + np.arange(len(features_of_keys)) < self._reach[positions, None]
+                sums += np.where(seen, features @ features_of_keys.T, np.float32(0)) @ values
             places = turn.columns.places
             if turn.is_first:
                 self._Y.over(ONE, slice(0, turn.columns.count))  # there is room for one row of them
                 Y = self._Y.passing(rows, places, name="Y")
-                Y.values += found
+                Y.values += sums
                 self._finish(turn, Y)
                 return
             assert turn.sums is not None
             with self._Y.streaming(turn.sums, rows, places, along="rows") as Y:
-                Y.values += found
+                Y.values += sums
                 self._finish(turn, Y)
 
     def _finish(self, turn: Turn, Y: Tile) -> None:
@@ -191,8 +191,8 @@ class Sweeper:
                 self._store_output(turn, Y, total.values)
             return
         total_values = Y.values[:, :1]
-        if turn.kept is not None:
-            fast.store(Tile("sum", total_values, Y.rows, ONE, problem.intermediate_words), turn.kept)
+        if turn.stored_divisor is not None:
+            fast.store(Tile("sum", total_values, Y.rows, ONE, problem.intermediate_words), turn.stored_divisor)
         self._store_output(turn, Y, total_values)
 
     def _store_output(self, turn: Turn, Y: Tile, total: Values) -> None:

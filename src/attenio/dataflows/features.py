@@ -35,16 +35,16 @@ class Features:
     def of(self, rows: Values) -> Values:
         """The monomials of every row, given its needed coordinates."""
         wide = _with_constant(rows)
-        made = np.ones((len(rows), len(self)), dtype=np.float32)
+        values = np.ones((len(rows), len(self)), dtype=np.float32)
         for factor in self.factors.T:
-            made *= wide[:, factor]
-        return made
+            values *= wide[:, factor]
+        return values
 
     def weighted(self, rows: Values) -> Values:
         """The monomials times their weights, as the side of the queries has them."""
-        made = self.of(rows)
-        made *= self.weights
-        return made
+        features = self.of(rows)
+        features *= self.weights
+        return features
 
     def derivative(self, rows: Values, along: Values) -> Values:
         """The gradient with respect to the coordinates, given that with respect to the monomials of every row."""

@@ -1,4 +1,4 @@
-"""Run a forward plan, problem by problem; what is to outlast the run is kept."""
+"""Run a forward plan, problem by problem; what is to outlast the run is in ``ExtraOutputs``."""
 
 from collections.abc import Iterator
 from typing import Literal, assert_never
@@ -14,7 +14,15 @@ from attenio.dataflows.flash_attention_2 import flash_attention_2
 from attenio.dataflows.flat import flat
 from attenio.dataflows.guarantee import guaranteed_error, polynomial_of
 from attenio.dataflows.inputs import Inputs
-from attenio.dataflows.problem import Advance, Kept, Problem, Sharing, separate_problems, stacked_problems
+from attenio.dataflows.problem import (
+    NO_EXTRA,
+    Advance,
+    ExtraOutputs,
+    Problem,
+    Sharing,
+    separate_problems,
+    stacked_problems,
+)
 from attenio.dataflows.rank_one_tiling import rank_one_tiling
 from attenio.dataflows.run import Run, max_abs_error
 from attenio.dataflows.score_stationary import score_stationary
@@ -29,9 +37,9 @@ from attenio.planning.nested_plan import NestedPlan
 from attenio.planning.plan import Dataflow, Plan
 
 
-def run_forward(plan: Plan, inputs: Inputs, *, trace: Trace, advance: Advance, kept: Kept = Kept()) -> Run:  # noqa: B008 - frozen
-    """Execute a forward plan on inputs, and fill what is to be kept."""
-    shared = prepared(plan, inputs, advance, kept)
+def run_forward(plan: Plan, inputs: Inputs, *, trace: Trace, advance: Advance, extra: ExtraOutputs = NO_EXTRA) -> Run:
+    """Execute a forward plan on inputs, and fill the extra outputs."""
+    shared = prepared(plan, inputs, advance, extra)
     fast = FastMemory(plan.fast_words, intermediate_words=plan.workload.accumulator_words, trace=trace)
     with np.errstate(over="ignore", under="ignore"):
         for problem in _problems(plan.dataflow, shared):
@@ -48,7 +56,7 @@ def run_forward(plan: Plan, inputs: Inputs, *, trace: Trace, advance: Advance, k
     )
 
 
-def prepared(plan: Plan | NestedPlan, inputs: Inputs, advance: Advance, kept: Kept = Kept()) -> Sharing:  # noqa: B008 - frozen
+def prepared(plan: Plan | NestedPlan, inputs: Inputs, advance: Advance, extra: ExtraOutputs = NO_EXTRA) -> Sharing:
     """What the problems of a plan are cut from, with room for the output."""
     workload = plan.workload
     shape = (workload.batch, workload.heads, workload.queries, workload.value_dim)
@@ -58,7 +66,7 @@ def prepared(plan: Plan | NestedPlan, inputs: Inputs, advance: Advance, kept: Ke
         output=np.full(shape, np.nan, dtype=np.float32),
         arithmetic=Arithmetic.of(workload, *inputs),
         advance=advance,
-        kept=kept,
+        extra=extra,
     )
 
 

@@ -11,9 +11,9 @@ from attenio.planning.plan import Plan
 
 def polynomial_of(plan: Plan) -> Polynomial:
     """The polynomial that a plan puts in the place of the exponential."""
-    found = _certificate(plan).polynomial
-    assert found is not None
-    return found
+    polynomial = _certificate(plan).polynomial
+    assert polynomial is not None
+    return polynomial
 
 
 def guaranteed_error(plan: Plan, inputs: Inputs) -> float | None:

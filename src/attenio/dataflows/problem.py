@@ -14,7 +14,7 @@ from attenio.masks import SharedPrefix
 from attenio.masks.patterns import Pattern
 from attenio.memory import Buffer, Matrix, SlowArray, Tile
 from attenio.memory.indices import Indices, compact, cuts, size
-from attenio.reference import parts
+from attenio.reference import segments
 from attenio.workload import Workload
 
 Advance = Callable[[int], None]
@@ -119,32 +119,35 @@ def for_heads(hidden: Hidden, heads: range) -> Hidden:
     return hidden if hidden is None or len(heads) == 1 else np.tile(hidden, (len(heads), 1))
 
 
-class Kept(NamedTuple):
-    """What a forward pass keeps beside its output, for the backward one.
+class ExtraOutputs(NamedTuple):
+    """What a forward pass stores beside its output, for the backward one.
 
-    The log-sum-exp of rows is (batch, heads, queries, 1); probabilities are (rows, keys) of each batch, head and part.
+    The log-sum-exp of rows is (batch, heads, queries, 1); probabilities are (rows, keys) by batch, head and segment.
     """
 
     log_sum_exp: NDArray[np.float32] | None = None
     probabilities: dict[tuple[int, int, int], NDArray[np.float32]] | None = None
 
 
+NO_EXTRA = ExtraOutputs()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sharing:
-    """What problems are cut from: a workload, its inputs, and the output (and what else is kept) that they fill."""
+    """What problems are cut from: a workload, its inputs, and the output (and extra outputs) that they fill."""
 
     workload: Workload
     inputs: Inputs
     output: NDArray[np.float32]
     arithmetic: Arithmetic
     advance: Advance
-    kept: Kept = Kept()
+    extra: ExtraOutputs = NO_EXTRA
 
     def problem(self, label: str, pattern: Pattern, arrays: Inputs) -> Problem:
         """A problem over (heads, positions, width) queries and (keys, width) keys and values."""
         group, rows, depth = arrays.q.shape
         dtype, words = self.workload.dtype, self.workload.accumulator_words
-        keeps_L, keeps_P = (kept is not None for kept in self.kept)
+        keeps_L, keeps_P = (array is not None for array in self.extra)
         return Problem(
             label=label,
             pattern=pattern,
@@ -163,33 +166,33 @@ class Sharing:
 
 
 def separate_problems(shared: Sharing, *, by_group: bool) -> Iterator[Problem]:
-    """Each sequence, part of it and query head by itself; ``by_group``, the heads of a group together.
+    """Each sequence, segment of it and query head by itself; ``by_group``, the heads of a group together.
 
-    A problem's output is taken over when the next problem is asked for.
+    A problem's output is copied out when the next problem is drawn.
     """
     workload, inputs = shared.workload, shared.inputs
     heads = workload.group if by_group else 1
     for batch in range(workload.batch):
         for first in range(0, workload.heads, heads):
             kv_head = first // workload.group
-            for number, part in enumerate(parts(workload)):
+            for number, segment in enumerate(segments(workload)):
                 problem = shared.problem(
                     f"batch {batch} head {first} part {number}",
-                    part.pattern,
+                    segment.pattern,
                     Inputs(
-                        inputs.q[batch, first : first + heads, part.rows],
-                        inputs.k[batch, kv_head, part.keys],
-                        inputs.v[batch, kv_head, part.keys],
+                        inputs.q[batch, first : first + heads, segment.rows],
+                        inputs.k[batch, kv_head, segment.keys],
+                        inputs.v[batch, kv_head, segment.keys],
                     ),
                 )
                 yield problem
-                filled = batch, slice(first, first + heads), part.rows
+                filled = batch, slice(first, first + heads), segment.rows
                 shared.output[filled] = problem.O.values.reshape(heads, -1, workload.value_dim)
-                if shared.kept.log_sum_exp is not None and problem.L is not None:
-                    shared.kept.log_sum_exp[filled] = problem.L.values.reshape(heads, -1, 1)
-                if shared.kept.probabilities is not None and problem.P is not None:
-                    each = problem.P.values.reshape(heads, -1, part.pattern.keys)
-                    shared.kept.probabilities.update({(batch, first + i, number): each[i] for i in range(heads)})
+                if shared.extra.log_sum_exp is not None and problem.L is not None:
+                    shared.extra.log_sum_exp[filled] = problem.L.values.reshape(heads, -1, 1)
+                if shared.extra.probabilities is not None and problem.P is not None:
+                    each = problem.P.values.reshape(heads, -1, segment.pattern.keys)
+                    shared.extra.probabilities.update({(batch, first + i, number): each[i] for i in range(heads)})
 
 
 def stacked_problems(shared: Sharing) -> Iterator[Problem]:
@@ -212,5 +215,5 @@ def stacked_problems(shared: Sharing) -> Iterator[Problem]:
         yield problem
         shape = (group, workload.batch, workload.queries, -1)
         shared.output[:, heads] = np.moveaxis(problem.O.values.reshape(shape), 1, 0)
-        if shared.kept.log_sum_exp is not None and problem.L is not None:
-            shared.kept.log_sum_exp[:, heads] = np.moveaxis(problem.L.values.reshape(shape), 1, 0)
+        if shared.extra.log_sum_exp is not None and problem.L is not None:
+            shared.extra.log_sum_exp[:, heads] = np.moveaxis(problem.L.values.reshape(shape), 1, 0)

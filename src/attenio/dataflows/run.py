@@ -88,7 +88,7 @@ class TrainingRun:
 def gradient_error(gradients: Gradients, inputs: Inputs, d_output: NDArray[np.float32], workload: Workload) -> float:
     """The largest distance of any gradient from the float64 definition on the same, already rounded, inputs."""
     exact = attention_gradients(*inputs, d_output, workload)
-    return float(np.max([np.abs(found - right).max() for found, right in zip(gradients, exact, strict=True)]))
+    return float(np.max([np.abs(gradient - right).max() for gradient, right in zip(gradients, exact, strict=True)]))
 
 
 def max_abs_error(output: NDArray[np.float32], inputs: Inputs, workload: Workload) -> float:

@@ -60,18 +60,18 @@ def _softmax(problem: Problem, S: SlowArray, P: SlowArray, resident: int, fast: 
         for row in problem.query_tiles(1):
             hidden = ~pattern.required(row.start, row.stop, as_array(slice(0, pattern.keys)))
             statistics.begin()
-            kept = S_buffer.over(row, first)
+            scores = S_buffer.over(row, first)
             if size(first):
-                fast.load(S, kept)
-                hide(kept, hidden[:, first])
-                statistics.take(kept)
+                fast.load(S, scores)
+                hide(scores, hidden[:, first])
+                statistics.take(scores)
             if size(rest):
                 with in_hand.streaming(S, row, rest, along="columns") as s:
                     hide(s, hidden[:, rest])
                     statistics.take(s)
             statistics.save(problem, row)
             if size(first):
-                fast.store(statistics.probabilities(kept), P)
+                fast.store(statistics.probabilities(scores), P)
             if size(rest):
                 with in_hand.streaming(S, row, rest, along="columns") as s:
                     hide(s, hidden[:, rest])

@@ -7,7 +7,7 @@ from attenio.dataflows.backward.execute import run_backward
 from attenio.dataflows.backward.problem import SavedValues
 from attenio.dataflows.forward import run_forward
 from attenio.dataflows.inputs import Inputs
-from attenio.dataflows.problem import Advance, Kept
+from attenio.dataflows.problem import Advance, ExtraOutputs
 from attenio.dataflows.run import Run, TrainingRun
 from attenio.memory import Trace
 from attenio.planning.training import Saved, TrainingPlan
@@ -19,24 +19,24 @@ def run_training(
     """Execute a training step on inputs and the gradient of the output; ``record`` keeps the events of every run."""
     inputs, _ = given
 
-    def forward(kept: Kept) -> Run:
-        return run_forward(plan.forward, inputs, trace=Trace(record=record), advance=advance, kept=kept)
+    def forward(extra: ExtraOutputs) -> Run:
+        return run_forward(plan.forward, inputs, trace=Trace(record=record), advance=advance, extra=extra)
 
-    kept = _room(plan)
-    first = forward(Kept() if plan.saved is Saved.NOTHING else kept)
-    again = forward(kept) if plan.saved is Saved.NOTHING else None
+    extra = _room(plan)
+    first = forward(ExtraOutputs() if plan.saved is Saved.NOTHING else extra)
+    again = forward(extra) if plan.saved is Saved.NOTHING else None
     output = first.output if again is None else again.output
     # Tiled products that read probabilities never ask for the log-sum-exp.
-    lse = np.full((*output.shape[:3], 1), np.nan, dtype=np.float32) if kept.log_sum_exp is None else kept.log_sum_exp
-    saved = SavedValues(output, lse, kept.probabilities)
+    lse = np.full((*output.shape[:3], 1), np.nan, dtype=np.float32) if extra.log_sum_exp is None else extra.log_sum_exp
+    saved = SavedValues(output, lse, extra.probabilities)
     backward = run_backward(plan.backward, given, saved, trace=Trace(record=record), advance=advance)
     return TrainingRun(plan=plan, forward=first, recomputed=again, backward=backward)
 
 
-def _room(plan: TrainingPlan) -> Kept:
+def _room(plan: TrainingPlan) -> ExtraOutputs:
     """Room in slow memory for what is saved."""
     if plan.saved is Saved.PROBABILITIES:
-        return Kept(probabilities={})
+        return ExtraOutputs(probabilities={})
     workload = plan.workload
     shape = (workload.batch, workload.heads, workload.queries, 1)
-    return Kept(log_sum_exp=np.full(shape, np.nan, dtype=np.float32))
+    return ExtraOutputs(log_sum_exp=np.full(shape, np.nan, dtype=np.float32))

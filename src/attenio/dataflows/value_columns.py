@@ -23,5 +23,5 @@ def value_columns(problem: Problem, tiles: Tiles, fast: FastMemory, polynomial: 
     sizes = (len(features), tiles["key_tile"], tiles["degree"])
     with Sweeper(problem, fast, (depth, block), sizes) as sweeper:
         for columns in column_blocks(problem.width, block):
-            known, kept = (None, total) if columns.ones else (total, None)
-            sweeper.sweep(Turn(features=features, columns=columns, divisor=known, kept=kept))
+            known, stored = (None, total) if columns.ones else (total, None)
+            sweeper.sweep(Turn(features=features, columns=columns, divisor=known, stored_divisor=stored))

@@ -44,8 +44,8 @@ def window_and_features(problem: Problem, tiles: Tiles, fast: FastMemory, polyno
             for key in range(loaded, reach):
                 if key - oldest == window:
                     places = np.arange(oldest, oldest + leaving) % window
-                    made = features.of(K.values[places])
-                    arithmetic.add_product(Z.values, made.T, _with_ones(V.values[places]))
+                    features_of_keys = features.of(K.values[places])
+                    arithmetic.add_product(Z.values, features_of_keys.T, _with_ones(V.values[places]))
                     fast.computed(Step.FEATURE_STATE, Z.rows, Z.columns, np.arange(oldest, oldest + leaving))
                     oldest += leaving
                 fast.load(problem.K, K.row(key % window), slice(key, key + 1))

@@ -51,8 +51,8 @@ class Epoch:
     def entries(self) -> tuple[Entry, ...]:
         """Distinct scores that become explicit in the epoch, in the order they do."""
         steps = self.program.steps[self.start : self.stop]
-        found = ((step.word[1], step.word[2]) for step in steps if isinstance(step, Compute) and step.score)
-        return tuple(dict.fromkeys(found))
+        scores = ((step.word[1], step.word[2]) for step in steps if isinstance(step, Compute) and step.score)
+        return tuple(dict.fromkeys(scores))
 
     @property
     def held(self) -> tuple[Word, ...]:
@@ -74,7 +74,7 @@ class Epoch:
         """Walk backwards from the scores and keep what they depend on."""
         fast: set[Word] = set()
         slow: set[Word] = set()
-        kept: list[Action] = []
+        actions: list[Action] = []
         for step in reversed(self.program.steps[self.start : self.stop]):
             match step:
                 case Compute(word=word, terms=terms, score=score) if score or word in fast:
@@ -88,8 +88,8 @@ class Epoch:
                     fast.add(word)
                 case _:
                     continue
-            kept.append(step)
-        return tuple(sorted(fast)), tuple(sorted(slow)), tuple(reversed(kept))
+            actions.append(step)
+        return tuple(sorted(fast)), tuple(sorted(slow)), tuple(reversed(actions))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,15 +103,15 @@ class Message:
 def epochs(program: Program, *, moved_words: int) -> tuple[Epoch, ...]:
     """The program in stretches that move this many words each, the last one possibly fewer."""
     checked_count("words moved in an epoch", moved_words)
-    found, start, moved = [], 0, 0
+    cut, start, moved = [], 0, 0
     for position, step in enumerate(program.steps, start=1):
         moved += not isinstance(step, Compute)
         if moved == moved_words and not isinstance(step, Compute):
-            found.append(Epoch(program=program, start=start, stop=position, moved_words=moved))
+            cut.append(Epoch(program=program, start=start, stop=position, moved_words=moved))
             start, moved = position, 0
     if start < len(program.steps):
-        found.append(Epoch(program=program, start=start, stop=len(program.steps), moved_words=moved))
-    return tuple(found)
+        cut.append(Epoch(program=program, start=start, stop=len(program.steps), moved_words=moved))
+    return tuple(cut)
 
 
 def compress(epoch: Epoch, Q: ArrayLike, K: ArrayLike, *, prime: int) -> Message:
@@ -122,12 +122,12 @@ def compress(epoch: Epoch, Q: ArrayLike, K: ArrayLike, *, prime: int) -> Message
     return next(compress_all((epoch,), Q, K, prime=prime))
 
 
-def compress_all(found: Iterable[Epoch], Q: ArrayLike, K: ArrayLike, *, prime: int) -> Iterator[Message]:
+def compress_all(epochs_of_run: Iterable[Epoch], Q: ArrayLike, K: ArrayLike, *, prime: int) -> Iterator[Message]:
     """The messages of epochs of one program, in the order of time, in a single pass over it."""
     slow = _inputs(Q, K, prime)
     fast: dict[Word, Element] = {}
     done = 0
-    for epoch in found:
+    for epoch in epochs_of_run:
         _replay(epoch.program.steps[done : epoch.start], fast, slow, prime)
         done = epoch.start
         words = tuple([fast[word] for word in epoch.held] + [slow[word] for word in epoch.loaded])

@@ -80,10 +80,10 @@ def jacobian_rank(entries: Mask, d: int, *, prime: int = 65521, seed: int = 0) -
 def _rank(matrix: Elements, prime: int) -> int:
     matrix, rank = matrix.copy(), 0
     for column in range(matrix.shape[1]):
-        found = np.flatnonzero(matrix[rank:, column])
-        if len(found) == 0:
+        pivots = np.flatnonzero(matrix[rank:, column])
+        if len(pivots) == 0:
             continue
-        pivot = rank + int(found[0])
+        pivot = rank + int(pivots[0])
         matrix[[rank, pivot]] = matrix[[pivot, rank]]
         matrix[rank] = matrix[rank] * pow(int(matrix[rank, column]), -1, prime) % prime
         below = matrix[rank + 1 :, column : column + 1]

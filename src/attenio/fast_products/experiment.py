@@ -50,8 +50,8 @@ def compression_experiment() -> tuple[CompressedEpoch, ...]:
 def _sent(run: str, program: Program, shape: Shape, fast_words: int) -> Iterator[CompressedEpoch]:
     Q, K = random_elements(shape, prime=_PRIME)
     truth = Q @ K.T % _PRIME
-    found = epochs(program, moved_words=fast_words)
-    for number, (epoch, message) in enumerate(zip(found, compress_all(found, Q, K, prime=_PRIME), strict=True)):
+    cut = epochs(program, moved_words=fast_words)
+    for number, (epoch, message) in enumerate(zip(cut, compress_all(cut, Q, K, prime=_PRIME), strict=True)):
         if epoch.entries:
             read = recover(message, epoch)
             yield CompressedEpoch(

@@ -49,14 +49,14 @@ def _answer(asked: argparse.Namespace) -> dict[str, Any]:
         if (text := getattr(asked, name)) is not None
     }
     workload = Workload(**given)
-    made = asdict(provenance())
+    provenance_fields = asdict(provenance())
     torch.manual_seed(0)
     if asked.what == "profile":
-        found = profile(workload, names=asked.contender or CONTENDERS)
-        return {**found.to_json(), **software_of("cuda"), "provenance": made}
-    record = None if asked.out is None else Record(asked.out, made)
+        profiled = profile(workload, names=asked.contender or CONTENDERS)
+        return {**profiled.to_json(), **software_of("cuda"), "provenance": provenance_fields}
+    record = None if asked.out is None else Record(asked.out, provenance_fields)
     timed = bench(workload, asked.device, repeats=asked.repeats, flex=asked.flex, record=record)
-    return {**timed.to_json(), "provenance": made}
+    return {**timed.to_json(), "provenance": provenance_fields}
 
 
 def _parser() -> argparse.ArgumentParser:

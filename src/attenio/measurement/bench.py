@@ -45,16 +45,16 @@ def bench(
     software = software_of(device)
     timings = {} if record is None else record.finished(str(workload), device, software)
     wanted = {name: each for name, each in calls.items() if name not in timings}
-    found = Bench(workload=workload, device=device, software=software, roof=_roof(inputs), timings=())
+    bench_so_far = Bench(workload=workload, device=device, software=software, roof=_roof(inputs), timings=())
     timed = _in_turns if device == "cpu" else _one_by_one
     for timing in timed(workload, inputs, wanted, repeats):
         timings[timing.name] = timing
-        found = replace(found, timings=tuple(timings[name] for name in calls if name in timings))
+        bench_so_far = replace(bench_so_far, timings=tuple(timings[name] for name in calls if name in timings))
         if record is not None:
-            record.keep(found)
+            record.keep(bench_so_far)
         if progress is not None:
             progress(len(timings), len(calls))
-    return replace(found, timings=tuple(timings[name] for name in calls))
+    return replace(bench_so_far, timings=tuple(timings[name] for name in calls))
 
 
 def _in_turns(workload: Workload, inputs: Inputs, calls: dict[str, Contender], repeats: int) -> Iterator[Timing]:

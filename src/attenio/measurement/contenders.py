@@ -36,7 +36,7 @@ _MOST_MASK_BYTES = 2**30
 
 
 class Contender(Protocol):
-    """Somebody who computes a workload: a call is prepared first, and only the call is timed."""
+    """An implementation that computes a workload: a call is prepared first, and only the call is timed."""
 
     def forward(self, inputs: Inputs) -> Call:
         """A call that computes the output of these inputs."""
@@ -46,7 +46,7 @@ class Contender(Protocol):
         """A call that computes the gradients for a gradient of ones; an output is made before, or by the first call."""
         ...
 
-    def tensors(self, found: Any) -> tuple[Tensor, ...]:
+    def tensors(self, returned: Any) -> tuple[Tensor, ...]:
         """What a call returned as tensors (batch, heads, tokens, width)."""
         ...
 
@@ -74,9 +74,9 @@ class TorchContender:
         """Gradients by autograd."""
         return gradients_of(self.call, inputs)
 
-    def tensors(self, found: Any) -> tuple[Tensor, ...]:
+    def tensors(self, returned: Any) -> tuple[Tensor, ...]:
         """They are tensors already."""
-        return found if isinstance(found, tuple) else (found,)
+        return returned if isinstance(returned, tuple) else (returned,)
 
     def gpu_samples(self, calls: Sequence[Call], *, repeats: int) -> list[float]:
         """By CUDA graphs."""
@@ -86,21 +86,21 @@ class TorchContender:
 def gradients_of(call: Attention, inputs: Inputs, gradient: Tensor | None = None) -> Call:
     """The backward pass of a function, for a gradient of ones unless given; its forward pass is not part of the call.
 
-    Autograd runs a backward pass on the stream of its forward pass, which is therefore made anew on every stream that
-    the call is made on: a CUDA graph holds what is done on one.
+    Autograd runs a backward pass on the stream of its forward pass, which therefore runs again on every stream that
+    the call is issued on: a CUDA graph holds what is done on one.
     """
     leaves = [x.detach().requires_grad_() for x in inputs]
-    made: dict[int, tuple[Tensor, Tensor]] = {}
+    by_stream: dict[int, tuple[Tensor, Tensor]] = {}
 
     def gradients() -> tuple[Tensor, ...]:
         stream = torch.cuda.current_stream().cuda_stream if leaves[0].is_cuda else 0
-        if stream not in made:
-            made.clear()
+        if stream not in by_stream:
+            by_stream.clear()
             output = call(*leaves)  # type: ignore[arg-type, unused-ignore]
-            made[stream] = output, torch.ones_like(output) if gradient is None else gradient
-        output, ones = made[stream]
-        found: tuple[Tensor, ...] = torch.autograd.grad(output, leaves, ones, retain_graph=True)
-        return found
+            by_stream[stream] = output, torch.ones_like(output) if gradient is None else gradient
+        output, ones = by_stream[stream]
+        gradients_of_leaves: tuple[Tensor, ...] = torch.autograd.grad(output, leaves, ones, retain_graph=True)
+        return gradients_of_leaves
 
     return gradients
 
@@ -138,7 +138,7 @@ def random_inputs(workload: Workload, device: str) -> Inputs:
 def contenders(
     workload: Workload, device: str, *, flex: bool = False, jax: bool = True, repeating: bool = False
 ) -> dict[str, Contender]:
-    """Who computes this workload; ours is the first. JAX's kernel is among them on a GPU where JAX sees one.
+    """The contenders for this workload, ours first. JAX's kernel is among them on a GPU where JAX sees one.
 
     With ``repeating`` ours is there once more, with gradients that repeat to the bit.
     """
@@ -151,20 +151,20 @@ def contenders(
 
         return TorchContender(run)
 
-    found = {OURS: ours(repeats=False)}
+    known = {OURS: ours(repeats=False)}
     if repeating:
-        found[OURS_REPEATING] = ours(repeats=True)
+        known[OURS_REPEATING] = ours(repeats=True)
     for name, each in _BACKENDS[device].items():
-        found[f"sdpa {name}"] = TorchContender(backend(each, enable_gqa=grouped, scale=workload.scale, **options))
+        known[f"sdpa {name}"] = TorchContender(backend(each, enable_gqa=grouped, scale=workload.scale, **options))
     if flex:
-        found["flex"] = TorchContender(_flex(workload, device))
+        known["flex"] = TorchContender(_flex(workload, device))
     if jax and device == "cuda":
         from attenio.measurement.jax_peer import jax_contender
 
         peer = jax_contender(workload)
         if peer is not None:
-            found["jax mosaic"] = peer
-    return found
+            known["jax mosaic"] = peer
+    return known
 
 
 def backend(which: SDPBackend, **options: Any) -> Attention:
@@ -172,8 +172,8 @@ def backend(which: SDPBackend, **options: Any) -> Attention:
 
     def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         with sdpa_kernel(which):
-            found: Tensor = sdpa(q, k, v, **options)
-            return found
+            output: Tensor = sdpa(q, k, v, **options)
+            return output
 
     return call
 

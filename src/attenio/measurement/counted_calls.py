@@ -43,7 +43,7 @@ def _call(number: int, workload: Workload, name: str, filler: torch.Tensor) -> d
     repeats = name == OURS_REPEATING
     known = contenders(workload, "cuda", flex=name == "flex", jax=name.startswith("jax"), repeating=repeats)
     if name not in known:
-        raise InvalidInput(f"nobody here is called {name!r}; there are {', '.join(known)}, flex and jax mosaic")
+        raise InvalidInput(f"no contender is called {name!r}; there are {', '.join(known)}, flex and jax mosaic")
     contender = known[name]
     call = (contender.backward if workload.direction is Direction.BACKWARD else contender.forward)(inputs)
     for _ in range(_WARM):
@@ -52,11 +52,11 @@ def _call(number: int, workload: Workload, name: str, filler: torch.Tensor) -> d
     torch.cuda.synchronize()
     counted = torch.cuda.nvtx.range_start(range_of_call(number))
     torch.cuda.profiler.start()
-    found = call()
+    returned = call()
     torch.cuda.synchronize()
     torch.cuda.profiler.stop()
     torch.cuda.nvtx.range_end(counted)
-    contender.tensors(found)
+    contender.tensors(returned)
     return {
         "cache_bytes": filler.numel(),
         "grids": _grids(workload, inputs, repeats) if name == OURS or repeats else None,

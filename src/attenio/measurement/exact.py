@@ -35,11 +35,11 @@ def exact_part(workload: Workload, inputs: Inputs) -> Part | None:
     return exact_gradients(inputs, gradient, sees, workload.softmax_scale)
 
 
-def compared(workload: Workload, found: Part, exact: Part | None) -> float | None:
+def compared(workload: Workload, part: Part, exact: Part | None) -> float | None:
     """The largest difference, or None where nothing exact is known."""
     if exact is None:
         return None
-    same = (found[0][:1, :, -_CHECKED:],) if workload.direction is Direction.FORWARD else checked_part(found)
+    same = (part[0][:1, :, -_CHECKED:],) if workload.direction is Direction.FORWARD else checked_part(part)
     return max(float((x.double() - y).abs().max()) for x, y in zip(same, exact, strict=True))
 
 
@@ -62,11 +62,11 @@ def exact_gradients(inputs: Inputs, gradient: Tensor, sees: Sees | None, scale: 
                 i = torch.arange(start, start + q.shape[0], device=k.device)[:, None]
                 scores = scores.masked_fill(~sees(i, j), -torch.inf)
             weights = torch.softmax(scores, -1).nan_to_num(0.0)  # rows that see nothing
-            slopes = g @ v.T
-            slopes = weights * (slopes - (weights * slopes).sum(-1, keepdim=True)) * scale
-            of_keys += slopes[:, :_CHECKED].T @ q
+            ds = g @ v.T
+            ds = weights * (ds - (weights * ds).sum(-1, keepdim=True)) * scale
+            of_keys += ds[:, :_CHECKED].T @ q
             of_values += weights[:, :_CHECKED].T @ g
-            last.append(slopes[-_CHECKED:] @ k)
+            last.append(ds[-_CHECKED:] @ k)
         of_queries.append(torch.cat(last[-2:])[-_CHECKED:])
     return torch.stack(of_queries)[None], of_keys[None, None], of_values[None, None]
 

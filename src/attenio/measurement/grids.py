@@ -25,5 +25,5 @@ def grids_of(
         call.query, call.key, call.value, call.visible, call.scale, deterministic=deterministic
     )
     told = getattr(backend_of(query), "grids", None)
-    found: tuple[Grid | Sweep, ...] | None = None if told is None else told(problem, backward=backward)
-    return found
+    grids: tuple[Grid | Sweep, ...] | None = None if told is None else told(problem, backward=backward)
+    return grids

@@ -71,9 +71,9 @@ class JaxContender:
         options = [{"block_kv": 64, "compute_wgs_bwd": groups, **dict.fromkeys(tiles, 64)} for groups in (1, 2)]
         return prepared(self._fastest(options, prepared))
 
-    def tensors(self, found: Any) -> tuple[Tensor, ...]:
+    def tensors(self, returned: Any) -> tuple[Tensor, ...]:
         """(batch, heads, tokens, width) again; the gradient of the scaled queries is scaled."""
-        arrays = found if isinstance(found, tuple) else (found,)
+        arrays = returned if isinstance(returned, tuple) else (returned,)
         q, *rest = (torch.from_dlpack(each).transpose(1, 2) for each in arrays)
         return (q * self.workload.softmax_scale if rest else q, *rest)
 
@@ -87,8 +87,8 @@ class JaxContender:
         self.jax.block_until_ready(calls[0]())
         start = time.perf_counter()
         for run in range(runs):
-            found = calls[run % len(calls)]()
-        self.jax.block_until_ready(found)
+            returned = calls[run % len(calls)]()
+        self.jax.block_until_ready(returned)
         return (time.perf_counter() - start) * 1e3 / runs
 
     def _arrays(self, inputs: Inputs) -> list[Any]:

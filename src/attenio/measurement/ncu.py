@@ -1,6 +1,6 @@
 """Nsight Compute: the command that counts a process's DRAM bytes, and what its CSV says.
 
-Only counters that one pass collects are asked for, so that no kernel is replayed, and caches are left alone: kernels of
+Only counters that one pass collects are requested, so that no kernel is replayed, and caches are left alone: kernels of
 one call find what the ones before them left. Calls are told apart by the NVTX ranges around them.
 """
 
@@ -43,11 +43,11 @@ def range_of_call(number: int) -> str:
 
 def ncu_command(child: Sequence[str], log: Path) -> list[str]:
     """Run ``child`` under Nsight Compute from its cudaProfilerStart on; counters go into ``log``."""
-    found = shutil.which("ncu") or next((place for place in _OTHER_PLACES if Path(place).is_file()), None)
-    if found is None:
+    program = shutil.which("ncu") or next((place for place in _OTHER_PLACES if Path(place).is_file()), None)
+    if program is None:
         raise InvalidInput("profile needs Nsight Compute, and there is no ncu here; install it, or add it to PATH")
     return [
-        found, "--clock-control", "none", "--cache-control", "none", "--profile-from-start", "off", "--nvtx",
+        program, "--clock-control", "none", "--cache-control", "none", "--profile-from-start", "off", "--nvtx",
         "--csv", "--print-units", "base", "--log-file", str(log), "--metrics", ",".join(_FIELDS), *child,
     ]  # fmt: skip
 
@@ -56,21 +56,21 @@ def counters_in(text: str) -> tuple[Counters, ...]:
     """Every launch in a log, in order."""
     if "ERR_NVGPUCTRPERM" in text:
         raise InvalidInput("this user may not read the GPU's counters; ask the administrator, or run as root")
-    found: dict[str, dict[str, str | int]] = {}
+    by_id: dict[str, dict[str, str | int]] = {}
     for row in _rows(text):
-        launch = found.setdefault(row["ID"], {"kernel": row["Kernel Name"], "range": _range(row)})
+        launch = by_id.setdefault(row["ID"], {"kernel": row["Kernel Name"], "range": _range(row)})
         if row["Metric Name"] in _FIELDS:
             launch[_FIELDS[row["Metric Name"]]] = round(float(row["Metric Value"].replace(",", "")))
     try:
-        return tuple(Counters(**launch) for launch in found.values())  # type: ignore[arg-type]
+        return tuple(Counters(**launch) for launch in by_id.values())  # type: ignore[arg-type]
     except TypeError:
         raise InvalidInput("Nsight Compute left some counters out; check that its version knows this GPU") from None
 
 
 def _range(row: dict[str, str]) -> str:
     """The name of the NVTX range; it is somewhere in one of the columns that describe ranges."""
-    found = [match[0] for name, cell in row.items() if "Range" in name and (match := _NAMED.search(cell))]
-    return found[0] if found else ""
+    ranges = [match[0] for name, cell in row.items() if "Range" in name and (match := _NAMED.search(cell))]
+    return ranges[0] if ranges else ""
 
 
 def _rows(text: str) -> Iterator[dict[str, str]]:

@@ -52,7 +52,7 @@ class Profiled:
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Contenders for one workload on one GPU, beside what everybody has to move."""
+    """Contenders for one workload on one GPU, beside what every algorithm has to move."""
 
     workload: Workload
     cache_bytes: int
@@ -100,7 +100,7 @@ def profiles(workloads: Sequence[Workload], *, names: Sequence[str] = CONTENDERS
     if not sizes:
         refused = [each["refused"] for each in told.values()]
         raise InvalidInput(f"nothing could be counted: {(refused or [last_words])[0]}")
-    found = [
+    profiled = [
         _profiled(name, told.get(number, {"refused": last_words}), launches.get(range_of_call(number), ()))
         for number, (_, name) in enumerate(asked)
     ]
@@ -109,7 +109,7 @@ def profiles(workloads: Sequence[Workload], *, names: Sequence[str] = CONTENDERS
             workload=workload,
             cache_bytes=sizes[0],
             bound=largest_ordinary(bounds_for(workload, sizes[0] // workload.dtype.bytes)),
-            contenders=tuple(found[number * len(names) : (number + 1) * len(names)]),
+            contenders=tuple(profiled[number * len(names) : (number + 1) * len(names)]),
         )
         for number, workload in enumerate(workloads)
     ]

@@ -18,25 +18,25 @@ class Record:
 
     def finished(self, workload: str, device: str, software: dict[str, str | None]) -> dict[str, Timing]:
         """The contenders that this very code has timed already, with the same libraries on the same device."""
-        found = self._find(workload, device, software)
-        if found is None:
+        earlier = self._find(workload, device, software)
+        if earlier is None:
             return {}
         return {
             each["name"]: Timing(
                 name=each["name"], samples_ms=tuple(each["samples_ms"]), max_abs_error=each["max_abs_error"]
             )
-            for each in found["contenders"]
+            for each in earlier["contenders"]
             if each["samples_ms"]
         }
 
     def keep(self, bench: Bench) -> None:
         """Put a bench into the file, in place of what was known of it before."""
-        made = {**bench.to_json(), "provenance": self.provenance}
-        earlier = self._find(made["workload"], bench.device, bench.software)
+        entry = {**bench.to_json(), "provenance": self.provenance}
+        earlier = self._find(entry["workload"], bench.device, bench.software)
         if earlier is None:
-            self.benches.append(made)
+            self.benches.append(entry)
         else:
-            self.benches[self.benches.index(earlier)] = made
+            self.benches[self.benches.index(earlier)] = entry
         write_atomically(self.path, json.dumps(self.benches, indent=1) + "\n")
 
     def _find(self, workload: str, device: str, software: dict[str, str | None]) -> dict[str, Any] | None:
@@ -52,11 +52,11 @@ def _read(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     try:
-        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        benches = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
     except (OSError, ValueError):
-        found = None
-    if not isinstance(found, list) or not all(
-        isinstance(x, dict) and {"contenders", "provenance"} <= set(x) for x in found
+        benches = None
+    if not isinstance(benches, list) or not all(
+        isinstance(x, dict) and {"contenders", "provenance"} <= set(x) for x in benches
     ):
         raise InvalidInput(f"{path} holds no benches; give the name of a new file, or of one that bench wrote")
-    return found
+    return benches

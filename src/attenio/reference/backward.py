@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.errors import InvalidInput
-from attenio.reference.forward import SCORES_AT_ONCE, Part, check_shapes, parts
+from attenio.reference.forward import SCORES_AT_ONCE, Segment, check_shapes, segments
 from attenio.workload import Workload
 
 Float64 = NDArray[np.float64]
@@ -39,32 +39,32 @@ def attention_gradients(q: Numbers, k: Numbers, v: Numbers, do: Numbers, workloa
     shape = (workload.batch, workload.heads, workload.queries, workload.value_dim)
     if np.shape(do) != shape:
         raise InvalidInput(f"do has shape {np.shape(do)}; this workload needs (batch, heads, rows, width) = {shape}")
-    found = Gradients(*(np.zeros(np.shape(x)) for x in (q, k, v)))
+    gradients = Gradients(*(np.zeros(np.shape(x)) for x in (q, k, v)))
     for batch in range(workload.batch):
         for head in range(workload.heads):
             kv_head = head // workload.group
-            for part in parts(workload):
+            for segment in segments(workload):
                 given = [
                     np.asarray(x[index], dtype=np.float64)
                     for x, index in (
-                        (q, (batch, head, part.rows)),
-                        (k, (batch, kv_head, part.keys)),
-                        (v, (batch, kv_head, part.keys)),
-                        (do, (batch, head, part.rows)),
+                        (q, (batch, head, segment.rows)),
+                        (k, (batch, kv_head, segment.keys)),
+                        (v, (batch, kv_head, segment.keys)),
+                        (do, (batch, head, segment.rows)),
                     )
                 ]
-                dq, dk, dv = _of_part(part, given, workload.softmax_scale)
-                found.dq[batch, head, part.rows] = dq
-                found.dk[batch, kv_head, part.keys] += dk
-                found.dv[batch, kv_head, part.keys] += dv
-    return found
+                dq, dk, dv = _of_segment(segment, given, workload.softmax_scale)
+                gradients.dq[batch, head, segment.rows] = dq
+                gradients.dk[batch, kv_head, segment.keys] += dk
+                gradients.dv[batch, kv_head, segment.keys] += dv
+    return gradients
 
 
-def _of_part(part: Part, given: list[Float64], scale: float) -> tuple[Float64, Float64, Float64]:
-    """One head of one part, some rows at a time so that no more than a few million scores exist at once."""
+def _of_segment(segment: Segment, given: list[Float64], scale: float) -> tuple[Float64, Float64, Float64]:
+    """One head of one segment, some rows at a time so that no more than a few million scores exist at once."""
     q, k, v, do = given
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
-    pattern = part.pattern
+    pattern = segment.pattern
     height = max(1, SCORES_AT_ONCE // pattern.keys)
     for start in range(0, pattern.rows, height):
         stop = min(start + height, pattern.rows)

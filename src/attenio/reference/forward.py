@@ -28,7 +28,7 @@ SCORES_AT_ONCE = 2**22
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class Segment:
     """Rows and keys of one sequence that only see each other: the whole sequence, or one document of it."""
 
     pattern: Pattern
@@ -47,17 +47,17 @@ class Block:
     log_sum_exp: Float64
 
 
-def parts(workload: Workload) -> Iterator[Part]:
+def segments(workload: Workload) -> Iterator[Segment]:
     """The separate problems of one sequence, in order (unlike ``separate_patterns``, which counts equal documents)."""
     mask = workload.mask
     if not isinstance(mask, Documents):
         ((pattern, _),) = workload.separate_patterns
-        yield Part(pattern=pattern, rows=slice(0, workload.queries), keys=slice(0, workload.keys))
+        yield Segment(pattern=pattern, rows=slice(0, workload.queries), keys=slice(0, workload.keys))
         return
     row = key = 0
     make = Band.causal if mask.causal else Band.dense
     for rows, keys in zip(mask.lengths, mask.key_lengths, strict=True):
-        yield Part(pattern=make(rows, keys), rows=slice(row, row + rows), keys=slice(key, key + keys))
+        yield Segment(pattern=make(rows, keys), rows=slice(row, row + rows), keys=slice(key, key + keys))
         row, key = row + rows, key + keys
 
 
@@ -76,13 +76,13 @@ def attention_blocks(
     check_shapes(q, k, v, workload)
     for batch in range(workload.batch):
         for kv_head in range(workload.kv_heads):
-            for part in parts(workload):
-                keys = np.asarray(k[batch, kv_head, part.keys], dtype=np.float64)
-                values = np.asarray(v[batch, kv_head, part.keys], dtype=np.float64)
+            for segment in segments(workload):
+                keys = np.asarray(k[batch, kv_head, segment.keys], dtype=np.float64)
+                values = np.asarray(v[batch, kv_head, segment.keys], dtype=np.float64)
                 for head in range(kv_head * workload.group, (kv_head + 1) * workload.group):
-                    queries = np.asarray(q[batch, head, part.rows], dtype=np.float64) * workload.softmax_scale
-                    for rows, output, lse in _rows_of(part.pattern, queries, keys, values):
-                        shifted = slice(part.rows.start + rows.start, part.rows.start + rows.stop)
+                    queries = np.asarray(q[batch, head, segment.rows], dtype=np.float64) * workload.softmax_scale
+                    for rows, output, lse in _rows_of(segment.pattern, queries, keys, values):
+                        shifted = slice(segment.rows.start + rows.start, segment.rows.start + rows.stop)
                         yield Block(batch=batch, head=head, rows=shifted, values=output, log_sum_exp=lse)
 
 

@@ -54,10 +54,10 @@ def best_reordering(
     best: Reordered | None = None
     for method in methods or available_methods():
         for rows, keys in tiles_to_pack(workload, fast_words):
-            found = reorder(workload, method, rows_per_tile=rows, keys_per_tile=keys)
-            plan = best_in_order(found.workload, fast_words, granularity)
+            reordering = reorder(workload, method, rows_per_tile=rows, keys_per_tile=keys)
+            plan = best_in_order(reordering.workload, fast_words, granularity)
             if best is None or plan.moved_words < best.plan.moved_words:
-                best = Reordered(found, plan)
+                best = Reordered(reordering, plan)
             if method in (Method.NATURAL, Method.CUTHILL_MCKEE):
                 break  # these do not look at the tile
     assert best is not None

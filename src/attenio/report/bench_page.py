@@ -90,7 +90,7 @@ def _least_ms(bench: dict[str, Any]) -> float | None:
 def _sentence(bench: dict[str, Any]) -> str:
     ratio = bench["ratio_to_best_peer"]
     if ratio is None:
-        return f"{html.escape(bench['workload'])}: there is nobody to compare with."
+        return f"{html.escape(bench['workload'])}: there is no peer to compare with."
     return f"{html.escape(bench['workload'])}: the best peer takes <b>{show_ratio(ratio)}</b> the time of attenio."
 
 

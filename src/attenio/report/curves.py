@@ -88,9 +88,9 @@ def along_length(workload: Workload, machine: Machine, *, progress: Progress | N
     boundary, dtype = machine.slowest_boundary, workload.dtype
     fast, inside = boundary.fast_words(dtype), boundary.words_inside(dtype)
     points = {}
-    fineness = min(2, _points_per_octave(workload))
-    for k in range(-6 * fineness, 3 * fineness + 1):
-        longer = lengthened(workload, k / fineness)
+    points_per_octave = min(2, _points_per_octave(workload))
+    for k in range(-6 * points_per_octave, 3 * points_per_octave + 1):
+        longer = lengthened(workload, k / points_per_octave)
         if longer is not None:
             points[longer.keys] = _Point(workload=longer, fast_words=fast, inside_words=inside)
     values = sorted(points)
@@ -99,8 +99,8 @@ def along_length(workload: Workload, machine: Machine, *, progress: Progress | N
 
 def _grid(workload: Workload, fits: int, end: int) -> set[int]:
     """Sizes to look at, few well beyond the one where everything fits: little changes there, and plans take longest."""
-    fineness = _points_per_octave(workload)
-    fine = {round(2 ** (k / fineness)) for k in range(fineness * (fits.bit_length() + 1))}
+    points_per_octave = _points_per_octave(workload)
+    fine = {round(2 ** (k / points_per_octave)) for k in range(points_per_octave * (fits.bit_length() + 1))}
     return {size for size in fine if size <= 2 * fits} | {2**k for k in range(end.bit_length() + 1)}
 
 

@@ -19,7 +19,7 @@ def bounds_for_weight_gradient(workload: WeightGradient, fast_words: int) -> tup
 
 
 def compulsory_weight_words(workload: WeightGradient) -> LowerBound:
-    """What is needed is read once, what is asked for is written once.
+    """Inputs that are needed are read once, outputs are written once.
 
     Theorem: at least 2(R + F)d + 4d² words move, with R rows that need a key and F keys that a row needs.
     Assumes: inputs start and outputs end in slow memory; every required score is computed from its entries.

@@ -38,7 +38,7 @@ class Numbers:
     approximation: ExpApproximation = ExpApproximation.TABLE
 
     @property
-    def kept(self) -> type[np.floating[Any]]:
+    def dtype(self) -> type[np.floating[Any]]:
         """The type of every number that is kept."""
         return np.float16 if self.precision is Precision.HALF else np.float64
 
@@ -82,7 +82,7 @@ class Numbers:
         padding = ((0, 0), (0, steps * ways - depth))
         left = np.pad(rows, padding).reshape(len(rows), 1, steps, ways)
         right = np.pad(keys, padding).reshape(1, len(keys), steps, ways)
-        sums: Values = np.zeros((len(rows), len(keys), ways), dtype=self.kept)
+        sums: Values = np.zeros((len(rows), len(keys), ways), dtype=self.dtype)
         for step in range(steps):
             sums = self.add_product(sums, left[:, :, step], right[:, :, step])
         return self._joined(sums)

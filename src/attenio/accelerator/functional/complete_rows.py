@@ -14,10 +14,10 @@ class CompleteRows(Tile):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        kept = self.numbers.kept
-        self._scores: Values = np.zeros((len(self.queries), 0), dtype=kept)
+        dtype = self.numbers.dtype
+        self._scores: Values = np.zeros((len(self.queries), 0), dtype=dtype)
         self._row = 0
-        self._sum: Values = np.zeros((1, 1), dtype=kept)
+        self._sum: Values = np.zeros((1, 1), dtype=dtype)
 
     def do(self, operation: Operation, keys: int) -> None:
         """One step on so many keys."""

@@ -41,7 +41,7 @@ class GradientTiles:
         self._do, self._o, self._lse = (
             numbers.keep(head.queries(each)) for each in (saved.d_output, saved.output, saved.log_sum_exp)
         )
-        self._dots: Values = np.full(self._lse.shape, np.nan, dtype=numbers.kept)
+        self._dots: Values = np.full(self._lse.shape, np.nan, dtype=numbers.dtype)
         self._dq: Values = np.zeros_like(self._q)
         self._key = 0
         self._tile = slice(0, 0)

@@ -11,7 +11,7 @@ from attenio.masks import SharedPrefix
 from attenio.masks.patterns import Pattern
 from attenio.planning import Dataflow, Plan
 from attenio.planning.costs.cost import problems_of
-from attenio.reference.forward import parts
+from attenio.reference.forward import segments
 from attenio.workload import Workload
 
 Floats = NDArray[np.floating[Any]]
@@ -77,7 +77,7 @@ _Places = tuple[Pattern, tuple[Indices, Indices], tuple[Indices, Indices]]
 
 
 def _sequences(plan: Plan) -> Iterator[list[_Places]]:
-    """Sequence by sequence the patterns of its parts, in the program's order, and where their rows and keys lie."""
+    """Sequence by sequence the patterns of its segments, in the program's order, and where their rows and keys lie."""
     workload = plan.workload
     if plan.dataflow is Dataflow.STACKED_GROUPS and isinstance(workload.mask, SharedPrefix):
         yield [_stacked_requests(workload, workload.mask.length)]
@@ -89,10 +89,10 @@ def _sequences(plan: Plan) -> Iterator[list[_Places]]:
             return np.full_like(every, batch), every
 
         yield [
-            (pattern, places(part.rows), places(part.keys))
+            (pattern, places(segment.rows), places(segment.keys))
             for pattern, _ in problems_of(workload, plan.dataflow).patterns
-            for part in parts(workload)
-            if part.pattern == pattern
+            for segment in segments(workload)
+            if segment.pattern == pattern
         ]
 
 

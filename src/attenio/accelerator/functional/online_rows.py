@@ -14,12 +14,12 @@ class OnlineRows(Tile):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        rows, kept = len(self.queries), self.numbers.kept
-        self._largest: Values = np.full((rows, 1), -np.inf, dtype=kept)
-        self._sum: Values = np.zeros((rows, 1), dtype=kept)
-        self._step: Values = np.zeros((rows, 1), dtype=kept)
-        self._rescale: Values = np.ones((rows, 1), dtype=kept)
-        self._scores: Values = np.zeros((rows, 0), dtype=kept)
+        rows, dtype = len(self.queries), self.numbers.dtype
+        self._largest: Values = np.full((rows, 1), -np.inf, dtype=dtype)
+        self._sum: Values = np.zeros((rows, 1), dtype=dtype)
+        self._step: Values = np.zeros((rows, 1), dtype=dtype)
+        self._rescale: Values = np.ones((rows, 1), dtype=dtype)
+        self._scores: Values = np.zeros((rows, 0), dtype=dtype)
 
     def do(self, operation: Operation, keys: int) -> None:
         """One step on so many keys."""

@@ -22,10 +22,10 @@ class ThreeOperators:
         rows, keys = head.pattern.rows, head.pattern.keys
         every = np.arange(keys)
         self._hidden = ~head.pattern.required(0, rows, every)
-        self._scores: Values = np.full((rows, keys), np.nan, dtype=numbers.kept)
-        self._outputs: Values = np.full((rows, self._v.shape[1]), np.nan, dtype=numbers.kept)
+        self._scores: Values = np.full((rows, keys), np.nan, dtype=numbers.dtype)
+        self._outputs: Values = np.full((rows, self._v.shape[1]), np.nan, dtype=numbers.dtype)
         self._row = 0
-        self._sum: Values = np.zeros((1, 1), dtype=numbers.kept)
+        self._sum: Values = np.zeros((1, 1), dtype=numbers.dtype)
         self._product = _Product(numbers, self._q, self._k, self._scores)
         self.is_done = False
 
@@ -85,7 +85,7 @@ class _Product:
             case Operation.OUTER_PRODUCT:
                 assert self._loaded > self._depth, "a product of columns that were not loaded"
                 if self._sums is None:
-                    self._sums = np.zeros((step.rows, step.keys), dtype=self._numbers.kept)
+                    self._sums = np.zeros((step.rows, step.keys), dtype=self._numbers.dtype)
                 left, right = self._left[rows, self._depth], self._right[columns, self._depth]
                 self._sums = self._numbers.add_product(self._sums, left[:, None], right[None])
                 self._depth += 1

@@ -19,7 +19,7 @@ class Tile(ABC):
     ) -> None:
         self.numbers, self.queries, self.hidden = numbers, queries, hidden
         self.keys, self.values = keys_and_values
-        self.outputs: Values = np.zeros((len(queries), self.values.shape[1]), dtype=numbers.kept)
+        self.outputs: Values = np.zeros((len(queries), self.values.shape[1]), dtype=numbers.dtype)
         self._scored = self._used = 0
         self._loaded = {Operation.LOAD_KEYS: 0, Operation.LOAD_VALUES: 0}
 

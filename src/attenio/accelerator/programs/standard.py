@@ -73,7 +73,7 @@ def outer_products(
 def _result_tile(hardware: Hardware, operands: str, result: str, size: tuple[int, int, int]) -> tuple[Node, ...]:
     height, width, depth = size
     steps, macs = Steps(hardware=hardware), height * width
-    # the two columns are asked for together, so that both rows open at once
+    # the two columns are requested together, so that both rows open at once
     load = steps.load(
         operands, height + width, after=("products", f"store {result}", "store S", "store P"), jump=True
     ).doing(Operation.LOAD_COLUMNS, rows=height, keys=width)

@@ -34,13 +34,13 @@ class Results:
     def of_products(self, low: int, high: int, columns: tuple[int, int], dtype: Any) -> Tensor:
         """G at these queries: (heads, group x rows, columns)."""
         below = self.denominators[:, :, low:high, None]
-        slope = self.gradient[:, :, low:high].to(dtype)
+        d_output = self.gradient[:, :, low:high].to(dtype)
         first, stop = columns
-        part = slope[..., max(first - 1, 0) : stop - 1] / below
+        part = d_output[..., max(first - 1, 0) : stop - 1] / below
         if first == 0:
             import torch
 
-            along = (slope * self.output[:, :, low:high].to(dtype)).sum(-1, keepdim=True)
+            along = (d_output * self.output[:, :, low:high].to(dtype)).sum(-1, keepdim=True)
             part = torch.cat([-along / below, part], dim=-1)
         return part.flatten(1, 2)
 
@@ -94,8 +94,8 @@ class _Pass:
         for low, high in sweep.tiles(sweep.queries):
             x, y, g = sweep.query_rows(low, high), sweep.key_rows(low, high), self._g(low, high)
             values = sweep.values(low, high, self.columns)
-            slopes = self._score_slopes(x, y, g, values)
-            self._to_queries(low, high, sweep.torch.bmm(slopes, y.variables.transpose(1, 2)))
+            ds = self._score_gradients(x, y, g, values)
+            self._to_queries(low, high, sweep.torch.bmm(ds, y.variables.transpose(1, 2)))
             if low > 0:
                 sweep.pull(x, sweep.weighted(state), g)
                 self._to_queries(low, high, x.pulled())
@@ -109,8 +109,8 @@ class _Pass:
             values = sweep.values(low, high, self.columns)
             inside = sweep.masked(polynomial_of(sweep.formula.coefficients, sweep.scores(x, y)))
             self._to_values(low, high, sweep.torch.bmm(inside.transpose(1, 2), g))
-            slopes = self._score_slopes(x, y, g, values)
-            self._to_keys(low, high, sweep.torch.bmm(slopes.transpose(1, 2), x.variables.transpose(1, 2)))
+            ds = self._score_gradients(x, y, g, values)
+            self._to_keys(low, high, sweep.torch.bmm(ds.transpose(1, 2), x.variables.transpose(1, 2)))
             if high < sweep.queries:
                 weighted = sweep.weighted(state)
                 self._to_values(low, high, sweep.times(y, weighted))
@@ -121,18 +121,18 @@ class _Pass:
     def _g(self, low: int, high: int) -> Tensor:
         return self.results.of_products(low, high, self.columns, self.sweep.dtype)
 
-    def _score_slopes(self, x: FeatureRows, y: FeatureRows, g: Tensor, values: Tensor) -> Tensor:
+    def _score_gradients(self, x: FeatureRows, y: FeatureRows, g: Tensor, values: Tensor) -> Tensor:
         """dS of the tile on the diagonal."""
-        slopes = polynomial_of(self.sweep.formula.slopes, self.sweep.scores(x, y))
-        return self.sweep.masked(slopes.mul_(self.sweep.torch.bmm(g, values.transpose(1, 2))))
+        ds = polynomial_of(self.sweep.formula.derivative, self.sweep.scores(x, y))
+        return self.sweep.masked(ds.mul_(self.sweep.torch.bmm(g, values.transpose(1, 2))))
 
-    def _to_queries(self, low: int, high: int, slopes: Tensor) -> None:
-        shaped = (slopes * self.sweep.query_factor).unflatten(1, (self.sweep.group, high - low))
+    def _to_queries(self, low: int, high: int, gradient: Tensor) -> None:
+        shaped = (gradient * self.sweep.query_factor).unflatten(1, (self.sweep.group, high - low))
         self.into.query[:, :, low:high] += shaped
 
-    def _to_keys(self, low: int, high: int, slopes: Tensor) -> None:
-        self.into.key[:, low:high] += slopes * self.sweep.key_factor
+    def _to_keys(self, low: int, high: int, gradient: Tensor) -> None:
+        self.into.key[:, low:high] += gradient * self.sweep.key_factor
 
-    def _to_values(self, low: int, high: int, slopes: Tensor) -> None:
+    def _to_values(self, low: int, high: int, gradient: Tensor) -> None:
         first, stop = self.columns
-        self.into.value[:, low:high, max(first - 1, 0) : stop - 1] += slopes[..., 1:] if first == 0 else slopes
+        self.into.value[:, low:high, max(first - 1, 0) : stop - 1] += gradient[..., 1:] if first == 0 else gradient

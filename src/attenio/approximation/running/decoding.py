@@ -40,16 +40,16 @@ class DecodeState:
 
     def __init__(self, certificate: Certificate, *, scale: float | None = None, centre: Tensor | None = None) -> None:
         loaded_torch()
-        found = certified(certificate)
-        if found.scores.evidence is Evidence.EVERY_SCORE:
+        checked = certified(certificate)
+        if checked.scores.evidence is Evidence.EVERY_SCORE:
             raise InvalidInput(
                 "a certificate from every score is for the data it was made from, and tokens to come are others;"
                 " use one from entry bounds, Scores.from_entries"
             )
-        assert found.polynomial is not None
+        assert checked.polynomial is not None
         self.certificate, self.length = certificate, 0
         self._scale, self._centre = scale, centre
-        self._coefficients = found.polynomial.coefficients
+        self._coefficients = checked.polynomial.coefficients
         self._shape: tuple[int, ...] = ()
         self._norm = 0.0
         self._values: ValueRange | None = None

@@ -101,7 +101,7 @@ class FeatureRows:
 
     def pull(self, features: slice, gradient: Tensor) -> None:
         """Add what the gradient of a block gives to those of what it was made of; ``pulled`` collects them."""
-        gradients = self._slopes()
+        gradients = self._gradient_levels()
         if self._room is None:
             gradients[-1].add_(gradient)
             return
@@ -117,20 +117,20 @@ class FeatureRows:
 
     def pulled(self) -> Tensor:
         """The gradient of the loaded rows, (heads, rows, d), from all blocks pulled since the last call."""
-        gradients = self._slopes()
-        for (row, shorter, _), (to_row, to_shorter, slope) in self._backwards:
-            to_shorter.addcmul_(row, slope)
-            to_row += (shorter * slope).sum(1, keepdim=True)
+        gradients = self._gradient_levels()
+        for (row, shorter, _), (to_row, to_shorter, gradient) in self._backwards:
+            to_shorter.addcmul_(row, gradient)
+            to_row += (shorter * gradient).sum(1, keepdim=True)
         pulled = gradients[1][:, :-1].transpose(1, 2).clone()
         for gradient in gradients:
             gradient.zero_()
         return pulled
 
-    def _slopes(self) -> "list[Tensor]":
+    def _gradient_levels(self) -> "list[Tensor]":
         """Gradients of the levels, and the products backwards; made when first needed: a forward pass never does."""
         if not self._gradients:
             self._gradients = [self._torch.zeros_like(level) for level in self._levels]
             for k in range(len(self._levels) - 1, 1, -1):
-                values, slopes = self._steps(self._levels, k), self._steps(self._gradients, k)
-                self._backwards += list(zip(values, slopes, strict=True))
+                values, gradients = self._steps(self._levels, k), self._steps(self._gradients, k)
+                self._backwards += list(zip(values, gradients, strict=True))
         return self._gradients

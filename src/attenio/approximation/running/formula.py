@@ -54,7 +54,7 @@ class Formula:
         return self.monomials.weights(self.coefficients)[:, None]
 
     @property
-    def slopes(self) -> tuple[float, ...]:
+    def derivative(self) -> tuple[float, ...]:
         """The coefficients of the derivative."""
         return tuple(k * c for k, c in enumerate(self.coefficients))[1:]
 

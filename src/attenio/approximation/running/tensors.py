@@ -146,10 +146,10 @@ class ValueRange:
         """The range with these ends, if they are finite."""
         import torch
 
-        found = cls(low=low.to(torch.float64), high=high.to(torch.float64))
-        if not bool(torch.isfinite(found.bounds).all()):
+        ranges = cls(low=low.to(torch.float64), high=high.to(torch.float64))
+        if not bool(torch.isfinite(ranges.bounds).all()):
             raise InvalidInput("values are not finite; clean them first")
-        return found
+        return ranges
 
     def joined(self, other: "ValueRange") -> "ValueRange":
         """Of all values of both."""
@@ -223,10 +223,10 @@ def certificate_of(reach: Reach, value: Tensor, terms: Terms, *, d: int) -> Cert
     scores = scores_of(reach, value, d=d)
     for length in SUM_LENGTHS:
         summation = TiledSummation(length=length, direct=terms.summation.direct)
-        found = certificate_for(scores, replace(terms, summation=summation))
-        if found.polynomial is not None:
+        certificate = certificate_for(scores, replace(terms, summation=summation))
+        if certificate.polynomial is not None:
             break
-    return found
+    return certificate
 
 
 def certified(certificate: Certificate) -> Certificate:

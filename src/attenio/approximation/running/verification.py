@@ -50,13 +50,13 @@ def check_values(certificate: Certificate, values: ValueRange, dtype: Any) -> No
     """An error if values are larger, or vary more, than the certificate says."""
     scores = certificate.scores
     check_values_fit(scores.value_unit, dtype)
-    for found, promised, what, name in (
+    for measured, promised, what, name in (
         (float(values.bounds.max()), scores.value_bound, "values reach", "value_bound"),
         (float(values.radii.max()), scores.value_unit, "half the range of values is", "value_radius"),
     ):
-        if found > promised * _ROUNDED:
+        if measured > promised * _ROUNDED:
             raise InvalidInput(
-                f"{what} {_told_apart(found, promised)} of the certificate;"
+                f"{what} {_told_apart(measured, promised)} of the certificate;"
                 f" certify these data, or with Scores({name}=...) of them"
             )
 
@@ -121,7 +121,7 @@ def check_made_from(
     )
 
 
-def _told_apart(found: float, promised: float) -> str:
+def _told_apart(measured: float, promised: float) -> str:
     """Both numbers, with as many digits as it takes to see which is larger."""
-    digits = next((some for some in (4, 8) if f"{found:.{some}g}" != f"{promised:.{some}g}"), 16)
-    return f"{found:.{digits}g}, over the {promised:.{digits}g}"
+    digits = next((some for some in (4, 8) if f"{measured:.{some}g}" != f"{promised:.{some}g}"), 16)
+    return f"{measured:.{digits}g}, over the {promised:.{digits}g}"

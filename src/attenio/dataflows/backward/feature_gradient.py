@@ -123,19 +123,21 @@ class _Passes:
         """Keys make the state, queries read it and get their gradients."""
         problem, fast, features, rows = self._problem, self._fast, self._features, self._rows
         for bunch in self.bunches():
-            made = values = None
+            features_of_keys = values = None
             if size(bunch.keys) and not saved:
                 with (
                     rows.keys_or_queries.streaming(problem.K, bunch.keys, along="rows") as K_j,
                     rows.values_or_gradients.streaming(problem.V, bunch.keys, along="rows") as V_j,
                 ):
-                    made, values = features.of(K_j.values), _with_ones(V_j.values)
+                    features_of_keys, values = features.of(K_j.values), _with_ones(V_j.values)
                     fast.computed(Step.FEATURE_STATE, Z.rows, Z.columns, K_j.rows)
             if size(bunch.positions):
                 for head in range(problem.group):
-                    self._query_gradients(Z, dZ, self._named(head, bunch.positions), self._seen(bunch, made, values))
-            if made is not None and values is not None:
-                problem.arithmetic.add_product(Z.values, made.T, values)
+                    self._query_gradients(
+                        Z, dZ, self._named(head, bunch.positions), self._seen(bunch, features_of_keys, values)
+                    )
+            if features_of_keys is not None and values is not None:
+                problem.arithmetic.add_product(Z.values, features_of_keys.T, values)
             problem.advance(size(bunch.positions) * problem.group)
 
     def up(self, dZ: Tile, *, queries: bool) -> None:
@@ -150,11 +152,11 @@ class _Passes:
                     rows.keys_or_queries.streaming(problem.K, bunch.keys, along="rows") as K_j,
                     rows.values_or_gradients.streaming(problem.V, bunch.keys, along="rows") as V_j,
                 ):
-                    made, values = features.of(K_j.values), _with_ones(V_j.values)
-                    d_values, d_made = made @ dZ.values, values @ dZ.values.T
+                    features_of_keys, values = features.of(K_j.values), _with_ones(V_j.values)
+                    d_values, d_made = features_of_keys @ dZ.values, values @ dZ.values.T
                     seen = self._mask(bunch)
                     for weighted, dY in read:
-                        d_values += np.where(seen, weighted @ made.T, np.float32(0)).T @ dY
+                        d_values += np.where(seen, weighted @ features_of_keys.T, np.float32(0)).T @ dY
                         d_made += np.where(seen, dY @ values.T, np.float32(0)).T @ weighted
                     self._store(rows.d_keys_or_queries, features.derivative(K_j.values, d_made), K_j.rows, problem.dK)
                     self._store(rows.d_values_or_outputs, d_values[:, 1:], K_j.rows, problem.dV)
@@ -171,9 +173,9 @@ class _Passes:
         return np.asarray(keys < self._reach[bunch.positions, None])
 
     def _seen(
-        self, bunch: _Bunch, made: Values | None, values: Values | None
+        self, bunch: _Bunch, features_of_keys: Values | None, values: Values | None
     ) -> tuple[Values, Values, NDArray[np.bool_]] | None:
-        return None if made is None or values is None else (made, values, self._mask(bunch))
+        return None if features_of_keys is None or values is None else (features_of_keys, values, self._mask(bunch))
 
     def _query_gradients(
         self, Z: Tile, dZ: Tile | None, named: Indices, tile: tuple[Values, Values, NDArray[np.bool_]] | None
@@ -186,12 +188,12 @@ class _Passes:
             weighted = features.weighted(Q_i.values)
             Y = weighted @ Z.values
             if tile is not None:
-                made, values, seen = tile
-                Y += np.where(seen, weighted @ made.T, np.float32(0)) @ values
+                features_of_keys, values, seen = tile
+                Y += np.where(seen, weighted @ features_of_keys.T, np.float32(0)) @ values
             dY = _output_gradient(Y, dO_i.values)
             along = dY @ Z.values.T
             if tile is not None:
-                along += np.where(seen, dY @ values.T, np.float32(0)) @ made
+                along += np.where(seen, dY @ values.T, np.float32(0)) @ features_of_keys
             fast.computed(Step.FEATURE_OUTPUT, Q_i.rows, Z.columns)
             self._store(
                 rows.d_keys_or_queries, features.derivative(Q_i.values, along * features.weights), named, problem.dQ

@@ -5,26 +5,26 @@ from numpy.typing import NDArray
 
 from attenio.dataflows.arithmetic import Arithmetic
 from attenio.dataflows.inputs import Inputs
-from attenio.reference import parts
+from attenio.reference import segments
 from attenio.workload import Workload
 
 
 def probabilities_of(
     workload: Workload, inputs: Inputs, arithmetic: Arithmetic
 ) -> dict[tuple[int, int, int], NDArray[np.float32]]:
-    """P of every batch, head and part in the accumulator's type, 0 where a score is not required."""
-    found = {}
+    """P of every batch, head and segment in the accumulator's type, 0 where a score is not required."""
+    probabilities = {}
     for batch in range(workload.batch):
         for head in range(workload.heads):
-            for number, part in enumerate(parts(workload)):
-                q = inputs.q[batch, head, part.rows].astype(np.float64)
-                k = inputs.k[batch, head // workload.group, part.keys].astype(np.float64)
+            for number, segment in enumerate(segments(workload)):
+                q = inputs.q[batch, head, segment.rows].astype(np.float64)
+                k = inputs.k[batch, head // workload.group, segment.keys].astype(np.float64)
                 scores = workload.softmax_scale * (q @ k.T)
-                scores[~part.pattern.required(0, part.pattern.rows, np.arange(part.pattern.keys))] = -np.inf
+                scores[~segment.pattern.required(0, segment.pattern.rows, np.arange(segment.pattern.keys))] = -np.inf
                 largest = scores.max(axis=1, keepdims=True)
                 weights = np.exp(scores - np.where(np.isneginf(largest), 0.0, largest))
                 total = weights.sum(axis=1, keepdims=True)
                 P = (weights / np.where(total == 0.0, 1.0, total)).astype(np.float32)
                 arithmetic.keep(P)
-                found[batch, head, number] = P
-    return found
+                probabilities[batch, head, number] = P
+    return probabilities

@@ -10,7 +10,7 @@ from attenio.dataflows.arithmetic import Arithmetic
 from attenio.dataflows.inputs import Inputs
 from attenio.dataflows.problem import Advance, Problem
 from attenio.memory import SlowArray
-from attenio.reference import attention_blocks, parts
+from attenio.reference import attention_blocks, segments
 from attenio.reference.backward import Gradients
 from attenio.workload import Workload
 
@@ -32,7 +32,7 @@ class BackwardProblem(Problem):
 class SavedValues:
     """What a forward pass leaves for the backward one: outputs, and the log-sum-exp of every row of scores.
 
-    Also its probabilities by batch, head and part, if it saved them.
+    Also its probabilities by batch, head and segment, if it saved them.
     """
 
     output: Float32
@@ -65,14 +65,14 @@ class BackwardSharing:
 
 
 def backward_problems(shared: BackwardSharing) -> Iterator[BackwardProblem]:
-    """Each KV head of each sequence, part by part; its gradients are taken over when the next one is asked for."""
+    """Each KV head of each sequence, segment by segment; its gradients are copied out when the next one is drawn."""
     workload, inputs, group, dtype = shared.workload, shared.inputs, shared.workload.group, shared.workload.dtype
     words = workload.accumulator_words
     for batch in range(workload.batch):
         for kv_head in range(workload.kv_heads):
             heads = slice(kv_head * group, (kv_head + 1) * group)
-            for number, part in enumerate(parts(workload)):
-                rows, keys = (batch, heads, part.rows), (batch, kv_head, part.keys)
+            for number, segment in enumerate(segments(workload)):
+                rows, keys = (batch, heads, segment.rows), (batch, kv_head, segment.keys)
                 stacked = {
                     "Q": inputs.q[rows],
                     "dO": shared.d_output[rows],
@@ -80,10 +80,10 @@ def backward_problems(shared: BackwardSharing) -> Iterator[BackwardProblem]:
                     "L": shared.saved.log_sum_exp[rows],
                 }
                 flat = {name: x.reshape(-1, x.shape[-1]) for name, x in stacked.items()}
-                height, tall = len(flat["Q"]), part.pattern.keys
+                height, tall = len(flat["Q"]), segment.pattern.keys
                 problem = BackwardProblem(
                     label=f"batch {batch} KV head {kv_head} part {number}",
-                    pattern=part.pattern,
+                    pattern=segment.pattern,
                     group=group,
                     Q=SlowArray.elements("Q", flat["Q"], dtype),
                     K=SlowArray.elements("K", inputs.k[keys], dtype),
@@ -109,8 +109,8 @@ def _probabilities(shared: BackwardSharing, where: tuple[int, slice, int]) -> Sl
     """The saved probabilities of the heads of a group, one under the other."""
     if shared.saved.probabilities is None:
         return None
-    batch, heads, part = where
-    each = [shared.saved.probabilities[batch, head, part] for head in range(heads.start, heads.stop)]
+    batch, heads, segment = where
+    each = [shared.saved.probabilities[batch, head, segment] for head in range(heads.start, heads.stop)]
     values = np.concatenate(each)
     rows, keys = values.shape
     return SlowArray("P", values, slice(0, rows), slice(0, keys), shared.workload.accumulator_words)

@@ -74,10 +74,10 @@ def deltas(problem: BackwardProblem, D: SlowArray, fast: FastMemory) -> None:
         if len(needing) == 0:
             return
         rows = compact(needing)
-        made = Tile("D", np.zeros((len(needing), 1), dtype=np.float32), rows, ONE, D.words_each)
+        D_tile = Tile("D", np.zeros((len(needing), 1), dtype=np.float32), rows, ONE, D.words_each)
         with dO_element.streaming(problem.dO, rows, along="elements") as dO:
-            stream_delta(fast, problem, made, dO, O_element)
-        fast.store(made, D)
+            stream_delta(fast, problem, D_tile, dO, O_element)
+        fast.store(D_tile, D)
 
 
 def _probabilities(problem: BackwardProblem, P: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:

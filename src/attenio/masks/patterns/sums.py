@@ -148,8 +148,8 @@ def _lattice_points_of_arrays(n: Counts, a: Counts, m: Counts) -> Counts:
     while live := np.count_nonzero(k := n * a // m):
         if 2 * live < len(k):  # dropping the sums that have ended keeps the rest cheap
             every[place] = total
-            kept = np.flatnonzero(k)
-            n, a, m, k, total, place = n[kept], a[kept], m[kept], k[kept], total[kept], place[kept]
+            left = np.flatnonzero(k)
+            n, a, m, k, total, place = n[left], a[left], m[left], k[left], total[left], place[left]
         a = np.maximum(a, one)
         steps = m // a
         points = k * (n + n - steps * (k + one))

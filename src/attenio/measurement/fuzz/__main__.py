@@ -44,11 +44,11 @@ def _look(seed: int, device: str, *, calls: int | None, seconds: float | None, f
     told = start
     for step in steps(seed, device):
         history.append(step)
-        found = wrong_in(step, device)
+        failure = wrong_in(step, device)
         done += sum(case.times for case in step)
-        if found is not None:
+        if failure is not None:
             failed += 1
-            _tell(history, found, device)
+            _tell(history, failure, device)
             if failed >= failures:
                 break
         now = time.monotonic()
@@ -61,9 +61,9 @@ def _look(seed: int, device: str, *, calls: int | None, seconds: float | None, f
     return 1 if failed else 0
 
 
-def _tell(history: list[Step], found: str, device: str) -> None:
+def _tell(history: list[Step], failure: str, device: str) -> None:
     """What failed, and the program that shows it."""
-    print(f"step {len(history)}: {found}", flush=True)
+    print(f"step {len(history)}: {failure}", flush=True)
     tail = shrunk(history, device)
     if tail is None:
         print(

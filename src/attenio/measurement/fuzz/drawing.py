@@ -81,33 +81,33 @@ def _case(rng: random.Random, device: str, kind: tuple[str, int, int]) -> Case:
 
 def _restrictions(rng: random.Random, case: Case) -> dict[str, Any]:
     """Usually at most one kind, sometimes several at once: they hold together."""
-    found: dict[str, Any] = {}
+    restrictions: dict[str, Any] = {}
     for _ in range(rng.choice((0, 1, 1, 1, 2))):
         match rng.randrange(7):
             case 0 | 1:
-                found["is_causal"] = True
+                restrictions["is_causal"] = True
             case 2:
                 sides = (rng.choice((-1, 0, 3, 40)), rng.choice((-1, 0, 3, 40)))
-                found["window"] = rng.choice((1, 4, 64, sides))
+                restrictions["window"] = rng.choice((1, 4, 64, sides))
             case 3:
-                found["packing"] = rng.choice((Packing.LENGTHS, Packing.IDS))
+                restrictions["packing"] = rng.choice((Packing.LENGTHS, Packing.IDS))
             case 4:
-                found["blocks"] = rng.choice(((16, 16), (64, 64), (7, 13)))
+                restrictions["blocks"] = rng.choice(((16, 16), (64, 64), (7, 13)))
             case 5:
                 kinds = (
                     MaskKind.BOOLEAN,
                     MaskKind.FLOAT,
                     MaskKind.SINGLE if case.dtype != "float64" else MaskKind.FLOAT,
                 )
-                found |= {
+                restrictions |= {
                     "mask": rng.choice(kinds),
                     "mask_sizes": rng.choice(("qk", "k", "hqk", "bqk", "bhqk", "bk", "q")),
                 }
             case _:
-                found["prefix"] = rng.randrange(case.keys + 1)
-    if found.get("packing") is Packing.LENGTHS:  # a row of cumulative lengths is one for all sequences
-        found.pop("prefix", None)
-    return found
+                restrictions["prefix"] = rng.randrange(case.keys + 1)
+    if restrictions.get("packing") is Packing.LENGTHS:  # a row of cumulative lengths is one for all sequences
+        restrictions.pop("prefix", None)
+    return restrictions
 
 
 def _surroundings(rng: random.Random, device: str, dtype: str) -> dict[str, Any]:

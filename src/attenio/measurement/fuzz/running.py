@@ -15,7 +15,7 @@ from attenio.measurement.fuzz.inputs import Inputs, Numbers, laid_out, numbers_o
 from attenio.measurement.fuzz.untiled import allowed
 
 _NAMES = ("output", "query", "key", "value", "bias")
-_Made: TypeAlias = tuple[Numbers, list[Tensor | None]]
+_Outcome: TypeAlias = tuple[Numbers, list[Tensor | None]]
 _DIFFERENTIATED = (Mode.GRADIENTS, Mode.AUTOCAST)
 
 
@@ -25,22 +25,22 @@ class WrongResult(AttenioError, AssertionError):
 
 def check(*step: Case, device: str = "cpu") -> None:
     """Raise if a case is wrong; several cases run at the same time, a thread each."""
-    found = wrong_in(step, device)
-    if found is not None:
-        raise WrongResult(found)
+    failure = wrong_in(step, device)
+    if failure is not None:
+        raise WrongResult(failure)
 
 
 def wrong_in(step: tuple[Case, ...], device: str) -> str | None:
     """What is wrong with the cases of a step; None if nothing is."""
-    found: list[list[_Made] | str] = [""] * len(step)
+    results: list[list[_Outcome] | str] = [""] * len(step)
 
     def run(number: int, ready: threading.Barrier | None) -> None:
         try:
             if ready is not None:
                 ready.wait()
-            found[number] = _made_by(step[number], device)
+            results[number] = _outcomes(step[number], device)
         except Exception as problem:  # whatever a call raises is what is looked for
-            found[number] = f"raises {_root_of(problem)}"
+            results[number] = f"raises {_root_of(problem)}"
 
     if len(step) == 1:
         with _threads(step[0].threads):
@@ -55,7 +55,7 @@ def wrong_in(step: tuple[Case, ...], device: str) -> str | None:
     with _threads(1):  # the definition does not wait for threads of other programs
         said = [
             f"call {number + 1} of {len(step)} {what}"
-            for number, made in enumerate(found)
+            for number, made in enumerate(results)
             if (what := made if isinstance(made, str) else _first_wrong(step[number], made)) is not None
         ]
     return "; ".join(said) or None
@@ -96,28 +96,28 @@ class _Call(NamedTuple):
                 mine.given.detach().copy_(theirs)
 
 
-def _made_by(case: Case, device: str) -> list[_Made]:
+def _outcomes(case: Case, device: str) -> list[_Outcome]:
     """Numbers and results of every time of a case."""
     if device == "cpu":
         return _one_by_one(case, device)
     # A gradient goes back in the stream of the view that it is of, so what is captured is made in no default stream.
     stream = torch.cuda.Stream() if case.stream or case.graph else torch.cuda.current_stream()
     with torch.cuda.stream(stream):
-        found = _captured(case, device) if case.graph else _one_by_one(case, device)
+        results = _captured(case, device) if case.graph else _one_by_one(case, device)
         stream.synchronize()
-    return found
+    return results
 
 
-def _one_by_one(case: Case, device: str) -> list[_Made]:
+def _one_by_one(case: Case, device: str) -> list[_Outcome]:
     """All results are kept, so that it shows if one is written over by a later one."""
-    made = []
+    results = []
     for again in range(case.times):
         numbers = numbers_of(case, again, device)
-        made.append((numbers, _results(case, _placed(case, numbers), options_of(case, numbers))))
-    return made
+        results.append((numbers, _results(case, _placed(case, numbers), options_of(case, numbers))))
+    return results
 
 
-def _captured(case: Case, device: str) -> list[_Made]:
+def _captured(case: Case, device: str) -> list[_Outcome]:
     """The call captured as a CUDA graph, and replayed with other numbers in the same tensors."""
     numbers = numbers_of(case, 0, device)
     call, options = _placed(case, numbers), options_of(case, numbers)
@@ -126,21 +126,21 @@ def _captured(case: Case, device: str) -> list[_Made]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
         results = _results(case, call, options)
-    made = []
+    replays = []
     for again in range(case.times + 1):
         numbers = numbers_of(case, again, device)
         call.write(numbers, case)
         graph.replay()
-        made.append((numbers, [None if x is None else x.clone() for x in results]))
+        replays.append((numbers, [None if x is None else x.clone() for x in results]))
     torch.cuda.synchronize()
-    return made
+    return replays
 
 
-def _first_wrong(case: Case, made: list[_Made]) -> str | None:
-    for again, (numbers, results) in enumerate(made):
-        found = _difference(case, numbers, results)
-        if found is not None:
-            return f"{found} (time {again + 1} of {len(made)})"
+def _first_wrong(case: Case, results_of_times: list[_Outcome]) -> str | None:
+    for again, (numbers, results) in enumerate(results_of_times):
+        difference = _difference(case, numbers, results)
+        if difference is not None:
+            return f"{difference} (time {again + 1} of {len(results_of_times)})"
     return None
 
 
@@ -188,16 +188,16 @@ def _results(case: Case, call: _Call, options: dict[str, Any]) -> list[Tensor | 
         if case.same:
             heads[2] = heads[1]
         output = attention(heads[0], heads[1], heads[2], mask, **options)
-    found: list[Tensor | None] = [output, None, None, None, None]
+    results: list[Tensor | None] = [output, None, None, None, None]
     if case.mode in _DIFFERENTIATED:
         wanted = {at: x for at, x in ((1, q), (2, k), (3, v), (4, call.mask)) if x is not None and x.requires_grad}
         if wanted and output.requires_grad:
             given = _in_dims(case, gradient).to(output.dtype)
             for at, each in zip(wanted, torch.autograd.grad(output, list(wanted.values()), given), strict=True):
-                found[at] = each
+                results[at] = each
         elif wanted:
             raise WrongResult("output has no gradient although an input asks for one")
-    return found
+    return results
 
 
 @contextmanager
@@ -231,12 +231,12 @@ def _difference(case: Case, numbers: Numbers, results: list[Tensor | None]) -> s
     if case.same:
         both, far = exact.key + exact.value, limits.key + limits.value
         exact, limits = exact._replace(key=both, value=both), limits._replace(key=far, value=far)
-    for name, found, right, limit in zip(_NAMES, results, exact, limits, strict=True):
-        if found is None:
+    for name, result, right, limit in zip(_NAMES, results, exact, limits, strict=True):
+        if result is None:
             continue
-        if found.numel() != right.numel():
-            return f"{name} has shape {tuple(found.shape)} instead of {tuple(right.shape)}"
-        off = (found.detach().double().reshape(right.shape) - right).abs()
+        if result.numel() != right.numel():
+            return f"{name} has shape {tuple(result.shape)} instead of {tuple(right.shape)}"
+        off = (result.detach().double().reshape(right.shape) - right).abs()
         if not bool((off <= limit).all()):
             worst = float((off / limit).nan_to_num(float("inf")).max())
             return f"{name} is off by {float(off.max()):.3g}, {worst:.3g} times what is allowed"

@@ -70,14 +70,14 @@ def untiled(tensors: tuple[Tensor, ...], seen: Tensor, scale: float | None, roun
     output = stored(stored(p) @ x.v)
     ds = p * (x.g @ x.v.mT - (x.g * output).sum(-1, keepdim=True))
     kv = tensors[1].shape[1]
-    found = (
+    results = (
         output,
         stored(ds) @ x.k * x.scale,
         _over_group(stored(ds).mT @ x.q, kv) * x.scale,
         _over_group(stored(p).mT @ x.g, kv),
         ds.sum_to_size(tensors[4].shape),
     )
-    return Results(*(stored(each).double() for each in found))
+    return Results(*(stored(each).double() for each in results))
 
 
 def allowed(

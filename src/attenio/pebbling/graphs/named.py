@@ -31,7 +31,7 @@ from attenio.pebbling.graphs.pyramid import binary_tree, pyramid
 from attenio.pebbling.graphs.stencil import stencil
 from attenio.pebbling.graphs.strassen import strassen
 from attenio.quantities import parse_count
-from attenio.reference import parts
+from attenio.reference import segments
 from attenio.workload import Workload
 
 Value = int | str | Enum
@@ -210,7 +210,7 @@ def _head(given: _Given) -> Head:
 
 def _required(workload: Workload) -> NDArray[np.bool_]:
     required = np.zeros((workload.queries, workload.keys), dtype=np.bool_)
-    for part in parts(workload):
-        pattern = part.pattern
-        required[part.rows, part.keys] = pattern.required(0, pattern.rows, np.arange(pattern.keys))
+    for segment in segments(workload):
+        pattern = segment.pattern
+        required[segment.rows, segment.keys] = pattern.required(0, pattern.rows, np.arange(pattern.keys))
     return required

@@ -12,7 +12,7 @@ from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.graphs.attention import Head, attention
 from attenio.pebbling.replay.grouping import grouping
 from attenio.planning.plan import Dataflow, Plan
-from attenio.reference import parts
+from attenio.reference import segments
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ def _patterns(plan: Plan) -> Iterator[tuple[Pattern, int]]:
             yield pattern, workload.group
         return
     group = workload.group if stacks or plan.dataflow is Dataflow.FLASH_ATTENTION_1 else 1
-    each = [part.pattern for part in parts(workload)]
+    each = [segment.pattern for segment in segments(workload)]
     for _ in range(workload.batch * workload.heads // group):
         yield from ((pattern, group) for pattern in each)
 

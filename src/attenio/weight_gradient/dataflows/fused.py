@@ -45,17 +45,17 @@ def project_rows(problem: WeightProblem, side: Side, into: Tile, height: int, fa
                 problem.arithmetic.add_product(into.values, column.values, weights.values)
 
 
-def _update(problem: WeightProblem, side: Side, made: Tile, height: int, fast: FastMemory) -> None:
+def _update(problem: WeightProblem, side: Side, factor: Tile, height: int, fast: FastMemory) -> None:
     with (
         fast.buffer(side.rows.name, height, 1) as column_buffer,
         fast.scratch(side.gradient.name, 1, 1),
     ):
         for depth in singles(problem.width):
-            with column_buffer.holding(side.rows, made.rows, depth) as column:
-                add_to_gradient(problem, side, column, made, fast)
+            with column_buffer.holding(side.rows, factor.rows, depth) as column:
+                add_to_gradient(problem, side, column, factor, fast)
 
 
-def add_to_gradient(problem: WeightProblem, side: Side, left: Tile, made: Tile, fast: FastMemory) -> None:
+def add_to_gradient(problem: WeightProblem, side: Side, left: Tile, factor: Tile, fast: FastMemory) -> None:
     """Add left^T made to rows of a weight gradient that pass through one word, as partial sums until the last tile."""
     assert isinstance(left.columns, slice) and isinstance(left.rows, slice)
     height = left.columns.stop - left.columns.start
@@ -63,6 +63,6 @@ def add_to_gradient(problem: WeightProblem, side: Side, left: Tile, made: Tile, 
     total = Tile(side.gradient.name, values, left.columns, span(problem.width), problem.intermediate_words)
     if left.rows.start > 0:
         fast.load(side.gradient, total)
-    problem.arithmetic.add_product(total.values, left.values.T, made.values, side.factor)
+    problem.arithmetic.add_product(total.values, left.values.T, factor.values, side.factor)
     last = left.rows.stop == problem.pattern.rows
     fast.store(total, side.gradient, element=problem.element if last else None)

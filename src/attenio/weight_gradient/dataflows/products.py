@@ -60,7 +60,7 @@ def project_in_tiles(
 
 
 def update_weights(
-    problem: WeightProblem, side: Side, made: SlowArray, tile: tuple[int, int], fast: FastMemory
+    problem: WeightProblem, side: Side, factor: SlowArray, tile: tuple[int, int], fast: FastMemory
 ) -> None:
     """dX = scale A1^T G or dY^T = dO^T E."""
     d, n = problem.width, problem.pattern.rows
@@ -68,12 +68,12 @@ def update_weights(
     with (
         fast.scratch(side.gradient.name, p, c) as gradient_buffer,
         fast.buffer(side.rows.name, 1, p) as part_buffer,
-        fast.scratch(made.name, 1, 1),
+        fast.scratch(factor.name, 1, 1),
     ):
         for chosen in cuts(d, p):
             for columns in cuts(d, c):
                 gradient = gradient_buffer.zeros(chosen, columns)
                 with part_buffer.streaming(side.rows, span(n), chosen, along="rows") as rows:
-                    right = passing(fast, made, span(n), columns)
+                    right = passing(fast, factor, span(n), columns)
                     problem.arithmetic.add_product(gradient.values, rows.values.T, right.values, side.factor)
                 fast.store(gradient, side.gradient, element=problem.element)

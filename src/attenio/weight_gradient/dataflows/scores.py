@@ -12,8 +12,8 @@ Hidden = NDArray[np.bool_] | None
 
 def stream_delta(fast: FastMemory, problem: WeightProblem, D: Tile, B: Tile, E: SlowArray) -> None:
     """D = B . E while stored outputs pass by."""
-    made = passing(fast, E, D.rows, E.columns)
-    D.values[...] = (B.values * made.values).sum(axis=1, keepdims=True)
+    E_rows = passing(fast, E, D.rows, E.columns)
+    D.values[...] = (B.values * E_rows.values).sum(axis=1, keepdims=True)
     problem.arithmetic.keep(D.values)
 
 

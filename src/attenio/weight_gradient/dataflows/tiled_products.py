@@ -146,8 +146,8 @@ def _score_gradients(problem: WeightProblem, spilled: Arrays, tile: tuple[int, i
                                 problem.arithmetic.add_product(dP.values, B_t.values, V_t.values.T)
                         scores = _required(fast, S, rows, keys, visible(hidden))
                         P = probabilities(problem, scores, (largest, total), hidden)
-                        made = turn_into_gradient(problem, P, dP.values, D_i)
-                        fast.store(made, dS, cells=visible(hidden))
+                        dS_tile = turn_into_gradient(problem, P, dP.values, D_i)
+                        fast.store(dS_tile, dS, cells=visible(hidden))
 
 
 def _query_gradients(problem: WeightProblem, spilled: Arrays, tile: tuple[int, int], fast: FastMemory) -> None:
