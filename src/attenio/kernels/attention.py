@@ -15,7 +15,8 @@ from attenio.kernels.call.checks import (
     checked_number,
     refuse_tangents,
 )
-from attenio.kernels.call.masking import MaskArguments, Packing, Window, arguments_of
+from attenio.kernels.call.masking import MaskArguments, Packing, Window
+from attenio.kernels.call.planner_masks import arguments_of
 from attenio.kernels.call.watching import is_unwatched
 from attenio.kernels.cpu.beside import choose, form_of, plain_way, way_of
 from attenio.kernels.replay.repeating import known_of
@@ -76,10 +77,8 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
     if torch._C._is_any_autocast_enabled():
         query, key, value, attn_mask = autocast(query, key, value, attn_mask)
     if mask is not None:
-        window, cu_seqlens, block_mask, prefix = arguments_of(
-            mask, query, key, is_causal=is_causal, window=window, cu_seqlens=cu_seqlens, segments=segments,
-            block_mask=block_mask, prefix=prefix,
-        )  # fmt: skip
+        asked = MaskArguments(attn_mask, is_causal, window, cu_seqlens, segment_ids, segments, block_mask, prefix)
+        _, _, window, cu_seqlens, _, _, block_mask, prefix = arguments_of(mask, query, key, asked)
     free = attn_mask is window is cu_seqlens is segment_ids is segments is block_mask is prefix is tolerance is None
     if free and deterministic is False and dropout_p.__class__ is float and dropout_p == 0.0:
         way = plain_way(query, key, value, (is_causal, scale, enable_gqa)) if forward_ad._current_level < 0 else None

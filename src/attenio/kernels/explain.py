@@ -1,27 +1,24 @@
 """``explain()``: what ``attention()`` would run on this machine, what that moves, and what the others would."""
 
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from attenio.approximation.entries import checked_positive
 from attenio.bounds import LowerBound
 from attenio.bounds.attention import bounds_for, largest_ordinary
-from attenio.errors import AttenioError, InvalidInput
+from attenio.errors import InvalidInput
 from attenio.kernels.call.call import Call, call_of, problem_of
 from attenio.kernels.call.checks import check_switches, checked_number
-from attenio.kernels.call.masking import MaskArguments, Packing, Window, arguments_of
-from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.masking import MaskArguments, Packing, Window
+from attenio.kernels.call.planner_masks import arguments_of, nearest_mask
 from attenio.kernels.call.stacking import can_stack
-from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.kernels.choice import Choice, choice_for
 from attenio.kernels.cpu.beside import sizes_of
 from attenio.kernels.tolerance import Way, way_for
 from attenio.machine import Machine, MemoryLevel
-from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow
+from attenio.masks import BlockSparse, Mask
 from attenio.planning import Candidate, Plan, candidates, plan_with
 from attenio.quantities import show_bytes, show_words
 from attenio.workload import Workload
@@ -127,26 +124,24 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     """
     check_switches(deterministic=deterministic)
     dropout_p = checked_number("dropout_p", dropout_p)
-    if mask is not None:
-        window, cu_seqlens, block_mask, prefix = arguments_of(
-            mask, query, key, is_causal=is_causal, window=window, cu_seqlens=cu_seqlens, segments=segments,
-            block_mask=block_mask, prefix=prefix,
-        )  # fmt: skip
     asked = MaskArguments(attn_mask, is_causal, window, cu_seqlens, segment_ids, segments, block_mask, prefix)
+    if mask is not None:
+        asked = arguments_of(mask, query, key, asked)
     call = call_of(query, key, value, asked, dropout_p=dropout_p, scale=scale, enable_gqa=enable_gqa)
     if not (call.query.numel() and call.key.shape[2]):
         raise InvalidInput(
             f"query is {tuple(call.query.shape)} and there are {call.key.shape[2]:,} keys: nothing to plan;"
             " give at least one sequence, head, query and key"
         )
-    problem = problem_of(call, prefix, dropout_p)
-    others = (cu_seqlens, segment_ids, segments, block_mask, prefix, tolerance)
+    problem = problem_of(call, asked.prefix, dropout_p)
+    others = (*asked[3:], tolerance)  # all that is not the mask, causal or a window
     sizes = None
     if machine is None and query.is_cpu and dropout_p == 0.0 and all(other is None for other in others):
         given = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
         sizes = sizes_of(problem, given, is_causal=is_causal, gqa=enable_gqa)
     choice = choice_for(problem, machine, sizes)
-    nearest, notes = _mask(call.visible, problem, block_mask)
+    shared = problem.prefix if can_stack(problem) else 0
+    nearest, notes = nearest_mask(call.visible, queries=problem.queries, keys=problem.keys, prefix=shared)
     workload = _workload(call, nearest, choice)
     here = Machine(name=choice.machine_name, levels=(choice.level, MemoryLevel(name="below")))
     fast_words = here.slowest_boundary.fast_words(workload.dtype)
@@ -178,50 +173,3 @@ def _workload(call: Call, mask: Mask, choice: Choice) -> Workload:
         queries=queries, keys=call.key.shape[2], d=d, value_dim=call.value.shape[3], heads=heads,
         kv_heads=call.key.shape[1], batch=batch, mask=mask, dtype=choice.dtype,
     )  # fmt: skip
-
-
-def _mask(seen: Visibility, problem: KernelProblem, blocks: Any) -> tuple[Mask, list[str]]:
-    """The planner's mask that is nearest to what may be seen, and a note where it is not exactly that."""
-    queries, keys = problem.queries, problem.keys
-    notes = []
-    if seen.bias is not None:
-        notes.append("attn_mask is data: no tile is skipped for it, and the plan is that of the other restrictions")
-    if seen.query_ids is not None:
-        notes.append("ids of tokens are data: tiles are skipped as they are met, and the plan does not count on it")
-    if seen.first is not None and seen.first.is_meta:
-        raise InvalidInput("cu_seqlens are on meta, where they have no values; give them on the CPU")
-    if can_stack(problem):
-        return SharedPrefix(length=problem.prefix, causal=False), notes
-    if isinstance(blocks, BlockSparse):
-        return blocks, notes
-    if seen.blocks is not None:
-        return BlockSparse.from_array(seen.blocks.numpy()), notes
-    if seen.first is not None and seen.stop is not None:
-        return _documents(seen, queries), notes
-    aligned = seen.above == keys - queries
-    if aligned and seen.below <= -UNBOUNDED:
-        return Causal(), notes
-    width = keys - queries - seen.below + 1
-    if aligned and 0 < width <= keys:
-        return SlidingWindow(width=width), notes
-    if 0 < width <= keys and seen.above - (keys - queries) == width - 1:
-        return SlidingWindow(width=width, causal=False), notes
-    if seen.above < UNBOUNDED or seen.below > -UNBOUNDED:
-        notes.append("the band is not one that the planner knows; the plan is that of all scores")
-    return Dense(), notes
-
-
-def _documents(seen: Visibility, queries: int) -> Mask:
-    """Ranges that change little from query to query are documents; where they cannot be told the plan is dense."""
-    assert seen.first is not None and seen.stop is not None
-    first = seen.first[0]
-    changes = torch.nonzero(first[1:] != first[:-1]).flatten().tolist()
-    edges = [0, *(change + 1 for change in changes), queries]
-    lengths = tuple(stop - start for start, stop in pairwise(edges))
-    last = seen.stop[0, [edge - 1 for edge in edges[1:]]].tolist()
-    key_lengths = tuple(int(stop - start) for start, stop in zip(first[edges[:-1]].tolist(), last, strict=True))
-    try:
-        causal = bool((seen.stop[0, 1:] != seen.stop[0, :-1]).sum() >= queries - len(lengths))
-        return Documents(lengths=lengths, key_lengths=key_lengths, causal=causal and max(lengths) > 1)
-    except AttenioError:
-        return Dense()

@@ -1,9 +1,7 @@
 """From the arguments that restrict a call to what each query may see."""
 
-from functools import lru_cache
-from itertools import accumulate
 from operator import index
-from typing import Any, NamedTuple, TypeAlias, assert_never
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -11,10 +9,10 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from attenio.errors import InvalidInput
-from attenio.kernels.call.checks import TensorMismatch, WrongType
+from attenio.kernels.call.checks import TensorMismatch
 from attenio.kernels.call.packing import packed_by, segment_ranges
 from attenio.kernels.call.visibility import UNBOUNDED, Visibility
-from attenio.masks import BlockSparse, Causal, Dense, Documents, Layout, Mask, SharedPrefix, SlidingWindow, check_mask
+from attenio.masks import BlockSparse
 
 # One for queries and keys alike, or one for each.
 Packing: TypeAlias = Tensor | tuple[Tensor, Tensor]
@@ -34,62 +32,11 @@ class MaskArguments(NamedTuple):
     prefix: int | None = None
 
 
-class MaskSaid(NamedTuple):
-    """A mask of the planner in arguments of ``attention``."""
-
-    window: Window | None = None
-    cu_seqlens: Packing | None = None
-    block_mask: BlockSparse | None = None
-    prefix: int | None = None
-
-
-def arguments_of(mask: Any, query: Any, key: Any, **others: object) -> MaskSaid:
-    """What a mask says of these queries and keys, once nothing else says the same: ``others``, by name."""
-    if not isinstance(mask, Mask):
-        give = "it as attn_mask" if isinstance(mask, Tensor) else "one of attenio.masks, such as SlidingWindow(width=8)"
-        raise WrongType(f"mask is a {type(mask).__name__}; give {give}")
-    for name, given in others.items():
-        if given is not None and given is not False:
-            raise InvalidInput(f"mask and {name} are both given; leave {name} out: {mask} says which keys are seen")
-    if not all(isinstance(each, Tensor) and each.dim() >= 2 for each in (query, key)):
-        return MaskSaid()  # refused for that, later
-    queries, keys = query.shape[-2], key.shape[-2]
-    if not isinstance(mask, SlidingWindow):  # a window may be wider than there are keys yet
-        check_mask(mask, queries=queries, keys=keys)
-    match mask:
-        case Dense():
-            return MaskSaid()
-        case Causal():
-            return MaskSaid(window=(-1, 0))
-        case SlidingWindow(width=width, causal=causal):
-            return MaskSaid(window=(width - 1, 0 if causal else width - 1))
-        case Documents(lengths=lengths, key_lengths=key_lengths, causal=causal):
-            ends = [(0, *accumulate(each)) for each in (lengths, key_lengths)]
-            mine, theirs = (torch.tensor(each, dtype=torch.int64, device="cpu") for each in ends)
-            return MaskSaid(window=(-1, 0) if causal else None, cu_seqlens=(mine, theirs))
-        case SharedPrefix(length=length, causal=causal):
-            return MaskSaid(window=(-1, 0) if causal else None, prefix=length)
-        case BlockSparse():
-            return MaskSaid(block_mask=mask)
-        case Layout():
-            return MaskSaid(block_mask=_laid_out(mask, queries, keys))
-        case _ as never:
-            assert_never(never)
-
-
-@lru_cache(maxsize=16)
-def _laid_out(layout: Layout, queries: int, keys: int) -> BlockSparse:
-    """Once, so that its blocks go to a GPU once."""
-    return BlockSparse.laid_out(layout, queries=queries, keys=keys)
-
-
 def visibility_of(query: Tensor, key: Tensor, asked: MaskArguments, batch: tuple[int, ...]) -> Visibility:
     """All restrictions of a call with queries and keys (batch, heads, tokens, width)."""
     queries, keys = query.shape[2], key.shape[2]
     left, right = _window(asked.window)
-    shift = keys - queries
-    below = -UNBOUNDED if left < 0 else shift - left
-    above = UNBOUNDED if right < 0 else shift + right
+    below, above = band_between(left, right, keys - queries)
     if asked.is_causal:
         above = min(above, 0)
     ranges: dict[str, Any] = {"below": below, "above": above}
@@ -111,6 +58,11 @@ def visibility_of(query: Tensor, key: Tensor, asked: MaskArguments, batch: tuple
     if asked.attn_mask is not None:
         ranges["bias"] = _four(asked.attn_mask, query, keys, batch)
     return Visibility(**ranges, group=query.shape[1] // max(1, key.shape[1]))
+
+
+def band_between(left: int, right: int, shift: int) -> tuple[int, int]:
+    """The first and the last diagonal j - i within so many keys before and after a query's own; -1 for all."""
+    return -UNBOUNDED if left < 0 else shift - left, UNBOUNDED if right < 0 else shift + right
 
 
 def _window(window: Any) -> tuple[int, int]:
