@@ -48,11 +48,11 @@ class CompiledGrowingStep:
     def values(self, rounds: NDArray[np.int64]) -> NDArray[np.int64]:
         """Its ticks in each of many rounds."""
         more = self.growing.size.values(rounds) - 1
-        found, pace = self.one.ticks + self.ticks * more, self.one.step.pace
+        ticks, pace = self.one.ticks + self.ticks * more, self.one.step.pace
         if pace is not None:
             elements = pace.elements + self.growing.elements * more
-            found += self.ticks_a_turn * (-(-elements // pace.units) - pace.turns)
-        return found
+            ticks += self.ticks_a_turn * (-(-elements // pace.units) - pace.turns)
+        return ticks
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,16 +64,16 @@ class CompiledBody:
     @cached_property
     def steps(self) -> tuple[CompiledStep, ...]:
         """The steps of the body and of what is nested in it, each once for every place where it stands."""
-        found: list[CompiledStep] = []
+        steps: list[CompiledStep] = []
         for node in self.nodes:
             match node:
                 case CompiledStep():
-                    found.append(node)
+                    steps.append(node)
                 case CompiledGrowingStep():
-                    found.append(node.one)
+                    steps.append(node.one)
                 case CompiledLoop() | CompiledRamp():
-                    found += node.body.steps
-        return tuple(dict.fromkeys(found))
+                    steps += node.body.steps
+        return tuple(dict.fromkeys(steps))
 
     @cached_property
     def engines(self) -> tuple[int, ...]:
@@ -93,11 +93,11 @@ class CompiledBody:
     @cached_property
     def waiting(self) -> dict[int, tuple[int, ...]]:
         """For every name that the body waits for, the engines whose steps do."""
-        found: dict[int, set[int]] = {name: set() for name in self.waits}
+        engines_by_name: dict[int, set[int]] = {name: set() for name in self.waits}
         for step in self.steps:
             for name in step.after:
-                found[name].add(step.engine)
-        return {name: tuple(sorted(engines)) for name, engines in found.items()}
+                engines_by_name[name].add(step.engine)
+        return {name: tuple(sorted(engines)) for name, engines in engines_by_name.items()}
 
     @cached_property
     def grows(self) -> bool:
@@ -112,14 +112,14 @@ class CompiledBody:
         """The body as it is in a round of the ramp around it."""
         if not self.grows:
             return self
-        found: list[CompiledNode] = []
+        nodes: list[CompiledNode] = []
         for node in self.nodes:
             if isinstance(node, CompiledLoop):
                 count = node.count if isinstance(node.count, int) else node.count.at(number)
-                found += [CompiledLoop(count, node.body.at(number))] if count else []
+                nodes += [CompiledLoop(count, node.body.at(number))] if count else []
             else:
-                found.append(node.at(number) if isinstance(node, CompiledGrowingStep) else node)
-        return CompiledBody(tuple(found))
+                nodes.append(node.at(number) if isinstance(node, CompiledGrowingStep) else node)
+        return CompiledBody(tuple(nodes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,10 +208,10 @@ class _Compiler:
 
     def _body(self, nodes: tuple[Node, ...]) -> CompiledBody:
         # a loop that never runs moves nothing, so it must not count among what its body moves
-        made = tuple(node for each in nodes if (node := self._node(each)) is not None)
-        key = tuple(id(node) for node in made)
+        compiled_nodes = tuple(node for each in nodes if (node := self._node(each)) is not None)
+        key = tuple(id(node) for node in compiled_nodes)
         if key not in self._bodies:
-            self._bodies[key] = CompiledBody(made)
+            self._bodies[key] = CompiledBody(compiled_nodes)
         return self._bodies[key]
 
     def _node(self, node: Node) -> CompiledNode | None:
@@ -264,17 +264,17 @@ class _Compiler:
 
 
 def _denominators(nodes: tuple[Node, ...], seen: set[int]) -> set[int]:
-    found = {1}
+    denominators = {1}
     for node in nodes:
         if id(node) in seen:
             continue
         seen.add(id(node))
         match node:
             case Step():
-                found.add(Fraction(node.cycles).denominator)
+                denominators.add(Fraction(node.cycles).denominator)
             case GrowingStep():
                 turn = 1 if node.one.pace is None else node.one.pace.cycles_a_turn
-                found |= {Fraction(each).denominator for each in (node.one.cycles, node.cycles, turn)}
+                denominators |= {Fraction(each).denominator for each in (node.one.cycles, node.cycles, turn)}
             case Repeat() | Ramp():
-                found |= _denominators(node.body, seen)
-    return found
+                denominators |= _denominators(node.body, seen)
+    return denominators

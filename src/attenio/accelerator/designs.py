@@ -109,7 +109,7 @@ def machine_of(base: Machine, sizes: dict[str, int], kv_words: int) -> Machine:
     parts, memory = base.accelerator, base.levels[1]
     assert parts is not None and memory.bandwidth_bytes_per_s is not None
     channel_rate = Fraction(round(memory.bandwidth_bytes_per_s), parts.hbm.channels)
-    made = replace(
+    resized = replace(
         parts,
         pe_lines=sizes["pe_lines"],
         macs_per_line=sizes["macs_per_line"],
@@ -122,7 +122,7 @@ def machine_of(base: Machine, sizes: dict[str, int], kv_words: int) -> Machine:
     return Machine(
         name=f"like {base.name}",
         levels=(cache, MemoryLevel(name=memory.name, bandwidth_bytes_per_s=rate)),
-        accelerator=made,
+        accelerator=resized,
     )
 
 

@@ -33,7 +33,7 @@ class Span:
 class _Pending:
     """A step of the calendar: how many of the steps it waits for are still to end, and who waits for it."""
 
-    made: CompiledStep
+    compiled: CompiledStep
     missing: int
     last: int = -1  # the name of the awaited step that ended last, the first listed of several
     ready: int = 0
@@ -47,8 +47,8 @@ def event_timeline(program: Program) -> Timeline:
             f"the program has {program.steps:,} steps, and event by event at most {MOST_EVENTS:,} are run;"
             " use the periodic mode, which gives the same timeline, or a smaller n"
         )
-    made = compiled(program)
-    queues = _queues(made.body, len(made.names))
+    compiled_program = compiled(program)
+    queues = _queues(compiled_program.body, len(compiled_program.names))
     free, started = [0] * len(ENGINES), [False] * len(ENGINES)
     busy = dict.fromkeys(ENGINES, 0)
     idle: dict[tuple[Engine, str], int] = {}
@@ -60,12 +60,12 @@ def event_timeline(program: Program) -> Timeline:
         nonlocal number
         pending = queues[engine].popleft()
         if now > free[engine]:
-            reason = made.causes[pending.last] if started[engine] else RAMP
+            reason = compiled_program.causes[pending.last] if started[engine] else RAMP
             idle[ENGINES[engine], reason] = idle.get((ENGINES[engine], reason), 0) + now - free[engine]
         started[engine] = running[engine] = True
-        busy[ENGINES[engine]] += pending.made.ticks
+        busy[ENGINES[engine]] += pending.compiled.ticks
         number += 1
-        heapq.heappush(calendar, (now + pending.made.ticks, number, pending))
+        heapq.heappush(calendar, (now + pending.compiled.ticks, number, pending))
 
     def begin_all(now: int) -> None:
         for engine, queue in enumerate(queues):
@@ -76,17 +76,17 @@ def event_timeline(program: Program) -> Timeline:
     while calendar:
         now, _, ended = heapq.heappop(calendar)
         end = max(end, now)
-        running[ended.made.engine], free[ended.made.engine] = False, now
+        running[ended.compiled.engine], free[ended.compiled.engine] = False, now
         for waiting in ended.waiting or ():
-            _tell(waiting, ended.made.name, now)
+            _tell(waiting, ended.compiled.name, now)
         ended.waiting = None
         begin_all(now)
-    return Timeline.of_ticks(made.ticks_per_cycle, end, busy, idle)
+    return Timeline.of_ticks(compiled_program.ticks_per_cycle, end, busy, idle)
 
 
 def _tell(waiting: _Pending, name: int, now: int) -> None:
     waiting.missing -= 1
-    after = waiting.made.after
+    after = waiting.compiled.after
     later = now > waiting.ready
     if later or (now == waiting.ready and waiting.last >= 0 and after.index(name) < after.index(waiting.last)):
         waiting.ready, waiting.last = now, name
@@ -96,28 +96,28 @@ def _queues(body: CompiledBody, names: int) -> list[deque[_Pending]]:
     """Every engine's steps in order, each told which earlier steps it waits for."""
     latest: list[_Pending | None] = [None] * names
     queues: list[deque[_Pending]] = [deque() for _ in ENGINES]
-    for made in flat_steps(body):
-        pending = _Pending(made, 0)
-        for name in dict.fromkeys(made.after):
+    for step in flat_steps(body):
+        pending = _Pending(step, 0)
+        for name in dict.fromkeys(step.after):
             awaited = latest[name]
             if awaited is not None:
                 awaited.waiting = awaited.waiting or []
                 awaited.waiting.append(pending)
                 pending.missing += 1
-        latest[made.name] = pending
-        queues[made.engine].append(pending)
+        latest[step.name] = pending
+        queues[step.engine].append(pending)
     return queues
 
 
 def spans(program: Program) -> Iterator[Span]:
-    """Every step with its begin and end, in the order of the program; as many as are asked for."""
-    made = compiled(program)
-    free, done = [0] * len(ENGINES), [0] * len(made.names)
-    for node in flat_steps(made.body):
+    """Every step with its begin and end, in the order of the program, drawn one by one."""
+    compiled_program = compiled(program)
+    free, done = [0] * len(ENGINES), [0] * len(compiled_program.names)
+    for node in flat_steps(compiled_program.body):
         begin = max([free[node.engine], *(done[name] for name in node.after)])
         free[node.engine] = done[node.name] = begin + node.ticks
         yield Span(
             step=node.step,
-            begin=Fraction(begin, made.ticks_per_cycle),
-            end=Fraction(begin + node.ticks, made.ticks_per_cycle),
+            begin=Fraction(begin, compiled_program.ticks_per_cycle),
+            end=Fraction(begin + node.ticks, compiled_program.ticks_per_cycle),
         )

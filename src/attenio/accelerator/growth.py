@@ -55,10 +55,10 @@ class Growing:
 
     def values(self, rounds: NDArray[np.int64]) -> NDArray[np.int64]:
         """What it is in each of many rounds."""
-        found = self.constant + self.slope * rounds
+        values = self.constant + self.slope * rounds
         for (b, g, u), weight in self.quotients:
-            found += weight * ((b + g * rounds) // u)
-        return found
+            values += weight * ((b + g * rounds) // u)
+        return values
 
     def divided(self, by: int) -> "tuple[Growing, Growing]":
         """The quotient rounded down and what is left; of a number that has no quotients itself."""
@@ -111,8 +111,8 @@ class Listed:
 
     def values(self, rounds: NDArray[np.int64]) -> NDArray[np.int64]:
         """What it is in each of many rounds."""
-        found: NDArray[np.int64] = self.numbers[rounds]
-        return found
+        values: NDArray[np.int64] = self.numbers[rounds]
+        return values
 
     def divided(self, by: int) -> "tuple[Listed, Listed]":
         """The quotient rounded down and what is left."""
@@ -138,7 +138,7 @@ RoundNumber = Growing | Listed
 
 
 def _normal(constant: int, slope: int, quotients: Iterable[tuple[_Quotient, int]]) -> Growing:
-    found: dict[_Quotient, int] = {}
+    weights: dict[_Quotient, int] = {}
     for (b, g, u), weight in quotients:
         whole, rest = divmod(b, u)
         steps, growth = divmod(g, u)
@@ -146,5 +146,5 @@ def _normal(constant: int, slope: int, quotients: Iterable[tuple[_Quotient, int]
         if growth:
             common = gcd(growth, u)
             lowest = rest // common, growth // common, u // common
-            found[lowest] = found.get(lowest, 0) + weight
-    return Growing(constant, slope, tuple(sorted((key, weight) for key, weight in found.items() if weight)))
+            weights[lowest] = weights.get(lowest, 0) + weight
+    return Growing(constant, slope, tuple(sorted((key, weight) for key, weight in weights.items() if weight)))

@@ -43,9 +43,9 @@ _Key = tuple[int, ...]
 
 def periodic_timeline(program: Program) -> Timeline:
     """The timeline of the program, exactly that of running it step by step."""
-    made = compiled(program)
-    run = _Run(made)
-    run.body(made.body)
+    compiled_program = compiled(program)
+    run = _Run(compiled_program)
+    run.body(compiled_program.body)
     return run.timeline()
 
 
@@ -137,8 +137,8 @@ class _Run:
         self.tally = [now + times * (now - before) for now, before in zip(self.tally, tally_before, strict=True)]
 
     def _round(self, body: CompiledBody, key: _Key, base: int) -> None:
-        found = self._rounds.get((body, key))
-        if found is None:
+        known = self._rounds.get((body, key))
+        if known is None:
             before = self.tally.copy()
             self.body(body)
             if len(self._rounds) < _KEPT_STATES:
@@ -149,11 +149,11 @@ class _Run:
                     tally=tuple((where, ticks) for where, ticks in spent if ticks),
                 )
             return
-        for engine, free in zip(body.engines, found.free, strict=True):
+        for engine, free in zip(body.engines, known.free, strict=True):
             self.free[engine], self.started[engine] = base + free, True
-        for name, done in zip(body.sets, found.done, strict=True):
+        for name, done in zip(body.sets, known.done, strict=True):
             self.done[name] = base + done
-        for where, ticks in found.tally:
+        for where, ticks in known.tally:
             self.tally[where] += ticks
 
     def _ramp(self, ramp: CompiledRamp) -> None:
@@ -161,13 +161,13 @@ class _Run:
         # the first rounds are short and unlike others; what is left after them is best a multiple of the period
         together = max(_FEW_ROUNDS, ramp.times % ramp.period) if ramp.times > ramp.period else ramp.times
         while at < ramp.times:
-            found = None
+            taken = None
             if self._is_settled(body):
-                found = self._series(ramp, at) if at >= min(ramp.period, _FEW_ROUNDS) else None
-                found = found or self._side_by_side(ramp, at, min(together, ramp.times - at))
-            if found is not None:
-                self._take(found, body)
-                at, together, singly = at + found.rounds, ramp.period, 1
+                taken = self._series(ramp, at) if at >= min(ramp.period, _FEW_ROUNDS) else None
+                taken = taken or self._side_by_side(ramp, at, min(together, ramp.times - at))
+            if taken is not None:
+                self._take(taken, body)
+                at, together, singly = at + taken.rounds, ramp.period, 1
                 continue
             for number in range(at, min(at + singly, ramp.times)):
                 self.body(body.at(number))
@@ -204,13 +204,13 @@ class _Run:
         except Undecided:
             return None
 
-    def _take(self, found: RoundsTaken, body: CompiledBody) -> None:
-        base = self.free[body.engines[0]] + found.shift
-        for engine, time in found.ends.free.items():
+    def _take(self, taken: RoundsTaken, body: CompiledBody) -> None:
+        base = self.free[body.engines[0]] + taken.shift
+        for engine, time in taken.ends.free.items():
             self.free[engine] = base + time
-        for name, time in found.ends.done.items():
+        for name, time in taken.ends.done.items():
             self.done[name] = base + time
-        for (engine, reason), ticks in found.tally.items():
+        for (engine, reason), ticks in taken.tally.items():
             self.tally[engine * self._width + reason] += ticks
 
     def timeline(self) -> Timeline:

@@ -91,15 +91,15 @@ class Ramp:
         """Rounds after which all that depends on the round has grown by the same amount, wherever they begin."""
         sizes = [node for node in _every(self.body) if isinstance(node, GrowingStep)]
         counts = [node.count for node in _every(self.body) if isinstance(node, Repeat)]
-        found = lcm(
+        period = lcm(
             *(count.period for count in counts if isinstance(count, RoundNumber)), *(s.size.period for s in sizes)
         )
         units = []
         for step in sizes:
             if step.one.pace is not None:
-                rise = step.elements * (step.size.at(found) - step.size.at(0)) if found < self.times else 0
+                rise = step.elements * (step.size.at(period) - step.size.at(0)) if period < self.times else 0
                 units.append(step.one.pace.units // gcd(rise, step.one.pace.units))
-        return found * lcm(*units)
+        return period * lcm(*units)
 
 
 Node = Step | GrowingStep | Repeat | Ramp
@@ -177,8 +177,8 @@ def _rounds_counts(ramp: Ramp, start: int, stop: int) -> list[int]:
     totals = [0, *Work().counts]
     for at in range(start, stop, _AT_ONCE):
         rounds = np.arange(at, min(at + _AT_ONCE, stop), dtype=np.int64)
-        found = _array_counts(ramp.body, rounds)
-        totals = [total + exact_sum(counts) for total, counts in zip(totals, found, strict=True)]
+        counts_of_rounds = _array_counts(ramp.body, rounds)
+        totals = [total + exact_sum(counts) for total, counts in zip(totals, counts_of_rounds, strict=True)]
     return totals
 
 
@@ -211,13 +211,13 @@ def exact_sum(numbers: Rounds) -> int:
 
 def _degree(body: tuple[Node, ...]) -> int:
     """The degree of the polynomial that the counts of a body are at most."""
-    found = 0
+    degree = 0
     for node in body:
         if isinstance(node, GrowingStep):
-            found = max(found, 1)
+            degree = max(degree, 1)
         elif isinstance(node, Repeat):
-            found = max(found, _degree(node.body) + isinstance(node.count, RoundNumber))
-    return found
+            degree = max(degree, _degree(node.body) + isinstance(node.count, RoundNumber))
+    return degree
 
 
 def _flat(body: tuple[Node, ...]) -> Iterator[Step]:

@@ -94,8 +94,8 @@ class RampRounds:
             first = every[:, -1:] - (every[1, -1] - every[0, -1]) // (self._series - 1)
         if ends.shape[1] == 1 and (first == ends).all():
             return ends
-        found = np.concatenate([first, every[:, :-1]], axis=1)
-        return found[:, :1] if (found == found[:, :1]).all() else found
+        starts = np.concatenate([first, every[:, :-1]], axis=1)
+        return starts[:, :1] if (starts == starts[:, :1]).all() else starts
 
     def _result(self, ends: list[Times], now: RoundState, rounds: int) -> RoundsTaken:
         last = [int(time[-1, min(rounds, time.shape[1]) - 1]) for time in ends]

@@ -139,10 +139,10 @@ class SideBySide:
         return somewhere
 
     def _add(self, where: tuple[int, int], ticks: Times | int, active: Chosen | None) -> None:
-        found = self._tally.get(where)
-        if found is None:
-            found = self._everywhere(0)
-        self._tally[where] = found + (ticks if active is None else np.where(active, ticks, 0))
+        spent = self._tally.get(where)
+        if spent is None:
+            spent = self._everywhere(0)
+        self._tally[where] = spent + (ticks if active is None else np.where(active, ticks, 0))
 
     def _loop(self, loop: CompiledLoop, active: Chosen | None) -> None:
         body, left = loop.body, self._values(loop)
@@ -192,15 +192,15 @@ class SideBySide:
 
     def _state(self, body: CompiledBody, base: Times) -> list[Times]:
         """What a round of the body depends on; names that are done before anyone could wait are done just then."""
-        found = [self._free[engine] - base for engine in body.engines]
+        state = [self._free[engine] - base for engine in body.engines]
         for name, engines in body.waiting.items():
             done = self._done.get(name)
             if done is not None:
                 earliest = self._free[engines[0]]
                 for engine in engines[1:]:
                     earliest = np.minimum(earliest, self._free[engine])
-                found.append(np.maximum(done, earliest) - base)
-        return found
+                state.append(np.maximum(done, earliest) - base)
+        return state
 
     def _skip(
         self,
@@ -228,24 +228,24 @@ class SideBySide:
 
     def longest(self, body: CompiledBody) -> float:
         """A bound for the ticks of any round."""
-        found = 0.0
+        ticks = 0.0
         for node in body.nodes:
             match node:
                 case CompiledLoop():
-                    found += float(self._values(node).max()) * self.longest(node.body)
+                    ticks += float(self._values(node).max()) * self.longest(node.body)
                 case CompiledGrowingStep():
-                    found += float(self._values(node).max())
+                    ticks += float(self._values(node).max())
                 case CompiledRamp():
                     raise Undecided
                 case _:
-                    found += node.ticks
-        return found
+                    ticks += node.ticks
+        return ticks
 
 
 def _anywhere(ends: Chosen) -> Chosen:
     """What holds at one end of a series at least."""
-    found: Chosen = np.any(ends, axis=0)
-    return found
+    anywhere: Chosen = np.any(ends, axis=0)
+    return anywhere
 
 
 def _both(one: Chosen, other: Chosen | None) -> Chosen:

@@ -10,10 +10,10 @@ from itertools import islice
 from typing import Any
 
 from attenio.accelerator.compiled import ENGINES, compiled
-from attenio.accelerator.lanes import spans_of
 from attenio.accelerator.program import Program
 from attenio.accelerator.step import Engine, Step
 from attenio.accelerator.timeline import DRAIN, RAMP
+from attenio.accelerator.tracks import spans_of
 from attenio.names import checked_kind
 
 Progress = Callable[[int, int], None]
@@ -35,8 +35,8 @@ def trace_text(program: Program, *, most_steps: int | None = None, progress: Pro
     ]
     yield '{"traceEvents":[' + ",\n".join(map(_compact, named))
     most = program.steps if most_steps is None else min(most_steps, program.steps)
-    made = compiled(program)
-    shown, spans, ticks = 0, spans_of(made), made.ticks_per_cycle
+    compiled_program = compiled(program)
+    shown, spans, ticks = 0, spans_of(compiled_program), compiled_program.ticks_per_cycle
 
     @cache
     def about_event(engine: int, name: str, step: Step | None) -> str:

@@ -142,7 +142,7 @@ class _Reader:
             raise self._draft.complaint(f"output={output} of {token.text}; write true or false", token.line)
 
     def _attributes(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        attributes: dict[str, str] = {}
         while self._is("mark", "["):
             self._take()
             while not self._is("mark", "]"):
@@ -152,11 +152,11 @@ class _Reader:
                     what = f"[{key.text}] is no attribute; put names with brackets in quotes"
                     raise self._draft.complaint(what, key.line)
                 self._take()
-                found[key.text] = self._name().text
+                attributes[key.text] = self._name().text
                 if self._is("mark", ",") or self._is("mark", ";"):
                     self._take()
             self._take()
-        return found
+        return attributes
 
     def _is(self, kind: str, text: str) -> bool:
         return self._next.kind == kind and self._next.text == text
@@ -178,19 +178,19 @@ class _Reader:
         self._take()
 
     def _wrong(self, expected: str) -> Exception:
-        found = "the end of the file" if self._next.kind == "end" else repr(self._next.text)
-        return self._draft.complaint(f"{found} where {expected} should be", self._next.line)
+        seen = "the end of the file" if self._next.kind == "end" else repr(self._next.text)
+        return self._draft.complaint(f"{seen} where {expected} should be", self._next.line)
 
 
 def _tokens(text: str, draft: GraphDraft) -> Iterator[_Token]:
     place, line = 0, 1
     while place < len(text):
-        found = _TOKEN.match(text, place)
-        if found is None:
+        match = _TOKEN.match(text, place)
+        if match is None:
             what = "a quote or comment that does not end" if text[place] in '"/' else repr(text[place])
             raise draft.complaint(f"cannot read {what}; put names with other than letters and digits in quotes", line)
-        kind, token = str(found.lastgroup), found[0]
-        place = found.end()
+        kind, token = str(match.lastgroup), match[0]
+        place = match.end()
         if kind == "quoted":
             yield _Token("name", _ESCAPE.sub(_unescaped, token[1:-1]), line)
         elif kind == "word":
@@ -202,5 +202,5 @@ def _tokens(text: str, draft: GraphDraft) -> Iterator[_Token]:
     yield _Token("end", "", line)
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    return found[1].strip("\r\n")
+def _unescaped(match: re.Match[str]) -> str:
+    return match[1].strip("\r\n")

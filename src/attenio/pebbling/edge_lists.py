@@ -62,13 +62,13 @@ def _fields(line: str, number: int, draft: GraphDraft) -> list[str]:
     pattern = _TABBED if "\t" in stripped else _FIELD
     place = 0
     while place < len(stripped):
-        found = pattern.match(stripped, place)
-        if found is None:
+        match = pattern.match(stripped, place)
+        if match is None:
             raise draft.complaint(
                 f"cannot read {_shown(stripped[place:].strip())}; write names with quotes as JSON does", number
             )
-        place = found.end()
-        field = found[1].rstrip(" \r")
+        place = match.end()
+        field = match[1].rstrip(" \r")
         if field.startswith("#"):
             break
         if field:

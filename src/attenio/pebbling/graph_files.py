@@ -58,14 +58,14 @@ def to_networkx(graph: ComputationGraph) -> Any:
 
     Vertices have ``weight`` and ``output``, edges ``position``: which parent of its target the source is, from 0.
     """
-    made = _networkx().DiGraph(name=graph.name)
+    exported = _networkx().DiGraph(name=graph.name)
     outputs = set(graph.outputs.tolist())
     for vertex, (name, words) in enumerate(zip(graph.names, graph.weights.tolist(), strict=True)):
-        made.add_node(name, weight=words, output=vertex in outputs)
+        exported.add_node(name, weight=words, output=vertex in outputs)
     for name, parents in zip(graph.names, graph.parents, strict=True):
         for position, parent in enumerate(parents):
-            made.add_edge(graph.names[parent], name, position=position)
-    return made
+            exported.add_edge(graph.names[parent], name, position=position)
+    return exported
 
 
 def from_networkx(graph: Any, *, name: str | None = None) -> ComputationGraph:
@@ -106,9 +106,9 @@ def _describe(draft: GraphDraft, vertex: str, attributes: Mapping[str, Any]) -> 
 
 def _graphml_bytes(graph: ComputationGraph) -> bytes:
     for name in (graph.name, *graph.names):
-        found = _NOT_IN_XML.search(name)
-        if found:
-            raise InvalidInput(f"GraphML cannot hold {found[0]!r} of the name {name!r}; rename it, or write .dot")
+        forbidden = _NOT_IN_XML.search(name)
+        if forbidden:
+            raise InvalidInput(f"GraphML cannot hold {forbidden[0]!r} of the name {name!r}; rename it, or write .dot")
     stream = BytesIO()
     _networkx().write_graphml_xml(to_networkx(graph), stream)
     return stream.getvalue()
@@ -123,15 +123,15 @@ def _graphml_graph(text: str, file: str) -> ComputationGraph:
         raise draft.complaint(f"more than {MOST_VERTICES:,} vertices, the most that attenio pebbles")
     networkx = _networkx()
     try:
-        found = networkx.read_graphml(BytesIO(text.encode("utf-8")), node_type=str)
+        imported = networkx.read_graphml(BytesIO(text.encode("utf-8")), node_type=str)
     except ParseError as error:
         line = error.position[0] if error.position else None
         raise draft.complaint("this is not well-formed XML; save the graph again", line) from None
     except (networkx.NetworkXError, KeyError, ValueError, AttributeError, TypeError) as error:
         what = " ".join(str(error).split()) or type(error).__name__
         raise draft.complaint(f"this is not GraphML as networkx reads it ({what[:80]}); save the graph again") from None
-    draft.name = str(found.graph.get("name") or draft.name)
-    return _taken_in(found, draft)
+    draft.name = str(imported.graph.get("name") or draft.name)
+    return _taken_in(imported, draft)
 
 
 def _suffix(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""A timeline as a picture: one lane an engine, steps in colour, waits hatched with their reason; figure 7 of AttenIO.
+"""A timeline as a picture: a track an engine, steps in colour, waits hatched with their reason; figure 7 of AttenIO.
 
 >>> from attenio.accelerator import simulate
 >>> from attenio.catalogue import machine_named
@@ -16,8 +16,8 @@ from fractions import Fraction
 from itertools import islice
 
 from attenio.accelerator import Engine, Program
-from attenio.accelerator.lanes import Part, lanes
 from attenio.accelerator.timeline import DRAIN, RAMP
+from attenio.accelerator.tracks import Span, tracks
 from attenio.errors import InvalidInput
 
 _WIDTH, _LEFT, _RIGHT, _TOP = 1000, 90, 20, 56
@@ -53,7 +53,7 @@ def window(program: Program) -> tuple[Fraction, Fraction]:
     """Cycles worth a picture: three rounds of the array, the first of a program, which fills its pipeline, left out."""
     begins: list[Fraction] = []
     first, last = "", Fraction(0)
-    for part in islice(lanes(program), 10_000):
+    for part in islice(tracks(program), 10_000):
         last = max(last, part.end)
         if part.step is None or part.engine is not Engine.PE:
             continue
@@ -100,8 +100,8 @@ def timeline_html(svg: str, *, title: str) -> str:
     )
 
 
-def _within(program: Program, start: Fraction, stop: Fraction) -> Iterable[Part]:
-    """What overlaps the window. Lanes are in order, so once all of them are past it nothing else comes.
+def _within(program: Program, start: Fraction, stop: Fraction) -> Iterable[Span]:
+    """What overlaps the window. Tracks are in order, so once all of them are past it nothing else comes.
 
     An engine may have its first step millions of steps later: standard attention takes no exponential before it has
     every score. That it ramps until then is known when the others have long passed the window.
@@ -109,7 +109,7 @@ def _within(program: Program, start: Fraction, stop: Fraction) -> Iterable[Part]
     past: set[Engine] = set()
     begun: set[Engine] = set()
     awaited = 0
-    for number, part in enumerate(lanes(program)):
+    for number, part in enumerate(tracks(program)):
         if number > _MOST_PARTS:
             raise InvalidInput(
                 f"cycle {float(start):,.0f} comes after {_MOST_PARTS:,} steps and waits; choose an earlier one"
@@ -125,7 +125,7 @@ def _within(program: Program, start: Fraction, stop: Fraction) -> Iterable[Part]
         if awaited > _AWAITED_PARTS:
             for engine in set(Engine) - begun:
                 name = RAMP if program.causes(engine) else DRAIN
-                yield Part(engine=engine, name=name, begin=Fraction(0), end=stop, step=None)
+                yield Span(engine=engine, name=name, begin=Fraction(0), end=stop, step=None)
             return
 
 
@@ -143,7 +143,7 @@ class _Frame:
     def y(engine: Engine) -> float:
         return _TOP + list(Engine).index(engine) * (_LANE + _GAP)
 
-    def part(self, part: Part) -> str:
+    def part(self, part: Span) -> str:
         x, y = self.x(part.begin), self.y(part.engine)
         width = self.x(part.end) - x
         fill = "url(#idle)" if part.step is None else _COLOURS.get(part.name, _OTHER)

@@ -32,8 +32,10 @@ class Saved:
 class GradientTiles:
     """A group under way: a tile of keys with its gradients, and the rows that pass it."""
 
-    def __init__(self, head: Head, plan: Plan, numbers: Numbers, given: Inputs, saved: Saved, found: Gradients) -> None:
-        self._head, self._numbers, self._found = head, numbers, found
+    def __init__(
+        self, head: Head, plan: Plan, numbers: Numbers, given: Inputs, saved: Saved, gradients: Gradients
+    ) -> None:
+        self._head, self._numbers, self._found = head, numbers, gradients
         self._scale = plan.workload.softmax_scale
         self._across: Pattern = head.pattern.transposed
         self._q = numbers.keep(head.queries(given.q) * self._scale)

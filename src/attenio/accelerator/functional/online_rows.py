@@ -37,8 +37,8 @@ class OnlineRows(Tile):
             case Operation.RESCALING:
                 self._rescale = numbers.exponentials(self._step)
             case Operation.SUM:
-                kept = numbers.times(self._sum, self._rescale)
-                self._sum = numbers.add_product(kept, numbers.row_sums(self._scores), np.ones_like(kept))
+                rescaled = numbers.times(self._sum, self._rescale)
+                self._sum = numbers.add_product(rescaled, numbers.row_sums(self._scores), np.ones_like(rescaled))
             case Operation.OUTPUTS:
                 scaled = numbers.times(self.outputs, self._rescale)
                 self.outputs = numbers.add_outputs(scaled, self._scores, self.next_values(keys))

@@ -92,8 +92,8 @@ def run_functional(
         return _gradient(plan, program, numbers, (given, d_output), progress)
     given = random_inputs(workload, inputs) if isinstance(inputs, int) else checked_inputs(workload, inputs)
     output = np.full((workload.batch, workload.heads, workload.queries, workload.value_dim), np.nan)
-    made = ThreeOperators if plan.dataflow is Dataflow.STANDARD else QueryTiles
-    _compute(program, (made(head, plan, numbers, given, output) for head in heads_of(plan)), progress)
+    engine_of_head = ThreeOperators if plan.dataflow is Dataflow.STANDARD else QueryTiles
+    _compute(program, (engine_of_head(head, plan, numbers, given, output) for head in heads_of(plan)), progress)
     return FunctionalRun(
         plan=plan,
         precision=precision,
@@ -112,15 +112,17 @@ def _gradient(
 ) -> FunctionalRun:
     given, d_output = inputs
     saved = Saved(given, d_output, plan.workload)
-    found = Gradients(*(np.full(array.shape, np.nan) for array in given))
-    _compute(program, (GradientTiles(head, plan, numbers, given, saved, found) for head in heads_of(plan)), progress)
+    gradients = Gradients(*(np.full(array.shape, np.nan) for array in given))
+    _compute(
+        program, (GradientTiles(head, plan, numbers, given, saved, gradients) for head in heads_of(plan)), progress
+    )
     return FunctionalRun(
         plan=plan,
         precision=numbers.precision,
         output=saved.output.astype(np.float32),
-        max_abs_error=gradient_error(found, given, d_output, plan.workload),
+        max_abs_error=gradient_error(gradients, given, d_output, plan.workload),
         error_bound=math.inf,
-        gradients=found,
+        gradients=gradients,
     )
 
 

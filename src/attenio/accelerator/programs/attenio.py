@@ -38,7 +38,7 @@ def attenio_head(
     """One head of one sequence, or the stacked heads of a group."""
     hardware.kv.check_tile(min(key_tile, pattern.keys), max(shape.d, shape.value_dim))
     runs = [replace(run, rows=run.rows * shape.heads) for run in query_tiles(pattern, query_tile)]
-    found: tuple[Node, ...] = ()
+    nodes: tuple[Node, ...] = ()
     ahead = 0  # rows of queries that the tile before has loaded
     for run, after in zip(runs, (*runs[1:], None), strict=True):
         same = shape.ahead(run.rows, run.keys, run.keys)
@@ -53,9 +53,9 @@ def attenio_head(
                 loaded=same if start else ahead,
                 following=same if stop < run.count else other,
             )
-            found += tiles_of_run(run.part(start, stop), (0, key_tile - 1), tile)
+            nodes += tiles_of_run(run.part(start, stop), (0, key_tile - 1), tile)
         ahead = other
-    return found
+    return nodes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,11 +23,11 @@ def flash_attention_2_head(
     hardware: Hardware, pattern: Pattern, tiles: tuple[int, int], widths: tuple[int, int]
 ) -> tuple[Node, ...]:
     """One head of one sequence; ``tiles`` of queries and keys, ``widths`` of keys and values."""
-    found: tuple[Node, ...] = ()
+    nodes: tuple[Node, ...] = ()
     for run in query_tiles(pattern, tiles[0]):
         tile = partial(_tile, Steps(hardware=hardware), run.rows, tiles[1], widths)
-        found += tiles_of_run(run, (0, tiles[1] - 1), tile)
-    return found
+        nodes += tiles_of_run(run, (0, tiles[1] - 1), tile)
+    return nodes
 
 
 def _tile(steps: Steps, rows: int, key_tile: int, widths: tuple[int, int], keys: Keys) -> tuple[Node, ...]:

@@ -33,27 +33,27 @@ class Flat:
 
     def head(self, pattern: Pattern) -> tuple[Node, ...]:
         """One head of one sequence."""
-        found: tuple[Node, ...] = ()
+        nodes: tuple[Node, ...] = ()
         resident = () if self.resident_keys is None else (self.resident_keys,)
         granules = {self._granule_keys(width) - 1 for width in (self.d, self.value_dim)}
         bounds = (0, *resident, *(start + keys for start in (0, *resident) for keys in granules))
         for run in query_tiles(pattern, self.query_tile):
-            found += tiles_of_run(run, bounds, partial(self._tile, run.rows))
-        return found
+            nodes += tiles_of_run(run, bounds, partial(self._tile, run.rows))
+        return nodes
 
     def _tile(self, rows: int, keys: Keys) -> tuple[Node, ...]:
         steps = Steps(hardware=self.hardware)
         store = steps.store("O", rows * self.value_dim, after=("outputs",)).doing(Operation.STORE_OUTPUTS, rows=rows)
         if keys.most == 0:
             return (store,)
-        kept, spilled = (keys, Keys.fixed(0)) if self.resident_keys is None else keys.split(self.resident_keys)
+        resident, spilled = (keys, Keys.fixed(0)) if self.resident_keys is None else keys.split(self.resident_keys)
         return (
             steps.load("Q", rows * self.d, after=("store O",)).doing(Operation.LOAD_QUERIES, rows=rows),
-            *self._scores(steps, rows, kept, jump=True),
-            *self._scores(steps, rows, spilled, spilled=True, jump=kept.most == 0),
+            *self._scores(steps, rows, resident, jump=True),
+            *self._scores(steps, rows, spilled, spilled=True, jump=resident.most == 0),
             *repeat(rows, *of_size(keys, partial(_row, steps))),
-            *self._outputs(steps, rows, kept, jump=True),
-            *self._outputs(steps, rows, spilled, spilled=True, jump=kept.most == 0),
+            *self._outputs(steps, rows, resident, jump=True),
+            *self._outputs(steps, rows, spilled, spilled=True, jump=resident.most == 0),
             store,
         )
 

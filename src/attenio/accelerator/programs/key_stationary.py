@@ -40,7 +40,7 @@ class KeyStationary:
 
     def head(self, pattern: Pattern) -> tuple[Node, ...]:
         """The heads of one group on one sequence."""
-        across, found = _band(pattern).transposed, tuple[Node, ...]()
+        across, nodes = _band(pattern).transposed, tuple[Node, ...]()
         keys = seen = 0  # keys that are done, and rows that were visited
         # seen from the keys: tiles of keys, and the rows that each needs
         for run in query_tiles(across, self.key_tile):
@@ -50,10 +50,10 @@ class KeyStationary:
                 new = int(across.end_key(keys + part.rows - 1)) - seen
                 tile = partial(self._keys, part.rows, new)
                 visited = replace(part, keys=part.keys - new)
-                found += tiles_of_run(visited, (0, self.query_tile - 1), tile)
+                nodes += tiles_of_run(visited, (0, self.query_tile - 1), tile)
                 keys += part.count * part.rows
                 seen = int(across.end_key(keys - 1))
-        return found
+        return nodes
 
     def _keys(self, keys: int, new: int, visited: Rows) -> tuple[Node, ...]:
         """A tile of keys and the rows that need one of them: those that were visited before, then the new ones."""
@@ -110,10 +110,10 @@ class KeyStationary:
         """One of the five products. MACs keep keys and hear rows; only for dQ, a sum over keys, they keep rows."""
         rows, keys = size
         macs = rows * keys * width
-        kept, heard = (rows, keys) if what is Operation.QUERY_GRADIENT else (keys, rows)
-        cycles = heard * self.hardware.pe.broadcast_cycles(rows=kept, steps=width)
+        resident, heard = (rows, keys) if what is Operation.QUERY_GRADIENT else (keys, rows)
+        cycles = heard * self.hardware.pe.broadcast_cycles(rows=resident, steps=width)
         if what in (Operation.SCORES, Operation.PROBABILITY_GRADIENT):  # sums over the width
-            cycles += self.hardware.pe.joining_cycles(rows=kept, steps=width)
+            cycles += self.hardware.pe.joining_cycles(rows=resident, steps=width)
         return Step(
             name=what.value,
             engine=Engine.PE,

@@ -42,9 +42,9 @@ class Keys:
         if self.most <= keys:
             return self, Keys.fixed(0)
         if isinstance(self.number, Listed):
-            kept = replace(self, number=self.number.clipped(0, keys), least=min(self.least, keys), most=keys)
+            within = replace(self, number=self.number.clipped(0, keys), least=min(self.least, keys), most=keys)
             beyond = (self.number - keys).clipped(0, self.most)
-            return kept, replace(self, number=beyond, least=max(self.least - keys, 0), most=self.most - keys)
+            return within, replace(self, number=beyond, least=max(self.least - keys, 0), most=self.most - keys)
         assert self.least >= keys, "tiles with and without keys beyond in one ramp"
         return Keys.fixed(keys), replace(
             self, number=self.number - keys, least=self.least - keys, most=self.most - keys
@@ -151,16 +151,16 @@ def tiles_of_run(run: TileRun, bounds: Iterable[int], tile: Callable[[Keys], Nod
 
     Tiles that grow in one ramp lie on one side of all bounds; tiles that are listed may lie on both.
     """
-    found: Nodes = ()
+    nodes: Nodes = ()
     for part in run.split_at_keys(*bounds) if run.listed is None else (run,):
         if part.is_even:
-            found += repeat(part.count, *tile(part.needed))
+            nodes += repeat(part.count, *tile(part.needed))
         elif part.count < _FEW_ROUNDS:
             for number in range(part.count):
-                found += tile(Keys.fixed(part.keys_at(number)))
+                nodes += tile(Keys.fixed(part.keys_at(number)))
         else:
-            found += (Ramp(times=part.count, body=tile(part.needed)),)
-    return found
+            nodes += (Ramp(times=part.count, body=tile(part.needed)),)
+    return nodes
 
 
 def stream(keys: Keys, each: int, body: Callable[[int, bool], Nodes], *, jump: bool = False) -> Nodes:
@@ -171,8 +171,8 @@ def stream(keys: Keys, each: int, body: Callable[[int, bool], Nodes], *, jump: b
     number = keys.number
     if isinstance(number, int):
         whole, rest = divmod(number, each)
-        found = (*body(each, jump), *repeat(whole - 1, *body(each, False))) if whole else ()
-        return (*found, *body(rest, jump and not whole)) if rest else found
+        nodes = (*body(each, jump), *repeat(whole - 1, *body(each, False))) if whole else ()
+        return (*nodes, *body(rest, jump and not whole)) if rest else nodes
     if isinstance(number, Listed):
         return _listed_stream(number, each, body, jump=jump)
     sizes = range(1 + (keys.least - 1) % keys.step, each, keys.step)
@@ -180,14 +180,14 @@ def stream(keys: Keys, each: int, body: Callable[[int, bool], Nodes], *, jump: b
         return _sized(number, sizes, number, each, lambda size: body(size, jump))
     assert keys.least >= each, "tiles of keys with and without a whole one in one ramp"
     many, over = number.divided(each)
-    found = (*body(each, jump), Repeat(count=many - 1, body=body(each, False)))
+    nodes = (*body(each, jump), Repeat(count=many - 1, body=body(each, False)))
     common = gcd(keys.step, each)
     sizes = range(1 + (keys.least - 1) % common, each, common)
     if not sizes:
-        return found
+        return nodes
     any_over = (number + (each - 1)).divided(each)[0]
     left = _sized(over, sizes, number, each, lambda size: body(size, False))
-    return (*found, Repeat(count=any_over - many, body=left))
+    return (*nodes, Repeat(count=any_over - many, body=left))
 
 
 def _listed_stream(number: Listed, each: int, body: Callable[[int, bool], Nodes], *, jump: bool) -> Nodes:
@@ -195,34 +195,34 @@ def _listed_stream(number: Listed, each: int, body: Callable[[int, bool], Nodes]
     many, over = number.divided(each)
     whole, left = many.clipped(0, 1), over.clipped(0, 1)
     sizes = sorted({size for size in over.numbers.tolist() if size})
-    found = (
+    nodes = (
         Repeat(count=whole, body=body(each, jump)),
         Repeat(count=many - whole, body=body(each, False)),
     )
     if not sizes:
-        return found
+        return nodes
     first = (left - whole).clipped(0, 1)
     after = _sized(over, sizes, number, each, lambda size: body(size, False))
     alone = _sized(over, sizes, number, each, lambda size: body(size, jump))
-    return (*found, Repeat(count=first, body=alone), Repeat(count=left - first, body=after))
+    return (*nodes, Repeat(count=first, body=alone), Repeat(count=left - first, body=after))
 
 
 def of_size(keys: Keys, make: Callable[[int], Nodes]) -> Nodes:
     """Nodes that take all keys of a tile at once, and grow evenly with them."""
     if isinstance(keys.number, int):
         return make(keys.number)
-    found = _between(keys.number, make(1), make(2))
-    assert found is not None and _of_size(found, keys.most) == make(keys.most), "steps that do not grow evenly"
-    return found
+    growing = _between(keys.number, make(1), make(2))
+    assert growing is not None and _of_size(growing, keys.most) == make(keys.most), "steps that do not grow evenly"
+    return growing
 
 
 def _sized(
     size: RoundNumber, sizes: Sequence[int], number: RoundNumber, each: int, make: Callable[[int], Nodes]
 ) -> Nodes:
     """Nodes of a size that depends on the round: as they grow with it, or written out for each of few sizes."""
-    found = _between(size, make(1), make(2))
-    if found is not None and all(_of_size(found, some) == make(some) for some in {1, 3, sizes[0], sizes[-1]}):
-        return found
+    growing = _between(size, make(1), make(2))
+    if growing is not None and all(_of_size(growing, some) == make(some) for some in {1, 3, sizes[0], sizes[-1]}):
+        return growing
     if len(sizes) > _MOST_SIZES:
         raise _too_many(len(sizes), _MOST_SIZES)
     # one if the number leaves this rest, else none
@@ -256,20 +256,20 @@ def _between(size: RoundNumber, one: Nodes, two: Nodes) -> Nodes | None:
     """Nodes of any size from those of sizes 1 and 2, if they are made of the same steps and loops."""
     if len(one) != len(two):
         return None
-    found: list[Node] = []
+    nodes: list[Node] = []
     for first, second in zip(one, two, strict=True):
         if first is second or first == second:
-            found.append(first)
+            nodes.append(first)
         elif isinstance(first, Step) and isinstance(second, Step) and first.name == second.name:
-            found.append(GrowingStep.of(size, first, second))
+            nodes.append(GrowingStep.of(size, first, second))
         elif isinstance(first, Repeat) and isinstance(second, Repeat) and first.count == second.count:
             body = _between(size, first.body, second.body)
             if body is None:
                 return None
-            found.append(replace(first, body=body))
+            nodes.append(replace(first, body=body))
         else:
             return None
-    return tuple(found)
+    return tuple(nodes)
 
 
 def _too_many(tiles: int, most: int) -> InvalidInput:

@@ -61,13 +61,13 @@ def outer_products(
 ) -> tuple[Node, ...]:
     """A product of rows x columns results over a depth, tile by tile, one outer product at a time [COSMA]."""
     rows, columns, depth = shape
-    found: tuple[Node, ...] = ()
+    nodes: tuple[Node, ...] = ()
     for row_count, height in _cuts(rows, tile[0]):
         line: tuple[Node, ...] = ()
         for column_count, width in _cuts(columns, tile[1]):
             line += repeat(column_count, *_result_tile(hardware, operands, result, (height, width, depth)))
-        found += repeat(row_count, *line)
-    return found
+        nodes += repeat(row_count, *line)
+    return nodes
 
 
 def _result_tile(hardware: Hardware, operands: str, result: str, size: tuple[int, int, int]) -> tuple[Node, ...]:

@@ -43,11 +43,11 @@ def graph_bounds(game: Game, *, time_limit_s: float = 30, progress: Progress = N
 
     A bound that ran out of time is weaker, never wrong; it says that it is not ``finished``.
     """
-    found = [compulsory_bound(game)]
+    bounds = [compulsory_bound(game)]
     with suppress(KeyboardInterrupt):
         for each in _one_by_one(game, time_limit_s, inf, progress):
-            found.append(each[0])
-    return tuple(found)
+            bounds.append(each[0])
+    return tuple(bounds)
 
 
 @dataclass(frozen=True, kw_only=True)

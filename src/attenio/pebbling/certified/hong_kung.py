@@ -48,7 +48,7 @@ def partition_bound(game: Game, *, deadline: float, progress: Progress = None) -
     heaviest = int(game.graph.weights[game.graph.useful].max())
     longest = heaviest + game.graph.compulsory_words + game.red
     try:
-        parts = _Parts(game, dominator_words, deadline)
+        parts = _EpochSets(game, dominator_words, deadline)
         for epoch_words in range(heaviest, longest):
             for loads_only in (True,) if game.variant is Variant.PARTIAL else (True, False):
                 witness = PartitionWitness(
@@ -93,10 +93,10 @@ def fewest_epochs(
     game: Game, epoch_words: int, *, loads_only: bool, dominator: Dominator, deadline: float = inf
 ) -> int:
     """The least number of epochs of so many words in which the whole graph can be computed for the first time."""
-    return _Parts(game, dominator, deadline).fewest(epoch_words, loads_only)
+    return _EpochSets(game, dominator, deadline).fewest(epoch_words, loads_only)
 
 
-class _Parts:
+class _EpochSets:
     """Every set that can be computed for the first time in one epoch, with its dominator and its minimum set.
 
     Raises ``OutOfTime`` at the deadline.

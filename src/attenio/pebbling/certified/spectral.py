@@ -190,7 +190,7 @@ def _spectrum(
     game: Game, steps: Steps, blocks: Numbers, diagonal: _Diagonalised, progress: Progress
 ) -> NDArray[np.float64]:
     """Lower estimates of all eigenvalues in increasing order; blocks left out count as zero."""
-    found = []
+    eigenvalues = []
     total = int(blocks.max()) + 1
     diagonal.begin_cut()
     for number, laplacian in enumerate(block_laplacians(game, steps, blocks)):
@@ -199,10 +199,10 @@ def _spectrum(
             break
         of_block = diagonal.of(number, laplacian)
         if of_block is not None:
-            found.append(of_block)
+            eigenvalues.append(of_block)
         if progress is not None:
             progress(number + 1, total)
-    values = np.concatenate([*found, np.zeros(0)])
+    values = np.concatenate([*eigenvalues, np.zeros(0)])
     return np.sort(np.concatenate([values, np.zeros(steps.count - len(values))]))
 
 

@@ -47,22 +47,22 @@ class Steps:
         sources, targets = graph.parent_numbers[needed], owners[needed]
         is_input = np.diff(graph.parent_starts) == 0
         if game.variant is Variant.PARTIAL:
-            made, origin = targets, sources
-            each = np.arange(len(made), dtype=np.int64)
+            computed, origin = targets, sources
+            each = np.arange(len(computed), dtype=np.int64)
             touched, by = np.concatenate([targets, sources]), np.concatenate([each, each])
         else:
-            made = np.flatnonzero(graph.useful & ~is_input).astype(np.int64)
-            origin = np.full(len(made), -1, dtype=np.int64)
+            computed = np.flatnonzero(graph.useful & ~is_input).astype(np.int64)
+            origin = np.full(len(computed), -1, dtype=np.int64)
             place = np.zeros(len(graph), dtype=np.int64)
-            place[made] = np.arange(len(made))
-            touched, by = np.concatenate([made, sources]), np.concatenate([place[made], place[targets]])
+            place[computed] = np.arange(len(computed))
+            touched, by = np.concatenate([computed, sources]), np.concatenate([place[computed], place[targets]])
         order = np.lexsort((by, touched))
         starts = np.zeros(len(graph) + 1, dtype=np.int64)
         np.cumsum(np.bincount(touched, minlength=len(graph)), out=starts[1:])
         price = np.full(len(graph), 2, dtype=np.int64)
         price[is_input] = 1
         price[graph.outputs] = 1
-        return cls(count=len(made), target=made, source=origin, starts=starts, numbers=by[order], price=price)
+        return cls(count=len(computed), target=computed, source=origin, starts=starts, numbers=by[order], price=price)
 
     def touching(self, vertex: int) -> Numbers:
         """The steps that touch a value."""

@@ -267,8 +267,8 @@ def _spectral(game: Game, witness: SpectralWitness, deadline: float) -> int:
         raise _failure(Theorem.SPECTRAL, "its blocks are not those of the steps")
     if not 1 <= witness.segments <= max(1, steps.count) or len(witness.smallest) < witness.segments:
         raise _failure(Theorem.SPECTRAL, f"there are not {witness.segments:,} segments or eigenvalues")
-    found = list(_eigenvalues(spectral.block_laplacians(game, steps, witness.blocks), deadline))
-    values = np.sort(np.concatenate([*found, np.zeros(int((witness.blocks < 0).sum()))]))
+    eigenvalues = list(_eigenvalues(spectral.block_laplacians(game, steps, witness.blocks), deadline))
+    values = np.sort(np.concatenate([*eigenvalues, np.zeros(int((witness.blocks < 0).sum()))]))
     claimed = np.sort(witness.smallest)[: witness.segments]
     if np.any(claimed > values[: witness.segments]):
         raise _failure(Theorem.SPECTRAL, "an eigenvalue is smaller than claimed")

@@ -25,11 +25,11 @@ class PebbledProblem:
 
 def pebbled_problems(plan: Plan) -> Iterator[PebbledProblem]:
     """The problems of a plan, in the order in which a run works on them."""
-    made: dict[int, PebbledProblem] = {}
+    by_pattern: dict[int, PebbledProblem] = {}
     for pattern, group in _patterns(plan):
-        if id(pattern) not in made:
-            made[id(pattern)] = _pebbled(plan, pattern, group)
-        yield made[id(pattern)]
+        if id(pattern) not in by_pattern:
+            by_pattern[id(pattern)] = _pebbled(plan, pattern, group)
+        yield by_pattern[id(pattern)]
 
 
 def _pebbled(plan: Plan, pattern: Pattern, group: int) -> PebbledProblem:

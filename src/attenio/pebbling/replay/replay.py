@@ -78,9 +78,9 @@ def replay(run: Run) -> Replay:
             if event.kind in (EventKind.RESERVE, EventKind.RELEASE):
                 sign = 1 if event.kind is EventKind.RESERVE else -1
                 reserved[event.operand in _INPUT_BUFFERS] += sign * event.words
-            made = expansion.moves(event)
-            moves.extend(Move(kind, top + vertex) for kind, vertex in made)
-            in_use.extend([(reserved.total(), reserved[True])] * len(made))
+            moves_of_event = expansion.moves(event)
+            moves.extend(Move(kind, top + vertex) for kind, vertex in moves_of_event)
+            in_use.extend([(reserved.total(), reserved[True])] * len(moves_of_event))
         top += len(problem.graph)
     played = with_deletions(graph, moves)
     computed = [move.vertex for move in moves if move.kind is MoveKind.COMPUTE]

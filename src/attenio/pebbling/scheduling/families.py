@@ -164,11 +164,11 @@ def _incidences(parts: Parts) -> int:
 
 def _rectangles(size: int, most: int) -> Iterator[tuple[int, int]]:
     """Strips and how many of them make between half and twice a given size, near the size and the square first."""
-    found = []
+    rectangles = []
     for strip in _sizes(2, most):
         for rows in _sizes(max(1, size // (2 * strip)), min(most, 2 * size) // strip):
-            found.append((abs(log(strip * rows / size)) + abs(log(strip / rows)) / 4, strip, rows))
-    for _, strip, rows in sorted(found):
+            rectangles.append((abs(log(strip * rows / size)) + abs(log(strip / rows)) / 4, strip, rows))
+    for _, strip, rows in sorted(rectangles):
         yield strip, rows
 
 

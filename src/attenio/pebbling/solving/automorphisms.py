@@ -57,13 +57,13 @@ def automorphisms(graph: ComputationGraph, *, most: int = _MOST) -> list[Image]:
     group only identifies fewer. The last links come first: what they make is closed under products.
     """
     finder = _Finder(graph, None, int)
-    found = [tuple(range(len(graph)))]
+    automorphisms = [tuple(range(len(graph)))]
     for fixed, cell in reversed(finder.levels()):
-        if len(found) >= most:
+        if len(automorphisms) >= most:
             break
         link = finder.link(fixed, cell)
-        found += [tuple(image[v] for v in each) for image in link.images.values() for each in found]
-    return found[:most]
+        automorphisms += [tuple(image[v] for v in each) for image in link.images.values() for each in automorphisms]
+    return automorphisms[:most]
 
 
 class _Finder:
@@ -99,8 +99,8 @@ class _Finder:
 
     def link(self, fixed: list[int], cell: list[int]) -> Link:
         """Where the first vertex of a cell can be taken while the fixed ones stay."""
-        found = {x: self.automorphism([*fixed, cell[0]], [*fixed, x]) for x in cell[1:]}
-        return Link(fixed=cell[0], images={x: image for x, image in found.items() if image is not None})
+        images = {x: self.automorphism([*fixed, cell[0]], [*fixed, x]) for x in cell[1:]}
+        return Link(fixed=cell[0], images={x: image for x, image in images.items() if image is not None})
 
     def plain(self, left: Sequence[int], right: Sequence[int]) -> tuple[Colours, Colours]:
         """Colours to begin with: the n-th vertex on the left and the n-th on the right have a colour of their own."""
@@ -153,9 +153,9 @@ class _Finder:
             image = tuple(where[colour][0] for colour in mine)
             return image if self._is_automorphism(image) else None
         for candidate in where[mine[open_vertex]]:
-            found = self._extend([*left, open_vertex], [*right, candidate])
-            if found is not None:
-                return found
+            extended = self._extend([*left, open_vertex], [*right, candidate])
+            if extended is not None:
+                return extended
         return None
 
     def _is_automorphism(self, image: Image) -> bool:

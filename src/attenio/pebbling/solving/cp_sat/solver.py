@@ -143,17 +143,17 @@ def _raise_or_finish(search: _Search) -> None:
     for clause in search.clauses:
         program.exclude(clause)
     while True:
-        found = _solve(search, program)
-        if found is None:
+        solution = _solve(search, program)
+        if solution is None:
             search.lower = min(search.upper, budget - budget % step + step)
             return
-        search.lower = max(search.lower, found.least)
-        orders = _orders(search, found.phases)
+        search.lower = max(search.lower, solution.least)
+        orders = _orders(search, solution.phases)
         if all(order is not None for order in orders):
-            schedule = moves_of(task, found.phases, [order for order in orders if order is not None])
+            schedule = moves_of(task, solution.phases, [order for order in orders if order is not None])
             search.best, search.upper = schedule, schedule.cost_words(task.game.graph)
             return
-        for phase, order in zip(found.phases, orders, strict=True):
+        for phase, order in zip(solution.phases, orders, strict=True):
             if order is None:
                 for clause in _reasons(search, phase):
                     search.clauses.append(clause)
@@ -161,12 +161,12 @@ def _raise_or_finish(search: _Search) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Found:
+class _Solution:
     phases: list[Phase]
     least: int
 
 
-def _solve(search: _Search, program: Any) -> _Found | None:
+def _solve(search: _Search, program: Any) -> _Solution | None:
     """A solution of the program, or None if it has none."""
     try:
         from ortools.sat.python import cp_model
@@ -207,7 +207,7 @@ def _solve(search: _Search, program: Any) -> _Found | None:
     if status[0] in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         proven = program.model.has_objective()
         least = math.ceil(solver.best_objective_bound - 1e-6) if proven else 0
-        return _Found(phases=program.phases(solver.boolean_value), least=least)
+        return _Solution(phases=program.phases(solver.boolean_value), least=least)
     if status[0] == cp_model.UNKNOWN:
         raise _OutOfTimeError
     raise AssertionError(f"the program is {solver.status_name(status[0])}: {program.model.validate()}")

@@ -1,10 +1,10 @@
-"""Every engine's lane of a timeline: the steps that it runs and, between them, what it waits for.
+"""Every engine's track of a timeline: the steps that it runs and, between them, what it waits for.
 
 >>> from attenio.accelerator.program import Program, Step
 >>> load = Step(name="load K", engine=Engine.HBM, cycles=4, cause="K")
 >>> use = Step(name="scores", engine=Engine.PE, cycles=3, after=("load K",))
->>> for part in lanes(Program((load, use))):
-...     print(part.engine.value, part.name, part.begin, part.end)
+>>> for span in tracks(Program((load, use))):
+...     print(span.engine.value, span.name, span.begin, span.end)
 HBM load K 0 4
 PE array ramp 0 4
 PE array scores 4 7
@@ -23,8 +23,8 @@ from attenio.accelerator.timeline import DRAIN, RAMP
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
-    """Cycles of one engine's lane: a step, or where there is none a wait and its reason."""
+class Span:
+    """Cycles of one engine's track: a step, or where there is none a wait and its reason."""
 
     engine: Engine
     name: str
@@ -33,22 +33,22 @@ class Part:
     step: Step | None
 
 
-def lanes(program: Program) -> Iterator[Part]:
-    """Steps and waits in the order of the program, as many as are asked for; drains come last."""
-    made = compiled(program)
-    ticks = made.ticks_per_cycle
-    for engine, name, begin, end, step in spans_of(made):
-        yield Part(engine=ENGINES[engine], name=name, begin=Fraction(begin, ticks), end=Fraction(end, ticks), step=step)
+def tracks(program: Program) -> Iterator[Span]:
+    """Steps and waits in the order of the program, drawn one by one; drains come last."""
+    compiled_program = compiled(program)
+    ticks = compiled_program.ticks_per_cycle
+    for engine, name, begin, end, step in spans_of(compiled_program):
+        yield Span(engine=ENGINES[engine], name=name, begin=Fraction(begin, ticks), end=Fraction(end, ticks), step=step)
 
 
-def spans_of(made: CompiledProgram) -> Iterator[tuple[int, str, int, int, Step | None]]:
+def spans_of(compiled_program: CompiledProgram) -> Iterator[tuple[int, str, int, int, Step | None]]:
     """The same in ticks, with the engine's number: plain integers, for programs of a million steps."""
-    free, done, started = [0] * len(ENGINES), [0] * len(made.names), [False] * len(ENGINES)
-    for node in flat_steps(made.body):
+    free, done, started = [0] * len(ENGINES), [0] * len(compiled_program.names), [False] * len(ENGINES)
+    for node in flat_steps(compiled_program.body):
         engine, begin, reason = node.engine, free[node.engine], ""
         for name in node.after:
             if done[name] > begin:
-                begin, reason = done[name], made.causes[name]
+                begin, reason = done[name], compiled_program.causes[name]
         if begin > free[engine]:
             yield engine, reason if started[engine] else RAMP, free[engine], begin, None
         started[engine] = True

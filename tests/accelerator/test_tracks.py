@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.accelerator import Engine, Program, Repeat, Step, periodic_timeline
-from attenio.accelerator.lanes import lanes
+from attenio.accelerator.tracks import tracks
 
 NAMES = list("abcd")
 STEPS = st.builds(
@@ -27,7 +27,7 @@ PROGRAMS = st.builds(lambda body: Program(tuple(body)), st.lists(st.one_of(STEPS
 @given(PROGRAMS)
 def test_waits_are_those_of_the_timeline_reason_by_reason(program: Program) -> None:
     waits: Counter[tuple[Engine, str]] = Counter()
-    for part in lanes(program):
+    for part in tracks(program):
         if part.step is None:
             waits[part.engine, part.name] += part.end - part.begin
     assert dict(waits) == {(idle.engine, idle.reason): idle.cycles for idle in periodic_timeline(program).idle}
@@ -35,9 +35,9 @@ def test_waits_are_those_of_the_timeline_reason_by_reason(program: Program) -> N
 
 @settings(max_examples=40, deadline=None)
 @given(PROGRAMS)
-def test_a_lane_has_no_gap_and_ends_with_the_program(program: Program) -> None:
+def test_a_track_has_no_gap_and_ends_with_the_program(program: Program) -> None:
     at = dict.fromkeys(Engine, Fraction(0))
-    for part in lanes(program):
+    for part in tracks(program):
         assert part.begin == at[part.engine]
         at[part.engine] = part.end
     assert set(at.values()) == {periodic_timeline(program).cycles}
