@@ -1,12 +1,12 @@
 """``attenio certify``: whether the heads in these arrays may be approximated, and how far outputs could move."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attenio.cli.options import AsJson
+from attenio.cli.options import AsJson, taking
 from attenio.cli.output import plain_table, print_json, print_tables, progress_bar, prose
 from attenio.names import member_named
 
@@ -16,34 +16,40 @@ if TYPE_CHECKING:
     from attenio.approximation.data import AttentionData
 
 
-def certify(
-    files: Annotated[
-        list[Path], typer.Argument(help="q.npy k.npy v.npy, or one .npz or .safetensors file with q, k and v.")
-    ],
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What is asked of a certificate, as typed."""
+
     tolerance: Annotated[
         str,
         typer.Option("--tolerance", help="How far an output may move, in units of half the range of a column of V."),
-    ] = "1e-2",
-    causal: Annotated[bool, typer.Option("--causal", help="Keys after a query are not seen.")] = False,
-    scale: Annotated[
-        float | None, typer.Option("--scale", help="Factor on the scores; 1/sqrt(d) unless given.")
-    ] = None,
-    kind: Annotated[str, typer.Option("--kind", help="Polynomial: minimax or taylor.")] = "minimax",
+    ] = "1e-2"
+    causal: Annotated[bool, typer.Option("--causal", help="Keys after a query are not seen.")] = False
+    scale: Annotated[float | None, typer.Option("--scale", help="Factor on the scores; 1/sqrt(d) unless given.")] = None
+    kind: Annotated[str, typer.Option("--kind", help="Polynomial: minimax or taylor.")] = "minimax"
     centring: Annotated[
         str, typer.Option("--centring", help="What to subtract from every key: best, none, mean, middle or fitted.")
-    ] = "best",
+    ] = "best"
     most_features: Annotated[
         str, typer.Option("--most-features", help="Monomials per row that are still worth it.")
-    ] = "16M",
+    ] = "16M"
     fast_bytes: Annotated[
         str,
         typer.Option(
             "--fast-bytes", help="Fast memory that exact attention could use, such as 512KB: is it worth it there?"
         ),
-    ] = "0",
+    ] = "0"
     measure: Annotated[
         bool, typer.Option("--measure/--no-measure", help="Run the approximation and measure its error.")
-    ] = True,
+    ] = True
+
+
+@taking(Asked)
+def certify(
+    asked: Asked,
+    files: Annotated[
+        list[Path], typer.Argument(help="q.npy k.npy v.npy, or one .npz or .safetensors file with q, k and v.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Say for every KV head what degree a polynomial needs in place of the exponential, and what that guarantees.
@@ -69,13 +75,13 @@ def certify(
     from attenio.quantities import parse_bytes, parse_count, words_in
 
     terms = Terms(
-        tolerance=checked_positive("tolerance", tolerance),
-        kind=Kind.named(kind),
-        most_features=parse_count(most_features, "most features"),
+        tolerance=checked_positive("tolerance", asked.tolerance),
+        kind=Kind.named(asked.kind),
+        most_features=parse_count(asked.most_features, "most features"),
     )
-    diligence = Diligence(centring=_centring(centring), measure=measure)
-    fast = parse_bytes(fast_bytes, "fast memory")
-    data = AttentionData.of(*read_arrays(files), scale=scale, causal=causal)
+    diligence = Diligence(centring=_centring(asked.centring), measure=asked.measure)
+    fast = parse_bytes(asked.fast_bytes, "fast memory")
+    data = AttentionData.of(*read_arrays(files), scale=asked.scale, causal=asked.causal)
     terms = replace(terms, fast_words=words_in(fast, element_bytes=data.dtype.bytes))
     with progress_bar("certifying heads") as progress:
         found = certify_data(data, terms, diligence, progress)
@@ -83,7 +89,7 @@ def certify(
         print_json({"tolerance": terms.tolerance, "kind": terms.kind.value, **_described(data), "heads": _rows(found)})
         return
     shape = ", ".join(f"{name} {tuple(getattr(data, name).shape)}" for name in ("query", "key", "value"))
-    mask = "causal" if causal else "dense"
+    mask = "causal" if asked.causal else "dense"
     headline = f"{shape} {data.dtype.value} {mask}, tolerance {terms.tolerance:g} of half the range of V"
     print_tables(prose(headline), "", _table(found), "", _summary(found))
 

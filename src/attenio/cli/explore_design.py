@@ -1,14 +1,15 @@
 """``attenio explore-design``: sizes of the accelerator's parts under a budget of area or power."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attenio.cli.grid import numbers, sizes
-from attenio.cli.options import AsJson
+from attenio.cli.options import AsJson, taking
 from attenio.cli.output import check_place, plain_table, print_json, print_tables, progress_bar
-from attenio.cli.question import DEFAULT_N, DataflowName, Question, asking, dataflow_named
+from attenio.cli.question import DEFAULT_N, DataflowName, Question, dataflow_named
 from attenio.errors import InvalidInput
 from attenio.names import member_named
 from attenio.quantities import parse_count, show_bytes, show_seconds
@@ -16,7 +17,9 @@ from attenio.quantities import parse_count, show_bytes, show_seconds
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from attenio.accelerator.designs import Designs
     from attenio.accelerator.exploration import Budget, Design, Exploration
+    from attenio.machine import Machine
 
 # Around the published design, a factor of four and more to both sides.
 _LINES, _MACS, _MODULES = "16:256:x2", "8:128:x2", "16,32,48,64,96,128,160,192,224,256,320,384,512"
@@ -34,26 +37,58 @@ def _sizes_option(name: str, help: str) -> Any:
     return typer.Option(name, help=help, metavar="LIST", rich_help_panel="Sizes")
 
 
-@asking
-def explore_design(
-    question: Question,
-    dataflow: DataflowName = None,
+@dataclass(frozen=True, kw_only=True)
+class Searched:
+    """Which designs are searched, as typed: what they run, a budget, and lists of the sizes of parts."""
+
+    dataflow: DataflowName = None
     area_mm2: Annotated[
         str | None,
         _budget_option("--area-mm2", "Largest area of the chip, mm² (default, without a budget: the machine's)."),
-    ] = None,
-    power_mw: Annotated[str | None, _budget_option("--power-mw", "Largest power at full activity, mW.")] = None,
-    pe_lines: Annotated[str, _sizes_option("--pe-lines", "Lines of the PE array.")] = _LINES,
-    macs_per_line: Annotated[str, _sizes_option("--macs-per-line", "MACs of a line.")] = _MACS,
-    exp_modules: Annotated[str, _sizes_option("--exp-modules", "Modules of the EXP unit.")] = _MODULES,
-    cache: Annotated[str, _sizes_option("--cache", "Bytes of the cache.")] = _CACHES,
-    channels: Annotated[
-        str, _sizes_option("--channels", "Channels of the memory, each as fast as the machine's.")
-    ] = _CHANNELS,
-    key_tile: Annotated[str, _sizes_option("--key-tile", "Keys at a time; the KV buffer holds them.")] = "1",
+    ] = None
+    power_mw: Annotated[str | None, _budget_option("--power-mw", "Largest power at full activity, mW.")] = None
+    pe_lines: Annotated[str, _sizes_option("--pe-lines", "Lines of the PE array.")] = _LINES
+    macs_per_line: Annotated[str, _sizes_option("--macs-per-line", "MACs of a line.")] = _MACS
+    exp_modules: Annotated[str, _sizes_option("--exp-modules", "Modules of the EXP unit.")] = _MODULES
+    cache: Annotated[str, _sizes_option("--cache", "Bytes of the cache.")] = _CACHES
+    channels: Annotated[str, _sizes_option("--channels", "Channels of the memory, each as fast as the machine's.")] = (
+        _CHANNELS
+    )
+    key_tile: Annotated[str, _sizes_option("--key-tile", "Keys at a time; the KV buffer holds them.")] = "1"
     tiles: Annotated[
         str, _sizes_option("--tiles", "published (as many queries as fit) or fastest (or as many as fill the array).")
-    ] = "fastest",
+    ] = "fastest"
+
+    def budget(self) -> "Budget | None":
+        """The area and the power that designs keep to, where one of them is given."""
+        from attenio.accelerator.exploration import Budget
+
+        given = {"area_mm2": self.area_mm2, "power_mw": self.power_mw}
+        values = {name: _number(name, text) for name, text in given.items() if text is not None}
+        return Budget(**values) if values else None
+
+    def designs(self, machine: "Machine") -> "Designs":
+        """Every combination of the sizes, the rest as on the machine."""
+        from attenio.accelerator.designs import Designs
+
+        keys = parse_count(self.key_tile, "key-tile")
+        if keys < 1:
+            raise InvalidInput(f"key-tile is {keys:,}; it must be at least 1")
+        return Designs.product(
+            machine,
+            key_tile=keys,
+            pe_lines=numbers(self.pe_lines, "pe-lines"),
+            macs_per_line=numbers(self.macs_per_line, "macs-per-line"),
+            exp_modules=numbers(self.exp_modules, "exp-modules"),
+            cache_bytes=sizes(self.cache, "cache"),
+            channels=numbers(self.channels, "channels"),
+        )
+
+
+@taking(Question, Searched)
+def explore_design(
+    question: Question,
+    searched: Searched,
     picture: Annotated[
         Path | None, typer.Option("--picture", help="Draw time against area, as .svg.", metavar="PATH")
     ] = None,
@@ -74,7 +109,7 @@ def explore_design(
       attenio explore-design --power-mw 1500 --channels 16 --picture front.svg
       attenio explore-design --pe-lines 64 --macs-per-line 32 --exp-modules 64:512:+16 --cache 128KB:1MB:+64KB
     """
-    from attenio.accelerator.designs import Designs, Tiling
+    from attenio.accelerator.designs import Tiling
     from attenio.accelerator.exploration import explore
     from attenio.planning import Dataflow
     from attenio.workload import Direction
@@ -83,24 +118,13 @@ def explore_design(
         check_place(picture)
         if picture.suffix.lower() != ".svg":
             raise InvalidInput(f"picture {picture} is not an .svg file; give it this ending")
-    tiling = member_named(Tiling, tiles, "tiles")
-    budget = _budget(area_mm2, power_mw)
+    tiling = member_named(Tiling, searched.tiles, "tiles")
+    budget = searched.budget()
     question.refuse_tolerance("designs are compared for")
     workload, machine = question.separate_workload(DEFAULT_N), question.chosen_machine()
-    keys = parse_count(key_tile, "key-tile")
-    if keys < 1:
-        raise InvalidInput(f"key-tile is {keys:,}; it must be at least 1")
-    designs = Designs.product(
-        machine,
-        key_tile=keys,
-        pe_lines=numbers(pe_lines, "pe-lines"),
-        macs_per_line=numbers(macs_per_line, "macs-per-line"),
-        exp_modules=numbers(exp_modules, "exp-modules"),
-        cache_bytes=sizes(cache, "cache"),
-        channels=numbers(channels, "channels"),
-    )
+    designs = searched.designs(machine)
     default = Dataflow.KEY_STATIONARY if workload.direction is Direction.BACKWARD else Dataflow.ATTENIO
-    chosen = dataflow_named(dataflow) or default
+    chosen = dataflow_named(searched.dataflow) or default
     with progress_bar(f"running {len(designs):,} designs") as progress:
         found = explore(designs, workload, budget, dataflow=chosen, tiling=tiling, progress=progress)
     if picture is not None:
@@ -114,14 +138,6 @@ def explore_design(
     lines = [f"{len(found.front):,} designs that no other beats" + _cut(found), found.advice]
     lines += [] if picture is None else [f"The picture is in {picture}"]
     print_tables(_title(found), _designs(found), _growths(found), *lines)
-
-
-def _budget(area_mm2: str | None, power_mw: str | None) -> "Budget | None":
-    from attenio.accelerator.exploration import Budget
-
-    given = {"area_mm2": area_mm2, "power_mw": power_mw}
-    values = {name: _number(name, text) for name, text in given.items() if text is not None}
-    return Budget(**values) if values else None
 
 
 def _number(name: str, text: str) -> float:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attenio.cli.options import AsJson
+from attenio.cli.options import AsJson, taking
 from attenio.cli.output import check_place, plain_table, print_aside, print_json, print_tables, progress_bar
-from attenio.cli.question import DEFAULT_N, DataflowName, Question, asking, dataflow_named
+from attenio.cli.question import DEFAULT_N, DataflowName, Question, dataflow_named
 from attenio.errors import InvalidInput
 from attenio.names import did_you_mean, member_named
 from attenio.quantities import parse_count, show_seconds
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from attenio.accelerator import ExpApproximation, FunctionalRun, Simulation
     from attenio.accelerator.refresh import RefreshRun, RefreshTimes
+    from attenio.planning import Dataflow
+    from attenio.workload import Direction
 
 # Numbers are computed step by step in NumPy: this many positions take seconds.
 COMPUTED_N = 512
@@ -32,21 +34,22 @@ def _switch(name: str, help: str) -> Any:
     return typer.Option(name, help=help, metavar="LIST", rich_help_panel="AttenIO", show_default=False)
 
 
-@asking
-def simulate(
-    question: Question,
-    dataflow: DataflowName = None,
+@dataclass(frozen=True, kw_only=True)
+class HowRun:
+    """How a dataflow is run, as typed."""
+
+    dataflow: DataflowName = None
     overlaps: Annotated[
         str | None,
         _switch("--overlaps", "Which loads overlap computation: any of values,keys,queries, or none (default: all)."),
-    ] = None,
+    ] = None
     softmax: Annotated[
         str | None,
         _switch("--softmax", "parallel (pipelined maps over rows, the default) or rows (reductions along rows)."),
-    ] = None,
+    ] = None
     events: Annotated[
         bool, typer.Option("--events", help="Event by event; the same answer, slower.", rich_help_panel="AttenIO")
-    ] = False,
+    ] = False
     refresh: Annotated[
         str | None,
         typer.Option(
@@ -55,7 +58,7 @@ def simulate(
             metavar="WHEN",
             rich_help_panel="AttenIO",
         ),
-    ] = None,
+    ] = None
     compute: Annotated[
         str | None,
         typer.Option(
@@ -63,18 +66,68 @@ def simulate(
             help="Compute random numbers too, in fp16, with exponentials table (the unit's), linear or rounded.",
             metavar="KIND",
         ),
-    ] = None,
+    ] = None
+
+    def chosen(self, direction: "Direction") -> "Dataflow":
+        """The dataflow that runs; refused where it has nothing to switch."""
+        from attenio.accelerator.controller import SWITCHED
+        from attenio.planning import Dataflow
+        from attenio.workload import Direction
+
+        default = Dataflow.KEY_STATIONARY if direction is Direction.BACKWARD else Dataflow.ATTENIO
+        found = dataflow_named(self.dataflow) or default
+        if (self.overlaps is not None or self.softmax is not None) and found not in SWITCHED:
+            given = "overlaps" if self.overlaps is not None else "softmax"
+            raise InvalidInput(
+                f"{found.value} has no overlaps and no parallel softmax to switch; leave --{given} out, or use one of"
+                f" {', '.join(each.value for each in SWITCHED)}"
+            )
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """What of a timeline is written to files, as typed."""
+
     trace: Annotated[
         Path | None, typer.Option("--trace", help="Write a timeline that Perfetto opens, as JSON.", metavar="PATH")
-    ] = None,
+    ] = None
     picture: Annotated[
         Path | None,
         typer.Option("--picture", help="Draw a few rounds of the timeline, as .svg or .html.", metavar="PATH"),
-    ] = None,
+    ] = None
     picture_cycles: Annotated[
         str | None,
         typer.Option("--picture-cycles", help="Which cycles to draw: first:last, such as 0:5000.", metavar="RANGE"),
-    ] = None,
+    ] = None
+
+    def check(self) -> None:
+        """Refuse places where nothing can be written, before anything runs."""
+        for path in filter(None, (self.trace, self.picture)):
+            check_place(path)
+        if self.trace is not None and self.picture is not None and self.trace.resolve() == self.picture.resolve():
+            raise InvalidInput(f"trace and picture would both be {self.trace}; give each its own file")
+
+    def write(self, done: "Simulation", drawing: str | None) -> int:
+        """Write what was asked for; how many steps did not go into the timeline."""
+        from attenio.files import write_atomically
+
+        if self.picture is not None and drawing is not None:
+            write_atomically(self.picture, drawing)
+        return 0 if self.trace is None else _write_trace(self.trace, done)
+
+    @property
+    def lines(self) -> list[str]:
+        """Where files are, for people."""
+        lines = [] if self.trace is None else [f"The timeline is in {self.trace}; open it with https://ui.perfetto.dev"]
+        return lines if self.picture is None else [*lines, f"The picture is in {self.picture}"]
+
+
+@taking(Question, HowRun, Files)
+def simulate(
+    question: Question,
+    how: HowRun,
+    files: Files,
     as_json: AsJson = False,
 ) -> None:
     """Run a dataflow on the accelerator of a machine: cycles, utilisation, stalls, words moved, energy.
@@ -92,46 +145,29 @@ def simulate(
       attenio simulate --n 4K --d 64 --refresh by-channel
     """
     from attenio.accelerator import plan_for, simulate_plan
-    from attenio.accelerator.controller import SWITCHED
-    from attenio.files import write_atomically
-    from attenio.planning import Dataflow
-    from attenio.workload import Direction
 
     question.refuse_tolerance("the accelerator runs")
-    for path in filter(None, (trace, picture)):
-        check_place(path)
-    if trace is not None and picture is not None and trace.resolve() == picture.resolve():
-        raise InvalidInput(f"trace and picture would both be {trace}; give each its own file")
-    drawn, exponentials = _Picture.of(picture, picture_cycles), _exponentials(compute)
-    switches, refresh_times = _switches(overlaps, softmax), _refresh_times(refresh)
-    default_n = DEFAULT_N if compute is None else COMPUTED_N
-    workload = question.separate_workload(default_n, executed=compute is not None)
+    files.check()
+    drawn, exponentials = _Picture.of(files.picture, files.picture_cycles), _exponentials(how.compute)
+    switches, refresh_times = _switches(how.overlaps, how.softmax), _refresh_times(how.refresh)
+    default_n = DEFAULT_N if how.compute is None else COMPUTED_N
+    workload = question.separate_workload(default_n, executed=how.compute is not None)
     machine = question.chosen_machine()
-    default = Dataflow.KEY_STATIONARY if workload.direction is Direction.BACKWARD else Dataflow.ATTENIO
-    chosen = dataflow_named(dataflow) or default
-    if (overlaps is not None or softmax is not None) and chosen not in SWITCHED:
-        given = "overlaps" if overlaps is not None else "softmax"
-        raise InvalidInput(
-            f"{chosen.value} has no overlaps and no parallel softmax to switch; leave --{given} out, or use one of"
-            f" {', '.join(each.value for each in SWITCHED)}"
-        )
-    done = simulate_plan(plan_for(workload, machine, chosen), machine, switches=switches, by_events=events)
+    chosen = how.chosen(workload.direction)
+    done = simulate_plan(plan_for(workload, machine, chosen), machine, switches=switches, by_events=how.events)
     # files come last: what is refused leaves none behind
     drawing = None if drawn is None else drawn.content(done)
     refreshes = None if refresh_times is None else _refreshed(done, refresh_times)
     computed = None if exponentials is None else _computed(done, exponentials)
-    if picture is not None and drawing is not None:
-        write_atomically(picture, drawing)
-    left_out = 0 if trace is None else _write_trace(trace, done)
+    left_out = files.write(done, drawing)
     if as_json:
         also: dict[str, Any] = {}
         if refreshes is not None:
             also |= {"refresh": refreshes.when.value, "refresh_cycles": ceil(refreshes.cycles)}
-        also |= {} if trace is None else {"trace": str(trace), "trace_steps_left_out": left_out}
+        also |= {} if files.trace is None else {"trace": str(files.trace), "trace_steps_left_out": left_out}
         print_json({**done.to_json(), **also, **({} if computed is None else _errors(computed))})
         return
-    lines = [] if trace is None else [f"The timeline is in {trace}; open it with https://ui.perfetto.dev"]
-    lines += [] if picture is None else [f"The picture is in {picture}"]
+    lines = files.lines
     if refreshes is not None:
         more = float(refreshes.cycles / done.cycles) - 1 if done.cycles else 0.0
         lines.append(
@@ -139,7 +175,7 @@ def simulate(
         )
     if computed is not None:
         lines.append(
-            f"computed in fp16, {compute} exponentials: largest error against float64 {computed.max_abs_error:.3g}"
+            f"computed in fp16, {how.compute} exponentials: largest error against float64 {computed.max_abs_error:.3g}"
             + (f"; rounding may give {computed.error_bound:.2g}" if isfinite(computed.error_bound) else "")
         )
     print_tables(f"{workload} on {machine.name}", _summary(done), _idle(done), *lines)

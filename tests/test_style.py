@@ -1,0 +1,63 @@
+"""The limits that CONTRIBUTING sets on the source, and every exception to them with its reason."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import attenio
+
+SOURCE = Path(attenio.__file__).parent
+MOST_PARAMETERS = 7
+MOST_LINES = 350
+# Compiled for a GPU: pointers, strides, sizes and constants are parameters there.
+KERNEL_DECORATORS = ("gluon.jit", "triton.jit")
+MORE_PARAMETERS = {
+    "kernels/attention.py attention": "the signature of PyTorch's scaled_dot_product_attention comes first in it",
+    "kernels/explain.py explain": "the arguments of attention",
+    "kernels/transformers.py forward": "the signature that transformers calls",
+}
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def modules() -> list[tuple[str, str]]:
+    """Every module of the package: its path and its text."""
+    return [(path.relative_to(SOURCE).as_posix(), path.read_text()) for path in sorted(SOURCE.rglob("*.py"))]
+
+
+def functions(node: ast.AST) -> Iterator[Function]:
+    """The functions in a node, also nested ones; statements are looked into, expressions are not."""
+    for block in ("body", "orelse", "handlers", "finalbody", "cases"):
+        for each in getattr(node, block, ()):
+            if isinstance(each, Function):
+                yield each
+            yield from functions(each)
+
+
+def parameters(function: Function) -> int:
+    """How many parameters a caller may fill, besides ``self``."""
+    given = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    return len([each for each in given if each.arg not in ("self", "cls")])
+
+
+def is_kernel(function: Function) -> bool:
+    return any(ast.unparse(each).startswith(KERNEL_DECORATORS) for each in function.decorator_list)
+
+
+def test_a_function_has_at_most_seven_parameters_unless_its_signature_belongs_to_another() -> None:
+    every = [(f"{path} {each.name}", each) for path, text in modules() for each in functions(ast.parse(text))]
+    assert len(every) > 1000
+    more = {name for name, each in every if parameters(each) > MOST_PARAMETERS and not is_kernel(each)}
+    assert more == set(MORE_PARAMETERS)
+
+
+def test_a_module_has_at_most_350_lines() -> None:
+    assert [(path, lines) for path, text in modules() if (lines := len(text.splitlines())) > MOST_LINES] == []
+
+
+def test_only_the_face_of_a_package_lists_what_it_exports() -> None:
+    assert [path for path, text in modules() if not path.endswith("__init__.py") and "\n__all__" in text] == []
+
+
+def test_the_kernels_are_at_most_a_dozen_files_and_folders_besides_their_face() -> None:
+    entries = {path.name for path in (SOURCE / "kernels").iterdir()} - {"__init__.py", "__pycache__"}
+    assert len(entries) <= 12, sorted(entries)
