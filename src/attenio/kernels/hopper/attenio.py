@@ -308,8 +308,18 @@ def attenio_kernel(
     barriers = Barriers(q_full, q_free, k_full, k_free, v_full, v_free)
     work = Work(Starts, Entries, First, Stop, Bounds, range_b, bounds_b, heads, queries, keys, below, above, scale_log2)
     shape: gl.constexpr = Shape(CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B, MASKED, BELOW, RANGES)
-    t_0, t_1 = tokens.index(0), tokens.index(1)
-    if CONSUMERS == 2:
+    t_0 = tokens.index(0)
+    if CONSUMERS == 1:
+        gl.warp_specialize(
+            [
+                (producer, (inputs, tiles, barriers, work, Progress, group, shape, PACE, LAG)),
+                (consumer, (output, tiles, barriers, t_0, t_0, work, shape, 0, PINGPONG, STAGED, HELD)),
+            ],
+            [4],
+            [REGISTERS],
+        )
+    elif CONSUMERS == 2:
+        t_1 = tokens.index(1)
         gl.warp_specialize(
             [
                 (producer, (inputs, tiles, barriers, work, Progress, group, shape, PACE, LAG)),
@@ -320,7 +330,7 @@ def attenio_kernel(
             [REGISTERS, REGISTERS],
         )
     else:
-        t_2 = tokens.index(2)
+        t_1, t_2 = tokens.index(1), tokens.index(2)
         gl.warp_specialize(
             [
                 (producer, (inputs, tiles, barriers, work, Progress, group, shape, PACE, LAG)),

@@ -144,7 +144,7 @@ def planned(problem: KernelProblem) -> HopperTiles:
 def grid_of(problem: KernelProblem) -> Grid:
     """The programs of a problem that ``supports`` accepts, for a prediction of the bytes that they move below L2."""
     kind, tiles = _Kind.of(problem), planned(problem)
-    element, programs = int(kind.dtype.itemsize), processors_of(kind.device)
+    element, programs = int(kind.dtype.itemsize), tiles.blocks * processors_of(kind.device)
     return Grid(
         units=kind.batch_heads,
         rows=kind.queries,
@@ -290,7 +290,7 @@ def _start(
 @lru_cache(maxsize=16)
 def _plan(kind: _Kind, tiles: HopperTiles) -> _Plan:
     """Schedule and constants of a kind, kept on its device."""
-    programs = processors_of(kind.device)
+    programs = tiles.blocks * processors_of(kind.device)
     if kind.is_dense and kind.leaves_cache and kind.keys % tiles.key_tile == 0:
         rows, length = -(-kind.queries // tiles.row_tile), kind.keys // tiles.key_tile
         lists = paced_schedule(rows, length, kind.batch_heads, programs=programs, pace=PACE)

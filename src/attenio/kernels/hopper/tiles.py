@@ -33,7 +33,7 @@ _MOST = 2
 @dataclass(frozen=True, kw_only=True)
 class HopperTiles:
     """``consumers`` warpgroups of 64 rows, or of 128 if ``wide``, share key tiles; ``staged`` output has shared memory
-    of its own, and queries that are ``held`` stay in registers."""
+    of its own, queries that are ``held`` stay in registers, and so many ``blocks`` share an SM."""
 
     consumers: int
     key_tile: int
@@ -42,6 +42,7 @@ class HopperTiles:
     ping_pong: bool
     held: bool = False
     wide: bool = False
+    blocks: int = 1
 
     @property
     def row_tile(self) -> int:
@@ -51,13 +52,13 @@ class HopperTiles:
     @property
     def registers(self) -> int:
         """Registers of a consumer's thread: an equal share of what the producer leaves."""
-        left = _REGISTERS - 128 * _PRODUCER_REGISTERS
+        left = _REGISTERS // self.blocks - 128 * _PRODUCER_REGISTERS
         return min(_MOST_REGISTERS, left // (128 * self.consumers) // 8 * 8)
 
     @property
     def registers_at_start(self) -> int:
         """Registers of every thread before the producer gives its own away."""
-        return _REGISTERS // (128 * (self.consumers + 1)) // 8 * 8
+        return _REGISTERS // (128 * (self.consumers + 1) * self.blocks) // 8 * 8
 
 
 def side_by_side(width: int) -> tuple[int, int]:
@@ -80,24 +81,40 @@ WIDE_TILES = HopperTiles(consumers=2, key_tile=64, stages=4, staged=False, ping_
 WIDE_WIDTHS = (64, 128)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def hopper_tiles(d: int, width: int) -> tuple[HopperTiles, ...]:
-    """Tiles for 16-bit heads of these widths: the best, the same with consumers that take turns, and the next."""
-    ranked = []
-    for consumers, key_tile, stages, staged in product((3, 2), (128, 64), (3, 2), (True, False)):
-        # Three consumers hide each other's exponentials best when they take turns at the tensor cores.
-        tiles = HopperTiles(
-            consumers=consumers, key_tile=key_tile, stages=stages, staged=staged, ping_pong=consumers == 3
-        )
-        if _fits(tiles, d, width):
-            ranked.append(((_cycles_per_row(tiles, d, width), -key_tile, not staged, stages), tiles))
-    best: dict[tuple[int, int], HopperTiles] = {}
-    for _, tiles in sorted(ranked, key=lambda entry: entry[0]):
-        best.setdefault((tiles.consumers, tiles.key_tile), tiles)
-    first, *others = best.values()
-    holds = first.consumers == 2 and side_by_side(d)[1] == 0 and _fits(replace(first, held=True), d, width)
-    turns = replace(first, ping_pong=True, held=holds)
+    """Tiles for 16-bit heads of these widths, by the roofline: the best, the same with consumers that take turns, and
+    the next."""
+    first, *others = sorted(possible_tiles(d, width), key=lambda tiles: _rank(tiles, d, width))
+    same = (each for each in (first, *others) if (each.consumers, each.key_tile) == (first.consumers, first.key_tile))
+    turns = next((each for each in same if each.ping_pong), first)
     return tuple(dict.fromkeys((first, turns, *others)))[:_MOST]
+
+
+def _rank(tiles: HopperTiles, d: int, width: int) -> tuple[float, ...]:
+    # Three consumers hide each other's exponentials best when they take turns at the tensor cores.
+    return _cycles_per_row(tiles, d, width), -tiles.key_tile, tiles.ping_pong != (tiles.consumers == 3)
+
+
+@lru_cache(maxsize=256)
+def possible_tiles(d: int, width: int) -> tuple[HopperTiles, ...]:
+    """All tiles that fit an SM: output staged if it can be, and as few stages as there may be.
+
+    A single consumer shares the SM with another block: while one fills or empties its pipeline, the other computes.
+    """
+    possible = []
+    for consumers, key_tile in product((3, 2, 1), (128, 64)):
+        for stages, staged in product((2, 3), (True, False)):
+            blocks = 2 if consumers == 1 else 1
+            plain = HopperTiles(
+                consumers=consumers, key_tile=key_tile, stages=stages, staged=staged, ping_pong=False, blocks=blocks
+            )
+            if _fits(plain, d, width):
+                held = consumers == 2 and side_by_side(d)[1] == 0 and _fits(replace(plain, held=True), d, width)
+                turns = replace(plain, ping_pong=True, held=held)
+                possible += [plain] if consumers == 1 else [plain, turns]
+                break
+    return tuple(possible)
 
 
 def _fits(tiles: HopperTiles, d: int, width: int) -> bool:
@@ -105,7 +122,7 @@ def _fits(tiles: HopperTiles, d: int, width: int) -> bool:
     words = tiles.row_tile * (d + (width if tiles.staged else 0)) + tiles.stages * tiles.key_tile * (d + width)
     # Unstaged output leaves from where Q was, tile by tile.
     placed = tiles.staged or all(b in (a, 0) for a, b in zip(side_by_side(d), side_by_side(width), strict=True))
-    return placed and registers <= tiles.registers and 2 * words + _OTHER_SHARED_BYTES <= _SHARED_BYTES
+    return placed and registers <= tiles.registers and 2 * words + _OTHER_SHARED_BYTES <= _SHARED_BYTES // tiles.blocks
 
 
 def _cycles_per_row(tiles: HopperTiles, d: int, width: int) -> float:

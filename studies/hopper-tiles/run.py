@@ -1,0 +1,149 @@
+"""How long does a Hopper GPU take for a row tile and for each of its key tiles, with every tiles that fit an SM?
+
+    PYTHONPATH=src python studies/hopper-tiles/run.py [--into FOLDER] [--commit NAME]
+
+compiles every variant of the forward kernel (in several processes), times each at three lengths, full and causal, and
+writes results.json: GPU times only, replays of CUDA graphs, every sample, and what made it. What was measured at the
+same commit is not measured again. ``answer.py`` fits two times to the samples of each variant and writes answer.md, and
+with ``--ship`` the table that ``attention()`` ranks tiles by, ``kernels/hopper/tile_times.json``.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import triton
+
+from attenio.files import write_atomically
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import Visibility
+from attenio.kernels.gpu.results import Attended
+from attenio.kernels.hopper import forward
+from attenio.kernels.hopper.tiles import WIDTHS, HopperTiles, possible_tiles
+from attenio.measurement.provenance import provenance
+
+PAIRS = (*((width, width) for width in WIDTHS), (192, 128))
+# Multiples of every row tile and key tile, so that no tile is cut off.
+LENGTHS = (384, 1536, 6144)
+ROWS = 614_400
+REPEATS, REPLAYED_MS = 7, 4.0
+SEED = 0
+
+
+class Variant(NamedTuple):
+    """A kernel to compile, and to time at every length."""
+
+    d: int
+    width: int
+    causal: bool
+    tiles: HopperTiles
+
+    @property
+    def name(self) -> str:
+        tiles = ", ".join(f"{name}={value}" for name, value in asdict(self.tiles).items())
+        return f"{self.d}/{self.width} {'causal' if self.causal else 'full'}: {tiles}"
+
+
+def variants() -> Iterator[Variant]:
+    for d, width in PAIRS:
+        for tiles in possible_tiles(d, width):
+            for causal in (False, True):
+                yield Variant(d, width, causal, tiles)
+
+
+def problem_of(variant: Variant, n: int, heads: int) -> tuple[KernelProblem, Attended]:
+    d, width = variant.d, variant.width
+    q, k, v = (torch.randn(1, heads, n, columns, device="cuda").bfloat16() for columns in (d, d, width))
+    visible = Visibility(group=1, above=0) if variant.causal else Visibility(group=1)
+    problem = KernelProblem.of_heads(q, k, v, visible, d**-0.5)
+    shape = problem.query.shape[:-1]
+    output = torch.empty((*shape, width), device="cuda", dtype=q.dtype)
+    return problem, Attended(output, *(torch.empty(shape, device="cuda") for _ in range(2)))
+
+
+def compile_only(variant: Variant) -> str | None:
+    """Run it once on little; what cannot be launched is told."""
+    try:
+        forward.run(*problem_of(variant, LENGTHS[0], 2), variant.tiles)
+        torch.cuda.synchronize()
+    except (RuntimeError, triton.runtime.errors.OutOfResources) as problem:
+        return (str(problem).splitlines() or [type(problem).__name__])[0][:120]
+    return None
+
+
+def samples_ms(variant: Variant, n: int) -> list[float]:
+    """Milliseconds of launches on so many rows, one sample a replay."""
+    problem, attended = problem_of(variant, n, ROWS // n)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    with torch.cuda.stream(stream):
+        forward.run(problem, attended, variant.tiles)
+        before.record()
+        forward.run(problem, attended, variant.tiles)
+        after.record()
+    torch.cuda.synchronize()
+    count = max(1, round(REPLAYED_MS / before.elapsed_time(after)))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        for _ in range(count):
+            forward.run(problem, attended, variant.tiles)
+    samples = []
+    for _ in range(REPEATS + 1):
+        before.record()
+        graph.replay()
+        after.record()
+        after.synchronize()
+        samples.append(before.elapsed_time(after) / count)
+    return samples[1:]
+
+
+@cache
+def asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--into", type=Path, default=Path(__file__).parent, help="folder of results.json")
+    parser.add_argument("--commit", help="name of the commit, where there is no checkout")
+    return parser.parse_args()
+
+
+def main() -> None:
+    file = asked().into / "results.json"
+    made = asdict(provenance())
+    made["commit"] = asked().commit or made["commit"]
+    results: dict[str, Any] = {"variants": []}
+    if file.exists() and (kept := json.loads(file.read_text())).get("provenance", {}).get("commit") == made["commit"]:
+        results = kept
+    results["provenance"] = {
+        **made, "device": torch.cuda.get_device_name(), "torch": torch.__version__, "triton": triton.__version__,
+        "rows": ROWS, "lengths": LENGTHS, "seed": SEED,
+    }  # fmt: skip
+    done = {entry["name"] for entry in results["variants"]}
+    left = [variant for variant in variants() if variant.name not in done]
+    print(f"{len(left)} variants to compile and time, seed {SEED}", flush=True)
+    with multiprocessing.get_context("spawn").Pool(max(1, (os.cpu_count() or 2) - 2)) as pool:
+        refusals = pool.map(compile_only, left, chunksize=1)
+    torch.manual_seed(SEED)
+    for place, (variant, refused) in enumerate(zip(left, refusals, strict=True)):
+        entry: dict[str, Any] = {
+            "name": variant.name, "d": variant.d, "width": variant.width, "causal": variant.causal,
+            "tiles": asdict(variant.tiles),
+        }  # fmt: skip
+        if refused is None:
+            entry["samples_ms"] = {str(n): samples_ms(variant, n) for n in LENGTHS}
+        else:
+            entry["refused"] = refused
+        results["variants"].append(entry)
+        if place % 20 == 19 or place == len(left) - 1:
+            write_atomically(file, json.dumps(results, indent=1) + "\n")
+            print(f"{place + 1} of {len(left)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
