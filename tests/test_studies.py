@@ -162,3 +162,8 @@ def test_cases_of_flash_attention_are_counted_run_in_turns_and_found_out_where_a
 
 
 SERVED = {("dense", "local"), ("dense", "local right"), ("packed", "causal"), ("cached", "local"), ("narrow", "causal")}
+
+
+def test_the_tiles_that_are_shipped_are_those_of_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = module_of(STUDIES / "hopper-tiles" / "answer.py")
+    assert script.SHIPPED.read_text(encoding="utf-8") == script.shipped(results_of("hopper-tiles"))

@@ -28,6 +28,7 @@ from attenio.kernels.gpu.results import Attended
 from attenio.kernels.hopper import forward
 from attenio.kernels.hopper.tiles import WIDTHS, HopperTiles, possible_tiles
 from attenio.measurement.provenance import provenance
+from attenio.measurement.software import software_of
 
 PAIRS = (*((width, width) for width in WIDTHS), (192, 128))
 # Multiples of every row tile and key tile, so that no tile is cut off.
@@ -121,7 +122,7 @@ def main() -> None:
     if file.exists() and (kept := json.loads(file.read_text())).get("provenance", {}).get("commit") == made["commit"]:
         results = kept
     results["provenance"] = {
-        **made, "device": torch.cuda.get_device_name(), "torch": torch.__version__, "triton": triton.__version__,
+        **made, **software_of("cuda"), "device": torch.cuda.get_device_name(),
         "rows": ROWS, "lengths": LENGTHS, "seed": SEED,
     }  # fmt: skip
     done = {entry["name"] for entry in results["variants"]}

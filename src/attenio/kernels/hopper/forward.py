@@ -19,6 +19,7 @@ from attenio.kernels.hopper.attenio import attenio_kernel
 from attenio.kernels.hopper.attenio_256_rows import attenio_256_rows_kernel
 from attenio.kernels.hopper.descriptors import ELEMENTS, aligned, padded_descriptors
 from attenio.kernels.hopper.proving import is_right, small_problem
+from attenio.kernels.hopper.ranking import Extent, ranked_tiles
 from attenio.kernels.hopper.schedule import key_tiles, paced_schedule, schedule
 from attenio.kernels.hopper.tiles import (
     ROWS,
@@ -318,7 +319,10 @@ def candidates(kind: _Kind) -> tuple[HopperTiles, ...]:
     (d, width), whole = kind.columns, kind.keys % WIDE_TILES.key_tile == 0
     large = kind.is_dense and kind.head_bytes > 2 * _cache_bytes() and kind.queries >= WIDE_TILES.row_tile
     wide = large and whole and d == width and d in WIDE_WIDTHS
-    return (WIDE_TILES,) if wide and _wide_is_proven(d, kind) else hopper_tiles(d, width)
+    if wide and _wide_is_proven(d, kind):
+        return (WIDE_TILES,)
+    extent = Extent(kind.batch_heads, kind.queries, kind.keys, kind.below, kind.above, masked=not kind.is_dense)
+    return ranked_tiles(d, width, extent, processors_of(kind.device))
 
 
 def _wide_is_proven(d: int, kind: _Kind) -> bool:

@@ -1,0 +1,74 @@
+"""Tiles of the forward kernel in the order of their predicted times.
+
+A row tile costs what it takes to load Q, fill the pipeline and write O, and then a time for each key tile that it sees.
+Both times were measured once for every variant (``tile_times.json``, by ``studies/hopper-tiles``), so that no call has
+to try several: a length that leaves half of its last row tile empty, or a mask that shows few key tiles, takes others
+than a long sequence. Widths that were not measured are ranked by the roofline of ``tiles``.
+"""
+
+import json
+from collections.abc import Iterable
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import NamedTuple
+
+from attenio.kernels.hopper.schedule import key_tiles
+from attenio.kernels.hopper.tiles import HopperTiles, hopper_tiles, possible_tiles
+
+
+class Extent(NamedTuple):
+    """What a launch computes: heads of so many queries and keys, query i with keys i + below to i + above."""
+
+    batch_heads: int
+    queries: int
+    keys: int
+    below: int
+    above: int
+    masked: bool
+
+
+class TileTimes(NamedTuple):
+    """Microseconds of a block for a row tile, and for each of its key tiles."""
+
+    row_tile_us: float
+    key_tile_us: float
+
+
+@lru_cache(maxsize=512)
+def ranked_tiles(d: int, width: int, extent: Extent, processors: int) -> tuple[HopperTiles, ...]:
+    """The two best of all tiles that fit, the best first."""
+    measured = [tiles for tiles in possible_tiles(d, width) if (d, width, True, tiles) in _measured()]
+    if not measured:
+        return hopper_tiles(d, width)
+
+    def time(tiles: HopperTiles) -> float:
+        masked = extent.masked or extent.keys % tiles.key_tile != 0
+        return predicted_us(tiles, _measured()[d, width, masked, tiles], extent, processors)
+
+    return tuple(sorted(measured, key=time)[:2])
+
+
+def predicted_us(tiles: HopperTiles, times: TileTimes, extent: Extent, processors: int) -> float:
+    """Time of a launch: rounds of row tiles of equal length, else their sum over all blocks, or the longest alone."""
+    lengths = key_tiles(
+        extent.queries, extent.keys, extent.below, extent.above, row_tile=tiles.row_tile, key_tile=tiles.key_tile
+    )
+    blocks, row_tiles = tiles.blocks * processors, extent.batch_heads * len(lengths)
+    longest = times.row_tile_us + float(lengths.max()) * times.key_tile_us
+    if lengths.min() == lengths.max():
+        return -(-row_tiles // blocks) * longest
+    total = row_tiles * times.row_tile_us + extent.batch_heads * float(lengths.sum()) * times.key_tile_us
+    return max(longest, total / blocks)
+
+
+@cache
+def _measured() -> dict[tuple[int, int, bool, HopperTiles], TileTimes]:
+    rows = json.loads(files(__package__).joinpath("tile_times.json").read_text(encoding="utf-8"))["variants"]
+    return dict(_entries(rows))
+
+
+def _entries(rows: Iterable[dict[str, object]]) -> Iterable[tuple[tuple[int, int, bool, HopperTiles], TileTimes]]:
+    for row in rows:
+        tiles = HopperTiles(**row["tiles"])  # type: ignore[arg-type]
+        key = (row["d"], row["width"], row["masked"], tiles)
+        yield key, TileTimes(row["row_tile_us"], row["key_tile_us"])  # type: ignore[misc, arg-type]

@@ -1,0 +1,54 @@
+"""Tiles in the order of their predicted times: the prediction against a schedule of the same row tiles."""
+
+import numpy as np
+import pytest
+
+from attenio.kernels.hopper.ranking import Extent, TileTimes, predicted_us, ranked_tiles
+from attenio.kernels.hopper.schedule import key_tiles, schedule
+from attenio.kernels.hopper.tiles import hopper_tiles, possible_tiles
+
+FAR = 2**30
+PROCESSORS = 132
+
+
+def extent_of(heads, queries, keys=None, *, causal=False):
+    keys = keys or queries
+    return Extent(heads, queries, keys, -FAR, keys - queries if causal else FAR, masked=causal)
+
+
+def scheduled_us(tiles, times, extent):
+    """The time of the program that ends last, by the lists that the kernel reads."""
+    lengths = key_tiles(*extent[1:5], row_tile=tiles.row_tile, key_tile=tiles.key_tile)
+    lists = schedule(lengths, extent.batch_heads, programs=PROCESSORS * tiles.blocks, heads_at_once=2**20)
+    costs = times.row_tile_us + lengths[lists.entries[:-1, 1] // 2] * times.key_tile_us
+    return max(part.sum() for part in np.split(costs, lists.starts[1:-1]))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_predicted_time_is_that_of_the_schedule_but_for_one_row_tile(seed):
+    draw = np.random.default_rng(seed)
+    d = int(draw.choice([32, 64, 128, 192]))
+    tiles = possible_tiles(d, d)[draw.integers(len(possible_tiles(d, d)))]
+    heads, queries, keys = (int(draw.integers(1, most)) for most in (300, 3000, 3000))
+    extent = extent_of(heads, queries, queries + keys, causal=bool(draw.integers(2)))
+    times = TileTimes(float(draw.uniform(0.5, 4)), float(draw.uniform(0.5, 2)))
+    predicted, actual = predicted_us(tiles, times, extent, PROCESSORS), scheduled_us(tiles, times, extent)
+    longest = times.row_tile_us + -(-extent.keys // tiles.key_tile) * times.key_tile_us
+    assert predicted <= actual * (1 + 1e-9) and actual <= predicted + longest
+
+
+@pytest.mark.parametrize("d", [16, 64, 80, 128, 160, 256])
+def test_long_sequences_want_many_rows_and_short_ones_no_empty_rows(d):
+    long = ranked_tiles(d, d, extent_of(64, 16384), PROCESSORS)[0]
+    assert long.row_tile >= 128 and long.blocks == 1
+    short = ranked_tiles(d, d, extent_of(1024, 128), PROCESSORS)[0]
+    assert short.row_tile <= 128
+
+
+def test_a_vision_transformer_of_197_tokens_leaves_few_rows_empty():
+    tiles = ranked_tiles(64, 64, extent_of(256 * 12, 197), PROCESSORS)[0]
+    assert -(-197 // tiles.row_tile) * tiles.row_tile == 256
+
+
+def test_widths_that_were_not_measured_are_ranked_by_the_roofline():
+    assert ranked_tiles(96, 32, extent_of(8, 4096), PROCESSORS) == hopper_tiles(96, 32)
