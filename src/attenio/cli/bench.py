@@ -85,24 +85,24 @@ def bench(
     from attenio.measurement.record import Record
 
     question.refuse_tolerance("kernels compute")
-    workload, made = question.separate_workload(_DEFAULT_N, executed=True), asdict(provenance())
-    record = None if out is None else Record(out, made)
+    workload, made_by = question.separate_workload(_DEFAULT_N, executed=True), asdict(provenance())
+    record = None if out is None else Record(out, made_by)
     torch.manual_seed(0)
     with progress_bar("timing") as progress:
-        found = timed(
+        bench_result = timed(
             workload, chosen, repeats=repeats, flex=chosen == "cuda" if flex is None else flex, record=record,
             progress=progress,
         )  # fmt: skip
-    value = {**found.to_json(), "provenance": made}
+    value = {**bench_result.to_json(), "provenance": made_by}
     if plot is not None:
         write_bench_page(plot, [value] if record is None else record.benches)
     if as_json:
         print_json(value)
         return
-    print_tables(*_tables(found), *(f"the plot is in {path}" for path in (plot,) if path is not None))
+    print_tables(*_tables(bench_result), *(f"the plot is in {path}" for path in (plot,) if path is not None))
 
 
-def _tables(found: "Bench") -> "tuple[str | Table, ...]":
+def _tables(bench_result: "Bench") -> "tuple[str | Table, ...]":
     number = "right"
     table = plain_table(
         "contender",
@@ -113,19 +113,19 @@ def _tables(found: "Bench") -> "tuple[str | Table, ...]":
         ("error", number),
         "note",
     )
-    for each in found.timings:
+    for each in bench_result.timings:
         if each.median_ms is None:
             table.add_row(each.name, "-", "-", "-", "-", "-", each.refused or "")
             continue
-        share = found.share_of_roof(each)
+        share = bench_result.share_of_roof(each)
         error = "-" if each.max_abs_error is None else f"{each.max_abs_error:.1e}"
-        numbers = (found.tflop_per_s(each) or 0.0, found.gb_per_s(each) or 0.0)
+        numbers = (bench_result.tflop_per_s(each) or 0.0, bench_result.gb_per_s(each) or 0.0)
         taken = show_seconds(each.median_ms / 1e3)
         table.add_row(each.name, taken, *map(show_digits, numbers), f"{share:.1%}", error, "")
-    ratio = found.ratio_to_best_peer
-    flops, rate = show_digits(found.roof.flops_per_s / 1e12), show_digits(found.roof.bytes_per_s / 1e9)
+    ratio = bench_result.ratio_to_best_peer
+    flops, rate = show_digits(bench_result.roof.flops_per_s / 1e12), show_digits(bench_result.roof.bytes_per_s / 1e9)
     roof = f"roof here: {flops} TFLOP/s, {rate} GB/s"
-    if found.roof_raised > 1:
-        roof += f", raised {found.roof_raised:.2f} times to what the fastest contender did"
+    if bench_result.roof_raised > 1:
+        roof += f", raised {bench_result.roof_raised:.2f} times to what the fastest contender did"
     last = () if ratio is None else (f"the best peer takes {ratio:.2f} times as long as attenio",)
-    return str(found.workload), f"on {found.device_name}; {roof}", table, *last
+    return str(bench_result.workload), f"on {bench_result.device_name}; {roof}", table, *last

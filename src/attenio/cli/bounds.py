@@ -20,10 +20,10 @@ def bounds(question: Question, as_json: AsJson = False) -> None:
     from attenio.report import floor
 
     workload = question.workload(DEFAULT_N)
-    found, notes = floor(workload, question.chosen_machine()), question.notes(workload)
+    floors, notes = floor(workload, question.chosen_machine()), question.notes(workload)
     if as_json:
-        print_json({**found.to_json(), "notes": list(notes)})
+        print_json({**floors.to_json(), "notes": list(notes)})
         return
     from attenio.report.tables import bounds_table
 
-    print_tables(bounds_table(found), *notes)
+    print_tables(bounds_table(floors), *notes)

@@ -84,14 +84,16 @@ def certify(
     data = AttentionData.of(*read_arrays(files), scale=asked.scale, causal=asked.causal)
     terms = replace(terms, fast_words=words_in(fast, element_bytes=data.dtype.bytes))
     with progress_bar("certifying heads") as progress:
-        found = certify_data(data, terms, diligence, progress)
+        certificates = certify_data(data, terms, diligence, progress)
     if as_json:
-        print_json({"tolerance": terms.tolerance, "kind": terms.kind.value, **_described(data), "heads": _rows(found)})
+        print_json(
+            {"tolerance": terms.tolerance, "kind": terms.kind.value, **_described(data), "heads": _rows(certificates)}
+        )
         return
     shape = ", ".join(f"{name} {tuple(getattr(data, name).shape)}" for name in ("query", "key", "value"))
     mask = "causal" if asked.causal else "dense"
     headline = f"{shape} {data.dtype.value} {mask}, tolerance {terms.tolerance:g} of half the range of V"
-    print_tables(prose(headline), "", _table(found), "", _summary(found))
+    print_tables(prose(headline), "", _table(certificates), "", _summary(certificates))
 
 
 def _centring(name: str) -> Any:
@@ -117,7 +119,7 @@ def _errors(certificate: "Certificate") -> dict[str, float | None]:
     return {name: None if certificate.polynomial is None else getattr(certificate, name) for name in names}
 
 
-def _rows(found: "tuple[HeadCertificate, ...]") -> list[dict[str, Any]]:
+def _rows(certificates: "tuple[HeadCertificate, ...]") -> list[dict[str, Any]]:
     return [
         {
             "batch": each.batch,
@@ -135,14 +137,14 @@ def _rows(found: "tuple[HeadCertificate, ...]") -> list[dict[str, Any]]:
             "measured_error": each.measured_error,
             "value_unit": each.certificate.scores.value_unit,
         }
-        for each in found
+        for each in certificates
     ]
 
 
-def _table(found: "tuple[HeadCertificate, ...]") -> Any:
+def _table(certificates: "tuple[HeadCertificate, ...]") -> Any:
     numbers = ("R before\n(score)", "R\n(score)", "degree", "features", "guaranteed\n(½ range)", "measured\n(½ range)")
     table = plain_table("head", *((name, "right") for name in numbers), "verdict")
-    for each in found:
+    for each in certificates:
         certificate = each.certificate
         chosen = certificate.features is not None
         table.add_row(
@@ -158,13 +160,13 @@ def _table(found: "tuple[HeadCertificate, ...]") -> Any:
     return table
 
 
-def _summary(found: "tuple[HeadCertificate, ...]") -> str:
+def _summary(certificates: "tuple[HeadCertificate, ...]") -> str:
     from attenio.approximation.certificate import Verdict
 
-    certified = sum(each.certificate.verdict is Verdict.APPROXIMATE for each in found)
-    stored = found[0].certificate.terms.dtype.value
+    certified = sum(each.certificate.verdict is Verdict.APPROXIMATE for each in certificates)
+    stored = certificates[0].certificate.terms.dtype.value
     return (
-        f"{certified:,} of {len(found):,} heads may be approximated; errors in units of half the range of V,\n"
+        f"{certified:,} of {len(certificates):,} heads may be approximated; errors in units of half the range of V,\n"
         "R is how far scores, pure numbers, lie from the middle of their range.\n"
         "The tolerance is about what approximating adds: truncation, rounding of sums.\n"
         f"Guaranteed is that and storing outputs in {stored}, as exact attention has to."

@@ -126,18 +126,18 @@ def explore_design(
     default = Dataflow.KEY_STATIONARY if workload.direction is Direction.BACKWARD else Dataflow.ATTENIO
     chosen = dataflow_named(searched.dataflow) or default
     with progress_bar(f"running {len(designs):,} designs") as progress:
-        found = explore(designs, workload, budget, dataflow=chosen, tiling=tiling, progress=progress)
+        exploration = explore(designs, workload, budget, dataflow=chosen, tiling=tiling, progress=progress)
     if picture is not None:
         from attenio.files import write_atomically
         from attenio.report.design_figure import design_svg
 
-        write_atomically(picture, design_svg(found))
+        write_atomically(picture, design_svg(exploration))
     if as_json:
-        print_json(found.to_json())
+        print_json(exploration.to_json())
         return
-    lines = [f"{len(found.front):,} designs that no other beats" + _cut(found), found.advice]
+    lines = [f"{len(exploration.front):,} designs that no other beats" + _cut(exploration), exploration.advice]
     lines += [] if picture is None else [f"The picture is in {picture}"]
-    print_tables(_title(found), _designs(found), _growths(found), *lines)
+    print_tables(_title(exploration), _designs(exploration), _growths(exploration), *lines)
 
 
 def _number(name: str, text: str) -> float:
@@ -147,25 +147,26 @@ def _number(name: str, text: str) -> float:
         raise InvalidInput(f"{name.replace('_', '-')} is {text!r}; give a number such as 3.72") from None
 
 
-def _title(found: "Exploration") -> str:
-    limits = [f"{value:.4g} {unit}" for value, unit in zip(vars(found.budget).values(), ("mm²", "mW"), strict=True)]
+def _title(exploration: "Exploration") -> str:
+    limits = [
+        f"{value:.4g} {unit}" for value, unit in zip(vars(exploration.budget).values(), ("mm²", "mW"), strict=True)
+    ]
     allowed = " and ".join(limit for limit in limits if not limit.startswith("inf")) or "no limit"
-    return (
-        f"{found.dataflow.value} on {found.workload}: {found.within:,} of {found.designs:,} designs keep to {allowed}"
-    )
+    within = f"{exploration.within:,} of {exploration.designs:,} designs keep to {allowed}"
+    return f"{exploration.dataflow.value} on {exploration.workload}: {within}"
 
 
-def _cut(found: "Exploration") -> str:
-    return "" if len(found.front) <= _SHOWN else f", the {_SHOWN} fastest of them above; all with --json"
+def _cut(exploration: "Exploration") -> str:
+    return "" if len(exploration.front) <= _SHOWN else f", the {_SHOWN} fastest of them above; all with --json"
 
 
-def _designs(found: "Exploration") -> "Table":
+def _designs(exploration: "Exploration") -> "Table":
     numbers_of = ("lines", "MACs", "EXP", "cache", "rows", "GB/s", "mm²", "mW", "time", "speedup")
     table = plain_table("design", *((name, "right") for name in numbers_of))
-    rows = [("the machine", found.base), ("fastest", found.best)]
-    rows += [("", design) for design in found.front[1:_SHOWN]]
+    rows = [("the machine", exploration.base), ("fastest", exploration.best)]
+    rows += [("", design) for design in exploration.front[1:_SHOWN]]
     for name, design in rows:
-        table.add_row(name, *_cells(design), f"{float(found.base.cycles / design.cycles):.3g}")
+        table.add_row(name, *_cells(design), f"{float(exploration.base.cycles / design.cycles):.3g}")
     return table
 
 
@@ -184,9 +185,9 @@ def _cells(design: "Design") -> tuple[str, ...]:
     )
 
 
-def _growths(found: "Exploration") -> "Table":
+def _growths(exploration: "Exploration") -> "Table":
     table = plain_table("twice as many", ("would be", "right"), ("speedup", "right"), ("added mm²", "right"))
-    for growth in found.growths:
+    for growth in exploration.growths:
         size = show_bytes(growth.size) if growth.resource == "cache_bytes" else f"{growth.size:,}"
         table.add_row(growth.resource, size, f"{growth.speedup:.3f}", f"{growth.area_mm2:.2f}")
     return table

@@ -30,7 +30,7 @@ def sizes(text: str, name: str) -> tuple[int, ...]:
 
 
 def _expanded(text: str, name: str, parse: Callable[[str, str], int]) -> tuple[int, ...]:
-    found: dict[int, None] = {}
+    values: dict[int, None] = {}
     parts = text.split(",")
     for part in parts:
         if len(parts) > 1 and _THOUSANDS.match(part.strip()):
@@ -39,10 +39,10 @@ def _expanded(text: str, name: str, parse: Callable[[str, str], int]) -> tuple[i
                 f" write {text.replace(',', '')} or {text.replace(',', '_')} for one number"
             )
         for value in _range(part, name, parse) if ":" in part else (parse(part, name),):
-            found[value] = None
-            if len(found) > _MOST:
+            values[value] = None
+            if len(values) > _MOST:
                 raise InvalidInput(f"{name} {text!r} has more than {_MOST:,} values; use a larger step")
-    return tuple(found)
+    return tuple(values)
 
 
 def _range(part: str, name: str, parse: Callable[[str, str], int]) -> Iterator[int]:

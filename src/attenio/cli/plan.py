@@ -38,24 +38,24 @@ def plan(question: Question, dataflow: DataflowName = None, as_json: AsJson = Fa
         return
     from attenio.report import answer
 
-    found = answer(workload, question.chosen_machine(), dataflow=dataflow_named(dataflow))
+    answered = answer(workload, question.chosen_machine(), dataflow=dataflow_named(dataflow))
     notes = question.notes(workload)
     if as_json:
-        print_json({**found.to_json(), "notes": list(notes)})
+        print_json({**answered.to_json(), "notes": list(notes)})
         return
     from attenio.report.tables import plan_tables
 
-    print_tables(plan_tables(found), *notes)
+    print_tables(plan_tables(answered), *notes)
 
 
 def _plan_step(question: Question, workload: "Workload", dataflow: str | None, *, as_json: bool) -> None:
     from attenio.report import training_answer
 
     refuse_dataflow_of_step(dataflow)
-    found, notes = training_answer(workload, question.chosen_machine()), question.notes(workload)
+    answered, notes = training_answer(workload, question.chosen_machine()), question.notes(workload)
     if as_json:
-        print_json({**found.to_json(), "notes": list(notes)})
+        print_json({**answered.to_json(), "notes": list(notes)})
         return
     from attenio.report.tables import training_tables
 
-    print_tables(training_tables(found), *notes)
+    print_tables(training_tables(answered), *notes)

@@ -65,22 +65,22 @@ def profile(
 
     question.refuse_tolerance("kernels compute")
     workload = question.separate_workload(_DEFAULT_N, executed=True)
-    found = counted(workload, names=contender or CONTENDERS)
+    profiled = counted(workload, names=contender or CONTENDERS)
     if as_json:
-        print_json({**found.to_json(), **software_of("cuda"), "provenance": asdict(provenance())})
+        print_json({**profiled.to_json(), **software_of("cuda"), "provenance": asdict(provenance())})
         return
-    print_tables(*tables(found))
+    print_tables(*tables(profiled))
 
 
-def tables(found: "Profile") -> "tuple[str | Table, ...]":
+def tables(profiled: "Profile") -> "tuple[str | Table, ...]":
     """A line for each contender, for each of its kernels, and for each that refuses."""
     number = "right"
     table = plain_table(
         "contender, kernels", ("read MB", number), ("written MB", number), ("moved MB", number), ("predicted", number),
         ("÷ bound", number), ("ms", number),
     )  # fmt: skip
-    refused = [f"{each.name}: {each.refused or 'refused'}" for each in found.contenders if each.moved_bytes is None]
-    for each in found.contenders:
+    refused = [f"{each.name}: {each.refused or 'refused'}" for each in profiled.contenders if each.moved_bytes is None]
+    for each in profiled.contenders:
         if each.moved_bytes is None:
             continue
         read, written = (sum(getattr(x, name) for x in each.launches) for name in ("read_bytes", "written_bytes"))
@@ -88,7 +88,7 @@ def tables(found: "Profile") -> "tuple[str | Table, ...]":
         milliseconds = sum(x.nanoseconds for x in each.launches) / 1e6
         table.add_row(
             each.name, _megabytes(read), _megabytes(written), _megabytes(each.moved_bytes), predicted,
-            f"{each.moved_bytes / found.bound_bytes:.2f}", f"{milliseconds:.4g}",
+            f"{each.moved_bytes / profiled.bound_bytes:.2f}", f"{milliseconds:.4g}",
         )  # fmt: skip
         for kernel, launches in _by_kernel(each.launches).items():
             read, written = (sum(getattr(x, name) for x in launches) for name in ("read_bytes", "written_bytes"))
@@ -98,18 +98,18 @@ def tables(found: "Profile") -> "tuple[str | Table, ...]":
                 _megabytes(read + written), "", "", f"{milliseconds:.4g}",
             )  # fmt: skip
     least = (
-        f"inputs and outputs once: {_megabytes(found.compulsory_bytes)} MB; with"
-        f" {found.cache_bytes / 2**20:.0f} MB of L2, {found.bound.covers} moves at least"
-        f" {_megabytes(found.bound_bytes)} MB ({found.bound.theorem}, {found.bound.strength.value})"
+        f"inputs and outputs once: {_megabytes(profiled.compulsory_bytes)} MB; with"
+        f" {profiled.cache_bytes / 2**20:.0f} MB of L2, {profiled.bound.covers} moves at least"
+        f" {_megabytes(profiled.bound_bytes)} MB ({profiled.bound.theorem}, {profiled.bound.strength.value})"
     )
-    return str(found.workload), least, table, *refused
+    return str(profiled.workload), least, table, *refused
 
 
 def _by_kernel(launches: "tuple[Counters, ...]") -> "dict[str, list[Counters]]":
-    found: dict[str, list[Counters]] = {}
+    by_kernel: dict[str, list[Counters]] = {}
     for each in launches:
-        found.setdefault(each.kernel, []).append(each)
-    return found
+        by_kernel.setdefault(each.kernel, []).append(each)
+    return by_kernel
 
 
 def _megabytes(size_bytes: int) -> str:

@@ -53,12 +53,12 @@ def reorder(
     fast_words = machine.slowest_boundary.fast_words(workload.dtype)
     floor = largest_ordinary(lower_bounds(workload, machine))
     bound = floor.words
-    found = _counted(workload, fast_words, machine.granularity_of(workload.dtype))
-    best = min(found, key=lambda method: found[method].plan.moved_words)
-    if Method.CUTHILL_MCKEE not in found:
+    orders = _counted(workload, fast_words, machine.granularity_of(workload.dtype))
+    best = min(orders, key=lambda method: orders[method].plan.moved_words)
+    if Method.CUTHILL_MCKEE not in orders:
         print_aside(f"Cuthill-McKee needs the 'pebble' extra (SciPy) and is left out: {how_to_install('pebble')}")
     if out is not None:
-        _write(out, found[best].reordering.query_order, found[best].reordering.key_order)
+        _write(out, orders[best].reordering.query_order, orders[best].reordering.key_order)
     if as_json:
         rows = [
             {
@@ -67,7 +67,7 @@ def reorder(
                 "gap": each.plan.moved_words / bound,
                 **_how(each.plan),
             }
-            for method, each in found.items()
+            for method, each in orders.items()
         ]
         asked = {"direction": workload.direction.value, "fast_words": fast_words, "bound_words": bound}
         asked |= {"bound_theorem": floor.theorem, "bound_strength": floor.strength.value}
@@ -80,20 +80,20 @@ def reorder(
     # as text it is folded at the width of the table, which a line is not
     about = Text(f"{workload} on {machine.name}, {fast_words:,} words of fast memory")
     covered = Text(f"The bound, {floor.theorem}, is for {floor.covers}.\n")
-    print_tables(about, covered, _table(found, best, bound), *written)
+    print_tables(about, covered, _table(orders, best, bound), *written)
 
 
 def _counted(workload: "Workload", fast_words: int, granularity: "Granularity") -> "dict[Method, Reordered]":
     """Every order that can be found here, with the best plan in it."""
     from attenio.reordering.best import available_methods, best_reordering
 
-    methods, found = available_methods(), {}
+    methods, orders = available_methods(), {}
     with progress_bar(f"planning in {len(methods)} orders") as progress:
         for number, method in enumerate(methods):
-            found[method] = best_reordering(workload, fast_words, methods=(method,), granularity=granularity)
+            orders[method] = best_reordering(workload, fast_words, methods=(method,), granularity=granularity)
             if progress is not None:
                 progress(number + 1, len(methods))
-    return found
+    return orders
 
 
 def _how(plan: "Plan | TrainingPlan") -> dict[str, Any]:
@@ -105,14 +105,14 @@ def _how(plan: "Plan | TrainingPlan") -> dict[str, Any]:
     return {"dataflow": plan.dataflow.value, "tiles": dict(plan.tiles)}
 
 
-def _table(found: "dict[Method, Reordered]", best: "Method", bound: int) -> "Table":
+def _table(orders: "dict[Method, Reordered]", best: "Method", bound: int) -> "Table":
     from attenio.planning import TrainingPlan
     from attenio.report.notation import show_ratio
 
-    step = any(isinstance(each.plan, TrainingPlan) for each in found.values())
+    step = any(isinstance(each.plan, TrainingPlan) for each in orders.values())
     chosen = ("saved", "forward", "backward") if step else ("dataflow", "tiles")
     table = plain_table("order", ("moved (words)", "right"), ("÷ bound", "right"), *chosen)
-    for method, each in found.items():
+    for method, each in orders.items():
         plan = each.plan
         if isinstance(plan, TrainingPlan):
             how: tuple[str, ...] = (plan.saved.value, plan.forward.dataflow.value, plan.backward.dataflow.value)

@@ -45,10 +45,10 @@ def report(
         from attenio.report import answer, write_report
         from attenio.report.tables import plan_tables
 
-        found = answer(workload, machine)
+        answered = answer(workload, machine)
         with progress_bar("drawing the report") as progress:
             written = write_report(out, workload, machine, progress=progress)
-        value, tables = found.to_json(), plan_tables(found)
+        value, tables = answered.to_json(), plan_tables(answered)
     if as_json:
         print_json({**value, "notes": list(notes), "report": str(written)})
         return

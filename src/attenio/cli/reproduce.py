@@ -35,17 +35,17 @@ def reproduce(
     """
     wanted = figure.lower()
     if wanted == "all":
-        found = []
+        reproduced = []
         with progress_bar("reproducing") as progress:
             for number, name in enumerate(_FIGURES):
                 if progress is not None:
                     progress(number, len(_FIGURES))
-                found.append(_found(name))
+                reproduced.append(_reproduced(name))
         if as_json:
-            values = [value for value, _ in found]
+            values = [value for value, _ in reproduced]
             print_json({"figures": values, "rows": [row for value in values for row in value["rows"]]})
             return
-        print_tables(*(table for _, tables in found for table in tables))
+        print_tables(*(table for _, tables in reproduced for table in tables))
         return
     if wanted == _COMPRESSION:
         _compression(as_json=as_json)
@@ -57,7 +57,7 @@ def reproduce(
         raise InvalidInput(
             f"unknown figure {figure!r}; {hint}choose one of {', '.join(_FIGURES)}, {_COMPRESSION} or all"
         )
-    value, tables = _found(wanted)
+    value, tables = _reproduced(wanted)
     if as_json:
         print_json(value)
     else:
@@ -86,7 +86,7 @@ def _compression(*, as_json: bool) -> None:
     print_tables(prose(caption), "", table)
 
 
-def _found(name: str) -> "tuple[dict[str, Any], tuple[RenderableType, ...]]":
+def _reproduced(name: str) -> "tuple[dict[str, Any], tuple[RenderableType, ...]]":
     if name == "fig11":
         from attenio.report import reproduce as reproduced
         from attenio.report.tables import reproduction_table

@@ -69,28 +69,28 @@ def run(
         _refuse_choices_of_step(dataflow, tiles)
         run_step(question, workload, seed=sown, trace=trace, as_json=as_json)
         return
-    found = _planned(question, workload, dataflow, tiles)
-    notes = question.notes(found.workload)
-    _warn_of_long_run(found.plan)
+    answered = _planned(question, workload, dataflow, tiles)
+    notes = question.notes(answered.workload)
+    _warn_of_long_run(answered.plan)
     begin = time.perf_counter()
-    with progress_bar(f"running {found.plan.dataflow.value}") as progress:
-        done = execute(found.plan, seed=sown, record=trace is not None, progress=progress)
+    with progress_bar(f"running {answered.plan.dataflow.value}") as progress:
+        done = execute(answered.plan, seed=sown, record=trace is not None, progress=progress)
     seconds = time.perf_counter() - begin
     nested = None
-    if found.nested is not None and dataflow is None:
+    if answered.nested is not None and dataflow is None:
         with progress_bar("running nested over all levels") as progress:
-            nested = execute(found.nested, seed=sown, progress=progress)
+            nested = execute(answered.nested, seed=sown, progress=progress)
     if trace is not None:
         from attenio.cli.trace_file import write_trace
 
         write_trace(trace, done.trace.events)
     if as_json:
-        print_json({**_as_json(found, done, nested, seed=sown, seconds=seconds), "notes": list(notes)})
+        print_json({**_as_json(answered, done, nested, seed=sown, seconds=seconds), "notes": list(notes)})
         return
     from attenio.report.tables import run_table
 
-    parts = [run_table(done, found)] if nested is None else [run_table(done, found), _nested_table(found, nested)]
-    print_tables(*parts, *notes)
+    tables = [run_table(done, answered), *([] if nested is None else [_nested_table(answered, nested)])]
+    print_tables(*tables, *notes)
 
 
 def tiles_from_text(text: str) -> "Tiles":
@@ -135,24 +135,26 @@ def _planned(question: Question, workload: "Workload", dataflow: str | None, til
         raise InvalidInput("--tiles are those of one dataflow; name it with --dataflow")
     chosen = dataflow_named(dataflow)
     given = None if tiles is None or chosen is None else plan_with(workload, machine, chosen, tiles_from_text(tiles))
-    found = answer(workload, machine, dataflow=chosen)
-    return found if given is None else replace(found, plan=given)
+    answered = answer(workload, machine, dataflow=chosen)
+    return answered if given is None else replace(answered, plan=given)
 
 
-def _as_json(found: "Answer", done: "Run", nested: "NestedRun | None", *, seed: int, seconds: float) -> dict[str, Any]:
+def _as_json(
+    answered: "Answer", done: "Run", nested: "NestedRun | None", *, seed: int, seconds: float
+) -> dict[str, Any]:
     counted = {
         "moved_words": done.moved_words,
         "peak_words": done.peak_words,
         "max_abs_error": finite(done.max_abs_error),
         "guaranteed_error": None if done.guaranteed_error is None else finite(done.guaranteed_error),
     }
-    value = {**found.to_json(), **counted, "run": {**counted, "seed": seed, "seconds": seconds}}
+    value = {**answered.to_json(), **counted, "run": {**counted, "seed": seed, "seconds": seconds}}
     if nested is not None:
         value["nested_run"] = {
             "boundaries": [
                 {"boundary": boundary.name, "moved_words": moved, "predicted_words": predicted, "peak_words": peak}
                 for boundary, moved, predicted, peak in zip(
-                    found.machine.boundaries,
+                    answered.machine.boundaries,
                     nested.moved_words,
                     nested.plan.moved_words,
                     nested.peak_words,
@@ -164,10 +166,10 @@ def _as_json(found: "Answer", done: "Run", nested: "NestedRun | None", *, seed: 
     return value
 
 
-def _nested_table(found: "Answer", nested: "NestedRun") -> "RenderableType":
+def _nested_table(answered: "Answer", nested: "NestedRun") -> "RenderableType":
     numbers = ((name, "right") for name in ("predicted (words)", "counted (words)", "peak (words)"))
     table = plain_table("nested over all levels", *numbers)
-    rows = zip(found.machine.boundaries, nested.plan.moved_words, nested.moved_words, nested.peak_words, strict=True)
+    rows = zip(answered.machine.boundaries, nested.plan.moved_words, nested.moved_words, nested.peak_words, strict=True)
     for boundary, *counts in rows:
         table.add_row(boundary.name, *(f"{count:,}" for count in counts))
     table.add_row("largest absolute error against float64", "", f"{nested.max_abs_error:.3g}", "")

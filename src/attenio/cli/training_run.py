@@ -19,10 +19,10 @@ def run_step(question: Question, workload: "Workload", *, seed: int, trace: Path
     from attenio.dataflows import execute
     from attenio.report import training_answer
 
-    found, notes = training_answer(workload, question.chosen_machine()), question.notes(workload)
+    answered, notes = training_answer(workload, question.chosen_machine()), question.notes(workload)
     begin = time.perf_counter()
     with progress_bar("running a training step") as progress:
-        done = execute(found.plan, seed=seed, record=trace is not None, progress=progress)
+        done = execute(answered.plan, seed=seed, record=trace is not None, progress=progress)
     seconds = time.perf_counter() - begin
     if trace is not None:
         from attenio.cli.trace_file import write_trace
@@ -31,12 +31,17 @@ def run_step(question: Question, workload: "Workload", *, seed: int, trace: Path
     if as_json:
         counted = _counted(done)
         print_json(
-            {**found.to_json(), **counted, "run": {**counted, "seed": seed, "seconds": seconds}, "notes": list(notes)}
+            {
+                **answered.to_json(),
+                **counted,
+                "run": {**counted, "seed": seed, "seconds": seconds},
+                "notes": list(notes),
+            }
         )
         return
     from attenio.report.tables import question_line
 
-    print_tables(question_line(found), "", _table(done), *notes)
+    print_tables(question_line(answered), "", _table(done), *notes)
 
 
 def _counted(done: "TrainingRun") -> dict[str, Any]:

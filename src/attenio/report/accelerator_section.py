@@ -66,7 +66,7 @@ def _timeline(workload: Workload, machine: Machine) -> str:
 
 @lru_cache(maxsize=1)
 def _experiment_figures() -> tuple[tuple[str, tuple[str, Figure]], ...]:
-    found = []
+    figures = []
     for name in _DRAWN:
         title, every = ("words moved", tuple(_volumes())) if name == "fig11" else _titled(experiment(name))
         in_parts = name == "table3"
@@ -75,8 +75,8 @@ def _experiment_figures() -> tuple[tuple[str, tuple[str, Figure]], ...]:
         for number, quantity in enumerate(dict.fromkeys(row.quantity for row in drawn)):
             rows = [row for row in drawn if row.quantity == quantity]
             figure = _parts_figure(rows) if in_parts else _figure(rows)
-            found.append((f"{name}-{number}", (f"{label}, {title}: {quantity}.", figure)))
-    return tuple(found)
+            figures.append((f"{name}-{number}", (f"{label}, {title}: {quantity}.", figure)))
+    return tuple(figures)
 
 
 def _titled(done: Experiment) -> tuple[str, tuple[ExperimentRow, ...]]:
@@ -106,11 +106,11 @@ def _parts_figure(rows: list[ExperimentRow]) -> Figure:
         own = [row for row in rows if row.d == d]
         width = "" if d is None else f", d = {d}"
         traces.append(_markers(f"here{width}", own, [row.value for row in own], "circle" if d != 128 else "square"))
-        kept = [row for row in own if row.published]
-        if kept:
-            numbers = [row.published or 0.0 for row in kept]
+        published = [row for row in own if row.published]
+        if published:
+            numbers = [row.published or 0.0 for row in published]
             traces.append(
-                _markers(f"printed{width}", kept, numbers, "circle-open" if d != 128 else "square-open", size=14)
+                _markers(f"printed{width}", published, numbers, "circle-open" if d != 128 else "square-open", size=14)
             )
     layout = {
         "showlegend": False,
@@ -150,8 +150,8 @@ def _trace(name: str, rows: list[ExperimentRow], *, dash: str) -> Figure:
 
 
 def _printed(name: str, rows: list[ExperimentRow]) -> Figure:
-    kept = [row for row in rows if row.published]
-    return _markers(name, kept, [row.published or 0.0 for row in kept], "circle-open")
+    published = [row for row in rows if row.published]
+    return _markers(name, published, [row.published or 0.0 for row in published], "circle-open")
 
 
 def _markers(name: str, rows: list[ExperimentRow], values: list[float], symbol: str, size: int = 8) -> Figure:

@@ -24,17 +24,17 @@ def write_bench_page(path: Path | str, benches: Sequence[dict[str, Any]]) -> Pat
     check_page(path)
     if not benches:
         raise InvalidInput("there is no bench to plot; run one first")
-    plotly, made = plotly_script(), provenance()
+    plotly, made_by = plotly_script(), provenance()
     figures = {f"bench-{number}": bench_figure(each) for number, each in enumerate(benches)}
     devices = " and ".join(dict.fromkeys(each["device_name"] for each in benches))
     page = string.Template(resource("page.html")).substitute(
         title=html.escape(f"attention on {devices}"),
-        version=html.escape(made.version),
+        version=html.escape(made_by.version),
         style=resource("page.css"),
         answer=" ".join(_sentence(each) for each in benches[:1]),
         facts="\n".join(_fact(each) for each in benches),
         sections="\n".join(_section(f"bench-{number}", each) for number, each in enumerate(benches)),
-        footer=f"<p>{html.escape(str(made))}.</p>",
+        footer=f"<p>{html.escape(str(made_by))}.</p>",
         figures=json.dumps(figures, separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
         plotly=plotly,
         script=resource("page.js"),

@@ -148,8 +148,8 @@ def lengthened(workload: Workload, octaves: float) -> Workload | None:
 
 
 def _applicable(workload: Workload, machine: Machine) -> tuple[Dataflow, ...]:
-    found = dict.fromkeys(candidate.dataflow for candidate in candidates(workload, machine))
-    return tuple(each for each in found if not each.is_approximate or why_no_features(workload, each) is None)
+    dataflows = dict.fromkeys(candidate.dataflow for candidate in candidates(workload, machine))
+    return tuple(each for each in dataflows if not each.is_approximate or why_no_features(workload, each) is None)
 
 
 def _curves(

@@ -6,10 +6,10 @@ from attenio.report.line_chart import LineChart, Series
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6f6f6f", "#882255", "#7a7a1f")
 
 
-def design_svg(found: Exploration) -> str:
+def design_svg(exploration: Exploration) -> str:
     """The picture; along a line, area buys time until it no longer does."""
     by_bandwidth: dict[float, list[Design]] = {}
-    for design in found.front:
+    for design in exploration.front:
         by_bandwidth.setdefault(design.bandwidth_gb_per_s, []).append(design)
     series = []
     for number, (bandwidth, designs) in enumerate(sorted(by_bandwidth.items())):
@@ -23,19 +23,19 @@ def design_svg(found: Exploration) -> str:
                 dashed=number >= len(_COLOURS),
             )
         )
-    chart = LineChart(title=f"AttenIO, {found.workload}", x_title="area (mm²)", y_title="time (ms)")
-    return chart.svg(series, marks=[(found.base.area_mm2, "the machine")] if _spans(found) else [])
+    chart = LineChart(title=f"AttenIO, {exploration.workload}", x_title="area (mm²)", y_title="time (ms)")
+    return chart.svg(series, marks=[(exploration.base.area_mm2, "the machine")] if _spans(exploration) else [])
 
 
 def _staircase(designs: list[Design]) -> list[Design]:
     """The designs of a line that are faster than all smaller ones."""
-    kept: list[Design] = []
+    faster: list[Design] = []
     for design in sorted(designs, key=lambda each: (each.area_mm2, each.cycles)):
-        if not kept or design.cycles < kept[-1].cycles:
-            kept.append(design)
-    return kept
+        if not faster or design.cycles < faster[-1].cycles:
+            faster.append(design)
+    return faster
 
 
-def _spans(found: Exploration) -> bool:
-    areas = [design.area_mm2 for design in found.front]
-    return min(areas) <= found.base.area_mm2 <= max(areas)
+def _spans(exploration: Exploration) -> bool:
+    areas = [design.area_mm2 for design in exploration.front]
+    return min(areas) <= exploration.base.area_mm2 <= max(areas)

@@ -34,13 +34,13 @@ def along_directions(workload: Workload, machine: Machine, values: Sequence[int]
     curves = []
     for direction in (Direction.FORWARD,) if workload.values_in_keys else Direction:
         asked = workload.towards(direction)
-        found = [_best(asked, fast_words) for fast_words in shown]
+        best = [_best(asked, fast_words) for fast_words in shown]
         curves.append(
             DirectionCurve(
                 direction=direction,
                 values=tuple(shown),
-                moved_words=tuple(words for words, _ in found),
-                plans=tuple(plan for _, plan in found),
+                moved_words=tuple(words for words, _ in best),
+                plans=tuple(plan for _, plan in best),
                 bounds=tuple(largest_ordinary(bounds_for(asked, value, units=units)) for value in shown),
             )
         )

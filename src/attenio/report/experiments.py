@@ -241,9 +241,9 @@ def _table3() -> Iterator[ExperimentRow]:
     names = {Component.PE: "pe", Component.EXP: "exp", Component.KV: "kv", Component.CACHE: "cache"}
     area = {names[part]: mm2 for part, mm2 in area_of(hardware).mm2}
     power = {names[part]: 1e3 * watts for part, watts in peak_power_watts(hardware).items()}
-    for quantity, key, found in (("area (mm²)", "area_mm2", area), ("power (mW)", "power_mw", power)):
-        for part in (*found, "total"):
-            value = sum(found.values()) if part == "total" else found[part]
+    for quantity, key, by_part in (("area (mm²)", "area_mm2", area), ("power (mW)", "power_mw", power)):
+        for part in (*by_part, "total"):
+            value = sum(by_part.values()) if part == "total" else by_part[part]
             yield _row("table3", None, ("part", part), "attenio", (quantity, value, printed[key][part]))
     for d in _shapes()[0]:
         ours, theirs = _run(2**17, d, Dataflow.ATTENIO), _run(2**17, d, Dataflow.FLASH_ATTENTION_2)
@@ -256,9 +256,9 @@ def _table3() -> Iterator[ExperimentRow]:
 
 
 def _row(
-    figure: str, d: int | None, at: tuple[str, int | str], dataflow: str, found: tuple[str, float, float | None]
+    figure: str, d: int | None, at: tuple[str, int | str], dataflow: str, measured: tuple[str, float, float | None]
 ) -> ExperimentRow:
-    quantity, value, published = found
+    quantity, value, published = measured
     return ExperimentRow(
         figure=figure,
         d=d,

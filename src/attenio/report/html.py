@@ -63,11 +63,11 @@ def write_report(
     """Write the report of one workload on one machine; ``progress`` is told (steps done, steps in all)."""
     _check_ending(path)
     plotly, machine = plotly_script(), as_machine(machine)
-    found = answer(workload, machine)
+    answered = answer(workload, machine)
     first, second = _halves(progress)
     memory = along_memory(workload, machine, progress=first)
     length = along_length(workload, machine, progress=second)
-    page = _page(found, memory, length, plotly)
+    page = _page(answered, memory, length, plotly)
     return write_atomically(path, page)
 
 
@@ -77,11 +77,11 @@ def write_training_report(
     """Write the report of a training step: its backward pass in full, and both passes side by side."""
     _check_ending(path)
     plotly, machine = plotly_script(), as_machine(machine)
-    step, found = training_answer(workload, machine), answer(workload.towards(Direction.BACKWARD), machine)
+    step, answered = training_answer(workload, machine), answer(workload.towards(Direction.BACKWARD), machine)
     first, second = _halves(progress)
-    memory = along_memory(found.workload, machine, progress=first)
-    length = along_length(found.workload, machine, progress=second)
-    return write_atomically(path, _page(found, memory, length, plotly, step))
+    memory = along_memory(answered.workload, machine, progress=first)
+    length = along_length(answered.workload, machine, progress=second)
+    return write_atomically(path, _page(answered, memory, length, plotly, step))
 
 
 def _check_ending(path: Path | str) -> None:
@@ -110,26 +110,26 @@ def _halves(progress: Progress | None) -> tuple[Progress | None, Progress | None
     )
 
 
-def _page(found: Answer, memory: Curves, length: Curves, plotly: str, step: TrainingAnswer | None = None) -> str:
-    made = provenance()
-    figures: dict[str, Any] = {"memory": memory_figure(memory, found), "length": length_figure(length, found)}
-    exact = replace(found.workload, tolerance=None)
-    directions = along_directions(exact, found.machine, memory.values)
-    figures["directions"] = directions_figure(directions, found.fast_words, found.machine.name)
-    roofline = roofline_figure(found)
+def _page(answered: Answer, memory: Curves, length: Curves, plotly: str, step: TrainingAnswer | None = None) -> str:
+    made_by = provenance()
+    figures: dict[str, Any] = {"memory": memory_figure(memory, answered), "length": length_figure(length, answered)}
+    exact = replace(answered.workload, tolerance=None)
+    directions = along_directions(exact, answered.machine, memory.values)
+    figures["directions"] = directions_figure(directions, answered.fast_words, answered.machine.name)
+    roofline = roofline_figure(answered)
     if roofline is not None:
         figures["roofline"] = roofline
-    accelerated = accelerator_section(found.workload if step is None else step.workload, found.machine)
+    accelerated = accelerator_section(answered.workload if step is None else step.workload, answered.machine)
     figures |= accelerated.figures
     template = string.Template(resource("page.html"))
     return template.substitute(
-        title=html.escape(f"{found.workload if step is None else step.workload} on {found.machine.name}"),
-        version=html.escape(made.version),
+        title=html.escape(f"{answered.workload if step is None else step.workload} on {answered.machine.name}"),
+        version=html.escape(made_by.version),
         style=resource("page.css") + palette.stylesheet(),
-        answer=_sentence(found) if step is None else _step_sentence(step),
-        facts=_facts(found) if step is None else _step_facts(step),
-        sections=_sections(found, step, accelerated, has_roofline=roofline is not None),
-        footer=_footer(found, made),
+        answer=_sentence(answered) if step is None else _step_sentence(step),
+        facts=_facts(answered) if step is None else _step_facts(step),
+        sections=_sections(answered, step, accelerated, has_roofline=roofline is not None),
+        footer=_footer(answered, made_by),
         # "</" would end the script element early.
         figures=json.dumps(figures, separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
         plotly=plotly,
@@ -142,31 +142,31 @@ def resource(name: str) -> str:
     return resources.files("attenio.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _sentence(found: Answer) -> str:
-    plan = found.plan
+def _sentence(answered: Answer) -> str:
+    plan = answered.plan
     return (
-        f"{_floor_sentences(found)}"
+        f"{_floor_sentences(answered)}"
         f" The best plan, <b>{plan.dataflow.value}</b> with <code>{html.escape(str(plan.tiles))}</code>,"
-        f" moves <b>{plan.moved_words:,}</b> words: <b>{show_ratio(found.gap)}</b> that bound{_beside(found)}."
-        f"{_promise(plan)}{_price(found)}"
+        f" moves <b>{plan.moved_words:,}</b> words: <b>{show_ratio(answered.gap)}</b> that bound{_beside(answered)}."
+        f"{_promise(plan)}{_price(answered)}"
     )
 
 
-def _floor_sentences(found: Answer | TrainingAnswer) -> str:
+def _floor_sentences(answered: Answer | TrainingAnswer) -> str:
     """What the bounds cover and how much that is; the one that covers most comes last, where there are two."""
-    where = html.escape(found.machine.slowest_boundary.name)
-    step = " in a training step" if isinstance(found, TrainingAnswer) else ""
+    where = html.escape(answered.machine.slowest_boundary.name)
+    step = " in a training step" if isinstance(answered, TrainingAnswer) else ""
     return " ".join(
         f"{html.escape(capital(bound.covers))} moves at least <b>{bound.words:,}</b> words across {where}{step}."
-        for bound in reversed(told_bounds(found))
+        for bound in reversed(told_bounds(answered))
     )
 
 
-def _beside(found: Answer | TrainingAnswer) -> str:
+def _beside(answered: Answer | TrainingAnswer) -> str:
     """The gap against the absolute bound, where that is another one."""
-    if len(told_bounds(found)) == 1:
+    if len(told_bounds(answered)) == 1:
         return ""
-    return f", and {show_ratio(found.absolute_gap)} the absolute one"
+    return f", and {show_ratio(answered.absolute_gap)} the absolute one"
 
 
 def _promise(plan: Plan) -> str:
@@ -176,9 +176,9 @@ def _promise(plan: Plan) -> str:
     return f" Its error is <b>{plan.certificate.guaranteed_error:.3g}</b> {html.escape(guarantee(plan))}."
 
 
-def _price(found: Answer | TrainingAnswer) -> str:
+def _price(answered: Answer | TrainingAnswer) -> str:
     """What tiles of whole units cost, where the machine asks for them."""
-    return "".join(f" {html.escape(line)}" for line in price_of_units(found))
+    return "".join(f" {html.escape(line)}" for line in price_of_units(answered))
 
 
 def _step_sentence(step: TrainingAnswer) -> str:
@@ -192,22 +192,22 @@ def _step_sentence(step: TrainingAnswer) -> str:
     )
 
 
-def _facts(found: Answer) -> str:
-    width = found.workload.dtype.bytes
-    plan, bound, binding = found.plan, found.bound, found.binding
+def _facts(answered: Answer) -> str:
+    width = answered.workload.dtype.bytes
+    plan, bound, binding = answered.plan, answered.bound, answered.binding
     facts = [
         ("must move", show_bytes(bytes_of(bound.words, element_bytes=width)), _kind(bound)),
         ("best plan moves", show_bytes(bytes_of(plan.moved_words, element_bytes=width)), plan.dataflow.value),
-        ("gap", show_ratio(found.gap), f"plan over the bound{_beside(found)}"),
+        ("gap", show_ratio(answered.gap), f"plan over the bound{_beside(answered)}"),
         (
             "fast memory",
-            show_bytes(bytes_of(found.fast_words, element_bytes=width)),
-            f"{found.fast_words:,} words, {plan.peak_words:,} in use",
+            show_bytes(bytes_of(answered.fast_words, element_bytes=width)),
+            f"{answered.fast_words:,} words, {plan.peak_words:,} in use",
         ),
     ]
     if binding is not None:
-        known = "of the rates known, " if found.unknown_rates else ""
-        note = f"{known}{binding.resource} binds ({found.timed_plan})"
+        known = "of the rates known, " if answered.unknown_rates else ""
+        note = f"{known}{binding.resource} binds ({answered.timed_plan})"
         facts.append(("time at least", show_seconds(binding.plan_seconds), note))
     return _cards(facts)
 
@@ -241,31 +241,31 @@ def _cards(facts: list[tuple[str, str, str]]) -> str:
     )
 
 
-def _exactly(found: Answer) -> str:
-    return "" if found.workload.tolerance is None else " All of it exact, whatever the tolerance."
+def _exactly(answered: Answer) -> str:
+    return "" if answered.workload.tolerance is None else " All of it exact, whatever the tolerance."
 
 
-def _no_roofline(found: Answer) -> str:
-    return _NO_ROOFLINE if found.workload.tolerance is None else _NOT_ONE_ROOFLINE
+def _no_roofline(answered: Answer) -> str:
+    return _NO_ROOFLINE if answered.workload.tolerance is None else _NOT_ONE_ROOFLINE
 
 
 def _sections(
-    found: Answer, step: TrainingAnswer | None, accelerated: AcceleratorSection, *, has_roofline: bool
+    answered: Answer, step: TrainingAnswer | None, accelerated: AcceleratorSection, *, has_roofline: bool
 ) -> str:
     published = reproduce("fig11")
-    caption = _ROOFLINE_CAPTION.format(plan=_TIMED_PLANS[found.timed_plan])
-    roofline = _figure("roofline", caption) if has_roofline else f'<p class="note">{_no_roofline(found)}</p>'
+    caption = _ROOFLINE_CAPTION.format(plan=_TIMED_PLANS[answered.timed_plan])
+    roofline = _figure("roofline", caption) if has_roofline else f'<p class="note">{_no_roofline(answered)}</p>'
     sections = [
         ("Words against fast memory", _figure("memory", _MEMORY_CAPTION)),
-        ("Every dataflow on this machine", html_tables.candidates_table(found)),
+        ("Every dataflow on this machine", html_tables.candidates_table(answered)),
         (
             "Forward, backward, and a training step",
-            _figure("directions", _DIRECTIONS_CAPTION + _exactly(found))
+            _figure("directions", _DIRECTIONS_CAPTION + _exactly(answered))
             + ("" if step is None else html_tables.training_table(step)),
         ),
         ("Words against sequence length", _figure("length", _LENGTH_CAPTION)),
-        ("Roofline", roofline + html_tables.boundaries_table(found) + html_tables.times_table(found)),
-        ("Lower bounds", html_tables.bounds_table(found)),
+        ("Roofline", roofline + html_tables.boundaries_table(answered) + html_tables.times_table(answered)),
+        ("Lower bounds", html_tables.bounds_table(answered)),
         (
             "Published I/O, reproduced",
             f'<p class="caption">{html.escape(published.caption)} {html.escape(published.source)}.</p>'
@@ -280,7 +280,9 @@ def _figure(name: str, caption: str) -> str:
     return f'<p class="caption">{html.escape(caption)}</p>\n<div class="figure" id="{name}"></div>'
 
 
-def _footer(found: Answer, made: Provenance) -> str:
-    machine = found.machine
+def _footer(answered: Answer, made_by: Provenance) -> str:
+    machine = answered.machine
     source = f" Machine {machine.name}: {machine.source}" if machine.source else ""
-    return f"<p>{html.escape(str(made))}. Words are {found.workload.dtype.value} elements.{html.escape(source)}</p>"
+    return (
+        f"<p>{html.escape(str(made_by))}. Words are {answered.workload.dtype.value} elements.{html.escape(source)}</p>"
+    )

@@ -121,8 +121,11 @@ def _alone_table(answer: Answer) -> str:
             rows.append(("absent", [_name(part.boundary.name), *sizes, _NONE, _NONE, _text("none"), _reason(part)]))
             continue
         moved = [_number(f"{plan.moved_words:,}"), _number(show_ratio(plan.moved_words / part.bound.words))]
-        made = [_name(plan.dataflow.value, swatch=True), ("brief", f"<code>{html.escape(str(plan.tiles))}</code>")]
-        rows.append(("", [_name(part.boundary.name), *sizes, *moved, *made]))
+        plan_cells = [
+            _name(plan.dataflow.value, swatch=True),
+            ("brief", f"<code>{html.escape(str(plan.tiles))}</code>"),
+        ]
+        rows.append(("", [_name(part.boundary.name), *sizes, *moved, *plan_cells]))
     return _table([_text("boundary"), *map(_number, heads), _text("dataflow"), _text("tiles")], rows)
 
 

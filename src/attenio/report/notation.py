@@ -51,15 +51,15 @@ def candidate_rows(answer: Answer) -> Iterator[tuple[Candidate, str]]:
             yield candidate, "best = published"
 
 
-def price_of_units(found: Answer | TrainingAnswer) -> tuple[str, ...]:
+def price_of_units(answer: Answer | TrainingAnswer) -> tuple[str, ...]:
     """Lines about what tiles of whole units cost, where the machine asks for them."""
-    if found.granularity_price is None:
+    if answer.granularity_price is None:
         return ()
-    inner = found.boundaries[:-1] if isinstance(found, Answer) else ()
+    inner = answer.boundaries[:-1] if isinstance(answer, Answer) else ()
     prices = [(part.granularity_price, f" at {part.boundary.name}") for part in inner]
     shown = [f"{100 * price:.3g} %{where}" for price, where in prices if price is not None]
-    units = found.machine.granularity_of(found.workload.dtype)
-    more = f"{100 * found.granularity_price:.3g} % more words than with free tiles"
+    units = answer.machine.granularity_of(answer.workload.dtype)
+    more = f"{100 * answer.granularity_price:.3g} % more words than with free tiles"
     return (f"With {units}, {'; '.join([more, *shown])}.",)
 
 

@@ -77,20 +77,20 @@ def plan_tables(answer: Answer) -> RenderableType:
     return Group(*parts)
 
 
-def training_tables(found: TrainingAnswer) -> RenderableType:
+def training_tables(answer: TrainingAnswer) -> RenderableType:
     """The step in a line, what may be saved between its passes, and every dataflow of either pass."""
-    plan, bound = found.plan, found.bound
+    plan, bound = answer.plan, answer.bound
     summary = Table.grid(padding=(0, 2))
     for justify in ("left", "right", "right", "left"):
         summary.add_column(justify=justify, no_wrap=justify == "right")
-    _add_bounds(summary, found)
+    _add_bounds(summary, answer)
     how = f"{plan.forward.dataflow.value}, then {plan.backward.dataflow.value}; {plan.saved.value} saved"
-    summary.add_row("step moves", f"{plan.moved_words:,} words", _size(found, plan.moved_words), how)
-    summary.add_row("gap", show_ratio(found.gap), "", f"step over bound{_beside(found)}")
+    summary.add_row("step moves", f"{plan.moved_words:,} words", _size(answer, plan.moved_words), how)
+    summary.add_row("gap", show_ratio(answer.gap), "", f"step over bound{_beside(answer)}")
     choices = plain_table(
         ("saved", NAME), ("moved (words)", NUMBER), ("÷ bound", NUMBER), ("forward", TEXT), ("backward", TEXT)
     )
-    for candidate in found.candidates:
+    for candidate in answer.candidates:
         if candidate.plan is None:
             reason = Text(short_reason(candidate), style="dim")
             choices.add_row(candidate.saved.value, _NOTHING, _NOTHING, reason, "")
@@ -104,8 +104,8 @@ def training_tables(found: TrainingAnswer) -> RenderableType:
             style="bold" if candidate.plan == plan else "",
         )
     forward, backward = Text("\nforward pass", style="bold"), Text("\nbackward pass", style="bold")
-    passes: list[RenderableType] = [forward, _Candidates(found.forward), backward, _Candidates(found.backward)]
-    return Group(question_line(found), Text(), summary, Text(), *_covered(found), Text(), choices, *passes)
+    passes: list[RenderableType] = [forward, _Candidates(answer.forward), backward, _Candidates(answer.backward)]
+    return Group(question_line(answer), Text(), summary, Text(), *_covered(answer), Text(), choices, *passes)
 
 
 def run_table(run: Run, answer: Answer) -> RenderableType:

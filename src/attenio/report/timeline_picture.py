@@ -74,9 +74,9 @@ def timeline_svg(program: Program, *, title: str, begin: Fraction | None = None,
         raise InvalidInput(f"the picture would show {float(stop - start):g} cycles; ask for at least one")
     parts = list(islice(_within(program, start, stop), _MOST_DRAWN + 1))
     if not parts or len(parts) > _MOST_DRAWN:
-        found = "no steps" if not parts else f"more than {_MOST_DRAWN:,} steps"
+        count = "no steps" if not parts else f"more than {_MOST_DRAWN:,} steps"
         raise InvalidInput(
-            f"cycles {float(start):,.0f} to {float(stop):,.0f} have {found}; choose others or fewer of them"
+            f"cycles {float(start):,.0f} to {float(stop):,.0f} have {count}; choose others or fewer of them"
         )
     frame = _Frame(start, stop)
     names = list(dict.fromkeys(part.name for part in parts if part.step is not None))
@@ -167,25 +167,25 @@ class _Frame:
 
     def axis(self) -> list[str]:
         y = _TOP + len(Engine) * (_LANE + _GAP)
-        found = [f'<path d="M{_LEFT} {y}H{_WIDTH - _RIGHT}" stroke="#444"/>']
+        marks = [f'<path d="M{_LEFT} {y}H{_WIDTH - _RIGHT}" stroke="#444"/>']
         for tick in range(6):
             cycle = self._start + (self._stop - self._start) * Fraction(tick, 5)
             x = self.x(cycle)
-            found.append(
+            marks.append(
                 f'<path d="M{x:.1f} {y}v5" stroke="#444"/>'
                 f'<text x="{x:.1f}" y="{y + 18}" text-anchor="middle">{float(cycle):,.0f}</text>'
             )
-        return [*found, f'<text x="12" y="{y + 18}">cycles</text>']
+        return [*marks, f'<text x="12" y="{y + 18}">cycles</text>']
 
 
 def _legend(names: list[str]) -> list[str]:
     top = _TOP + len(Engine) * (_LANE + _GAP) + _AXIS
-    found = []
+    entries = []
     for number, name in enumerate([*names, "idle"]):
         x, y = _LEFT + 112 * (number % 8), top + 20 * (number // 8)
         fill = "url(#idle)" if number == len(names) else _COLOURS.get(name, _OTHER)
-        found.append(
+        entries.append(
             f'<rect x="{x}" y="{y - 10}" width="12" height="12" fill="{fill}"/>'
             f'<text x="{x + 16}" y="{y}">{html.escape(name)}</text>'
         )
-    return found
+    return entries

@@ -36,13 +36,13 @@ def answer_to_json(answer: "Answer") -> dict[str, Any]:
     }
 
 
-def floor_to_json(found: "Floor") -> dict[str, Any]:
+def floor_to_json(floor: "Floor") -> dict[str, Any]:
     """What must move, without a plan."""
     return {
-        "workload": _workload(found.workload),
-        "machine": _machine(found.machine),
-        "fast_words": found.fast_words,
-        "lower_bounds": [_bound(bound) for bound in found.lower_bounds],
+        "workload": _workload(floor.workload),
+        "machine": _machine(floor.machine),
+        "fast_words": floor.fast_words,
+        "lower_bounds": [_bound(bound) for bound in floor.lower_bounds],
         "boundaries": [
             {
                 "boundary": part.boundary.name,
@@ -51,23 +51,23 @@ def floor_to_json(found: "Floor") -> dict[str, Any]:
                 "bound_theorem": part.bound.theorem,
                 "bound_strength": part.bound.strength.value,
             }
-            for part in found.boundaries
+            for part in floor.boundaries
         ],
     }
 
 
-def training_to_json(found: "TrainingAnswer") -> dict[str, Any]:
+def training_to_json(answer: "TrainingAnswer") -> dict[str, Any]:
     """A training step, every choice of what to save, and the answers about its two passes."""
     return {
-        "workload": _workload(found.workload),
-        "machine": _machine(found.machine),
-        "fast_words": found.fast_words,
-        "plan": training_plan_to_json(found.plan),
-        "granularity": _granularity(found),
-        "lower_bounds": [_bound(bound) for bound in found.lower_bounds],
-        "gap": found.gap,
-        "gap_strength": found.bound.strength.value,
-        "absolute_gap": found.absolute_gap,
+        "workload": _workload(answer.workload),
+        "machine": _machine(answer.machine),
+        "fast_words": answer.fast_words,
+        "plan": training_plan_to_json(answer.plan),
+        "granularity": _granularity(answer),
+        "lower_bounds": [_bound(bound) for bound in answer.lower_bounds],
+        "gap": answer.gap,
+        "gap_strength": answer.bound.strength.value,
+        "absolute_gap": answer.absolute_gap,
         "candidates": [
             {
                 "saved": candidate.saved.value,
@@ -77,10 +77,10 @@ def training_to_json(found: "TrainingAnswer") -> dict[str, Any]:
                 "reason": candidate.reason,
                 "needed_words": candidate.needed_words,
             }
-            for candidate in found.candidates
+            for candidate in answer.candidates
         ],
-        "forward": answer_to_json(found.forward),
-        "backward": answer_to_json(found.backward),
+        "forward": answer_to_json(answer.forward),
+        "backward": answer_to_json(answer.backward),
     }
 
 
@@ -136,15 +136,15 @@ def _machine(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _granularity(found: "Answer | TrainingAnswer") -> dict[str, Any] | None:
+def _granularity(answer: "Answer | TrainingAnswer") -> dict[str, Any] | None:
     """Of which multiples tiles are, and what that costs against free ones; None where they are free."""
-    free = found.free_plan
+    free = answer.free_plan
     if free is None:
         return None
     return {
-        **asdict(found.machine.granularity_of(found.workload.dtype)),
+        **asdict(answer.machine.granularity_of(answer.workload.dtype)),
         "free_plan": training_plan_to_json(free) if isinstance(free, TrainingPlan) else _plan(free),
-        "more_than_free_tiles": found.granularity_price,
+        "more_than_free_tiles": answer.granularity_price,
     }
 
 

@@ -44,14 +44,14 @@ def schedule(
     with telling_of_compiling():
         compile_for_schedules()
     with progress_bar("searching for an order") as progress:
-        found = find_schedule(game, time_limit_s=time_limit_seconds(time_limit), seed=sown, progress=progress)
+        solution = find_schedule(game, time_limit_s=time_limit_seconds(time_limit), seed=sown, progress=progress)
     if out is not None:
         from attenio.pebbling.schedule_files import write_schedule
 
-        write_schedule(found.schedule, game.graph, out, game=game)
+        write_schedule(solution.schedule, game.graph, out, game=game)
     if as_json:
-        value = {**solution_to_json(found, with_moves=len(found.schedule) <= _MOST_MOVES), "seed": sown}
+        value = {**solution_to_json(solution, with_moves=len(solution.schedule) <= _MOST_MOVES), "seed": sown}
         print_json(value if out is None else {**value, "out": str(out)})
         return
-    written = [] if out is None else [f"schedule of {len(found.schedule):,} moves written to {out}"]
-    print_tables(game_line(game), "", solution_table(found), *written)
+    written = [] if out is None else [f"schedule of {len(solution.schedule):,} moves written to {out}"]
+    print_tables(game_line(game), "", solution_table(solution), *written)
