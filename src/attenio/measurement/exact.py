@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from attenio.errors import InvalidInput
-from attenio.masks import Causal, Dense, SlidingWindow
+from attenio.kernels.call import planner_masks
+from attenio.masks import BandMask, Dense
 from attenio.workload import Direction, Workload
 
 Inputs = tuple[Tensor, Tensor, Tensor]
@@ -80,15 +81,9 @@ def checked_part(gradients: Part) -> Part:
 
 def window_of(workload: Workload) -> tuple[int, int] | None:
     """attention()'s window for a mask; all masks of attenio put the last query at the last key."""
-    match workload.mask:
-        case Dense():
-            return None
-        case Causal():
-            return -1, 0
-        case SlidingWindow(width=width, causal=causal):
-            return width - 1, 0 if causal else width - 1
-        case _:
-            raise InvalidInput(f"dense, causal and window masks are measured, and not {workload.mask}; choose one")
+    if not isinstance(workload.mask, BandMask):
+        raise InvalidInput(f"dense, causal and window masks are measured, and not {workload.mask}; choose one")
+    return None if isinstance(workload.mask, Dense) else planner_masks.window_of(workload.mask)
 
 
 def band_of(workload: Workload) -> tuple[int, int]:

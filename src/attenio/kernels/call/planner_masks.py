@@ -58,7 +58,7 @@ def arguments_of(mask: Any, query: Any, key: Any, others: MaskArguments) -> Mask
         case Dense():
             return others
         case Causal() | SlidingWindow():
-            return others._replace(window=_window_of(mask))
+            return others._replace(window=window_of(mask))
         case Documents(causal=causal):
             return others._replace(window=_ALIGNED if causal else None, cu_seqlens=_cumulative(mask))
         case SharedPrefix(length=length, causal=causal):
@@ -111,14 +111,14 @@ def _band_mask(seen: Visibility, queries: int, keys: int) -> BandMask | None:
     tried += [SlidingWindow(width=width, causal=False) for width in (left, right) if 0 < width <= keys]
     tried.insert(0 if min(-seen.below, seen.above) >= UNBOUNDED else len(tried), Dense())
     for mask in tried:
-        below, above = band_between(*_window_of(mask), shift)
+        below, above = band_between(*window_of(mask), shift)
         if _band(Visibility(below=below, above=above), queries, keys) == _band(seen, queries, keys):
             return mask
     return None
 
 
-def _window_of(mask: BandMask) -> tuple[int, int]:
-    """Keys before and after a query's own that it sees; -1 for all."""
+def window_of(mask: BandMask) -> tuple[int, int]:
+    """Keys before and after a query's own that it sees, as an argument of ``attention``; -1 for all."""
     match mask:
         case Dense():
             return -1, -1
