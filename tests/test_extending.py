@@ -30,7 +30,7 @@ DATAFLOW = [
 MASK = [
     ("masks/values.py", "\nMask = BandMask | ", '\n@dataclass(frozen=True)\nclass Onward:\n    """From here on."""\n\n\nMask = Onward | BandMask | '),  # noqa: E501
     ("masks/patterns/of_mask.py", "        case BlockSparse():\n            return ", "        case Onward():\n            return ((Band(rows=queries, keys=keys, left=0, right=keys, shift=0), 1),)\n        case BlockSparse():\n            return "),  # noqa: E501
-    ("masks/__init__.py", "    EXAMPLES,\n", "    EXAMPLES,\n    Onward,\n"),
+    ("masks/__init__.py", "    BandMask,\n", "    BandMask,\n    Onward,\n"),
     ("masks/patterns/of_mask.py", "    SlidingWindow,\n)", "    SlidingWindow,\n    Onward,\n)"),
 ]  # fmt: skip
 BOUND = [

@@ -1,5 +1,5 @@
-"""Which scores are required: masks as values (``values``), sparse layouts by name (``layouts``), and where the required
-scores of a problem lie, with what tiles of them cost (``patterns``).
+"""Which scores are required: masks as values (``values``) and as people write them (``text``), sparse layouts by name
+(``layouts``), and where the required scores of a problem lie, with what tiles of them cost (``patterns``).
 
 >>> mask_from_text("window:4096")
 SlidingWindow(width=4096, causal=True)
@@ -10,8 +10,8 @@ Strided(block=64, stride=2048)
 """
 
 from attenio.masks.layouts import BigBird, Dilated, Fixed, Layout, Longformer, Strided, layout_from_text
+from attenio.masks.text import EXAMPLES, mask_from_text
 from attenio.masks.values import (
-    EXAMPLES,
     BandMask,
     BlockSparse,
     Causal,
@@ -21,7 +21,6 @@ from attenio.masks.values import (
     SharedPrefix,
     SlidingWindow,
     check_mask,
-    mask_from_text,
 )
 
 __all__ = [
