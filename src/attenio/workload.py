@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cached_property
 from math import floor, log10
 from typing import TypedDict, Unpack, assert_never, get_args
 
@@ -12,6 +11,7 @@ from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.masks import Dense, Mask, SharedPrefix, check_mask, mask_from_text
 from attenio.masks.patterns import Band, Pattern, PrefixedRequests, patterns_of
+from attenio.masks.patterns.lazy import lazy
 from attenio.names import check_keywords, checked_kind, member_named
 from attenio.quantities import checked_count
 
@@ -197,12 +197,12 @@ class Workload:
         """Words that one accumulated value takes in memory."""
         return 1 if self.accumulator is None else self.accumulator.bytes // self.dtype.bytes
 
-    @cached_property
+    @lazy
     def separate_patterns(self) -> tuple[tuple[Pattern, int], ...]:
         """Patterns of one query head of one sequence, each with how many times it occurs there (documents repeat)."""
         return patterns_of(self.mask, queries=self.queries, keys=self.keys)
 
-    @cached_property
+    @lazy
     def stacked_patterns(self) -> tuple[tuple[Pattern, int], ...]:
         """Patterns when requests with a shared prefix are stacked, each with how many times it occurs per KV head."""
         if isinstance(self.mask, SharedPrefix):
@@ -211,7 +211,7 @@ class Workload:
             return ((PrefixedRequests(requests=self.batch, prefix=self.mask.length, own=own), 1),)
         return tuple((pattern, count * self.batch) for pattern, count in self.separate_patterns)
 
-    @cached_property
+    @lazy
     def scores(self) -> int:
         """Required scores over all heads and the whole batch (Z)."""
         return self.batch * self.heads * sum(pattern.scores * count for pattern, count in self.separate_patterns)
@@ -237,7 +237,7 @@ class Workload:
             case _:
                 assert_never(self.direction)
 
-    @cached_property
+    @lazy
     def compulsory_words(self) -> int:
         """Words that any run moves: touched inputs read once (shared keys and prefixes once), outputs written once."""
         touched_rows = self.heads * self.batch * sum(p.touched_rows * count for p, count in self.separate_patterns)

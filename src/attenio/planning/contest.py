@@ -7,15 +7,31 @@ from attenio.masks import SharedPrefix
 from attenio.planning.costs.cost import problems_of
 from attenio.planning.plan import Dataflow, MovingTiles, Plan, TileRule
 from attenio.planning.problems import Problems
-from attenio.planning.search.dataflow import best_tiles, contenders, fixed_words, floor_words
-from attenio.planning.search.forms import most_rows, some_words
+from attenio.planning.search.dataflow import allowed_forms, contenders, exceeds
+from attenio.planning.search.forms import best_of_form, floor_of_form, most_rows, some_words
 from attenio.planning.words.counting import peak_words
-from attenio.planning.words.dataflows import form_with, known_forms
-from attenio.planning.words.form import Rows
+from attenio.planning.words.form import Form, Rows
 from attenio.workload import Direction, Workload
 
-# Floors in floating point are off by less than this factor.
-_ROUNDING = 1 - 1e-12
+
+class _Entrant(NamedTuple):
+    """A form of a dataflow, its place in the order of preference, and what it would work on."""
+
+    rank: int
+    dataflow: Dataflow
+    problems: Problems
+    form: Form
+
+
+class _Reached(NamedTuple):
+    """The fewest words known to be reached, and the rank of the entrant that reaches them."""
+
+    words: float
+    rank: int
+
+    def limit(self, rank: int) -> float:
+        """The words that others may have at most: of two that move the same the one that is preferred wins."""
+        return self.words if rank <= self.rank else self.words - 1
 
 
 def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan | None:
@@ -23,31 +39,29 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
 
     ``separate`` are the problems of the workload, with all that is known about them; its tiles have their granularity.
     """
-    entrants = _entrants(workload, separate)
-    # Words that the dataflow of this rank is known to reach, though its tiles are not yet known.
-    known = _known_words(workload, entrants, fast_words)
-    waiting = []
-    for entrant in entrants:
-        if known is None or known.allows(entrant, workload.compulsory_words):
-            if known is not None and not known.allows(entrant, fixed_words(entrant.problems, entrant.dataflow)):
-                continue
-            # Whoever is known to reach so few words is searched first.
-            first = known is not None and entrant.rank == known.rank
-            floor = 0 if first else _floor(entrant, fast_words)
-            if floor < inf and (known is None or known.allows(entrant, floor)):
+    entrants = _entrants(workload, separate, fast_words)
+    # Words that the entrant of this rank is known to reach, though its tiles are not yet known.
+    reached, compulsory = _reached_at_once(workload, entrants, fast_words), workload.compulsory_words
+    waiting: list[tuple[float, int, _Entrant]] = []
+    for entrant in sorted(entrants, key=lambda each: each.rank == reached.rank):
+        limit = reached.limit(entrant.rank)
+        if compulsory <= limit:
+            # Whoever is known to reach so few words needs no floor if nobody else can.
+            alone = entrant.rank == reached.rank and not waiting
+            floor = 0 if alone else floor_of_form(entrant.problems, entrant.form, fast_words, limit)
+            if floor < inf and not exceeds(floor, limit):
                 waiting.append((floor, entrant.rank, entrant))
     best: tuple[MovingTiles, _Entrant] | None = None
     for floor, rank, entrant in sorted(waiting, key=lambda each: each[:2]):
-        if known is not None and not known.allows(entrant, max(floor, workload.compulsory_words)):
-            continue
-        limit = None if known is None else known.limit(entrant)
-        found = best_tiles(entrant.problems, entrant.dataflow, fast_words, limit)
-        if found is not None and (limit is None or found.moved_words <= limit):
-            best, known = (found, entrant), _Known(found.moved_words, rank)
+        limit = reached.limit(rank)
+        if compulsory <= limit and not exceeds(floor, limit):
+            within = None if limit == inf else int(limit)
+            found = best_of_form(entrant.problems, entrant.form, fast_words, within)
+            if found is not None and found.moved_words <= limit:
+                best, reached = (found, entrant), _Reached(found.moved_words, rank)
     if best is None:
         return None
     found, entrant = best
-    form = form_with(entrant.problems, entrant.dataflow, found.tiles)
     return Plan(
         workload=workload,
         fast_words=fast_words,
@@ -55,80 +69,48 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
         tiles=found.tiles,
         rule=TileRule.BEST,
         moved_words=found.moved_words,
-        peak_words=peak_words(entrant.problems, form, found.tiles),
+        peak_words=peak_words(entrant.problems, entrant.form, found.tiles),
     )
 
 
-class _Entrant(NamedTuple):
-    """A dataflow, its place in the order of preference, and what it would work on."""
-
-    rank: int
-    dataflow: Dataflow
-    problems: Problems
-
-
-class _Known(NamedTuple):
-    """The fewest words known to be reached, and the rank of the dataflow that reaches them."""
-
-    words: int
-    rank: int
-
-    def limit(self, entrant: _Entrant) -> int:
-        """The words that an entrant may have at most: of two that move the same the one that is preferred wins."""
-        return self.words if entrant.rank <= self.rank else self.words - 1
-
-    def allows(self, entrant: _Entrant, floor: float) -> bool:
-        """Whether an entrant that has no fewer words than ``floor`` may be the best."""
-        return (floor if isinstance(floor, int) else floor * _ROUNDING) <= self.limit(entrant)
-
-
-def _entrants(workload: Workload, separate: Problems) -> list[_Entrant]:
-    entrants = []
-    for rank, dataflow in enumerate(contenders(workload.direction)):
-        if applies(workload, dataflow):
-            together = dataflow is Dataflow.STACKED_GROUPS and isinstance(workload.mask, SharedPrefix)
-            entrants.append(
-                _Entrant(rank, dataflow, Problems.stacked(workload, separate.granularity) if together else separate)
-            )
+def _entrants(workload: Workload, separate: Problems, fast_words: int) -> list[_Entrant]:
+    """The forms of all dataflows that may win; not those of FLAT if attenio holds as many rows with less."""
+    entrants: list[_Entrant] = []
+    for dataflow in contenders(workload.direction):
+        problems = separate
+        if dataflow is Dataflow.STACKED_GROUPS:
+            if not applies(workload, dataflow):
+                continue
+            if isinstance(workload.mask, SharedPrefix):
+                problems = Problems.stacked(workload, separate.granularity)
+        forms = allowed_forms(problems, dataflow)
+        if dataflow is Dataflow.FLAT:
+            complete, single = (_stationary(separate, form, fast_words) for form in (forms[0], entrants[0].form))
+            if single >= max(complete, 1):
+                continue
+        for form in forms:
+            entrants.append(_Entrant(len(entrants), dataflow, problems, form))
     return entrants
 
 
-def _known_words(workload: Workload, entrants: list[_Entrant], fast_words: int) -> _Known | None:
-    """What a promising tile with scores in fast memory moves, if one fits."""
-    if workload.direction is Direction.BACKWARD:
-        return None  # floors of gradients differ enough to begin with the least
-    single, second = entrants[:2]
-    reached = []
-    if second.dataflow is Dataflow.STACKED_GROUPS:
-        reached.append((_some_words(second, fast_words), second.rank))
-    if second.dataflow is not Dataflow.STACKED_GROUPS or second.problems is not single.problems:
-        # Stacked heads never move more than single ones; stacked requests may.
-        reached.append((_some_words(single, fast_words), single.rank))
-    return min((_Known(words, rank) for words, rank in reached if words is not None), default=None)
-
-
-def _some_words(entrant: _Entrant, fast_words: int) -> int | None:
-    (form,) = known_forms(entrant.problems, entrant.dataflow)
-    return some_words(entrant.problems, form, fast_words)
-
-
-def _floor(entrant: _Entrant, fast_words: int) -> float:
-    """Words that no tiles go below; infinite if none fits, and of FLAT if attenio holds as many rows with less."""
-    problems = entrant.problems
-    if entrant.dataflow is Dataflow.FLAT:
-        complete, single = (
-            _stationary(problems, dataflow, fast_words) for dataflow in (Dataflow.FLAT, Dataflow.ATTENIO)
-        )
-        if single >= max(complete, 1):
-            return inf
-    return floor_words(problems, entrant.dataflow, fast_words)
-
-
-def _stationary(problems: Problems, dataflow: Dataflow, fast_words: int) -> int:
-    """Rows that stay in the first form of a dataflow, at most."""
-    phase = known_forms(problems, dataflow)[0].phases[0]
+def _stationary(problems: Problems, form: Form, fast_words: int) -> int:
+    """Rows that stay in the first phase of a form, at most."""
+    phase = form.phases[0]
     assert isinstance(phase, Rows)
     return most_rows(problems, phase, fast_words)
+
+
+def _reached_at_once(workload: Workload, entrants: list[_Entrant], fast_words: int) -> _Reached:
+    """What a promising tile with scores in fast memory moves; infinite if none fits."""
+    if workload.direction is Direction.BACKWARD:
+        promising = entrants[1:2]  # keys that stay: one tile, and often near the best
+    else:
+        promising = entrants[1:2] if entrants[1].dataflow is Dataflow.STACKED_GROUPS else entrants[:1]
+        if entrants[1].problems is not entrants[0].problems:
+            promising.append(entrants[0])  # stacked heads never move more than single ones; stacked requests may
+    words = [(some_words(each.problems, each.form, fast_words), each.rank) for each in promising]
+    reached = [_Reached(moved, rank) for moved, rank in words if moved is not None]
+    return min(reached) if reached else _Reached(inf, len(entrants))
 
 
 def applies(workload: Workload, dataflow: Dataflow) -> bool:

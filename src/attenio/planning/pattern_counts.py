@@ -20,6 +20,13 @@ class PatternCounts:
 
     patterns: tuple[tuple[Pattern, int], ...]
 
+    def __post_init__(self) -> None:
+        (pattern, times), *others = self.patterns
+        if times == 1 and not others:  # most workloads, and worth a shorter way
+            rows, keys = pattern.rows, pattern.keys
+            known = {"rows": rows, "keys": keys, "most_rows": rows, "most_keys": keys, "shapes": ((rows, keys),)}
+            self.__dict__.update(known, sequences=1, _only=pattern)
+
     @lazy
     def rows(self) -> int:
         """Query rows (n)."""

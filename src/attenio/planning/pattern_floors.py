@@ -14,7 +14,7 @@ class PatternFloors(PatternCounts):
 
         The rows of a band that need a key follow each other, so that two tiles at most have others beside them.
         """
-        if not all(isinstance(pattern, Band) for pattern, _ in self.patterns):
+        if self.only_band is None and not all(isinstance(pattern, Band) for pattern, _ in self.patterns):
             return self.rows
         return min(self.rows, self.touched_rows + 2 * self.sequences * (query_tile - 1))
 

@@ -8,6 +8,7 @@ from attenio.masks import SharedPrefix
 from attenio.masks.patterns import Band, Pattern
 from attenio.masks.patterns.lazy import lazy
 from attenio.planning.pattern_floors import PatternFloors
+from attenio.planning.words.form import Sizes
 from attenio.workload import Workload
 
 
@@ -85,7 +86,8 @@ class Problems(PatternFloors):
             values_in_keys=self.values_in_keys,
         )
 
-    @property
-    def key_words(self) -> int:
-        """Words of a key and its value where both are at hand: one latent where values are part of keys."""
-        return self.d if self.values_in_keys else self.d + self.value_dim
+    @lazy
+    def sizes(self) -> Sizes:
+        """The widths that words depend on; where values are part of keys both are one latent."""
+        key_words = self.d if self.values_in_keys else self.d + self.value_dim
+        return Sizes(self.d, self.value_dim, key_words, self.intermediate_words, self.group)

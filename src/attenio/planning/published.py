@@ -71,14 +71,14 @@ def published_tiles(problems: Problems, dataflow: Dataflow, fast_words: int, *, 
 
 def _most_rows(problems: Problems, dataflow: Dataflow, fast_words: int) -> int:
     """Rows that stay in the first form of a dataflow, at most."""
-    phase = known_forms(problems, dataflow)[0].phases[0]
+    phase = known_forms(dataflow, problems.sizes)[0].phases[0]
     assert isinstance(phase, Rows)
     return most_rows(problems, phase, fast_words)
 
 
 def _most_resident(problems: Problems, dataflow: Dataflow, fast_words: int) -> int:
     """Scores of a row that stay in the last form of a dataflow, at most."""
-    phase = known_forms(problems, dataflow)[-1].phases[0]
+    phase = known_forms(dataflow, problems.sizes)[-1].phases[0]
     assert isinstance(phase, Resident)
     return most_resident(problems, phase, fast_words)
 

@@ -21,10 +21,10 @@ from attenio.planning.contest import best_of_all
 from attenio.planning.costs.cost import cost_of
 from attenio.planning.plan import Dataflow, Plan, TileRule
 from attenio.planning.problems import Problems
-from attenio.planning.search.dataflow import floor_words
 from attenio.planning.search.forms import best_of_form, floor_of_form
 from attenio.planning.tile_sizes import smallest_tiles
 from attenio.planning.words.backward.tiled_products import reading_form
+from attenio.planning.words.dataflows import known_forms
 from attenio.quantities import show_words
 from attenio.workload import Direction, Workload, checked_workload
 
@@ -108,8 +108,9 @@ def training_plan_for(
 
 def _least_with_probabilities(problems: Problems, fast_words: int) -> float:
     """Words that no step which saves probabilities goes below; infinite if none fits."""
-    forward = floor_words(problems.unmasked, Dataflow.STANDARD, fast_words)  # it is blind to the mask
-    return (forward + floor_of_form(problems, reading_form(problems), fast_words)) * _ROUNDING
+    (standard,) = known_forms(Dataflow.STANDARD, problems.sizes)
+    forward = floor_of_form(problems.unmasked, standard, fast_words)  # it is blind to the mask
+    return (forward + floor_of_form(problems, reading_form(problems.sizes), fast_words)) * _ROUNDING
 
 
 def training_candidates(workload: Workload, machine: Machine | str) -> tuple[TrainingCandidate, ...]:
@@ -176,7 +177,7 @@ def _best(workload: Workload, fast_words: int, problems: Problems) -> Plan:
 
 def _reading_plan(workload: Workload, problems: Problems, fast_words: int) -> Plan:
     """The best tiled products that read saved probabilities."""
-    form = reading_form(problems)
+    form = reading_form(problems.sizes)
     found = best_of_form(problems, form, fast_words)
     if found is None:
         smallest = smallest_tiles(problems, form.names)

@@ -87,7 +87,7 @@ def rows_that_fit(workload: Workload, fast_words: int) -> int:
     """The most rows that a tile of queries can have, or of scores where not one query fits with its output."""
     if workload.direction is Direction.BACKWARD:
         problems = Problems.separate(workload)
-        row = passing_words(problems) + problems.intermediate_words
+        row = passing_words(problems.sizes) + problems.intermediate_words
         rows = (fast_words - 1 - problems.d - problems.value_dim) // row
         return rows if rows >= 1 else isqrt(fast_words)
     plan = published_plan_for(workload.towards(Direction.FORWARD), fast_words, Dataflow.ATTENIO)
@@ -99,7 +99,7 @@ def _keys_that_fit(workload: Workload, fast_words: int, way: Direction) -> int:
     if way is Direction.FORWARD:
         return rows_that_fit(workload.towards(way), fast_words)
     problems = Problems.separate(workload)
-    keys = (fast_words - visiting_words(problems)) // (stationary_words(problems) + problems.intermediate_words)
+    keys = (fast_words - visiting_words(problems.sizes)) // (stationary_words(problems.sizes) + problems.intermediate_words)
     return keys if keys >= 1 else isqrt(fast_words)
 
 

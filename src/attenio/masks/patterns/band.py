@@ -60,7 +60,9 @@ class Band:
     @lazy
     def transposed(self) -> "Band":
         """The same scores with rows and keys exchanged."""
-        return Band(rows=self.keys, keys=self.rows, left=self.right, right=self.left, shift=-self.shift)
+        turned = Band(rows=self.keys, keys=self.rows, left=self.right, right=self.left, shift=-self.shift)
+        turned.__dict__["scores"] = self.scores  # not counted twice
+        return turned
 
     def part(self, row_start: Counts, row_stop: Counts, key_start: Counts, key_stop: Counts) -> "Band":
         """The band inside a rectangle, counted from the rectangle's corner."""

@@ -54,7 +54,7 @@ def cost_of(problems: Problems, dataflow: Dataflow, tiles: Tiles) -> Cost:
     if is_approximate(dataflow):
         known = approximate_form(dataflow)
         return Cost(moved_words=known.moved_words(problems, tiles), peak_words=known.peak_words(problems, tiles))
-    form = dataflows.form_with(problems, dataflow, tiles)
+    form = dataflows.form_with(problems.sizes, dataflow, tiles)
     moved, peak = counting.moved_words(problems, form, tiles), counting.peak_words(problems, form, tiles)
     return Cost(moved_words=moved, peak_words=peak)
 

@@ -92,8 +92,9 @@ def output_floor(problems: Problems, room: OutputRoom) -> float:
     """Words that no tile which fits goes below; infinite if none fits."""
     if room.most_rows(problems, 1) < 1:
         return inf
-    once = problems.scores * problems.intermediate_words + room.full_width(problems) * problems.touched_keys
-    return max(once, _floor(problems, room, max(1.0, _balanced_reads(problems, room))))
+    (words, extra, _), width, written = room, room.full_width(problems), problems.scores * problems.intermediate_words
+    reads = max(1.0, width / sqrt(words))
+    return max(written + width * problems.touched_keys, written * (reads + width * (width / reads + extra) / words))
 
 
 def _balanced_reads(problems: Problems, room: OutputRoom) -> float:

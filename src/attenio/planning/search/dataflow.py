@@ -28,8 +28,6 @@ BACKWARD_CONTENDERS = (
     Dataflow.TILED_PRODUCTS,
     Dataflow.FUSED_VALUES,
 )
-# Floors in floating point are off by less than this factor.
-_ROUNDING = 1 - 1e-12
 
 
 def contenders(direction: Direction) -> tuple[Dataflow, ...]:
@@ -37,38 +35,31 @@ def contenders(direction: Direction) -> tuple[Dataflow, ...]:
     return BACKWARD_CONTENDERS if direction is Direction.BACKWARD else CONTENDERS
 
 
-def floor_words(problems: Problems, dataflow: Dataflow, fast_words: int) -> float:
-    """Words that no tiles which fit go below; infinite if none fits."""
-    forms = known_forms(problems, dataflow)
+def allowed_forms(problems: Problems, dataflow: Dataflow) -> tuple[Form, ...]:
+    """The forms whose tiles of one size keep to the granularity."""
+    forms = known_forms(dataflow, problems.sizes)
+    if problems.granularity.is_free:
+        return forms
+    return tuple(f for f in forms if not f.constant or keeps_to_granularity(problems, Tiles(f.constant)))
+
+
+def exceeds(floor: float, limit: float) -> bool:
+    """Whether nothing with such a floor stays within a limit; floors in floating point are off by less than 1e-12."""
+    return floor > limit if type(floor) is int else floor * (1 - 1e-12) > limit
+
+
+def best_tiles(problems: Problems, dataflow: Dataflow, fast_words: int) -> MovingTiles | None:
+    """Tiles that move the fewest words; None if none fits."""
+    forms = allowed_forms(problems, dataflow)
     if len(forms) == 1:
-        return floor_of_form(problems, forms[0], fast_words)
-    return min(floor_of_form(problems, form, fast_words) for form in forms if _allowed(problems, form))
-
-
-def fixed_words(problems: Problems, dataflow: Dataflow) -> int:
-    """Words that no tiles go below, at once: those that no tile changes."""
-    return int(problems.runs * min([form.fixed for form in known_forms(problems, dataflow)]))
-
-
-def best_tiles(problems: Problems, dataflow: Dataflow, fast_words: int, limit: int | None = None) -> MovingTiles | None:
-    """Tiles that move the fewest words; None if none fits, and perhaps if none stays within ``limit``."""
-    forms = [form for form in known_forms(problems, dataflow) if _allowed(problems, form)]
-    if len(forms) == 1:
-        return best_of_form(problems, forms[0], fast_words, limit)
-    ranked = sorted((floor_of_form(problems, form, fast_words), place) for place, form in enumerate(forms))
+        return best_of_form(problems, forms[0], fast_words)
     best: tuple[int, int, int, MovingTiles] | None = None
-    for floor, place in ranked:
-        if limit is not None and floor * _ROUNDING > limit:
+    for floor, place in sorted((floor_of_form(problems, form, fast_words), place) for place, form in enumerate(forms)):
+        if best is not None and exceeds(floor, best[0]):
             break
-        found = best_of_form(problems, forms[place], fast_words, limit)
+        found = best_of_form(problems, forms[place], fast_words, None if best is None else best[0])
         if found is not None:
             fewest = forms[place].fewest
             merit = found.moved_words, found.tiles[fewest] if fewest else 0, place
             best = (*merit, found) if best is None or merit < best[:3] else best
-            limit = best[0] if limit is None else min(limit, best[0])
     return None if best is None else best[3]
-
-
-def _allowed(problems: Problems, form: Form) -> bool:
-    """Whether the tiles of one size keep to the granularity."""
-    return not form.constant or keeps_to_granularity(problems, Tiles(form.constant))

@@ -66,12 +66,13 @@ class RectangleWords(NamedTuple):
         """A number that no tile in these rooms goes below."""
         problems = self.problems
         once = (self.met - self.kept) * problems.touched_rows + self.loads * problems.touched_keys
-        kept = self.most_kept(min(room.most_rows() for room in rooms))
-        return max(once, *(float(problems.scores) * self._per_score(room) - kept for room in rooms))
-
-    def _per_score(self, room: Room) -> float:
-        # loads/a + met/b, with 1/b = a*per_score/(words - a*per_row) or more: least where both terms balance
-        return self.loads * room.per_row / room.words + 2 * sqrt(self.loads * self.met * room.per_score / room.words)
+        kept = self.most_kept(min([room.most_rows() for room in rooms])) if self.kept else 0
+        floor: float = once
+        for words, per_score, per_row, _ in rooms:
+            # loads/a + met/b, with 1/b = a*per_score/(words - a*per_row) or more: least where both terms balance
+            balanced = self.loads * per_row / words + 2 * sqrt(self.loads * self.met * per_score / words)
+            floor = max(floor, float(problems.scores) * balanced - kept)
+        return floor
 
     def balanced_rows(self, room: Room) -> float:
         """The real number of rows at which that floor is attained."""

@@ -1,14 +1,14 @@
 """Best tiles of a form: every phase has all of the fast memory, so that its tiles are searched by themselves."""
 
 from bisect import bisect_left
-from math import inf
+from math import inf, sqrt
 from typing import NamedTuple, assert_never
 
 from attenio.granularity import largest_size
 from attenio.planning.cuts import head_tiles
 from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
-from attenio.planning.search.columns import OutputRoom, best_output_tile, output_floor
+from attenio.planning.search.columns import OutputRoom, best_output_tile
 from attenio.planning.search.floors import RectangleWords
 from attenio.planning.search.rectangles import best_rectangle
 from attenio.planning.search.room import Room, key_room, row_room
@@ -24,15 +24,15 @@ class _Found(NamedTuple):
     sizes: dict[str, int]
 
 
-# Floor, heads, most positions, and words of tiles that so many heads share.
-_Option = tuple[int, int, int, RowWords]
+# Heads of a tile, the most positions, and words as a function of the positions.
+_Option = tuple[int, int, RowWords]
 
 
 def best_of_form(problems: Problems, form: Form, fast_words: int, limit: int | None = None) -> MovingTiles | None:
     """The tiles that move the fewest words; None if none fits, and perhaps if none stays within ``limit``."""
     if form.least_held > fast_words:
         return None
-    words, sizes = form.fixed, dict(form.constant)
+    words, sizes = form.fixed.of(problems), dict(form.constant)
     for phase in form.phases:
         spare = None if limit is None else limit // problems.runs - words
         found = _best(problems, phase, fast_words, spare)
@@ -43,27 +43,28 @@ def best_of_form(problems: Problems, form: Form, fast_words: int, limit: int | N
     return MovingTiles(problems.runs * words, Tiles(tuple((name, sizes[name]) for name in form.names)))
 
 
-def floor_of_form(problems: Problems, form: Form, fast_words: int) -> float:
-    """Words that no tiles which fit go below; infinite if none fits."""
+def floor_of_form(problems: Problems, form: Form, fast_words: int, limit: float = inf) -> float:
+    """Words that no tiles which fit go below; infinite if none fits. Beyond the limit, the first phases are enough."""
     if form.least_held > fast_words:
         return inf
-    words: float = form.fixed
+    words: float = form.fixed.of(problems)
     for phase in form.phases:
-        words = words + _floor(problems, phase, fast_words)
-        if words == inf:
-            return inf
+        spare = limit / problems.runs - words
+        if spare < 0:
+            break
+        words = words + _floor(problems, phase, fast_words, spare)
     return problems.runs * words
 
 
 def some_words(problems: Problems, form: Form, fast_words: int) -> int | None:
     """Words of good tiles of a form that has tiles of rows and no others, quickly; None if none fits."""
-    total = form.fixed
+    total = form.fixed.of(problems)
     for phase in form.phases:
         assert isinstance(phase, Rows)
         options = _head_options(problems, phase, fast_words)
         if not options:
             return None
-        most, words = (min(options, key=lambda option: option[:2]) if phase.heads else options[0])[2:]
+        _, most, words = options[0] if len(options) == 1 else min(options, key=_floor_of)
         even = even_tile(words.problems.most_rows, most, words.unit)
         total += words.words(even) if phase.heads else problems.group * words.words(even)
     return int(problems.runs * total)
@@ -71,6 +72,10 @@ def some_words(problems: Problems, form: Form, fast_words: int) -> int | None:
 
 def most_rows(problems: Problems, phase: Rows, fast_words: int, heads: int = 1) -> int:
     """The largest tile that stays beside the smallest that passes; less than one if none does."""
+    if phase.passing is not None and problems.granularity.is_free:
+        per_score, per_row, per_key, beside = phase.held
+        most = (fast_words - beside - per_key) // (heads * (per_row + per_score))
+        return int(min(most, problems.most_keys if phase.across else problems.most_rows))
     seen, room = problems.transposed if phase.across else problems, _room(phase.held, fast_words, heads)
     if phase.passing is not None:
         return row_room(seen, room, heads)
@@ -133,9 +138,10 @@ def _best_rows(problems: Problems, phase: Rows, fast_words: int, spare: int | No
     split = _split(seen) if phase.split else 1
     if split >= seen.most_keys and phase.split:
         return None
+    options = _head_options(problems, phase, fast_words)
     best: tuple[int, int, int, int] | None = None
-    for floor, heads, most, form in sorted(_head_options(problems, phase, fast_words), key=lambda option: option[:2]):
-        if limit is not None and floor > limit:
+    for heads, most, form in sorted(options, key=_floor_of) if len(options) > 1 else options:
+        if limit is not None and len(options) > 1 and form.floor(most) > limit:
             break
         words, tile = best_row_tile(form, most, limit)
         found = (words, heads * tile, heads, tile)
@@ -161,24 +167,28 @@ def _split(problems: Problems) -> int:
 
 
 def _head_options(problems: Problems, phase: Rows, fast_words: int) -> list[_Option]:
-    """For each number of heads in a tile of which one position fits: floor, heads, most positions, and words.
+    """For each number of heads in a tile of which one position fits: heads, most positions, and words.
 
     Floors and searches ask for the same ones, which are kept with the problems, as the phase is.
     """
     question = id(phase), fast_words
-    if question not in problems.answers:  # with the phase, so that no other has its id
-        problems.answers[question] = phase, _options(problems, phase, fast_words)
-    options: list[_Option] = problems.answers[question][1]
-    return options
+    known: tuple[Rows, list[_Option]] | None = problems.answers.get(question)
+    if known is None:  # with the phase, so that no other has its id
+        known = problems.answers[question] = phase, _options(problems, phase, fast_words)
+    return known[1]
+
+
+def _floor_of(option: _Option) -> tuple[int, int]:
+    heads, most, words = option
+    return words.floor(most), heads
 
 
 def _options(problems: Problems, phase: Rows, fast_words: int) -> list[_Option]:
-    if not phase.heads:
+    if not phase.split and (not phase.heads or problems.group == 1):
         most = most_rows(problems, phase, fast_words)
         if most < 1:
             return []
-        words = RowWords(problems.transposed if phase.across else problems, phase.live, phase.loads)
-        return [(words.floor(most), 1, most, words)]
+        return [(1, most, RowWords(problems.transposed if phase.across else problems, phase.live, phase.loads))]
     seen, group = seen_by(problems, phase), problems.group
     options = []
     for count, heads in head_tiles(group, seen.granularity.rows):
@@ -186,18 +196,18 @@ def _options(problems: Problems, phase: Rows, fast_words: int) -> list[_Option]:
         if most >= 1:
             live, met, split = group * phase.live, group * phase.met, _split(seen) if phase.split else 1
             words = RowWords(problems=seen, live=live, loads=count * phase.loads, met=met, split=split, heads=heads)
-            options.append((words.floor(most), heads, most, words))
+            options.append((heads, most, words))
     return options
 
 
-def _floor(problems: Problems, phase: Phase, fast_words: int) -> float:
-    """Words of one run that no tiles of a phase go below, quickly: it counts required scores, whatever is computed."""
+def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float) -> float:
+    """Words of one run that no tiles of a phase go below, quickly: it counts required scores, whatever is computed.
+
+    Where a rough floor already exceeds the words to spare, that one.
+    """
     match phase:
         case Rows():
-            options = _head_options(problems, phase, fast_words)
-            if not options:
-                return inf
-            return min(options, key=lambda option: option[0])[0] if phase.heads else problems.group * options[0][0]
+            return _row_floor(problems, phase, fast_words, spare)
         case Rectangle():
             rooms = tuple([_room(held, fast_words) for held in phase.held])
             for room in rooms:
@@ -205,16 +215,41 @@ def _floor(problems: Problems, phase: Phase, fast_words: int) -> float:
                     return inf
             return problems.group * RectangleWords(problems, phase.met, phase.loads, phase.kept).floor(rooms)
         case Product():
-            across = problems.transposed if phase.across else problems
-            columns = _output_room(phase, fast_words)
-            question = "floor", columns
-            if question not in across.answers:
-                across.answers[question] = output_floor(across, columns)
-            return float(problems.group * across.answers[question])
+            return _product_floor(problems, phase, fast_words)
         case Resident():
             return inf if most_resident(problems, phase, fast_words) < 0 else 0
         case _:
             assert_never(phase)
+
+
+def _row_floor(problems: Problems, phase: Rows, fast_words: int, spare: float) -> float:
+    if phase.across:
+        most, weight = most_rows(problems, phase, fast_words), int(problems.group * phase.loads)
+        if most < 1:
+            return inf
+        # A key tile visits a row for at most as many scores as it has keys.
+        rough = weight * max(problems.touched_rows, -(-problems.scores // most))
+        return rough if rough > spare else max(rough, weight * problems.transposed.least_key_loads(most))
+    options = _head_options(problems, phase, fast_words)
+    if not options:
+        return inf
+    floors = [words.floor(most) for _, most, words in options]
+    return min(floors) if phase.heads else problems.group * floors[0]
+
+
+def _product_floor(problems: Problems, phase: Product, fast_words: int) -> float:
+    """As ``columns.output_floor``, which is asked too often for detours."""
+    granularity, touched, extra = problems.granularity, problems.touched_keys, phase.extra
+    least = min(granularity.rows, problems.most_rows)
+    if phase.across:
+        touched, least = problems.touched_rows, min(granularity.keys, problems.most_keys)
+    w, room = problems.intermediate_words, fast_words - 1
+    width: int = phase.width
+    if room < least * (1 + extra) * w:
+        return inf
+    written, reads = problems.scores * w, max(1.0, width / sqrt(room))
+    spread = written * (reads + width * (width / reads + extra) / room)
+    return problems.group * max(written + width * touched, spread)
 
 
 def _output_room(phase: Product, fast_words: int) -> OutputRoom:

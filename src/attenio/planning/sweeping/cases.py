@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from attenio.granularity import Granularity
 from attenio.masks.patterns import Band
 from attenio.planning.problems import Problems
+from attenio.planning.words.form import Sizes
 
 Ints = NDArray[np.int64]
 
@@ -51,10 +52,10 @@ class Cases:
         shift = self.keys - self.rows
         return Band(rows=self.rows, keys=self.keys, left=self.left, right=self.right, shift=shift)
 
-    @property
-    def key_words(self) -> Ints:
-        """Words of a key and its value."""
-        return np.asarray(self.d + self.value_dim)
+    @cached_property
+    def sizes(self) -> Sizes:
+        """The widths that words depend on; values are apart from keys."""
+        return Sizes(self.d, self.value_dim, self.d + self.value_dim, self.intermediate_words, self.group)
 
     @property
     def area(self) -> Ints:

@@ -38,7 +38,7 @@ def solve_pass(cases: Cases, direction: Direction, best: Solution) -> NDArray[np
 def _offer(cases: Cases, dataflow: Dataflow, best: Solution, *, together: bool = False) -> None:
     """Offer the plans of a dataflow where its floor is below the best so far."""
     applies = cases.group > 1 if dataflow is Dataflow.STACKED_GROUPS else True
-    for form in forms_of(dataflow)(cases):
+    for form in forms_of(dataflow)(cases.sizes):
         index = np.flatnonzero(applies & (floors(cases, form) * _ROUNDING < best.words))
         if index.size:
             few = cases if len(index) == len(cases) else cases.take(index)
@@ -51,7 +51,7 @@ def _offer_products(cases: Cases, best: Solution) -> None:
     """Offer the dataflows that end with products of stored scores."""
     least = np.full(len(cases), np.inf)
     for dataflow in _OF_PRODUCTS:
-        for form in forms_of(dataflow)(cases):
+        for form in forms_of(dataflow)(cases.sizes):
             least = np.minimum(least, floors(cases, form))
     index = np.flatnonzero(least * _ROUNDING < best.words)
     if index.size:
@@ -63,8 +63,8 @@ def _offer_products(cases: Cases, best: Solution) -> None:
 
 def _flat_may_win(cases: Cases) -> NDArray[np.bool_]:
     """Where FLAT holds rows that attenio has no room for, which would read the same keys with less."""
-    complete, spilling = (form.phases[0] for form in forms_of(Dataflow.FLAT)(cases))
-    single = forms_of(Dataflow.ATTENIO)(cases)[0].phases[0]
+    complete, spilling = (form.phases[0] for form in forms_of(Dataflow.FLAT)(cases.sizes))
+    single = forms_of(Dataflow.ATTENIO)(cases.sizes)[0].phases[0]
     assert isinstance(complete, Rows) and isinstance(spilling, Resident) and isinstance(single, Rows)
     held = complete.held
     fits = (cases.fast_words - held.beside) // (held.per_row + cases.keys * held.per_score)

@@ -10,7 +10,7 @@ from attenio.planning.sweeping.choices import HeadForms, best_head_tiles, best_o
 from attenio.planning.sweeping.operators import ScoreTiles, output_fits, output_floor, score_floor, score_tiles
 from attenio.planning.sweeping.rooms import Rooms, key_room, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
-from attenio.planning.words.form import Form, Held, Phase, Product, Rectangle, Resident, Rows
+from attenio.planning.words.form import CountSum, Form, Held, Phase, Product, Rectangle, Resident, Rows
 
 Floats = NDArray[np.float64]
 
@@ -43,12 +43,14 @@ def _taken(value: Any, index: Ints) -> Any:
     if isinstance(value, tuple):
         parts = (_taken(part, index) for part in value)
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if isinstance(value, CountSum):
+        return CountSum({name: _taken(weight, index) for name, weight in value.weights.items()})
     return value
 
 
 def floors(cases: Cases, form: Form) -> Floats:
     """Words that no tiles go below; infinite where none fit."""
-    words = np.where(form.least_held <= cases.fast_words, form.fixed, np.inf)
+    words = np.where(form.least_held <= cases.fast_words, form.fixed.of(cases), np.inf)
     for phase in form.phases:
         words = words + _floor(cases, phase)
     return words
@@ -64,7 +66,7 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
 
     ``within`` are more cases, the form for them, and which of them these are: products are made for all of them, once.
     """
-    words, sizes = form.fixed + 0 * cases.rows, dict[str, Ints]()
+    words, sizes = form.fixed.of(cases), dict[str, Ints]()
     peak = form.least_held + 0 * cases.rows
     for place, phase in enumerate(form.phases):
         spare = limit - words

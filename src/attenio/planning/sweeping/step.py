@@ -19,8 +19,8 @@ def best_steps(cases: Cases, forward: Solution, backward: Solution) -> dict[str,
     statistics = cases.group * cases.band.touched_rows * cases.intermediate_words
     words = np.where(planned, np.where(planned, forward.words + backward.words, 0) + statistics, NOTHING)
     saved = np.where(planned, list(Saved).index(Saved.STATISTICS), -1)
-    (standard,) = standard_forms(cases)
-    least = (floors(cases, standard) + floors(cases, reading_form(cases))) * _ROUNDING
+    (standard,) = standard_forms(cases.sizes)
+    least = (floors(cases, standard) + floors(cases, reading_form(cases.sizes))) * _ROUNDING
     index = np.flatnonzero(planned & (least < words))
     if index.size:
         few = cases.take(index)
@@ -43,9 +43,9 @@ def _with_probabilities(cases: Cases, forward: Solution, backward: Solution) -> 
     """Standard attention, and tiled products that read its probabilities, in cases in which both fit."""
     every = np.arange(len(cases))
     first, second = (Solution.empty(len(cases), tuple(each.tiles)) for each in (forward, backward))
-    (standard,), limit = standard_forms(cases), np.full(len(cases), NOTHING - 1)
+    (standard,), limit = standard_forms(cases.sizes), np.full(len(cases), NOTHING - 1)
     words, peak, sizes = plans(cases, standard, limit)
     first.offer(every, Dataflow.STANDARD, words, peak, **sizes)
-    words, peak, sizes = plans(cases, reading_form(cases), limit)
+    words, peak, sizes = plans(cases, reading_form(cases.sizes), limit)
     second.offer(every, Dataflow.TILED_PRODUCTS, words, peak, **sizes)
     return first, second

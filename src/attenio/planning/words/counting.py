@@ -10,7 +10,7 @@ from attenio.planning.words.form import Form, Held, Phase, Product, Rectangle, R
 
 def moved_words(problems: Problems, form: Form, tiles: Tiles) -> int:
     """Words loaded and stored."""
-    return problems.runs * int(form.fixed + sum(_moved(problems, phase, tiles) for phase in form.phases))
+    return problems.runs * int(form.fixed.of(problems) + sum(_moved(problems, phase, tiles) for phase in form.phases))
 
 
 def peak_words(problems: Problems, form: Form, tiles: Tiles) -> int:

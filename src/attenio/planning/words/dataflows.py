@@ -1,12 +1,10 @@
 """The words of every exact dataflow by its name."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import assert_never
 
-from attenio.masks.patterns import Band
 from attenio.planning.plan import Dataflow, GradientDataflow, Tiles
-from attenio.planning.problems import Problems
 from attenio.planning.words import (
     attenio,
     flash_attention_1,
@@ -95,21 +93,19 @@ def _gradient_forms(dataflow: GradientDataflow) -> Forms:
             assert_never(dataflow)
 
 
-def known_forms(problems: Problems, dataflow: Dataflow) -> tuple[Form, ...]:
-    """The forms of a dataflow for these problems, made once."""
-    forms: tuple[Form, ...] | None = problems.answers.get(dataflow)
-    if forms is None:
-        forms = problems.answers[dataflow] = forms_of(dataflow)(problems)
-    return forms
+@lru_cache(maxsize=4096)
+def known_forms(dataflow: Dataflow, sizes: Sizes) -> tuple[Form, ...]:
+    """The forms of a dataflow for widths in numbers: most plans ask for the same few."""
+    return forms_of(dataflow)(sizes)
 
 
-def form_with(problems: Problems, dataflow: Dataflow, tiles: Tiles) -> Form:
+def form_with(sizes: Sizes, dataflow: Dataflow, tiles: Tiles) -> Form:
     """The form that has these tiles; those of tiled products that read probabilities included."""
     if dataflow is Dataflow.SQUARE_TILING:
-        return square_tiling.form_at(problems, tiles["depth_tile"])
+        return square_tiling.form_at(sizes, tiles["depth_tile"])
     if dataflow is Dataflow.TILED_PRODUCTS and "gradient_rows" in tiles:
-        return tiled_products.reading_form(problems)
-    return next(form for form in known_forms(problems, dataflow) if set(form.names) == set(tiles))
+        return tiled_products.reading_form(sizes)
+    return next(form for form in known_forms(dataflow, sizes) if set(form.names) == set(tiles))
 
 
 @cache
@@ -119,9 +115,7 @@ def tile_names(dataflow: Dataflow) -> tuple[tuple[str, ...], ...]:
     >>> tile_names(Dataflow.FLAT)
     (('query_tile',), ('query_tile', 'resident_keys'))
     """
-    one = Problems(
-        patterns=((Band.dense(1, 1), 1),), runs=1, group=1, d=1, value_dim=1, intermediate_words=1
-    )  # names do not depend on sizes
+    one = Sizes(1, 1, 1, 1, 1)  # names do not depend on sizes
     names = [form.names for form in forms_of(dataflow)(one)]
     if dataflow is Dataflow.TILED_PRODUCTS:
         names.append(tiled_products.reading_form(one).names)

@@ -6,57 +6,66 @@ tile meets, Z required scores. Weights and rooms are integers for the problems o
 cases at once: an expression in this folder works with both.
 """
 
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from attenio.masks.patterns.pattern import Counts
 
 
-class Sizes(Protocol):
-    """What words depend on beside tiles; counts are of one query head."""
+@dataclass(frozen=True)
+class CountSum:
+    """A sum of counts of a mask, each by its name and with a weight: words before the mask is known.
 
-    @property
-    def d(self) -> Counts:
-        """Width of queries and keys."""
+    >>> print(3 * Sizes.rows - Sizes.touched_rows * 2)
+    CountSum(weights={'rows': 3, 'touched_rows': -2})
+    """
 
-    @property
-    def value_dim(self) -> Counts:
-        """Width of values."""
+    weights: dict[str, Counts]
 
-    @property
-    def key_words(self) -> Counts:
-        """Words of a key and its value where both are at hand."""
+    # NumPy leaves the product of an array and a sum to the sum
+    __array_ufunc__ = None
 
-    @property
-    def intermediate_words(self) -> Counts:
-        """Words of one score, sum or statistic."""
+    def __add__(self, other: "CountSum") -> "CountSum":
+        weights = dict(self.weights)
+        for name, weight in other.weights.items():
+            weights[name] = weights[name] + weight if name in weights else weight
+        return CountSum(weights)
 
-    @property
-    def group(self) -> Counts:
-        """Query heads that share a KV head."""
+    def __sub__(self, other: "CountSum") -> "CountSum":
+        return self + other * -1
 
-    @property
-    def rows(self) -> Counts:
-        """Query rows (n)."""
+    def __mul__(self, factor: Counts) -> "CountSum":
+        return CountSum({name: weight * factor for name, weight in self.weights.items()})
 
-    @property
-    def keys(self) -> Counts:
-        """Keys (m)."""
+    __rmul__ = __mul__
 
-    @property
-    def scores(self) -> Counts:
-        """Required scores (Z)."""
+    def of(self, counted: object) -> Counts:
+        """The sum for problems, or cases, whose counts are known."""
+        total: Counts = 0
+        for name, weight in self.weights.items():
+            total += weight * getattr(counted, name)
+        return total
 
-    @property
-    def area(self) -> Counts:
-        """Scores, required or not."""
 
-    @property
-    def touched_rows(self) -> Counts:
-        """Rows that need a key (R)."""
+class _Widths(NamedTuple):
+    d: Counts  # width of queries and keys
+    value_dim: Counts  # width of values
+    key_words: Counts  # words of a key and its value where both are at hand
+    intermediate_words: Counts  # words of one score, sum or statistic
+    group: Counts  # query heads that share a KV head
 
-    @property
-    def touched_keys(self) -> Counts:
-        """Keys that a row needs (F)."""
+
+class Sizes(_Widths):
+    """What words depend on beside tiles: widths, and counts of one query head, whatever they will be."""
+
+    __slots__ = ()
+
+    rows = CountSum({"rows": 1})  # n
+    keys = CountSum({"keys": 1})  # m
+    scores = CountSum({"scores": 1})  # required (Z)
+    area = CountSum({"area": 1})  # scores, required or not
+    touched_rows = CountSum({"touched_rows": 1})  # rows that need a key (R)
+    touched_keys = CountSum({"touched_keys": 1})  # keys that a row needs (F)
 
 
 class Held(NamedTuple):
@@ -139,7 +148,7 @@ class Form(NamedTuple):
 
     names: tuple[str, ...]
     phases: tuple[Phase, ...]
-    fixed: Counts
+    fixed: CountSum
     least_held: Counts = 0
     constant: tuple[tuple[str, int], ...] = ()
     fewest: str | None = None

@@ -1,7 +1,7 @@
 """What several dataflows of the gradient have in common: rows that pass, keys that stay, and products afterwards."""
 
 from attenio.masks.patterns.pattern import Counts
-from attenio.planning.words.form import Product, Sizes
+from attenio.planning.words.form import CountSum, Product, Sizes
 
 
 def visit_words(sizes: Sizes) -> Counts:
@@ -25,15 +25,16 @@ def stationary_words(sizes: Sizes, *, lean: bool = False) -> Counts:
     return d + dv + (dv if lean else d + dv) * w
 
 
-def all_gradients(sizes: Sizes) -> Counts:
+def all_gradients(sizes: Sizes) -> CountSum:
     """Words of a run for K and V read once, and for all gradients written once."""
-    both = sizes.d + sizes.value_dim
-    return (sizes.touched_keys + sizes.keys) * both + sizes.group * sizes.rows * sizes.d
+    words: CountSum = (sizes.touched_keys + sizes.keys) * (sizes.d + sizes.value_dim)
+    return words + sizes.rows * (sizes.group * sizes.d)
 
 
-def delta_words(sizes: Sizes) -> Counts:
+def delta_words(sizes: Sizes) -> CountSum:
     """Words of a run for D: dO and O in, D out."""
-    return sizes.group * sizes.touched_rows * (2 * sizes.value_dim + sizes.intermediate_words)
+    words: CountSum = sizes.touched_rows * (sizes.group * (2 * sizes.value_dim + sizes.intermediate_words))
+    return words
 
 
 def value_product(sizes: Sizes) -> Product:
