@@ -98,8 +98,8 @@ def _keys_that_fit(workload: Workload, fast_words: int, way: Direction) -> int:
     """The most keys that stay while rows pass; the forward pass keeps rows, and keys are packed as these are."""
     if way is Direction.FORWARD:
         return rows_that_fit(workload.towards(way), fast_words)
-    problems = Problems.separate(workload)
-    keys = (fast_words - visiting_words(problems.sizes)) // (stationary_words(problems.sizes) + problems.intermediate_words)
+    sizes = Problems.separate(workload).sizes
+    keys = (fast_words - visiting_words(sizes)) // (stationary_words(sizes) + sizes.intermediate_words)
     return keys if keys >= 1 else isqrt(fast_words)
 
 

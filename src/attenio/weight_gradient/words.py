@@ -15,7 +15,7 @@ from attenio.errors import InvalidInput
 from attenio.planning.costs.cost import Cost
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
-from attenio.planning.words.form import Form, Held, Product, Rectangle, Rows
+from attenio.planning.words.form import Form, Held, Product, Rectangle, Rows, Sizes
 from attenio.weight_gradient.phases import OverScores, Phase, Projection, ResidentKeys, ResultTile, Sweep
 from attenio.weight_gradient.plan import WeightDataflow
 from attenio.weight_gradient.workload import WeightGradient
@@ -95,7 +95,7 @@ def weight_form(problems: Problems, dataflow: WeightDataflow) -> WeightForm:
             return WeightForm((Sweep(problems, sweep, 2 * d * d), update), 2 * n * d + 2 * n * d * w)
         case WeightDataflow.ONE_PASS:
             rows = Rows("query_tile", "key_tile", sweep, loads=2 * d)
-            over = OverScores(problems, Form(("query_tile", "key_tile"), (rows,), 4 * n * d * w))
+            over = OverScores(problems, Form(("query_tile", "key_tile"), (rows,), Sizes.rows * (4 * d * w)))
             return WeightForm((Projection(problems), over, update))
         case WeightDataflow.TWO_PASS:
             return WeightForm((Projection(problems), _two_passes(problems), update))
@@ -107,7 +107,7 @@ def weight_form(problems: Problems, dataflow: WeightDataflow) -> WeightForm:
 
 def _two_passes(problems: Problems) -> OverScores:
     """A forward pass that leaves E and statistics, and a second one that makes G."""
-    n, d, w = problems.rows, problems.d, problems.intermediate_words
+    d, w = problems.d, problems.intermediate_words
     first = Held(per_score=w, per_row=2 * d * w + 3 * w, per_key=d)
     second = Held(per_score=w, per_row=3 * d * w + 4 * w, per_key=2 * d)
     phases = (
@@ -115,7 +115,7 @@ def _two_passes(problems: Problems) -> OverScores:
         Rows("gradient_rows", "gradient_keys", second, loads=2 * d),
     )
     names = ("query_tile", "key_tile", "gradient_rows", "gradient_keys")
-    return OverScores(problems, Form(names, phases, 6 * n * d * w + 4 * n * w))
+    return OverScores(problems, Form(names, phases, Sizes.rows * (6 * d * w + 4 * w)))
 
 
 def _spilled_scores(problems: Problems) -> OverScores:
@@ -126,7 +126,7 @@ def _spilled_scores(problems: Problems) -> OverScores:
     dS   T(a,b) d w + U(a) d + 2 Z w + 2 n w + 2 n d w     a'b'w + 4 a'w + w + 1
     G    Z ceil(d/c) w + U(p) d + n d w                    p'c'w + p'w + 1
     """
-    n, d, w = problems.rows, problems.d, problems.intermediate_words
+    d, w = problems.d, problems.intermediate_words
     scores = Held(per_score=w, per_row=3 * w, beside=1)
     gradients = Held(per_score=w, per_row=4 * w, beside=1 + w)
     phases = (
@@ -137,7 +137,7 @@ def _spilled_scores(problems: Problems) -> OverScores:
     )
     tiles = ("score_rows", "score_keys", "output_rows", "output_columns")
     names = (*tiles, "gradient_rows", "gradient_keys", "query_rows", "query_columns")
-    return OverScores(problems, Form(names, phases, 3 * problems.scores * w + 6 * n * w + 4 * n * d * w))
+    return OverScores(problems, Form(names, phases, Sizes.scores * (3 * w) + Sizes.rows * (6 * w + 4 * d * w)))
 
 
 def _tiled_projection(problems: Problems) -> ResultTile:

@@ -27,8 +27,9 @@ def stationary_words(sizes: Sizes, *, lean: bool = False) -> Counts:
 
 def all_gradients(sizes: Sizes) -> CountSum:
     """Words of a run for K and V read once, and for all gradients written once."""
-    words: CountSum = (sizes.touched_keys + sizes.keys) * (sizes.d + sizes.value_dim)
-    return words + sizes.rows * (sizes.group * sizes.d)
+    words: CountSum = sizes.rows * (sizes.group * sizes.d)
+    words += (sizes.touched_keys + sizes.keys) * (sizes.d + sizes.value_dim)
+    return words
 
 
 def delta_words(sizes: Sizes) -> CountSum:
