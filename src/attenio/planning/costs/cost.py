@@ -6,12 +6,13 @@ from typing import Protocol, assert_never
 from attenio.errors import InvalidInput
 from attenio.granularity import FREE_TILES, Granularity
 from attenio.names import did_you_mean
+from attenio.planning import counting
 from attenio.planning.costs import feature_blocks, feature_state, value_columns, window_and_features
 from attenio.planning.costs.backward import feature_gradient
 from attenio.planning.costs.features_apply import refused_tiles, why_no_features
 from attenio.planning.plan import ApproximateDataflow, Dataflow, Tiles, is_approximate
 from attenio.planning.problems import Problems
-from attenio.planning.words import counting, dataflows
+from attenio.planning.words import dataflows
 from attenio.workload import Direction, Workload
 
 

@@ -5,6 +5,7 @@ from math import inf, sqrt
 from typing import NamedTuple, assert_never
 
 from attenio.granularity import largest_size
+from attenio.planning.counting import seen_by
 from attenio.planning.cuts import head_tiles
 from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
@@ -13,7 +14,6 @@ from attenio.planning.search.floors import RectangleWords
 from attenio.planning.search.rectangles import best_rectangle
 from attenio.planning.search.room import Room, key_room, row_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile
-from attenio.planning.words.counting import seen_by
 from attenio.planning.words.form import Form, Held, Phase, Product, Rectangle, Resident, Rows
 
 
