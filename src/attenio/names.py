@@ -55,12 +55,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"did you mean {near}? " if near else ""
 
 
-def check_keywords(callee: str, given: Iterable[str], known: type) -> None:
+def check_keywords(callee: str, given: Mapping[str, object], known: type) -> None:
     """Refuse a keyword that is not in ``known``, a TypedDict, as Python refuses it where keywords are spelled out."""
-    for name in given:
-        if name not in known.__annotations__:
-            hint = did_you_mean(name, known.__annotations__).rstrip()
-            raise TypeError(f"{callee} got an unexpected keyword argument {name!r}{hint and '; ' + hint}")
+    names = known.__annotations__
+    if given.keys() <= names.keys():
+        return
+    name = next(name for name in given if name not in names)
+    hint = did_you_mean(name, names).rstrip()
+    raise TypeError(f"{callee} got an unexpected keyword argument {name!r}{hint and '; ' + hint}")
 
 
 def checked_kind(value: object, kind: type[_Kind], what: str, give: str) -> _Kind:

@@ -68,6 +68,13 @@ class WorkloadOptions(TypedDict, total=False):
     values_in_keys: bool
 
 
+_DEFAULTS: WorkloadOptions = {
+    "value_dim": None, "heads": 1, "kv_heads": None, "batch": 1, "mask": Dense(), "dtype": ElementType.FP16,
+    "accumulator": None, "scale": None, "direction": Direction.FORWARD, "tolerance": None, "entry_bound": None,
+    "values_in_keys": False,
+}  # fmt: skip
+
+
 @dataclass(frozen=True, init=False)
 class Workload:
     """One attention call: softmax(Q K^T * scale) V over heads and batch, with only the required scores.
@@ -124,28 +131,29 @@ class Workload:
         **options: Unpack[WorkloadOptions],
     ) -> None:
         check_keywords("Workload", options, WorkloadOptions)
+        given: WorkloadOptions = {**_DEFAULTS, **options}
         for name, value in checked_lengths(n, queries, keys).items():
             object.__setattr__(self, name, value)
-        value_dim, heads, kv_heads = options.get("value_dim"), options.get("heads", 1), options.get("kv_heads")
+        value_dim, heads, kv_heads = given["value_dim"], given["heads"], given["kv_heads"]
         widths = {"d": d, "value_dim": d if value_dim is None else value_dim}
         for name, value in widths.items():
             object.__setattr__(self, name, checked_count(name, value, most=2**16))
-        counts = {"heads": heads, "kv_heads": heads if kv_heads is None else kv_heads, "batch": options.get("batch", 1)}
+        counts = {"heads": heads, "kv_heads": heads if kv_heads is None else kv_heads, "batch": given["batch"]}
         for name, value in counts.items():
             object.__setattr__(self, name, checked_count(name, value, most=2**20))
-        mask = options.get("mask", Dense())
+        mask = given["mask"]
         chosen_mask = mask_from_text(mask) if isinstance(mask, str) else mask
         if not isinstance(chosen_mask, get_args(Mask)):
             raise InvalidInput(f"mask is {mask!r}; give a mask from attenio.masks, or text such as 'causal'")
         object.__setattr__(self, "mask", chosen_mask)
-        object.__setattr__(self, "dtype", ElementType.named(options.get("dtype", ElementType.FP16)))
-        accumulator = options.get("accumulator")
+        object.__setattr__(self, "dtype", ElementType.named(given["dtype"]))
+        accumulator = given["accumulator"]
         object.__setattr__(self, "accumulator", None if accumulator is None else ElementType.named(accumulator))
-        object.__setattr__(self, "scale", options.get("scale"))
-        object.__setattr__(self, "direction", Direction.named(options.get("direction", Direction.FORWARD)))
-        for name, share in (("tolerance", options.get("tolerance")), ("entry_bound", options.get("entry_bound"))):
+        object.__setattr__(self, "scale", given["scale"])
+        object.__setattr__(self, "direction", Direction.named(given["direction"]))
+        for name, share in (("tolerance", given["tolerance"]), ("entry_bound", given["entry_bound"])):
             object.__setattr__(self, name, None if share is None else _checked_positive(name, share))
-        object.__setattr__(self, "values_in_keys", options.get("values_in_keys", False))
+        object.__setattr__(self, "values_in_keys", given["values_in_keys"])
         self._check()
 
     def _check(self) -> None:
