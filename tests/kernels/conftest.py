@@ -25,4 +25,4 @@ def tiles_only(monkeypatch):
     """No call goes to PyTorch's own attention."""
     monkeypatch.setattr(beside, "library_first", lambda _sizes: False)
     monkeypatch.setattr(beside, "_ways", {})
-    monkeypatch.setattr(beside, "_plain", {})
+    monkeypatch.setattr(beside, "_short", {})

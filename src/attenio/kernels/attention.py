@@ -18,12 +18,14 @@ from attenio.kernels.call.checks import (
 from attenio.kernels.call.masking import MaskArguments, Packing, Window
 from attenio.kernels.call.planner_masks import arguments_of
 from attenio.kernels.call.watching import is_unwatched
-from attenio.kernels.cpu.beside import choose, form_of, plain_way, way_of
+from attenio.kernels.cpu.beside import choose, known_way
 from attenio.kernels.replay.repeating import known_of
 from attenio.kernels.tolerance import approximated
 from attenio.kernels.torch_operator.autograd import again, operated, unwatched
 from attenio.kernels.torch_operator.schema import Arguments
 from attenio.masks import BlockSparse, Mask
+
+_is_any_autocast_enabled = torch._C._is_any_autocast_enabled
 
 
 def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_attention, and the short ways first
@@ -74,25 +76,25 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
     ``deterministic``: asks for gradients that repeat to the bit, as ``torch.use_deterministic_algorithms`` does for
     everything; only those of heads up to 128 wide on Hopper GPUs otherwise may not.
     """
-    if torch._C._is_any_autocast_enabled():
+    if _is_any_autocast_enabled():
         query, key, value, attn_mask = autocast(query, key, value, attn_mask)
     if mask is not None:
         asked = MaskArguments(attn_mask, is_causal, window, cu_seqlens, segment_ids, segments, block_mask, prefix)
         _, _, window, cu_seqlens, _, _, block_mask, prefix = arguments_of(mask, query, key, asked)
-    free = attn_mask is window is cu_seqlens is segment_ids is segments is block_mask is prefix is tolerance is None
-    if free and deterministic is False and dropout_p.__class__ is float and dropout_p == 0.0:
-        way = plain_way(query, key, value, (is_causal, scale, enable_gqa)) if forward_ad._current_level < 0 else None
-        if way is not None and (answer := way(query, key, value, None)) is not None:
-            return answer
+    # The shortest calls take a few microseconds: they go to PyTorch's own attention by one look-up.
+    options = (is_causal, scale, enable_gqa, deterministic, window)
+    apart = cu_seqlens is segment_ids is segments is block_mask is prefix is None
+    if apart and tolerance is None and dropout_p.__class__ is float and dropout_p == 0.0:
+        way = known_way(query, key, value, attn_mask, options)
+        if way is not None:
+            answer = way(query, key, value) if attn_mask is None else way(query, key, value, attn_mask)
+            if answer is not None:
+                return answer
     undropped = isinstance(dropout_p, (float, int)) and dropout_p == 0.0
-    unpacked = undropped and cu_seqlens is segment_ids is segments is block_mask is prefix is None
+    unpacked = undropped and apart
     plain = unpacked and tolerance is None
     on_cpu = unpacked and isinstance(query, Tensor) and query.is_cpu and forward_ad._current_level < 0
     sides = window if type(window) is tuple and len(window) == 2 else (window,)
-    options = (is_causal, scale, enable_gqa, deterministic, *sides)
-    way = way_of(query, key, value, attn_mask, options) if on_cpu and plain else None
-    if way is not None and (answer := way(query, key, value, attn_mask)) is not None:
-        return answer
     if forward_ad._current_level >= 0:
         refuse_tangents(query, key, value, attn_mask)
     if deterministic is False:
@@ -114,8 +116,8 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
         if close is not None:
             return close.reshape(call.shape)
     if on_cpu and is_unwatched(given):
-        way = choose(form_of(query, key, value, attn_mask, options), problem_of(call, None, 0.0), given, options)
-        if way is not None and (answer := way(query, key, value, attn_mask)) is not None:
+        way = choose(problem_of(call, None, 0.0), given, options)
+        if way is not None and (answer := way(*given)) is not None:
             return answer
     arguments = Arguments(
         call.query, call.key, call.value, **call.visible.flattened(), seed=_drawn_seed(query, dropout_p),

@@ -1,15 +1,19 @@
 """Laws of calls that go to PyTorch's own attention: which do is as documented, explained, and checked first."""
 
+import contextlib
 from dataclasses import replace
 
 import pytest
 import torch
 from tests.kernels.definition import definition
+from torch.autograd import forward_ad
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from attenio import attention, explain
 from attenio.errors import AttenioError
 from attenio.kernels.choice import LIBRARY
-from attenio.kernels.cpu import beside
+from attenio.kernels.cpu import beside, library_calls
 from attenio.kernels.cpu.library import Sizes, library_first
 
 SIZES = Sizes(
@@ -21,17 +25,17 @@ SIZES = Sizes(
 @pytest.fixture(autouse=True)
 def anew():
     beside.forget_ways()
+    yield
+    beside.forget_ways()
 
 
 @pytest.fixture
 def called(monkeypatch):
     """How often PyTorch's own attention was called."""
     calls = []
-    theirs, flash = beside.scaled_dot_product_attention, beside._flash
-    monkeypatch.setattr(beside, "scaled_dot_product_attention", lambda *a, **o: (calls.append(1), theirs(*a, **o))[1])
-    math = beside._math
-    monkeypatch.setattr(beside, "_math", lambda *a, **o: (calls.append(1), math(*a, **o))[1])
-    monkeypatch.setattr(beside, "_flash", lambda *a, **o: (calls.append(1), flash(*a, **o))[1])
+    for name in ("scaled_dot_product_attention", "_flash"):
+        theirs = getattr(library_calls, name)
+        monkeypatch.setattr(library_calls, name, lambda *a, f=theirs, **o: (calls.append(1), f(*a, **o))[1])
     return calls
 
 
@@ -117,3 +121,114 @@ def test_what_was_right_once_does_not_let_through_what_is_wrong():
     for tensors in ((q, k.double(), v), (q, k, v.to("meta")), (q, None, v), (q, k[:, :, :5], v)):
         with pytest.raises(AttenioError):
             attention(*tensors)
+
+
+@pytest.mark.parametrize("wants", [False, True], ids=["alone", "with gradients"])
+def test_a_form_seen_with_other_strides_is_computed_as_well(wants):
+    draw = lambda: torch.randn(1, 4, 64, 16).mT  # noqa: E731 - elements of a row are 16 apart
+    tensors = [draw().contiguous().requires_grad_(wants) for _ in range(3)]
+    attention(*tensors)
+    for at in range(3):
+        apart = [draw().requires_grad_(wants) if i == at else x for i, x in enumerate(tensors)]
+        torch.testing.assert_close(attention(*apart), definition(*(x.double() for x in apart)).float())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("masks", [None, "boolean", "float"])
+def test_gradients_of_an_only_key_are_zero_whoever_computes_them(dtype, masks, called):
+    q, k, v = (x.requires_grad_() for x in drawn(queries=3, keys=1, dtype=dtype))
+    hidden = torch.tensor([[False], [True], [False]])
+    mask = {None: None, "boolean": ~hidden, "float": torch.zeros(3, 1).masked_fill(hidden, -torch.inf).to(dtype)}[masks]
+    seen = torch.ones(3, 1) if mask is None else (~hidden).float()
+    for _ in range(2):
+        output = attention(q, k, v, mask)
+        assert torch.equal(output, (v * seen).to(dtype))
+        g = torch.ones_like(output)
+        of_query, of_key, of_value = torch.autograd.grad(output, (q, k, v), g)
+        assert not of_query.any() and not of_key.any()
+        assert torch.equal(of_value, (g * seen).sum(2, keepdim=True).to(dtype))
+    assert len(called) == 2
+
+
+@pytest.mark.parametrize("kind", ["dense", "groups", "boolean", "window"])
+@pytest.mark.parametrize("hooks", [False, True])
+def test_gradients_by_pytorch_are_those_of_the_definition_also_where_saved_tensors_are_packed(kind, hooks, called):
+    make, options = CASES[kind]
+    q, k, v = (x.requires_grad_() for x in make())
+    unpacked = []
+    for _ in range(2):
+        packing = torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: (unpacked.append(1), x)[1])
+        with packing if hooks else contextlib.nullcontext():
+            output = attention(q, k, v, **options)
+        assert not unpacked  # only the backward pass may ask for it
+        g = torch.randn_like(output)
+        found = torch.autograd.grad(output, (q, k, v), g)
+        unpacked.clear()
+        rows, keys = torch.arange(33)[:, None], torch.arange(33)[None]
+        seen = {"boolean": options.get("attn_mask"), "window": (keys <= rows) & (keys > rows - 8)}.get(kind)
+        wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
+        right = torch.autograd.grad(definition(*wide, **({} if seen is None else {"seen": seen})), wide, g.double())
+        for mine, theirs in zip(found, right, strict=True):
+            torch.testing.assert_close(mine.double(), theirs, atol=2e-5, rtol=2e-5)
+    assert len(called) == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_gradients_in_16_bits_beside_a_large_log_sum_exp_are_no_worse_than_untiled(dtype):
+    q, k, v = (x.requires_grad_() for x in drawn(dtype=dtype))
+    large = (30 * q).detach().requires_grad_()
+    g = torch.randn_like(q)
+    way = library_calls.called(None, causal=False, scale=None, gqa=False)
+    found = [torch.autograd.grad(f(large, k, v), (large, k, v), g) for f in (way, definition)]
+    wide = [x.detach().double().requires_grad_() for x in (large, k, v)]
+    right = torch.autograd.grad(definition(*wide), wide, g.double())
+    for mine, untiled, true in zip(*found, right, strict=True):
+        assert (mine - true).norm() <= 2 * (untiled - true).norm()
+
+
+def test_numbers_below_8_are_told_by_their_bytes():
+    edges = [0.0, -0.0, 7.9999995, -7.9999995, 1e-40, 3.0]
+    for count in (1, 7, 300):
+        assert library_calls._is_below_8(torch.tensor(edges * count))
+        for wrong in (8.0, -8.0, 1e30, float("inf"), float("-inf"), float("nan")):
+            assert not library_calls._is_below_8(torch.tensor([*edges * count, wrong, *edges]))
+    assert not library_calls._is_below_8(torch.tensor(edges).double())  # that is for the slower look
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 16, 64), (2, 3, 200, 32), (3, 1, 1, 8)])
+def test_the_fused_kernel_leaves_no_gaps_between_log_sum_exps(shape):
+    q, k, v = (torch.randn(shape) for _ in range(3))
+    lse = library_calls._flash(q, k, v)[1]
+    assert lse.untyped_storage().nbytes() == 4 * lse.numel() == 4 * q[..., 0].numel()
+    torch.testing.assert_close(lse, torch.logsumexp(q @ k.mT / shape[-1] ** 0.5, -1))
+
+
+class Watching(TorchDispatchMode):
+    """Sees operators, and lets them pass."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+class FunctionWatching(TorchFunctionMode):
+    """Sees functions, and lets them pass."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    "context",
+    [Watching, FunctionWatching, torch.autograd.profiler.profile, forward_ad.dual_level, lambda: torch.device("cpu")],
+)
+def test_nothing_is_looked_up_while_somebody_watches(context):
+    q, k, v = drawn()
+    attention(q, k, v)
+    ask = lambda: beside.known_way(q, k, v, None, (False, None, False, False, None))  # noqa: E731
+    assert ask() is not None
+    with context():
+        assert ask() is None
+    found = []
+    torch.vmap(lambda x: (found.append(ask()), x)[1])(q)
+    torch.func.grad(lambda x: (found.append(ask()), x.sum())[1])(q)
+    assert found == [None, None]

@@ -1,0 +1,96 @@
+"""How PyTorch's own attention is called, with as little on the way as Python allows.
+
+Its gradients in single and double precision lose digits next to a large log-sum-exp: weights are made again as
+exp(score - log-sum-exp), and that is off by as many roundings as the log-sum-exp is large. So after such a call the
+log-sum-exp is looked at, and where it is large tiles compute the call. In 16 bits scores of an untiled computation are
+rounded more coarsely than that, and nothing is looked at.
+"""
+
+import sys
+from collections.abc import Callable
+from ctypes import string_at
+from functools import partial
+from math import inf
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+# Weights of a backward pass are off by as many roundings as their row's log-sum-exp: a million equal scores have 14.
+LARGEST_LSE = 16.0
+# The last byte of a number in single precision is its sign and seven bits of its exponent: those of less than 8.
+_BELOW_8 = bytes((*range(0x41), *range(0x80, 0xC1)))
+# So many are looked at by their bytes: an operation on a tensor takes ten microseconds and more beside other work.
+_MOST_BYTES = 2**14 if sys.byteorder == "little" else 0
+_flash = torch._scaled_dot_product_flash_attention_for_cpu
+_hooks = torch._C._autograd._top_saved_tensors_default_hooks
+
+
+def called(kept: Tensor | None, *, causal: bool, scale: float | None, gqa: bool) -> Callable[..., Tensor]:
+    """PyTorch's function of queries, keys, values and a mask; ``kept`` stands for a window."""
+    options: dict[str, Any] = {"is_causal": causal, "scale": scale, "enable_gqa": gqa}
+    given = {name: option for name, option in options.items() if option is not None and option is not False}
+    function: Callable[..., Tensor] = scaled_dot_product_attention
+    if given:
+        function = partial(scaled_dot_product_attention, **given)
+    if kept is None:
+        return function
+    return lambda query, key, value: function(query, key, value, kept)
+
+
+def only_key(kept: Tensor | None, *, gqa: bool) -> Callable[..., Tensor]:
+    """With gradients: the weight of an only key is 1 whatever its score, and a scale of 0 makes its gradients exact."""
+    return called(kept, causal=False, scale=0.0, gqa=gqa)
+
+
+def with_look(
+    kept: Tensor | None, *, causal: bool, scale: float, group: int, forget: Callable[[], None]
+) -> Callable[..., Tensor | None]:
+    """With gradients: the fused kernel, and None, from now on without it, where its gradients would lose digits."""
+
+    def way(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = kept) -> Tensor | None:
+        if group > 1 or (mask is not None and mask.dtype == torch.bool):
+            if _hooks(True) is None:
+                output = scaled_dot_product_attention(
+                    query, key, value, mask, is_causal=causal, scale=scale, enable_gqa=group > 1
+                )
+                node = output.grad_fn
+                if not hasattr(node, "_saved_logsumexp"):
+                    return output  # strides that the fused kernel does not take: products with a softmax between them
+                return _seen(output, node._saved_logsumexp, forget)
+            # Whoever packs what is saved is not to unpack it now.
+            key, value, mask = _spelled_out(query, key, value, mask)
+        if not query.stride(-1) == key.stride(-1) == value.stride(-1) == 1:  # the kernel takes it so without asking
+            query, key, value = query.contiguous(), key.contiguous(), value.contiguous()
+        output, lse = _flash(query, key, value, 0.0, causal, attn_mask=mask, scale=scale)
+        return _seen(output, lse, forget)
+
+    return way
+
+
+def _spelled_out(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Keys and values for every head, and a mask that is added, as PyTorch's function makes them."""
+    if mask is not None and mask.dtype == torch.bool:
+        mask = torch.zeros(mask.shape, dtype=query.dtype, device="cpu").masked_fill_(~mask, -torch.inf)
+    group = query.shape[1] // key.shape[1]
+    return key.repeat_interleave(group, 1), value.repeat_interleave(group, 1), mask
+
+
+def _seen(output: Tensor, lse: Tensor, forget: Callable[[], None]) -> Tensor | None:
+    if lse.__class__ is not Tensor:
+        return None  # there is nothing to look at
+    if _is_below_8(lse) or torch.linalg.vector_norm(lse, inf).item() <= LARGEST_LSE:
+        return output
+    forget()
+    return None
+
+
+def _is_below_8(lse: Tensor) -> bool:
+    """Whether all are, as far as few enough of them can be looked at by their bytes; the kernel leaves no gaps."""
+    count = lse.numel()
+    if count > _MOST_BYTES or lse.dtype != torch.float32:
+        return False
+    return not string_at(lse.data_ptr(), 4 * count)[3::4].translate(None, _BELOW_8)
