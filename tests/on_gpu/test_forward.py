@@ -28,6 +28,7 @@ SHAPES = {
     "whole tiles": ((2, 1, 2, 384, 384), {}),
     "ragged": ((2, 1, 2, 193, 330), {}),
     "fewer keys than a tile": ((1, 1, 1, 70, 5), {}),
+    "fewer rows than a tile": ((9, 8, 2, 50, 50), {"is_causal": True}),
     "causal": ((2, 2, 2, 512, 512), {"is_causal": True}),
     "causal ragged in groups of three": ((1, 1, 3, 777, 777), {"is_causal": True}),
     "causal, more keys": ((1, 1, 2, 130, 500), {"is_causal": True}),

@@ -60,6 +60,7 @@ CASES = {
     "dense, whole tiles": ({"shape": (1, 2, 1, 256, 128, 64, 64)}, tiles_of()),
     "dense, three consumers": ({"shape": (2, 1, 2, 200, 128, 64, 64)}, tiles_of(3, ping_pong=False)),
     "ragged ends": ({"shape": (1, 1, 2, 140, 93, 64, 64)}, tiles_of(2, stages=3)),
+    "many heads of few rows": ({"shape": (2, 3, 1, 40, 70, 64, 64)}, tiles_of(2)),
     "causal in groups": ({"shape": (1, 2, 2, 260, 260, 64, 64), "is_causal": True}, tiles_of(3)),
     "causal, more keys": ({"shape": (1, 1, 1, 140, 300, 64, 64), "window": (-1, 0)}, tiles_of(2, 128, ping_pong=False)),
     "rows that see nothing": ({"shape": (1, 1, 1, 300, 140, 64, 64), "window": (-1, 0)}, tiles_of(3)),

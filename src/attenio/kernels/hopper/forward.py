@@ -48,14 +48,15 @@ def supports(problem: KernelProblem) -> bool:
     seen, query = problem.visible, problem.query
     d, width = query.shape[-1], problem.value.shape[-1]
     ranges_only = seen.bias is None and seen.query_ids is None and seen.blocks is None and problem.dropout is None
+    batch_heads = problem.batch * problem.kv_heads * problem.group
     return (
         query.dtype in ELEMENTS
         and all(0 < columns <= WIDTHS[-1] and columns % 8 == 0 for columns in (d, width))
         and bool(hopper_tiles(computed_width(d), computed_width(width)))
         and ranges_only
-        and problem.queries >= ROWS
         and problem.keys > 0
-        and problem.batch * problem.kv_heads > 0
+        # Fewer rows than a tile leave some of it empty, but many heads fill the SMs all the same.
+        and (batch_heads > 0 if problem.queries >= ROWS else batch_heads >= processors_of(query.device))
         and problem.scale != 0.0
         and not (problem.prefix and can_stack(problem))
         and (not _captures(query.device) or _Kind.of(problem) in _settled)

@@ -188,6 +188,11 @@ class _Watch(TorchDispatchMode):
         self.allocated: list[Tensor] = []
         self.computes = False
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """PyTorch would import its compiler for this mode, for seconds; nothing is compiled within it."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if func in _EMPTY:
