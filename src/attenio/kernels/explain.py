@@ -1,20 +1,23 @@
 """``explain()``: what ``attention()`` would run on this machine, what that moves, and what the others would."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from attenio.approximation.entries import checked_positive
 from attenio.bounds import LowerBound
 from attenio.bounds.attention import bounds_for, largest_ordinary
+from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.kernels.call.call import Call, call_of, problem_of
-from attenio.kernels.call.checks import check_switches, checked_number
+from attenio.kernels.call.checks import autocast, check_switches, checked_number
+from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.masking import MaskArguments, Packing, Window
 from attenio.kernels.call.planner_masks import arguments_of, nearest_mask
 from attenio.kernels.call.stacking import can_stack
-from attenio.kernels.choice import Choice, choice_for
+from attenio.kernels.choice import Place, choose, choose_backward, place_of
 from attenio.kernels.cpu.beside import sizes_of
 from attenio.kernels.tolerance import Way, way_for
 from attenio.machine import Machine, MemoryLevel
@@ -28,10 +31,15 @@ from attenio.workload import Workload
 class Explanation:
     """The plan of a call: dataflow and tiles as they run, the kernel and why it has these, the words they move over the
     boundary of a core's cache or an SM's memory, the least that ordinary products move there, every other dataflow with
-    its best tiles, and which way a tolerance goes."""
+    its best tiles, and which way a tolerance goes.
+
+    ``choice`` is what ``attention`` runs, and ``backward`` what computes its gradients if they are asked for.
+    """
 
     plan: Plan
     choice: Choice
+    backward: Choice
+    place: Place
     bound: LowerBound
     candidates: tuple[Candidate, ...]
     notes: tuple[str, ...]
@@ -39,7 +47,7 @@ class Explanation:
 
     def to_json(self) -> dict[str, Any]:
         """Dictionaries, lists, strings and numbers."""
-        level = self.choice.level
+        level, choice = self.place.level, self.choice.to_json()
         return {
             "workload": str(self.plan.workload),
             "dataflow": self.plan.dataflow.value,
@@ -47,11 +55,11 @@ class Explanation:
             "moved_words": self.plan.moved_words,
             "peak_words": self.plan.peak_words,
             "fast_words": self.plan.fast_words,
-            "kernel": {"language": self.choice.language, **asdict(self.choice.kernel)},
-            "because": self.choice.why,
-            "machine": self.choice.machine_name,
+            **{name: choice[name] for name in ("kernel", "split", "own", "because", "why_not")},
+            "backward": self.backward.to_json(),
+            "machine": self.place.machine.name,
             "level": {"name": level.name, "capacity_bytes": level.capacity_bytes, "units": level.units},
-            "workers": self.choice.workers,
+            "workers": self.place.workers,
             "bound": {
                 "words": self.bound.words,
                 "theorem": self.bound.theorem,
@@ -73,20 +81,22 @@ class Explanation:
         }
 
     def __str__(self) -> str:
-        plan, choice = self.plan, self.choice
-        capacity = choice.level.capacity_bytes or 0
+        plan, choice, place = self.plan, self.choice, self.place
+        capacity = place.level.capacity_bytes or 0
         runs = "exactly" if self.way is not None and self.way.approximates else "runs"
         lines = [
             str(plan.workload),
-            f"{runs:<10} {plan.dataflow.value}, {plan.tiles}, on {choice.workers} of {choice.machine_name}",
-            f"fast       {choice.level.name} of {show_bytes(capacity)} each: {plan.fast_words:,} words of"
-            f" {choice.dtype.value}, {plan.peak_words:,} used",
-            f"kernel     in {choice.language}: {_settings(choice.kernel)}",
+            f"{runs:<10} {plan.dataflow.value}, {plan.tiles}, on {place.workers} of {place.machine.name}",
+            f"fast       {place.level.name} of {show_bytes(capacity)} each: {plan.fast_words:,} words of"
+            f" {place.dtype.value}, {plan.peak_words:,} used",
+            f"kernel     in {choice.language}: {_settings(choice)}",
             f"moves      {show_words(plan.moved_words)}",
             f"at least   {show_words(self.bound.words)} ({self.bound.theorem}), a factor of"
             f" {plan.moved_words / max(1, self.bound.words):.3g},",
             f"           for {self.bound.covers}",
             f"because    {choice.why}",
+            *(f"not        {reason}" for reason in choice.why_not),
+            f"backward   {self.backward.dataflow.value}, {self.backward.tiles}, in {self.backward.language}",
             "others     words, with the best tiles that fit:",
         ]
         for each in sorted(self.candidates, key=lambda one: one.plan.moved_words if one.plan else float("inf")):
@@ -122,6 +132,8 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     ``machine`` asks about a GPU of the catalogue, such as ``"h200"``, that need not be here; tensors may then be on the
     CPU or on ``meta``, where they take no memory.
     """
+    if torch._C._is_any_autocast_enabled():
+        query, key, value, attn_mask = autocast(query, key, value, attn_mask)
     check_switches(deterministic=deterministic)
     dropout_p = checked_number("dropout_p", dropout_p)
     asked = MaskArguments(attn_mask, is_causal, window, cu_seqlens, segment_ids, segments, block_mask, prefix)
@@ -134,16 +146,20 @@ def explain(  # noqa: PLR0913 - the arguments of attention
             " give at least one sequence, head, query and key"
         )
     problem = problem_of(call, asked.prefix, dropout_p)
-    others = (*asked[3:], tolerance)  # all that is not the mask, causal or a window
-    sizes = None
-    if machine is None and query.is_cpu and dropout_p == 0.0 and all(other is None for other in others):
+    sizes, place = None, place_of(problem, machine)
+    others = asked[3:]  # all that is not the mask, causal or a window
+    if place.is_cpu and query.is_cpu and dropout_p == 0.0 and all(other is None for other in others):
         given = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
         sizes = sizes_of(problem, given, is_causal=is_causal, gqa=enable_gqa)
-    choice = choice_for(problem, machine, sizes)
+    repeats = deterministic or torch.are_deterministic_algorithms_enabled()
+    learned = attn_mask is not None and attn_mask.requires_grad
+    with torch.no_grad():  # data may be looked at
+        choice = choose(problem, place, sizes)
+        backward = choose_backward(replace(problem, deterministic=repeats), place, choice, with_bias=learned)
     shared = problem.prefix if can_stack(problem) else 0
     nearest, notes = nearest_mask(call.visible, queries=problem.queries, keys=problem.keys, prefix=shared)
-    workload = _workload(call, nearest, choice)
-    here = Machine(name=choice.machine_name, levels=(choice.level, MemoryLevel(name="below")))
+    workload = _workload(call, nearest, place.dtype)
+    here = Machine(name=place.machine.name, levels=(place.level, MemoryLevel(name="below")))
     fast_words = here.slowest_boundary.fast_words(workload.dtype)
     way = None
     if tolerance is not None:
@@ -154,22 +170,24 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     return Explanation(
         plan=plan_with(workload, here, choice.dataflow, choice.tiles),
         choice=choice,
-        bound=largest_ordinary(bounds_for(workload, fast_words, units=choice.level.units)),
-        candidates=candidates(workload, replace(here, granularity={workload.dtype: choice.granularity})),
+        backward=backward,
+        place=place,
+        bound=largest_ordinary(bounds_for(workload, fast_words, units=place.level.units)),
+        candidates=candidates(workload, replace(here, granularity={workload.dtype: place.granularity})),
         notes=tuple(notes),
         way=way,
     )
 
 
-def _settings(kernel: Any) -> str:
-    """The settings of a kernel as text."""
-    return " ".join(f"{name}={value}" for name, value in asdict(kernel).items())
+def _settings(choice: Choice) -> str:
+    """A kernel and its settings as text."""
+    return " ".join(f"{name}={value}" for name, value in choice.settings().items() if name != "language")
 
 
-def _workload(call: Call, mask: Mask, choice: Choice) -> Workload:
+def _workload(call: Call, mask: Mask, dtype: ElementType) -> Workload:
     """The call as the planner knows it; on a CPU words are those that are computed with, in single precision."""
     batch, heads, queries, d = call.query.shape
     return Workload(
         queries=queries, keys=call.key.shape[2], d=d, value_dim=call.value.shape[3], heads=heads,
-        kv_heads=call.key.shape[1], batch=batch, mask=mask, dtype=choice.dtype,
+        kv_heads=call.key.shape[1], batch=batch, mask=mask, dtype=dtype,
     )  # fmt: skip

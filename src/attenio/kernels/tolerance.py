@@ -17,7 +17,7 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.promise import RATE, Promise, exact_operations
 from attenio.kernels.call.visibility import UNBOUNDED
 from attenio.kernels.call.watching import is_concrete
-from attenio.kernels.choice import choice_for, features_of
+from attenio.kernels.choice import choose, features_of, place_of
 from attenio.kernels.gpu import tensor_cores
 from attenio.machine import Machine, MemoryLevel
 from attenio.masks import Causal, Dense
@@ -193,13 +193,14 @@ _KNOWN: dict[tuple[Any, ...], Words | None] = {}
 
 
 def _planned(problem: KernelProblem, degree: int, machine: str | Machine | None, *, causal: bool) -> Words | None:
-    choice = choice_for(problem, machine)
+    place = place_of(problem, machine)
+    choice = choose(problem, place)
     workload = Workload(
         queries=problem.queries, keys=problem.keys, d=int(problem.query.shape[-1]),
         value_dim=int(problem.value.shape[-1]), heads=problem.kv_heads * problem.group, kv_heads=problem.kv_heads,
-        batch=problem.batch, mask=Causal() if causal else Dense(), dtype=choice.dtype,
+        batch=problem.batch, mask=Causal() if causal else Dense(), dtype=place.dtype,
     )  # fmt: skip
-    here = Machine(name="here", levels=(choice.level, MemoryLevel(name="below")))
+    here = Machine(name="here", levels=(place.level, MemoryLevel(name="below")))
     try:
         exact = plan_with(workload, here, choice.dataflow, choice.tiles)
     except AttenioError:  # the plan of the kernel is none of the planner's

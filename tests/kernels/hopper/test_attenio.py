@@ -144,7 +144,7 @@ def test_any_strides_are_taken():
 def test_what_it_does_not_take_goes_to_triton(monkeypatch, change):
     problem = problem_of((2, 1, 1, 70, 70, 64, 64))
     assert forward.supports(problem)
-    monkeypatch.setattr(triton, "attend", lambda _problem: "portable")
+    monkeypatch.setattr(triton, "run", lambda _problem, choice: "portable" if choice.why_not else None)
     assert hopper.attend(replace(problem, **change)) == "portable"
 
 

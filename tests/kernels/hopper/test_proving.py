@@ -67,10 +67,10 @@ def test_kernels_are_told_apart_by_all_that_they_are_compiled_for(monkeypatch):
             for choice in (False, True):
                 # What each width has a choice of.
                 monkeypatch.setattr(backward, "carries", lambda _problem, choice=choice: choice)
-                monkeypatch.setattr(backward, "uses_fixed_point", lambda _problem, choice=choice: choice)
                 q = torch.zeros(1, 1, 1, 256, d, dtype=torch.bfloat16)
                 key, value, seen = q[0], q[0, ..., :width], Visibility(group=1, **mask)
-                assert backward.is_proven(KernelProblem(query=q, key=key, value=value, visible=seen, scale=1.0))
+                heads = {"query": q, "key": key, "value": value}
+                assert backward.is_proven(KernelProblem(**heads, visible=seen, scale=1.0, deterministic=choice))
     assert len(set(names)) == len(names) == 30
 
 

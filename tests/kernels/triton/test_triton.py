@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
@@ -13,6 +14,7 @@ from attenio.kernels.call.masking import MaskArguments, visibility_of
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.gpu.arguments import grouped_heads
+from attenio.kernels.triton.choice import TwoPassTiles
 from attenio.kernels.triton.tiles import BackwardTiles, ForwardTiles
 from attenio.masks import BlockSparse
 
@@ -107,13 +109,14 @@ def test_waves_that_walk_backwards_give_the_same(case, monkeypatch):
     modules = [import_module(f"attenio.kernels.triton.{name}") for name in ("forward", "backward")]
     for module in modules:
         monkeypatch.setattr(module, "turn_of", lambda _grid: 2)
-    monkeypatch.setattr(modules[0], "forward_tiles", lambda _problem: (tiles,))
     backward = BackwardTiles(stationary=16, passing=16, warps=4, stages=1)
-    monkeypatch.setattr(modules[1], "backward_tiles", lambda _problem: ((backward,), (backward,)))
-    unit, forward = torch.finfo(torch.float32).eps, triton.attend(problem)
+    passes = TwoPassTiles(query_gradient=backward, key_gradients=backward)
+    choice = replace(triton.choose_backward(problem), kernel=passes)
+    whole = replace(triton.choose(problem), kernel=tiles, split=None)
+    unit, forward = torch.finfo(torch.float32).eps, triton.run(problem, whole)
     assert_close(forward.output, cpu.attend(problem).output, unit)
     saved = (forward.output, forward.largest, forward.total, torch.randn_like(forward.output))
-    mine, theirs = triton.two_pass(problem, saved), cpu.two_pass(problem, cpu.Saved(*saved))
+    mine, theirs = triton.run_backward(problem, saved, choice), cpu.two_pass(problem, cpu.Saved(*saved))
     for part in ("query", "key", "value"):
         assert_close(getattr(mine, part), getattr(theirs, part), unit)
 

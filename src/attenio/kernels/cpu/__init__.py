@@ -1,9 +1,10 @@
 """Attention on the CPU, out of matrix products on tiles: nothing has to be compiled to install it."""
 
-from attenio.kernels.cpu.forward import attend
-from attenio.kernels.cpu.two_pass import Saved, two_pass
+from attenio.kernels.cpu.choice import choose, choose_backward
+from attenio.kernels.cpu.forward import attend, run
+from attenio.kernels.cpu.two_pass import Saved, gradients, run_backward
 
-__all__ = ["Saved", "attend", "gradients", "two_pass"]
+__all__ = ["Saved", "attend", "choose", "choose_backward", "gradients", "run", "run_backward", "two_pass"]
 
-# Every backend has ``attend`` and ``gradients``; this one's makes two passes.
-gradients = two_pass
+# The dataflow of its gradients.
+two_pass = gradients

@@ -12,6 +12,7 @@ What remains, O_i, max and sum, is divided at the end, or merged with what other
 
 from torch import Tensor
 
+from attenio.kernels.call.choice import note_launch
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Part
 from attenio.kernels.cpu.online_softmax import Sums
@@ -24,6 +25,7 @@ MANY_ROWS = 128
 
 def attenio(problem: KernelProblem, part: Part, keys: Keys, *, subtracts: bool) -> Sums:
     """The sums of a tile of positions over the keys of the part."""
+    note_launch("attenio", key_tile=keys.tile, subtracts=subtracts, part=part)
     Q_i, group = rows_of(problem, part), problem.group
     sums = Sums.empty(Q_i.shape[:2], problem.value.shape[-1], problem.precision, subtracts=subtracts)
     tile = min(keys.tile, part.keys.stop - part.keys.start)

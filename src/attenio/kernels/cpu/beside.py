@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from attenio.kernels.call.choice import note_launch
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import UNBOUNDED
 from attenio.kernels.cpu.fused import can_fuse
@@ -160,6 +161,7 @@ def _window_mask(problem: KernelProblem, dtype: torch.dtype) -> Tensor:
 
 
 def _way(problem: KernelProblem, sizes: Sizes, scale: float | None, *, gqa: bool, forget: Callable[[], None]) -> Way:
+    note_launch("scaled_dot_product_attention", part=problem.everything)
     windowed = not sizes.causal and (problem.visible.below > -UNBOUNDED or problem.visible.above < UNBOUNDED)
     kept = _window_mask(problem, sizes.dtype) if windowed else None
     if sizes.differentiates and sizes.fuses and problem.keys == 1:

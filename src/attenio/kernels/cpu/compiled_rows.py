@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attenio.kernels.call.choice import note_launch
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Part
 from attenio.kernels.cpu.few_rows import MOST_ROWS, MOST_WIDTH, NUMBERS, POINTERS, TILE, few_rows_text
@@ -28,15 +29,14 @@ _engines: list[Any] = []  # they own the code
 _KINDS = {torch.float32: "float", torch.bfloat16: "bfloat", torch.float16: "half"}
 
 
-def can_compile(problem: KernelProblem, keys: int, *, in_tiles: bool = False) -> bool:
+def can_compile(problem: KernelProblem, keys: int, *, at_once: int | None = None) -> bool:
     """Whether the compiled kernel takes these rows over so many keys, if all of them see these, and is worth making.
 
-    It takes ``MOST_ROWS`` at a time, of any number if positions are met ``in_tiles``.
+    It takes ``MOST_ROWS`` at a time: all rows of a head, unless so many are met ``at_once``.
     """
     d, width = problem.query.shape[-1], problem.value.shape[-1]
     rows = problem.group * problem.queries
-    at_once = problem.group if in_tiles else rows
-    fits = at_once <= MOST_ROWS and all(size % 4 == 0 and size <= MOST_WIDTH for size in (d, width))
+    fits = (at_once or rows) <= MOST_ROWS and all(size % 4 == 0 and size <= MOST_WIDTH for size in (d, width))
     worth = problem.batch * problem.kv_heads * rows * keys * (d + width) >= LEAST_PRODUCTS
     return worth and fits and problem.query.dtype in _KINDS and problem.dropout is None and _is_here()
 
@@ -49,6 +49,7 @@ def _is_here() -> bool:
 
 def compiled_rows(problem: KernelProblem, part: Part) -> Sums:
     """The sums of all rows of a part over one run of keys that all of them see."""
+    note_launch("compiled_rows", part=part)
     Q = rows_of(problem, part)
     units, rows, d = Q.shape
     abreast = 1 if rows == 1 else 2 if rows == 2 else 4

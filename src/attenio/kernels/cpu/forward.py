@@ -1,27 +1,25 @@
 """The forward pass: which nest runs where, in what tasks, and how their sums become the output."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
-from attenio.kernels.call.stacking import can_stack, stacked
+from attenio.kernels.call.stacking import stacked
 from attenio.kernels.call.visibility import Part
 from attenio.kernels.cpu.attenio import attenio
-from attenio.kernels.cpu.compiled_rows import can_compile, compiled_rows
-from attenio.kernels.cpu.fused import can_fuse, can_fuse_rows, fused, fused_rows
-from attenio.kernels.cpu.online_softmax import MOST_SCORE, Sums, are_short, merged
+from attenio.kernels.cpu.choice import choose
+from attenio.kernels.cpu.compiled_rows import compiled_rows
+from attenio.kernels.cpu.fused import fused, fused_rows
+from attenio.kernels.cpu.online_softmax import MOST_SCORE, Sums, merged
 from attenio.kernels.cpu.shared_prefix import SharedPrefix
 from attenio.kernels.cpu.split_keys import split_keys
 from attenio.kernels.cpu.tiles import Keys, cuts, units, unstacked_rows
-from attenio.kernels.cpu.tiling import Shape, Tiling, tiling_for, tiling_of
+from attenio.kernels.cpu.tiling import Tiling
 from attenio.kernels.cpu.workers import run_all
-
-# Measured: from a few thousand keys on the fused kernel's blocks of keys gain on products of tiles.
-FUSED_KEYS = 4096
 
 
 class Attended(NamedTuple):
@@ -46,35 +44,44 @@ class Attended(NamedTuple):
 
 
 def attend(problem: KernelProblem) -> Attended:
-    """Attention by the plan for this machine."""
-    shape = (*problem.query.shape[:-1], problem.value.shape[-1])
-    found = Attended(
-        output=torch.empty(shape, dtype=problem.query.dtype),
-        largest=torch.empty(shape[:-1], dtype=problem.precision),
-        total=torch.empty(shape[:-1], dtype=problem.precision),
-    )
-    if found.output.numel() == 0 or problem.keys == 0:
-        found.output.zero_()
-        found.total.zero_()
-        found.largest.fill_(-torch.inf)
-    elif can_stack(problem):
-        _after_prefix(problem, found)
-    elif (tiling := tiling_of(problem)).has_few_rows:
-        _split(problem, tiling, found)
-    else:
-        _stationary(problem, tiling, found)
+    """Attention by what is chosen for this machine."""
+    if problem.query.numel() and problem.value.numel():
+        return run(problem, choose(problem))
+    found = _empty(problem)
+    found.output.zero_()
+    found.total.zero_()
+    found.largest.fill_(-torch.inf)
     return found
 
 
-def _stationary(problem: KernelProblem, tiling: Tiling, found: Attended) -> None:
-    """Tiles of queries stay; a thread has heads of its own, or positions of its own where heads are too few."""
-    subtracts = problem.visible.adds or not are_short(problem.query, problem.key, problem.scale)
-    if not subtracts and can_fuse(problem):
+def run(problem: KernelProblem, choice: Choice) -> Attended:
+    """Attention by a choice."""
+    found = _empty(problem)
+    if choice.own is not None:
+        _after_prefix(problem, choice, choice.own, found)
+    elif choice.split is not None:
+        _split(problem, choice, found)
+    elif choice.name == "fused":
         output, total = fused(problem)
         found.output.copy_(output)
         found.total.copy_(total)
         found.largest.zero_()
-        return
+    else:
+        _stationary(problem, choice.kernel, found)
+    return found
+
+
+def _empty(problem: KernelProblem) -> Attended:
+    shape = (*problem.query.shape[:-1], problem.value.shape[-1])
+    return Attended(
+        output=torch.empty(shape, dtype=problem.query.dtype),
+        largest=torch.empty(shape[:-1], dtype=problem.precision),
+        total=torch.empty(shape[:-1], dtype=problem.precision),
+    )
+
+
+def _stationary(problem: KernelProblem, tiling: Tiling, found: Attended) -> None:
+    """Tiles of queries stay; a thread has heads of its own, or positions of its own where heads are too few."""
     positions, every = cuts(problem.queries, tiling.query_tile), slice(0, problem.keys)
     where = units(problem, tiling.units_at_once)
     share = min(-(-torch.get_num_threads() // len(where)), len(positions))
@@ -87,7 +94,7 @@ def _stationary(problem: KernelProblem, tiling: Tiling, found: Attended) -> None
         keys = converted(unit) if shared is None else shared
         for i in mine:
             part = Part(*unit, i, every)
-            found.write(attenio(problem, part, keys, subtracts=subtracts), part)
+            found.write(attenio(problem, part, keys, subtracts=tiling.subtracts), part)
 
     tasks = []
     for unit in where:
@@ -97,40 +104,34 @@ def _stationary(problem: KernelProblem, tiling: Tiling, found: Attended) -> None
     run_all(work, tasks, small=tiling.is_small)
 
 
-def _split(problem: KernelProblem, tiling: Tiling, found: Attended) -> None:
+def _split(problem: KernelProblem, choice: Choice, found: Attended) -> None:
     """All rows of some heads at once; keys are split where heads alone do not keep the threads busy."""
-    parts = _runs(problem, tiling, slice(0, problem.keys))
-    plain = problem.dropout is None and problem.visible.is_whole(problem.everything)
-    fuses = plain and can_fuse_rows(problem) and problem.keys >= FUSED_KEYS
-    # One row reads keys as fast by the library's products; from two on they fall behind.
-    compiles = plain and can_compile(problem, problem.keys) and not (fuses and problem.group * problem.queries == 1)
-    if fuses and not compiles and _fused_split(problem, parts, found):
-        return
-
-    def work(part: Part) -> Sums:
-        return compiled_rows(problem, part) if compiles else split_keys(problem, part, tiling.key_tile)
-
-    for part, given in _joined(parts, run_all(work, parts, small=tiling.is_small)):
-        found.write(given, part)
-
-
-def _fused_split(problem: KernelProblem, parts: list[Part], found: Attended) -> bool:
-    """The same by the fused kernel on stacked rows; False where scores turn out too large for its log-sum-exp."""
-    if problem.batch * problem.kv_heads >= torch.get_num_threads():
-        parts = [problem.everything]
-    sums = run_all(lambda part: fused_rows(problem, part), parts)
-    if max(float(each.largest.abs().max()) for each in sums) > MOST_SCORE:
-        return False
+    if choice.name == "fused_rows":
+        whole = problem.batch * problem.kv_heads >= torch.get_num_threads()
+        parts = [problem.everything] if whole else _parts(problem, choice)
+        sums = run_all(lambda part: fused_rows(problem, part), parts)
+        if max(float(each.largest.abs().max()) for each in sums) > MOST_SCORE:
+            # Its log-sum-exp would lose a sum next to scores as large as these.
+            return _split(problem, choose(problem, fuses=False), found)
+    else:
+        parts = _parts(problem, choice)
+        sums = run_all(lambda part: _rows(problem, part, choice), parts, small=choice.kernel.is_small)
     for part, given in _joined(parts, sums):
         found.write(given, part)
-    return True
+    return None
 
 
-def _runs(problem: KernelProblem, tiling: Tiling, keys: slice) -> list[Part]:
-    where = units(problem, tiling.units_at_once)
-    splits = -(-torch.get_num_threads() // len(where))
-    length = max(tiling.key_tile if splits > 1 else 1, -(-(keys.stop - keys.start) // splits))
-    runs = cuts(keys.stop, length, keys.start) or [keys]
+def _rows(problem: KernelProblem, part: Part, choice: Choice) -> Sums:
+    if choice.name == "compiled_rows":
+        return compiled_rows(problem, part)
+    return split_keys(problem, part, choice.kernel.key_tile)
+
+
+def _parts(problem: KernelProblem, choice: Choice) -> list[Part]:
+    assert choice.split is not None
+    first, stop, run, _ = choice.split
+    runs = cuts(stop, run, first) or [slice(first, stop)]
+    where = units(problem, choice.kernel.units_at_once)
     return [Part(*unit, slice(0, problem.queries), run) for unit in where for run in runs]
 
 
@@ -142,29 +143,18 @@ def _joined(parts: list[Part], sums: list[Sums]) -> list[tuple[Part, Sums]]:
     return [(part, merged(same)) for part, same in grouped.values()]
 
 
-def _after_prefix(problem: KernelProblem, found: Attended) -> None:
+def _after_prefix(problem: KernelProblem, choice: Choice, own: Choice, found: Attended) -> None:
     """The prefix once for all requests, then each one's own keys, then both together."""
-    together, threads = stacked(problem), torch.get_num_threads()
-    tiling = tiling_for(replace(Shape.of(together), threads=1))
-    prefix = SharedPrefix(together, tiling.key_tile)
-    positions = prefix.positions(tiling.query_tile, threads)
-    # Rows are worth more together than keys: threads share the keys of the prefix.
-    splits = -(-threads // (problem.kv_heads * len(positions)))
-    runs = cuts(problem.prefix, -(-problem.prefix // splits))
+    prefix = SharedPrefix(stacked(problem), choice)
+    assert choice.split is not None
+    runs = cuts(problem.prefix, choice.split.keys)
+    positions = cuts(problem.batch * problem.queries, choice.kernel.query_tile)
     common_parts = [
         Part(slice(0, 1), slice(h, h + 1), i, run) for h in range(problem.kv_heads) for i in positions for run in runs
     ]
-    own_keys = problem.keys - problem.prefix
-    own_tiling = tiling_for(replace(Shape.of(problem), keys=max(1, own_keys)))
-    parts = _runs(problem, own_tiling, slice(problem.prefix, problem.keys))
-    # The whole call is what has to be worth compiling for.
-    compiles = own_keys > 0 and can_compile(problem, problem.keys) and problem.visible.is_whole(problem.everything)
-
-    def own(part: Part) -> Sums:
-        return compiled_rows(problem, part) if compiles else split_keys(problem, part, own_tiling.key_tile)
-
+    parts = _parts(problem, own)
     tasks: list[tuple[Callable[[Part], Sums], Part]] = [(prefix.sums, part) for part in common_parts]
-    tasks += [(own, part) for part in parts]
+    tasks += [(lambda part: _rows(problem, part, own), part) for part in parts]
     every = run_all(lambda task: task[0](task[1]), tasks)
     common = [sums for _, sums in _joined(common_parts, every[: len(common_parts)])]
     width, per_head = problem.value.shape[-1], len(positions)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attenio.kernels.call.choice import note_launch
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import UNBOUNDED, Part
 from attenio.kernels.cpu.online_softmax import LOG2_E, Sums
@@ -33,11 +34,6 @@ def can_fuse(problem: KernelProblem) -> bool:
     return plain and band and widths and not hides and all(given is None for given in data)
 
 
-def can_fuse_backward(problem: KernelProblem, largest: Tensor) -> bool:
-    """The same for gradients: scores were short, for nothing was subtracted."""
-    return can_fuse(problem) and not bool(largest.any())
-
-
 def can_fuse_rows(problem: KernelProblem) -> bool:
     """Whether the fused kernel computes stacked rows that see all keys."""
     return bool(problem.query.dtype == torch.float32 and problem.query.shape[-1] == problem.value.shape[-1])
@@ -45,6 +41,7 @@ def can_fuse_rows(problem: KernelProblem) -> bool:
 
 def fused(problem: KernelProblem) -> tuple[Tensor, Tensor]:
     """Output and, as a sum of weights, the exponential of its log-sum-exp."""
+    note_launch("fused", part=problem.everything)
     output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         *_readable(problem.query[:, :, 0], problem.key, problem.value),
         0.0,
@@ -57,6 +54,7 @@ def fused(problem: KernelProblem) -> tuple[Tensor, Tensor]:
 
 def fused_rows(problem: KernelProblem, part: Part) -> Sums:
     """The sums of the stacked rows of a part over all its keys: already divided, so that each row's total is 1."""
+    note_launch("fused_rows", part=part)
     rows = stacked_rows(problem.query[part.batch, part.heads, :, part.positions], torch.float32)
     key, value = (x[part.batch, part.heads, part.keys].flatten(0, 1) for x in (problem.key, problem.value))
     output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
@@ -70,6 +68,7 @@ def fused_backward(
     problem: KernelProblem, output: Tensor, total: Tensor, gradient: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of queries, keys and values."""
+    note_launch("fused_backward", part=problem.everything)
     gradient, query, output = _readable(gradient[:, :, 0], problem.query[:, :, 0], output[:, :, 0])
     rows = _Rows(gradient, query, output, torch.log2(total[:, :, 0]) / LOG2_E)
     key, value = _readable(problem.key, problem.value)

@@ -19,7 +19,7 @@ MOST_SCORE = 32.0
 def are_short(query: Tensor, key: Tensor, scale: float) -> bool:
     """Whether no score of scaled queries with keys can exceed what an exponential takes without a subtraction."""
     product = query.norm(dim=-1).amax() * key.norm(dim=-1, dtype=query.dtype).amax()
-    return float(product) * abs(scale) <= MOST_SCORE
+    return bool(product.item() * abs(scale) <= MOST_SCORE)
 
 
 @dataclass(kw_only=True)

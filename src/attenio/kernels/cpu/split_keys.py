@@ -9,6 +9,7 @@ merge (O_s, max, sum) over s
 
 from torch import Tensor
 
+from attenio.kernels.call.choice import note_launch
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Part
 from attenio.kernels.cpu.attenio import dropped
@@ -22,6 +23,7 @@ FEW_KEYS = 512
 
 def split_keys(problem: KernelProblem, part: Part, key_tile: int, *, in_pieces: bool = False) -> Sums:
     """The sums of all rows of a part over one run of keys."""
+    note_launch("split_keys", key_tile=key_tile, part=part)
     Q = rows_of(problem, part)
     turned, rows = Q.transpose(1, 2).contiguous(), slice(0, Q.shape[1])
     sums = Sums.empty(Q.shape[:2], problem.value.shape[-1], problem.precision, subtracts=True)

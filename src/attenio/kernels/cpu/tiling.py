@@ -57,7 +57,10 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True)
 class Tiling:
-    """Tiles of a kernel, in positions and keys; ``units_at_once`` heads or sequences go into one batched product."""
+    """Tiles of a kernel, in positions and keys; ``units_at_once`` heads or sequences go into one batched product.
+
+    It ``subtracts`` the largest score from others, unless these are known to be small.
+    """
 
     query_tile: int
     key_tile: int
@@ -65,16 +68,7 @@ class Tiling:
     keep_bytes: int
     has_few_rows: bool
     is_small: bool
-
-
-def tiling_of(problem: KernelProblem) -> Tiling:
-    """The tiles of a forward pass."""
-    return tiling_for(Shape.of(problem))
-
-
-def backward_tiling_of(problem: KernelProblem) -> Tiling:
-    """The tiles of a backward pass: twice the rows (dO beside Q), twice the scores (dP beside P)."""
-    return tiling_for(Shape.of(problem, backward=True))
+    subtracts: bool = True
 
 
 @lru_cache(maxsize=4096)

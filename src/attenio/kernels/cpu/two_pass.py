@@ -19,9 +19,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attenio.kernels.call.choice import Choice, note_launch
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Part
-from attenio.kernels.cpu.fused import can_fuse_backward, fused_backward
+from attenio.kernels.cpu.choice import choose_backward
+from attenio.kernels.cpu.fused import can_fuse, fused_backward
 from attenio.kernels.cpu.products import add_product, product, product_in_pieces
 from attenio.kernels.cpu.split_keys import split_keys
 from attenio.kernels.cpu.tiles import (
@@ -34,7 +36,7 @@ from attenio.kernels.cpu.tiles import (
     units,
     unstacked_rows,
 )
-from attenio.kernels.cpu.tiling import FEW_ROWS, PRODUCT_KEYS, Tiling, backward_tiling_of
+from attenio.kernels.cpu.tiling import FEW_ROWS, Tiling
 from attenio.kernels.cpu.workers import run_all
 
 
@@ -65,11 +67,17 @@ class _Rows(NamedTuple):
     largest: Tensor
 
 
-def two_pass(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -> Gradients:
-    """The gradients, by the plan for this machine."""
-    if problem.keys > 1 and can_fuse_backward(problem, saved.largest):
+def gradients(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -> Gradients:
+    """The gradients by what is chosen for this machine; nothing was subtracted from scores that were short."""
+    subtracts = not can_fuse(problem) or bool(saved.largest.any())
+    return run_backward(problem, saved, choose_backward(problem, subtracts=subtracts), with_bias=with_bias)
+
+
+def run_backward(problem: KernelProblem, saved: Saved, choice: Choice, *, with_bias: bool = False) -> Gradients:
+    """The gradients by a choice."""
+    if choice.name == "fused_backward":
         return Gradients(*fused_backward(problem, saved.output, saved.total, saved.gradient), None)
-    tiling, bias = backward_tiling_of(problem), problem.visible.bias
+    tiling, tiles, bias = choice.kernel, choice.tiles, problem.visible.bias
     found = Gradients(
         query=torch.zeros(problem.query.shape, dtype=problem.query.dtype),
         key=torch.zeros(problem.key.shape, dtype=problem.key.dtype),
@@ -83,10 +91,8 @@ def two_pass(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -
     # A bias that heads or sequences share collects from several tiles: one thread then.
     alone = tiling.is_small or found.bias is not None
     run_all(lambda part: _query_gradient(problem, saved, part, tiling, found), parts, small=alone)
-    stationary = _stationary_keys(problem, tiling)
+    stationary, passing = tiles["stationary_keys"], tiles["passing_queries"]
     parts = [Part(*unit, slice(0, problem.queries), j) for unit in where for j in cuts(problem.keys, stationary)]
-    # Where keys are few, still so many rows at once that a product is worth its call.
-    passing = max(1, max(tiling.key_tile, PRODUCT_KEYS) // problem.group)
     turned = _TurnedRows(problem, saved, tiling.keep_bytes)
     run_all(lambda part: _key_gradients(problem, turned, part, passing, found), parts, small=tiling.is_small)
     return found if problem.keys > 1 else _of_one_key(problem, saved, found)
@@ -122,6 +128,7 @@ def _of_one_key(problem: KernelProblem, saved: Saved, found: Gradients) -> Gradi
 
 
 def _query_gradient(problem: KernelProblem, saved: Saved, part: Part, tiling: Tiling, found: Gradients) -> None:
+    note_launch("query_gradient", key_tile=tiling.key_tile, part=part)
     rows = _rows(problem, saved, part)
     dQ, multiply = torch.zeros_like(rows.Q), _multiply(problem)
     buffers = rows.Q.new_empty(2, rows.Q.shape[0] * rows.Q.shape[1] * tiling.key_tile)
@@ -147,6 +154,7 @@ def _query_gradient(problem: KernelProblem, saved: Saved, part: Part, tiling: Ti
 
 
 def _key_gradients(problem: KernelProblem, turned: "_TurnedRows", part: Part, passing: int, found: Gradients) -> None:
+    note_launch("key_gradients", passing=passing, part=part)
     where = (part.batch, part.heads, part.keys)
     K_j, V_j = (x[where].to(problem.precision).flatten(0, 1) for x in (problem.key, problem.value))
     dK, dV, multiply = torch.zeros_like(K_j), torch.zeros_like(V_j), _multiply(problem)
@@ -229,10 +237,3 @@ def _factors(problem: KernelProblem, part: Part, like: Tensor) -> Tensor:
 def _add_to_bias(problem: KernelProblem, bias: Tensor, dS: Tensor, part: Part) -> None:
     tile = problem.visible.bias_tile(bias, part)
     tile.add_(per_row(dS, part, problem.group).sum_to_size(tile.shape))
-
-
-def _stationary_keys(problem: KernelProblem, tiling: Tiling) -> int:
-    """As many keys as the first pass keeps rows, but no fewer tiles than threads; few rows leave room for its keys."""
-    tiles: int = -(-torch.get_num_threads() // (problem.batch * problem.kv_heads))
-    most = tiling.key_tile if _has_few_rows(problem) else tiling.query_tile * problem.group
-    return max(1, min(most, -(-problem.keys // tiles)))

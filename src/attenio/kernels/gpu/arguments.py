@@ -1,6 +1,7 @@
 """What the kernels take of a problem: pointers, strides and widths, in the order in which they take them."""
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -43,6 +44,10 @@ class Shape(NamedTuple):
             problem.query.element_size(), max(-_FAR, seen.below), min(_FAR, seen.above),
         )  # fmt: skip
 
+    def unrestricted(self) -> "Shape":
+        """The same with every score required."""
+        return self._replace(below=-_FAR, above=_FAR)
+
     @property
     def is_causal(self) -> bool:
         """Whether later keys are hidden, and no earlier ones."""
@@ -71,26 +76,18 @@ def widths_of(problem: KernelProblem) -> Widths:
 
 def kind_of(kernel: str, problem: KernelProblem) -> str:
     """What tiles depend on, as text: calls of one kind share them. Lengths count to the next power of two."""
-    seen, widths = problem.visible, widths_of(problem)
-    length = tuple(1 << max(0, size - 1).bit_length() for size in (problem.queries, problem.keys))
-    restricted = [
-        name
-        for name, given in (
-            ("band", seen.below > -_FAR or seen.above < _FAR), ("ranges", seen.first is not None),
-            ("ids", seen.query_ids is not None), ("blocks", seen.blocks is not None), ("bias", seen.bias is not None),
-        )
-        if given
-    ]  # fmt: skip
-    width = min(problem.keys, seen.above - seen.below + 1) if seen.below > -_FAR else problem.keys
-    parts = (
-        kernel,
-        problem.query.dtype,
-        *widths[:2],
-        f"group{problem.group}",
-        *length,
-        *restricted,
-        width.bit_length(),
-    )
+    seen = problem.visible
+    data = tuple(given is not None for given in (seen.first, seen.query_ids, seen.blocks, seen.bias))
+    return _kind(kernel, Shape.of(problem), problem.query.dtype, data)
+
+
+@lru_cache(maxsize=1024)
+def _kind(kernel: str, shape: Shape, dtype: torch.dtype, data: tuple[bool, ...]) -> str:
+    lengths = (1 << max(0, size - 1).bit_length() for size in (shape.queries, shape.keys))
+    given = (shape.below > -_FAR or shape.above < _FAR, *data)
+    restricted = (name for name, is_so in zip(("band", "ranges", "ids", "blocks", "bias"), given, strict=True) if is_so)
+    width = min(shape.keys, shape.above - shape.below + 1) if shape.below > -_FAR else shape.keys
+    parts = (kernel, dtype, *shape.widths[:2], f"group{shape.group}", *lengths, *restricted, width.bit_length())
     return " ".join(str(part) for part in parts)
 
 

@@ -26,7 +26,7 @@ Candidate = TypeVar("Candidate")
 _WORTH_FLOPS = 2**36
 _RUNS = 5
 _chosen: dict[str, str] = {}
-_loaded: set[Path] = set()
+_loaded: set[torch.device] = set()
 
 
 def tuned(
@@ -35,8 +35,8 @@ def tuned(
     """Run the best candidate for calls of this kind; candidates that an SM has no room for are passed over."""
     measures = device.type == "cuda" and flops >= _WORTH_FLOPS and not torch.cuda.is_current_stream_capturing()
     if measures and recalled(name, device) is None:
-        remember(name, str(_fastest(candidates, run)), device)
-    ordered = preferred(name, candidates)
+        remember(name, _label(_fastest(candidates, run)), device)
+    ordered = preferred(name, candidates, device)
     for each in ordered[:-1]:
         try:
             return run(each)
@@ -47,8 +47,7 @@ def tuned(
 
 def recalled(name: str, device: torch.device) -> str | None:
     """What was found under this name on this device, in this process or before."""
-    if name not in _chosen:
-        _load(_file(device))
+    _load(device)
     return _chosen.get(name)
 
 
@@ -58,10 +57,20 @@ def remember(name: str, value: str, device: torch.device) -> None:
     _save(_file(device))
 
 
-def preferred(name: str, candidates: Sequence[Candidate]) -> list[Candidate]:
+def preferred(name: str, candidates: Sequence[Candidate], device: torch.device) -> Sequence[Candidate]:
     """Candidates in the order in which they are tried: the one that was measured to be best, then as planned."""
-    wanted = _chosen.get(name)
-    return sorted(candidates, key=lambda each: str(each) != wanted)
+    wanted = recalled(name, device)
+    return candidates if wanted is None else sorted(candidates, key=lambda each: _label(each) != wanted)
+
+
+def beginning_with(chosen: Candidate, others: Sequence[Candidate]) -> Sequence[Candidate]:
+    """What was chosen, and then the others."""
+    return chosen, *(each for each in others if each is not chosen)
+
+
+def _label(candidate: Candidate) -> str:
+    """Tiles as text, of a choice or by themselves."""
+    return str(getattr(candidate, "kernel", candidate))
 
 
 def _fastest(candidates: Sequence[Candidate], run: Callable[[Candidate], None]) -> Candidate:
@@ -111,12 +120,12 @@ def _kernels() -> str:
     return read.hexdigest()[:12]
 
 
-def _load(file: Path) -> None:
-    if file in _loaded:
+def _load(device: torch.device) -> None:
+    if device in _loaded or device.type != "cuda":
         return
-    _loaded.add(file)
+    _loaded.add(device)
     try:
-        _chosen.update(json.loads(file.read_text()))
+        _chosen.update(json.loads(_file(device).read_text()))
     except (OSError, ValueError):  # not there, or not ours: measured anew
         return
 

@@ -1,21 +1,75 @@
 """Attention on Hopper GPUs (compute capability 9.0) in Gluon; what these kernels do not take goes to Triton's."""
 
+from dataclasses import replace
+
 from attenio.kernels import triton
+from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.cpu.two_pass import Saved
 from attenio.kernels.gpu.results import Attended, Gradients
 from attenio.kernels.hopper import backward as backward_pass
 from attenio.kernels.hopper import decode, forward
+from attenio.kernels.hopper.backward.config import BackwardConfig
+from attenio.kernels.hopper.decode import DecodeTiles
+from attenio.kernels.hopper.tiles import HopperTiles
 from attenio.planning.shared_cache import Grid, Sweep
 
-__all__ = ["attend", "gradients", "grids"]
+__all__ = ["attend", "choose", "choose_backward", "gradients", "grids", "run", "run_backward"]
+
+
+def choose(problem: KernelProblem, processors: int | None = None) -> Choice:
+    """What runs on so many SMs; on those of the tensors' device with tiles that were measured there."""
+    few = decode.why_not(problem)
+    if few is None:
+        return decode.choose(problem, processors)
+    many = forward.why_not(problem, processors)
+    if many is None:
+        return forward.choose(problem, processors)
+    reasons = (f"Gluon, split-keys: {few}", f"Gluon, attenio: {many}")
+    return replace(triton.choose(problem, processors), why_not=reasons)
+
+
+def run(problem: KernelProblem, choice: Choice) -> Attended:
+    """Attention by a choice."""
+    match (choice.own or choice).kernel:
+        case DecodeTiles():
+            return decode.attend(problem, choice)
+        case HopperTiles():
+            return forward.attend(problem, choice)
+        case _:
+            return triton.run(problem, choice)
 
 
 def attend(problem: KernelProblem) -> Attended:
-    """Attention by the plan for this GPU."""
-    if decode.supports(problem):
-        return decode.attend(problem)
-    return forward.attend(problem) if forward.supports(problem) else triton.attend(problem)
+    """Attention by what is chosen for this GPU."""
+    if not (problem.query.numel() and problem.value.numel()):
+        return triton.attend(problem)
+    return run(problem, choose(problem))
+
+
+def choose_backward(
+    problem: KernelProblem, processors: int | None = None, *, with_bias: bool = False, tries: bool = False
+) -> Choice:
+    """What computes the gradients; with ``tries`` a kernel that nobody believes yet is tried on this device."""
+    reason = "the gradient of a mask is computed by portable kernels" if with_bias else backward_pass.why_not(problem)
+    if reason is None and backward_pass.is_proven(problem, tries=tries):
+        return backward_pass.choose(problem)
+    reason = reason or "its gradients were wrong on this device"
+    return replace(triton.choose_backward(problem, processors), why_not=(f"Gluon: {reason}",))
+
+
+def run_backward(problem: KernelProblem, saved: Saved, choice: Choice, *, with_bias: bool = False) -> Gradients:
+    """The gradients by a choice."""
+    if isinstance(choice.kernel, BackwardConfig):
+        return backward_pass.gradients(problem, saved, choice)
+    return triton.run_backward(problem, saved, choice, with_bias=with_bias)
+
+
+def gradients(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -> Gradients:
+    """Gradients of everything, from what the forward pass saved."""
+    if not min(problem.query.numel(), problem.key.numel(), problem.value.numel()):
+        return triton.gradients(problem, saved, with_bias=with_bias)
+    return run_backward(problem, saved, choose_backward(problem, with_bias=with_bias, tries=True), with_bias=with_bias)
 
 
 def grids(problem: KernelProblem, *, backward: bool) -> tuple[Grid | Sweep, ...] | None:
@@ -25,10 +79,3 @@ def grids(problem: KernelProblem, *, backward: bool) -> tuple[Grid | Sweep, ...]
     if backward or not forward.supports(problem):
         return triton.grids(problem, backward=backward)
     return (forward.grid_of(problem),)
-
-
-def gradients(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -> Gradients:
-    """Gradients of everything, from what the forward pass saved."""
-    if not with_bias and backward_pass.supports(problem) and backward_pass.is_proven(problem):
-        return backward_pass.gradients(problem, saved)
-    return triton.gradients(problem, saved, with_bias=with_bias)

@@ -1,14 +1,16 @@
 """Few rows and many keys on Hopper: which problems ``split_keys`` takes, on what grid, with which tiles."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import torch
 
+from attenio.kernels import triton
+from attenio.kernels.call.choice import READ_ONCE, Choice, Split
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.stacking import can_stack
-from attenio.kernels.gpu.arguments import LOG2_E, grouped_heads, restrictions_of, scaled, widths_of
+from attenio.kernels.gpu.arguments import LOG2_E, Shape, grouped_heads, restrictions_of, scaled, widths_of
 from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.gpu.counters import counters
 from attenio.kernels.gpu.results import Attended
@@ -16,6 +18,7 @@ from attenio.kernels.hopper.descriptors import ELEMENTS, is_aligned, padded_desc
 from attenio.kernels.hopper.split_keys import split_keys_kernel
 from attenio.kernels.replay.launches import CompileOptions, launch
 from attenio.kernels.triton.forward import prefix_results
+from attenio.planning import Dataflow, Tiles
 
 # Most rows of a block. Warps that share rows read the same keys from shared memory: past 32 rows the portable kernel,
 # which multiplies 64 rows at once, is faster (77 against 87 us), but not under a mask, which it waits for (207, 122).
@@ -39,38 +42,65 @@ class DecodeTiles:
     key_warps: int
 
 
-def supports(problem: KernelProblem) -> bool:
-    """Whether this kernel computes the problem: few rows, 16 bits, that TMA can load."""
+def why_not(problem: KernelProblem) -> str | None:
+    """Why this kernel does not compute a problem: it takes few rows of 16 bits that TMA can load."""
     seen, widths = problem.visible, (problem.query.shape[-1], problem.value.shape[-1])
-    narrow = max(widths) <= 128
-    plain = seen.query_ids is None and seen.blocks is None and problem.dropout is None
-    return (
-        problem.query.dtype in ELEMENTS
-        and problem.key.dtype == problem.value.dtype == problem.query.dtype
-        and plain
-        and all(32 <= size <= 256 and size % 8 == 0 for size in widths)
-        and 0 < problem.group * problem.queries <= (_MASKED_ROWS if seen.bias is not None and narrow else _ROWS)
-        and problem.keys >= 1
-        and problem.batch * problem.kv_heads > 0
-        and is_aligned(problem.key)
-        and is_aligned(problem.value)
-    )
+    most = _MASKED_ROWS if seen.bias is not None and max(widths) <= 128 else _ROWS
+    if not (problem.query.dtype in ELEMENTS and problem.key.dtype == problem.value.dtype == problem.query.dtype):
+        return "tensor cores take 16-bit heads"
+    if not (seen.query_ids is None and seen.blocks is None and problem.dropout is None):
+        return "ids, blocks and dropout are computed by portable kernels"
+    if not all(32 <= size <= 256 and size % 8 == 0 for size in widths):
+        return "heads of 32 to 256 columns, a multiple of 8, are taken"
+    if not 0 < problem.group * problem.queries <= most:
+        return f"a block has {most} rows"
+    if not (problem.keys and problem.batch * problem.kv_heads):
+        return "there is nothing to read"
+    return None if is_aligned(problem.key) and is_aligned(problem.value) else "TMA cannot load keys that lie so"
 
 
-def attend(problem: KernelProblem) -> Attended:
+def supports(problem: KernelProblem) -> bool:
+    """Whether this kernel computes the problem."""
+    return why_not(problem) is None
+
+
+def choose(problem: KernelProblem, processors: int | None = None) -> Choice:
+    """What runs for a problem that ``supports`` accepts; the portable kernel computes a shared prefix before it."""
+    here = processors or processors_of(problem.query.device)
+    if not can_stack(problem):
+        return _choice(Shape.of(problem), 0, here)
+    return replace(triton.choose(problem, processors), own=_choice(Shape.of(problem), problem.prefix, here))
+
+
+@lru_cache(maxsize=4096)
+def _choice(shape: Shape, skipped: int, processors: int) -> Choice:
+    tiles = decode_tiles(shape.group * shape.queries, shape.widths.d_padded, shape.widths.width_padded)
+    first, stop = max(skipped, shape.below), min(shape.keys, shape.queries + shape.above)
+    run, splits = splits_for(tiles, shape.batch_heads, stop - first, processors)
+    return Choice(
+        dataflow=Dataflow.SPLIT_KEYS,
+        tiles=Tiles.of(
+            query_tile=shape.queries, head_tile=shape.group, key_tile=min(tiles.key_tile, shape.keys),
+            keys_per_split=min(run, shape.keys),
+        ),
+        language="Gluon", name="split_keys_kernel", kernel=tiles, why=READ_ONCE, split=Split(first, stop, run, splits),
+    )  # fmt: skip
+
+
+def attend(problem: KernelProblem, choice: Choice | None = None) -> Attended:
     """Attention of a problem that ``supports`` accepts."""
+    choice = choose(problem) if choice is None else choice
+    prefix, own = None if choice.own is None else prefix_results(problem, choice), choice.own or choice
+    tiles, split = own.kernel, own.split
+    assert split is not None
+    first_key, stop_key, run, splits = split
     (query, scale), widths, device = scaled(problem), widths_of(problem), problem.query.device
     query = grouped_heads(query if query.stride(-1) == 1 else query.contiguous())
     seen = restrictions_of(problem, scale)
     first, stop, range_b, *_, bias, bias_b, bias_h, bias_q, bias_k, _seed, _probability = seen.data
     below, above, _ = seen.band
-    prefix = prefix_results(problem) if can_stack(problem) else None
-    first_key = max(0 if prefix is None else problem.prefix, below)
-    stop_key = min(problem.keys, problem.queries + above)
     cuts = problem.queries > 1 and (problem.queries - 1 + below > first_key or above + 1 < stop_key)
     rows, batch_heads = problem.group * problem.queries, problem.batch * problem.kv_heads
-    tiles = decode_tiles(rows, widths.d_padded, widths.width_padded)
-    run, splits = splits_for(tiles, batch_heads, stop_key - first_key, processors_of(device))
     output = torch.empty((*query.shape[:-1], widths.width), dtype=query.dtype, device=device)
     largest, total = (torch.empty(query.shape[:-1], dtype=torch.float32, device=device) for _ in range(2))
     warps, part_rows = tiles.row_warps * tiles.key_warps, 1 << (rows - 1).bit_length()

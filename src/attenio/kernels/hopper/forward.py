@@ -1,6 +1,6 @@
 """The forward pass on Hopper: which problems it takes, and with which tiles and lists they run."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -9,16 +9,18 @@ from torch import Tensor
 
 from attenio.catalogue import machine_named
 from attenio.kernels import triton
+from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.stacking import can_stack
 from attenio.kernels.gpu.arguments import flops_of, kind_of, scaled
 from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.gpu.results import Attended
-from attenio.kernels.gpu.tuning import tuned
+from attenio.kernels.gpu.tuning import beginning_with, preferred, tuned
 from attenio.kernels.hopper.attenio import attenio_kernel
 from attenio.kernels.hopper.attenio_256_rows import attenio_256_rows_kernel
 from attenio.kernels.hopper.descriptors import ELEMENTS, aligned, padded_descriptors
 from attenio.kernels.hopper.proving import is_right, small_problem
+from attenio.kernels.hopper.ranges import Ranges
 from attenio.kernels.hopper.ranking import Extent, ranked_tiles
 from attenio.kernels.hopper.schedule import key_tiles, paced_schedule, schedule
 from attenio.kernels.hopper.tiles import (
@@ -32,45 +34,82 @@ from attenio.kernels.hopper.tiles import (
     side_by_side,
 )
 from attenio.kernels.replay.launches import CompileOptions, launch
+from attenio.planning import Dataflow, Tiles
 from attenio.planning.shared_cache import Grid
 
+_GROUPS = (
+    "each consumer warpgroup has 64 rows, their outputs and scores in fp32, and keys on their way take room as well;"
+    " of the tiles that fit so these take the least time"
+)
 _FAR = 2**30
 # Programs that walk keys together look at each other every PACE key tiles, and stay LAG such stretches apart at most.
 PACE = 32
 LAG = 4
 
 
-def supports(problem: KernelProblem) -> bool:
-    """Whether this kernel computes the problem: 16-bit heads that TMA can load, rows enough, ranges of keys only.
+def why_not(problem: KernelProblem, processors: int | None = None) -> str | None:
+    """Why this kernel does not compute a problem: it takes 16-bit heads that TMA can load, rows enough, and ranges.
 
     While a CUDA graph is captured, only what has run before: a new schedule could not be copied to the device then.
     """
     seen, query = problem.visible, problem.query
-    d, width = query.shape[-1], problem.value.shape[-1]
-    ranges_only = seen.bias is None and seen.query_ids is None and seen.blocks is None and problem.dropout is None
+    widths = query.shape[-1], problem.value.shape[-1]
+    if query.dtype not in ELEMENTS:
+        return "tensor cores take 16-bit heads"
+    if not all(0 < columns <= WIDTHS[-1] and columns % 8 == 0 for columns in widths):
+        return f"TMA loads heads of up to {WIDTHS[-1]} columns, a multiple of 8"
+    if not hopper_tiles(*map(computed_width, widths)):
+        return "no tiles of such heads fit an SM"
+    if not (seen.bias is None and seen.query_ids is None and seen.blocks is None and problem.dropout is None):
+        return "masks, ids, blocks and dropout are computed by portable kernels"
     batch_heads = problem.batch * problem.kv_heads * problem.group
-    return (
-        query.dtype in ELEMENTS
-        and all(0 < columns <= WIDTHS[-1] and columns % 8 == 0 for columns in (d, width))
-        and bool(hopper_tiles(computed_width(d), computed_width(width)))
-        and ranges_only
-        and problem.keys > 0
-        # Fewer rows than a tile leave some of it empty, but many heads fill the SMs all the same.
-        and (batch_heads > 0 if problem.queries >= ROWS else batch_heads >= processors_of(query.device))
-        and problem.scale != 0.0
-        and not (problem.prefix and can_stack(problem))
-        and (not _captures(query.device) or _Kind.of(problem) in _settled)
-    )
+    if problem.scale == 0.0 or not (problem.keys and batch_heads):
+        return "there is nothing to weigh"
+    # Fewer rows than a tile leave some of it empty, but many heads fill the SMs all the same.
+    if problem.queries < ROWS and batch_heads < (processors or processors_of(query.device)):
+        return f"there are fewer than {ROWS} rows, and fewer heads than SMs"
+    if problem.prefix and can_stack(problem):
+        return "a shared prefix is computed for all requests at once"
+    if _captures(query.device) and _Kind.of(problem) not in _settled:
+        return "a CUDA graph is captured, and takes what has run before"
+    return None
 
 
-def attend(problem: KernelProblem) -> Attended:
-    """Attention of a problem that ``supports`` accepts."""
+def supports(problem: KernelProblem) -> bool:
+    """Whether this kernel computes the problem."""
+    return why_not(problem) is None
+
+
+def choose(problem: KernelProblem, processors: int | None = None) -> Choice:
+    """What runs for a problem that ``supports`` accepts: tiles that have run here, were measured, or come first."""
+    kind = _Kind.of(problem)
+    settled = _settled.get(kind) if processors is None else None
+    if settled is not None:
+        return _choice(settled.tiles, kind.queries, kind.keys)
+    found = candidates(kind, processors)
+    if processors is None:
+        found = preferred(kind_of("hopper forward", problem), found, kind.device)
+    return _choice(found[0], kind.queries, kind.keys)
+
+
+@lru_cache(maxsize=1024)
+def _choice(tiles: HopperTiles, queries: int, keys: int) -> Choice:
+    return Choice(
+        dataflow=Dataflow.ATTENIO,
+        tiles=Tiles.of(query_tile=min(queries, tiles.row_tile), key_tile=min(keys, tiles.key_tile)),
+        language="Gluon", name="attenio_256_rows_kernel" if tiles.wide else "attenio_kernel", kernel=tiles, why=_GROUPS,
+    )  # fmt: skip
+
+
+def attend(problem: KernelProblem, choice: Choice | None = None) -> Attended:
+    """Attention of a problem that ``supports`` accepts; large calls measure other tiles when they are first met."""
     query, kind = problem.query, _Kind.of(problem)
     shape, device = query.shape[:-1], query.device
     output = torch.empty((*shape, kind.width), dtype=query.dtype, device=device)
     largest, total = (torch.empty(shape, dtype=torch.float32, device=device) for _ in range(2))
     attended, plan = Attended(output, largest, total), _settled.get(kind)
-    if plan is not None:
+    tiles = (choose(problem) if choice is None else choice).kernel
+    if plan is not None and plan.tiles == tiles:
         if _captures(device):
             _captured[kind] = plan
         _launch(problem, attended, kind, plan)
@@ -81,7 +120,8 @@ def attend(problem: KernelProblem) -> Attended:
         _launch(problem, attended, kind, _plan(kind, each))
         ran.append(each)
 
-    tuned(kind_of("hopper forward", problem), candidates(kind), tried, device, flops_of(problem))
+    others = beginning_with(tiles, candidates(kind))
+    tuned(kind_of("hopper forward", problem), others, tried, device, flops_of(problem))
     _settle(kind, _plan(kind, ran[-1]))
     return attended
 
@@ -136,16 +176,9 @@ class _Kind(NamedTuple):
         return 2 * self.head_bytes > _cache_bytes()
 
 
-def planned(problem: KernelProblem) -> HopperTiles:
-    """The tiles of a problem that ``supports`` accepts: those that have run, or those that the plan puts first."""
-    kind = _Kind.of(problem)
-    settled = _settled.get(kind)
-    return candidates(kind)[0] if settled is None else settled.tiles
-
-
 def grid_of(problem: KernelProblem) -> Grid:
     """The programs of a problem that ``supports`` accepts, for a prediction of the bytes that they move below L2."""
-    kind, tiles = _Kind.of(problem), planned(problem)
+    kind, tiles = _Kind.of(problem), choose(problem).kernel
     element, programs = int(kind.dtype.itemsize), tiles.blocks * processors_of(kind.device)
     return Grid(
         units=kind.batch_heads,
@@ -192,47 +225,6 @@ def _settle(kind: _Kind, plan: _Plan) -> None:
     _settled[kind] = plan
 
 
-class _Ranges(NamedTuple):
-    """First key and the one after the last of every query (batch or 1, queries), and the least and the largest of both
-    for every 64 of them (batch or 1, blocks, 4): what a consumer needs to know which key tiles it sees."""
-
-    first: Tensor
-    stop: Tensor
-    bounds: Tensor
-
-    @classmethod
-    def of(cls, problem: KernelProblem, kind: _Kind) -> "_Ranges":
-        seen, device = problem.visible, kind.device
-        assert seen.first is not None and seen.stop is not None
-        at = torch.arange(kind.queries, device=device)
-        first = torch.maximum(seen.first.to(device), (at + kind.below).clamp(min=0))
-        stop = torch.minimum(seen.stop.to(device), (at + kind.above + 1).clamp(max=kind.keys))
-        both = torch.stack((first, stop), 1).to(torch.int32)
-        padded = torch.arange(-(-kind.queries // ROWS) * ROWS, device=device).clamp(max=kind.queries - 1)
-        low, high = both[:, :, padded].unflatten(2, (-1, ROWS)).aminmax(dim=3)
-        bounds = torch.stack((low[:, 0], high[:, 0], low[:, 1], high[:, 1]), 2)
-        return cls(both[:, 0].contiguous(), both[:, 1].contiguous(), bounds)
-
-
-def prepared(problem: KernelProblem) -> Callable[..., tuple[Tensor, Tensor, Tensor]] | None:
-    """Attention of queries, keys and values (batch, heads, tokens, width) with the sizes and the band of a problem
-    that has run; None where sizes and band are not all there is to it."""
-    kind = _Kind.of(problem)
-    plan, rows = _settled.get(kind), problem.query.flatten(1, 2).shape[:-1]
-    if plan is None or kind.ranged or problem.scale < 0.0:
-        return None
-    numbers, dtype, device = _Numbers.of(problem, kind, scaled(problem)[1]), kind.dtype, kind.device
-
-    def run(query: Tensor, key: Tensor, value: Tensor, *_numbers: object) -> tuple[Tensor, Tensor, Tensor]:
-        output = torch.empty((*rows, kind.width), dtype=dtype, device=device)
-        largest = torch.empty(rows, dtype=torch.float32, device=device)
-        attended = Attended(output, largest, torch.empty_like(largest))
-        _start(plan, numbers, (query, key, value), attended)
-        return attended
-
-    return run
-
-
 class _Numbers(NamedTuple):
     """What a kernel is told of a problem."""
 
@@ -254,7 +246,7 @@ class _Numbers(NamedTuple):
 def _launch(problem: KernelProblem, attended: Attended, kind: _Kind, plan: _Plan) -> None:
     query, scale = scaled(problem)
     heads = query.flatten(1, 2), problem.key, problem.value
-    ranges = _Ranges.of(problem, kind) if kind.ranged else None
+    ranges = Ranges.of(problem, kind.below, kind.above) if kind.ranged else None
     by_heads = attended._replace(output=attended.output.flatten(1, 2))
     _start(plan, _Numbers.of(problem, kind, scale), heads, by_heads, ranges)
 
@@ -264,7 +256,7 @@ def _start(
     numbers: _Numbers,
     heads: tuple[Tensor, Tensor, Tensor],
     attended: Attended,
-    ranges: _Ranges | None = None,
+    ranges: Ranges | None = None,
 ) -> None:
     """Launch a plan for queries, keys and values, by heads as the output is."""
     query, key, value = heads
@@ -315,7 +307,7 @@ def _plan(kind: _Kind, tiles: HopperTiles) -> _Plan:
     return _Plan(starts, entries, lists.programs, lists.stretches, tiles, kind.columns, constants)
 
 
-def candidates(kind: _Kind) -> tuple[HopperTiles, ...]:
+def candidates(kind: _Kind, processors: int | None = None) -> Sequence[HopperTiles]:
     """Tiles that may run: for dense heads much larger than L2 those that read them from memory least often."""
     (d, width), whole = kind.columns, kind.keys % WIDE_TILES.key_tile == 0
     large = kind.is_dense and kind.head_bytes > 2 * _cache_bytes() and kind.queries >= WIDE_TILES.row_tile
@@ -323,7 +315,7 @@ def candidates(kind: _Kind) -> tuple[HopperTiles, ...]:
     if wide and _wide_is_proven(d, kind):
         return (WIDE_TILES,)
     extent = Extent(kind.batch_heads, kind.queries, kind.keys, kind.below, kind.above, masked=not kind.is_dense)
-    return ranked_tiles(d, width, extent, processors_of(kind.device))
+    return ranked_tiles(d, width, extent, processors or processors_of(kind.device))
 
 
 def _wide_is_proven(d: int, kind: _Kind) -> bool:

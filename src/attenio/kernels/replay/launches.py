@@ -7,8 +7,10 @@ types distinguishes calls, and once compiled for those a kernel is launched dire
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any, NamedTuple
 
+from attenio.kernels.call.choice import is_heard, note_launch
 from attenio.kernels.replay.launcher import Launcher
 from attenio.kernels.replay.streams import forks_and_joins, stream_index
 
@@ -57,6 +59,14 @@ def launch(
         flags = {"num_warps": options.warps, "maxnreg": options.registers, "launch_pdl": options.overlaps}
         launcher = _launchers[key] = Launcher(kernel[(programs,)](*triton_descriptors, *rest, **flags))
     _record(launcher, programs, descriptors, rest)
+    if is_heard():
+        note_constants(kernel, programs, constants)
+
+
+def note_constants(kernel: Any, programs: int, constants: tuple[Any, ...]) -> None:
+    """Tell whoever listens of a launch: its constants by their names, which are the last that the kernel has."""
+    names = tuple(signature(kernel.fn).parameters)[-len(constants) :]
+    note_launch(kernel.fn.__name__, programs=programs, **dict(zip(names, constants, strict=True)))
 
 
 def launch_specialized(

@@ -1,10 +1,11 @@
 """Attention on NVIDIA GPUs in portable Triton; every kernel also runs in Triton's interpreter on a CPU."""
 
-from attenio.kernels.triton.backward import two_pass
-from attenio.kernels.triton.forward import attend
+from attenio.kernels.triton.backward import gradients, run_backward
+from attenio.kernels.triton.choice import choose, choose_backward
+from attenio.kernels.triton.forward import attend, run
 from attenio.kernels.triton.traffic import grids
 
-__all__ = ["attend", "gradients", "grids", "two_pass"]
+__all__ = ["attend", "choose", "choose_backward", "gradients", "grids", "run", "run_backward", "two_pass"]
 
-# Every backend has ``attend`` and ``gradients``; this one's makes two passes.
-gradients = two_pass
+# The dataflow of its gradients.
+two_pass = gradients

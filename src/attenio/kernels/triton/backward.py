@@ -6,18 +6,33 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.gpu.arguments import LOG2_E, Shape, flops_of, grouped_heads, kind_of, restrictions_of, widths_of
 from attenio.kernels.gpu.results import Gradients
-from attenio.kernels.gpu.tuning import preferred, tuned
+from attenio.kernels.gpu.tuning import beginning_with, tuned
+from attenio.kernels.triton.choice import choose_backward
+from attenio.kernels.triton.launching import constants_of, launch_noted
 from attenio.kernels.triton.order import ordered, turn_of
 from attenio.kernels.triton.tiles import BackwardTiles, backward_tiles
 from attenio.kernels.triton.two_pass import key_gradients_kernel, query_gradient_kernel
 from attenio.planning.shared_cache import Grid
 
 
-def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...], *, with_bias: bool = False) -> Gradients:
+def gradients(problem: KernelProblem, saved: tuple[Tensor, ...], *, with_bias: bool = False) -> Gradients:
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
+    query, bias, device = problem.query, problem.visible.bias, problem.query.device
+    if min(query.numel(), problem.key.numel(), problem.value.numel()):
+        return run_backward(problem, saved, choose_backward(problem), with_bias=with_bias)
+    of_bias = torch.zeros(bias.shape, dtype=torch.float32, device=device) if with_bias and bias is not None else None
+    of_query, of_key, of_value = (torch.zeros_like(x) for x in (query, problem.key, problem.value))
+    return Gradients(of_query, of_key, of_value, of_bias)
+
+
+def run_backward(
+    problem: KernelProblem, saved: tuple[Tensor, ...], choice: Choice, *, with_bias: bool = False
+) -> Gradients:
+    """The gradients by a choice; a call that is large enough measures other tiles beside its own when first met."""
     output, largest, total, gradient = saved[0], saved[1].contiguous(), saved[2].contiguous(), saved[3]
     query, output, gradient = (grouped_heads(tensor) for tensor in (problem.query, output, gradient))
     if with_bias and problem.visible.bias is not None:  # its gradient is written where the bias is read
@@ -29,55 +44,53 @@ def two_pass(problem: KernelProblem, saved: tuple[Tensor, ...], *, with_bias: bo
         value=torch.empty(problem.value.shape, dtype=query.dtype, device=device),
         bias=torch.zeros(bias.shape, dtype=torch.float32, device=device) if with_bias and bias is not None else None,
     )
-    if min(query.numel(), problem.key.numel(), problem.value.numel()) == 0:
-        for part in gradients:
-            if part is not None:
-                part.zero_()
-        return gradients
-    tiles, widths = backward_tiles(problem), widths_of(problem)
     seen = restrictions_of(problem, problem.scale * LOG2_E)
-    delta = torch.empty_like(total)
-    heads, (key, value) = problem.kv_heads * problem.group, (problem.key, problem.value)
-    shape = Shape.of(problem)
-    shapes = {
-        "D": widths.d, "WIDTH": widths.width, "D_PADDED": widths.d_padded, "W_PADDED": widths.width_padded,
-        "ALWAYS_HIDES": seen.always_hides, "BOOLEAN": seen.boolean, "LOG2_E": LOG2_E, "PRECISION": "ieee",
-    }  # fmt: skip
+    delta, shape, constants = torch.empty_like(total), Shape.of(problem), constants_of(widths_of(problem), seen)
+    key, value, sizes = problem.key, problem.value, (problem.group, problem.queries, problem.keys)
 
     def first_pass(first: BackwardTiles) -> None:
         grid = query_gradient_grid(shape, first, device)
-        query_gradient_kernel[(grid.units * grid.tiles,)](
-            query, key, value, output, gradient, largest, total, delta, gradients.query,
-            *_of_heads(query), *key.stride(), *value.stride(), *_of_heads(output), *_of_heads(gradient), turn_of(grid),
-            heads, problem.group, problem.queries, problem.keys, *seen.band, problem.scale, *seen.data, gradients.bias,
-            ROW_TILE=first.stationary, KEY_TILE=first.passing, num_warps=first.warps, num_stages=first.stages, **shapes,
+        launch_noted(
+            query_gradient_kernel, grid.units * grid.tiles, (
+                query, key, value, output, gradient, largest, total, delta, gradients.query,
+                *_of_heads(query), *key.stride(), *value.stride(), *_of_heads(output), *_of_heads(gradient),
+                turn_of(grid), problem.kv_heads * problem.group, *sizes, *seen.band, problem.scale, *seen.data,
+                gradients.bias,
+            ), {
+                "ROW_TILE": first.stationary, "KEY_TILE": first.passing, "num_warps": first.warps,
+                "num_stages": first.stages, **constants,
+            },
         )  # fmt: skip
 
     def second_pass(second: BackwardTiles) -> None:
         grid = key_gradients_grid(shape, second, device)
-        key_gradients_kernel[(grid.units * grid.tiles,)](
-            query, key, value, gradient, largest, total, delta, gradients.key, gradients.value,
-            *_rows_that_see(problem, second.stationary),
-            *_of_heads(query), *key.stride(), *value.stride(), *_of_heads(gradient), turn_of(grid),
-            problem.kv_heads, problem.group, problem.queries, problem.keys, *seen.band, problem.scale, *seen.data,
-            KEY_TILE=second.stationary, ROW_TILE=second.passing,
-            num_warps=second.warps, num_stages=second.stages, **shapes,
+        launch_noted(
+            key_gradients_kernel, grid.units * grid.tiles, (
+                query, key, value, gradient, largest, total, delta, gradients.key, gradients.value,
+                *_rows_that_see(problem, second.stationary),
+                *_of_heads(query), *key.stride(), *value.stride(), *_of_heads(gradient), turn_of(grid),
+                problem.kv_heads, *sizes, *seen.band, problem.scale, *seen.data,
+            ), {
+                "KEY_TILE": second.stationary, "ROW_TILE": second.passing, "num_warps": second.warps,
+                "num_stages": second.stages, **constants,
+            },
         )  # fmt: skip
 
-    flops = flops_of(problem)
+    flops, chosen, (first, second) = flops_of(problem), choice.kernel, backward_tiles(shape)
     # A bias collects over several runs of the first pass: measuring would add to it more than once.
-    tuned(kind_of("query gradient", problem), tiles[0], first_pass, device, 0 if with_bias else flops)
-    tuned(kind_of("key gradients", problem), tiles[1], second_pass, device, flops)
+    name, most = kind_of("query gradient", problem), 0 if with_bias else flops
+    tuned(name, beginning_with(chosen.query_gradient, first), first_pass, device, most)
+    name = kind_of("key gradients", problem)
+    tuned(name, beginning_with(chosen.key_gradients, second), second_pass, device, flops)
     return gradients
 
 
 def grids_of_passes(problem: KernelProblem) -> tuple[Grid, Grid]:
     """The programs of both passes with the tiles that they would run with."""
-    first, second = backward_tiles(problem)
-    shape, device = Shape.of(problem), problem.query.device
+    tiles, shape, device = choose_backward(problem).kernel, Shape.of(problem), problem.query.device
     return (
-        query_gradient_grid(shape, preferred(kind_of("query gradient", problem), first)[0], device),
-        key_gradients_grid(shape, preferred(kind_of("key gradients", problem), second)[0], device),
+        query_gradient_grid(shape, tiles.query_gradient, device),
+        key_gradients_grid(shape, tiles.key_gradients, device),
     )
 
 

@@ -1,5 +1,6 @@
 """The forward pass on a GPU: which kernel runs, on what grid, with the tiles of its plan."""
 
+from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -7,10 +8,10 @@ import torch
 from torch import Tensor
 from triton.runtime.errors import OutOfResources
 
+from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
-from attenio.kernels.call.stacking import can_stack, stacked
+from attenio.kernels.call.stacking import stacked
 from attenio.kernels.gpu.arguments import (
-    LOG2_E,
     Shape,
     flops_of,
     grouped_heads,
@@ -20,34 +21,43 @@ from attenio.kernels.gpu.arguments import (
     strides_of,
     widths_of,
 )
+from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.gpu.counters import counters
 from attenio.kernels.gpu.results import Attended
-from attenio.kernels.gpu.tuning import tuned
+from attenio.kernels.gpu.tuning import beginning_with, tuned
 from attenio.kernels.triton.attenio import attenio_kernel
+from attenio.kernels.triton.choice import choices, choose
+from attenio.kernels.triton.launching import constants_of, launch_noted
 from attenio.kernels.triton.order import ordered, turn_of
 from attenio.kernels.triton.split_keys import split_keys_kernel
-from attenio.kernels.triton.tiles import ForwardTiles, forward_tiles, splits_for
+from attenio.kernels.triton.tiles import ForwardTiles
 from attenio.planning.shared_cache import Grid
 
 
 def attend(problem: KernelProblem) -> Attended:
-    """Attention by the plan for this GPU."""
+    """Attention by what is chosen for this GPU."""
+    if problem.query.numel() and problem.value.numel():
+        return run(problem, choose(problem))
     attended = _empty(problem)
-    if attended.output.numel() == 0 or problem.keys == 0:
-        attended.output.zero_()
-        attended.total.zero_()
-        attended.largest.fill_(-torch.inf)
-    elif can_stack(problem):
-        _after_prefix(problem, attended)
+    attended.output.zero_()
+    attended.total.zero_()
+    attended.largest.fill_(-torch.inf)
+    return attended
+
+
+def run(problem: KernelProblem, choice: Choice) -> Attended:
+    """Attention by a choice; a call that is large enough measures other tiles beside its own when it is first met."""
+    attended = _empty(problem)
+    if choice.own is not None:
+        _split(problem, attended, choice.own, prefix_results(problem, choice))
+    elif choice.split is not None:
+        _split(problem, attended, choice)
     else:
-        tiles = forward_tiles(problem)
-        if tiles[0].splits_keys:
-            _split(problem, attended)
-        else:
-            tuned(
-                kind_of("forward", problem), tiles, lambda each: _stationary(problem, attended, each),
-                problem.query.device, flops_of(problem),
-            )  # fmt: skip
+        others = choices(Shape.of(problem), processors_of(problem.query.device))
+        tuned(
+            kind_of("forward", problem), beginning_with(choice, others),
+            lambda each: _stationary(problem, attended, each.kernel), problem.query.device, flops_of(problem),
+        )  # fmt: skip
     return attended
 
 
@@ -62,14 +72,15 @@ def _stationary(problem: KernelProblem, attended: Attended, tiles: ForwardTiles)
     query, scale = scaled(problem)
     query, widths, seen = grouped_heads(query), widths_of(problem), restrictions_of(problem, scale)
     grid = grid_of(problem, tiles)
-    attenio_kernel[(grid.units * grid.tiles,)](
-        query, problem.key, problem.value, attended.output, attended.largest, attended.total,
-        *strides_of(query, problem.key, problem.value), *_output_strides(attended.output), turn_of(grid),
-        problem.kv_heads, problem.group // tiles.pack, problem.queries, problem.keys, *seen.band, *seen.data,
-        ROW_TILE=tiles.row_tile, KEY_TILE=tiles.key_tile, PACK=tiles.pack,
-        D=widths.d, WIDTH=widths.width, D_PADDED=widths.d_padded, W_PADDED=widths.width_padded,
-        ALWAYS_HIDES=seen.always_hides, BOOLEAN=seen.boolean, LOG2_E=LOG2_E, PRECISION="ieee",
-        num_warps=tiles.warps, num_stages=tiles.stages,
+    launch_noted(
+        attenio_kernel, grid.units * grid.tiles, (
+            query, problem.key, problem.value, attended.output, attended.largest, attended.total,
+            *strides_of(query, problem.key, problem.value), *_output_strides(attended.output), turn_of(grid),
+            problem.kv_heads, problem.group // tiles.pack, problem.queries, problem.keys, *seen.band, *seen.data,
+        ), {
+            "ROW_TILE": tiles.row_tile, "KEY_TILE": tiles.key_tile, "PACK": tiles.pack, **constants_of(widths, seen),
+            "num_warps": tiles.warps, "num_stages": tiles.stages,
+        },
     )  # fmt: skip
 
 
@@ -117,56 +128,51 @@ class SplitResults(NamedTuple):
 
 
 def _split(
-    problem: KernelProblem, attended: Attended | None, *, skipped: int = 0, prefix: SplitResults | None = None
+    problem: KernelProblem, attended: Attended | None, choice: Choice, prefix: SplitResults | None = None
 ) -> SplitResults:
-    """Run ``split_keys`` over the keys from ``skipped`` on; without ``attended`` only partial results are written."""
-    candidates = forward_tiles(problem, splits_keys=True)
-    for tiles in candidates[:-1]:
-        try:
-            return _split_with(problem, attended, tiles, skipped, prefix)
-        except OutOfResources:
-            continue
-    return _split_with(problem, attended, candidates[-1], skipped, prefix)
+    """Run ``split_keys``, joined with a prefix; without ``attended`` only partial results are written."""
+    try:
+        return _split_with(problem, attended, choice, prefix)
+    except OutOfResources:
+        shape, here = Shape.of(problem), processors_of(problem.query.device)
+        *others, last = choices(shape, here, splits_keys=True, skipped=problem.prefix if prefix else 0)
+        for each in others:
+            with suppress(OutOfResources):
+                return _split_with(problem, attended, each, prefix)
+        return _split_with(problem, attended, last, prefix)
 
 
 def _split_with(
-    problem: KernelProblem, attended: Attended | None, tiles: ForwardTiles, skipped: int, prefix: SplitResults | None
+    problem: KernelProblem, attended: Attended | None, choice: Choice, prefix: SplitResults | None
 ) -> SplitResults:
     query, scale = scaled(problem)
     query, widths, seen = grouped_heads(query), widths_of(problem), restrictions_of(problem, scale)
-    rows, batch_heads = problem.group * problem.queries, problem.batch * problem.kv_heads
-    row_tiles = -(-rows // tiles.row_tile)
-    below, above, _ = seen.band
-    start = max(skipped, max(0, below) // tiles.key_tile * tiles.key_tile)
-    seen_keys = min(problem.keys, problem.queries + above) - start
-    keys_per_split, splits = splits_for(problem, tiles, batch_heads * row_tiles, max(1, seen_keys))
-    results = SplitResults.of(problem, splits)
+    tiles, split = choice.kernel, choice.split
+    assert split is not None
+    row_tiles = -(-problem.group * problem.queries // tiles.row_tile)
+    blocks = problem.batch * problem.kv_heads * row_tiles
+    results = SplitResults.of(problem, split.splits)
     written = attended or Attended(results.sums, results.sums, results.sums)
-    arrived = counters(problem.query.device, batch_heads * row_tiles)
-    split_keys_kernel[(splits * batch_heads * row_tiles,)](
-        query, problem.key, problem.value, *written, *results, arrived,
-        None if prefix is None else prefix.sums, None if prefix is None else prefix.statistics,
-        *strides_of(query, problem.key, problem.value), *_output_strides(written.output),
-        problem.kv_heads, problem.queries, problem.keys, start, keys_per_split,
-        0 if prefix is None else prefix.sums.shape[2],
-        *seen.band, *seen.data,
-        ROW_TILE=tiles.row_tile, KEY_TILE=tiles.key_tile, PACK=problem.group,
-        D=widths.d, WIDTH=widths.width, D_PADDED=widths.d_padded, W_PADDED=widths.width_padded,
-        ALWAYS_HIDES=seen.always_hides, BOOLEAN=seen.boolean, LOG2_E=LOG2_E, PRECISION="ieee",
-        SPLITS=splits, PREFIX_SPLITS=0 if prefix is None else prefix.sums.shape[1], JOINS=attended is not None,
-        num_warps=tiles.warps, num_stages=tiles.stages,
+    launch_noted(
+        split_keys_kernel, split.splits * blocks, (
+            query, problem.key, problem.value, *written, *results, counters(problem.query.device, blocks),
+            None if prefix is None else prefix.sums, None if prefix is None else prefix.statistics,
+            *strides_of(query, problem.key, problem.value), *_output_strides(written.output),
+            problem.kv_heads, problem.queries, problem.keys, split.first, split.keys,
+            0 if prefix is None else prefix.sums.shape[2],
+            *seen.band, *seen.data,
+        ), {
+            "ROW_TILE": tiles.row_tile, "KEY_TILE": tiles.key_tile, "PACK": problem.group, **constants_of(widths, seen),
+            "SPLITS": split.splits, "PREFIX_SPLITS": 0 if prefix is None else prefix.sums.shape[1],
+            "JOINS": attended is not None, "num_warps": tiles.warps, "num_stages": tiles.stages,
+        },
     )  # fmt: skip
     return results
 
 
-def _after_prefix(problem: KernelProblem, attended: Attended) -> None:
-    """The prefix once, for the rows of all requests together; then each request's own keys, joined with it."""
-    _split(problem, attended, skipped=problem.prefix, prefix=prefix_results(problem))
-
-
-def prefix_results(problem: KernelProblem) -> SplitResults:
-    """Sums of the shared prefix for the rows of all requests, stacked."""
-    return _split(stacked(problem), None)
+def prefix_results(problem: KernelProblem, choice: Choice) -> SplitResults:
+    """Sums of the shared prefix for the rows of all requests, stacked, by a choice that has keys of their own."""
+    return _split(stacked(problem), None, choice)
 
 
 def _output_strides(output: Tensor) -> tuple[int, int, int]:

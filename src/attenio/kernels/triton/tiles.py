@@ -10,8 +10,7 @@ from functools import lru_cache
 from itertools import product
 
 from attenio.elements import ElementType
-from attenio.kernels.call.problem import KernelProblem
-from attenio.kernels.gpu.capability import processors_of
+from attenio.kernels.gpu.arguments import Shape
 from attenio.planning import Dataflow, Tiles, cost
 from attenio.workload import Workload
 
@@ -51,20 +50,16 @@ class BackwardTiles:
     stages: int
 
 
-def forward_tiles(
-    problem: KernelProblem, *, splits_keys: bool | None = None, processors: int | None = None
-) -> tuple[ForwardTiles, ...]:
+def forward_tiles(shape: Shape, processors: int, *, splits_keys: bool | None = None) -> tuple[ForwardTiles, ...]:
     """Tiles for this problem, best first; keys are split where rows alone leave SMs idle."""
-    rows, batch_heads = problem.group * problem.queries, problem.batch * problem.kv_heads
-    d, width = problem.query.shape[-1], problem.value.shape[-1]
-    element, processors = problem.query.element_size(), processors or processors_of(problem.query.device)
+    rows, (d, width, *_) = shape.group * shape.queries, shape.widths
     if splits_keys is None:
-        busy = batch_heads * -(-rows // 128) >= processors
-        splits_keys = rows <= _FEW_ROWS and problem.keys >= 256 and not (busy and rows > 16)
+        busy = shape.batch_heads * -(-rows // 128) >= processors
+        splits_keys = rows <= _FEW_ROWS and shape.keys >= 256 and not (busy and rows > 16)
     if splits_keys:
-        run = problem.keys * batch_heads * -(-rows // 128) // processors
-        return _split_tiles(rows, problem.group, _power(max(d, width)), element, long_runs=run >= 1024)
-    return _stationary_tiles(problem.queries, problem.keys, d, width, element)[:_MOST]
+        run = shape.keys * shape.batch_heads * -(-rows // 128) // processors
+        return _split_tiles(rows, shape.group, _power(max(d, width)), shape.element, long_runs=run >= 1024)
+    return _stationary_tiles(shape.queries, shape.keys, d, width, shape.element)[:_MOST]
 
 
 def _split_tiles(rows: int, group: int, widest: int, element: int, *, long_runs: bool) -> tuple[ForwardTiles, ...]:
@@ -124,10 +119,10 @@ def _stationary_tiles(queries: int, keys: int, d: int, width: int, element: int)
     return (*best[: _MOST - len(smaller) - 1], *smaller, least)
 
 
-def backward_tiles(problem: KernelProblem) -> tuple[tuple[BackwardTiles, ...], tuple[BackwardTiles, ...]]:
+def backward_tiles(shape: Shape) -> tuple[tuple[BackwardTiles, ...], tuple[BackwardTiles, ...]]:
     """Tiles of the two passes, best first: one product's accumulator stays in the first, two in the second."""
-    widest = _power(max(problem.query.shape[-1], problem.value.shape[-1]))
-    return tuple(_backward(widest, problem.query.element_size(), sums) for sums in (1, 2))  # type: ignore[return-value]
+    widest = _power(max(shape.widths[:2]))
+    return _backward(widest, shape.element, 1), _backward(widest, shape.element, 2)
 
 
 @lru_cache(maxsize=64)
@@ -159,11 +154,9 @@ def _power(size: int) -> int:
     return max(16, 1 << (size - 1).bit_length())
 
 
-def splits_for(
-    problem: KernelProblem, tiles: ForwardTiles, batch_heads: int, keys: int, *, processors: int | None = None
-) -> tuple[int, int]:
+def splits_for(tiles: ForwardTiles, blocks: int, keys: int, processors: int) -> tuple[int, int]:
     """Keys of a run (whole tiles) and how many runs: a block for every SM, no run shorter than two tiles."""
-    wanted = max(1, (processors or processors_of(problem.query.device)) // max(1, batch_heads))
+    wanted = max(1, processors // max(1, blocks))
     most = max(1, -(-keys // (2 * tiles.key_tile)))
     splits = max(count for count in _SPLITS if count <= min(wanted, most))
     run = -(-max(1, -(-keys // splits)) // tiles.key_tile) * tiles.key_tile

@@ -8,7 +8,6 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.hopper import backward
 from attenio.kernels.hopper.backward.config import backward_config, config_of
-from attenio.kernels.hopper.backward.key_stationary import uses_fixed_point
 from attenio.kernels.hopper.backward.spilled_gradients import carries
 
 
@@ -33,7 +32,8 @@ def test_packed_sequences_are_taken():
 
 def test_slopes_are_spilled_of_wide_heads_and_sums_are_integers_where_they_must_repeat():
     assert config_of(problem_of(136, 64)).spills and not config_of(problem_of(128, 128)).spills
-    assert uses_fixed_point(problem_of(128, 64, deterministic=True)) and not uses_fixed_point(problem_of(128, 64))
+    assert config_of(problem_of(128, 64, deterministic=True)).fixed_point
+    assert not config_of(problem_of(128, 64)).fixed_point
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,6 @@ tiles), ``block`` and ``producer`` (what blocks share), ``masks`` (who sees what
 ``probabilities`` (P in 16 bits).
 """
 
-from attenio.kernels.hopper.backward.dataflow import gradient_grids, gradients, is_proven, supports
+from attenio.kernels.hopper.backward.dataflow import choose, gradient_grids, gradients, is_proven, supports, why_not
 
-__all__ = ["gradient_grids", "gradients", "is_proven", "supports"]
+__all__ = ["choose", "gradient_grids", "gradients", "is_proven", "supports", "why_not"]

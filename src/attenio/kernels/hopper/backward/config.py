@@ -9,6 +9,7 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.gpu.arguments import LOG2_E, grouped_heads
 from attenio.kernels.gpu.results import Gradients
 from attenio.kernels.hopper.backward.chunks import Chunk
+from attenio.kernels.hopper.backward.fixed_point import fixed_point_suffices
 from attenio.kernels.hopper.backward.key_stationary_d64 import key_stationary_d64_kernel
 from attenio.kernels.hopper.backward.key_stationary_d128 import key_stationary_d128_kernel
 from attenio.kernels.hopper.backward.masks import VisibleRows
@@ -25,7 +26,8 @@ REGISTERS_AT_START = 168
 class BackwardConfig(NamedTuple):
     """A kernel and its tiles: it works in columns ``d`` of queries and ``width`` of values, some of them zeros.
 
-    ``slots`` are tiles of dS at once.
+    ``slots`` are tiles of dS at once. With ``fixed_point`` accumulators of dQ are integers, which repeat to the bit; an
+    outlier of keys or values makes these coarser.
     """
 
     kernel: Any
@@ -36,6 +38,7 @@ class BackwardConfig(NamedTuple):
     stages: int
     slots: int
     registers: int = 240
+    fixed_point: bool = False
 
     @property
     def spills(self) -> bool:
@@ -63,7 +66,9 @@ class BackwardConfig(NamedTuple):
 
 def config_of(problem: KernelProblem) -> BackwardConfig:
     """The configuration for a problem."""
-    return backward_config(problem.query.shape[-1], problem.value.shape[-1])
+    config = backward_config(problem.query.shape[-1], problem.value.shape[-1])
+    whole = problem.deterministic and not config.spills and fixed_point_suffices(problem)
+    return config._replace(fixed_point=True) if whole else config
 
 
 def backward_config(d: int, width: int) -> BackwardConfig:

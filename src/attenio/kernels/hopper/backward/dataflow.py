@@ -6,43 +6,72 @@ bit, and is faster for wide heads. Accumulators of integers repeat to the bit to
 must.
 """
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
 from attenio.kernels import triton
+from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.gpu.results import Gradients
 from attenio.kernels.hopper.backward.chunks import ROW_STEP
-from attenio.kernels.hopper.backward.config import config_of
+from attenio.kernels.hopper.backward.config import BackwardConfig, config_of
 from attenio.kernels.hopper.backward.fixed_point import fixed_point_suffices
-from attenio.kernels.hopper.backward.key_stationary import (
-    key_stationary_gradients,
-    key_stationary_grids,
-    uses_fixed_point,
-)
+from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients, key_stationary_grids
 from attenio.kernels.hopper.backward.masks import Band
 from attenio.kernels.hopper.backward.spilled_gradients import carries, spilled_gradients, spilled_grids
 from attenio.kernels.hopper.proving import is_right, small_problem
+from attenio.planning import Dataflow, Tiles
 from attenio.planning.shared_cache import Grid, Sweep
 
 
-def supports(problem: KernelProblem) -> bool:
-    """Whether these kernels compute the problem: 16-bit heads up to 256 wide, and no mask but bands and ranges."""
+def why_not(problem: KernelProblem) -> str | None:
+    """Why these kernels do not compute a problem: they take 16-bit heads up to 256 wide, bands and ranges."""
     seen = problem.visible
-    restricted = (seen.bias, seen.query_ids, seen.blocks, problem.dropout)
-    widths = problem.query.shape[-1], problem.value.shape[-1]
-    return (
-        problem.query.dtype in (torch.bfloat16, torch.float16)
-        and all(0 < width <= 256 and width % 8 == 0 for width in widths)
-        and all(given is None for given in restricted)
-        and min(problem.query.numel(), problem.key.numel()) > 0
-        and (not problem.deterministic or config_of(problem).spills or fixed_point_suffices(problem))
-        and problem.scale > 0.0  # masked_scores scores are -inf before they are scaled
-    )
+    if problem.query.dtype not in (torch.bfloat16, torch.float16):
+        return "tensor cores take 16-bit heads"
+    if not all(0 < width <= 256 and width % 8 == 0 for width in (problem.query.shape[-1], problem.value.shape[-1])):
+        return "TMA loads heads of up to 256 columns, a multiple of 8"
+    if any(given is not None for given in (seen.bias, seen.query_ids, seen.blocks, problem.dropout)):
+        return "masks, ids, blocks and dropout are computed by portable kernels"
+    if not min(problem.query.numel(), problem.key.numel()):
+        return "there is nothing to weigh"
+    if problem.deterministic and not (config_of(problem).spills or fixed_point_suffices(problem)):
+        return "integers would not hold sums of so many rows"
+    return None if problem.scale > 0.0 else "masked scores are -inf before they are scaled"
 
 
-def is_proven(problem: KernelProblem) -> bool:
-    """Whether the kernels for this problem have given the gradients of the portable ones on this device."""
+def supports(problem: KernelProblem) -> bool:
+    """Whether these kernels compute the problem."""
+    return why_not(problem) is None
+
+
+def choose(problem: KernelProblem) -> Choice:
+    """What computes the gradients of a problem that ``supports`` accepts."""
+    return _choice(config_of(problem), problem.queries, problem.keys)
+
+
+@lru_cache(maxsize=1024)
+def _choice(config: BackwardConfig, queries: int, keys: int) -> Choice:
+    sizes = {"query_tile": min(config.rows, queries), "key_tile": min(config.keys, keys)}
+    if config.spills:
+        dataflow, why = Dataflow.SPILLED_GRADIENTS, "wide heads leave no registers for a product of dS and keys"
+        sizes |= {"query_rows": min(ROW_STEP, queries), "query_columns": config.d}
+    else:
+        dataflow, why = (
+            Dataflow.KEY_STATIONARY,
+            "gradients of keys stay in registers, and blocks add to dQ as they go",
+        )
+    name = config.kernel.fn.__name__
+    return Choice(dataflow=dataflow, tiles=Tiles.of(**sizes), language="Gluon", name=name, kernel=config, why=why)
+
+
+def is_proven(problem: KernelProblem, *, tries: bool = True) -> bool:
+    """Whether the kernels for this problem have given the gradients of the portable ones on this device.
+
+    Unless this ``tries`` them, they are believed until somebody does.
+    """
     dtype, device, config, band = problem.query.dtype, problem.query.device, config_of(problem), Band.of(problem)
     masked, carried = band.masks(problem.queries, problem.keys, config.keys), config.spills and carries(problem)
 
@@ -61,14 +90,17 @@ def is_proven(problem: KernelProblem) -> bool:
     if config.spills:
         way = "dS spilled and carried" if carried else "dS spilled"
     else:
-        way = "dQ in fixed point" if uses_fixed_point(problem) else "dQ added in any order"
+        way = "dQ in fixed point" if config.fixed_point else "dQ added in any order"
     columns = str(config.d) if config.d == config.width else f"{config.d} and {config.width}"
-    return is_right(f"gradients {columns} wide, {tiles} tiles, {way}", dtype, device, both)
+    return is_right(f"gradients {columns} wide, {tiles} tiles, {way}", dtype, device, both if tries else None)
 
 
-def gradients(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
+def gradients(problem: KernelProblem, saved: tuple[Tensor, ...], choice: Choice | None = None) -> Gradients:
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
-    return spilled_gradients(problem, saved) if config_of(problem).spills else key_stationary_gradients(problem, saved)
+    config = config_of(problem) if choice is None else choice.kernel
+    if config.spills:
+        return spilled_gradients(problem, saved, config=config)
+    return key_stationary_gradients(problem, saved, config=config)
 
 
 def gradient_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | None:

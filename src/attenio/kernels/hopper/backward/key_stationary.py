@@ -21,7 +21,6 @@ from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.gpu.results import Gradients
 from attenio.kernels.hopper.backward.chunks import Chunk
 from attenio.kernels.hopper.backward.config import BackwardCall, BackwardConfig, config_of
-from attenio.kernels.hopper.backward.fixed_point import fixed_point_suffices
 from attenio.kernels.hopper.backward.launch_groups import LaunchGroups, launch_groups
 from attenio.kernels.hopper.backward.masks import Band, VisibleRows
 from attenio.kernels.hopper.backward.preprocess import PADDING, RowStatistics
@@ -31,14 +30,18 @@ from attenio.planning.shared_cache import Grid, Sweep
 
 
 def key_stationary_gradients(
-    problem: KernelProblem, saved: tuple[Tensor, ...], groups: LaunchGroups | None = None
+    problem: KernelProblem,
+    saved: tuple[Tensor, ...],
+    groups: LaunchGroups | None = None,
+    *,
+    config: BackwardConfig | None = None,
 ) -> Gradients:
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
-    config, group = config_of(problem), problem.group
+    config, group = config or config_of(problem), problem.group
     groups = groups or groups_for(problem, config)
     streams, heads_at_once = groups.streams, groups.streams * groups.most * group
     statistics = RowStatistics.of(
-        problem, saved, heads_at_once, config.d, fixed_point=uses_fixed_point(problem)
+        problem, saved, heads_at_once, config.d, fixed_point=config.fixed_point
     )  # fmt: skip
     call = BackwardCall.of(problem, config, VisibleRows.of(problem), statistics)
     tiles = range(-(-problem.keys // config.keys))
@@ -58,11 +61,6 @@ def key_stationary_gradients(
                     calls[index].launch_keys(chunk, call.key_gradients, _dq_descriptor(calls[index].statistics))
             done[index] = heads
     return call.gradients
-
-
-def uses_fixed_point(problem: KernelProblem) -> bool:
-    """Whether accumulators are integers, which repeat to the bit; an outlier of keys or values makes these coarser."""
-    return problem.deterministic and fixed_point_suffices(problem)
 
 
 def groups_for(problem: KernelProblem, config: BackwardConfig) -> LaunchGroups:
@@ -85,7 +83,7 @@ def key_stationary_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
     config, band = config_of(problem), Band.of(problem)
     groups, passing = groups_for(problem, config), problem.group * problem.queries
     both, swept, updated = (d + width) * element, width * element, 4 * config.d
-    fixed_point = uses_fixed_point(problem)
+    fixed_point = config.fixed_point
     scanned = problem.keys if fixed_point else 0
     between = Sweep(
         done=0, following=0, first_unit=0, passing=passing, read_bytes=2 * swept + 8, written_bytes=d * element,

@@ -47,10 +47,14 @@ class _Workspace(NamedTuple):
 
 
 def spilled_gradients(
-    problem: KernelProblem, saved: tuple[Tensor, ...], *, workspace_bytes: int = WORKSPACE_BYTES
+    problem: KernelProblem,
+    saved: tuple[Tensor, ...],
+    *,
+    workspace_bytes: int = WORKSPACE_BYTES,
+    config: BackwardConfig | None = None,
 ) -> Gradients:
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
-    config = config_of(problem)
+    config = config or config_of(problem)
     visible, statistics = VisibleRows.of(problem), RowStatistics.of(problem, saved)
     statistics.between(range(0), range(problem.batch * problem.kv_heads * problem.group))
     call = BackwardCall.of(problem, config, visible, statistics)

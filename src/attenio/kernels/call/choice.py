@@ -1,0 +1,97 @@
+"""What was chosen for a call: the one value that ``attention()`` runs and ``explain()`` prints.
+
+Every backend has ``choose(problem) -> Choice`` and ``run(problem, choice)``, and the same two for gradients. A kernel
+takes its tiles from the choice; what is measured on a GPU takes the place of the planned tiles in it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from attenio.planning.plan import Dataflow, Tiles
+
+LIBRARY = "PyTorch's own scaled_dot_product_attention"
+READ_ONCE = "rows are few, so keys are read once whatever the tiles; runs are as long as workers have keys to share"
+
+
+class Split(NamedTuple):
+    """Keys from ``first`` up to ``stop``, in ``splits`` runs of ``keys`` at most."""
+
+    first: int
+    stop: int
+    keys: int
+    splits: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Dataflow and tiles as they run; the kernel, what it is written in, and its settings; and why it has these.
+
+    ``split`` are the runs that keys are cut into. ``own`` runs over the keys behind a prefix that requests share.
+    ``why_not`` says of other kernels why they do not run.
+    """
+
+    dataflow: Dataflow
+    tiles: Tiles
+    language: str
+    name: str
+    kernel: Any
+    why: str
+    split: Split | None = None
+    own: "Choice | None" = None
+    why_not: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Dictionaries, lists, strings and numbers."""
+        return {
+            "dataflow": self.dataflow.value,
+            "tiles": dict(self.tiles),
+            "kernel": self.settings(),
+            "split": None if self.split is None else self.split._asdict(),
+            "own": None if self.own is None else self.own.to_json(),
+            "because": self.why,
+            "why_not": list(self.why_not),
+        }
+
+    def settings(self) -> dict[str, Any]:
+        """What the kernel is and how it is set, by name."""
+        kernel = self.kernel
+        given = kernel._asdict() if hasattr(kernel, "_asdict") else asdict(kernel)
+        given.pop("kernel", None)  # the name says which
+        return {"language": self.language, "name": self.name, **given}
+
+
+class Launch(NamedTuple):
+    """A kernel that was launched, with the tiles that it was given."""
+
+    name: str
+    settings: dict[str, Any]
+
+
+_heard: list[Launch] | None = None
+
+
+@contextmanager
+def launches() -> Iterator[list[Launch]]:
+    """Every launch of this process from here on; those that are replayed are not heard of again.
+
+    A test compares them with what was explained.
+    """
+    global _heard
+    _heard = []
+    try:
+        yield _heard
+    finally:
+        _heard = None
+
+
+def is_heard() -> bool:
+    """Whether somebody listens to launches."""
+    return _heard is not None
+
+
+def note_launch(name: str, **settings: Any) -> None:
+    """Tell whoever listens: where a kernel is called, of what it is given there."""
+    if _heard is not None:
+        _heard.append(Launch(name, settings))

@@ -1,0 +1,32 @@
+"""Ranges of keys that queries see, as the forward kernel takes them: those of packed sequences."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.hopper.tiles import ROWS
+
+
+class Ranges(NamedTuple):
+    """First key and the one after the last of every query (batch or 1, queries), and the least and the largest of both
+    for every 64 of them (batch or 1, blocks, 4): what a consumer needs to know which key tiles it sees."""
+
+    first: Tensor
+    stop: Tensor
+    bounds: Tensor
+
+    @classmethod
+    def of(cls, problem: KernelProblem, below: int, above: int) -> "Ranges":
+        """Those of a problem within a band."""
+        seen, device, queries = problem.visible, problem.query.device, problem.queries
+        assert seen.first is not None and seen.stop is not None
+        at = torch.arange(queries, device=device)
+        first = torch.maximum(seen.first.to(device), (at + below).clamp(min=0))
+        stop = torch.minimum(seen.stop.to(device), (at + above + 1).clamp(max=problem.keys))
+        both = torch.stack((first, stop), 1).to(torch.int32)
+        padded = torch.arange(-(-queries // ROWS) * ROWS, device=device).clamp(max=queries - 1)
+        low, high = both[:, :, padded].unflatten(2, (-1, ROWS)).aminmax(dim=3)
+        bounds = torch.stack((low[:, 0], high[:, 0], low[:, 1], high[:, 1]), 2)
+        return cls(both[:, 0].contiguous(), both[:, 1].contiguous(), bounds)
