@@ -12,9 +12,8 @@ on the others.
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from attenio.dataflows.features import Features
 from attenio.dataflows.online_softmax import ONE
 from attenio.dataflows.problem import Problem
+from attenio.dataflows.residency import Residency
 from attenio.masks.patterns import Band
 from attenio.memory import FastMemory, SlowArray, Step, Tile
 from attenio.memory.fast_memory import Buffer
@@ -81,7 +81,7 @@ def reaches(problem: Problem) -> NDArray[np.intp]:
     return np.asarray(pattern.end_key(np.arange(pattern.rows)), dtype=np.intp)
 
 
-class Sweeper:
+class Sweeper(Residency):
     """Buffers of fast memory that sweeps share, for as long as its ``with`` block lasts."""
 
     def __init__(
@@ -92,24 +92,15 @@ class Sweeper:
         self._problem, self._fast = problem, fast
         self.key_tile = min(key_tile, problem.pattern.keys)
         self._reach = reaches(problem)
-        self._stack = ExitStack()
         self._Z = fast.scratch("Z", features, block)
         self._K = fast.buffer("K", self.key_tile, depth)
         self._V = fast.buffer("V", self.key_tile, min(block, problem.width))
         self._Q = fast.buffer("Q", 1, depth)
         self._Y = fast.scratch("Y", 1, block)
-        self._products = fast.scratch("products", 1, degree + 1)
+        products = fast.scratch("products", 1, degree + 1)
         self._divisor: Buffer | None = fast.scratch("sum", 1, 1) if block <= problem.width else None
-
-    def __enter__(self) -> "Sweeper":
-        for buffer in (self._Z, self._K, self._V, self._Q, self._Y, self._products):
-            self._stack.enter_context(buffer)
-        if self._divisor is not None:
-            self._stack.enter_context(self._divisor)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._stack.close()
+        divisor = () if self._divisor is None else (self._divisor,)
+        super().__init__(self._Z, self._K, self._V, self._Q, self._Y, products, *divisor)
 
     def sweep(self, turn: Turn) -> None:
         """Run one sweep over the keys and queries of the problem."""

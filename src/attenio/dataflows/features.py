@@ -34,7 +34,7 @@ class Features:
 
     def of(self, rows: Values) -> Values:
         """The monomials of every row, given its needed coordinates."""
-        wide = _with_constant(rows)
+        wide = with_ones(rows)
         values = np.ones((len(rows), len(self)), dtype=np.float32)
         for factor in self.factors.T:
             values *= wide[:, factor]
@@ -48,7 +48,7 @@ class Features:
 
     def derivative(self, rows: Values, along: Values) -> Values:
         """The gradient with respect to the coordinates, given that with respect to the monomials of every row."""
-        wide = _with_constant(rows)
+        wide = with_ones(rows)
         total = np.zeros(wide.shape, dtype=np.float32)
         places = np.arange(wide.shape[1])
         for left_out in range(self.factors.shape[1]):
@@ -60,7 +60,8 @@ class Features:
         return total[:, 1:]
 
 
-def _with_constant(rows: Values) -> Values:
+def with_ones(rows: Values) -> Values:
+    """The rows with a column of ones before them."""
     return np.concatenate([np.ones((len(rows), 1), dtype=np.float32), rows], axis=1)
 
 

@@ -4,16 +4,14 @@ Scores are only ever exponentiated after the largest score of their row so far h
 size are safe. A row that has seen no required score has maximum -inf and sum 0; it stays zero.
 """
 
-from contextlib import ExitStack
-from types import TracebackType
-
 import numpy as np
 from numpy.typing import NDArray
 
 from attenio.dataflows.arithmetic import Arithmetic
 from attenio.dataflows.problem import Problem
-from attenio.memory import FastMemory, Step, Tile
-from attenio.memory.indices import Indices, as_array
+from attenio.dataflows.residency import Residency
+from attenio.memory import Buffer, FastMemory, Step, Tile
+from attenio.memory.indices import Indices, as_array, singles
 from attenio.memory.matrix import Values
 
 ONE = slice(0, 1)
@@ -26,6 +24,16 @@ def add_scores(fast: FastMemory, arithmetic: Arithmetic, S: Tile, Q: Tile, K: Ti
     """S += scale * Q K^T over the depth that Q and K hold."""
     arithmetic.add_product(S.values, Q.values, K.values.T, arithmetic.scale)
     fast.computed(Step.SCORES, S.rows, S.columns, Q.columns)
+
+
+def add_scores_by_depth(fast: FastMemory, problem: Problem, S: Tile, Q_column: Buffer, K_element: Buffer) -> None:
+    """S += scale * Q K^T: for each depth a column of Q is held while elements of K pass, one at a time."""
+    for depth in singles(problem.depth):
+        with (
+            Q_column.holding(problem.Q, S.rows, depth) as Q_t,
+            K_element.streaming(problem.K, S.columns, depth, along="rows") as K_t,
+        ):
+            add_scores(fast, problem.arithmetic, S, Q_t, K_t)
 
 
 def hide(S: Tile, hidden: Hidden) -> None:
@@ -85,22 +93,13 @@ def save_log_sum_exp(
     fast.store(held, problem.L, as_array(largest.rows)[rows], at=rows)
 
 
-class OnlineSoftmax:
+class OnlineSoftmax(Residency):
     """Maximum, sum and rescaling factor of a tile of rows, resident for the length of a ``with`` block."""
 
     def __init__(self, fast: FastMemory, arithmetic: Arithmetic, rows: int) -> None:
         self._fast, self._arithmetic = fast, arithmetic
         self._buffers = [fast.scratch(name, rows, 1) for name in ("max", "sum", "rescale")]
-
-    def __enter__(self) -> "OnlineSoftmax":
-        with ExitStack() as stack:
-            for buffer in self._buffers:
-                stack.enter_context(buffer)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._stack.close()
+        super().__init__(*self._buffers)
 
     def begin(self, rows: Indices) -> None:
         """Turn to a tile of rows that has seen no score yet."""
@@ -142,25 +141,17 @@ class OnlineSoftmax:
         normalise(self._fast, self._arithmetic, O_i, self.sum)
 
 
-class RowStatistics:
+class RowStatistics(Residency):
     """Maximum and sum of one row at a time, resident for the length of a ``with`` block."""
 
     def __init__(self, fast: FastMemory, arithmetic: Arithmetic) -> None:
         self._fast, self._arithmetic = fast, arithmetic
         self._buffers = fast.scratch("max", 1, 1), fast.scratch("sum", 1, 1)
-
-    def __enter__(self) -> "RowStatistics":
-        with ExitStack() as stack:
-            self._values = [stack.enter_context(buffer).over(ONE, ONE).values for buffer in self._buffers]
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._stack.close()
+        super().__init__(*self._buffers)
 
     def begin(self) -> None:
         """Turn to a row that has seen no score yet."""
-        largest, total = self._values
+        self._values = largest, total = [buffer.over(ONE, ONE).values for buffer in self._buffers]
         largest.fill(-np.inf)
         total.fill(0)
 

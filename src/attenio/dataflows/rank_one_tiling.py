@@ -18,7 +18,7 @@ A tile of results as large as the memory halves the traffic of square tiling's t
 from attenio.dataflows.online_softmax import (
     ONE,
     add_output,
-    add_scores,
+    add_scores_by_depth,
     exponentiate,
     hide,
     normalise,
@@ -27,7 +27,7 @@ from attenio.dataflows.online_softmax import (
 )
 from attenio.dataflows.problem import Problem, key_runs, visible
 from attenio.memory import FastMemory, SlowArray
-from attenio.memory.indices import cuts, singles
+from attenio.memory.indices import cuts
 from attenio.planning.plan import Tiles
 
 
@@ -51,12 +51,7 @@ def _scores(problem: Problem, spilled: tuple[SlowArray, SlowArray], tile: tuple[
             largest = max_buffer.filled(rows, ONE, -float("inf"))
             for keys, hidden in key_runs(problem.pattern, rows, b):
                 S_ij = S_buffer.zeros(rows, keys)
-                for depth in singles(problem.depth):
-                    with (
-                        Q_column.holding(problem.Q, rows, depth) as Q_t,
-                        K_element.streaming(problem.K, keys, depth, along="rows") as K_t,
-                    ):
-                        add_scores(fast, problem.arithmetic, S_ij, Q_t, K_t)
+                add_scores_by_depth(fast, problem, S_ij, Q_column, K_element)
                 hide(S_ij, hidden)
                 raise_maximum(fast, largest, S_ij)
                 fast.store(S_ij, spilled[0], cells=visible(hidden))

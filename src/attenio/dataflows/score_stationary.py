@@ -13,7 +13,7 @@
 Scores never leave; the price is that partial outputs do, once per run.
 """
 
-from attenio.dataflows.online_softmax import OnlineSoftmax, add_scores
+from attenio.dataflows.online_softmax import OnlineSoftmax, add_scores_by_depth
 from attenio.dataflows.problem import Problem, key_runs
 from attenio.memory import FastMemory
 from attenio.memory.indices import singles
@@ -22,7 +22,7 @@ from attenio.planning.plan import Tiles
 
 def score_stationary(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     """Run one head of one sequence."""
-    pattern, Q, K, V = problem.pattern, problem.Q, problem.K, problem.V
+    pattern = problem.pattern
     a, b = min(tiles["query_tile"], pattern.rows), min(tiles["key_tile"], pattern.keys)
     partial = problem.spilled("partial O", pattern.rows, problem.width)
     with OnlineSoftmax(fast, problem.arithmetic, a) as softmax, fast.scratch("S", a, b) as S_buffer:
@@ -33,12 +33,7 @@ def score_stationary(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
             for run, (keys, hidden) in enumerate(key_runs(pattern, rows, b, needed)):
                 S = S_buffer.zeros(rows, keys)
                 with fast.buffer("Q", a, 1) as Q_column, fast.buffer("K", 1, 1) as K_element:
-                    for depth in singles(problem.depth):
-                        with (
-                            Q_column.holding(Q, rows, depth) as Q_t,
-                            K_element.streaming(K, keys, depth, along="rows") as K_t,
-                        ):
-                            add_scores(fast, problem.arithmetic, S, Q_t, K_t)
+                    add_scores_by_depth(fast, problem, S, Q_column, K_element)
                 P = softmax.absorb(S, hidden)
                 if run == last:
                     softmax.save(problem)
@@ -47,7 +42,7 @@ def score_stationary(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
                         O_c = O_column.zeros(rows, column)
                         if run > 0:
                             fast.load(partial, O_c)
-                        with V_element.streaming(V, keys, column, along="rows") as V_c:
+                        with V_element.streaming(problem.V, keys, column, along="rows") as V_c:
                             softmax.accumulate(O_c, P, V_c)
                         if run == last:
                             softmax.normalise(O_c)

@@ -13,7 +13,7 @@ Products keep a tile of results and stream one column and one element past it, a
 [COSMA]; the scores still cross the boundary four times.
 """
 
-from attenio.dataflows.online_softmax import RowStatistics, add_output, add_scores, hide
+from attenio.dataflows.online_softmax import RowStatistics, add_output, add_scores_by_depth, hide
 from attenio.dataflows.problem import Problem
 from attenio.memory import FastMemory, SlowArray
 from attenio.memory.indices import as_array, cuts, singles, size
@@ -40,12 +40,7 @@ def _scores(problem: Problem, S: SlowArray, tile: tuple[int, int], fast: FastMem
         for rows in problem.query_tiles(a):
             for keys in cuts(problem.pattern.keys, b):
                 S_ij = S_buffer.zeros(rows, keys)
-                for depth in singles(problem.depth):
-                    with (
-                        Q_column.holding(problem.Q, rows, depth) as Q_t,
-                        K_element.streaming(problem.K, keys, depth, along="rows") as K_t,
-                    ):
-                        add_scores(fast, problem.arithmetic, S_ij, Q_t, K_t)
+                add_scores_by_depth(fast, problem, S_ij, Q_column, K_element)
                 fast.store(S_ij, S)
 
 

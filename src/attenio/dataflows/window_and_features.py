@@ -15,10 +15,9 @@ import numpy as np
 
 from attenio.approximation import Polynomial
 from attenio.dataflows.feature_sweep import reaches
-from attenio.dataflows.features import all_features
+from attenio.dataflows.features import all_features, with_ones
 from attenio.dataflows.problem import Problem
 from attenio.memory import FastMemory, Step, Tile
-from attenio.memory.matrix import Values
 from attenio.planning.plan import Tiles
 
 
@@ -45,7 +44,7 @@ def window_and_features(problem: Problem, tiles: Tiles, fast: FastMemory, polyno
                 if key - oldest == window:
                     places = np.arange(oldest, oldest + leaving) % window
                     features_of_keys = features.of(K.values[places])
-                    arithmetic.add_product(Z.values, features_of_keys.T, _with_ones(V.values[places]))
+                    arithmetic.add_product(Z.values, features_of_keys.T, with_ones(V.values[places]))
                     fast.computed(Step.FEATURE_STATE, Z.rows, Z.columns, np.arange(oldest, oldest + leaving))
                     oldest += leaving
                 fast.load(problem.K, K.row(key % window), slice(key, key + 1))
@@ -60,13 +59,9 @@ def window_and_features(problem: Problem, tiles: Tiles, fast: FastMemory, polyno
                         Y.values += features.weighted(Q_i.values) @ Z.values
                         weights = np.exp((Q_i.values @ K.values[inside].T) * np.float32(arithmetic.scale))
                         weights *= np.float32(polynomial.scale)
-                        Y.values += weights @ _with_ones(V.values[inside])
+                        Y.values += weights @ with_ones(V.values[inside])
                         fast.computed(Step.FEATURE_OUTPUT, Y.rows, Y.columns)
                     Y.values[:, 1:] /= Y.values[:, :1]
                     fast.computed(Step.NORMALISE, Y.rows, problem.V.columns)
                 fast.store(Tile("O", Y.values[:, 1:], Y.rows, problem.V.columns), problem.O)
             problem.advance(1)
-
-
-def _with_ones(values: Values) -> Values:
-    return np.concatenate([np.ones((len(values), 1), dtype=np.float32), values], axis=1)

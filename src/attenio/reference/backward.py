@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.errors import InvalidInput
-from attenio.reference.forward import SCORES_AT_ONCE, Segment, check_shapes, segments
+from attenio.reference.forward import SCORES_AT_ONCE, Segment, check_shapes, segments, softmax
 from attenio.workload import Workload
 
 Float64 = NDArray[np.float64]
@@ -73,10 +73,7 @@ def _of_segment(segment: Segment, given: list[Float64], scale: float) -> tuple[F
             continue
         scores = scale * (q[start:stop] @ k[needed].T)
         scores[~pattern.required(start, stop, needed)] = -np.inf
-        largest = scores.max(axis=1, keepdims=True)
-        weights = np.exp(scores - np.where(np.isneginf(largest), 0.0, largest))
-        total = weights.sum(axis=1, keepdims=True)
-        P = weights / np.where(total == 0.0, 1.0, total)
+        P = softmax(scores)
         dP = do[start:stop] @ v[needed].T
         dS = P * (dP - (P * dP).sum(axis=1, keepdims=True))
         dq[start:stop] = scale * (dS @ k[needed])

@@ -104,6 +104,14 @@ def _rows_of(pattern: Pattern, queries: Float64, keys: Float64, values: Float64)
         yield slice(start, stop), (weights @ values[needed]) / np.where(total == 0.0, 1.0, total), lse
 
 
+def softmax(scores: Float64) -> Float64:
+    """Probabilities of every row of scores, 0 where a score is -inf; all zero where every one is."""
+    largest = scores.max(axis=1, keepdims=True)
+    weights = np.exp(scores - np.where(np.isneginf(largest), 0.0, largest))
+    total = weights.sum(axis=1, keepdims=True)
+    return np.asarray(weights / np.where(total == 0.0, 1.0, total))
+
+
 def check_shapes(q: NDArray[np.generic], k: NDArray[np.generic], v: NDArray[np.generic], workload: Workload) -> None:
     """Refuse arrays that are not those of the workload."""
     expected = {

@@ -14,13 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.reference.forward import SCORES_AT_ONCE, softmax
 from attenio.weight_gradient.inputs import WeightInputs
 from attenio.weight_gradient.workload import WeightGradient
 
 Float64 = NDArray[np.float64]
-
-# Scores held at once by the definition: 32 MiB of float64.
-_SCORES_AT_ONCE = 2**22
 
 
 class WeightGradients(NamedTuple):
@@ -53,14 +51,11 @@ def weight_gradients(inputs: WeightInputs, workload: WeightGradient) -> WeightGr
 
 
 def _row_blocks(workload: WeightGradient) -> list[slice]:
-    height = max(1, _SCORES_AT_ONCE // workload.keys)
+    height = max(1, SCORES_AT_ONCE // workload.keys)
     return [slice(top, min(top + height, workload.queries)) for top in range(0, workload.queries, height)]
 
 
 def _softmax(scores: Float64, rows: slice, workload: WeightGradient) -> Float64:
     scores = workload.scale * scores
     scores[~workload.band.required(rows.start, rows.stop, np.arange(workload.keys))] = -np.inf
-    largest = scores.max(axis=1, keepdims=True)
-    weights = np.exp(scores - np.where(np.isneginf(largest), 0.0, largest))
-    total = weights.sum(axis=1, keepdims=True)
-    return np.asarray(weights / np.where(total == 0.0, 1.0, total))
+    return softmax(scores)

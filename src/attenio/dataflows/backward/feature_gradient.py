@@ -25,7 +25,7 @@ from attenio.approximation import Polynomial
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.zeros import store_zeros
 from attenio.dataflows.feature_sweep import reaches
-from attenio.dataflows.features import Features, all_features
+from attenio.dataflows.features import Features, all_features, with_ones
 from attenio.dataflows.online_softmax import ONE
 from attenio.memory import FastMemory, SlowArray, Step, Tile
 from attenio.memory.fast_memory import Buffer
@@ -88,7 +88,7 @@ def feature_gradient(problem: BackwardProblem, tiles: Tiles, fast: FastMemory, p
 
 def saved_state(problem: BackwardProblem, features: Features) -> SlowArray:
     """The state that a forward pass leaves in slow memory."""
-    values = features.of(problem.K.values).T @ _with_ones(problem.V.values)
+    values = features.of(problem.K.values).T @ with_ones(problem.V.values)
     return SlowArray("Z", values, slice(0, len(features)), slice(0, problem.width + 1), problem.intermediate_words)
 
 
@@ -129,7 +129,7 @@ class _Passes:
                     rows.keys_or_queries.streaming(problem.K, bunch.keys, along="rows") as K_j,
                     rows.values_or_gradients.streaming(problem.V, bunch.keys, along="rows") as V_j,
                 ):
-                    features_of_keys, values = features.of(K_j.values), _with_ones(V_j.values)
+                    features_of_keys, values = features.of(K_j.values), with_ones(V_j.values)
                     fast.computed(Step.FEATURE_STATE, Z.rows, Z.columns, K_j.rows)
             if size(bunch.positions):
                 for head in range(problem.group):
@@ -152,7 +152,7 @@ class _Passes:
                     rows.keys_or_queries.streaming(problem.K, bunch.keys, along="rows") as K_j,
                     rows.values_or_gradients.streaming(problem.V, bunch.keys, along="rows") as V_j,
                 ):
-                    features_of_keys, values = features.of(K_j.values), _with_ones(V_j.values)
+                    features_of_keys, values = features.of(K_j.values), with_ones(V_j.values)
                     d_values, d_made = features_of_keys @ dZ.values, values @ dZ.values.T
                     seen = self._mask(bunch)
                     for weighted, dY in read:
@@ -227,7 +227,3 @@ def _output_gradient(Y: Values, dO: Values) -> Values:
     total = Y[:, :1]
     of_values = dO / total
     return np.concatenate([-(of_values * Y[:, 1:]).sum(axis=1, keepdims=True) / total, of_values], axis=1)
-
-
-def _with_ones(values: Values) -> Values:
-    return np.concatenate([np.ones((len(values), 1), dtype=np.float32), values], axis=1)

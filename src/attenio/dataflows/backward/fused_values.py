@@ -22,7 +22,7 @@ from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import add_value_gradient, add_value_scores, exponentiate_with, score_gradient
 from attenio.dataflows.backward.tiled_products import deltas, key_gradients, query_gradients
 from attenio.dataflows.backward.zeros import store_key_zeros
-from attenio.dataflows.online_softmax import add_scores
+from attenio.dataflows.online_softmax import add_scores_by_depth
 from attenio.dataflows.problem import key_runs, visible
 from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import Indices, as_array, singles, size
@@ -64,12 +64,7 @@ def _value_and_score_gradients(
                 with L_buffer.holding(problem.L, rows) as L_i, D_buffer.holding(spilled[0], rows) as D_i:
                     for keys, hidden in key_runs(pattern, positions, b, needed):
                         S, dP = S_buffer.zeros(rows, keys), dP_buffer.zeros(rows, keys)
-                        for depth in singles(problem.depth):
-                            with (
-                                column_buffer.holding(problem.Q, rows, depth) as Q_t,
-                                element_buffer.streaming(problem.K, keys, depth, along="rows") as K_t,
-                            ):
-                                add_scores(fast, arithmetic, S, Q_t, K_t)
+                        add_scores_by_depth(fast, problem, S, column_buffer, element_buffer)
                         P = exponentiate_with(fast, arithmetic, S, L_i, hidden)
                         again, done = visits.turn(as_array(keys))
                         for column in singles(problem.width):

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from attenio.dataflows.arithmetic import Arithmetic
 from attenio.dataflows.inputs import Inputs
 from attenio.reference import segments
+from attenio.reference.forward import softmax
 from attenio.workload import Workload
 
 
@@ -21,10 +22,7 @@ def probabilities_of(
                 k = inputs.k[batch, head // workload.group, segment.keys].astype(np.float64)
                 scores = workload.softmax_scale * (q @ k.T)
                 scores[~segment.pattern.required(0, segment.pattern.rows, np.arange(segment.pattern.keys))] = -np.inf
-                largest = scores.max(axis=1, keepdims=True)
-                weights = np.exp(scores - np.where(np.isneginf(largest), 0.0, largest))
-                total = weights.sum(axis=1, keepdims=True)
-                P = (weights / np.where(total == 0.0, 1.0, total)).astype(np.float32)
+                P = softmax(scores).astype(np.float32)
                 arithmetic.keep(P)
                 probabilities[batch, head, number] = P
     return probabilities

@@ -37,7 +37,7 @@ from attenio.dataflows.backward.steps import (
     stream_delta,
 )
 from attenio.dataflows.key_tiles import required_scores, visits_of
-from attenio.dataflows.online_softmax import ONE, add_scores
+from attenio.dataflows.online_softmax import ONE, add_scores_by_depth
 from attenio.dataflows.problem import key_runs, visible
 from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import Indices, as_array, compact, cuts, singles, size
@@ -92,12 +92,7 @@ def _probabilities(problem: BackwardProblem, P: SlowArray, tile: tuple[int, int]
             with L_buffer.holding(problem.L, rows) as L_i:
                 for keys, hidden in key_runs(problem.pattern, positions, b):
                     S = S_buffer.zeros(rows, keys)
-                    for depth in singles(problem.depth):
-                        with (
-                            Q_column.holding(problem.Q, rows, depth) as Q_t,
-                            K_element.streaming(problem.K, keys, depth, along="rows") as K_t,
-                        ):
-                            add_scores(fast, problem.arithmetic, S, Q_t, K_t)
+                    add_scores_by_depth(fast, problem, S, Q_column, K_element)
                     exponentiate_with(fast, problem.arithmetic, S, L_i, hidden)
                     fast.store(S, P, cells=visible(hidden))
 

@@ -13,21 +13,19 @@
 As dS = P (dP - D) is linear in D, which is known only in the end, its two parts are summed side by side.
 """
 
-from contextlib import ExitStack
-from types import TracebackType
-
 import numpy as np
 from numpy.typing import NDArray
 
 from attenio.dataflows.online_softmax import OnlineSoftmax, add_scores
 from attenio.dataflows.problem import key_runs
+from attenio.dataflows.residency import Residency
 from attenio.memory import Buffer, FastMemory, Tile
 from attenio.weight_gradient.dataflows.problem import WeightProblem
 
 Hidden = NDArray[np.bool_] | None
 
 
-class RowPass:
+class RowPass(Residency):
     """Projections, sums and statistics of up to ``rows`` rows, resident for the length of a ``with`` block."""
 
     def __init__(self, problem: WeightProblem, fast: FastMemory, tile: tuple[int, int]) -> None:
@@ -35,17 +33,7 @@ class RowPass:
         self._tile = min(tile[0], problem.pattern.rows), min(tile[1], problem.pattern.keys)
         self._buffers = [fast.scratch(name, self._tile[0], problem.width) for name in ("Q", "B", "W1", "W2", "E")]
         self._softmax = OnlineSoftmax(fast, problem.arithmetic, self._tile[0])
-
-    def __enter__(self) -> "RowPass":
-        with ExitStack() as stack:
-            for buffer in self._buffers:
-                stack.enter_context(buffer)
-            stack.enter_context(self._softmax)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._stack.close()
+        super().__init__(*self._buffers, self._softmax)
 
     def begin(self, rows: slice) -> None:
         """Turn to a tile of rows: projections and sums are zero."""
