@@ -20,6 +20,7 @@ from attenio.accelerator.hardware import WORD_BYTES, Hardware
 from attenio.accelerator.step import Engine
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine
+from attenio.plain_values import plain_fields
 from attenio.planning import Dataflow
 from attenio.workload import Workload
 
@@ -69,12 +70,9 @@ class Design:
         """The design as plain values."""
         return {
             **dict(self.sizes),
-            "query_tile": self.query_tile,
-            "bandwidth_gb_per_s": self.bandwidth_gb_per_s,
+            **plain_fields(self, "query_tile", "bandwidth_gb_per_s"),
             "cycles": math.ceil(self.cycles),
-            "seconds": self.seconds,
-            "area_mm2": self.area_mm2,
-            "power_mw": self.power_mw,
+            **plain_fields(self, "seconds", "area_mm2", "power_mw"),
         }
 
 
@@ -89,12 +87,7 @@ class Growth:
 
     def to_json(self) -> dict[str, Any]:
         """The growth as plain values."""
-        return {
-            "resource": self.resource,
-            "size": self.size,
-            "speedup": self.speedup,
-            "added_area_mm2": self.area_mm2,
-        }
+        return {**plain_fields(self, "resource", "size", "speedup"), "added_area_mm2": self.area_mm2}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,7 @@ from attenio.catalogue import as_machine
 from attenio.errors import InvalidInput
 from attenio.machine import Machine
 from attenio.names import checked_kind
+from attenio.plain_values import plain_fields
 from attenio.planning import Dataflow, Plan, Tiles, best_plan, plan_with, published_plan
 from attenio.planning.costs.cost import cost
 from attenio.workload import Workload, checked_workload
@@ -99,18 +100,13 @@ class Simulation:
         return {
             "workload": str(self.plan.workload),
             "machine": self.machine.name,
-            "dataflow": self.plan.dataflow.value,
-            "tiles": dict(self.plan.tiles),
+            **plain_fields(self.plan, "dataflow", "tiles"),
             "tile_rule": self.plan.rule.value,
             "switches": vars(self.switches) if self.plan.dataflow in SWITCHED else None,
             "cycles": self.whole_cycles,
-            "seconds": self.seconds,
-            "pe_utilisation": self.pe_utilisation,
-            "exp_utilisation": self.exp_utilisation,
-            "mac_utilisation": self.mac_utilisation,
+            **plain_fields(self, "seconds", "pe_utilisation", "exp_utilisation", "mac_utilisation"),
             "hbm_utilisation": self.timeline.utilisation(Engine.HBM),
-            "stall_fraction": self.stall_fraction,
-            "moved_words": self.moved_words,
+            **plain_fields(self, "stall_fraction", "moved_words"),
             "energy_joules": self.energy.total_joules,
             "energy_by_component_joules": {part.value: joules for part, joules in self.energy.joules},
             "idle": idle,

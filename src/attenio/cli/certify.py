@@ -9,6 +9,7 @@ import typer
 from attenio.cli.options import AsJson, taking
 from attenio.cli.output import plain_table, print_json, print_tables, progress_bar, prose
 from attenio.names import member_named
+from attenio.plain_values import plain_fields
 
 if TYPE_CHECKING:
     from attenio.approximation.certificate import Certificate
@@ -103,14 +104,8 @@ def _centring(name: str) -> Any:
 
 
 def _described(data: "AttentionData") -> dict[str, Any]:
-    return {
-        "query_shape": list(data.query.shape),
-        "key_shape": list(data.key.shape),
-        "value_shape": list(data.value.shape),
-        "element_type": data.dtype.value,
-        "scale": data.scale,
-        "causal": data.causal,
-    }
+    shapes = {f"{name}_shape": list(getattr(data, name).shape) for name in ("query", "key", "value")}
+    return {**shapes, "element_type": data.dtype.value, **plain_fields(data, "scale", "causal")}
 
 
 def _errors(certificate: "Certificate") -> dict[str, float | None]:
@@ -122,17 +117,12 @@ def _errors(certificate: "Certificate") -> dict[str, float | None]:
 def _rows(certificates: "tuple[HeadCertificate, ...]") -> list[dict[str, Any]]:
     return [
         {
-            "batch": each.batch,
-            "kv_head": each.kv_head,
-            "verdict": each.certificate.verdict.value,
-            "reason": each.certificate.reason,
+            **plain_fields(each, "batch", "kv_head"),
+            **plain_fields(each.certificate, "verdict", "reason"),
             "evidence": each.certificate.scores.evidence.value,
-            "centring": each.centring.value,
-            "radius_without_centring": each.radius_without_centring,
+            **plain_fields(each, "centring", "radius_without_centring"),
             "radius": each.certificate.scores.radius,
-            "needed_degree": each.certificate.needed_degree,
-            "degree": each.certificate.degree,
-            "features": each.certificate.features,
+            **plain_fields(each.certificate, "needed_degree", "degree", "features"),
             **_errors(each.certificate),
             "measured_error": each.measured_error,
             "value_unit": each.certificate.scores.value_unit,

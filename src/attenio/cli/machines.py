@@ -7,6 +7,7 @@ import typer
 
 from attenio.cli.options import AsJson
 from attenio.cli.output import plain_table, print_json, print_tables, prose
+from attenio.plain_values import plain_fields
 from attenio.quantities import show_bytes
 
 if TYPE_CHECKING:
@@ -47,25 +48,14 @@ def machines(
 
 def _as_json(machine: "Machine") -> dict[str, Any]:
     """The machine under the keys of a machine file, so that one can be started from it."""
-    levels = [
-        {
-            "name": level.name,
-            "capacity_bytes": level.capacity_bytes,
-            "bandwidth_bytes_per_s": level.bandwidth_bytes_per_s,
-            "units": level.units,
-        }
-        for level in machine.levels
-    ]
     units = {"granularity": {element.value: asdict(unit) for element, unit in machine.granularity.items()}}
     units = units if machine.granularity else {}
     capability = machine.compute_capability
     gpu = {} if capability is None else {"compute_capability": "{}.{}".format(*capability)}
     parts = {} if machine.accelerator is None else {"accelerator": asdict(machine.accelerator)}
     return {
-        "name": machine.name,
-        "description": machine.description,
-        "source": machine.source,
-        "levels": levels,
+        **plain_fields(machine, "name", "description", "source"),
+        "levels": [asdict(level) for level in machine.levels],
         "flops_per_s": {element.value: rate for element, rate in machine.flops_per_s.items()},
         "exponentials_per_s": machine.exponentials_per_s,
         **units,

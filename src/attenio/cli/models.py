@@ -6,6 +6,7 @@ import typer
 
 from attenio.cli.options import AsJson
 from attenio.cli.output import plain_table, print_json, print_tables, prose
+from attenio.plain_values import plain_fields
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -39,21 +40,16 @@ def models(
 
 def _as_json(model: "Model") -> dict[str, Any]:
     return {
-        "name": model.name,
-        "description": model.description,
-        "source": model.source,
-        "layers": model.layers,
-        "context": model.context,
+        **plain_fields(model, "name", "description", "source", "layers", "context"),
         "mask": str(model.mask),
-        "dtype": model.dtype.value,
-        "scale": model.scale,
+        **plain_fields(model, "dtype", "scale"),
         "prefill": _shape_json(model.prefill),
         "decode": _shape_json(model.decode),
     }
 
 
 def _shape_json(shape: "HeadShape") -> dict[str, int]:
-    widths = {"heads": shape.heads, "kv_heads": shape.kv_heads, "d": shape.d, "value_dim": shape.value_dim}
+    widths = plain_fields(shape, "heads", "kv_heads", "d", "value_dim")
     return {**widths, "values_in_keys": True} if shape.values_in_keys else widths
 
 

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from attenio.cli.output import finite, plain_table, print_json, print_tables, progress_bar
 from attenio.cli.question import Question
+from attenio.plain_values import plain_fields
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from attenio.dataflows import TrainingRun
+    from attenio.dataflows import Run, TrainingRun
     from attenio.workload import Workload
 
 
@@ -46,20 +47,20 @@ def run_step(question: Question, workload: "Workload", *, seed: int, trace: Path
 
 def _counted(done: "TrainingRun") -> dict[str, Any]:
     return {
-        "moved_words": done.moved_words,
-        "peak_words": done.peak_words,
-        "max_abs_error": finite(done.max_abs_error),
+        **_counts(done),
         "passes": [
             {
                 "dataflow": run.plan.dataflow.value,
                 "direction": run.plan.dataflow.direction.value,
-                "moved_words": run.moved_words,
-                "peak_words": run.peak_words,
-                "max_abs_error": finite(run.max_abs_error),
+                **_counts(run),
             }
             for run in done.runs
         ],
     }
+
+
+def _counts(done: "Run | TrainingRun") -> dict[str, Any]:
+    return {**plain_fields(done, "moved_words", "peak_words"), "max_abs_error": finite(done.max_abs_error)}
 
 
 def _table(done: "TrainingRun") -> "Table":

@@ -8,6 +8,7 @@ import typer
 from attenio.cli.options import AsJson, option, taking
 from attenio.cli.output import plain_table, print_json, print_tables, prose
 from attenio.cli.question import DEFAULT_D, Question
+from attenio.plain_values import plain_fields
 from attenio.quantities import parse_count, show_words
 
 if TYPE_CHECKING:
@@ -116,36 +117,20 @@ def _as_json(
     workload = best.workload
     return {
         "workload": {
-            "queries": workload.queries,
-            "keys": workload.keys,
-            "d": workload.d,
+            **plain_fields(workload, "queries", "keys", "d"),
             "mask": str(workload.mask),
-            "dtype": workload.dtype.value,
-            "accumulator": None if workload.accumulator is None else workload.accumulator.value,
+            **plain_fields(workload, "dtype", "accumulator"),
         },
         "fast_words": best.fast_words,
         "plan": _plan(best),
         "candidates": [_plan(plan) for plan in plans],
-        "lower_bounds": [
-            {
-                "theorem": bound.theorem,
-                "words": bound.words,
-                "strength": bound.strength.value,
-                "covers": bound.covers,
-            }
-            for bound in bounds
-        ],
+        "lower_bounds": [plain_fields(bound, "theorem", "words", "strength", "covers") for bound in bounds],
         "gap": gap,
     }
 
 
 def _plan(plan: "WeightPlan") -> dict[str, Any]:
-    return {
-        "dataflow": plan.dataflow.value,
-        "tiles": dict(plan.tiles),
-        "moved_words": plan.moved_words,
-        "peak_words": plan.peak_words,
-    }
+    return plain_fields(plan, "dataflow", "tiles", "moved_words", "peak_words")
 
 
 def _table(bounds: "tuple[LowerBound, ...]", plans: "list[WeightPlan]", best: "WeightPlan") -> "Table":

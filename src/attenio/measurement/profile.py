@@ -15,6 +15,7 @@ from attenio.errors import InvalidInput
 from attenio.measurement.counted_calls import SAID
 from attenio.measurement.ncu import Counters, counters_in, ncu_command, range_of_call
 from attenio.measurement.result import OURS
+from attenio.plain_values import plain_fields
 from attenio.planning.shared_cache import Traffic, kernel_of, traffic
 from attenio.workload import Direction, Workload
 
@@ -73,14 +74,8 @@ class Profile:
         """Dictionaries, lists, strings and numbers."""
         return {
             "workload": str(self.workload),
-            "cache_bytes": self.cache_bytes,
-            "compulsory_bytes": self.compulsory_bytes,
-            "bound": {
-                "bytes": self.bound_bytes,
-                "theorem": self.bound.theorem,
-                "strength": self.bound.strength.value,
-                "covers": self.bound.covers,
-            },
+            **plain_fields(self, "cache_bytes", "compulsory_bytes"),
+            "bound": {"bytes": self.bound_bytes, **plain_fields(self.bound, "theorem", "strength", "covers")},
             "contenders": [each.to_json() for each in self.contenders],
         }
 
@@ -144,9 +139,5 @@ def _counted(
 
 def _fields(workload: Workload) -> dict[str, Any]:
     """A workload as text and numbers, as its constructor takes them."""
-    numbers = {
-        name: getattr(workload, name)
-        for name in ("queries", "keys", "d", "value_dim", "heads", "kv_heads", "batch", "scale")
-    }
-    names = {"dtype": workload.dtype.value, "direction": workload.direction.value}
-    return {**numbers, **names, "mask": str(workload.mask)}
+    numbers = ("queries", "keys", "d", "value_dim", "heads", "kv_heads", "batch", "scale")
+    return {**plain_fields(workload, *numbers, "dtype", "direction"), "mask": str(workload.mask)}

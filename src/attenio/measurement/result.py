@@ -1,9 +1,10 @@
 """What a bench found: every sample of every contender, beside what the machine could do."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
+from attenio.plain_values import plain_fields
 from attenio.workload import Workload
 
 OURS = "attenio"
@@ -90,19 +91,15 @@ class Bench:
             "workload": str(self.workload),
             "device": self.device,
             **self.software,
-            "roof": {"flops_per_s": self.roof.flops_per_s, "bytes_per_s": self.roof.bytes_per_s},
-            "roof_raised": self.roof_raised,
-            "ratio_to_best_peer": self.ratio_to_best_peer,
+            "roof": asdict(self.roof),
+            **plain_fields(self, "roof_raised", "ratio_to_best_peer"),
             "contenders": [
                 {
-                    "name": each.name,
-                    "median_ms": each.median_ms,
+                    **plain_fields(each, "name", "median_ms"),
                     "tflop_per_s": self.tflop_per_s(each),
                     "gb_per_s": self.gb_per_s(each),
                     "share_of_roof": self.share_of_roof(each),
-                    "max_abs_error": each.max_abs_error,
-                    "refused": each.refused,
-                    "samples_ms": list(each.samples_ms),
+                    **plain_fields(each, "max_abs_error", "refused", "samples_ms"),
                 }
                 for each in self.timings
             ],

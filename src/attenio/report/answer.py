@@ -1,14 +1,14 @@
 """One question, one answer: what must move, what the best plan moves, and how far apart the two are."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from attenio.bounds import LowerBound, largest_absolute, largest_ordinary, lower_bounds
 from attenio.catalogue import as_machine
 from attenio.errors import DoesNotFit
 from attenio.granularity import Granularity
 from attenio.machine import Boundary, Machine
-from attenio.planning import Candidate, NestedPlan, best_plan, best_plan_for, candidates, nested_plan
+from attenio.planning import Candidate, NestedPlan, TrainingPlan, best_plan, best_plan_for, candidates, nested_plan
 from attenio.planning.guarantees import certified
 from attenio.planning.plan import Dataflow, Plan
 from attenio.quantities import bytes_of
@@ -56,24 +56,56 @@ class BoundaryFloor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Floor:
-    """What algorithms must move, whether or not a plan for it is known."""
+class Bounded:
+    """A workload on a machine, and every bound on what it moves there."""
 
     workload: Workload
     machine: Machine
     fast_words: int
     lower_bounds: tuple[LowerBound, ...]
-    boundaries: tuple[BoundaryFloor, ...]
 
     @property
     def bound(self) -> LowerBound:
-        """The largest bound that every algorithm with ordinary products obeys."""
+        """The largest bound that every algorithm with ordinary products obeys, as every plan here is."""
         return largest_ordinary(self.lower_bounds)
 
     @property
     def absolute_bound(self) -> LowerBound:
         """The largest bound that every algorithm obeys, one with fast products too."""
         return largest_absolute(self.lower_bounds)
+
+
+P = TypeVar("P", Plan, TrainingPlan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned(Bounded, Generic[P]):
+    """The same with the best plan; ``free_plan`` is that with tiles of any size, None where tiles are free anyway."""
+
+    plan: P
+    free_plan: P | None = None
+
+    @property
+    def gap(self) -> float:
+        """Words of the plan over the bound; 1 is a proof that nothing with ordinary products moves less."""
+        return self.plan.moved_words / self.bound.words
+
+    @property
+    def absolute_gap(self) -> float:
+        """Words of the plan over the absolute bound; 1 is a proof that nothing at all moves less."""
+        return self.plan.moved_words / self.absolute_bound.words
+
+    @property
+    def granularity_price(self) -> float | None:
+        """The share of words that the plan moves more than with free tiles; None where tiles are free."""
+        return None if self.free_plan is None else self.plan.moved_words / self.free_plan.moved_words - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Floor(Bounded):
+    """What algorithms must move, whether or not a plan for it is known."""
+
+    boundaries: tuple[BoundaryFloor, ...]
 
     def to_json(self) -> dict[str, Any]:
         """The floor as plain values."""
@@ -117,57 +149,25 @@ class TimeFloor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class Answer(Planned[Plan]):
     """Everything attenio knows about a workload on a machine.
 
     ``nested`` is one plan over all levels; it is None on two levels, and where a level is too small for it, which
     ``nested_reason`` then explains. ``dataflow`` is the one that was asked for, None where all were; it rules the plan
-    and the plans of single boundaries, not the nested one. ``free_plan`` is the best with tiles of any size, None where
-    the machine has no granularity.
+    and the plans of single boundaries, not the nested one.
     """
 
-    workload: Workload
-    machine: Machine
-    fast_words: int
-    plan: Plan
-    lower_bounds: tuple[LowerBound, ...]
     candidates: tuple[Candidate, ...]
     boundaries: tuple[BoundaryAnswer, ...]
     nested: NestedPlan | None
     nested_reason: str
     times: tuple[TimeFloor, ...]
     dataflow: Dataflow | None = None
-    free_plan: Plan | None = None
 
     @property
     def granularity(self) -> Granularity:
         """Of which multiples the tiles are."""
         return self.machine.granularity_of(self.workload.dtype)
-
-    @property
-    def granularity_price(self) -> float | None:
-        """The share of words that the plan moves more than with free tiles; None where tiles are free."""
-        return None if self.free_plan is None else self.plan.moved_words / self.free_plan.moved_words - 1
-
-    @property
-    def bound(self) -> LowerBound:
-        """The largest bound that every algorithm with ordinary products obeys, as every plan here is."""
-        return largest_ordinary(self.lower_bounds)
-
-    @property
-    def absolute_bound(self) -> LowerBound:
-        """The largest bound that every algorithm obeys, one with fast products too."""
-        return largest_absolute(self.lower_bounds)
-
-    @property
-    def gap(self) -> float:
-        """Words of the plan over the bound; 1 is a proof that nothing with ordinary products moves less."""
-        return self.plan.moved_words / self.bound.words
-
-    @property
-    def absolute_gap(self) -> float:
-        """Words of the plan over the absolute bound; 1 is a proof that nothing at all moves less."""
-        return self.plan.moved_words / self.absolute_bound.words
 
     @property
     def binding(self) -> TimeFloor | None:

@@ -20,11 +20,11 @@ from attenio.catalogue import machine_named
 from attenio.errors import InvalidInput
 from attenio.machine import Machine, MemoryLevel
 from attenio.names import did_you_mean
+from attenio.plain_values import plain_fields
 from attenio.planning import Dataflow
-from attenio.report.reproduce import published_data
+from attenio.report.reproduce import GEOMEAN, geometric_mean, published_data
 from attenio.workload import Workload
 
-GEOMEAN = "geomean"
 MACHINE = "attenio-512k"
 _BASELINES = (Dataflow.FLAT, Dataflow.STANDARD, Dataflow.FLASH_ATTENTION_2)
 _SPED_UP = (Dataflow.FLAT, Dataflow.FLASH_ATTENTION_2, Dataflow.ATTENIO)
@@ -47,15 +47,8 @@ class ExperimentRow:
 
     def to_json(self) -> dict[str, Any]:
         """The row as plain values, its axis under its own name."""
-        return {
-            "figure": self.figure,
-            "d": self.d,
-            self.axis: self.at,
-            "dataflow": self.dataflow,
-            "quantity": self.quantity,
-            "value": self.value,
-            "published": self.published,
-        }
+        measured = plain_fields(self, "dataflow", "quantity", "value", "published")
+        return {**plain_fields(self, "figure", "d"), self.axis: self.at, **measured}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +62,8 @@ class Experiment:
 
     def to_json(self) -> dict[str, Any]:
         """The experiment as plain values."""
-        return {
-            "figure": self.figure,
-            "title": self.title,
-            "source": _SOURCE,
-            "caption": self.caption,
-            "rows": [row.to_json() for row in self.rows],
-        }
+        rows = [row.to_json() for row in self.rows]
+        return {**plain_fields(self, "figure", "title"), "source": _SOURCE, "caption": self.caption, "rows": rows}
 
 
 _TITLES = {
@@ -139,7 +127,7 @@ def _fig10() -> Iterator[ExperimentRow]:
                 value = _speedup(n, d, Dataflow.STANDARD, dataflow)
                 yield _row("fig10", d, ("n", n), dataflow.value, ("speedup over standard", value, bar))
         for dataflow in _BASELINES:
-            value = _geomean([_speedup(n, d, dataflow, Dataflow.ATTENIO) for n in lengths])
+            value = geometric_mean([_speedup(n, d, dataflow, Dataflow.ATTENIO) for n in lengths])
             mean = printed["geomean_speedup_of_attenio_over"][str(d)][dataflow.value]
             yield _row("fig10", d, ("n", GEOMEAN), dataflow.value, ("speedup of attenio over", value, mean))
 
@@ -155,7 +143,7 @@ def _fig12() -> Iterator[ExperimentRow]:
                 values = [100 * (run.pe_utilisation if unit == "pe" else run.exp_utilisation) for run in runs]
                 for n, value in zip(lengths, values, strict=True):
                     yield _row("fig12", d, ("n", n), dataflow.value, (name, value, None))
-                mean = units[dataflow, unit] = _geomean(values)
+                mean = units[dataflow, unit] = geometric_mean(values)
                 number = printed[f"attenio_{unit}_percent"][str(d)] if dataflow is Dataflow.ATTENIO else None
                 yield _row("fig12", d, ("n", GEOMEAN), dataflow.value, (name, mean, number))
         ratio = units[Dataflow.ATTENIO, "exp"] / units[Dataflow.FLASH_ATTENTION_2, "exp"]
@@ -269,7 +257,3 @@ def _row(
         value=value,
         published=published,
     )
-
-
-def _geomean(values: list[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values))

@@ -18,6 +18,7 @@ from typing import Any
 from attenio.errors import InvalidInput
 from attenio.machine import Machine
 from attenio.names import did_you_mean
+from attenio.plain_values import plain_fields
 from attenio.planning import published_plan
 from attenio.planning.plan import Dataflow
 from attenio.workload import Workload
@@ -57,17 +58,8 @@ class ReproducedRatio:
 
     def to_json(self) -> dict[str, Any]:
         """The row as plain values."""
-        return {
-            "figure": "fig11",
-            "d": self.d,
-            "n": self.n,
-            "dataflow": self.label,
-            "over": self.over.value,
-            "value": self.value,
-            "published": self.published,
-            "counted": self.counted,
-            "relative_difference": self.relative_difference,
-        }
+        compared = plain_fields(self, "over", "value", "published", "counted", "relative_difference")
+        return {"figure": "fig11", **plain_fields(self, "d", "n"), "dataflow": self.label, **compared}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,13 +74,8 @@ class Reproduction:
 
     def to_json(self) -> dict[str, Any]:
         """The figure as plain values."""
-        return {
-            "figure": self.figure,
-            "title": self.title,
-            "source": self.source,
-            "caption": self.caption,
-            "rows": [row.to_json() for row in self.rows],
-        }
+        rows = [row.to_json() for row in self.rows]
+        return {**plain_fields(self, "figure", "title", "source", "caption"), "rows": rows}
 
 
 def published_data() -> dict[str, Any]:
@@ -150,8 +137,8 @@ def _fig11_rows(data: dict[str, Any]) -> Iterator[ReproducedRatio]:
                 n=GEOMEAN,
                 dataflow=dataflow,
                 over=Dataflow.ATTENIO,
-                value=_geometric_mean([row.value for row in rows]),
-                counted=_geometric_mean([row.counted for row in rows]),
+                value=geometric_mean([row.value for row in rows]),
+                counted=geometric_mean([row.counted for row in rows]),
                 published=printed["geomean_words_over_attenio"][str(d)][dataflow.value],
             )
         for n in lengths:
@@ -190,7 +177,8 @@ def _ratio(
     )
 
 
-def _geometric_mean(values: list[float]) -> float:
+def geometric_mean(values: list[float]) -> float:
+    """The n-th root of the product of n values."""
     return math.exp(sum(map(math.log, values)) / len(values))
 
 

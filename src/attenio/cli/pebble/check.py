@@ -10,6 +10,7 @@ from attenio.cli.options import AsJson, taking
 from attenio.cli.output import plain_table, print_json, print_tables
 from attenio.cli.pebble.position import GameChoice
 from attenio.cli.pebble.rendering import game_line, game_to_json
+from attenio.plain_values import plain_fields
 
 if TYPE_CHECKING:
     from attenio.pebbling import Game, Verdict
@@ -45,14 +46,8 @@ def check(
                 **game_to_json(game),
                 "legal": verdict.legal,
                 "cost": verdict.cost_words,
-                "loaded_words": verdict.loaded_words,
-                "stored_words": verdict.stored_words,
-                "computations": verdict.computations,
-                "peak_red": verdict.peak_red,
-                "moves": verdict.moves,
-                "complaint": None
-                if complaint is None
-                else {"step": complaint.step, "move": complaint.move, "reason": complaint.reason},
+                **plain_fields(verdict, "loaded_words", "stored_words", "computations", "peak_red", "moves"),
+                "complaint": None if complaint is None else plain_fields(complaint, "step", "move", "reason"),
             }
         )
     else:

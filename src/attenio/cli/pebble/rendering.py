@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from attenio.cli.output import plain_table
+from attenio.plain_values import plain_fields
 from attenio.quantities import show_seconds, show_words
 
 if TYPE_CHECKING:
@@ -18,9 +19,7 @@ def game_to_json(game: "Game") -> dict[str, Any]:
         "vertices": len(game.graph),
         "edges": game.graph.edges,
         "game": game.variant.value,
-        "sliding": game.sliding,
-        "red": game.red,
-        "fewest_red": game.fewest_red,
+        **plain_fields(game, "sliding", "red", "fewest_red"),
     }
 
 
@@ -45,10 +44,7 @@ def solution_to_json(solution: "Solution", *, with_moves: bool = True) -> dict[s
         "lower_bound": solution.lower_bound_words,
         "gap": solution.gap,
         "unit": "words",
-        "engine": solution.engine,
-        "ending": solution.ending.value,
-        "explored": solution.explored,
-        "seconds": solution.seconds,
+        **plain_fields(solution, "engine", "ending", "explored", "seconds"),
     }
     return {**value, "moves": moves_to_json(solution.game, solution.schedule)} if with_moves else value
 
