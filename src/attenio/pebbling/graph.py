@@ -149,9 +149,7 @@ class ComputationGraph:
     def child_lists(self) -> tuple[Numbers, Numbers]:
         """Starts and numbers of the children, as ``parent_starts`` and ``parent_numbers`` hold the parents."""
         owners = np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.parent_starts))
-        starts = np.zeros(len(self) + 1, dtype=np.int64)
-        np.cumsum(np.bincount(self.parent_numbers, minlength=len(self)), out=starts[1:])
-        return starts, owners[np.argsort(self.parent_numbers, kind="stable")]
+        return starts_of(self.parent_numbers, len(self)), owners[np.argsort(self.parent_numbers, kind="stable")]
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
@@ -162,6 +160,21 @@ class ComputationGraph:
     def inputs(self) -> Numbers:
         """The vertices without parents, which slow memory holds from the start."""
         return np.flatnonzero(np.diff(self.parent_starts) == 0).astype(np.int64)
+
+    @cached_property
+    def computed(self) -> NDArray[np.bool_]:
+        """Which vertices have parents, and an output depends on them: what every game computes."""
+        return self.useful & (np.diff(self.parent_starts) > 0)
+
+    @property
+    def heaviest_useful(self) -> int:
+        """The most words of a vertex that an output depends on."""
+        return int(self.weights[self.useful].max())
+
+    @property
+    def output_words(self) -> int:
+        """Words of the outputs that are computed, and so have to be stored."""
+        return int(self.weights[self.outputs[np.diff(self.parent_starts)[self.outputs] > 0]].sum())
 
     @cached_property
     def useful(self) -> NDArray[np.bool_]:
@@ -186,8 +199,7 @@ class ComputationGraph:
         is_input = np.diff(self.parent_starts) == 0
         needed = np.zeros(len(self), dtype=np.bool_)
         needed[self.parent_numbers[np.repeat(self.useful, np.diff(self.parent_starts))]] = True
-        stored = self.outputs[~is_input[self.outputs]]
-        return int(self.weights[needed & is_input].sum() + self.weights[stored].sum())
+        return int(self.weights[needed & is_input].sum()) + self.output_words
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -196,6 +208,13 @@ class ComputationGraph:
     def number(self, name: str) -> int:
         """The number of the vertex with this name."""
         return _known(self._numbers, name, "vertex")
+
+
+def starts_of(keys: Numbers, size: int) -> Numbers:
+    """Where the entries of each key begin when they lie sorted by key; one more number than keys."""
+    starts = np.zeros(size + 1, dtype=np.int64)
+    np.cumsum(np.bincount(keys, minlength=size), out=starts[1:])
+    return starts
 
 
 def _rows(starts: Numbers, numbers: Numbers) -> tuple[tuple[int, ...], ...]:

@@ -19,6 +19,7 @@ from attenio.pebbling.certified import (
     verify,
     wavefront,
 )
+from attenio.pebbling.certified import bound as bound_module
 from attenio.pebbling.graphs.fft import fft
 from attenio.pebbling.graphs.product import product
 
@@ -44,7 +45,7 @@ def clock(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(spectral, "_LARGEST_BLOCK", LARGEST_BLOCK)
     monkeypatch.setattr(spectral, "_TIMED_BLOCK", LARGEST_BLOCK // 10)
-    for module in (certified, counting, hong_kung, pairs, spectral, verification, wavefront):
+    for module in (bound_module, certified, counting, hong_kung, pairs, spectral, verification, wavefront):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic))
 
     def slow(solver, seconds):

@@ -16,8 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 
-import numpy as np
-
 from attenio.pebbling.certified import counting, hong_kung, pairs, spectral, wavefront
 from attenio.pebbling.certified.bound import GraphBound, OutOfTime, Theorem
 from attenio.pebbling.certified.compulsory import compulsory_bound
@@ -94,7 +92,7 @@ def _one_by_one(
 def _tasks(game: Game) -> list[Callable[[float, float], GraphBound]]:
     """What to compute until a deadline, with so many seconds to check it afterwards; the quickest first."""
     tasks: list[Callable[[float, float], GraphBound]] = []
-    if not (game.graph.useful & (np.diff(game.graph.parent_starts) > 0)).any():
+    if not game.graph.computed.any():
         return tasks
     tasks.append(lambda deadline, _: pairs.pair_bound(game, deadline=deadline))
     if hong_kung.applies(game):

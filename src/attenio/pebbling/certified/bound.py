@@ -1,7 +1,10 @@
 """A lower bound that was computed from a graph, with the witness that lets anybody check it."""
 
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,3 +105,22 @@ class GraphBound:
 
 class OutOfTime(Exception):
     """A check that its deadline ended: the bound is neither proven nor refuted."""
+
+
+Offer = TypeVar("Offer")
+
+
+def best_before(
+    deadline: float, offers: Iterable[tuple[int, Offer]], first: tuple[int, Offer]
+) -> tuple[int, Offer, bool]:
+    """The offer of most words that comes before the deadline or Ctrl-C, ``first`` included, and whether all came."""
+    best = first
+    try:
+        for offer in offers:
+            if offer[0] > best[0]:
+                best = offer
+            if time.monotonic() >= deadline:
+                return *best, False
+    except (KeyboardInterrupt, OutOfTime):
+        return *best, False
+    return *best, True

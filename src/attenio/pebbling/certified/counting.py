@@ -10,12 +10,12 @@ Theorem: docs/theory/graph_bounds.md. Holds for every variant, recomputation inc
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.pebbling.certified.bound import CountingWitness, GraphBound, Theorem
+from attenio.pebbling.certified.bound import CountingWitness, GraphBound, Theorem, best_before
 from attenio.pebbling.certified.hong_kung import epoch_floor
 from attenio.pebbling.game import Game, Variant
 
@@ -24,48 +24,37 @@ CITATION = "Hong and Kung 1981 (epochs); counting of flows derived for attenio"
 MOST_VERTICES = 4_000
 # Relative room for the rounding of sums of up to MOST_VERTICES terms.
 _ROUNDING = 1e-9
-Progress = Callable[[int, int], None] | None
 Reals = NDArray[np.float64]
 
 
 def applies(game: Game) -> bool:
     """Whether the graph is small enough."""
-    return len(game.graph) <= MOST_VERTICES and bool(np.any(np.diff(game.graph.parent_starts)[game.graph.useful] > 0))
+    return len(game.graph) <= MOST_VERTICES and bool(game.graph.computed.any())
 
 
-def counting_bound(game: Game, *, deadline: float, progress: Progress = None) -> GraphBound:
+def counting_bound(game: Game, *, deadline: float) -> GraphBound:
     """The best epoch length, for sizes of sets that no dominator of an epoch's words can cover."""
     began = time.monotonic()
     graph = game.graph
-    computed = graph.useful & (np.diff(graph.parent_starts) > 0)
-    flows = np.sort(covering(game, visits(game))[computed], axis=0)[::-1]
+    flows = np.sort(covering(game, visits(game))[graph.computed], axis=0)[::-1]
     np.cumsum(flows, axis=0, out=flows)
-    heaviest = int(graph.weights[graph.useful].max())
-    lengths = sorted({heaviest - 1 + max(1, round(game.red * 2 ** (i / 4))) for i in range(-8, 17)})
-    best_words, best = 0, CountingWitness(epoch_words=heaviest, first=len(flows), later=len(flows))
-    finished = False
-    try:
-        for number, length in enumerate(lengths):
+    heaviest = graph.heaviest_useful
+
+    def offers() -> Iterator[tuple[int, CountingWitness]]:
+        for length in sorted({heaviest - 1 + max(1, round(game.red * 2 ** (i / 4))) for i in range(-8, 17)}):
             first = _most_behind(flows, graph.weights, length)
             later = _most_behind(flows, graph.weights, length + game.red)
             witness = CountingWitness(epoch_words=length, first=first, later=later)
-            words = floor_words(game, witness)
-            if words > best_words:
-                best_words, best = words, witness
-            if progress is not None:
-                progress(number + 1, len(lengths))
-            if time.monotonic() >= deadline:
-                break
-        else:
-            finished = True
-    except KeyboardInterrupt:
-        pass
+            yield floor_words(game, witness), witness
+
+    nothing = CountingWitness(epoch_words=heaviest, first=len(flows), later=len(flows))
+    words, witness, finished = best_before(deadline, offers(), (0, nothing))
     return GraphBound(
         theorem=Theorem.COUNTING,
-        words=best_words,
+        words=words,
         variants=frozenset(Variant),
         citation=CITATION,
-        witness=best,
+        witness=witness,
         seconds=time.monotonic() - began,
         finished=finished,
     )
@@ -73,7 +62,7 @@ def counting_bound(game: Game, *, deadline: float, progress: Progress = None) ->
 
 def floor_words(game: Game, witness: CountingWitness) -> int:
     """Words moved when no epoch finishes more vertices than the witness says."""
-    computed = int((game.graph.useful & (np.diff(game.graph.parent_starts) > 0)).sum())
+    computed = int(game.graph.computed.sum())
     epochs = 1 + -(-max(0, computed - witness.first) // witness.later)
     return epoch_floor(game, epochs, witness.epoch_words, loads_only=True)
 

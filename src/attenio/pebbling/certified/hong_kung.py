@@ -19,7 +19,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.pebbling.certified.bound import GraphBound, OutOfTime, PartitionWitness, Theorem
+from attenio.pebbling.certified.bound import GraphBound, OutOfTime, PartitionWitness, Theorem, best_before
 from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.graph import ComputationGraph
 
@@ -28,50 +28,37 @@ CITATION = "Hong and Kung 1981"
 MOST_COMPUTED = 10
 _MOST_USEFUL = 30
 Numbers = NDArray[np.int64]
-Progress = Callable[[int, int], None] | None
 # Of a graph, the targets, and whether the dominator has to lie outside them.
 Dominator = Callable[[ComputationGraph, Sequence[int], bool], int]
 
 
 def applies(game: Game) -> bool:
     """Whether the graph is small enough."""
-    useful = game.graph.useful
-    computed = int((useful & (np.diff(game.graph.parent_starts) > 0)).sum())
-    return 0 < computed <= MOST_COMPUTED and int(useful.sum()) <= _MOST_USEFUL
+    return 0 < int(game.graph.computed.sum()) <= MOST_COMPUTED and int(game.graph.useful.sum()) <= _MOST_USEFUL
 
 
-def partition_bound(game: Game, *, deadline: float, progress: Progress = None) -> GraphBound:
+def partition_bound(game: Game, *, deadline: float) -> GraphBound:
     """The best epoch length for the exact least number of epochs."""
     began = time.monotonic()
-    best_words, best = 0, PartitionWitness(epoch_words=game.red, epochs=1, loads_only=True)
-    finished = False
-    heaviest = int(game.graph.weights[game.graph.useful].max())
+    heaviest = game.graph.heaviest_useful
     longest = heaviest + game.graph.compulsory_words + game.red
-    try:
+
+    def offers() -> Iterator[tuple[int, PartitionWitness]]:
         parts = _EpochSets(game, dominator_words, deadline)
         for epoch_words in range(heaviest, longest):
             for loads_only in (True,) if game.variant is Variant.PARTIAL else (True, False):
-                witness = PartitionWitness(
-                    epoch_words=epoch_words, epochs=parts.fewest(epoch_words, loads_only), loads_only=loads_only
-                )
-                words = epoch_floor(game, witness.epochs, epoch_words, loads_only=loads_only)
-                if words > best_words:
-                    best_words, best = words, witness
-            if progress is not None:
-                progress(epoch_words - heaviest + 1, longest - heaviest)
-            if time.monotonic() >= deadline:
-                break
-        else:
-            finished = True
-    except (KeyboardInterrupt, OutOfTime):
-        pass
-    variants = frozenset(Variant) if best.loads_only else frozenset({Variant.STANDARD, Variant.ONE_SHOT})
+                epochs = parts.fewest(epoch_words, loads_only)
+                witness = PartitionWitness(epoch_words=epoch_words, epochs=epochs, loads_only=loads_only)
+                yield epoch_floor(game, epochs, epoch_words, loads_only=loads_only), witness
+
+    nothing = PartitionWitness(epoch_words=game.red, epochs=1, loads_only=True)
+    words, witness, finished = best_before(deadline, offers(), (0, nothing))
     return GraphBound(
         theorem=Theorem.PARTITION,
-        words=best_words,
-        variants=variants,
+        words=words,
+        variants=frozenset(Variant) if witness.loads_only else frozenset({Variant.STANDARD, Variant.ONE_SHOT}),
         citation=CITATION,
-        witness=best,
+        witness=witness,
         seconds=time.monotonic() - began,
         finished=finished,
     )
@@ -82,11 +69,8 @@ def epoch_floor(game: Game, epochs: int, epoch_words: int, *, loads_only: bool) 
 
     Epochs of loads leave the stores of the outputs to be added.
     """
-    graph = game.graph
-    heaviest = int(graph.weights[graph.useful].max())
-    computed_outputs = graph.outputs[np.diff(graph.parent_starts)[graph.outputs] > 0]
-    stored = int(graph.weights[computed_outputs].sum()) if loads_only else 0
-    return max(0, epochs - 1) * (epoch_words - heaviest + 1) + stored
+    stored = game.graph.output_words if loads_only else 0
+    return max(0, epochs - 1) * (epoch_words - game.graph.heaviest_useful + 1) + stored
 
 
 def fewest_epochs(
@@ -106,7 +90,7 @@ class _EpochSets:
         graph = game.graph
         outside = game.variant is not Variant.PARTIAL
         self.red = game.red
-        computed = np.flatnonzero(graph.useful & (np.diff(graph.parent_starts) > 0)).tolist()
+        computed = np.flatnonzero(graph.computed).tolist()
         position = {vertex: bit for bit, vertex in enumerate(computed)}
         needs = [sum(1 << position[u] for u in graph.parents[v] if u in position) for v in computed]
         users = [sum(1 << position[u] for u in graph.children[v] if u in position) for v in computed]

@@ -15,14 +15,14 @@ that such pairs connect, and the chains in which such vertices follow each other
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.pebbling.certified.bound import GraphBound, PairWitness, Theorem
+from attenio.pebbling.certified.bound import GraphBound, PairWitness, Theorem, best_before
 from attenio.pebbling.certified.hong_kung import epoch_floor
 from attenio.pebbling.game import Game, Variant
 
@@ -47,28 +47,27 @@ class _Shape:
 def pair_bound(game: Game, *, deadline: float = inf) -> GraphBound:
     """The best epoch length, for epochs of loads and for epochs of loads and new accumulators, before the deadline."""
     began = time.monotonic()
-    finished = True
     pairs = _pairs(game)
-    heaviest = int(game.graph.weights[game.graph.useful].max())
-    # an epoch moves every value that it begins to move
-    best_words, best = 0, PairWitness(pairs=pairs, epoch_words=max(game.red, heaviest), loads_only=True)
-    if len(pairs):
+    heaviest = game.graph.heaviest_useful
+
+    def offers() -> Iterator[tuple[int, PairWitness]]:
+        if not len(pairs):
+            return
         shape = _shape(pairs)
         for length in sorted({heaviest - 1 + max(1, round(game.red * 2 ** (i / 8))) for i in range(-16, 25)}):
-            if time.monotonic() >= deadline:
-                finished = False
-                break
             for loads_only in (True, False):
-                words = _words(game, shape, length, loads_only=loads_only)
-                if words > best_words:
-                    best_words = words
-                    best = PairWitness(pairs=pairs, epoch_words=length, loads_only=loads_only)
+                witness = PairWitness(pairs=pairs, epoch_words=length, loads_only=loads_only)
+                yield _words(game, shape, length, loads_only=loads_only), witness
+
+    # an epoch moves every value that it begins to move
+    nothing = PairWitness(pairs=pairs, epoch_words=max(game.red, heaviest), loads_only=True)
+    words, witness, finished = best_before(deadline, offers(), (0, nothing))
     return GraphBound(
         theorem=Theorem.PAIRS,
-        words=best_words,
+        words=words,
         variants=frozenset(Variant),
         citation=CITATION,
-        witness=best,
+        witness=witness,
         seconds=time.monotonic() - began,
         finished=finished,
     )
@@ -79,7 +78,7 @@ def _pairs(game: Game) -> Numbers:
     graph = game.graph
     is_input = np.diff(graph.parent_starts) == 0
     chosen = {}
-    for vertex in np.flatnonzero(graph.useful & ~is_input).tolist():
+    for vertex in np.flatnonzero(graph.computed).tolist():
         given = [each for each in graph.parents[vertex] if is_input[each]]
         if len(given) >= 2:
             chosen[vertex] = sorted(given[:2])

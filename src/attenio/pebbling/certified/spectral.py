@@ -11,7 +11,7 @@ inputs' and outputs' compulsory words counted apart, and a form for the partial 
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from math import inf
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.errors import MissingExtra
-from attenio.pebbling.certified.bound import GraphBound, SpectralWitness, Theorem
+from attenio.pebbling.certified.bound import GraphBound, SpectralWitness, Theorem, best_before
 from attenio.pebbling.certified.steps import Steps
 from attenio.pebbling.certified.wavefront import depths
 from attenio.pebbling.game import Game, Variant
@@ -27,7 +27,6 @@ from attenio.pebbling.game import Game, Variant
 VARIANTS = frozenset({Variant.ONE_SHOT, Variant.PARTIAL})
 CITATION = "Jain and Zaharia 2020"
 Numbers = NDArray[np.int64]
-Progress = Callable[[int, int], None] | None
 
 # Blocks up to this size are diagonalised whole: a second or two and 18 MB.
 _LARGEST_BLOCK = 1_500
@@ -41,41 +40,32 @@ CHECK_TIMES = 8.0
 MARGIN = 1e-9
 
 
-def spectral_bound(game: Game, *, deadline: float, check_seconds: float = inf, progress: Progress = None) -> GraphBound:
+def spectral_bound(game: Game, *, deadline: float, check_seconds: float = inf) -> GraphBound:
     """The best bound over all numbers of segments and a few ways to cut the graph in blocks, before the deadline.
 
     Blocks that would not be done by the deadline, or not be checked in ``check_seconds``, are left out.
     """
     began = time.monotonic()
     steps = Steps.of(game)
-    compulsory = game.graph.compulsory_words
-    best_words = compulsory
-    best = SpectralWitness(
-        blocks=np.full(steps.count, -1, dtype=np.int64), segments=1, smallest=np.zeros(1, dtype=np.float64)
-    )
-    finished = False
-    try:
-        diagonal = _Diagonalised(deadline, check_seconds)
+    compulsory, diagonal = game.graph.compulsory_words, _Diagonalised(deadline, check_seconds)
+
+    def offers() -> Iterator[tuple[int, SpectralWitness]]:
         for blocks in _cuts(game, steps):
-            values = _spectrum(game, steps, blocks, diagonal, progress)
+            values = _spectrum(game, steps, blocks, diagonal)
             words, segments = _best_segments(steps.count, values, game.red)
-            if compulsory + words > best_words:
-                best_words = compulsory + words
-                best = SpectralWitness(blocks=diagonal.done(blocks), segments=segments, smallest=values[:segments])
-            if time.monotonic() >= deadline:
-                break
-        else:
-            finished = not diagonal.left_out
-    except KeyboardInterrupt:
-        pass
+            witness = SpectralWitness(blocks=diagonal.done(blocks), segments=segments, smallest=values[:segments])
+            yield compulsory + words, witness
+
+    nothing = SpectralWitness(blocks=np.full(steps.count, -1, dtype=np.int64), segments=1, smallest=np.zeros(1))
+    words, witness, finished = best_before(deadline, offers(), (compulsory, nothing))
     return GraphBound(
         theorem=Theorem.SPECTRAL,
-        words=best_words,
+        words=words,
         variants=VARIANTS,
         citation=CITATION,
-        witness=best,
+        witness=witness,
         seconds=time.monotonic() - began,
-        finished=finished,
+        finished=finished and not diagonal.left_out,
     )
 
 
@@ -186,9 +176,7 @@ def seconds_per_cube() -> float:
     return (time.monotonic() - began) / _TIMED_BLOCK**3
 
 
-def _spectrum(
-    game: Game, steps: Steps, blocks: Numbers, diagonal: _Diagonalised, progress: Progress
-) -> NDArray[np.float64]:
+def _spectrum(game: Game, steps: Steps, blocks: Numbers, diagonal: _Diagonalised) -> NDArray[np.float64]:
     """Lower estimates of all eigenvalues in increasing order; blocks left out count as zero."""
     eigenvalues = []
     total = int(blocks.max()) + 1
@@ -200,8 +188,6 @@ def _spectrum(
         of_block = diagonal.of(number, laplacian)
         if of_block is not None:
             eigenvalues.append(of_block)
-        if progress is not None:
-            progress(number + 1, total)
     values = np.concatenate([*eigenvalues, np.zeros(0)])
     return np.sort(np.concatenate([values, np.zeros(steps.count - len(values))]))
 

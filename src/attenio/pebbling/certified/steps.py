@@ -1,7 +1,7 @@
 """What every game that computes nothing twice has in common: steps, the values they touch, and which come first.
 
 A step is the computation of a vertex, or of an edge in the partial game. A step *touches* the values that are red while
-it is made. A value that is touched before and after some moment is alive then: it is red, or it was stored and is
+it is computed. A value that is touched before and after some moment is alive then: it is red, or it was stored and is
 loaded again.
 
 >>> from attenio.pebbling.graph import ComputationGraph
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.pebbling.game import Game, Variant
+from attenio.pebbling.graph import starts_of
 
 Numbers = NDArray[np.int64]
 
@@ -51,18 +52,23 @@ class Steps:
             each = np.arange(len(computed), dtype=np.int64)
             touched, by = np.concatenate([targets, sources]), np.concatenate([each, each])
         else:
-            computed = np.flatnonzero(graph.useful & ~is_input).astype(np.int64)
+            computed = np.flatnonzero(graph.computed).astype(np.int64)
             origin = np.full(len(computed), -1, dtype=np.int64)
             place = np.zeros(len(graph), dtype=np.int64)
             place[computed] = np.arange(len(computed))
             touched, by = np.concatenate([computed, sources]), np.concatenate([place[computed], place[targets]])
         order = np.lexsort((by, touched))
-        starts = np.zeros(len(graph) + 1, dtype=np.int64)
-        np.cumsum(np.bincount(touched, minlength=len(graph)), out=starts[1:])
         price = np.full(len(graph), 2, dtype=np.int64)
         price[is_input] = 1
         price[graph.outputs] = 1
-        return cls(count=len(computed), target=computed, source=origin, starts=starts, numbers=by[order], price=price)
+        return cls(
+            count=len(computed),
+            target=computed,
+            source=origin,
+            starts=starts_of(touched, len(graph)),
+            numbers=by[order],
+            price=price,
+        )
 
     def touching(self, vertex: int) -> Numbers:
         """The steps that touch a value."""

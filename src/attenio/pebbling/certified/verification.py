@@ -76,8 +76,7 @@ def _partition(game: Game, witness: PartitionWitness, deadline: float) -> int:
         raise _failure(Theorem.PARTITION, "the graph is too large to search again")
     if game.variant is Variant.PARTIAL and not witness.loads_only:
         raise _failure(Theorem.PARTITION, "minimum sets say nothing about the partial game")
-    heaviest = int(game.graph.weights[game.graph.useful].max())
-    if witness.epoch_words < heaviest:
+    if witness.epoch_words < game.graph.heaviest_useful:
         raise _failure(Theorem.PARTITION, f"an epoch of {witness.epoch_words:,} words cannot move every value")
     fewest = hong_kung.fewest_epochs(
         game, witness.epoch_words, loads_only=witness.loads_only, dominator=_minimum_cut, deadline=deadline
@@ -119,9 +118,8 @@ def _counting(game: Game, witness: CountingWitness) -> int:
         passed[vertex] += 1.0
         if not np.allclose(passed, visitors[vertex], rtol=1e-9, atol=1e-12):
             raise _failure(Theorem.COUNTING, f"the flows through {graph.names[vertex]} do not add up")
-    computed = graph.useful & (np.diff(graph.parent_starts) > 0)
-    flows = counting.covering(game, flows)[computed]
-    if witness.epoch_words < int(graph.weights[graph.useful].max()):
+    flows = counting.covering(game, flows)[graph.computed]
+    if witness.epoch_words < graph.heaviest_useful:
         raise _failure(Theorem.COUNTING, f"an epoch of {witness.epoch_words:,} words cannot move every value")
     for size, words in ((witness.first, witness.epoch_words), (witness.later, witness.epoch_words + game.red)):
         if not 1 <= size <= len(flows):
@@ -137,7 +135,7 @@ def _pairs(game: Game, witness: PairWitness) -> int:
     graph = game.graph
     if len(np.unique(witness.pairs[:, 0])) < len(witness.pairs):
         raise _failure(Theorem.PAIRS, "a vertex is counted twice")
-    if witness.epoch_words < int(graph.weights[graph.useful].max()):
+    if witness.epoch_words < graph.heaviest_useful:
         raise _failure(Theorem.PAIRS, f"an epoch of {witness.epoch_words:,} words cannot move every value")
     counted = set(witness.pairs[:, 0].tolist())
     for vertex, one, other, follower in witness.pairs.tolist():
@@ -178,12 +176,9 @@ def _pair_words(game: Game, witness: PairWitness) -> int:
         whole = isqrt(per_pair * per_piece * 4 * budget**3 // (27 * (4 if two_sided else 2)))
         most = max((z + with_sums(budget - z, z) for z in divided), default=whole + partial * budget)
     epochs = -(-len(rows) // max(1, most))
-    graph = game.graph
-    is_input = np.diff(graph.parent_starts) == 0
-    full = (epochs - 1) * (witness.epoch_words - int(graph.weights[graph.useful].max()) + 1)
-    stored = int(graph.weights[graph.outputs[~is_input[graph.outputs]]].sum())
+    full = (epochs - 1) * (witness.epoch_words - game.graph.heaviest_useful + 1)
     starts = {row[0] for row in rows} - {row[3] for row in rows}
-    return full + stored - (0 if witness.loads_only else len(starts))
+    return full + game.graph.output_words - (0 if witness.loads_only else len(starts))
 
 
 def _components(edges: list[tuple[int, int]]) -> tuple[dict[int, int], bool]:

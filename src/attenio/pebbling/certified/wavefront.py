@@ -12,7 +12,7 @@ outputs priced by what they add to the compulsory words, several moments at once
 
 import heapq
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.errors import MissingExtra
-from attenio.pebbling.certified.bound import FlowWitness, GraphBound, Theorem, WavefrontWitness
+from attenio.pebbling.certified.bound import FlowWitness, GraphBound, Theorem, WavefrontWitness, best_before
 from attenio.pebbling.certified.moment import Network, moment_at
 from attenio.pebbling.certified.steps import Steps
 from attenio.pebbling.game import Game, Variant
@@ -28,7 +28,6 @@ from attenio.pebbling.game import Game, Variant
 VARIANTS = frozenset({Variant.ONE_SHOT, Variant.PARTIAL})
 CITATION = "Elango, Rastello, Pouchet, Ramanujam, Sadayappan 2014"
 Numbers = NDArray[np.int64]
-Progress = Callable[[int, int], None] | None
 
 # Every vertex is tried in small windows; in larger ones a sample that shrinks as the flows get slower.
 _TRY_ALL = 150
@@ -49,38 +48,27 @@ class _Plan:
     moments: list[FlowWitness] = field(default_factory=list)
 
 
-def wavefront_bound(game: Game, *, deadline: float, progress: Progress = None) -> GraphBound:
+def wavefront_bound(game: Game, *, deadline: float) -> GraphBound:
     """The best sum of wavefronts found before the deadline (of ``time.monotonic``)."""
     began = time.monotonic()
     network = Network(game=game, steps=Steps.of(game))
-    best = _Plan(left=np.zeros(0, dtype=np.int64))
     depth = depths(game)
-    heights = _heights(int(depth.max()))
-    finished = False
-    try:
+
+    def offers() -> Iterator[tuple[int, tuple[FlowWitness, ...]]]:
         # a quick look at every height first, so that little time still finds something
-        for number, (tried, height) in enumerate(product((_FEWEST_TRIED, _TRY_ALL), heights)):
+        for tried, height in product((_FEWEST_TRIED, _TRY_ALL), _heights(int(depth.max()))):
             plan = _Plan(left=network.steps.price * game.graph.weights)
             for window in windows(network, depth, height):
-                if time.monotonic() >= deadline:
-                    break
                 _fill(network, plan, window, _candidates(network, window, depth, tried), deadline)
-                if plan.extra > best.extra:
-                    best = plan
-            if progress is not None:
-                progress(number + 1, 2 * len(heights))
-            if time.monotonic() >= deadline:
-                break
-        else:
-            finished = True
-    except KeyboardInterrupt:
-        pass
+                yield plan.extra, tuple(plan.moments)
+
+    extra, moments, finished = best_before(deadline, offers(), (0, ()))
     return GraphBound(
         theorem=Theorem.WAVEFRONT,
-        words=game.graph.compulsory_words + best.extra,
+        words=game.graph.compulsory_words + extra,
         variants=VARIANTS,
         citation=CITATION,
-        witness=WavefrontWitness(moments=tuple(best.moments)),
+        witness=WavefrontWitness(moments=moments),
         seconds=time.monotonic() - began,
         finished=finished,
     )

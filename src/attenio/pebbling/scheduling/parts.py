@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attenio.pebbling.compiled import called_from_python, compiled
+from attenio.pebbling.graph import starts_of
 from attenio.pebbling.scheduling.program import Numbers, Program
 
 _NEVER = np.iinfo(np.int64).max
@@ -57,17 +58,11 @@ def parts_of(program: Program) -> Parts:
     return Parts(
         number=count,
         of_operation=of_operation,
-        input_starts=_starts(parts, count),
+        input_starts=starts_of(parts, count),
         inputs=inputs,
-        reader_starts=_starts(inputs, size),
+        reader_starts=starts_of(inputs, size),
         readers=parts[by_input],
     )
-
-
-def _starts(keys: Numbers, size: int) -> Numbers:
-    starts = np.zeros(size + 1, np.int64)
-    np.cumsum(np.bincount(keys, minlength=size), out=starts[1:])
-    return starts
 
 
 @compiled

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.pebbling.game import Game, Variant
+from attenio.pebbling.graph import starts_of
 
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -76,9 +77,8 @@ def _program(game: Game, *, partial: bool) -> Program:
     graph = game.graph
     size = len(graph)
     counts = np.diff(graph.parent_starts)
-    is_computed = (counts > 0) & graph.useful
-    computed = np.flatnonzero(is_computed)
-    kept = np.repeat(is_computed, counts)
+    computed = np.flatnonzero(graph.computed)
+    kept = np.repeat(graph.computed, counts)
     operands = graph.parent_numbers[kept]
     if partial:
         targets = np.repeat(computed, counts[computed])
@@ -87,8 +87,6 @@ def _program(game: Game, *, partial: bool) -> Program:
         targets = computed
         operand_starts = np.concatenate([[0], np.cumsum(counts[computed])]).astype(np.int64)
     owners = np.repeat(np.arange(len(targets), dtype=np.int64), np.diff(operand_starts))
-    user_starts = np.zeros(size + 1, dtype=np.int64)
-    np.cumsum(np.bincount(operands, minlength=size), out=user_starts[1:])
     is_output = np.zeros(size, dtype=np.bool_)
     is_output[graph.outputs] = True
     droppable = np.ones(size, dtype=np.bool_)
@@ -98,7 +96,7 @@ def _program(game: Game, *, partial: bool) -> Program:
         targets=targets.astype(np.int64),
         operand_starts=operand_starts,
         operands=operands,
-        user_starts=user_starts,
+        user_starts=starts_of(operands, size),
         users=owners[np.argsort(operands, kind="stable")],
         weights=graph.weights,
         makers=np.bincount(targets, minlength=size).astype(np.int64),
