@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attenio.cli.options import AsJson, taking
+from attenio.cli.options import AsJson, option_field, taking
 from attenio.cli.output import plain_table, print_json, print_tables, progress_bar, prose
 from attenio.names import member_named
 from attenio.plain_values import plain_fields
@@ -17,29 +17,21 @@ if TYPE_CHECKING:
     from attenio.approximation.data import AttentionData
 
 
+def _asked(help: str, default: Any) -> Any:
+    return option_field(help, panel=None, default=default, show_default=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Asked:
     """What is asked of a certificate, as typed."""
 
-    tolerance: Annotated[
-        str,
-        typer.Option("--tolerance", help="How far an output may move, in units of half the range of a column of V."),
-    ] = "1e-2"
-    causal: Annotated[bool, typer.Option("--causal", help="Keys after a query are not seen.")] = False
-    scale: Annotated[float | None, typer.Option("--scale", help="Factor on the scores; 1/sqrt(d) unless given.")] = None
-    kind: Annotated[str, typer.Option("--kind", help="Polynomial: minimax or taylor.")] = "minimax"
-    centring: Annotated[
-        str, typer.Option("--centring", help="What to subtract from every key: best, none, mean, middle or fitted.")
-    ] = "best"
-    most_features: Annotated[
-        str, typer.Option("--most-features", help="Monomials per row that are still worth it.")
-    ] = "16M"
-    fast_bytes: Annotated[
-        str,
-        typer.Option(
-            "--fast-bytes", help="Fast memory that exact attention could use, such as 512KB: is it worth it there?"
-        ),
-    ] = "0"
+    tolerance: str = _asked("How far an output may move, in units of half the range of a column of V.", "1e-2")
+    causal: bool = _asked("Keys after a query are not seen.", False)
+    scale: float | None = _asked("Factor on the scores; 1/sqrt(d) unless given.", None)
+    kind: str = _asked("Polynomial: minimax or taylor.", "minimax")
+    centring: str = _asked("What to subtract from every key: best, none, mean, middle or fitted.", "best")
+    most_features: str = _asked("Monomials per row that are still worth it.", "16M")
+    fast_bytes: str = _asked("Fast memory that exact attention could use, such as 512KB: is it worth it there?", "0")
     measure: Annotated[
         bool, typer.Option("--measure/--no-measure", help="Run the approximation and measure its error.")
     ] = True

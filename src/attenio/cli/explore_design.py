@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attenio.cli.grid import numbers, sizes
-from attenio.cli.options import AsJson, taking
+from attenio.cli.options import AsJson, option_field, taking
 from attenio.cli.output import check_place, plain_table, print_json, print_tables, progress_bar
 from attenio.cli.question import DEFAULT_N, DataflowName, Question, dataflow_named
 from attenio.errors import InvalidInput
@@ -29,12 +29,8 @@ _CACHES = "32KB,64KB,96KB,128KB,192KB,256KB,264KB,320KB,384KB,448KB,512KB,528KB,
 _SHOWN = 20
 
 
-def _budget_option(name: str, help: str) -> Any:
-    return typer.Option(name, help=help, metavar="NUMBER", rich_help_panel="Budget", show_default=False)
-
-
-def _sizes_option(name: str, help: str) -> Any:
-    return typer.Option(name, help=help, metavar="LIST", rich_help_panel="Sizes")
+def _sizes(help: str, default: str) -> Any:
+    return option_field(help, "LIST", panel="Sizes", default=default, show_default=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,22 +38,17 @@ class Searched:
     """Which designs are searched, as typed: what they run, a budget, and lists of the sizes of parts."""
 
     dataflow: DataflowName = None
-    area_mm2: Annotated[
-        str | None,
-        _budget_option("--area-mm2", "Largest area of the chip, mm² (default, without a budget: the machine's)."),
-    ] = None
-    power_mw: Annotated[str | None, _budget_option("--power-mw", "Largest power at full activity, mW.")] = None
-    pe_lines: Annotated[str, _sizes_option("--pe-lines", "Lines of the PE array.")] = _LINES
-    macs_per_line: Annotated[str, _sizes_option("--macs-per-line", "MACs of a line.")] = _MACS
-    exp_modules: Annotated[str, _sizes_option("--exp-modules", "Modules of the EXP unit.")] = _MODULES
-    cache: Annotated[str, _sizes_option("--cache", "Bytes of the cache.")] = _CACHES
-    channels: Annotated[str, _sizes_option("--channels", "Channels of the memory, each as fast as the machine's.")] = (
-        _CHANNELS
+    area_mm2: str | None = option_field(
+        "Largest area of the chip, mm² (default, without a budget: the machine's).", "NUMBER", panel="Budget"
     )
-    key_tile: Annotated[str, _sizes_option("--key-tile", "Keys at a time; the KV buffer holds them.")] = "1"
-    tiles: Annotated[
-        str, _sizes_option("--tiles", "published (as many queries as fit) or fastest (or as many as fill the array).")
-    ] = "fastest"
+    power_mw: str | None = option_field("Largest power at full activity, mW.", "NUMBER", panel="Budget")
+    pe_lines: str = _sizes("Lines of the PE array.", _LINES)
+    macs_per_line: str = _sizes("MACs of a line.", _MACS)
+    exp_modules: str = _sizes("Modules of the EXP unit.", _MODULES)
+    cache: str = _sizes("Bytes of the cache.", _CACHES)
+    channels: str = _sizes("Channels of the memory, each as fast as the machine's.", _CHANNELS)
+    key_tile: str = _sizes("Keys at a time; the KV buffer holds them.", "1")
+    tiles: str = _sizes("published (as many queries as fit) or fastest (or as many as fill the array).", "fastest")
 
     def budget(self) -> "Budget | None":
         """The area and the power that designs keep to, where one of them is given."""

@@ -2,8 +2,8 @@
 
 import functools
 import inspect
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Iterator
+from dataclasses import field, fields
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -11,12 +11,25 @@ import typer
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value instead of tables.")]
 
 
-def option(name: str, help: str, metavar: str, *, panel: str = "Workload") -> Any:
+def option(name: str, help: str, metavar: str, *, panel: str | None = "Workload") -> Any:
     """An option whose default its help tells, or that has none.
 
     Its name is said, not left to Typer: some versions make it from the parameter, some from the metavar.
     """
     return typer.Option(name, help=help, metavar=metavar, rich_help_panel=panel, show_default=False)
+
+
+def option_field(
+    help: str,
+    metavar: str | None = None,
+    *,
+    panel: str | None = "Workload",
+    default: Any = None,
+    show_default: bool = False,
+) -> Any:
+    """A field of a group of options, which is an option of the same name."""
+    said = {"help": help, "metavar": metavar, "rich_help_panel": panel, "show_default": show_default}
+    return field(default=default, metadata=said)
 
 
 def taking(*groups: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -27,7 +40,7 @@ def taking(*groups: type[Any]) -> Callable[[Callable[..., None]], Callable[..., 
 
         @functools.wraps(command)
         def with_options(**options: Any) -> None:
-            values = [group(**{field.name: options.pop(field.name) for field in fields(group)}) for group in groups]
+            values = [group(**{each.name: options.pop(each.name) for each in fields(group)}) for group in groups]
             command(*values, **options)
 
         shared = [parameter for group in groups for parameter in _parameters(group)]
@@ -38,11 +51,12 @@ def taking(*groups: type[Any]) -> Callable[[Callable[..., None]], Callable[..., 
     return with_options_of_groups
 
 
-def _parameters(group: type[Any]) -> list[inspect.Parameter]:
+def _parameters(group: type[Any]) -> Iterator[inspect.Parameter]:
     hints = get_type_hints(group, include_extras=True)
-    return [
-        inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
-        )
-        for field in fields(group)
-    ]
+    for each in fields(group):
+        annotation = hints[each.name]
+        if each.metadata:
+            said = typer.Option(f"--{each.name.replace('_', '-')}", **each.metadata)
+            annotation = Annotated[annotation, said]
+        kind = inspect.Parameter.KEYWORD_ONLY
+        yield inspect.Parameter(each.name, kind, default=each.default, annotation=annotation)

@@ -3,9 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from attenio.cli.options import option, taking
+from attenio.cli.options import option, option_field, taking
 from attenio.errors import InvalidInput
 from attenio.quantities import parse_bytes, parse_count
 
@@ -35,76 +33,44 @@ DataflowName = Annotated[
 class Question:
     """The options as typed; numbers are text here because 128K and 512KB are numbers too."""
 
-    n: Annotated[
-        str | None,
-        option("--n", "Queries and keys of a sequence, such as 4096 or 128K, the default (1K to run).", "COUNT"),
-    ] = None
-    queries: Annotated[str | None, option("--queries", "Queries, where they are not as many as the keys.", "COUNT")] = (
-        None
+    n: str | None = option_field(
+        "Queries and keys of a sequence, such as 4096 or 128K, the default (1K to run).", "COUNT"
     )
-    keys: Annotated[str | None, option("--keys", "Keys, where they are not as many as the queries.", "COUNT")] = None
-    d: Annotated[str | None, option("--d", "Width of a head's queries and keys (default 64).", "COUNT")] = None
-    value_dim: Annotated[str | None, option("--value-dim", "Width of a head's values (default: as --d).", "COUNT")] = (
-        None
+    queries: str | None = option_field("Queries, where they are not as many as the keys.", "COUNT")
+    keys: str | None = option_field("Keys, where they are not as many as the queries.", "COUNT")
+    d: str | None = option_field("Width of a head's queries and keys (default 64).", "COUNT")
+    value_dim: str | None = option_field("Width of a head's values (default: as --d).", "COUNT")
+    heads: str | None = option_field("Query heads (default 1).", "COUNT")
+    kv_heads: str | None = option_field("KV heads, shared by groups of query heads (default: as --heads).", "COUNT")
+    batch: str | None = option_field("Sequences (default 1).", "COUNT")
+    mask: str | None = option_field(
+        "dense, causal, window:4096, documents:1024,512, prefix:8K, block-sparse:layout.npy:64 or a layout such as"
+        " longformer:512:64, bigbird:192:128:3, strided:2048.",
+        "MASK",
     )
-    heads: Annotated[str | None, option("--heads", "Query heads (default 1).", "COUNT")] = None
-    kv_heads: Annotated[
-        str | None, option("--kv-heads", "KV heads, shared by groups of query heads (default: as --heads).", "COUNT")
-    ] = None
-    batch: Annotated[str | None, option("--batch", "Sequences (default 1).", "COUNT")] = None
-    mask: Annotated[
-        str | None,
-        option(
-            "--mask",
-            "dense, causal, window:4096, documents:1024,512, prefix:8K, block-sparse:layout.npy:64 or a layout such as"
-            " longformer:512:64, bigbird:192:128:3, strided:2048.",
-            "MASK",
-        ),
-    ] = None
-    dtype: Annotated[str | None, option("--dtype", "fp32, fp16, bf16 or fp8 (default fp16).", "TYPE")] = None
-    accumulator: Annotated[
-        str | None, option("--accumulator", "Type of sums and scores; without it each takes one word.", "TYPE")
-    ] = None
-    scale: Annotated[str | None, option("--scale", "Factor on the scores (default 1/sqrt(d)).", "NUMBER")] = None
-    model: Annotated[
-        str | None,
-        option("--model", "Shapes of a model by name, or of a config.json; other options override it.", "NAME|PATH"),
-    ] = None
-    direction: Annotated[
-        str | None, option("--direction", "forward (default), backward (the gradient) or training (both).", "WAY")
-    ] = None
-    tolerance: Annotated[
-        str | None,
-        option(
-            "--tolerance", "Allow outputs to be off by this share of half the range of a column of values.", "NUMBER"
-        ),
-    ] = None
-    entry_bound: Annotated[
-        str | None,
-        option("--entry-bound", "The largest size of an entry of queries and keys; with --tolerance.", "NUMBER"),
-    ] = None
-    decode: Annotated[bool, typer.Option("--decode", help="One query per sequence.", rich_help_panel="Workload")] = (
-        False
+    dtype: str | None = option_field("fp32, fp16, bf16 or fp8 (default fp16).", "TYPE")
+    accumulator: str | None = option_field("Type of sums and scores; without it each takes one word.", "TYPE")
+    scale: str | None = option_field("Factor on the scores (default 1/sqrt(d)).", "NUMBER")
+    model: str | None = option_field(
+        "Shapes of a model by name, or of a config.json; other options override it.", "NAME|PATH"
     )
-    machine: Annotated[
-        str | None,
-        option(
-            "--machine", f"A machine by name, or a YAML file (default {DEFAULT_MACHINE}).", "NAME|PATH", panel="Machine"
-        ),
-    ] = None
-    fast_bytes: Annotated[
-        str | None,
-        option("--fast-bytes", "In place of --machine: this much fast memory, such as 512KB.", "SIZE", panel="Machine"),
-    ] = None
-
-    free_tiles: Annotated[
-        bool,
-        typer.Option(
-            "--free-tiles",
-            help="Tiles of any size, also on machines whose matrix units ask for multiples.",
-            rich_help_panel="Machine",
-        ),
-    ] = False
+    direction: str | None = option_field("forward (default), backward (the gradient) or training (both).", "WAY")
+    tolerance: str | None = option_field(
+        "Allow outputs to be off by this share of half the range of a column of values.", "NUMBER"
+    )
+    entry_bound: str | None = option_field(
+        "The largest size of an entry of queries and keys; with --tolerance.", "NUMBER"
+    )
+    decode: bool = option_field("One query per sequence.", default=False)
+    machine: str | None = option_field(
+        f"A machine by name, or a YAML file (default {DEFAULT_MACHINE}).", "NAME|PATH", panel="Machine"
+    )
+    fast_bytes: str | None = option_field(
+        "In place of --machine: this much fast memory, such as 512KB.", "SIZE", panel="Machine"
+    )
+    free_tiles: bool = option_field(
+        "Tiles of any size, also on machines whose matrix units ask for multiples.", panel="Machine", default=False
+    )
 
     def workload(self, default_n: int, *, executed: bool = False) -> "Workload":
         """The workload asked about.

@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 from math import ceil, isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from attenio.cli.options import AsJson, taking
+from attenio.cli.options import AsJson, option_field, taking
 from attenio.cli.output import check_place, plain_table, print_aside, print_json, print_tables, progress_bar
 from attenio.cli.question import DEFAULT_N, DataflowName, Question, dataflow_named
 from attenio.errors import InvalidInput
@@ -30,43 +28,28 @@ _OVERLAPS = {"values": "overlap_values", "keys": "overlap_keys", "queries": "ove
 _SOFTMAXES = ("parallel", "rows")
 
 
-def _switch(name: str, help: str) -> Any:
-    return typer.Option(name, help=help, metavar="LIST", rich_help_panel="AttenIO", show_default=False)
-
-
 @dataclass(frozen=True, kw_only=True)
 class HowRun:
     """How a dataflow is run, as typed."""
 
     dataflow: DataflowName = None
-    overlaps: Annotated[
-        str | None,
-        _switch("--overlaps", "Which loads overlap computation: any of values,keys,queries, or none (default: all)."),
-    ] = None
-    softmax: Annotated[
-        str | None,
-        _switch("--softmax", "parallel (pipelined maps over rows, the default) or rows (reductions along rows)."),
-    ] = None
-    events: Annotated[
-        bool, typer.Option("--events", help="Event by event; the same answer, slower.", rich_help_panel="AttenIO")
-    ] = False
-    refresh: Annotated[
-        str | None,
-        typer.Option(
-            "--refresh",
-            help="Also with refreshes at their times, step by step: together or by-channel (else their average).",
-            metavar="WHEN",
-            rich_help_panel="AttenIO",
-        ),
-    ] = None
-    compute: Annotated[
-        str | None,
-        typer.Option(
-            "--compute",
-            help="Compute random numbers too, in fp16, with exponentials table (the unit's), linear or rounded.",
-            metavar="KIND",
-        ),
-    ] = None
+    overlaps: str | None = option_field(
+        "Which loads overlap computation: any of values,keys,queries, or none (default: all).", "LIST", panel="AttenIO"
+    )
+    softmax: str | None = option_field(
+        "parallel (pipelined maps over rows, the default) or rows (reductions along rows).", "LIST", panel="AttenIO"
+    )
+    events: bool = option_field("Event by event; the same answer, slower.", panel="AttenIO", default=False)
+    refresh: str | None = option_field(
+        "Also with refreshes at their times, step by step: together or by-channel (else their average).",
+        "WHEN",
+        panel="AttenIO",
+    )
+    compute: str | None = option_field(
+        "Compute random numbers too, in fp16, with exponentials table (the unit's), linear or rounded.",
+        "KIND",
+        panel=None,
+    )
 
     def chosen(self, direction: "Direction") -> "Dataflow":
         """The dataflow that runs; refused where it has nothing to switch."""
@@ -89,17 +72,9 @@ class HowRun:
 class Files:
     """What of a timeline is written to files, as typed."""
 
-    trace: Annotated[
-        Path | None, typer.Option("--trace", help="Write a timeline that Perfetto opens, as JSON.", metavar="PATH")
-    ] = None
-    picture: Annotated[
-        Path | None,
-        typer.Option("--picture", help="Draw a few rounds of the timeline, as .svg or .html.", metavar="PATH"),
-    ] = None
-    picture_cycles: Annotated[
-        str | None,
-        typer.Option("--picture-cycles", help="Which cycles to draw: first:last, such as 0:5000.", metavar="RANGE"),
-    ] = None
+    trace: Path | None = option_field("Write a timeline that Perfetto opens, as JSON.", "PATH", panel=None)
+    picture: Path | None = option_field("Draw a few rounds of the timeline, as .svg or .html.", "PATH", panel=None)
+    picture_cycles: str | None = option_field("Which cycles to draw: first:last, such as 0:5000.", "RANGE", panel=None)
 
     def check(self) -> None:
         """Refuse places where nothing can be written, before anything runs."""

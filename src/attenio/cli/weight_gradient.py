@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attenio.cli.options import AsJson, option, taking
+from attenio.cli.options import AsJson, option, option_field, taking
 from attenio.cli.output import plain_table, print_json, print_tables, prose
 from attenio.cli.question import DEFAULT_D, Question
 from attenio.plain_values import plain_fields
@@ -24,24 +24,17 @@ _DEFAULT_N = 8192
 class WeightQuestion:
     """The options as typed."""
 
-    n: Annotated[str | None, option("--n", "Queries and keys, such as 4096 or 8K, the default.", "COUNT")] = None
-    queries: Annotated[str | None, option("--queries", "Queries, where they are not as many as the keys.", "COUNT")] = (
-        None
+    n: str | None = option_field("Queries and keys, such as 4096 or 8K, the default.", "COUNT")
+    queries: str | None = option_field("Queries, where they are not as many as the keys.", "COUNT")
+    keys: str | None = option_field("Keys, where they are not as many as the queries.", "COUNT")
+    d: str = option_field(f"Width of everything (default {DEFAULT_D}).", "COUNT", default=str(DEFAULT_D))
+    mask: str = option_field("dense (default), causal or window:4096.", "MASK", default="dense")
+    dtype: str = option_field("fp32, fp16, bf16 or fp8 (default fp16).", "TYPE", default="fp16")
+    accumulator: str | None = option_field("Type of what is computed; without it each value takes one word.", "TYPE")
+    machine: str | None = option_field("A machine by name, or a YAML file.", "NAME|PATH", panel="Machine")
+    fast_bytes: str | None = option_field(
+        "In place of --machine: this much fast memory, such as 512KB.", "SIZE", panel="Machine"
     )
-    keys: Annotated[str | None, option("--keys", "Keys, where they are not as many as the queries.", "COUNT")] = None
-    d: Annotated[str, option("--d", f"Width of everything (default {DEFAULT_D}).", "COUNT")] = str(DEFAULT_D)
-    mask: Annotated[str, option("--mask", "dense (default), causal or window:4096.", "MASK")] = "dense"
-    dtype: Annotated[str, option("--dtype", "fp32, fp16, bf16 or fp8 (default fp16).", "TYPE")] = "fp16"
-    accumulator: Annotated[
-        str | None, option("--accumulator", "Type of what is computed; without it each value takes one word.", "TYPE")
-    ] = None
-    machine: Annotated[
-        str | None, option("--machine", "A machine by name, or a YAML file.", "NAME|PATH", panel="Machine")
-    ] = None
-    fast_bytes: Annotated[
-        str | None,
-        option("--fast-bytes", "In place of --machine: this much fast memory, such as 512KB.", "SIZE", panel="Machine"),
-    ] = None
 
     def workload(self) -> "WeightGradient":
         """The gradient asked about."""

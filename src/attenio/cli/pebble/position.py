@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from attenio.cli.options import option
+from attenio.cli.options import option_field
 from attenio.errors import InvalidInput
 from attenio.quantities import parse_count
 
@@ -15,7 +13,6 @@ if TYPE_CHECKING:
     from attenio.pebbling import ComputationGraph, Game, Variant
 
 _GRAPH = "Graph"
-_COUNTS = ("n", "rows", "columns", "depth", "keys", "d", "value_dim", "levels", "points", "height", "steps", "radius")
 _MOST_SECONDS = 7 * 24 * 3600.0
 
 
@@ -23,44 +20,29 @@ _MOST_SECONDS = 7 * 24 * 3600.0
 class GraphChoice:
     """A graph by name with its sizes, or from a file."""
 
-    graph: Annotated[
-        str,
-        option(
-            "--graph",
-            "product, tall-skinny, attention, attention-backward, strassen, fft, pyramid, binary-tree or stencil; or a"
-            " file: .graphml, .dot, .gv, or a list of edges, .edges or .txt (default attention).",
-            "NAME|PATH",
-            panel=_GRAPH,
-        ),
-    ] = "attention"
-    n: Annotated[str | None, option("--n", "Rows and keys of attention; size of a product.", "COUNT", panel=_GRAPH)] = (
-        None
+    graph: str = option_field(
+        "product, tall-skinny, attention, attention-backward, strassen, fft, pyramid, binary-tree or stencil; or a"
+        " file: .graphml, .dot, .gv, or a list of edges, .edges or .txt (default attention).",
+        "NAME|PATH",
+        panel=_GRAPH,
+        default="attention",
     )
-    rows: Annotated[str | None, option("--rows", "Rows, where they differ from n.", "COUNT", panel=_GRAPH)] = None
-    columns: Annotated[
-        str | None, option("--columns", "Columns of a product, where they differ.", "COUNT", panel=_GRAPH)
-    ] = None
-    depth: Annotated[str | None, option("--depth", "Inner length of a product.", "COUNT", panel=_GRAPH)] = None
-    keys: Annotated[str | None, option("--keys", "Keys, where they differ from n.", "COUNT", panel=_GRAPH)] = None
-    d: Annotated[str | None, option("--d", "Width of a head.", "COUNT", panel=_GRAPH)] = None
-    value_dim: Annotated[
-        str | None, option("--value-dim", "Width of values, where it differs from d.", "COUNT", panel=_GRAPH)
-    ] = None
-    mask: Annotated[str | None, option("--mask", "dense, causal, window:2, ...", "MASK", panel=_GRAPH)] = None
-    softmax: Annotated[
-        str | None, option("--softmax", "plain (default), online, normalised or unshifted.", "FORM", panel=_GRAPH)
-    ] = None
-    accumulation: Annotated[
-        str | None, option("--accumulation", "How sums are made: chain (default), tree or wide.", "FORM", panel=_GRAPH)
-    ] = None
-    levels: Annotated[str | None, option("--levels", "Levels of Strassen's recursion.", "COUNT", panel=_GRAPH)] = None
-    points: Annotated[str | None, option("--points", "Points of an FFT or a stencil.", "COUNT", panel=_GRAPH)] = None
-    height: Annotated[str | None, option("--height", "Height of a pyramid or a tree.", "COUNT", panel=_GRAPH)] = None
-    steps: Annotated[str | None, option("--steps", "Steps of a stencil.", "COUNT", panel=_GRAPH)] = None
-    radius: Annotated[str | None, option("--radius", "Reach of a stencil.", "COUNT", panel=_GRAPH)] = None
-    dimensions: Annotated[
-        str | None, option("--dimensions", "Dimensions of a stencil: 1 or 2.", "COUNT", panel=_GRAPH)
-    ] = None
+    n: str | None = option_field("Rows and keys of attention; size of a product.", "COUNT", panel=_GRAPH)
+    rows: str | None = option_field("Rows, where they differ from n.", "COUNT", panel=_GRAPH)
+    columns: str | None = option_field("Columns of a product, where they differ.", "COUNT", panel=_GRAPH)
+    depth: str | None = option_field("Inner length of a product.", "COUNT", panel=_GRAPH)
+    keys: str | None = option_field("Keys, where they differ from n.", "COUNT", panel=_GRAPH)
+    d: str | None = option_field("Width of a head.", "COUNT", panel=_GRAPH)
+    value_dim: str | None = option_field("Width of values, where it differs from d.", "COUNT", panel=_GRAPH)
+    mask: str | None = option_field("dense, causal, window:2, ...", "MASK", panel=_GRAPH)
+    softmax: str | None = option_field("plain (default), online, normalised or unshifted.", "FORM", panel=_GRAPH)
+    accumulation: str | None = option_field("How sums are made: chain (default), tree or wide.", "FORM", panel=_GRAPH)
+    levels: str | None = option_field("Levels of Strassen's recursion.", "COUNT", panel=_GRAPH)
+    points: str | None = option_field("Points of an FFT or a stencil.", "COUNT", panel=_GRAPH)
+    height: str | None = option_field("Height of a pyramid or a tree.", "COUNT", panel=_GRAPH)
+    steps: str | None = option_field("Steps of a stencil.", "COUNT", panel=_GRAPH)
+    radius: str | None = option_field("Reach of a stencil.", "COUNT", panel=_GRAPH)
+    dimensions: str | None = option_field("Dimensions of a stencil: 1 or 2.", "COUNT", panel=_GRAPH)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -68,9 +50,9 @@ class GraphChoice:
         given: dict[str, Any] = {}
         for field in fields(GraphChoice):
             text = getattr(self, field.name)
-            if field.name == "graph" or text is None:
-                continue
-            given[field.name] = parse_count(text, field.name) if _is_count(field.name) else text
+            if field.name != "graph" and text is not None:
+                counts = field.metadata["metavar"] == "COUNT"
+                given[field.name] = parse_count(text, field.name) if counts else text
         return given
 
     def chosen_graph(self) -> "ComputationGraph":
@@ -87,10 +69,6 @@ class GraphChoice:
         return read_graph(Path(self.graph))
 
 
-def _is_count(name: str) -> bool:
-    return name in (*_COUNTS, "dimensions")
-
-
 def _is_file(graph: str) -> bool:
     return "." in graph or "/" in graph
 
@@ -99,15 +77,11 @@ def _is_file(graph: str) -> bool:
 class GameChoice(GraphChoice):
     """A graph, the rules, and the number of red pebbles."""
 
-    red: Annotated[str | None, option("--red", "Red pebbles: words of fast memory.", "COUNT", panel="Game")] = None
-    game: Annotated[
-        str | None,
-        option("--game", "standard (default: recomputation allowed), one-shot or partial.", "RULES", panel="Game"),
-    ] = None
-    sliding: Annotated[
-        bool,
-        typer.Option("--sliding", help="A computed value may take the place of a parent.", rich_help_panel="Game"),
-    ] = False
+    red: str | None = option_field("Red pebbles: words of fast memory.", "COUNT", panel="Game")
+    game: str | None = option_field(
+        "standard (default: recomputation allowed), one-shot or partial.", "RULES", panel="Game"
+    )
+    sliding: bool = option_field("A computed value may take the place of a parent.", panel="Game", default=False)
 
     def chosen_game(self) -> "Game":
         """The game asked about; without --red, on as few pebbles as it can be won with."""
@@ -122,14 +96,10 @@ class GameChoice(GraphChoice):
 
 def variant_named(name: str) -> "Variant":
     """The rules with this name."""
-    from attenio.names import did_you_mean
+    from attenio.names import member_named
     from attenio.pebbling import Variant
 
-    known = [variant.value for variant in Variant]
-    if name.lower() not in known:
-        hint = did_you_mean(name, known)
-        raise InvalidInput(f"unknown game {name!r}; {hint}choose one of {', '.join(known)}")
-    return Variant(name.lower())
+    return member_named(Variant, name, "game")
 
 
 def time_limit_seconds(text: str) -> float:

@@ -1,7 +1,7 @@
 """What every game that computes nothing twice has in common: steps, the values they touch, and which come first.
 
 A step is the computation of a vertex, or of an edge in the partial game. A step *touches* the values that are red while
-it is computed. A value that is touched before and after some moment is alive then: it is red, or it was stored and is
+it is made. A value that is touched before and after some moment is alive then: it is red, or it was stored and is
 loaded again.
 
 >>> from attenio.pebbling.graph import ComputationGraph
