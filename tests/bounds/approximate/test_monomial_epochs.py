@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 from attenio.bounds.approximate import monomial_constant, monomial_epoch_words, monomial_epochs
 from attenio.bounds.approximate.monomial_epochs import terms_per_epoch
 from attenio.bounds.lower_bound import Strength
+from attenio.planning.plan import Dataflow
+from attenio.planning.problems import Problems
+from attenio.planning.search.approximate import best_approximate_tiles
 from attenio.workload import Workload
 
 
@@ -77,3 +80,14 @@ def test_keys_of_a_shared_prefix_count_once() -> None:
     found = monomial_epochs(requests, 1, 202)
     assert found is not None
     assert found.words < requests.compulsory_words == 73_728
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.integers(1, 14), st.integers(2, 32), st.integers(1, 4), st.integers(4, 18))
+def test_no_approximate_dataflow_beats_the_bound_of_its_class(log_n: int, d: int, degree: int, log_fast: int) -> None:
+    workload, fast_words = Workload(n=2**log_n, d=d), 2**log_fast
+    bound = monomial_epochs(workload, degree, fast_words)
+    assert bound is not None
+    for dataflow in (Dataflow.FEATURE_STATE, Dataflow.VALUE_COLUMNS, Dataflow.FEATURE_BLOCKS):
+        best = best_approximate_tiles(Problems.separate(workload), dataflow, fast_words, degree, 1)
+        assert best is None or best.moved_words >= bound.words
