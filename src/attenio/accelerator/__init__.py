@@ -2,7 +2,7 @@
 
 from attenio.accelerator.controller import SIMULATED, program_of
 from attenio.accelerator.energy import Area, Component, Energy, area_of, energy_of, peak_power_watts
-from attenio.accelerator.events import event_timeline, spans
+from attenio.accelerator.events import event_timeline
 from attenio.accelerator.functional import ExpApproximation, FunctionalRun, run_functional
 from attenio.accelerator.growth import Growing
 from attenio.accelerator.hardware import Hardware
@@ -14,6 +14,7 @@ from attenio.accelerator.step import Engine, GrowingStep, Pace, Step, Work
 from attenio.accelerator.switches import Switches
 from attenio.accelerator.timeline import Timeline
 from attenio.accelerator.trace import trace_json, trace_text
+from attenio.accelerator.tracks import spans
 
 __all__ = [
     "SIMULATED",

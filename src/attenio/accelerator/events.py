@@ -1,32 +1,20 @@
 """The timeline of a program event by event: engines with queues, and a calendar of what ends when.
 
-The slow and plain witness of the periodic mode. It expands the program, so it is for what fits this computer; it is
-also where the spans of a drawn timeline come from.
+The slow and plain witness of the periodic mode. It expands the program, so it is for what fits this computer.
 """
 
 import heapq
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 
 from attenio.accelerator.compiled import ENGINES, CompiledBody, CompiledStep, compiled, flat_steps
 from attenio.accelerator.program import Program
-from attenio.accelerator.step import Engine, Step
+from attenio.accelerator.step import Engine
 from attenio.accelerator.timeline import RAMP, Timeline
 from attenio.errors import InvalidInput
 
 # More would take minutes and gigabytes; the periodic mode gives the same answer at once.
 MOST_EVENTS = 5_000_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class Span:
-    """A step and when it ran, in cycles."""
-
-    step: Step
-    begin: Fraction
-    end: Fraction
 
 
 @dataclass(slots=True)
@@ -107,17 +95,3 @@ def _queues(body: CompiledBody, names: int) -> list[deque[_Pending]]:
         latest[step.name] = pending
         queues[step.engine].append(pending)
     return queues
-
-
-def spans(program: Program) -> Iterator[Span]:
-    """Every step with its begin and end, in the order of the program, drawn one by one."""
-    compiled_program = compiled(program)
-    free, done = [0] * len(ENGINES), [0] * len(compiled_program.names)
-    for node in flat_steps(compiled_program.body):
-        begin = max([free[node.engine], *(done[name] for name in node.after)])
-        free[node.engine] = done[node.name] = begin + node.ticks
-        yield Span(
-            step=node.step,
-            begin=Fraction(begin, compiled_program.ticks_per_cycle),
-            end=Fraction(begin + node.ticks, compiled_program.ticks_per_cycle),
-        )

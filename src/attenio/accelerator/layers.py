@@ -44,6 +44,9 @@ class LayerShape:
         return self.hidden // self.heads
 
 
+GPT_3 = LayerShape()
+
+
 @dataclass(frozen=True, kw_only=True)
 class LayerCycles:
     """Cycles of one layer, by part."""
@@ -57,20 +60,23 @@ class LayerCycles:
         """The whole layer."""
         return self.projections + self.attention + self.feed_forward
 
+    def times(self, layers: int) -> "LayerCycles":
+        """So many layers, one after the other."""
+        return LayerCycles(**{part.name: layers * getattr(self, part.name) for part in fields(self)})
+
 
 def layer_cycles(
     machine: Machine | str,
     *,
     n: int,
     dataflow: Dataflow,
-    shape: LayerShape | None = None,
+    shape: LayerShape = GPT_3,
     switches: Switches | None = None,
 ) -> LayerCycles:
     """One layer of a prefill of ``n`` positions."""
-    widths = LayerShape() if shape is None else shape
     hardware = Hardware.of(machine)
-    workload = Workload(n=n, d=widths.d, heads=widths.heads)
-    hidden, wide = widths.hidden, widths.feed_forward
+    workload = Workload(n=n, d=shape.d, heads=shape.heads)
+    hidden, wide = shape.hidden, shape.feed_forward
     return LayerCycles(
         projections=_product_cycles(hardware, n, 3 * hidden, hidden) + _product_cycles(hardware, n, hidden, hidden),
         attention=simulate(workload, machine, dataflow=dataflow, switches=switches).cycles,
@@ -83,17 +89,11 @@ def model_cycles(
     *,
     n: int,
     dataflow: Dataflow,
-    shape: LayerShape | None = None,
+    shape: LayerShape = GPT_3,
     switches: Switches | None = None,
 ) -> LayerCycles:
     """All layers of a prefill of ``n`` positions, one after the other."""
-    widths = LayerShape() if shape is None else shape
-    one = layer_cycles(machine, n=n, dataflow=dataflow, shape=widths, switches=switches)
-    return LayerCycles(
-        projections=widths.layers * one.projections,
-        attention=widths.layers * one.attention,
-        feed_forward=widths.layers * one.feed_forward,
-    )
+    return layer_cycles(machine, n=n, dataflow=dataflow, shape=shape, switches=switches).times(shape.layers)
 
 
 def _product_cycles(hardware: Hardware, rows: int, columns: int, depth: int) -> Fraction:

@@ -41,6 +41,11 @@ def tracks(program: Program) -> Iterator[Span]:
         yield Span(engine=ENGINES[engine], name=name, begin=Fraction(begin, ticks), end=Fraction(end, ticks), step=step)
 
 
+def spans(program: Program) -> Iterator[Span]:
+    """Every step with its begin and end, in the order of the program, drawn one by one."""
+    return (span for span in tracks(program) if span.step is not None)
+
+
 def spans_of(compiled_program: CompiledProgram) -> Iterator[tuple[int, str, int, int, Step | None]]:
     """The same in ticks, with the engine's number: plain integers, for programs of a million steps."""
     free, done, started = [0] * len(ENGINES), [0] * len(compiled_program.names), [False] * len(ENGINES)

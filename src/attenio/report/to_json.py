@@ -67,18 +67,18 @@ def training_plan_to_json(plan: TrainingPlan) -> dict[str, Any]:
     return {"saved": plan.saved.value, **passes, **plain_fields(plan, "extra_words", "moved_words", "peak_words")}
 
 
-def _asked(found: "Answer | Floor | TrainingAnswer") -> dict[str, Any]:
-    asked = {"workload": _workload(found.workload), "machine": _machine(found.machine)}
-    return {**asked, "fast_words": found.fast_words}
+def _asked(answer: "Answer | Floor | TrainingAnswer") -> dict[str, Any]:
+    asked = {"workload": _workload(answer.workload), "machine": _machine(answer.machine)}
+    return {**asked, "fast_words": answer.fast_words}
 
 
-def _gaps(found: "Answer | TrainingAnswer") -> dict[str, Any]:
+def _gaps(answer: "Answer | TrainingAnswer") -> dict[str, Any]:
     return {
-        "granularity": _granularity(found),
-        "lower_bounds": [_bound(bound) for bound in found.lower_bounds],
-        "gap": found.gap,
-        "gap_strength": found.bound.strength.value,
-        "absolute_gap": found.absolute_gap,
+        "granularity": _granularity(answer),
+        "lower_bounds": [_bound(bound) for bound in answer.lower_bounds],
+        "gap": answer.gap,
+        "gap_strength": answer.bound.strength.value,
+        "absolute_gap": answer.absolute_gap,
     }
 
 

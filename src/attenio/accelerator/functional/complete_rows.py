@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from attenio.accelerator.functional.arithmetic import Values
-from attenio.accelerator.functional.tile import Tile, finite
+from attenio.accelerator.functional.row_softmax import RowSoftmax
+from attenio.accelerator.functional.tile import Tile
 from attenio.accelerator.step import Operation
 
 
@@ -14,30 +15,19 @@ class CompleteRows(Tile):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        dtype = self.numbers.dtype
-        self._scores: Values = np.zeros((len(self.queries), 0), dtype=dtype)
-        self._row = 0
-        self._sum: Values = np.zeros((1, 1), dtype=dtype)
+        self._scores: Values = np.zeros((len(self.queries), 0), dtype=self.numbers.dtype)
+        self._softmax = RowSoftmax(self.numbers)
 
     def do(self, operation: Operation, keys: int) -> None:
         """One step on so many keys."""
-        numbers, row = self.numbers, slice(self._row, self._row + 1)
+        if self._softmax.do(operation, self._scores):
+            return
         match operation:
             case Operation.SCORES:
                 self._scores = np.concatenate([self._scores, self.next_scores(keys)], axis=1)
-            case Operation.MAXIMUM:
-                largest = self._scores[row].max(axis=1, keepdims=True)
-                self._scores[row] = numbers.less(self._scores[row], finite(largest))
-            case Operation.EXPONENTIALS:
-                self._scores[row] = numbers.exponentials(self._scores[row])
-            case Operation.SUM:
-                self._sum = numbers.row_sums(self._scores[row])
-            case Operation.NORMALISE:
-                self._scores[row] = numbers.divided(self._scores[row], self._sum)
-                self._row += 1
             case Operation.OUTPUTS:
                 weights = self._scores[:, self._used : self._used + keys]
-                self.outputs = numbers.add_outputs(self.outputs, weights, self.next_values(keys))
+                self.outputs = self.numbers.add_outputs(self.outputs, weights, self.next_values(keys))
             case Operation.LOAD_KEYS | Operation.LOAD_VALUES:
                 self.load(operation, keys)
             case _:

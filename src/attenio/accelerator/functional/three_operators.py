@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from attenio.accelerator.functional.arithmetic import Numbers, Values
 from attenio.accelerator.functional.heads import Head
-from attenio.accelerator.functional.tile import finite
+from attenio.accelerator.functional.row_softmax import RowSoftmax
 from attenio.accelerator.step import Operation, Step
 from attenio.dataflows.inputs import Inputs
 from attenio.planning import Plan
@@ -24,8 +24,7 @@ class ThreeOperators:
         self._hidden = ~head.pattern.required(0, rows, every)
         self._scores: Values = np.full((rows, keys), np.nan, dtype=numbers.dtype)
         self._outputs: Values = np.full((rows, self._v.shape[1]), np.nan, dtype=numbers.dtype)
-        self._row = 0
-        self._sum: Values = np.zeros((1, 1), dtype=numbers.dtype)
+        self._softmax = RowSoftmax(numbers)
         self._product = _Product(numbers, self._q, self._k, self._scores)
         self.is_done = False
 
@@ -34,33 +33,18 @@ class ThreeOperators:
         match step.operation:
             case Operation.LOAD_COLUMNS | Operation.OUTER_PRODUCT | Operation.STORE_TILE:
                 self._product.do(step)
+            case Operation.LOAD_SCORES:
+                row = slice(self._softmax.row, self._softmax.row + 1)
+                assert not np.isnan(self._scores[row]).any(), "scores that were not stored"
+                self._scores[row] = np.where(self._hidden[row], -np.inf, self._scores[row])
+            case Operation.STORE_OUTPUTS:
+                if self._softmax.row == len(self._scores):
+                    self._product = _Product(self._numbers, self._scores, self._v.T, self._outputs)
             case _:
-                assert step.operation is not None
-                self._softmax(step.operation)
+                assert step.operation is not None and self._softmax.do(step.operation, self._scores)
         if self._product.result is self._outputs and self._product.is_done:
             self._head.store(self._output, slice(0, len(self._outputs)), self._outputs[None].astype(np.float64))
             self.is_done = True
-
-    def _softmax(self, operation: Operation) -> None:
-        numbers, row = self._numbers, slice(self._row, self._row + 1)
-        match operation:
-            case Operation.LOAD_SCORES:
-                assert not np.isnan(self._scores[row]).any(), "scores that were not stored"
-                self._scores[row] = np.where(self._hidden[row], -np.inf, self._scores[row])
-            case Operation.MAXIMUM:
-                largest = self._scores[row].max(axis=1, keepdims=True)
-                self._scores[row] = numbers.less(self._scores[row], finite(largest))
-            case Operation.EXPONENTIALS:
-                self._scores[row] = numbers.exponentials(self._scores[row])
-            case Operation.SUM:
-                self._sum = numbers.row_sums(self._scores[row])
-            case Operation.NORMALISE:
-                self._scores[row] = numbers.divided(self._scores[row], self._sum)
-            case _:
-                assert operation is Operation.STORE_OUTPUTS
-                self._row += 1
-                if self._row == len(self._scores):
-                    self._product = _Product(numbers, self._scores, self._v.T, self._outputs)
 
 
 class _Product:

@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from attenio.approximation.certificate import Certificate, Evidence
 from attenio.approximation.polynomials import Kind
 from attenio.approximation.running.formula import Formula
-from attenio.approximation.running.loading import loaded_torch
+from attenio.approximation.running.loading import Tensor, loaded_torch
 from attenio.approximation.running.tensors import (
     Reach,
     ValueRange,
@@ -28,11 +28,6 @@ from attenio.approximation.running.verification import (
 )
 from attenio.errors import InvalidInput
 from attenio.names import check_keywords, show_value
-
-if TYPE_CHECKING:
-    from torch import Tensor
-else:
-    Tensor = Any
 
 _TYPES = ("torch.float16", "torch.bfloat16", "torch.float32", "torch.float64")
 

@@ -10,17 +10,13 @@ G = dY = [-(dO . O), dO] / Y_1:
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attenio.approximation.running.feature_rows import FeatureRows
 from attenio.approximation.running.formula import Formula
 from attenio.approximation.running.forward import key_state
+from attenio.approximation.running.loading import Tensor
 from attenio.approximation.running.sweeps import Heads, Sweep, polynomial_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
-else:
-    Tensor = Any
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,13 +5,12 @@ attend:  Y = phi(Q) (w Z);  O = Y_V / Y_1
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 from attenio.approximation.certificate import Certificate, Evidence
 from attenio.approximation.running.attention import checked_scale, computed_in, stacked
 from attenio.approximation.running.formula import Formula
 from attenio.approximation.running.forward import key_state
-from attenio.approximation.running.loading import loaded_torch
+from attenio.approximation.running.loading import Tensor, loaded_torch
 from attenio.approximation.running.sweeps import Heads, Sweep
 from attenio.approximation.running.tensors import ValueRange, certified, sum_length
 from attenio.approximation.running.verification import (
@@ -22,11 +21,6 @@ from attenio.approximation.running.verification import (
     refusal_of_scores,
 )
 from attenio.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from torch import Tensor
-else:
-    Tensor = Any
 
 
 class DecodeState:

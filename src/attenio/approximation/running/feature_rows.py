@@ -7,14 +7,9 @@ pull:    the same products backwards, from the gradient of a block to that of th
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
+from attenio.approximation.running.loading import Tensor
 from attenio.approximation.running.monomials import MOST_ROWS, Monomials
-
-if TYPE_CHECKING:
-    from torch import Tensor
-else:
-    Tensor = Any
 
 
 class FeatureRows:

@@ -8,15 +8,10 @@ The columns of [1, V] may be taken in blocks, each with its own sweeps: a smalle
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
 from attenio.approximation.running.formula import Formula
+from attenio.approximation.running.loading import Tensor
 from attenio.approximation.running.sweeps import Heads, Sweep, polynomial_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
-else:
-    Tensor = Any
 
 
 def forward(heads: Heads, formula: Formula, output: Tensor, denominators: Tensor) -> None:

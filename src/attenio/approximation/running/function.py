@@ -1,19 +1,15 @@
 """The formula as a function that PyTorch can differentiate: features are made again in the backward pass."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from attenio.approximation.running.backward import Gradients, Results, backward
 from attenio.approximation.running.formula import Formula
 from attenio.approximation.running.forward import forward
+from attenio.approximation.running.loading import Tensor
 from attenio.approximation.running.sweeps import Heads, head_tiles
 from attenio.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from torch import Tensor
-else:
-    Tensor = Any
 
 
 class PolynomialAttention(torch.autograd.Function):

@@ -4,6 +4,9 @@ from typing import Any
 
 from attenio.errors import MissingExtra
 
+# A torch.Tensor: its own types are not read, with PyTorch or without.
+Tensor = Any
+
 
 def loaded_torch() -> Any:
     """The module torch, or one line that names the extra it comes with."""

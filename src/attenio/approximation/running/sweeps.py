@@ -6,15 +6,10 @@ A head tile is a batch of KV heads that run together. Queries are (heads, group,
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from attenio.approximation.running.feature_rows import FeatureRows
 from attenio.approximation.running.formula import Formula
-
-if TYPE_CHECKING:
-    from torch import Tensor
-else:
-    Tensor = Any
+from attenio.approximation.running.loading import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,19 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attenio.approximation.certificate import Certificate, Evidence, Scores, Terms, certificate_for
 from attenio.approximation.polynomials import Kind
 from attenio.approximation.rounding import Summation
 from attenio.approximation.running.formula import SUM_LENGTHS
+from attenio.approximation.running.loading import Tensor
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from torch import Tensor
-else:
-    Tensor = Any
 
 _ROWS = 16384
 # Smaller values would be lost to underflow in sums with features, which the rounding of a certificate does not count.

@@ -1,6 +1,6 @@
 """Whether a certificate from elsewhere covers what is run under it: its sizes, element type, values and scores."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,13 +10,9 @@ from attenio.approximation.entries import checked_positive
 from attenio.approximation.polynomials import outward
 from attenio.approximation.rounding import half_spacing_at_zero, storage_error, unit_roundoff
 from attenio.approximation.running.formula import Formula
+from attenio.approximation.running.loading import Tensor
 from attenio.approximation.running.tensors import ValueRange, check_values_fit, stored_as
 from attenio.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from torch import Tensor
-else:
-    Tensor = Any
 
 # sizes and ranges of values are found in float64 here and there
 _ROUNDED = 1 + 2.0**-48

@@ -173,17 +173,13 @@ def _in_dims(case: Case, tensor: Tensor) -> Tensor:
             return tensor
 
 
-def _mask_in_dims(case: Case, mask: Tensor) -> Tensor:
-    return mask[0, 0] if case.dims == 2 else mask[0] if case.dims == 3 else mask[:, None] if case.dims == 5 else mask
-
-
 def _results(case: Case, call: _Call, options: dict[str, Any]) -> list[Tensor | None]:
     """Output and gradients of queries, keys, values and mask, None where they are not asked for."""
     with _surrounded(case, call.tensors[0].given.device.type):
         q, k, v, gradient = (x.given for x in call.tensors)
         if case.same:
             v = k
-        mask = None if call.mask is None else _mask_in_dims(case, call.mask)
+        mask = None if call.mask is None else _in_dims(case, call.mask)
         heads = [_in_dims(case, x) for x in (q, k, v)]
         if case.same:
             heads[2] = heads[1]
