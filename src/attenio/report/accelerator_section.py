@@ -12,9 +12,11 @@ from attenio.machine import Machine
 from attenio.planning import Dataflow
 from attenio.report import palette
 from attenio.report.experiments import Experiment, ExperimentRow, experiment
-from attenio.report.figures import axes, hover
+from attenio.report.figures import axes
+from attenio.report.page import figure_place
 from attenio.report.reproduce import reproduce
 from attenio.report.timeline_picture import timeline_svg
+from attenio.report.traces import hover, layout, lines, markers
 from attenio.workload import Direction, Workload
 
 Figure = dict[str, Any]
@@ -36,10 +38,7 @@ def accelerator_section(workload: Workload, machine: Machine) -> AcceleratorSect
     if machine.accelerator is None:
         return AcceleratorSection()
     figures = dict(_experiment_figures())
-    places = "\n".join(
-        f'<p class="caption">{html.escape(caption)}</p>\n<div class="figure" id="{name}"></div>'
-        for name, (caption, _) in figures.items()
-    )
+    places = "\n".join(figure_place(name, caption) for name, (caption, _) in figures.items())
     return AcceleratorSection(
         sections=(
             ("Three rounds on the accelerator", _timeline(workload, machine)),
@@ -100,27 +99,16 @@ def _volumes() -> Iterator[ExperimentRow]:
 
 def _parts_figure(rows: list[ExperimentRow]) -> Figure:
     """Numbers of parts: ours filled, the printed ones open."""
-    axis = {"showline": True, "ticks": "outside", "automargin": True, "zeroline": False}
     traces = []
     for d in dict.fromkeys(row.d for row in rows):
         own = [row for row in rows if row.d == d]
         width = "" if d is None else f", d = {d}"
-        traces.append(_markers(f"here{width}", own, [row.value for row in own], "circle" if d != 128 else "square"))
-        published = [row for row in own if row.published]
-        if published:
-            numbers = [row.published or 0.0 for row in published]
-            traces.append(
-                _markers(f"printed{width}", published, numbers, "circle-open" if d != 128 else "square-open", size=14)
-            )
-    layout = {
-        "showlegend": False,
-        "hovermode": "closest",
-        "xaxis": {**axis, "type": "category", "title": {"text": "part"}},
-        "yaxis": {**axis, "type": "log", "title": {"text": rows[0].quantity}},
-        "shapes": [],
-        "annotations": [],
-    }
-    return {"data": traces, "layout": layout}
+        symbol = "circle" if d != 128 else "square"
+        traces.append(_markers(f"here{width}", own, [row.value for row in own], symbol))
+        if any(row.published for row in own):
+            traces.append(_printed(f"printed{width}", own, f"{symbol}-open", size=14))
+    x_axis = {"type": "category", "title": {"text": "part"}}
+    return {"data": traces, "layout": layout(x_axis, {"type": "log", "title": {"text": rows[0].quantity}})}
 
 
 def _figure(rows: list[ExperimentRow]) -> Figure:
@@ -137,34 +125,18 @@ def _figure(rows: list[ExperimentRow]) -> Figure:
 
 
 def _trace(name: str, rows: list[ExperimentRow], *, dash: str) -> Figure:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [row.at for row in rows],
-        "y": [row.value for row in rows],
-        "line": {"width": 2.2, "dash": dash, "color": palette.color(Dataflow.named(rows[0].dataflow))},
-        "legendgroup": name,
-        "meta": {"legend": name},
-        **hover([f"<b>{name}</b><br>{row.value:.4g} at {row.at:,}" for row in rows]),
-    }
+    line = {"width": 2.2, "dash": dash, "color": palette.color(Dataflow.named(rows[0].dataflow))}
+    told = [f"<b>{name}</b><br>{row.value:.4g} at {row.at:,}" for row in rows]
+    return lines([row.at for row in rows], [row.value for row in rows], name, line, **hover(told))
 
 
-def _printed(name: str, rows: list[ExperimentRow]) -> Figure:
+def _printed(name: str, rows: list[ExperimentRow], symbol: str = "circle-open", size: int = 8) -> Figure:
     published = [row for row in rows if row.published]
-    return _markers(name, published, [row.published or 0.0 for row in published], "circle-open")
+    return _markers(name, published, [row.published or 0.0 for row in published], symbol, size)
 
 
 def _markers(name: str, rows: list[ExperimentRow], values: list[float], symbol: str, size: int = 8) -> Figure:
-    told = [
-        (value, f"{row.at:,}" if isinstance(row.at, int) else row.at) for value, row in zip(values, rows, strict=True)
-    ]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [row.at for row in rows],
-        "y": values,
-        "marker": {"symbol": symbol, "size": size, "color": palette.color(Dataflow.named(rows[0].dataflow))},
-        "legendgroup": name,
-        "meta": {"legend": name},
-        **hover([f"<b>{name}</b><br>{value:.4g} at {at}" for value, at in told]),
-    }
+    places = [f"{row.at:,}" if isinstance(row.at, int) else row.at for row in rows]
+    told = [f"<b>{name}</b><br>{value:.4g} at {place}" for value, place in zip(values, places, strict=True)]
+    marker = {"symbol": symbol, "size": size, "color": palette.color(Dataflow.named(rows[0].dataflow))}
+    return markers([row.at for row in rows], values, name, marker, **hover(told))

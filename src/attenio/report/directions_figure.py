@@ -7,7 +7,8 @@ from attenio.planning.plan import Dataflow
 from attenio.quantities import show_words
 from attenio.report import palette
 from attenio.report.directions import DirectionCurve
-from attenio.report.figures import axes, hover, mark
+from attenio.report.figures import axes, mark
+from attenio.report.traces import hover, lines
 from attenio.workload import Direction
 
 Figure = dict[str, Any]
@@ -37,22 +38,10 @@ def _traces(curve: DirectionCurve) -> list[Figure]:
         for words, plan in zip(curve.moved_words, curve.plans, strict=True)
     ]
     bounds = [f"<b>{name}</b> at least {show_words(bound.words)}<br>{bound.theorem}" for bound in curve.bounds]
-    base = {"type": "scatter", "mode": "lines", "x": list(curve.values)}
+    floors = [bound.words for bound in curve.bounds]
+    solid, dashed = {"width": 2.4, "color": colour}, {"width": 1.6, "dash": "dash", "color": colour}
+    legend, group = f"{name}: bound, ordinary products", f"{name} bound"
     return [
-        {
-            **base,
-            "y": list(curve.moved_words),
-            "line": {"width": 2.4, "color": colour},
-            "legendgroup": name,
-            "meta": {"legend": f"{name}: best plan"},
-            **hover(plans),
-        },
-        {
-            **base,
-            "y": [bound.words for bound in curve.bounds],
-            "line": {"width": 1.6, "dash": "dash", "color": colour},
-            "legendgroup": f"{name} bound",
-            "meta": {"legend": f"{name}: bound, ordinary products"},
-            **hover(bounds),
-        },
+        lines(curve.values, curve.moved_words, f"{name}: best plan", solid, legendgroup=name, **hover(plans)),
+        lines(curve.values, floors, legend, dashed, legendgroup=group, **hover(bounds)),
     ]

@@ -11,9 +11,9 @@ from attenio.report import palette
 from attenio.report.answer import Answer
 from attenio.report.curves import Curves
 from attenio.report.notation import short_count, show_ratio
+from attenio.report.traces import Trace, hover, layout, lines, markers
 
 Figure = dict[str, Any]
-Trace = dict[str, Any]
 
 _BOUND_STYLES = {
     Strength.ABSOLUTE: ("each absolute bound", "solid", 1.6),
@@ -81,18 +81,20 @@ def _least(plans: Sequence[Plan | None]) -> int:
 
 def _floor_traces(curves: Curves, low: float, element_bytes: int) -> list[Trace]:
     """The largest bound for ordinary products, and below it the region that no schedule with them can reach."""
-    base = {"x": list(curves.values), "legendgroup": "floor", "mode": "lines", "type": "scatter"}
-    bottom = {**base, "y": [low] * len(curves.values), "line": {"width": 0, "color": "var(--bound)"}}
-    floor = {
-        **base,
-        "y": [bound.words for bound in curves.floors],
-        "line": {"width": 3, "color": "var(--bound)"},
-        "fill": "tonexty",
-        "fillcolor": "var(--forbidden)",
+    name = "largest bound (ordinary products)"
+    no_line = {"width": 0, "color": "var(--bound)"}
+    bottom = lines(curves.values, [low] * len(curves.values), name, no_line, legendgroup="floor", hoverinfo="skip")
+    floor = lines(
+        curves.values,
+        [bound.words for bound in curves.floors],
+        name,
+        {"width": 3, "color": "var(--bound)"},
+        legendgroup="floor",
+        fill="tonexty",
+        fillcolor="var(--forbidden)",
         **hover([_bound_text(bound, element_bytes) for bound in curves.floors]),
-    }
-    name = {"legend": "largest bound (ordinary products)"}
-    return [{**bottom, "hoverinfo": "skip", "meta": name}, {**floor, "meta": name}]
+    )
+    return [bottom, floor]
 
 
 def _bound_traces(curves: Curves, strength: Strength, element_bytes: int) -> list[Trace]:
@@ -102,78 +104,51 @@ def _bound_traces(curves: Curves, strength: Strength, element_bytes: int) -> lis
     for theorem in theorems:
         along = [next((b for b in bounds if b.theorem == theorem), None) for bounds in curves.bounds]
         traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": list(curves.values),
-                "y": [None if bound is None or bound.words <= 0 else bound.words for bound in along],
-                "line": {"dash": dash, "width": width, "color": "var(--soft)"},
-                "legendgroup": strength.value,
-                "meta": {"legend": legend},
-                "visible": "legendonly" if strength is Strength.ASYMPTOTIC else True,
+            lines(
+                curves.values,
+                [None if bound is None or bound.words <= 0 else bound.words for bound in along],
+                legend,
+                {"dash": dash, "width": width, "color": "var(--soft)"},
+                legendgroup=strength.value,
+                visible="legendonly" if strength is Strength.ASYMPTOTIC else True,
                 **hover(["" if bound is None else _bound_text(bound, element_bytes) for bound in along]),
-            }
+            )
         )
     return traces
 
 
 def _best_trace(curves: Curves, dataflow: Dataflow, plans: Sequence[Plan | None], element_bytes: int) -> Trace:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": list(curves.values),
-        "y": [None if plan is None else plan.moved_words for plan in plans],
-        "line": {"width": 2.2, "color": palette.color(dataflow)},
-        "legendgroup": dataflow.value,
-        "meta": {"legend": dataflow.value},
-        **hover(_plan_texts(curves, plans, element_bytes)),
-    }
+    moved = [None if plan is None else plan.moved_words for plan in plans]
+    line = {"width": 2.2, "color": palette.color(dataflow)}
+    return lines(curves.values, moved, dataflow.value, line, **hover(_plan_texts(curves, plans, element_bytes)))
 
 
 def _published_trace(curves: Curves, dataflow: Dataflow, plans: Sequence[Plan | None], element_bytes: int) -> Trace:
     """Published tiles as sparse open markers, so that they do not hide the lines."""
     shown = range(0, len(plans), 3)
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [curves.values[i] for i in shown],
-        "y": [None if (plan := plans[i]) is None else plan.moved_words for i in shown],
-        "marker": {
-            "symbol": f"{palette.marker(dataflow)}-open",
-            "size": 7,
-            "color": palette.color(dataflow),
-            "line": {"width": 1.5},
-        },
-        "legendgroup": "published",
-        "zorder": 50,
-        "meta": {"legend": "published tiles (markers)"},
+    colour = palette.color(dataflow)
+    return markers(
+        [curves.values[i] for i in shown],
+        [None if (plan := plans[i]) is None else plan.moved_words for i in shown],
+        "published tiles (markers)",
+        {"symbol": f"{palette.marker(dataflow)}-open", "size": 7, "color": colour, "line": {"width": 1.5}},
+        legendgroup="published",
+        zorder=50,
         **hover([text for i, text in enumerate(_plan_texts(curves, plans, element_bytes)) if i in shown]),
-    }
+    )
 
 
 def _chosen_trace(answer: Answer, own_value: int) -> Trace:
     plan = answer.plan
     text = f"<b>the plan</b>: {plan.dataflow.value}<br>{plan.tiles}<br>{show_words(plan.moved_words)}"
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [own_value],
-        "y": [plan.moved_words],
-        "marker": {
-            "symbol": "circle",
-            "size": 12,
-            "color": palette.color(plan.dataflow),
-            "line": {"width": 2.5, "color": "var(--paper)"},
-        },
-        "meta": {"legend": "the plan"},
-        "zorder": 60,
-        **hover([f"{text}<br>{show_ratio(answer.gap)} the bound"]),
-    }
+    text += f"<br>{show_ratio(answer.gap)} the bound"
+    marker = chosen_marker(palette.color(plan.dataflow), size=12)
+    return markers([own_value], [plan.moved_words], "the plan", marker, legendgroup="", zorder=60, **hover([text]))
 
 
-def hover(texts: list[str]) -> Trace:
-    """What a trace says under the pointer."""
-    return {"text": texts, "hovertemplate": "%{text}<extra></extra>"}
+def chosen_marker(colour: str, *, size: int) -> Trace:
+    """A filled circle that stands out from what it lies on."""
+    return {"symbol": "circle", "size": size, "color": colour, "line": {"width": 2.5, "color": "var(--paper)"}}
 
 
 def _bound_text(bound: LowerBound, element_bytes: int) -> str:
@@ -209,27 +184,22 @@ def axes(x_title: str, y_title: str, values: Sequence[int], words: tuple[float, 
     octaves = range(math.ceil(math.log2(values[0])), math.floor(math.log2(values[-1])) + 1)
     # Seven labels still stand side by side on a phone.
     ticks = octaves[:: max(1, math.ceil(len(octaves) / 7))]
-    axis = {"type": "log", "zeroline": False, "showline": True, "ticks": "outside", "automargin": True}
-    return {
-        "showlegend": False,
-        "hovermode": "closest",
-        "xaxis": {
-            **axis,
+    return layout(
+        {
+            "type": "log",
             "title": {"text": x_title},
             "range": [low, high],
             "tickvals": [2**k for k in ticks],
             "ticktext": [short_count(2**k) for k in ticks],
         },
-        "yaxis": {
-            **axis,
+        {
+            "type": "log",
             "title": {"text": y_title},
             "range": [math.log10(words[0]), math.log10(words[1])],
             "dtick": 1 if words[1] > 300 * words[0] else "D2",
             "exponentformat": "power",
         },
-        "shapes": [],
-        "annotations": [],
-    }
+    )
 
 
 def _band(start: float, stop: float, tint: str) -> Figure:

@@ -1,16 +1,13 @@
 """A self-contained page: figures, tables and provenance in one file that needs no network."""
 
 import html
-import json
-import string
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from attenio.bounds import LowerBound
 from attenio.catalogue import as_machine
-from attenio.errors import InvalidInput, MissingExtra
+from attenio.errors import InvalidInput
 from attenio.files import checked_path, write_atomically
 from attenio.machine import Machine
 from attenio.measurement.provenance import Provenance, provenance
@@ -25,6 +22,7 @@ from attenio.report.directions_figure import directions_figure
 from attenio.report.figures import length_figure, memory_figure
 from attenio.report.guarantee import guarantee
 from attenio.report.notation import capital, price_of_units, show_ratio, told_bounds
+from attenio.report.page import cards, figure_place, page, plotly_script, section
 from attenio.report.reproduce import reproduce
 from attenio.report.roofline_figure import roofline_figure
 from attenio.report.training import TrainingAnswer, training_answer
@@ -61,43 +59,31 @@ def write_report(
     path: Path | str, workload: Workload, machine: Machine | str, *, progress: Progress | None = None
 ) -> Path:
     """Write the report of one workload on one machine; ``progress`` is told (steps done, steps in all)."""
-    _check_ending(path)
-    plotly, machine = plotly_script(), as_machine(machine)
-    answered = answer(workload, machine)
-    first, second = _halves(progress)
-    memory = along_memory(workload, machine, progress=first)
-    length = along_length(workload, machine, progress=second)
-    page = _page(answered, memory, length, plotly)
-    return write_atomically(path, page)
+    _check(path)
+    return _write(path, answer(workload, as_machine(machine)), None, progress)
 
 
 def write_training_report(
     path: Path | str, workload: Workload, machine: Machine | str, *, progress: Progress | None = None
 ) -> Path:
     """Write the report of a training step: its backward pass in full, and both passes side by side."""
-    _check_ending(path)
-    plotly, machine = plotly_script(), as_machine(machine)
-    step, answered = training_answer(workload, machine), answer(workload.towards(Direction.BACKWARD), machine)
-    first, second = _halves(progress)
-    memory = along_memory(answered.workload, machine, progress=first)
-    length = along_length(answered.workload, machine, progress=second)
-    return write_atomically(path, _page(answered, memory, length, plotly, step))
+    _check(path)
+    step = training_answer(workload, as_machine(machine))
+    return _write(path, answer(workload.towards(Direction.BACKWARD), step.machine), step, progress)
 
 
-def _check_ending(path: Path | str) -> None:
-    """Refuse a name that says the file is something other than a page."""
+def _check(path: Path | str) -> None:
+    """Refuse what could not be written, before it is computed."""
     if checked_path(path).suffix.lower() not in (".html", ".htm"):
         raise InvalidInput(f"report writes HTML, and {path} does not say so; use a name ending in .html")
+    plotly_script()
 
 
-def plotly_script() -> str:
-    """Plotly itself, so that a page needs no network."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise MissingExtra("an HTML report", "report") from None
-    script: str = get_plotlyjs()
-    return script
+def _write(path: Path | str, answered: Answer, step: TrainingAnswer | None, progress: Progress | None) -> Path:
+    first, second = _halves(progress)
+    memory = along_memory(answered.workload, answered.machine, progress=first)
+    length = along_length(answered.workload, answered.machine, progress=second)
+    return write_atomically(path, _page(answered, memory, length, step))
 
 
 def _halves(progress: Progress | None) -> tuple[Progress | None, Progress | None]:
@@ -110,7 +96,7 @@ def _halves(progress: Progress | None) -> tuple[Progress | None, Progress | None
     )
 
 
-def _page(answered: Answer, memory: Curves, length: Curves, plotly: str, step: TrainingAnswer | None = None) -> str:
+def _page(answered: Answer, memory: Curves, length: Curves, step: TrainingAnswer | None) -> str:
     made_by = provenance()
     figures: dict[str, Any] = {"memory": memory_figure(memory, answered), "length": length_figure(length, answered)}
     exact = replace(answered.workload, tolerance=None)
@@ -121,25 +107,16 @@ def _page(answered: Answer, memory: Curves, length: Curves, plotly: str, step: T
         figures["roofline"] = roofline
     accelerated = accelerator_section(answered.workload if step is None else step.workload, answered.machine)
     figures |= accelerated.figures
-    template = string.Template(resource("page.html"))
-    return template.substitute(
-        title=html.escape(f"{answered.workload if step is None else step.workload} on {answered.machine.name}"),
-        version=html.escape(made_by.version),
-        style=resource("page.css") + palette.stylesheet(),
+    return page(
+        f"{answered.workload if step is None else step.workload} on {answered.machine.name}",
+        made_by,
+        colours=palette.stylesheet(),
+        figures=figures,
         answer=_sentence(answered) if step is None else _step_sentence(step),
         facts=_facts(answered) if step is None else _step_facts(step),
         sections=_sections(answered, step, accelerated, has_roofline=roofline is not None),
         footer=_footer(answered, made_by),
-        # "</" would end the script element early.
-        figures=json.dumps(figures, separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
-        plotly=plotly,
-        script=resource("page.js"),
     )
-
-
-def resource(name: str) -> str:
-    """A file that pages are put together from."""
-    return resources.files("attenio.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _sentence(answered: Answer) -> str:
@@ -209,13 +186,13 @@ def _facts(answered: Answer) -> str:
         known = "of the rates known, " if answered.unknown_rates else ""
         note = f"{known}{binding.resource} binds ({answered.timed_plan})"
         facts.append(("time at least", show_seconds(binding.plan_seconds), note))
-    return _cards(facts)
+    return cards(facts)
 
 
 def _step_facts(step: TrainingAnswer) -> str:
     width, plan, bound = step.workload.dtype.bytes, step.plan, step.bound
     passes = f"{plan.forward.dataflow.value} forward, {plan.backward.dataflow.value} backward"
-    return _cards(
+    return cards(
         [
             ("must move", show_bytes(bytes_of(bound.words, element_bytes=width)), _kind(bound)),
             ("best step moves", show_bytes(bytes_of(plan.moved_words, element_bytes=width)), passes),
@@ -234,13 +211,6 @@ def _kind(bound: LowerBound) -> str:
     return f"{bound.theorem} ({bound.strength.value})"
 
 
-def _cards(facts: list[tuple[str, str, str]]) -> str:
-    return "\n".join(
-        f"    <div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}<small>{html.escape(note)}</small></dd></div>"
-        for name, value, note in facts
-    )
-
-
 def _exactly(answered: Answer) -> str:
     return "" if answered.workload.tolerance is None else " All of it exact, whatever the tolerance."
 
@@ -254,16 +224,16 @@ def _sections(
 ) -> str:
     published = reproduce("fig11")
     caption = _ROOFLINE_CAPTION.format(plan=_TIMED_PLANS[answered.timed_plan])
-    roofline = _figure("roofline", caption) if has_roofline else f'<p class="note">{_no_roofline(answered)}</p>'
+    roofline = figure_place("roofline", caption) if has_roofline else f'<p class="note">{_no_roofline(answered)}</p>'
     sections = [
-        ("Words against fast memory", _figure("memory", _MEMORY_CAPTION)),
+        ("Words against fast memory", figure_place("memory", _MEMORY_CAPTION)),
         ("Every dataflow on this machine", html_tables.candidates_table(answered)),
         (
             "Forward, backward, and a training step",
-            _figure("directions", _DIRECTIONS_CAPTION + _exactly(answered))
+            figure_place("directions", _DIRECTIONS_CAPTION + _exactly(answered))
             + ("" if step is None else html_tables.training_table(step)),
         ),
-        ("Words against sequence length", _figure("length", _LENGTH_CAPTION)),
+        ("Words against sequence length", figure_place("length", _LENGTH_CAPTION)),
         ("Roofline", roofline + html_tables.boundaries_table(answered) + html_tables.times_table(answered)),
         ("Lower bounds", html_tables.bounds_table(answered)),
         (
@@ -273,11 +243,7 @@ def _sections(
         ),
         *accelerated.sections,
     ]
-    return "\n".join(f"<section>\n<h2>{title}</h2>\n{body}\n</section>" for title, body in sections)
-
-
-def _figure(name: str, caption: str) -> str:
-    return f'<p class="caption">{html.escape(caption)}</p>\n<div class="figure" id="{name}"></div>'
+    return "\n".join(section(title, body) for title, body in sections)
 
 
 def _footer(answered: Answer, made_by: Provenance) -> str:

@@ -30,28 +30,28 @@ def candidates_table(answer: Answer) -> str:
     for candidate, rule_name in candidate_rows(answer):
         plan = candidate.plan
         name = _name(candidate.dataflow.value, swatch=True)
-        rule = _text(rule_name)
+        rule = plain(rule_name)
         if plan is None:
             rows.append(("absent", [name, _NONE, _NONE, rule, _reason(candidate), _NONE, _NONE]))
             continue
         cells = [
             name,
-            _number(f"{plan.moved_words:,}"),
-            _number(show_ratio(plan.moved_words / answer.bound.words)),
+            number(f"{plan.moved_words:,}"),
+            number(show_ratio(plan.moved_words / answer.bound.words)),
             rule,
             ("wide", f"<code>{html.escape(str(plan.tiles))}</code>"),
-            _number(show_bytes(bytes_of(plan.moved_words, element_bytes=width))),
-            _number(f"{plan.peak_words:,}"),
+            number(show_bytes(bytes_of(plan.moved_words, element_bytes=width))),
+            number(f"{plan.peak_words:,}"),
         ]
         rows.append(("chosen" if plan == answer.plan else "", cells))
-    heads = [_text("dataflow"), _number("moved (words)"), _number("over the bound")]
-    heads += [_text("tile rule"), _text("tiles"), _number("moved (bytes)"), _number("peak (words)")]
-    return _table(heads, rows)
+    heads = [plain("dataflow"), number("moved (words)"), number("over the bound")]
+    heads += [plain("tile rule"), plain("tiles"), number("moved (bytes)"), number("peak (words)")]
+    return table(heads, rows)
 
 
 def training_table(step: TrainingAnswer) -> str:
     """What may be saved between the passes of a training step, each choice with its best plan."""
-    heads = [_text("saved"), _number("moved (words)"), _number("over the bound"), _text("forward"), _text("backward")]
+    heads = [plain("saved"), number("moved (words)"), number("over the bound"), plain("forward"), plain("backward")]
     rows = []
     for candidate in step.candidates:
         plan = candidate.plan
@@ -60,25 +60,25 @@ def training_table(step: TrainingAnswer) -> str:
             continue
         cells = [
             _name(candidate.saved.value),
-            _number(f"{plan.moved_words:,}"),
-            _number(show_ratio(plan.moved_words / step.bound.words)),
-            _text(plan.forward.dataflow.value),
-            _text(plan.backward.dataflow.value),
+            number(f"{plan.moved_words:,}"),
+            number(show_ratio(plan.moved_words / step.bound.words)),
+            plain(plan.forward.dataflow.value),
+            plain(plan.backward.dataflow.value),
         ]
         rows.append(("chosen" if plan == step.plan else "", cells))
-    return _table(heads, rows)
+    return table(heads, rows)
 
 
 def bounds_table(answer: Answer) -> str:
     """Every bound with how literally it may be taken and what it assumes, largest first within its strength."""
-    heads = [_text("theorem"), _number("words"), *map(_text, ("strength", "regime", "assumes", "source"))]
+    heads = [plain("theorem"), number("words"), *map(plain, ("strength", "regime", "assumes", "source"))]
     rows = [
         (
             "chosen" if bound == answer.bound else "",
             [
                 _name(bound.theorem),
-                _number(f"{bound.words:,}"),
-                _text(bound.strength.value),
+                number(f"{bound.words:,}"),
+                plain(bound.strength.value),
                 ("brief", html.escape(bound.regime)),
                 ("wider", html.escape("; ".join(bound.assumptions))),
                 ("brief", html.escape(bound.citation)),
@@ -86,7 +86,7 @@ def bounds_table(answer: Answer) -> str:
         )
         for bound in answer.lower_bounds
     ]
-    return _table(heads, rows)
+    return table(heads, rows)
 
 
 def boundaries_table(answer: Answer) -> str:
@@ -107,55 +107,55 @@ def _nested_table(answer: Answer, nested: NestedPlan) -> str:
     for part, query_tile, key_tile, moved in nested_rows(answer, nested):
         counts = (part.fast_words, query_tile, key_tile, part.bound.words, moved)
         numbers = [f"{count:,}" for count in counts] + [show_ratio(moved / part.bound.words)]
-        rows.append(("", [_name(part.boundary.name), *map(_number, numbers)]))
-    return _table([_text("boundary"), *map(_number, heads)], rows)
+        rows.append(("", [_name(part.boundary.name), *map(number, numbers)]))
+    return table([plain("boundary"), *map(number, heads)], rows)
 
 
 def _alone_table(answer: Answer) -> str:
     heads = ["fast side (words)", "at least (words)", "moved (words)", "over bound"]
     rows = []
     for part in answer.boundaries:
-        sizes = [_number(f"{part.fast_words:,}"), _number(f"{part.bound.words:,}")]
+        sizes = [number(f"{part.fast_words:,}"), number(f"{part.bound.words:,}")]
         plan = part.plan
         if plan is None:
-            rows.append(("absent", [_name(part.boundary.name), *sizes, _NONE, _NONE, _text("none"), _reason(part)]))
+            rows.append(("absent", [_name(part.boundary.name), *sizes, _NONE, _NONE, plain("none"), _reason(part)]))
             continue
-        moved = [_number(f"{plan.moved_words:,}"), _number(show_ratio(plan.moved_words / part.bound.words))]
+        moved = [number(f"{plan.moved_words:,}"), number(show_ratio(plan.moved_words / part.bound.words))]
         plan_cells = [
             _name(plan.dataflow.value, swatch=True),
             ("brief", f"<code>{html.escape(str(plan.tiles))}</code>"),
         ]
         rows.append(("", [_name(part.boundary.name), *sizes, *moved, *plan_cells]))
-    return _table([_text("boundary"), *map(_number, heads), _text("dataflow"), _text("tiles")], rows)
+    return table([plain("boundary"), *map(number, heads), plain("dataflow"), plain("tiles")], rows)
 
 
 def times_table(answer: Answer) -> str:
     """Seconds of every resource; the one that binds is tinted, and one without a known rate says so."""
     if not answer.times:
         return ""
-    heads = [_text("resource"), *map(_number, ("rate", "by the bound, at least", f"{answer.timed_plan}, at least"))]
+    heads = [plain("resource"), *map(number, ("rate", "by the bound, at least", f"{answer.timed_plan}, at least"))]
     rows = []
     for name, time in resource_rows(answer):
         if time is None:
             counted = "not counted" if name in answer.uncounted else "–"
             rate = "rate unknown" if name in answer.unknown_rates else counted
-            rows.append(("absent", [_name(name), _number(rate), _NONE, _NONE]))
+            rows.append(("absent", [_name(name), number(rate), _NONE, _NONE]))
             continue
         numbers = (
             show_rate(time.rate_per_s, time.unit),
             "unknown" if time.least_seconds is None else show_seconds(time.least_seconds),
             show_seconds(time.plan_seconds),
         )
-        rows.append(("chosen" if time == answer.binding else "", [_name(name), *map(_number, numbers)]))
+        rows.append(("chosen" if time == answer.binding else "", [_name(name), *map(number, numbers)]))
     title = "" if len(answer.boundaries) == 1 else "<h3>Time</h3>\n"
     note = f"<p>{html.escape(UNCOUNTED)}</p>\n" if answer.uncounted else ""
-    return title + _table(heads, rows) + note
+    return title + table(heads, rows) + note
 
 
 def reproduction_table(reproduction: Reproduction) -> str:
     """The rows that were printed, beside what attenio computes."""
-    heads = [_text("words of ÷ words of"), _number("d"), _number("n")]
-    heads += [_number(head) for head in ("published", "as the paper counts", "off by", "counted exactly")]
+    heads = [plain("words of ÷ words of"), number("d"), number("n")]
+    heads += [number(head) for head in ("published", "as the paper counts", "off by", "counted exactly")]
     rows: list[tuple[str, Sequence[Cell]]] = []
     for row in reproduction.rows:
         if row.published is None or row.relative_difference is None:
@@ -169,15 +169,17 @@ def reproduction_table(reproduction: Reproduction) -> str:
             f"{row.counted:.2f}",
         )
         kind, name = _name(row.dataflow.value, swatch=True)
-        rows.append(("", [(kind, f"{name} ÷ {row.over.value}"), *map(_number, numbers)]))
-    return _table(heads, rows)
+        rows.append(("", [(kind, f"{name} ÷ {row.over.value}"), *map(number, numbers)]))
+    return table(heads, rows)
 
 
-def _text(text: str) -> Cell:
+def plain(text: str) -> Cell:
+    """A cell of words."""
     return "", html.escape(text)
 
 
-def _number(text: str) -> Cell:
+def number(text: str) -> Cell:
+    """A cell whose digits stand under each other."""
     return "number", html.escape(text)
 
 
@@ -190,10 +192,11 @@ def _reason(absent: Candidate | TrainingCandidate | BoundaryAnswer) -> Cell:
     return "wide", f'<span title="{html.escape(absent.reason or "")}">{html.escape(short_reason(absent))}</span>'
 
 
-_NONE = _number("–")
+_NONE = number("–")
 
 
-def _table(heads: Sequence[Cell], rows: Iterable[tuple[str, Sequence[Cell]]]) -> str:
+def table(heads: Sequence[Cell], rows: Iterable[tuple[str, Sequence[Cell]]]) -> str:
+    """A table in its box; a row is its class and its cells."""
     head = "".join(_cell("th", cell) for cell in heads)
     body = "\n".join(
         f'<tr class="{kind}">' + "".join(_cell("td", cell) for cell in cells) + "</tr>" for kind, cells in rows

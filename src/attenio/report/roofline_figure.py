@@ -7,9 +7,9 @@ from typing import Any
 from attenio.quantities import bytes_of, show_words
 from attenio.report import palette
 from attenio.report.answer import Answer, BoundaryAnswer
+from attenio.report.figures import chosen_marker
 from attenio.report.notation import show_rate
-
-Trace = dict[str, Any]
+from attenio.report.traces import Trace, layout, lines, markers
 
 _DASHES = ("solid", "dash", "dashdot", "dot")
 
@@ -78,29 +78,16 @@ def _slope(roof: _Roof, low: float, peak: float, dash: str) -> Trace:
     ridge = peak / roof.bandwidth
     name = roof.part.boundary.name
     label = f"{name}: {show_rate(roof.bandwidth, 'B')}"
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [low, ridge],
-        "y": [low * roof.bandwidth, peak],
-        "line": {"width": 2.5, "dash": dash, "color": "var(--bound)"},
-        "legendgroup": f"roof {name}",
-        "meta": {"legend": label},
-        "hovertemplate": f"<b>{label}</b><br>%{{x:.4g}} FLOP/B<br>%{{y:.4g}} FLOP/s<extra></extra>",
-    }
+    line = {"width": 2.5, "dash": dash, "color": "var(--bound)"}
+    told = f"<b>{label}</b><br>%{{x:.4g}} FLOP/B<br>%{{y:.4g}} FLOP/s<extra></extra>"
+    heights = [low * roof.bandwidth, peak]
+    return lines([low, ridge], heights, label, line, legendgroup=f"roof {name}", hovertemplate=told)
 
 
 def _ceiling(name: str, rate: float, span: tuple[float, float], label: str, *, hover: str = "") -> Trace:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": list(span),
-        "y": [rate, rate],
-        "line": {"width": 2.5 if name == "arithmetic" else 1.5, "color": "var(--bound)"},
-        "legendgroup": name,
-        "meta": {"legend": label},
-        "hovertemplate": f"<b>{label}</b>{hover}<extra></extra>",
-    }
+    line = {"width": 2.5 if name == "arithmetic" else 1.5, "color": "var(--bound)"}
+    told = f"<b>{label}</b>{hover}<extra></extra>"
+    return lines(span, [rate, rate], label, line, legendgroup=name, hovertemplate=told)
 
 
 def _candidate_points(answer: Answer, roof: _Roof, peak: float) -> list[Trace]:
@@ -129,6 +116,8 @@ def _boundary_points(answer: Answer, roof: _Roof, peak: float) -> list[Trace]:
     assert part.moved_words is not None
     ours, most = roof.intensity(part.moved_words), roof.intensity(part.bound.words)
     name = part.boundary.name
+    # A plan nested over all levels is none of the dataflows, so it has none of their colours.
+    colour = palette.color(answer.plan.dataflow) if answer.nested is None else "var(--bound)"
     return [
         _point(
             (most, min(peak, most * roof.bandwidth)),
@@ -140,13 +129,7 @@ def _boundary_points(answer: Answer, roof: _Roof, peak: float) -> list[Trace]:
         _point(
             (ours, min(peak, ours * roof.bandwidth)),
             f"<b>{answer.timed_plan}</b> at {name}<br>{show_words(part.moved_words)}",
-            {
-                "symbol": "circle",
-                "size": 13,
-                # A plan nested over all levels is none of the dataflows, so it has none of their colours.
-                "color": palette.color(answer.plan.dataflow) if answer.nested is None else "var(--bound)",
-                "line": {"width": 2.5, "color": "var(--paper)"},
-            },
+            chosen_marker(colour, size=13),
             ("plan", f"{answer.timed_plan} at each boundary"),
         ),
     ]
@@ -156,46 +139,28 @@ def _point(at: tuple[float, float], text: str, marker: Trace, legend: tuple[str,
     x, y = at
     hover = f"{text}<br>{x:,.4g} FLOP/B, at most {show_rate(y, 'FLOP')}<extra></extra>"
     group, label = legend
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [x],
-        "y": [y],
-        "marker": marker,
-        "legendgroup": group,
-        "meta": {"legend": label},
-        "hovertemplate": hover,
-    }
+    return markers([x], [y], label, marker, legendgroup=group, hovertemplate=hover)
 
 
 def _layout(traces: list[Trace], x: tuple[float, float], y: tuple[float, float]) -> dict[str, Any]:
-    axis = {"type": "log", "zeroline": False, "showline": True, "ticks": "outside", "dtick": 1, "automargin": True}
-    return {
-        "showlegend": False,
-        "hovermode": "closest",
-        "xaxis": {
-            **axis,
-            "title": {"text": "arithmetic intensity (FLOP per byte moved)"},
-            "range": [math.log10(v) for v in x],
-        },
-        "yaxis": {
-            **axis,
-            "title": {"text": "attainable rate (FLOP/s)"},
-            "range": [math.log10(v) for v in y],
-            "tickformat": "~s",
-        },
-        "annotations": [
-            {
-                "text": trace["meta"]["legend"],
-                "x": math.log10(trace["x"][-1]),
-                "y": math.log10(trace["y"][-1]),
-                "xanchor": "right",
-                "yanchor": "bottom",
-                "yshift": 11,
-                "showarrow": False,
-                "font": {"color": "var(--soft)"},
-            }
-            for trace in traces
-            if trace["mode"] == "lines" and trace["y"][0] == trace["y"][-1]
-        ],
-    }
+    axis = {"type": "log", "dtick": 1}
+    x_title, y_title = {"text": "arithmetic intensity (FLOP per byte moved)"}, {"text": "attainable rate (FLOP/s)"}
+    drawn = layout(
+        {**axis, "title": x_title, "range": [math.log10(v) for v in x]},
+        {**axis, "title": y_title, "range": [math.log10(v) for v in y], "tickformat": "~s"},
+    )
+    drawn["annotations"] = [
+        {
+            "text": trace["meta"]["legend"],
+            "x": math.log10(trace["x"][-1]),
+            "y": math.log10(trace["y"][-1]),
+            "xanchor": "right",
+            "yanchor": "bottom",
+            "yshift": 11,
+            "showarrow": False,
+            "font": {"color": "var(--soft)"},
+        }
+        for trace in traces
+        if trace["mode"] == "lines" and trace["y"][0] == trace["y"][-1]
+    ]
+    return drawn

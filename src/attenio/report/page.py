@@ -1,0 +1,57 @@
+"""Pages that need no network, put together from the files beside this one."""
+
+import html
+import json
+import string
+from collections.abc import Iterable
+from importlib import resources
+from typing import Any
+
+from attenio.errors import MissingExtra
+from attenio.measurement.provenance import Provenance
+
+
+def page(title: str, made_by: Provenance, *, colours: str = "", figures: dict[str, Any], **markup: str) -> str:
+    """The page; ``markup`` is its answer, facts, sections and footer."""
+    return string.Template(_resource("page.html")).substitute(
+        title=html.escape(title),
+        version=html.escape(made_by.version),
+        style=_resource("page.css") + colours,
+        # "</" would end the script element early.
+        figures=json.dumps(figures, separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
+        plotly=plotly_script(),
+        script=_resource("page.js"),
+        **markup,
+    )
+
+
+def plotly_script() -> str:
+    """Plotly itself, so that a page needs no network."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise MissingExtra("an HTML report", "report") from None
+    script: str = get_plotlyjs()
+    return script
+
+
+def _resource(name: str) -> str:
+    return resources.files("attenio.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def cards(facts: Iterable[tuple[str, str, str]]) -> str:
+    """Facts side by side: a name, a value and a note each."""
+    return "\n".join(
+        f"    <div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}<small>{html.escape(note)}</small></dd></div>"
+        for name, value, note in facts
+    )
+
+
+def figure_place(name: str, caption: str) -> str:
+    """Where a figure is drawn, under its caption."""
+    return f'<p class="caption">{html.escape(caption)}</p>\n<div class="figure" id="{name}"></div>'
+
+
+def section(title: str, body: str) -> str:
+    """A titled piece of the page."""
+    return f"<section>\n<h2>{html.escape(title)}</h2>\n{body}\n</section>"
