@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attenio.accelerator.exp_unit import ExpUnit
+from attenio.accelerator.hardware import ExpUnit
 from attenio.accelerator.hbm import Hbm
 from attenio.accelerator.pe_array import PeArray
 from attenio.parts import HbmParts

@@ -12,9 +12,12 @@ from typing import Any
 import torch
 
 from attenio.errors import InvalidInput
+from attenio.kernels.call.call import call_of
+from attenio.kernels.call.masking import MaskArguments
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.choice import backend_of
 from attenio.measurement.contenders import contenders, random_inputs
 from attenio.measurement.exact import Inputs, window_of
-from attenio.measurement.grids import grids_of
 from attenio.measurement.ncu import range_of_call
 from attenio.measurement.result import OURS, OURS_REPEATING
 from attenio.workload import Direction, Workload
@@ -64,10 +67,13 @@ def _call(number: int, workload: Workload, name: str, filler: torch.Tensor) -> d
 
 
 def _grids(workload: Workload, inputs: Inputs, repeats: bool) -> list[dict[str, Any]] | None:
-    grids = grids_of(
-        inputs, window=window_of(workload), backward=workload.direction is Direction.BACKWARD, scale=workload.scale,
-        deterministic=repeats,
-    )  # fmt: skip
+    """What ``attention()`` launches, in order, as grids whose traffic below the L2 can be predicted, if it tells."""
+    query, key, value = inputs
+    mask, grouped = MaskArguments(window=window_of(workload)), query.shape[1] != key.shape[1]
+    call = call_of(query, key, value, mask, scale=workload.scale, enable_gqa=grouped)
+    problem = KernelProblem.of_heads(call.query, call.key, call.value, call.visible, call.scale, deterministic=repeats)
+    told = getattr(backend_of(query), "grids", None)
+    grids = None if told is None else told(problem, backward=workload.direction is Direction.BACKWARD)
     return None if grids is None else [asdict(grid) for grid in grids]
 
 

@@ -19,8 +19,7 @@ from attenio.memory import FastMemory, Trace
 from attenio.names import checked_kind
 from attenio.quantities import checked_count, show_bytes
 from attenio.weight_gradient.dataflows.fused import fused
-from attenio.weight_gradient.dataflows.fused_projections import fused_projections
-from attenio.weight_gradient.dataflows.one_pass import one_pass
+from attenio.weight_gradient.dataflows.one_pass import fused_projections, one_pass
 from attenio.weight_gradient.dataflows.problem import WeightProblem, weight_problem
 from attenio.weight_gradient.dataflows.resident_keys import resident_keys
 from attenio.weight_gradient.dataflows.resident_rows import resident_rows

@@ -1,7 +1,7 @@
 from hypothesis import given
 
 from attenio.pebbling import Game, Move, MoveKind, Schedule, Variant, check
-from attenio.pebbling.replay.lifetimes import with_deletions
+from attenio.pebbling.replay.replay import with_deletions
 
 from ..strategies import QUICK, games, graphs, spilling_schedule
 

@@ -1,7 +1,7 @@
 import numpy as np
 
 from attenio.memory import Event, EventKind, Step
-from attenio.pebbling.replay.streams import piece_by_piece
+from attenio.pebbling.replay.replay import piece_by_piece
 
 
 def event(kind, operand, rows, columns, **more):

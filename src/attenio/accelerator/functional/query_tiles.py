@@ -4,10 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.accelerator.functional.arithmetic import Numbers
-from attenio.accelerator.functional.complete_rows import CompleteRows
 from attenio.accelerator.functional.heads import Head
-from attenio.accelerator.functional.online_rows import OnlineRows
-from attenio.accelerator.functional.tile import Tile
+from attenio.accelerator.functional.tile import CompleteRows, OnlineRows, Tile
 from attenio.accelerator.step import Operation, Step
 from attenio.dataflows.inputs import Inputs
 from attenio.planning import Dataflow, Plan

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from attenio.accelerator.functional.arithmetic import Numbers, Values
 from attenio.accelerator.functional.heads import Head
-from attenio.accelerator.functional.row_softmax import RowSoftmax
+from attenio.accelerator.functional.tile import RowSoftmax
 from attenio.accelerator.step import Operation, Step
 from attenio.dataflows.inputs import Inputs
 from attenio.planning import Plan

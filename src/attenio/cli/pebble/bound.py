@@ -1,12 +1,18 @@
 """``attenio pebble bound``: what no schedule can beat, read off the graph."""
 
+from typing import TYPE_CHECKING, assert_never
+
 from attenio.cli.options import AsJson, taking
 from attenio.cli.output import plain_table, print_json, print_tables, progress_bar
 from attenio.cli.pebble.position import GameChoice, time_limit_seconds
 from attenio.cli.pebble.rendering import game_line, game_to_json
 from attenio.cli.pebble.solve import TimeLimit
-from attenio.cli.pebble.witnesses import witness_line
+from attenio.plain_values import plain_fields
 from attenio.quantities import show_seconds
+
+if TYPE_CHECKING:
+    from attenio.pebbling import ComputationGraph
+    from attenio.pebbling.certified.bound import Witness
 
 
 @taking(GameChoice)
@@ -36,12 +42,8 @@ def bound(choice: GameChoice, time_limit: TimeLimit = "30", as_json: AsJson = Fa
                 "lower_bound": largest,
                 "bounds": [
                     {
-                        "theorem": each.theorem.value,
-                        "words": each.words,
-                        "citation": each.citation,
-                        "witness": witness_line(each.witness, game.graph),
-                        "seconds": each.seconds,
-                        "finished": each.finished,
+                        **plain_fields(each, "theorem", "words", "citation", "seconds", "finished"),
+                        "witness": _witness_line(each.witness, game.graph),
                     }
                     for each in bounds
                 ],
@@ -52,7 +54,7 @@ def bound(choice: GameChoice, time_limit: TimeLimit = "30", as_json: AsJson = Fa
     table = plain_table("theorem", ("words", "right"), "witness", "time")
     for each in bounds:
         table.add_row(
-            each.theorem.value, f"{each.words:,}", witness_line(each.witness, game.graph), show_seconds(each.seconds)
+            each.theorem.value, f"{each.words:,}", _witness_line(each.witness, game.graph), show_seconds(each.seconds)
         )
     notes = []
     if shortened:
@@ -60,3 +62,33 @@ def bound(choice: GameChoice, time_limit: TimeLimit = "30", as_json: AsJson = Fa
     if unchecked:
         notes.append(f"found but not checked in time, and left out: {', '.join(unchecked)}")
     print_tables(game_line(game), "", table, *notes, f"every schedule moves at least {largest:,} words")
+
+
+def _witness_line(witness: "Witness", graph: "ComputationGraph") -> str:
+    """The witness in words."""
+    from attenio.pebbling.certified.bound import (
+        CountingWitness,
+        PairWitness,
+        PartitionWitness,
+        SpectralWitness,
+        WavefrontWitness,
+    )
+
+    match witness:
+        case None:
+            return "inputs read once, outputs written once"
+        case PartitionWitness():
+            moved = "loads" if witness.loads_only else "words moved"
+            return f"at least {witness.epochs:,} epochs of {witness.epoch_words:,} {moved}"
+        case CountingWitness():
+            return f"an epoch of {witness.epoch_words:,} loads computes at most {witness.later:,} values"
+        case PairWitness():
+            return f"{len(witness.pairs):,} products of two inputs, epochs of {witness.epoch_words:,} words"
+        case WavefrontWitness():
+            names = [graph.names[moment.vertex] for moment in witness.moments[:3]]
+            more = "" if len(witness.moments) <= 3 else f" and {len(witness.moments) - 3:,} more"
+            return f"what is alive when {', '.join(names)}{more} is computed" if names else "nothing need be alive"
+        case SpectralWitness():
+            return f"{witness.segments:,} segments, {len(witness.smallest):,} smallest eigenvalues"
+        case _:
+            assert_never(witness)

@@ -19,7 +19,8 @@ than was counted: a witness beside the planner's closed form and the counted mem
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -27,12 +28,11 @@ from numpy.typing import NDArray
 
 from attenio.dataflows.run import Run
 from attenio.errors import InvalidInput
-from attenio.memory import EventKind
+from attenio.memory import Event, EventKind, Step
 from attenio.pebbling.game import Game, Variant
+from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.replay.expansion import Expansion
-from attenio.pebbling.replay.lifetimes import with_deletions
 from attenio.pebbling.replay.problems import disjoint_union, pebbled_problems
-from attenio.pebbling.replay.streams import piece_by_piece
 from attenio.pebbling.schedule import Move, MoveKind, Schedule
 
 Words = NDArray[np.int64]
@@ -92,3 +92,70 @@ def replay(run: Run) -> Replay:
         reserved_words=words[:, 0],
         reserved_input_words=words[:, 1],
     )
+
+
+def piece_by_piece(events: Iterable[Event]) -> Iterator[Event]:
+    """The events, with every stream cut: its first piece goes through all its events before the second one arrives.
+
+    >>> stream = [Event(kind=EventKind.LOAD, operand="K", rows=np.array([4, 7]), stream=1, along="rows"),
+    ...           Event(kind=EventKind.COMPUTE, operand="S", columns=np.array([4, 7]), step=Step.SCORES, stream=1)]
+    >>> [(event.kind.value, event.rows.tolist(), event.columns.tolist()) for event in piece_by_piece(stream)]
+    [('load', [4], []), ('compute', [], [4]), ('load', [7], []), ('compute', [], [7])]
+    """
+    for stream, together in groupby(events, key=lambda event: event.stream):
+        if stream == 0:
+            yield from together
+            continue
+        interleaved = list(together)
+        first = interleaved[0]
+        by_key = first.along == "rows" or first.operand == "S"
+        for number in (first.rows if first.along == "rows" else first.columns).tolist():
+            for event in interleaved:
+                yield _piece(event, np.array([number]), by_key=by_key)
+
+
+def _piece(event: Event, number: NDArray[np.intp], *, by_key: bool) -> Event:
+    """What an event does with one key, or with one value column."""
+    if by_key and event.kind is EventKind.LOAD and event.operand in ("K", "V"):
+        return replace(event, rows=number)
+    if by_key and event.step in (Step.OUTPUT, Step.RESCALED_OUTPUT):
+        return replace(event, inner=number)
+    return replace(event, columns=number)
+
+
+def with_deletions(graph: ComputationGraph, moves: Sequence[Move]) -> list[list[Move]]:
+    """For each load, store or computation, the move itself (computations in place) and the deletions after it.
+
+    A value leaves fast memory as soon as nothing needs it any more, or it is loaded or computed again. Whatever the
+    order of loads, stores and computations, no other choice of deletions holds fewer words at any time. A computed
+    value takes the place of a parent that is needed for the last time, as accumulating in place does.
+
+    >>> graph = ComputationGraph.from_edges([("a", "b"), ("a", "c"), ("b", "c")])
+    >>> moves = [Move(MoveKind.LOAD, 0), Move(MoveKind.COMPUTE, 1), Move(MoveKind.COMPUTE, 2), Move(MoveKind.STORE, 2)]
+    >>> [[move.describe(graph) for move in several] for several in with_deletions(graph, moves)]
+    [['load a'], ['compute b'], ['compute c in place of a', 'delete b'], ['store c', 'delete c']]
+    """
+    weights = graph.weights.tolist()
+    needed_later = bytearray(len(graph))
+    played: list[list[Move]] = []
+    for move in reversed(moves):
+        vertex = move.vertex
+        if move.kind is MoveKind.STORE:
+            used: tuple[int, ...] = (vertex,)
+        elif move.kind is MoveKind.COMPUTE:
+            used = graph.parents[vertex]
+        else:
+            used = ()
+        leaving = [each for each in used if not needed_later[each]]
+        if move.kind is not MoveKind.STORE and not needed_later[vertex]:
+            leaving.append(vertex)
+        place = None
+        if move.kind is MoveKind.COMPUTE and (free := [each for each in leaving if each != vertex]):
+            place = max(free, key=lambda each: weights[each])
+            leaving.remove(place)
+        played.append([Move(move.kind, vertex, place), *(Move(MoveKind.DELETE, each) for each in leaving)])
+        if move.kind is not MoveKind.STORE:
+            needed_later[vertex] = 0
+        for each in used:
+            needed_later[each] = 1
+    return played[::-1]
