@@ -28,3 +28,29 @@ def test_a_term_says_where_it_is_explained(term: str, meaning: str) -> None:
     assert pages, term
     for page in pages:
         assert (ROOT / "docs" / page).is_file()
+
+
+def named_files(page: Path) -> list[str]:
+    """What a page names as a file or a folder, in backticks: it ends in a known suffix or in a slash."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return re.findall(r"`((?:[\w.<>*-]+/)*(?:[\w.<>*-]+\.(?:py|yaml|json|md|toml|css|js|html)|[\w.<>*-]+/))`", text)
+
+
+def in_the_tree(name: str) -> bool:
+    """Whether a file of the repository ends in this path; ``<name>`` stands for any name."""
+    pattern = re.sub(r"<\w+>", "*", name.rstrip("/"))
+    folders = (ROOT, *(ROOT / top for top in ("src", "tests", "docs", "studies", "examples")))
+    return any(True for top in folders for _ in (top.glob(pattern) if top == ROOT else top.glob(f"**/{pattern}")))
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *PAGES], ids=lambda path: path.name
+)
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    own = {"config.json", "my-board.yaml", "path/to/config.json", "trace.json", "name"}
+    assert not [name for name in named_files(page) if name not in own and not in_the_tree(name)]
+
+
+def test_front_pages_name_files() -> None:
+    assert len(named_files(ROOT / "ARCHITECTURE.md")) > 20
+    assert len(named_files(ROOT / "CONTRIBUTING.md")) > 5
