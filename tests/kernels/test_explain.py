@@ -14,7 +14,7 @@ from attenio.masks import BlockSparse
 CASES = {
     "prefill": ((1, 4, 4, 3000, 3000), {"is_causal": True}, "attenio"),
     "groups": ((1, 8, 2, 3000, 3000), {"window": 512}, "stacked-groups"),
-    "decode": ((1, 8, 2, 1, 5000), {}, "split-keys"),
+    "decode": ((1, 16, 1, 1, 50000), {}, "split-keys"),
     "prefix": ((16, 2, 2, 1, 5000), {"prefix": 4900}, "stacked-groups"),
     "documents": ((1, 1, 1, 1000, 1000), {"cu_seqlens": torch.tensor([0, 300, 1000]), "is_causal": True}, "attenio"),
     "blocks": ((1, 1, 1, 1000, 1000), {"block_mask": BlockSparse.from_array(torch.eye(16).numpy())}, "attenio"),
