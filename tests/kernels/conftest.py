@@ -26,3 +26,4 @@ def tiles_only(monkeypatch):
     monkeypatch.setattr(beside, "library_first", lambda _sizes: False)
     monkeypatch.setattr(beside, "_ways", {})
     monkeypatch.setattr(beside, "_short", {})
+    monkeypatch.setattr(beside, "_near", {})

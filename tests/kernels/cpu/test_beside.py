@@ -2,6 +2,7 @@
 
 import contextlib
 from dataclasses import replace
+from random import Random
 
 import pytest
 import torch
@@ -317,3 +318,37 @@ def test_nothing_is_looked_up_while_somebody_watches(context):
     torch.vmap(lambda x: (found.append(ask()), x)[1])(q)
     torch.func.grad(lambda x: (found.append(ask()), x.sum())[1])(q)
     assert found == [None, None]
+
+
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.3}, {"enable_gqa": True}], ids=str)
+def test_a_growing_cache_is_not_a_new_form_at_every_step(options, called, monkeypatch):
+    asked, sizes_of = [], beside.sizes_of
+    monkeypatch.setattr(beside, "sizes_of", lambda *a, **o: (asked.append(1), sizes_of(*a, **o))[1])
+    q, keys, values = drawn(kv_heads=2 if "enable_gqa" in options else 4, queries=1, keys=256)
+    for n in range(100, 160):
+        k, v = keys[:, :, :n], values[:, :, :n]
+        seen = {"seen": torch.arange(n) < 1} if "is_causal" in options else {}
+        right = definition(q, k, v, **seen, scale=options.get("scale"))
+        torch.testing.assert_close(attention(q, k, v, **options), right, atol=1e-5, rtol=1e-5)
+    assert len(called) == 60 and len(asked) == 2  # on either side of 128
+    with pytest.raises(AttenioError):
+        attention(q, keys[:, :, :150], values[:, :, :151], **options)
+    with pytest.raises(AttenioError):
+        attention(q, keys[:, :, :150].double(), values[:, :, :150], **options)
+
+
+@pytest.mark.parametrize("host", [library.ARM, library.X86], ids=["ARM", "x86"])
+def test_who_is_first_with_the_fewest_and_with_the_most_keys_is_first_between_them(host):
+    random = Random(0)
+    for _ in range(200):
+        group, least = random.choice((1, 4, 8)), 2 ** random.randrange(4, 17)
+        sizes = replace(
+            SIZES, heads=8, kv_heads=8 // group, queries=random.choice((1, 3, 64)), causal=random.random() < 0.3,
+            dtype=random.choice((torch.float32, torch.bfloat16)), fuses=random.random() < 0.8,
+            fuses_tiles=random.random() < 0.3, threads=random.choice((1, 2, 16)),
+        )  # fmt: skip
+        found = [
+            library_first(replace(sizes, keys=n, visible_keys=n), host)
+            for n in (least, random.randrange(least, 2 * least), 2 * least - 1)
+        ]
+        assert found[1] or not (found[0] and found[2])

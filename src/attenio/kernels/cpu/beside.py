@@ -5,6 +5,7 @@ the choice depends on, and all that makes a call wrong: a form is remembered onl
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Lock
 from types import NoneType
 from typing import Any, TypeAlias
@@ -33,6 +34,8 @@ _MOST_MASK = 2**20
 _ways: dict[Form, Way | None] = {}
 # The same by less of it, only where PyTorch's own attention was chosen: it serves tensors of all strides and classes.
 _short: dict[Form, Way] = {}
+# And for numbers of keys that were not met before.
+_near: dict[Form, Way] = {}
 _adding = Lock()
 _is_compiling, _threads, _is_grad_enabled = (
     torch.compiler.is_dynamo_compiling,
@@ -56,7 +59,8 @@ def known_way(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, op
             return None
         if _function_modes() or _modes() or _level() is not None or _is_tracing() or _is_profiled():
             return None
-        return _short.get(_short_form(query, key, value, mask, options))
+        way = _short.get(_short_form(query, key, value, mask, options))
+        return _near.get(_near_form(query, key, value, options)) if way is mask is None else way
     except (AttributeError, TypeError, RuntimeError):
         return None  # no dense tensor, or no option: refused where calls are checked
 
@@ -78,6 +82,27 @@ def _short_form(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, 
     return (*form, mask.shape, mask.dtype, mask.is_cpu, _is_grad_enabled() and mask.requires_grad)
 
 
+def _near_form(query: Tensor, key: Tensor, value: Tensor, options: Form) -> Form:
+    """The same without gradients for all numbers of keys between two powers of two: a cache grows with every call."""
+    causal, scale, gqa, deterministic, window = options
+    *of_keys, keys, width = key.shape
+    *of_values, values, value_width = value.shape
+    types = causal.__class__ is gqa.__class__ is deterministic.__class__ is bool
+    wants = _is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
+    if window is not None or keys != values or keys < 2 or wants or not types:
+        return ()
+    return (
+        query.shape, *of_keys, width, *of_values, value_width, keys.bit_length(), query.dtype, key.dtype, value.dtype,
+        causal, scale, gqa, _threads(),
+    )  # fmt: skip
+
+
+def _is_near(sizes: Sizes) -> bool:
+    """Whether PyTorch is first with as few and as many keys as well: both times are linear in them."""
+    least = 2 ** (sizes.keys.bit_length() - 1)
+    return all(library_first(replace(sizes, keys=n, visible_keys=n)) for n in (least, 2 * least - 1))
+
+
 def _whole_form(given: tuple[Tensor, ...], options: Form) -> Form:
     """Everything that the choice depends on, and whether the call is right."""
     each = [(tensor.shape, tensor.stride(), tensor.dtype, tensor.is_cpu, tensor.__class__) for tensor in given]
@@ -91,6 +116,7 @@ def forget_ways() -> None:
     with _adding:
         _ways.clear()
         _short.clear()
+        _near.clear()
 
 
 def choose(problem: KernelProblem, given: tuple[Tensor, ...], options: Form) -> Way | None:
@@ -115,13 +141,15 @@ def choose(problem: KernelProblem, given: tuple[Tensor, ...], options: Form) -> 
             _short.pop(short, None)
 
         way = _way(problem, sizes, None if scale is None else problem.scale, gqa=gqa, forget=forget)
+    near = () if masks or way is None else _near_form(query, key, value, options)
     with _adding:
-        if len(_ways) >= _MOST:
-            del _ways[next(iter(_ways))]
-        if len(_short) >= _MOST:
-            del _short[next(iter(_short))]
+        for forms in (_ways, _short, _near):
+            if len(forms) >= _MOST:
+                del forms[next(iter(forms))]
         if way is not None and short:
             _short[short] = way
+        if way is not None and near and sizes is not None and _is_near(sizes):
+            _near[near] = way
         return _ways.setdefault(form, way)
 
 
