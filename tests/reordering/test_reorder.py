@@ -13,7 +13,7 @@ from attenio.masks import BlockSparse
 from attenio.planning import best_plan_for
 from attenio.reference import attention
 from attenio.reordering import Method, reorder
-from attenio.reordering.greedy import _ones, _packed, greedy_order
+from attenio.reordering.reorder import _ones, _packed, greedy_order
 from attenio.workload import Workload
 
 laws = settings(max_examples=60, deadline=None, derandomize=True)

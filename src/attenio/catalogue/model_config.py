@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attenio.catalogue.models import HeadShape, Model
+from attenio.catalogue.models import HeadShape, Model, models
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.masks import Causal, Dense, SlidingWindow
-from attenio.names import show_value
+from attenio.names import checked_kind, did_you_mean, show_value
 from attenio.quantities import checked_count
 
 # Families spell the same thing differently; the first key present wins.
@@ -190,3 +190,20 @@ class _Reader:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
             raise InvalidInput(f"{self.place}: {key} is {value!r}; give a finite number above zero")
         return float(value)
+
+
+def model_named(name: str) -> Model:
+    """The model with this name, in any case, or the one a Hugging Face ``config.json`` (or its folder) describes.
+
+    A name of the catalogue comes before a folder that is called the same; ``./name`` is always the folder.
+    """
+    checked_kind(name, str, "model", "a name such as 'llama-3-70b' ('attenio models' lists all)")
+    if name.lower().endswith(".json") or "/" in name or "\\" in name or name == ".":
+        return model_from_config(name)
+    for model in models():
+        if model.name == name.lower():
+            return model
+    if name and (Path(name) / "config.json").is_file():
+        return model_from_config(name)
+    hint = did_you_mean(name, [model.name for model in models()])
+    raise InvalidInput(f"unknown model {name!r}; {hint}'attenio models' lists all, and a path to config.json reads it")

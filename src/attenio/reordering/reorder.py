@@ -21,16 +21,19 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.errors import InvalidInput
+from attenio.errors import InvalidInput, MissingExtra
 from attenio.masks import BlockSparse, Layout
 from attenio.names import member_named
 from attenio.quantities import checked_count
-from attenio.reordering.cuthill_mckee import cuthill_mckee_orders
-from attenio.reordering.greedy import greedy_order
 from attenio.workload import Workload, checked_workload
 
 Blocks = NDArray[np.bool_]
 Order = NDArray[np.intp]
+Bits = NDArray[np.uint64]
+
+# Rows and keys linked to more than this part of the other side are left out of the graph that Cuthill-McKee orders.
+_MOST = 0.5
+_ONES_IN_BYTE = np.array([bin(byte).count("1") for byte in range(256)], dtype=np.int64)
 
 
 class Method(Enum):
@@ -134,3 +137,77 @@ def _orders(blocks: Blocks, method: Method, rows: int, keys: int) -> tuple[Order
 def _rows_of(blocks: tuple[int, ...], block: int, length: int) -> Order:
     rows = np.asarray(blocks, dtype=np.intp)[:, None] * block + np.arange(block)
     return rows[rows < length]
+
+
+def cuthill_mckee_orders(blocks: NDArray[np.bool_]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Reverse Cuthill-McKee order of the graph of rows and keys, linked by required blocks.
+
+    The order goes breadth first from one end of the graph to the other, which puts rows that share keys near each other
+    when every row shares keys with few others. Rows and keys that are linked to most of the other side bring everything
+    within two steps and would hide the rest: they are put first, where such rows share a tile.
+    """
+    try:
+        from scipy.sparse import bmat, csr_array
+        from scipy.sparse.csgraph import reverse_cuthill_mckee
+    except ImportError:
+        raise MissingExtra("the Cuthill-McKee order", "pebble") from None
+    full_rows = np.flatnonzero(blocks.mean(axis=1) > _MOST)
+    full_keys = np.flatnonzero(blocks.mean(axis=0) > _MOST)
+    linked = blocks.copy()
+    linked[full_rows, :] = False
+    linked[:, full_keys] = False
+    table = csr_array(linked.astype(np.int8))
+    graph = bmat([[None, table], [table.T, None]], format="csr")
+    order = np.asarray(reverse_cuthill_mckee(graph, symmetric_mode=True), dtype=np.intp)
+    count = len(blocks)
+    rows, keys = order[order < count], order[order >= count] - count
+    return _first(full_rows, rows), _first(full_keys, keys)
+
+
+def _first(chosen: NDArray[np.intp], order: NDArray[np.intp]) -> NDArray[np.intp]:
+    return np.concatenate([chosen, order[~np.isin(order, chosen)]])
+
+
+def greedy_order(blocks: NDArray[np.bool_], rows_per_tile: int, *, chained: bool = False) -> NDArray[np.intp]:
+    """The rows of a table of required blocks, packed into tiles one after the other.
+
+    A tile starts with the row that has most keys or, chained, that needs the fewest keys which the tile before does not
+    have: rows that were next to each other in a hidden order are then taken up where they were left. Until the tile is
+    full, the row comes next that needs the fewest keys which the tile does not have (of equals the one with most keys,
+    which it then shares, then the first).
+
+    >>> greedy_order(np.array([[1, 0, 0], [0, 1, 1], [1, 0, 0], [0, 1, 0]], dtype=bool), 2).tolist()
+    [1, 3, 0, 2]
+    """
+    bits = _packed(blocks)
+    sizes = _ones(bits)
+    # Of equal rows the one with most keys is preferred: sizes break ties between counts of new keys.
+    scale = blocks.shape[1] + 1
+    placed = np.zeros(len(bits), dtype=np.bool_)
+    tile = np.zeros_like(bits[0])
+    order = np.empty(len(bits), dtype=np.intp)
+    for place in range(len(bits)):
+        if place % rows_per_tile == 0:
+            before, tile = tile, np.zeros_like(tile)
+            beyond = _ones(bits & ~before) if chained and place else np.zeros_like(sizes)
+        else:
+            beyond = _ones(bits & ~tile)
+        cost = np.where(placed, np.iinfo(np.int64).max, beyond * scale - sizes)
+        row = int(np.argmin(cost))
+        order[place], placed[row] = row, True
+        tile = tile | bits[row]
+    return order
+
+
+def _packed(blocks: NDArray[np.bool_]) -> Bits:
+    """Rows as bits, 64 in a word."""
+    padded = np.zeros((blocks.shape[0], -(-blocks.shape[1] // 64) * 64), dtype=np.bool_)
+    padded[:, : blocks.shape[1]] = blocks
+    return np.packbits(padded, axis=1).view(np.uint64)
+
+
+def _ones(bits: Bits) -> NDArray[np.int64]:
+    """How many bits of each row are set."""
+    if hasattr(np, "bitwise_count"):
+        return np.asarray(np.bitwise_count(bits).sum(axis=1, dtype=np.int64))
+    return np.asarray(_ONES_IN_BYTE[bits.view(np.uint8)].sum(axis=1))  # NumPy 1

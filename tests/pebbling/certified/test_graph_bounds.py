@@ -21,7 +21,7 @@ from attenio.pebbling.certified import (
     verify,
     wavefront,
 )
-from attenio.pebbling.certified.compulsory import compulsory_bound
+from attenio.pebbling.certified.bound import compulsory_bound
 from attenio.pebbling.graphs.attention import Head, attention
 from attenio.pebbling.graphs.fft import fft
 from attenio.pebbling.graphs.product import product

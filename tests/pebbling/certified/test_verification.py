@@ -9,8 +9,7 @@ import pytest
 from attenio.errors import InvalidInput
 from attenio.pebbling import ComputationGraph, Game, Variant
 from attenio.pebbling.certified import counting, graph_bounds, hong_kung, pairs, spectral, verify, wavefront
-from attenio.pebbling.certified.bound import GraphBound
-from attenio.pebbling.certified.compulsory import compulsory_bound
+from attenio.pebbling.certified.bound import GraphBound, compulsory_bound
 from attenio.pebbling.graphs.fft import fft
 from attenio.pebbling.graphs.product import product
 from attenio.pebbling.graphs.pyramid import pyramid

@@ -18,8 +18,7 @@ One pass, but partial dQ crosses the boundary twice a visit. Key tiles lie on th
 
 import numpy as np
 
-from attenio.dataflows.backward.delta import StoredDelta
-from attenio.dataflows.backward.key_visits import load_partial, store_gradient
+from attenio.dataflows.backward.key_visits import StoredDelta, load_partial, store_gradient
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import (
     add_key_gradient,

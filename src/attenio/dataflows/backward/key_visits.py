@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.memory import FastMemory, SlowArray, Tile
+from attenio.dataflows.backward.steps import stream_delta
+from attenio.memory import Buffer, FastMemory, SlowArray, Tile
 from attenio.memory.indices import as_array
 
 
@@ -38,3 +39,19 @@ def store_gradient(fast: FastMemory, tile: Tile, targets: tuple[SlowArray, SlowA
     for target, which in zip(targets, (np.flatnonzero(~done), np.flatnonzero(done)), strict=True):
         if len(which):
             fast.store(tile, target, rows[which], at=which)
+
+
+class StoredDelta:
+    """D = dO . O of rows that come back: made at the first visit of a row, loaded at the others."""
+
+    def __init__(self, problem: BackwardProblem) -> None:
+        self._problem = problem
+        self._stored = problem.spilled("D", problem.group * problem.pattern.rows, 1)
+
+    def resume(self, fast: FastMemory, D_i: Tile, dO_i: Tile, O_element: Buffer, visited: NDArray[np.bool_]) -> None:
+        """Load D of the rows that were visited before; make it for the others, and store it."""
+        load_partial(fast, self._stored, D_i, np.flatnonzero(visited))
+        fresh = np.flatnonzero(~visited)
+        if len(fresh):
+            stream_delta(fast, self._problem, D_i, dO_i, O_element, fresh)
+            fast.store(D_i, self._stored, as_array(D_i.rows)[fresh], at=fresh)

@@ -19,7 +19,7 @@ the dataflows that keep scores and those that tile every product, in memories of
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.dataflows.backward.delta import StoredDelta
+from attenio.dataflows.backward.key_visits import StoredDelta
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import (
     add_key_gradient,

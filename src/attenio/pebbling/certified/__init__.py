@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from math import inf
 
 from attenio.pebbling.certified import counting, hong_kung, pairs, spectral, wavefront
-from attenio.pebbling.certified.bound import GraphBound, OutOfTime, Theorem
-from attenio.pebbling.certified.compulsory import compulsory_bound
+from attenio.pebbling.certified.bound import GraphBound, OutOfTime, Theorem, compulsory_bound
 from attenio.pebbling.certified.verification import verify
 from attenio.pebbling.game import Game
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.pebbling.game import Variant
+from attenio.pebbling.game import Game, Variant
 
 Numbers = NDArray[np.int64]
 
@@ -124,3 +124,20 @@ def best_before(
     except (KeyboardInterrupt, OutOfTime):
         return *best, False
     return *best, True
+
+
+def compulsory_bound(game: Game) -> GraphBound:
+    """Every input that computed values need is loaded once, every computed output is stored once.
+
+    Theorem: docs/theory/graph_bounds.md. Holds for every variant.
+    """
+    began = time.monotonic()
+    words = game.graph.compulsory_words
+    return GraphBound(
+        theorem=Theorem.COMPULSORY,
+        words=words,
+        variants=frozenset(Variant),
+        citation="Hong and Kung 1981",
+        witness=None,
+        seconds=time.monotonic() - began,
+    )

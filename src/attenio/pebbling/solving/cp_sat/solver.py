@@ -28,8 +28,7 @@ from attenio.pebbling.schedule import Schedule
 from attenio.pebbling.solution import Ending, Solution
 from attenio.pebbling.solving.automorphisms import Link, chain
 from attenio.pebbling.solving.cp_sat.bursts import Burst, order_once, why_not_once
-from attenio.pebbling.solving.cp_sat.moves import moves_of
-from attenio.pebbling.solving.cp_sat.phases import Item, Phase, Task
+from attenio.pebbling.solving.cp_sat.phases import Item, Phase, Task, moves_of
 from attenio.pebbling.solving.cp_sat.regression import Change, order_again, why_not_again
 from attenio.pebbling.solving.first_schedule import compile_first_schedule, first_schedule
 
