@@ -8,6 +8,7 @@
 """
 
 from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +20,7 @@ from attenio.names import checked_kind
 from attenio.quantities import checked_count, show_bytes
 from attenio.weight_gradient.dataflows.fused import fused
 from attenio.weight_gradient.dataflows.one_pass import fused_projections, one_pass
-from attenio.weight_gradient.dataflows.problem import weight_problem
+from attenio.weight_gradient.dataflows.problem import WeightProblem, weight_problem
 from attenio.weight_gradient.dataflows.resident_keys import resident_keys
 from attenio.weight_gradient.dataflows.resident_rows import resident_rows
 from attenio.weight_gradient.dataflows.tiled_products import tiled_products
@@ -31,15 +32,6 @@ from attenio.weight_gradient.words import problems_of, weight_form
 from attenio.weight_gradient.workload import WeightGradient
 
 _BYTES_PER_VALUE = 4
-_LOOP_NESTS = {
-    WeightDataflow.RESIDENT_KEYS: resident_keys,
-    WeightDataflow.RESIDENT_ROWS: resident_rows,
-    WeightDataflow.FUSED: fused,
-    WeightDataflow.FUSED_PROJECTIONS: fused_projections,
-    WeightDataflow.ONE_PASS: one_pass,
-    WeightDataflow.TWO_PASS: two_pass,
-    WeightDataflow.TILED_PRODUCTS: tiled_products,
-}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,7 +62,7 @@ def execute_weight_gradient(
     problem = weight_problem(workload, given)
     fast = FastMemory(plan.fast_words, intermediate_words=workload.accumulator_words, trace=Trace(record=record))
     with np.errstate(over="ignore", under="ignore"):
-        _LOOP_NESTS[plan.dataflow](problem, plan.tiles, fast)
+        _run(plan, problem, fast)
     dx, dy = problem.queries.gradient.values, problem.outputs.gradient.values.T
     exact = weight_gradients(given, workload)
     return WeightRun(
@@ -82,6 +74,26 @@ def execute_weight_gradient(
         peak_words=fast.peak_words,
         max_abs_error=float(max(np.abs(dx - exact.dx).max(), np.abs(dy - exact.dy).max())),
     )
+
+
+def _run(plan: WeightPlan, problem: WeightProblem, fast: FastMemory) -> None:
+    match plan.dataflow:
+        case WeightDataflow.RESIDENT_KEYS:
+            resident_keys(problem, plan.tiles, fast)
+        case WeightDataflow.RESIDENT_ROWS:
+            resident_rows(problem, plan.tiles, fast)
+        case WeightDataflow.FUSED:
+            fused(problem, plan.tiles, fast)
+        case WeightDataflow.FUSED_PROJECTIONS:
+            fused_projections(problem, plan.tiles, fast)
+        case WeightDataflow.ONE_PASS:
+            one_pass(problem, plan.tiles, fast)
+        case WeightDataflow.TWO_PASS:
+            two_pass(problem, plan.tiles, fast)
+        case WeightDataflow.TILED_PRODUCTS:
+            tiled_products(problem, plan.tiles, fast)
+        case _:
+            assert_never(plan.dataflow)
 
 
 def _check(plan: WeightPlan) -> None:
