@@ -19,7 +19,8 @@ from attenio.report.answer import Answer, answer
 from attenio.report.curves import Curves, Progress, along_length, along_memory
 from attenio.report.directions import along_directions, directions_figure
 from attenio.report.figures import length_figure, memory_figure
-from attenio.report.notation import capital, guarantee, price_of_units, show_ratio, told_bounds
+from attenio.report.guarantee import guarantee
+from attenio.report.notation import capital, price_of_units, show_ratio, told_bounds
 from attenio.report.page import cards, figure_place, page, plotly_script, section
 from attenio.report.reproduce import reproduce
 from attenio.report.roofline_figure import roofline_figure

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from attenio.bounds import LowerBound
 from attenio.planning import Candidate, NestedPlan, TrainingCandidate
-from attenio.planning.plan import Dataflow, Plan, TileRule
+from attenio.planning.plan import TileRule
 from attenio.quantities import show_words
 from attenio.report.answer import Answer, BoundaryAnswer, Floor, TimeFloor
 from attenio.report.training import TrainingAnswer
@@ -133,15 +133,3 @@ def short_count(count: float) -> str:
         if count >= factor:
             return f"{count / factor:.4g}{unit}"
     return f"{count:.4g}"
-
-
-def guarantee(plan: Plan) -> str:
-    """What an approximate plan promises, in words; empty for an exact one."""
-    certificate = plan.certificate
-    if certificate is None or certificate.polynomial is None:
-        return ""
-    what = "at most, of half the range of a column of V"
-    if plan.dataflow is Dataflow.FEATURE_GRADIENT:
-        what = "of the outputs whose gradient this is, of half the range of a column of V"
-    kind, features = certificate.polynomial.kind.value, certificate.features or 0
-    return f"{what}: {kind} polynomial of degree {certificate.degree}, {features:,} features"

@@ -12,12 +12,12 @@ from rich.text import Text
 from attenio.dataflows.run import Run
 from attenio.quantities import bytes_of, show_bytes, show_seconds
 from attenio.report.answer import Answer, Floor, TimeFloor
+from attenio.report.guarantee import guarantee
 from attenio.report.notation import (
     UNCOUNTED,
     alone_title,
     candidate_rows,
     capital,
-    guarantee,
     nested_beats_alone,
     nested_rows,
     price_of_units,

@@ -10,7 +10,7 @@ from attenio.machine import Machine
 from attenio.plain_values import plain_fields
 from attenio.planning import Candidate, TrainingPlan
 from attenio.planning.plan import Plan
-from attenio.report.notation import guarantee
+from attenio.report.guarantee import guarantee
 from attenio.workload import Workload
 
 # An answer turns itself into plain values by what is here.
