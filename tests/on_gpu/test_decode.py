@@ -6,7 +6,7 @@ import torch
 from attenio import attention
 from attenio.kernels import triton
 from attenio.kernels.gpu import counters
-from attenio.kernels.hopper import decode
+from attenio.kernels.hopper import decode, forward
 
 
 def exact(q, k, v, *, mask=None, bias=None):
@@ -34,11 +34,12 @@ def assert_close(mine, theirs):
 def kernels(request, monkeypatch):
     """Every call of these tests must be taken by the kernel that is asked for, and leave counters at zero."""
     calls = []
-    place = decode if request.param == "hopper" else triton
-    original = place.attend
-    monkeypatch.setattr(place, "attend", lambda problem: calls.append(problem) or original(problem))
+    place, name = (decode, "attend") if request.param == "hopper" else (triton, "run")
+    original = getattr(place, name)
+    monkeypatch.setattr(place, name, lambda problem, choice: calls.append(problem) or original(problem, choice))
     if request.param == "triton":
-        monkeypatch.setattr(decode, "supports", lambda _problem: False)
+        for other in (decode, forward):
+            monkeypatch.setattr(other, "why_not", lambda *_: "not here")
     yield
     assert calls
     torch.cuda.synchronize()

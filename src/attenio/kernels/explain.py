@@ -18,7 +18,7 @@ from attenio.kernels.call.masking import MaskArguments, Packing, Window
 from attenio.kernels.call.planner_masks import arguments_of, nearest_mask
 from attenio.kernels.call.stacking import can_stack
 from attenio.kernels.choice import Place, choose, choose_backward, place_of
-from attenio.kernels.cpu.beside import sizes_of
+from attenio.kernels.cpu.beside import goes_to_tiles, sizes_of
 from attenio.kernels.tolerance import Way, way_for
 from attenio.machine import Machine, MemoryLevel
 from attenio.masks import BlockSparse, Mask
@@ -150,13 +150,16 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     others = asked[3:]  # all that is not the mask, causal or a window
     if place.is_cpu and query.is_cpu and dropout_p == 0.0 and all(other is None for other in others):
         given = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
-        sizes = sizes_of(problem, given, is_causal=is_causal, gqa=enable_gqa)
+        options = (is_causal, scale, enable_gqa, deterministic, asked.window)
+        if not goes_to_tiles(given, options):
+            sizes = sizes_of(problem, given, is_causal=is_causal, gqa=enable_gqa)
     repeats = deterministic or torch.are_deterministic_algorithms_enabled()
     learned = attn_mask is not None and attn_mask.requires_grad
     with torch.no_grad():  # data may be looked at
         choice = choose(problem, place, sizes)
         backward = choose_backward(replace(problem, deterministic=repeats), place, choice, with_bias=learned)
-    shared = problem.prefix if can_stack(problem) else 0
+    # The planner's prefix leaves every request a key of its own.
+    shared = min(problem.prefix, problem.keys - 1) if can_stack(problem) else 0
     nearest, notes = nearest_mask(call.visible, queries=problem.queries, keys=problem.keys, prefix=shared)
     workload = _workload(call, nearest, place.dtype)
     here = Machine(name=place.machine.name, levels=(place.level, MemoryLevel(name="below")))

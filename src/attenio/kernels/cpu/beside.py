@@ -36,6 +36,7 @@ _ways: dict[Form, Way | None] = {}
 _short: dict[Form, Way] = {}
 # And for numbers of keys that were not met before.
 _near: dict[Form, Way] = {}
+_UNKNOWN: Form = ()
 _adding = Lock()
 _is_compiling, _threads, _is_grad_enabled = (
     torch.compiler.is_dynamo_compiling,
@@ -117,6 +118,11 @@ def forget_ways() -> None:
         _ways.clear()
         _short.clear()
         _near.clear()
+
+
+def goes_to_tiles(given: tuple[Tensor, ...], options: Form) -> bool:
+    """Whether a call of this form is known to be left to tiles, which data may be the reason of."""
+    return _ways.get(_whole_form(given, options), _UNKNOWN) is None
 
 
 def choose(problem: KernelProblem, given: tuple[Tensor, ...], options: Form) -> Way | None:
