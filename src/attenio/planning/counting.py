@@ -1,6 +1,6 @@
 """The exact words that a form moves and holds with given tiles."""
 
-from typing import assert_never
+from typing import Protocol, Self, TypeVar, assert_never
 
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.plan import Tiles
@@ -18,7 +18,22 @@ def peak_words(problems: Problems, form: Form, tiles: Tiles) -> int:
     return int(max(form.least_held, *(_peak(problems, phase, tiles) for phase in form.phases)))
 
 
-def seen_by(problems: Problems, phase: Phase) -> Problems:
+class Turnable(Protocol):
+    """Problems, or many cases of one: as they are, transposed, and without their mask."""
+
+    @property
+    def transposed(self) -> Self:
+        """Rows and keys exchanged."""
+
+    @property
+    def unmasked(self) -> Self:
+        """Every score required."""
+
+
+Seen = TypeVar("Seen", bound=Turnable)
+
+
+def seen_by(problems: Seen, phase: Phase) -> Seen:
     """The problems as a phase sees them: without the mask, or with rows and keys exchanged."""
     if isinstance(phase, Rows):
         return problems.transposed if phase.across else problems

@@ -5,15 +5,16 @@ words might not fit are told apart beforehand.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attenio.granularity import Granularity
 from attenio.masks.patterns import Band
+from attenio.masks.patterns.pattern import Counts
 from attenio.planning.problems import Problems
 from attenio.planning.words.form import Sizes
 
@@ -21,6 +22,8 @@ Ints = NDArray[np.int64]
 
 # More words than any case moves: stands for "no plan yet".
 NOTHING = 2**62
+# What is counted once for cases and some of them.
+_COUNTS = ("scores", "touched_rows", "touched_keys", "key_load_floors")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,15 +39,17 @@ class Cases:
     group: Ints
     intermediate_words: Ints
     fast_words: Ints
-    row_unit: Ints
-    key_unit: Ints
+    row_unit: Counts
+    key_unit: Counts
+
+    def __post_init__(self) -> None:
+        # most machines take any tile: one number then, so that nothing is rounded down to a multiple of ones
+        for name in ("row_unit", "key_unit"):
+            if np.all(getattr(self, name) == 1):
+                object.__setattr__(self, name, 1)
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    def take(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> "Cases":
-        """Some of the cases."""
-        return Cases(**{field.name: getattr(self, field.name)[index] for field in fields(self)})
 
     @cached_property
     def band(self) -> Band:
@@ -86,21 +91,20 @@ class Cases:
     def transposed(self) -> "Cases":
         """Rows and keys exchanged, for dataflows that keep keys."""
         turned = replace(self, rows=self.keys, keys=self.rows, left=self.right, right=self.left)
-        return replace(turned, row_unit=self.key_unit, key_unit=self.row_unit)._over(self.band.transposed)
+        turned = replace(turned, row_unit=self.key_unit, key_unit=self.row_unit)
+        turned.__dict__["band"] = self.band.transposed  # and what has been counted of it
+        return turned
 
     @cached_property
     def unmasked(self) -> "Cases":
         """The same shapes with every score required, for operators that are blind to the mask."""
         return replace(self, left=self.rows + self.keys, right=self.rows + self.keys)
 
-    def with_values(self, width: Ints) -> "Cases":
-        """The same cases with values of this width."""
-        return replace(self, value_dim=width)._over(self.band)
-
-    def _over(self, band: Band) -> "Cases":
-        """These cases with their band as it is known already, and what has been counted of it."""
-        self.__dict__["band"] = band
-        return self
+    def know_counts_of(self, cases: "Cases", index: Ints | int) -> None:
+        """Take over what has been counted of these cases among others."""
+        if "band" in vars(cases):
+            known = vars(cases.band)
+            self.band.__dict__.update({name: take(known[name], index) for name in _COUNTS if name in known})
 
     @cached_property
     def fits_int64(self) -> NDArray[np.bool_]:
@@ -109,15 +113,46 @@ class Cases:
         return np.asarray(a_score * (self.rows + 1.0) * (self.keys + 1.0) < 2.0**61)
 
 
-def take_band(band: Band, index: NDArray[np.intp] | NDArray[np.bool_]) -> Band:
-    """Some of the bands of a band of arrays."""
-    return Band(
-        rows=band.rows[index],
-        keys=band.keys[index],
-        left=band.left[index],
-        right=band.right[index],
-        shift=band.shift[index],
-    )
+Value = TypeVar("Value")
+
+
+def take(value: Value, index: Ints | int) -> Value:
+    """The same of some cases: of an array its elements, of a record the same of its fields; the rest is of all."""
+    kind = type(value)
+    if isinstance(value, np.ndarray):
+        return cast(Value, value[index])
+    if names := getattr(kind, "__dataclass_fields__", None):
+        parts = [getattr(value, name) for name in names]
+        parts = [part[index] if type(part) is np.ndarray else take(part, index) for part in parts]
+        some = kind(**dict(zip(names, parts, strict=True)))
+        if isinstance(some, Cases):
+            some.know_counts_of(cast(Cases, value), index)
+        return some
+    if isinstance(value, tuple):
+        parts = [take(part, index) for part in value]
+        return kind(*parts) if hasattr(value, "_fields") else cast(Value, tuple(parts))
+    if isinstance(value, dict):
+        return cast(Value, {name: take(part, index) for name, part in value.items()})
+    return value
+
+
+def is_zero(weight: Counts) -> bool:
+    """Whether a weight is zero in all cases, so that what it is for need not be counted."""
+    return type(weight) is int and weight == 0
+
+
+def different(table: Ints) -> tuple[Ints, Ints]:
+    """The different columns of a table, and for every column which one it is.
+
+    Columns are told apart by one number each, which is sorted far more quickly than they are.
+    """
+    multipliers = np.random.default_rng(0).integers(2**63, size=len(table), dtype=np.uint64)
+    mixed = (table.astype(np.uint64) * multipliers[:, None]).sum(axis=0)
+    _, first, place = np.unique(mixed, return_index=True, return_inverse=True)
+    if not np.array_equal(table[:, first[place]], table):  # two columns with the same number
+        columns, place = np.unique(table, axis=1, return_inverse=True)
+        return columns, place.ravel()
+    return table[:, first], place
 
 
 def single(band: Band, index: int, granularity: Granularity) -> Problems:

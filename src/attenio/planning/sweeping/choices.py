@@ -1,4 +1,7 @@
-"""Cases with a few options each, of which the one with the least floor is searched first and rules out most others."""
+"""Cases with a few options each, of which the one with the least floor is searched first and rules out most others.
+
+Options are tiles of heads that share keys (see ``search.forms``), and numbers of reads (see ``search.columns``).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,11 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.masks.patterns.pattern import Counts
 from attenio.planning.cuts import column_tiles, head_tiles
-from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
-from attenio.planning.sweeping.rooms import Rooms, largest_sizes, row_room
+from attenio.planning.search.room import Room
+from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, take
+from attenio.planning.sweeping.room import largest_sizes, row_room, unit_of_positions
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
 
+Floats = NDArray[np.float64]
 # The words of an option, and what equals are ordered by, for some of the cases.
 Evaluate = Callable[[int, Ints], tuple[Ints, ...]]
 
@@ -28,12 +34,12 @@ def best_of_options(floors: Ints, evaluate: Evaluate, width: int) -> list[Ints]:
     return best
 
 
-def _take_least(best: list[Ints], cases: Ints, found: tuple[Ints, ...]) -> None:
+def _take_least(best: list[Ints], cases: Ints, offered: tuple[Ints, ...]) -> None:
     better, equal = np.zeros(len(cases), dtype=np.bool_), np.ones(len(cases), dtype=np.bool_)
-    for known, new in zip(best, found, strict=True):
+    for known, new in zip(best, offered, strict=True):
         better |= equal & (new < known[cases])
         equal &= new == known[cases]
-    for known, new in zip(best, found, strict=True):
+    for known, new in zip(best, offered, strict=True):
         known[cases[better]] = new[better]
 
 
@@ -45,18 +51,13 @@ class HeadForms:
     """
 
     cases: Cases
-    live: Ints
-    loads: Ints
-    room: Rooms
-
-    def take(self, index: Ints) -> "HeadForms":
-        """Some of the cases."""
-        live, loads = self.live[index], self.loads[index]
-        return HeadForms(cases=self.cases.take(index), live=live, loads=loads, room=self.room.take(index))
+    live: Counts
+    loads: Counts
+    room: Room
 
     def rows_only(self, count: int, heads: int) -> RowForms:
         """Words that the query tile decides, with so many tiles of so many heads."""
-        unit = self.cases.row_unit // np.gcd(self.cases.row_unit, heads)
+        unit = unit_of_positions(self.cases.row_unit, heads)
         return RowForms(band=self.cases.band, live=self.live, loads=count * self.loads, unit=unit)
 
     def most_positions(self, heads: int) -> Ints:
@@ -66,55 +67,69 @@ class HeadForms:
 
 def best_head_tiles(forms: HeadForms) -> tuple[Ints, Ints, Ints]:
     """Words that tiles decide, head tile and query tile; no words where nothing fits."""
-    group, unit = forms.cases.group, forms.cases.row_unit
+    group, unit = np.broadcast_arrays(forms.cases.group, forms.cases.row_unit)
     words, heads, tiles = (np.full(len(group), NOTHING) for _ in range(3))
     for size, step in np.unique(np.stack((group, unit)), axis=1).T.tolist():
         chosen = np.flatnonzero((group == size) & (unit == step))
-        best = _best_of_group(forms.take(chosen), head_tiles(size, step))
+        best = _best_of_group(take(forms, chosen), head_tiles(size, step))
         words[chosen], heads[chosen], tiles[chosen] = best[0], best[2], best[3]
     return words, heads, tiles
 
 
 def _best_of_group(forms: HeadForms, options: tuple[tuple[int, int], ...]) -> list[Ints]:
+    rows = [forms.rows_only(count, heads) for count, heads in options]
+    most = [forms.most_positions(heads) for _, heads in options]
+
     def evaluate(option: int, index: Ints) -> tuple[Ints, ...]:
-        count, heads = options[option]
-        few = forms.take(index)
-        words, tiles = best_row_tiles(few.rows_only(count, heads), few.most_positions(heads))
+        words, tiles = best_row_tiles(take(rows[option], index), most[option][index])
+        heads = options[option][1]
         return words, heads * tiles, np.full(len(index), heads), tiles
 
-    floors = [_floor(forms.rows_only(count, heads), forms.most_positions(heads)) for count, heads in options]
+    floors = [_floor(each, positions) for each, positions in zip(rows, most, strict=True)]
     return best_of_options(np.stack(floors), evaluate, 4)
 
 
-def best_output_tiles(cases: Cases, extra: int) -> tuple[Ints, Ints, Ints]:
-    """Words, rows and columns of the best output tile (see ``search.columns``); no words where nothing fits."""
+def best_output_tiles(cases: Cases, width: Ints, extra: int) -> tuple[Ints, Ints, Ints]:
+    """Words, rows and columns of the best tile of outputs of a width; no words where nothing fits."""
     words, rows = (np.full(len(cases), NOTHING) for _ in range(2))
-    for width in np.unique(cases.value_dim).tolist():
-        chosen = np.flatnonzero(cases.value_dim == width)
-        words[chosen], rows[chosen] = _best_of_width(cases.take(chosen), width, extra)
+    for each in np.unique(width).tolist():
+        chosen = np.flatnonzero(width == each)
+        words[chosen], rows[chosen] = _best_of_width(take(cases, chosen), each, extra)
     columns = (cases.fast_words - 1) // (np.minimum(rows, cases.rows) * cases.intermediate_words) - extra
-    return words, rows, np.minimum(columns, cases.value_dim)
+    return words, rows, np.minimum(columns, width)
 
 
 def _best_of_width(cases: Cases, width: int, extra: int) -> list[Ints]:
     options = column_tiles(width)
-    w = cases.intermediate_words
-    forms = RowForms(band=cases.band, live=0 * cases.rows, loads=cases.value_dim, unit=cases.row_unit)
+    written = cases.band.scores * cases.intermediate_words
+    forms = RowForms(band=cases.band, live=0, loads=width, unit=cases.row_unit)
 
     def most_rows(columns: int) -> Ints:
-        return largest_sizes((cases.fast_words - 1) // ((columns + extra) * w), cases.rows, cases.row_unit)
+        fits = (cases.fast_words - 1) // ((columns + extra) * cases.intermediate_words)
+        return largest_sizes(fits, cases.rows, cases.row_unit)
 
     def evaluate(option: int, index: Ints) -> tuple[Ints, ...]:
-        reads, columns = options[option]
-        words, rows = best_row_tiles(forms.take(index), most_rows(columns)[index])
-        return words + reads * (cases.band.scores * w)[index], rows
+        reads, _ = options[option]
+        words, rows = best_row_tiles(take(forms, index), most[option][index])
+        return words + reads * written[index], rows
 
+    most = [most_rows(columns) for _, columns in options]
     floors = [
-        np.where(most_rows(columns) >= 1, reads * cases.band.scores * w, 0) + _floor(forms, most_rows(columns))
-        for reads, columns in options
+        np.where(rows >= 1, reads * written, 0) + _floor(forms, rows)
+        for (reads, _), rows in zip(options, most, strict=True)
     ]
     return best_of_options(np.stack(floors), evaluate, 2)
 
 
-def _floor(forms: RowForms, most: Ints) -> NDArray[np.int64]:
+def _floor(forms: RowForms, most: Ints) -> Ints:
     return np.where(most >= 1, forms.floor(np.maximum(most, 1)), NOTHING)
+
+
+def output_floor(cases: Cases, width: Counts, extra: int) -> Floats:
+    """As ``search.columns.output_floor``; infinite where not even one column fits."""
+    room, w = cases.fast_words - 1, cases.intermediate_words
+    fits = largest_sizes(room // ((1 + extra) * w), cases.rows, cases.row_unit) >= 1
+    size, written = np.maximum(room, 1) * 1.0, cases.band.scores * w
+    reads = np.maximum(1.0, width / np.sqrt(size))
+    spread = written * (reads + width * (width / reads + extra) / size)
+    return np.where(fits, np.maximum(written + width * cases.band.touched_keys, spread), np.inf)

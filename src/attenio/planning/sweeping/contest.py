@@ -9,15 +9,14 @@ from numpy.typing import NDArray
 
 from attenio.planning.plan import Dataflow
 from attenio.planning.search.dataflow import contenders
-from attenio.planning.sweeping.cases import Cases, Ints
-from attenio.planning.sweeping.forms import floors, most_rows, plans, taken
-from attenio.planning.sweeping.rooms import largest_sizes
+from attenio.planning.sweeping.cases import Cases, Ints, take
+from attenio.planning.sweeping.forms import most_rows, plans, promising
+from attenio.planning.sweeping.room import largest_sizes
 from attenio.planning.sweeping.solution import Solution
 from attenio.planning.words.dataflows import forms_of
 from attenio.planning.words.form import Resident, Rows
 from attenio.workload import Direction
 
-_ROUNDING = 1 - 1e-12
 # They make the same products, which are made together for the cases that any of these may win.
 _OF_PRODUCTS = (Dataflow.SPILLED_GRADIENTS, Dataflow.TILED_PRODUCTS, Dataflow.FUSED_VALUES)
 
@@ -37,25 +36,25 @@ def solve_pass(cases: Cases, direction: Direction, best: Solution) -> NDArray[np
 
 def _offer(cases: Cases, dataflow: Dataflow, best: Solution, *, together: bool = False) -> None:
     """Offer the plans of a dataflow where its floor is below the best so far."""
-    applies = cases.group > 1 if dataflow is Dataflow.STACKED_GROUPS else True
+    words = best.words
+    if dataflow is Dataflow.STACKED_GROUPS:
+        words = np.where(cases.group > 1, words, 0)
     for form in forms_of(dataflow)(cases.sizes):
-        index = np.flatnonzero(applies & (floors(cases, form) * _ROUNDING < best.words))
+        index, few, some = promising(cases, form, words)
         if index.size:
-            few = cases if len(index) == len(cases) else cases.take(index)
             within = (cases, form, index) if together else None
-            found = plans(few, taken(form, index), best.words[index] - 1, within)
-            best.offer(index, dataflow, found.words, found.peak, **found.sizes)
+            best.offer(index, dataflow, plans(few, some, best.words[index] - 1, within))
 
 
 def _offer_products(cases: Cases, best: Solution) -> None:
     """Offer the dataflows that end with products of stored scores."""
-    least = np.full(len(cases), np.inf)
+    may_win = np.zeros(len(cases), dtype=np.bool_)
     for dataflow in _OF_PRODUCTS:
         for form in forms_of(dataflow)(cases.sizes):
-            least = np.minimum(least, floors(cases, form))
-    index = np.flatnonzero(least * _ROUNDING < best.words)
+            may_win[promising(cases, form, best.words)[0]] = True
+    index = np.flatnonzero(may_win)
     if index.size:
-        few, part = cases.take(index), best.take(index)
+        few, part = take(cases, index), take(best, index)
         for dataflow in _OF_PRODUCTS:
             _offer(few, dataflow, part, together=True)
         best.put(index, part)

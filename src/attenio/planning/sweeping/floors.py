@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.masks.patterns import Band
+from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
-from attenio.planning.sweeping.cases import Ints, spread, take_band
-from attenio.planning.sweeping.rooms import largest_sizes
+from attenio.planning.sweeping.cases import Ints, is_zero, spread, take
+from attenio.planning.sweeping.room import largest_sizes
 
 _ROUNDS = 4
 _ROOT_SLACK = 1e-7
@@ -29,20 +30,15 @@ class RectangleForms:
     """
 
     band: Band
-    met: Ints
-    loads: Ints
-    kept: Ints
+    met: Counts
+    loads: Counts
+    kept: Counts
     words: Ints
-    per_score: Ints
-    per_row: Ints
-    row_unit: Ints
-    key_unit: Ints
+    per_score: Counts
+    per_row: Counts
+    row_unit: Counts
+    key_unit: Counts
     limit: Ints
-
-    def take(self, index: Ints) -> "RectangleForms":
-        """Some of the cases."""
-        rest = {name: values[index] for name, values in vars(self).items() if name != "band"}
-        return RectangleForms(band=take_band(self.band, index), **rest)
 
     def keys_beside(self, rows: Ints) -> Ints:
         """The largest key tile that fits beside these rows."""
@@ -51,14 +47,29 @@ class RectangleForms:
 
     def moved(self, rows: Ints) -> Ints:
         """Words with these rows and as many keys as fit."""
-        met = self.met * self.band.tile_rows(rows, self.keys_beside(rows))
-        return np.asarray(met + self.loads * self.band.key_loads(rows) - self.kept * self.band.live_rows(rows))
+        words = self.met * self.band.tile_rows(rows, self.keys_beside(rows)) + self.loads * self.band.key_loads(rows)
+        return np.asarray(words if is_zero(self.kept) else words - self.kept * self.band.live_rows(rows))
 
     def floor(self, rows: Ints) -> Ints:
         """Numbers that the words with these rows do not go below."""
         loads = self.band.key_loads(rows)
-        met = self.met * self.band.tile_rows_floor(rows, self.keys_beside(rows), loads)
-        return np.asarray(met + self.loads * loads - self.kept * self.band.live_rows(rows))
+        words = self.met * self.band.tile_rows_floor(rows, self.keys_beside(rows), loads) + self.loads * loads
+        return np.asarray(words if is_zero(self.kept) else words - self.kept * self.band.live_rows(rows))
+
+    def most_rows(self) -> Ints:
+        """The most rows beside the smallest key tile; less than one where none fit."""
+        beside = self.per_row + np.minimum(self.key_unit, self.band.keys) * self.per_score
+        return largest_sizes(self.words // beside, self.band.rows, self.row_unit)
+
+
+def form_floors(forms: RectangleForms) -> Floats:
+    """As ``RectangleWords.floor``; infinite where nothing fits."""
+    band, room = forms.band, np.maximum(forms.words, 1) * 1.0
+    balanced = np.sqrt(forms.loads * 1.0 * forms.met * forms.per_score / room)
+    most_kept = 0 if is_zero(forms.kept) else forms.kept * np.where(forms.kept > 0, band.rows, band.touched_rows)
+    spread = band.scores * (forms.loads * forms.per_row / room + 2 * balanced) - most_kept
+    once = (forms.met - forms.kept) * band.touched_rows + forms.loads * band.touched_keys
+    return np.where(forms.most_rows() >= 1, np.maximum(once, spread), np.inf)
 
 
 def balanced_rows(forms: RectangleForms) -> Floats:
@@ -96,7 +107,7 @@ def ranges_worth_trying(forms: RectangleForms, words: Ints, least: Ints, most: I
         if not long.any():
             break
         owner, first, last = _cut(owner, first, last, np.where(long, _PARTS, 1))
-        floors = _interval_floors(forms.take(owner), first, last)
+        floors = _interval_floors(take(forms, owner), first, last)
         keep = floors * (1 - _SLACK) <= words[owner]
         owner, first, last = owner[keep], first[keep], last[keep]
     return owner, first, last
@@ -128,6 +139,8 @@ def _interval_floors(forms: RectangleForms, least: Ints, most: Ints) -> Floats:
 
 def _most_kept(forms: RectangleForms, most: Ints) -> Ints:
     """As ``RectangleWords.most_kept``: two tiles at most have rows that need no key beside others that do."""
+    if is_zero(forms.kept):
+        return 0 * most
     band = forms.band
     live = np.minimum(band.rows, band.touched_rows + 2 * (most - 1))
     return np.asarray(forms.kept * np.where(forms.kept > 0, live, band.touched_rows))

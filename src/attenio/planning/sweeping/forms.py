@@ -1,18 +1,26 @@
 """Best tiles of a form in many cases at once: ``search.forms`` in arrays, with the same words, rooms and answers."""
 
-from typing import Any, NamedTuple, assert_never
+from dataclasses import replace
+from typing import NamedTuple, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
-from attenio.planning.sweeping.choices import HeadForms, best_head_tiles, best_output_tiles
-from attenio.planning.sweeping.operators import ScoreTiles, output_fits, output_floor, score_floor, score_tiles
-from attenio.planning.sweeping.rooms import Rooms, key_room, row_room
+from attenio.masks.patterns.pattern import Counts
+from attenio.masks.patterns.sums import ceil_div
+from attenio.planning.counting import seen_by
+from attenio.planning.search.room import Room
+from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, is_zero, take
+from attenio.planning.sweeping.choices import HeadForms, best_head_tiles, best_output_tiles, output_floor
+from attenio.planning.sweeping.floors import RectangleForms, form_floors
+from attenio.planning.sweeping.rectangles import best_score_tiles
+from attenio.planning.sweeping.room import key_room, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
-from attenio.planning.words.form import CountSum, Form, Held, Phase, Product, Rectangle, Resident, Rows
+from attenio.planning.words.form import Form, Held, Phase, Product, Rectangle, Resident, Rows
 
 Floats = NDArray[np.float64]
+# Floors in floating point are off by less than this factor.
+ROUNDING = 1 - 1e-12
 
 
 class Plans(NamedTuple):
@@ -23,7 +31,7 @@ class Plans(NamedTuple):
     sizes: dict[str, Ints]
 
 
-class _Made(NamedTuple):
+class _OutputTiles(NamedTuple):
     """Words of one head and tiles of a product."""
 
     words: Ints
@@ -31,34 +39,36 @@ class _Made(NamedTuple):
     columns: Ints
 
 
-def taken(form: Form, index: Ints) -> Form:
-    """The form of some of the cases."""
-    found: Form = _taken(form, index)
-    return found
-
-
-def _taken(value: Any, index: Ints) -> Any:
-    if isinstance(value, np.ndarray):
-        return value[index]
-    if isinstance(value, tuple):
-        parts = (_taken(part, index) for part in value)
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    if isinstance(value, CountSum):
-        return CountSum({name: _taken(weight, index) for name, weight in value.weights.items()})
-    return value
-
-
 def floors(cases: Cases, form: Form) -> Floats:
     """Words that no tiles go below; infinite where none fit."""
     words = np.where(form.least_held <= cases.fast_words, form.fixed.of(cases), np.inf)
     for phase in form.phases:
-        words = words + _floor(cases, phase)
+        words = words + _floor(cases, phase, np.inf)
     return words
+
+
+def promising(cases: Cases, form: Form, words: Ints) -> tuple[Ints, Cases, Form]:
+    """Which cases a form may win against these words, these cases, and the form for them.
+
+    Floors of phase after phase rule cases out, so that the later ones are of few cases.
+    """
+    limit, index = words / ROUNDING, np.arange(len(cases))
+    floor = np.where(form.least_held <= cases.fast_words, form.fixed.of(cases), np.inf)
+    for phase in range(-1, len(form.phases)):
+        if phase >= 0:
+            floor = floor + _floor(cases, form.phases[phase], limit - floor)
+        left = np.flatnonzero(floor < limit)
+        if len(left) < len(index):
+            index, floor, limit = index[left], floor[left], limit[left]
+            cases, form = take(cases, left), take(form, left)
+        if not index.size:
+            break
+    return index, cases, form
 
 
 def most_rows(cases: Cases, phase: Rows) -> Ints:
     """The largest tile that stays beside the smallest that passes; less than one where none does."""
-    return row_room(_seen(cases, phase), _room(cases, phase.held))
+    return row_room(seen_by(cases, phase), _room(cases, phase.held))
 
 
 def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints] | None = None) -> Plans:
@@ -76,9 +86,9 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
             case Rectangle():
                 more, held, tiles = _rectangle(cases, phase, spare)
             case Product():
-                made = _made(cases, phase) if within is None else _made_within(*within, place)
-                more, tiles = cases.group * made.words, {phase.rows: made.rows, phase.columns: made.columns}
-                held = made.rows * (made.columns + phase.extra) * cases.intermediate_words + 1
+                best = _output_tiles(cases, phase) if within is None else _output_tiles_within(*within, place)
+                more, tiles = cases.group * best.words, {phase.rows: best.rows, phase.columns: best.columns}
+                held = best.rows * (best.columns + phase.extra) * cases.intermediate_words + 1
             case Resident():
                 resident = np.minimum((cases.fast_words - phase.beside) // cases.intermediate_words, cases.keys)
                 assert phase.every  # rows of equal length
@@ -91,98 +101,91 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
     return Plans(words, peak, sizes)
 
 
-def _made_within(cases: Cases, form: Form, index: Ints, place: int) -> _Made:
+def _output_tiles_within(cases: Cases, form: Form, index: Ints, place: int) -> _OutputTiles:
     phase = form.phases[place]
     assert isinstance(phase, Product)
-    words, rows, columns = _made(cases, phase)
-    return _Made(words[index], rows[index], columns[index])
+    return take(_output_tiles(cases, phase), index)
 
 
-def _seen(cases: Cases, phase: Phase) -> Cases:
-    """The cases as a phase sees them: without the mask, or with rows and keys exchanged."""
-    if isinstance(phase, Rows):
-        return cases.transposed if phase.across else cases
-    seen = cases.unmasked if phase.every else cases
-    return seen.transposed if isinstance(phase, Product) and phase.across else seen
-
-
-def _room(cases: Cases, held: Held) -> Rooms:
-    none = 0 * cases.d
-    words, per_key = cases.fast_words - held.beside, none + held.per_key
-    return Rooms(words=words, per_score=none + held.per_score, per_row=none + held.per_row, per_key=per_key)
+def _room(cases: Cases, held: Held) -> Room:
+    return Room(cases.fast_words - held.beside, held.per_score, held.per_row, held.per_key)
 
 
 def _rows(cases: Cases, phase: Rows) -> tuple[Ints, Ints, dict[str, Ints]]:
-    seen, room, none = _seen(cases, phase), _room(cases, phase.held), 0 * cases.d
+    seen, room = seen_by(cases, phase), _room(cases, phase.held)
     assert phase.passing is not None and not phase.split
-    live, loads = none + phase.live, none + phase.loads
-    if phase.heads:
-        together = HeadForms(cases=seen, live=cases.group * live, loads=loads, room=room)
-        words, heads, tile = best_head_tiles(together)
-        sizes = {phase.tile: tile, phase.heads: heads}
+    if phase.heads and (cases.group > 1).any():
+        live = phase.live if is_zero(phase.live) else cases.group * phase.live
+        words, heads, tile = best_head_tiles(HeadForms(cases=seen, live=live, loads=phase.loads, room=room))
+        together = heads * tile
     else:
-        alone = RowForms(band=seen.band, live=live, loads=loads, unit=seen.row_unit)
+        alone = RowForms(band=seen.band, live=phase.live, loads=phase.loads, unit=seen.row_unit)
         words, tile = best_row_tiles(alone, row_room(seen, room))
-        words, heads, sizes = cases.group * words, none + 1, {phase.tile: tile}
-    passing = key_room(seen, room, heads * tile)
-    sizes[phase.passing] = passing
-    return words, room.taken(heads * tile, passing) + phase.held.beside, sizes
+        words, heads, together = cases.group * words, np.ones_like(tile), tile
+    passing = key_room(seen, room, together)
+    held = together * (passing * room.per_score + room.per_row) + passing * room.per_key + phase.held.beside
+    return words, held, {phase.tile: tile, phase.passing: passing} | ({phase.heads: heads} if phase.heads else {})
 
 
-def _score_tiles(cases: Cases, phase: Rectangle) -> ScoreTiles:
-    (held,), none = phase.held, 0 * cases.d
-    room = _room(cases, held)
-    met, loads, kept = none + phase.met, none + phase.loads, none + phase.kept
-    return ScoreTiles(met=met, loads=loads, kept=kept, words=room.words, per_score=room.per_score, per_row=room.per_row)
+def _rectangle_forms(cases: Cases, phase: Rectangle, limit: Ints) -> RectangleForms:
+    (held,), seen = phase.held, seen_by(cases, phase)
+    return RectangleForms(
+        band=seen.band, met=phase.met, loads=phase.loads, kept=phase.kept, words=cases.fast_words - held.beside,
+        per_score=held.per_score, per_row=held.per_row, row_unit=seen.row_unit, key_unit=seen.key_unit, limit=limit,
+    )  # fmt: skip
 
 
 def _rectangle(cases: Cases, phase: Rectangle, spare: Ints) -> tuple[Ints, Ints, dict[str, Ints]]:
-    tiles, seen = _score_tiles(cases, phase), _seen(cases, phase)
-    words, rows, keys = score_tiles(seen, tiles, spare // cases.group)
-    found = words < NOTHING
-    held = rows * (keys * tiles.per_score + tiles.per_row) + phase.held[0].beside
-    return np.where(found, cases.group * np.where(found, words, 0), NOTHING), held, {phase.rows: rows, phase.keys: keys}
+    words, rows, keys = best_score_tiles(_rectangle_forms(cases, phase, spare // cases.group))
+    (held,), fits = phase.held, words < NOTHING
+    room = rows * (keys * held.per_score + held.per_row) + held.beside
+    return np.where(fits, cases.group * np.where(fits, words, 0), NOTHING), room, {phase.rows: rows, phase.keys: keys}
 
 
-def _made(cases: Cases, phase: Product) -> _Made:
-    """The best tiles of a product, made once for the same scores and width."""
+def _output_tiles(cases: Cases, phase: Product) -> _OutputTiles:
+    """The best tiles of a product, found once for the same scores and width."""
     question = phase.across, phase.every, phase.extra
-    known: list[tuple[Ints, _Made]] = cases.answers.setdefault(question, [])
-    width = 0 * cases.d + phase.width
-    for other, made in known:
+    known: list[tuple[Ints, _OutputTiles]] = cases.answers.setdefault(question, [])
+    width = np.broadcast_to(phase.width, len(cases))
+    for other, tiles in known:
         if np.array_equal(other, width):
-            return made
-    found = _Made(*(np.full(len(cases), NOTHING) for _ in range(3)))
+            return tiles
+    best = _OutputTiles(*(np.full(len(cases), NOTHING) for _ in range(3)))
     left = np.ones(len(cases), dtype=np.bool_)
-    for other, made in known:
+    for other, tiles in known:
         same = left & (other == width)
-        for mine, theirs in zip(found, made, strict=True):
+        for mine, theirs in zip(best, tiles, strict=True):
             mine[same] = theirs[same]
         left &= ~same
     index = np.flatnonzero(left)
     if index.size:
-        seen = _seen(cases, phase).with_values(width)
-        for mine, new in zip(found, best_output_tiles(seen.take(index), phase.extra), strict=True):
+        seen = take(seen_by(cases, phase), index)
+        for mine, new in zip(best, best_output_tiles(seen, width[index], phase.extra), strict=True):
             mine[index] = new
-    known.append((width, found))
-    return found
+    known.append((width, best))
+    return best
 
 
-def _floor(cases: Cases, phase: Phase) -> Floats:
-    seen = _seen(cases, phase)
+def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
+    """Words that no tiles of a phase go below; a rough number where that is more than most have to spare."""
+    seen = seen_by(cases, phase)
     match phase:
         case Rows():
             most = row_room(seen, _room(cases, phase.held))
-            none = 0 * cases.d
-            count = none + 1 if phase.heads else cases.group
-            forms = RowForms(band=seen.band, live=cases.group * phase.live, loads=count * phase.loads, unit=none + 1)
-            return np.where(most >= 1, forms.floor(np.maximum(most, 1)), np.inf)
+            if phase.across:  # a key tile visits a row for at most as many scores as it has keys
+                visits = np.maximum(cases.touched_rows, ceil_div(cases.scores, np.maximum(most, 1)))
+                rough = np.where(most >= 1, cases.group * phase.loads * visits, np.inf)
+                if 2 * np.count_nonzero(rough < spare) < len(rough):
+                    return rough
+            forms = RowForms(band=seen.band, live=phase.live, loads=phase.loads, unit=1)
+            if phase.heads:
+                forms = replace(forms, live=phase.live if is_zero(phase.live) else cases.group * phase.live)
+            words = forms.floor(np.maximum(most, 1))
+            return np.where(most >= 1, words if phase.heads else cases.group * words, np.inf)
         case Rectangle():
-            tiles = _score_tiles(cases, phase)
-            return np.where(tiles.fits(seen), cases.group * score_floor(seen, tiles), np.inf)
+            return cases.group * form_floors(_rectangle_forms(cases, phase, cases.fast_words))
         case Product():
-            words = output_floor(seen.with_values(0 * cases.d + phase.width), phase.extra)
-            return np.where(output_fits(seen, phase.extra), cases.group * words, np.inf)
+            return cases.group * output_floor(seen, phase.width, phase.extra)
         case Resident():
             return np.where(cases.fast_words >= phase.beside, 0.0, np.inf)
         case _:

@@ -127,8 +127,10 @@ class Points:
             code = code * len(self.grid.axes[name]) + self.positions[name][index]
         units = self.row_unit, self.key_unit
         for values in (self.group, self.intermediate_words, self.columns["fast_words"], *units):
-            different, place = np.unique(values[index], return_inverse=True)
-            code = code * len(different) + place
+            chosen = values[index]
+            if (chosen != chosen[0]).any():
+                different, place = np.unique(chosen, return_inverse=True)
+                code = code * len(different) + place
         _, first, place = np.unique(code, return_index=True, return_inverse=True)
         some = index[first]
         columns = {name: values[some] for name, values in self.columns.items()}

@@ -4,18 +4,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.granularity import Granularity
+from attenio.masks.patterns import Band
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.search.floors import RectangleWords
 from attenio.planning.search.rectangles import best_rectangle
 from attenio.planning.search.room import Room
-from attenio.planning.sweeping.cases import NOTHING, Ints, batches, single, spread
+from attenio.planning.sweeping.cases import NOTHING, Ints, batches, different, is_zero, single, spread, take
 from attenio.planning.sweeping.floors import RectangleForms, balanced_rows, range_worth_trying, ranges_worth_trying
-from attenio.planning.sweeping.rooms import largest_sizes
+from attenio.planning.sweeping.room import largest_sizes, rounded_down, rounded_up
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
 
 _AT_ONCE = 2**18
 # A case with more rows to try than this is searched by itself.
 _TOO_MANY = 2**11
+
+
+def best_score_tiles(forms: RectangleForms) -> tuple[Ints, Ints, Ints]:
+    """Words, rows and keys of the best tiles within the limit; no words where there is none.
+
+    Cases that differ in nothing that matters here are searched once.
+    """
+    band = forms.band
+    if not len(band.rows):
+        return band.rows, band.rows, band.rows
+    common = np.gcd(np.gcd(forms.met, forms.loads), forms.kept)
+    costs = [weight // common for weight in (forms.met, forms.loads)]
+    optional = (0 if is_zero(forms.kept) else forms.kept // common, forms.row_unit, forms.key_unit)
+    sizes = (band.rows, band.keys, band.left, band.right, forms.words, forms.per_score, forms.per_row, *costs)
+    arrays = [values for values in optional if isinstance(values, np.ndarray)]
+    columns, place = different(np.stack(np.broadcast_arrays(*sizes, *arrays)))
+    rows, keys, left, right, words, per_score, per_row, met, loads, *rest = columns
+    kept, row_unit, key_unit = (rest.pop(0) if isinstance(values, np.ndarray) else values for values in optional)
+    limit = np.full(columns.shape[1], -NOTHING)
+    np.maximum.at(limit, place, forms.limit // common)
+    bands = Band(rows=rows, keys=keys, left=left, right=right, shift=keys - rows)
+    different_ones = RectangleForms(
+        band=bands, met=met, loads=loads, kept=kept, words=words, per_score=per_score, per_row=per_row,
+        row_unit=row_unit, key_unit=key_unit, limit=limit,
+    )  # fmt: skip
+    best_words, best_rows = (values[place] for values in best_rectangles(different_ones))
+    fits = best_rows < NOTHING
+    rows = np.minimum(best_rows, band.rows)
+    return np.where(fits, common * np.where(fits, best_words, 0), NOTHING), rows, forms.keys_beside(rows)
 
 
 def best_rectangles(forms: RectangleForms) -> tuple[Ints, Ints]:
@@ -24,21 +54,20 @@ def best_rectangles(forms: RectangleForms) -> tuple[Ints, Ints]:
     No words where all tiles exceed the limit.
     """
     band = forms.band
-    least_keys = np.minimum(forms.key_unit, band.keys)
-    most = largest_sizes(forms.words // (forms.per_row + least_keys * forms.per_score), band.rows, forms.row_unit)
+    most = forms.most_rows()
     single_run = largest_sizes(np.minimum(_single_run_rows(forms), most), band.rows, forms.row_unit)
     words, rows = forms.limit.copy(), np.full(len(most), NOTHING)
     short = np.flatnonzero(single_run >= 1)
     if short.size:
-        few = forms.take(short)
+        few = take(forms, short)
         rows_only = RowForms(band=few.band, live=few.met - few.kept, loads=few.loads, unit=few.row_unit)
         moved, tiles = best_row_tiles(rows_only, single_run[short])
         within = moved <= words[short]
         words[short[within]], rows[short[within]] = moved[within], tiles[within]
     left = np.flatnonzero(single_run < most)
     if left.size:
-        found = _search(forms.take(left), single_run[left] + 1, most[left], (words[left], rows[left]))
-        words[left], rows[left] = found
+        best = _search(take(forms, left), single_run[left] + 1, most[left], (words[left], rows[left]))
+        words[left], rows[left] = best
     return np.where(rows == NOTHING, NOTHING, words), rows
 
 
@@ -61,16 +90,16 @@ def _search(forms: RectangleForms, least: Ints, most: Ints, best: tuple[Ints, In
     guess = np.clip(np.round(balanced_rows(forms)).astype(np.int64), least, most)
     even = np.maximum(ceil_div(forms.band.rows, ceil_div(forms.band.rows, guess)), least)
     for tried in (guess, even):
-        tried = np.minimum(ceil_div(tried, unit) * unit, most)
+        tried = np.minimum(rounded_up(tried, unit), most)
         moved = forms.moved(tried)
         better = (moved < words) | ((moved == words) & (tried < rows))
         words, rows = np.where(better, moved, words), np.where(better, tried, rows)
     least, most = range_worth_trying(forms, words, least, most)
     owner, first, last = ranges_worth_trying(forms, words, least, most)
     # Rows that there are: from the first multiple of the unit to the last, or to all rows.
-    height, step = forms.band.rows[owner], unit[owner]
-    first = np.minimum(ceil_div(first, step) * step, height)
-    last = np.where(last == height, last, last // step * step)
+    height, step = forms.band.rows[owner], take(unit, owner)
+    first = np.minimum(rounded_up(first, step), height)
+    last = np.where(last == height, last, rounded_down(last, step))
     counts = np.maximum(ceil_div(last - first, step) + 1, 0)
     # Dense: only how many query tiles there are matters, and fewer rows leave more room for keys.
     fewest = ceil_div(height, np.maximum(last, 1))
@@ -83,8 +112,9 @@ def _search(forms: RectangleForms, least: Ints, most: Ints, best: tuple[Ints, In
         some = chosen[part]
         place, number = spread(counts[some])
         place = some[place]
-        by_count = ceil_div(ceil_div(height[place], fewest[place] + number), step[place]) * step[place]
-        tried = np.where(collapsed[place], by_count, first[place] + number * step[place])
+        each = take(step, place)
+        by_count = rounded_up(ceil_div(height[place], fewest[place] + number), each)
+        tried = np.where(collapsed[place], by_count, first[place] + number * each)
         tried = np.clip(tried, first[place], last[place])
         words, rows = _best_of(forms, owner[place], tried, (words, rows))
     return words, rows
@@ -102,7 +132,7 @@ def _alone(forms: RectangleForms, owner: Ints, counts: Ints, best: tuple[Ints, I
 def _best_of(forms: RectangleForms, owner: Ints, tried: Ints, best: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
     """The best of the rows tried for their owners: those that floors leave, the most promising of each first."""
     words, rows = best
-    items = forms.take(owner)
+    items = take(forms, owner)
     floors = items.floor(tried)
     starts = np.flatnonzero(np.diff(owner, prepend=-1))
     least = np.minimum.reduceat(floors, starts)
@@ -110,7 +140,7 @@ def _best_of(forms: RectangleForms, owner: Ints, tried: Ints, best: tuple[Ints, 
     for chosen in (promising, ~promising):
         good = np.flatnonzero(chosen & (floors <= words[owner]))
         if good.size:
-            words, rows = _take_best(items.take(good).moved(tried[good]), tried[good], owner[good], (words, rows))
+            words, rows = _take_best(take(items, good).moved(tried[good]), tried[good], owner[good], (words, rows))
     return words, rows
 
 
@@ -127,9 +157,9 @@ def _take_best(moved: Ints, tried: Ints, owner: Ints, best: tuple[Ints, Ints]) -
 
 
 def _best_alone(forms: RectangleForms, index: int, known: tuple[int, int]) -> tuple[int, int]:
-    met, loads, kept = (int(values[index]) for values in (forms.met, forms.loads, forms.kept))
-    granularity = Granularity(rows=int(forms.row_unit[index]), keys=int(forms.key_unit[index]))
+    met, loads, kept = (int(take(values, index)) for values in (forms.met, forms.loads, forms.kept))
+    granularity = Granularity(rows=int(take(forms.row_unit, index)), keys=int(take(forms.key_unit, index)))
     form = RectangleWords(problems=single(forms.band, index, granularity), met=met, loads=loads, kept=kept)
-    words, per_score, per_row = (int(values[index]) for values in (forms.words, forms.per_score, forms.per_row))
+    words, per_score, per_row = (int(take(values, index)) for values in (forms.words, forms.per_score, forms.per_row))
     best = best_rectangle(form, (Room(words=words, per_score=per_score, per_row=per_row),), known[0])
     return known if best is None else (best.words, best.rows)

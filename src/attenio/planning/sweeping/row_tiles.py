@@ -7,9 +7,11 @@ import numpy as np
 
 from attenio.granularity import Granularity
 from attenio.masks.patterns import Band
+from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
-from attenio.planning.sweeping.cases import NOTHING, Ints, batches, single, spread, take_band
+from attenio.planning.sweeping.cases import NOTHING, Ints, batches, is_zero, single, spread, take
+from attenio.planning.sweeping.room import rounded_down, rounded_up
 
 _AT_ONCE = 2**20
 # A case with more candidates than this is searched by itself, so that arrays stay small.
@@ -24,26 +26,21 @@ class RowForms:
     """
 
     band: Band
-    live: Ints
-    loads: Ints
-    unit: Ints
-
-    def take(self, index: Ints) -> "RowForms":
-        """Some of the cases."""
-        live, loads, unit = self.live[index], self.loads[index], self.unit[index]
-        return RowForms(band=take_band(self.band, index), live=live, loads=loads, unit=unit)
+    live: Counts
+    loads: Counts
+    unit: Counts
 
     def words(self, tiles: Ints) -> Ints:
         """The words of one tile size for every case."""
         words = self.loads * self.band.key_loads(tiles)
-        return np.asarray(words + self.live * self.band.live_rows(tiles) if self.live.any() else words)
+        return np.asarray(words if is_zero(self.live) else words + self.live * self.band.live_rows(tiles))
 
     def floor(self, tiles: Ints) -> Ints:
         """Numbers that no tile up to this size goes below."""
-        loads = self.band.touched_keys
-        for constant, area, lost in self.band.key_load_floors:
-            loads = np.maximum(loads, constant + ceil_div(area, tiles) - lost * tiles)
-        return np.asarray(self.loads * loads + self.live * self.band.touched_rows)
+        (first, area, _), (second, _, _) = self.band.key_load_floors  # of the same area
+        loads = np.maximum(first, second - tiles) + ceil_div(area, tiles)
+        words = self.loads * np.maximum(loads, self.band.touched_keys)
+        return np.asarray(words if is_zero(self.live) else words + self.live * self.band.touched_rows)
 
     def least_tiles(self, words: Ints) -> Ints:
         """No tile below these has as few as ``words``."""
@@ -60,12 +57,14 @@ class RowForms:
 def best_row_tiles(forms: RowForms, most: Ints) -> tuple[Ints, Ints]:
     """Fewest words over all tiles up to ``most``, a size that there is, and the smallest with them, in every case."""
     rows = forms.band.rows
-    tiles = np.minimum(ceil_div(ceil_div(rows, ceil_div(rows, most)), forms.unit) * forms.unit, rows)
+    tiles = np.minimum(rounded_up(ceil_div(rows, ceil_div(rows, most)), forms.unit), rows)
     words = forms.words(tiles)
     masked = np.flatnonzero(~forms.band.is_dense)
+    if masked.size == len(words):
+        return _best_masked(forms, most, words, tiles)
     if masked.size:
-        found = _best_masked(forms.take(masked), most[masked], words[masked], tiles[masked])
-        words[masked], tiles[masked] = found
+        best = _best_masked(take(forms, masked), most[masked], words[masked], tiles[masked])
+        words[masked], tiles[masked] = best
     return words, tiles
 
 
@@ -74,19 +73,19 @@ def _best_masked(forms: RowForms, most: Ints, words: Ints, tiles: Ints) -> tuple
     words, tiles = np.minimum(words, at_most), np.where(at_most < words, most, tiles)
     unit, least = forms.unit, np.clip(forms.least_tiles(words), 1, most)
     pieces = _pieces(forms.band, least, most)
-    highest = np.where(most < unit, most, most // unit * unit)  # below the unit there is nothing but all rows
-    lowest = np.minimum(ceil_div(least, unit) * unit, highest)
+    highest = np.where(most < unit, most, rounded_down(most, unit))  # below the unit there is nothing but all rows
+    lowest = np.minimum(rounded_up(least, unit), highest)
     span, ends = (highest - lowest) // unit + 1, sum(piece.counts for piece in pieces)
     alone = np.minimum(span, ends) > _TOO_MANY
     for index in np.flatnonzero(alone).tolist():
         words[index], tiles[index] = _best_alone(forms, index, int(most[index]))
     every = 2 * ends >= span
     for part in _parts(np.where(every & ~alone, span, 0)):
-        take_better((words, tiles), part, forms, lowest[part.owner] + part.number * unit[part.owner])
+        take_better((words, tiles), part, forms, lowest[part.owner] + part.number * take(unit, part.owner))
     for piece in pieces:
         for part in _parts(np.where(every | alone, 0, piece.counts)):
-            end, step = piece.x[part.owner] // (piece.first[part.owner] + part.number), unit[part.owner]
-            for tile in (end // step * step, (end // step + 1) * step):
+            end, step = piece.x[part.owner] // (piece.first[part.owner] + part.number), take(unit, part.owner)
+            for tile in (rounded_down(end, step), rounded_down(end, step) + step):
                 take_better((words, tiles), part, forms, np.clip(tile, lowest[part.owner], highest[part.owner]))
     in_units = np.flatnonzero((unit > 1) & ~every & ~alone)
     if in_units.size:  # the first multiple of a piece that begins below the least tile
@@ -136,7 +135,7 @@ def _parts(counts: Ints) -> Iterator[Part]:
 
 def take_better(best: tuple[Ints, Ints], part: Part, forms: RowForms, tiles: Ints) -> None:
     """Replace words and tiles of cases where an item has fewer words, or as few and is smaller."""
-    words = forms.take(part.owner).words(tiles)
+    words = take(forms, part.owner).words(tiles)
     starts = np.cumsum(part.counts) - part.counts
     fewest = np.minimum.reduceat(words, starts)
     smallest = np.minimum.reduceat(np.where(words == np.repeat(fewest, part.counts), tiles, NOTHING), starts)
@@ -146,5 +145,6 @@ def take_better(best: tuple[Ints, Ints], part: Part, forms: RowForms, tiles: Int
 
 
 def _best_alone(forms: RowForms, index: int, most: int) -> tuple[int, int]:
-    problems = single(forms.band, index, Granularity(rows=int(forms.unit[index])))
-    return best_row_tile(RowWords(problems=problems, live=int(forms.live[index]), loads=int(forms.loads[index])), most)
+    live, loads, unit = (int(take(values, index)) for values in (forms.live, forms.loads, forms.unit))
+    problems = single(forms.band, index, Granularity(rows=unit))
+    return best_row_tile(RowWords(problems=problems, live=live, loads=loads), most)

@@ -7,6 +7,7 @@ import numpy as np
 from attenio.planning.plan import Dataflow
 from attenio.planning.sweeping.cases import NOTHING, Ints
 from attenio.planning.sweeping.columns import ABSENT, DATAFLOWS
+from attenio.planning.sweeping.forms import Plans
 
 
 @dataclass
@@ -31,19 +32,14 @@ class Solution:
             tiles={name: np.full(count, ABSENT) for name in tile_names},
         )
 
-    def offer(self, index: Ints, dataflow: Dataflow, words: Ints, peak: Ints, **tiles: Ints) -> None:
-        """Take the plans that move fewer words than the best so far."""
-        better = words < self.words[index]
+    def offer(self, index: Ints, dataflow: Dataflow, plans: Plans) -> None:
+        """Take the plans of some cases that move fewer words than the best so far."""
+        better = np.flatnonzero(plans.words < self.words[index])
         chosen = index[better]
-        self.words[chosen], self.peak[chosen] = words[better], peak[better]
+        self.words[chosen], self.peak[chosen] = plans.words[better], plans.peak[better]
         self.dataflow[chosen] = DATAFLOWS.index(dataflow)
         for name, values in self.tiles.items():
-            values[chosen] = tiles[name][better] if name in tiles else ABSENT
-
-    def take(self, index: Ints) -> "Solution":
-        """The plans of some cases."""
-        tiles = {name: sizes[index] for name, sizes in self.tiles.items()}
-        return Solution(self.words[index], self.peak[index], self.dataflow[index], tiles)
+            values[chosen] = plans.sizes[name][better] if name in plans.sizes else ABSENT
 
     def put(self, index: Ints, part: "Solution") -> None:
         """Take the plans of some cases from a solution of just these."""

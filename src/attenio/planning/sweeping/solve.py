@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
+from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, take
 from attenio.planning.sweeping.columns import ABSENT, plan_columns, tile_columns
 from attenio.planning.sweeping.contest import solve_pass
 from attenio.planning.sweeping.solution import Solution
@@ -21,7 +21,7 @@ def solve(cases: Cases, direction: Direction) -> tuple[dict[str, Ints], NDArray[
     left = np.ones(len(cases), dtype=np.bool_)
     sound = np.flatnonzero(cases.fits_int64)
     if sound.size:
-        few = cases.take(sound)
+        few = cases if len(sound) == len(cases) else take(cases, sound)
         found, left[sound] = _steps(few) if direction is Direction.TRAINING else _plans(few, direction)
         for name, values in found.items():
             numbers[name][sound] = values

@@ -3,14 +3,12 @@
 import numpy as np
 
 from attenio.planning.plan import Dataflow
-from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
-from attenio.planning.sweeping.forms import floors, plans
+from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, take
+from attenio.planning.sweeping.forms import ROUNDING, floors, plans
 from attenio.planning.sweeping.solution import Solution
 from attenio.planning.training import Saved
 from attenio.planning.words.backward.tiled_products import reading_form
 from attenio.planning.words.standard import forms as standard_forms
-
-_ROUNDING = 1 - 1e-12
 
 
 def best_steps(cases: Cases, forward: Solution, backward: Solution) -> dict[str, Ints]:
@@ -20,16 +18,15 @@ def best_steps(cases: Cases, forward: Solution, backward: Solution) -> dict[str,
     words = np.where(planned, np.where(planned, forward.words + backward.words, 0) + statistics, NOTHING)
     saved = np.where(planned, list(Saved).index(Saved.STATISTICS), -1)
     (standard,) = standard_forms(cases.sizes)
-    least = (floors(cases, standard) + floors(cases, reading_form(cases.sizes))) * _ROUNDING
+    least = (floors(cases, standard) + floors(cases, reading_form(cases.sizes))) * ROUNDING
     index = np.flatnonzero(planned & (least < words))
     if index.size:
-        few = cases.take(index)
-        passes = _with_probabilities(few, forward, backward)
+        passes = _with_probabilities(take(cases, index), forward, backward)
         moved = passes[0].words + passes[1].words
         better = np.flatnonzero(moved < words[index])
         chosen = index[better]
         for whole, part in zip((forward, backward), passes, strict=True):
-            whole.put(chosen, part.take(better))
+            whole.put(chosen, take(part, better))
         words[chosen], saved[chosen] = moved[better], list(Saved).index(Saved.PROBABILITIES)
     numbers = {"saved": saved, "moved_words": words, "peak_words": np.maximum(forward.peak, backward.peak)}
     for way, one in (("forward", forward), ("backward", backward)):
@@ -44,8 +41,6 @@ def _with_probabilities(cases: Cases, forward: Solution, backward: Solution) -> 
     every = np.arange(len(cases))
     first, second = (Solution.empty(len(cases), tuple(each.tiles)) for each in (forward, backward))
     (standard,), limit = standard_forms(cases.sizes), np.full(len(cases), NOTHING - 1)
-    words, peak, sizes = plans(cases, standard, limit)
-    first.offer(every, Dataflow.STANDARD, words, peak, **sizes)
-    words, peak, sizes = plans(cases, reading_form(cases.sizes), limit)
-    second.offer(every, Dataflow.TILED_PRODUCTS, words, peak, **sizes)
+    first.offer(every, Dataflow.STANDARD, plans(cases, standard, limit))
+    second.offer(every, Dataflow.TILED_PRODUCTS, plans(cases, reading_form(cases.sizes), limit))
     return first, second

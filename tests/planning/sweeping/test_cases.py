@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attenio.planning.sweeping import operators
+from attenio.planning.sweeping import cases
 
 LAWS = settings(max_examples=40, deadline=None, derandomize=True)
 COLUMNS = st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 2), st.integers(2**40, 2**40 + 1)), min_size=1)
@@ -13,7 +13,7 @@ COLUMNS = st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 2), st.integers(
 
 def check(columns: list[tuple[int, int, int]]) -> None:
     table = np.array(columns, dtype=np.int64).T
-    different, place = operators._different(table)
+    different, place = cases.different(table)
     assert different.shape[1] == len(set(columns))
     assert [tuple(column) for column in different[:, place].T.tolist()] == columns
 
@@ -32,5 +32,5 @@ def test_columns_with_the_same_number_are_told_apart_all_the_same(columns: list[
             return np.zeros(size, dtype=dtype)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(operators.np.random, "default_rng", lambda seed: Zeros())
+        patch.setattr(cases.np.random, "default_rng", lambda seed: Zeros())
         check(columns)
