@@ -8,18 +8,16 @@ import torch
 from torch import Tensor
 
 from attenio.catalogue import machine_named
-from attenio.kernels import triton
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.stacking import can_stack
-from attenio.kernels.gpu.arguments import flops_of, kind_of, scaled
+from attenio.kernels.gpu.arguments import scaled
 from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.gpu.results import Attended
-from attenio.kernels.gpu.tuning import beginning_with, preferred, tuned
 from attenio.kernels.hopper.attenio import attenio_kernel
 from attenio.kernels.hopper.attenio_256_rows import attenio_256_rows_kernel
 from attenio.kernels.hopper.descriptors import ELEMENTS, aligned, padded_descriptors
-from attenio.kernels.hopper.proving import is_right, small_problem
+from attenio.kernels.hopper.proving import forward_by_definition, is_right, small_problem
 from attenio.kernels.hopper.ranges import Ranges
 from attenio.kernels.hopper.ranking import Extent, ranked_tiles
 from attenio.kernels.hopper.schedule import key_tiles, paced_schedule, schedule
@@ -81,15 +79,11 @@ def supports(problem: KernelProblem) -> bool:
 
 
 def choose(problem: KernelProblem, processors: int | None = None) -> Choice:
-    """What runs for a problem that ``supports`` accepts: tiles that have run here, were measured, or come first."""
+    """What runs for a problem that ``supports`` accepts."""
     kind = _Kind.of(problem)
     settled = _settled.get(kind) if processors is None else None
-    if settled is not None:
-        return _choice(settled.tiles, kind.queries, kind.keys)
-    found = candidates(kind, processors)
-    if processors is None:
-        found = preferred(kind_of("hopper forward", problem), found, kind.device)
-    return _choice(found[0], kind.queries, kind.keys)
+    tiles = candidates(kind, processors)[0] if settled is None else settled.tiles
+    return _choice(tiles, kind.queries, kind.keys)
 
 
 @lru_cache(maxsize=1024)
@@ -102,27 +96,19 @@ def _choice(tiles: HopperTiles, queries: int, keys: int) -> Choice:
 
 
 def attend(problem: KernelProblem, choice: Choice | None = None) -> Attended:
-    """Attention of a problem that ``supports`` accepts; large calls measure other tiles when they are first met."""
+    """Attention of a problem that ``supports`` accepts."""
     query, kind = problem.query, _Kind.of(problem)
     shape, device = query.shape[:-1], query.device
     output = torch.empty((*shape, kind.width), dtype=query.dtype, device=device)
     largest, total = (torch.empty(shape, dtype=torch.float32, device=device) for _ in range(2))
     attended, plan = Attended(output, largest, total), _settled.get(kind)
     tiles = (choose(problem) if choice is None else choice).kernel
-    if plan is not None and plan.tiles == tiles:
-        if _captures(device):
-            _captured[kind] = plan
-        _launch(problem, attended, kind, plan)
-        return attended
-    ran: list[HopperTiles] = []
-
-    def tried(each: HopperTiles) -> None:
-        _launch(problem, attended, kind, _plan(kind, each))
-        ran.append(each)
-
-    others = beginning_with(tiles, candidates(kind))
-    tuned(kind_of("hopper forward", problem), others, tried, device, flops_of(problem))
-    _settle(kind, _plan(kind, ran[-1]))
+    if plan is None or plan.tiles != tiles:
+        plan = _plan(kind, tiles)
+        _settle(kind, plan)
+    elif _captures(device):
+        _captured[kind] = plan
+    _launch(problem, attended, kind, plan)
     return attended
 
 
@@ -319,12 +305,12 @@ def candidates(kind: _Kind, processors: int | None = None) -> Sequence[HopperTil
 
 
 def _wide_is_proven(d: int, kind: _Kind) -> bool:
-    """Whether wide rows have given what the portable kernels give on this device."""
+    """Whether wide rows have given what the definition gives on this device."""
 
     def both() -> tuple[list[Tensor], list[Tensor]]:
         queries, keys = 2 * WIDE_TILES.row_tile, 5 * WIDE_TILES.key_tile
         trial = small_problem((queries, keys), (d, d), kind.dtype, kind.device, masked=False)
-        theirs = triton.attend(trial)
+        theirs = Attended(*forward_by_definition(trial))
         mine = Attended(*(torch.full_like(part, torch.nan) for part in theirs))
         run(trial, mine, WIDE_TILES)
         return [mine.output, mine.largest + mine.total.log2()], [theirs.output, theirs.largest + theirs.total.log2()]

@@ -2,8 +2,9 @@
 
 What a compiler makes of a kernel depends on its version and on the device, and a matrix product whose registers are
 used again too early is a known mistake of some. So the first time that a kernel is wanted on a device it computes a
-small random problem beside the portable kernels. If the two differ by more than rounding, the portable ones run from
-then on, and a warning says so. The verdict is kept beside the measured tiles, for each device and version.
+small random problem, which PyTorch's products compute by the definition in float64. If the two differ by more than
+rounding, the portable kernels run from then on, and a warning says so. The verdict is kept beside the measured tiles,
+for each device and version. The definition compiles nothing.
 """
 
 import warnings
@@ -14,16 +15,19 @@ from torch import Tensor
 
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import UNBOUNDED, Visibility
+from attenio.kernels.gpu.arguments import LOG2_E
 from attenio.kernels.gpu.tuning import recalled, remember
 
 # Two computations of one thing in 16 bits differ by so much of its norm at most: four roundings of the type.
 _ALLOWED = {torch.bfloat16: 2.0**-6, torch.float16: 2.0**-9}
+# Less than any score; a row that sees nothing is compared with it.
+_LOWEST = torch.finfo(torch.float64).min
 
 
 def is_right(
     kernel: str, dtype: torch.dtype, device: torch.device, both: Callable[[], tuple[list[Tensor], list[Tensor]]] | None
 ) -> bool:
-    """Whether the results of a kernel are those of the portable ones; not known yet while a CUDA graph is captured.
+    """Whether the results of a kernel are those of the definition; not known yet while a CUDA graph is captured.
 
     It is believed where nobody wants to know: without ``both``.
     """
@@ -60,7 +64,7 @@ def small_problem(
 ) -> KernelProblem:
     """Random heads in groups of two, of these widths of keys and values, enough that SMs wait for each other.
 
-    Scores are masked_scores above a diagonal, or two ``packed`` sequences from each other.
+    Scores are masked above a diagonal, or between two ``packed`` sequences.
     """
     drawn = torch.Generator(device).manual_seed(0)
     (queries, keys), (d, width) = lengths, widths
@@ -75,7 +79,47 @@ def small_problem(
     )  # fmt: skip
 
 
+def forward_by_definition(problem: KernelProblem) -> tuple[Tensor, Tensor, Tensor]:
+    """Output, largest score of each row in units of log2, and the sum of its weights."""
+    scores = _scores(problem)
+    largest = scores.amax(-1)
+    weights = torch.exp2(scores - largest.clamp(min=_LOWEST)[..., None])
+    total = weights.sum(-1)
+    output = torch.einsum("bkgqn,bknd->bkgqd", _probabilities(scores), problem.value.double())
+    return output.to(problem.query.dtype), largest.float(), total.float()
+
+
+def gradients_by_definition(problem: KernelProblem, gradient: Tensor) -> list[Tensor]:
+    """dQ, dK and dV, given the gradient of the output."""
+    query, key, value, d_output = (x.double() for x in (problem.query, problem.key, problem.value, gradient))
+    probabilities = _probabilities(_scores(problem))
+    d_probabilities = torch.einsum("bkgqd,bknd->bkgqn", d_output, value)
+    delta = (probabilities * d_probabilities).sum(-1, keepdim=True)
+    d_scores = probabilities * (d_probabilities - delta) * problem.scale
+    return [
+        torch.einsum("bkgqn,bknd->bkgqd", d_scores, key),
+        torch.einsum("bkgqn,bkgqd->bknd", d_scores, query),
+        torch.einsum("bkgqn,bkgqd->bknd", probabilities, d_output),
+    ]
+
+
+def _probabilities(scores: Tensor) -> Tensor:
+    """Zeros in rows that see nothing."""
+    return torch.softmax(scores / LOG2_E, -1).nan_to_num(0.0)
+
+
+def _scores(problem: KernelProblem) -> Tensor:
+    """Of a problem with a band and ranges only, in float64 and in units of log2; -inf where a row may not see a key."""
+    seen, device = problem.visible, problem.query.device
+    scores = torch.einsum("bkgqd,bknd->bkgqn", problem.query.double(), problem.key.double()) * problem.scale * LOG2_E
+    i, j = torch.arange(problem.queries, device=device)[:, None], torch.arange(problem.keys, device=device)
+    shown = (j >= i + seen.below) & (j <= i + seen.above)
+    if seen.first is not None and seen.stop is not None:
+        shown = shown & (j >= seen.first[:, None, None, :, None]) & (j < seen.stop[:, None, None, :, None])
+    return scores.masked_fill(~shown, -torch.inf)
+
+
 def _distance(mine: Tensor, theirs: Tensor) -> float:
     """Relative, by norm; more than anything is allowed where a number is not finite."""
-    off = float((mine.float() - theirs.float()).norm() / theirs.float().norm())
+    off = float((mine.double() - theirs.double()).norm() / theirs.double().norm())
     return off if off < float("inf") else float("inf")

@@ -11,7 +11,6 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from attenio.kernels import triton
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.gpu.results import Gradients
@@ -21,7 +20,12 @@ from attenio.kernels.hopper.backward.fixed_point import fixed_point_suffices
 from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients, key_stationary_grids
 from attenio.kernels.hopper.backward.masks import Band
 from attenio.kernels.hopper.backward.spilled_gradients import carries, spilled_gradients, spilled_grids
-from attenio.kernels.hopper.proving import is_right, small_problem
+from attenio.kernels.hopper.proving import (
+    forward_by_definition,
+    gradients_by_definition,
+    is_right,
+    small_problem,
+)
 from attenio.planning import Dataflow, Tiles
 from attenio.planning.shared_cache import Grid, Sweep
 
@@ -68,7 +72,7 @@ def _choice(config: BackwardConfig, queries: int, keys: int) -> Choice:
 
 
 def is_proven(problem: KernelProblem, *, tries: bool = True) -> bool:
-    """Whether the kernels for this problem have given the gradients of the portable ones on this device.
+    """Whether the kernels for this problem have given the gradients of the definition on this device.
 
     Unless this ``tries`` them, they are believed until somebody does.
     """
@@ -81,10 +85,10 @@ def is_proven(problem: KernelProblem, *, tries: bool = True) -> bool:
             (2 * ROW_STEP + queries if carried else queries, keys), (config.d, config.width), dtype, device,
             masked=masked, packed=band.packed, deterministic=problem.deterministic,
         )  # fmt: skip
-        attended = triton.attend(trial)
-        saved = (*attended, trial.query.flip(2, 3)[..., : config.width].contiguous())
+        gradient = trial.query.flip(2, 3)[..., : config.width].contiguous()
+        saved = (*forward_by_definition(trial), gradient)
         mine = spilled_gradients(trial, saved, workspace_bytes=1) if carried else gradients(trial, saved)
-        return list(mine[:3]), list(triton.two_pass(trial, saved)[:3])
+        return list(mine[:3]), gradients_by_definition(trial, gradient)
 
     tiles = "packed" if band.packed else "masked" if masked else "whole"
     if config.spills:
