@@ -16,6 +16,14 @@ MORE_PARAMETERS = {
     "kernels/explain.py explain": "the arguments of attention",
     "kernels/transformers.py forward": "the signature that transformers calls",
 }
+# A band is two numbers. These have both, and every other value holds one of these.
+SPELLS_A_BAND = {
+    "kernels/call/visibility.py Visibility": "what is visible",
+    "kernels/gpu/band.py Band": "the same in 32 bits, as kernels count",
+    "kernels/torch_operator/schema.py Arguments": "a registered operator takes tensors and numbers only",
+    "kernels/torch_operator/schema.py BackwardArguments": "the same",
+    "kernels/hopper/forward.py _Numbers": "parameters of a kernel, in their order",
+}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -56,6 +64,18 @@ def test_a_module_has_at_most_350_lines() -> None:
 
 def test_only_the_face_of_a_package_lists_what_it_exports() -> None:
     assert [path for path, text in modules() if not path.endswith("__init__.py") and "\n__all__" in text] == []
+
+
+def test_what_is_visible_is_spelled_once() -> None:
+    spelled = {
+        f"{path} {node.name}"
+        for path, text in modules()
+        if path.startswith("kernels/")
+        for node in ast.parse(text).body
+        if isinstance(node, ast.ClassDef)
+        and {"below", "above"} <= {ast.unparse(each.target) for each in node.body if isinstance(each, ast.AnnAssign)}
+    }
+    assert spelled == set(SPELLS_A_BAND)
 
 
 def test_the_kernels_are_at_most_a_dozen_files_and_folders_besides_their_face() -> None:

@@ -3,22 +3,22 @@
 import numpy as np
 import pytest
 
+from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper.ranking import Extent, TileTimes, predicted_us, ranked_tiles
 from attenio.kernels.hopper.schedule import key_tiles, schedule
 from attenio.kernels.hopper.tiles import hopper_tiles, possible_tiles
 
-FAR = 2**30
 PROCESSORS = 132
 
 
 def extent_of(heads, queries, keys=None, *, causal=False):
     keys = keys or queries
-    return Extent(heads, queries, keys, -FAR, keys - queries if causal else FAR, masked=causal)
+    return Extent(heads, queries, keys, Band(above=keys - queries) if causal else Band())
 
 
 def scheduled_us(tiles, times, extent):
     """The time of the program that ends last, by the lists that the kernel reads."""
-    lengths = key_tiles(*extent[1:5], row_tile=tiles.row_tile, key_tile=tiles.key_tile)
+    lengths = key_tiles(*extent[1:], row_tile=tiles.row_tile, key_tile=tiles.key_tile)
     lists = schedule(lengths, extent.batch_heads, programs=PROCESSORS * tiles.blocks, heads_at_once=2**20)
     costs = times.row_tile_us + lengths[lists.entries[:-1, 1] // 2] * times.key_tile_us
     return max(part.sum() for part in np.split(costs, lists.starts[1:-1]))

@@ -5,11 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper.schedule import OVERHEAD, key_tiles, paced_schedule, schedule
 from attenio.masks import Causal
 from attenio.workload import Workload
-
-FAR = 2**30
 
 
 def lists_of(found):
@@ -33,7 +32,7 @@ def test_every_row_tile_of_every_head_is_computed_once(lengths, heads, programs,
 
 @given(n=st.integers(1, 400), keys=st.integers(1, 400), row_tile=st.sampled_from((64, 128)), key_tile=st.just(64))
 def test_key_tiles_are_those_with_a_score(n, keys, row_tile, key_tile):
-    counted = key_tiles(n, keys, -FAR, keys - n, row_tile=row_tile, key_tile=key_tile)
+    counted = key_tiles(n, keys, Band(above=keys - n), row_tile=row_tile, key_tile=key_tile)
     i, j = np.arange(n)[:, None] + keys - n, np.arange(keys)
     seen = j <= i
     for tile, count in enumerate(counted):
@@ -45,7 +44,7 @@ def test_key_tiles_are_those_with_a_score(n, keys, row_tile, key_tile):
 @pytest.mark.parametrize("n", [2048, 4096, 8192, 16384, 32768])
 @pytest.mark.parametrize("row_tile", [128, 192])
 def test_causal_programs_finish_within_four_percent_of_each_other(n, row_tile):
-    lengths = key_tiles(n, n, -FAR, 0, row_tile=row_tile, key_tile=128)
+    lengths = key_tiles(n, n, Band(above=0), row_tile=row_tile, key_tile=128)
     found = schedule(lengths, 16 * max(1, 16384 // n), programs=132, heads_at_once=30 * 2**20 // (n * 512))
     loads = [sum(lengths[code // 2] + OVERHEAD for _, code, *_ in each) for each in lists_of(found)]
     assert max(loads) <= 1.04 * float(np.mean(loads))
@@ -58,14 +57,14 @@ def test_a_program_walks_keys_forth_and_back():
 
 
 def test_heads_come_in_runs():
-    lengths = key_tiles(1024, 1024, -FAR, 0, row_tile=128, key_tile=128)
+    lengths = key_tiles(1024, 1024, Band(above=0), row_tile=128, key_tile=128)
     found = schedule(lengths, 8, programs=1, heads_at_once=2)
     order = [int(head) // 2 for head, *_ in lists_of(found)[0]]
     assert order == sorted(order)
 
 
 def test_long_lists_are_dealt_out_in_turns():
-    lengths = key_tiles(2**20, 2**20, -FAR, 0, row_tile=128, key_tile=128)
+    lengths = key_tiles(2**20, 2**20, Band(above=0), row_tile=128, key_tile=128)
     found = schedule(lengths, 16, programs=132, heads_at_once=1)
     loads = [sum(lengths[each[:, 1] // 2]) for each in lists_of(found)]
     assert max(loads) <= 1.02 * float(np.mean(loads))
@@ -73,7 +72,7 @@ def test_long_lists_are_dealt_out_in_turns():
 
 def test_scores_of_the_lists_cover_the_causal_half():
     n, tile = 1024, 128
-    lengths = key_tiles(n, n, -FAR, 0, row_tile=tile, key_tile=tile)
+    lengths = key_tiles(n, n, Band(above=0), row_tile=tile, key_tile=tile)
     scores = int(lengths.sum()) * tile * tile
     assert 0 <= scores - Workload(queries=n, keys=n, d=64, mask=Causal()).scores <= n * tile
 

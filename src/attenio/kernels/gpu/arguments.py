@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.gpu.band import FAR, Band
 
 LOG2_E = math.log2(math.e)
-# Kernels count keys in 32 bits; a band this far from any key restricts nothing.
-_FAR = 2**30
 
 
 class Widths(NamedTuple):
@@ -32,26 +31,19 @@ class Shape(NamedTuple):
     keys: int
     widths: Widths
     element: int
-    below: int
-    above: int
+    band: Band
 
     @classmethod
     def of(cls, problem: KernelProblem) -> "Shape":
         """The shape of a problem; ``batch_heads`` are sequences times KV heads."""
-        seen = problem.visible
         return cls(
             problem.batch * problem.kv_heads, problem.group, problem.queries, problem.keys, widths_of(problem),
-            problem.query.element_size(), max(-_FAR, seen.below), min(_FAR, seen.above),
+            problem.query.element_size(), Band.of(problem),
         )  # fmt: skip
 
     def unrestricted(self) -> "Shape":
         """The same with every score required."""
-        return self._replace(below=-_FAR, above=_FAR)
-
-    @property
-    def is_causal(self) -> bool:
-        """Whether later keys are hidden, and no earlier ones."""
-        return self.above < _FAR and self.below == -_FAR
+        return self._replace(band=Band())
 
     @property
     def both_bytes(self) -> int:
@@ -59,8 +51,9 @@ class Shape(NamedTuple):
         return (self.widths.d + self.widths.width) * self.element
 
 
-class Restrictions(NamedTuple):
-    """The arguments from ``below`` to ``probability`` as every kernel takes them, and what is known at compile time."""
+class VisibilityArguments(NamedTuple):
+    """What is visible and what is dropped, flat: the arguments from ``below`` to ``probability`` as every kernel takes
+    them (pointers on the device, strides, numbers), and what is known of them at compile time."""
 
     band: tuple[int, int, float]
     data: tuple[Any, ...]
@@ -84,9 +77,10 @@ def kind_of(kernel: str, problem: KernelProblem) -> str:
 @lru_cache(maxsize=1024)
 def _kind(kernel: str, shape: Shape, dtype: torch.dtype, data: tuple[bool, ...]) -> str:
     lengths = (1 << max(0, size - 1).bit_length() for size in (shape.queries, shape.keys))
-    given = (shape.below > -_FAR or shape.above < _FAR, *data)
+    bounded = shape.band.below > -FAR
+    given = (bounded or shape.band.above < FAR, *data)
     restricted = (name for name, is_so in zip(("band", "ranges", "ids", "blocks", "bias"), given, strict=True) if is_so)
-    width = min(shape.keys, shape.above - shape.below + 1) if shape.below > -_FAR else shape.keys
+    width = min(shape.keys, shape.band.above - shape.band.below + 1) if bounded else shape.keys
     parts = (kernel, dtype, *shape.widths[:2], f"group{shape.group}", *lengths, *restricted, width.bit_length())
     return " ".join(str(part) for part in parts)
 
@@ -117,8 +111,8 @@ def grouped_heads(query: Tensor) -> Tensor:
     return query if query.shape[1] == 1 or outer == query.shape[2] * inner else query.contiguous()
 
 
-def restrictions_of(problem: KernelProblem, scale: float) -> Restrictions:
-    """Everything that hides scores."""
+def restrictions_of(problem: KernelProblem, scale: float) -> VisibilityArguments:
+    """Everything that hides scores, flat."""
     seen, device = problem.visible, problem.query.device
     first, stop, query_ids, key_ids, blocks = (
         None if tensor is None else tensor.to(device).contiguous()
@@ -138,8 +132,10 @@ def restrictions_of(problem: KernelProblem, scale: float) -> Restrictions:
         None if blocks is None else blocks.view(torch.uint8), 0 if blocks is None else blocks.shape[1],
         seen.query_block, seen.key_block, bias, *steps, seed, 0.0 if dropout is None else dropout.probability,
     )  # fmt: skip
-    band = max(-_FAR, min(_FAR, seen.below)), max(-_FAR, min(_FAR, seen.above)), scale
-    return Restrictions(band, data, any(x is not None for x in (query_ids, blocks, bias)), boolean)
+    below, above, _ = Band.of(problem)
+    return VisibilityArguments(
+        (below, above, scale), data, any(x is not None for x in (query_ids, blocks, bias)), boolean
+    )
 
 
 def _batch_stride(tensor: Tensor) -> int:

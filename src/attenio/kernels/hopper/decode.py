@@ -75,7 +75,7 @@ def choose(problem: KernelProblem, processors: int | None = None) -> Choice:
 @lru_cache(maxsize=4096)
 def _choice(shape: Shape, skipped: int, processors: int) -> Choice:
     tiles = decode_tiles(shape.group * shape.queries, shape.widths.d_padded, shape.widths.width_padded)
-    first, stop = max(skipped, shape.below), min(shape.keys, shape.queries + shape.above)
+    first, stop = max(skipped, shape.band.below), min(shape.keys, shape.queries + shape.band.above)
     run, splits = splits_for(tiles, shape.batch_heads, stop - first, processors)
     return Choice(
         dataflow=Dataflow.SPLIT_KEYS,

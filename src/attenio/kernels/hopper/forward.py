@@ -12,13 +12,14 @@ from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.stacking import can_stack
 from attenio.kernels.gpu.arguments import scaled
+from attenio.kernels.gpu.band import FAR, Band
 from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.gpu.results import Attended
 from attenio.kernels.hopper.attenio import attenio_kernel
 from attenio.kernels.hopper.attenio_256_rows import attenio_256_rows_kernel
 from attenio.kernels.hopper.descriptors import ELEMENTS, aligned, padded_descriptors
 from attenio.kernels.hopper.proving import forward_by_definition, is_right, small_problem
-from attenio.kernels.hopper.ranges import Ranges
+from attenio.kernels.hopper.ranges import VisibleKeys
 from attenio.kernels.hopper.ranking import Extent, ranked_tiles
 from attenio.kernels.hopper.schedule import key_tiles, paced_schedule, schedule
 from attenio.kernels.hopper.tiles import (
@@ -39,7 +40,6 @@ _GROUPS = (
     "each consumer warpgroup has 64 rows, their outputs and scores in fp32, and keys on their way take room as well;"
     " of the tiles that fit so these take the least time"
 )
-_FAR = 2**30
 # Programs that walk keys together look at each other every PACE key tiles, and stay LAG such stretches apart at most.
 PACE = 32
 LAG = 4
@@ -124,9 +124,7 @@ class _Kind(NamedTuple):
     batch_heads: int
     queries: int
     keys: int
-    below: int
-    above: int
-    ranged: bool
+    band: Band
     d: int
     width: int
     dtype: torch.dtype
@@ -134,22 +132,16 @@ class _Kind(NamedTuple):
 
     @classmethod
     def of(cls, problem: KernelProblem) -> "_Kind":
-        seen, (batch, kv_heads, group, queries, d) = problem.visible, problem.query.shape
-        below, above = max(-_FAR, seen.below), min(_FAR, seen.above)
+        batch, kv_heads, group, queries, d = problem.query.shape
         return cls(
-            batch * kv_heads * group, queries, problem.keys, below, above, seen.first is not None, d,
-            problem.value.shape[3], problem.query.dtype, problem.query.device,
+            batch * kv_heads * group, queries, problem.keys, Band.of(problem), d, problem.value.shape[3],
+            problem.query.dtype, problem.query.device,
         )  # fmt: skip
 
     @property
     def columns(self) -> tuple[int, int]:
         """Columns of keys and of values that are computed with."""
         return computed_width(self.d), computed_width(self.width)
-
-    @property
-    def is_dense(self) -> bool:
-        """Whether every score is required."""
-        return not self.ranged and self.below <= -_FAR and self.above >= _FAR
 
     @property
     def head_bytes(self) -> int:
@@ -169,14 +161,14 @@ def grid_of(problem: KernelProblem) -> Grid:
     return Grid(
         units=kind.batch_heads,
         rows=kind.queries,
-        passing=min(kind.keys, max(1, kind.above - kind.below + 1)),
+        passing=min(kind.keys, kind.band.width),
         tile=tiles.row_tile,
         resident=programs,
         read_bytes=kind.d * element,
         written_bytes=kind.width * element + 8,
         passing_bytes=(kind.d + kind.width) * element,
         sharing=problem.group,
-        causal=kind.above < _FAR,
+        causal=kind.band.above < FAR,
         turns=True,
     )
 
@@ -212,7 +204,7 @@ def _settle(kind: _Kind, plan: _Plan) -> None:
 
 
 class _Numbers(NamedTuple):
-    """What a kernel is told of a problem."""
+    """What a kernel is told of a problem, in the order of its parameters."""
 
     heads: int
     group: int
@@ -224,15 +216,14 @@ class _Numbers(NamedTuple):
 
     @classmethod
     def of(cls, problem: KernelProblem, kind: _Kind, scale: float) -> "_Numbers":
-        return cls(
-            problem.kv_heads * problem.group, problem.group, kind.queries, kind.keys, kind.below, kind.above, scale
-        )
+        heads, (below, above, _) = problem.kv_heads * problem.group, kind.band
+        return cls(heads, problem.group, kind.queries, kind.keys, below, above, scale)
 
 
 def _launch(problem: KernelProblem, attended: Attended, kind: _Kind, plan: _Plan) -> None:
     query, scale = scaled(problem)
     heads = query.flatten(1, 2), problem.key, problem.value
-    ranges = Ranges.of(problem, kind.below, kind.above) if kind.ranged else None
+    ranges = VisibleKeys.of(problem, kind.band) if kind.band.packed else None
     by_heads = attended._replace(output=attended.output.flatten(1, 2))
     _start(plan, _Numbers.of(problem, kind, scale), heads, by_heads, ranges)
 
@@ -242,7 +233,7 @@ def _start(
     numbers: _Numbers,
     heads: tuple[Tensor, Tensor, Tensor],
     attended: Attended,
-    ranges: Ranges | None = None,
+    ranges: VisibleKeys | None = None,
 ) -> None:
     """Launch a plan for queries, keys and values, by heads as the output is."""
     query, key, value = heads
@@ -271,22 +262,20 @@ def _start(
 def _plan(kind: _Kind, tiles: HopperTiles) -> _Plan:
     """Schedule and constants of a kind, kept on its device."""
     programs = tiles.blocks * processors_of(kind.device)
-    if kind.is_dense and kind.leaves_cache and kind.keys % tiles.key_tile == 0:
+    if kind.band.is_dense and kind.leaves_cache and kind.keys % tiles.key_tile == 0:
         rows, length = -(-kind.queries // tiles.row_tile), kind.keys // tiles.key_tile
         lists = paced_schedule(rows, length, kind.batch_heads, programs=programs, pace=PACE)
     else:
-        lengths = key_tiles(
-            kind.queries, kind.keys, kind.below, kind.above, row_tile=tiles.row_tile, key_tile=tiles.key_tile
-        )
+        lengths = key_tiles(kind.queries, kind.keys, kind.band, row_tile=tiles.row_tile, key_tile=tiles.key_tile)
         at_once = _cache_bytes() // 2 // kind.head_bytes
         lists = schedule(lengths, kind.batch_heads, programs=programs, heads_at_once=at_once)
     starts, entries = (torch.from_numpy(x).to(kind.device) for x in (lists.starts, lists.entries))
-    restricted, pace = kind.ranged or kind.below > -_FAR, PACE if lists.stretches else 0
-    masked = restricted or kind.above < _FAR or kind.keys % tiles.key_tile != 0
+    restricted, pace = kind.band.cuts_before, PACE if lists.stretches else 0
+    masked = not kind.band.is_dense or kind.keys % tiles.key_tile != 0
     d, width = kind.columns
     constants: tuple[int, ...] = (
         tiles.consumers, tiles.key_tile, tiles.stages, *side_by_side(d), *side_by_side(width),
-        masked, restricted, kind.ranged, tiles.ping_pong, tiles.staged, tiles.held, pace, LAG, tiles.registers,
+        masked, restricted, kind.band.packed, tiles.ping_pong, tiles.staged, tiles.held, pace, LAG, tiles.registers,
     )  # fmt: skip
     if tiles.wide:
         constants = (tiles.key_tile, tiles.stages, d, width, pace, LAG, tiles.registers)
@@ -296,11 +285,11 @@ def _plan(kind: _Kind, tiles: HopperTiles) -> _Plan:
 def candidates(kind: _Kind, processors: int | None = None) -> Sequence[HopperTiles]:
     """Tiles that may run: for dense heads much larger than L2 those that read them from memory least often."""
     (d, width), whole = kind.columns, kind.keys % WIDE_TILES.key_tile == 0
-    large = kind.is_dense and kind.head_bytes > 2 * _cache_bytes() and kind.queries >= WIDE_TILES.row_tile
+    large = kind.band.is_dense and kind.head_bytes > 2 * _cache_bytes() and kind.queries >= WIDE_TILES.row_tile
     wide = large and whole and d == width and d in WIDE_WIDTHS
     if wide and _wide_is_proven(d, kind):
         return (WIDE_TILES,)
-    extent = Extent(kind.batch_heads, kind.queries, kind.keys, kind.below, kind.above, masked=not kind.is_dense)
+    extent = Extent(kind.batch_heads, kind.queries, kind.keys, kind.band)
     return ranked_tiles(d, width, extent, processors or processors_of(kind.device))
 
 

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper.tiles import ROWS
 
 
-class Ranges(NamedTuple):
+class VisibleKeys(NamedTuple):
     """First key and the one after the last of every query (batch or 1, queries), and the least and the largest of both
     for every 64 of them (batch or 1, blocks, 4): what a consumer needs to know which key tiles it sees."""
 
@@ -18,13 +19,13 @@ class Ranges(NamedTuple):
     bounds: Tensor
 
     @classmethod
-    def of(cls, problem: KernelProblem, below: int, above: int) -> "Ranges":
-        """Those of a problem within a band."""
+    def of(cls, problem: KernelProblem, band: Band) -> "VisibleKeys":
+        """Those of a problem within its band."""
         seen, device, queries = problem.visible, problem.query.device, problem.queries
         assert seen.first is not None and seen.stop is not None
         at = torch.arange(queries, device=device)
-        first = torch.maximum(seen.first.to(device), (at + below).clamp(min=0))
-        stop = torch.minimum(seen.stop.to(device), (at + above + 1).clamp(max=problem.keys))
+        first = torch.maximum(seen.first.to(device), (at + band.below).clamp(min=0))
+        stop = torch.minimum(seen.stop.to(device), (at + band.above + 1).clamp(max=problem.keys))
         both = torch.stack((first, stop), 1).to(torch.int32)
         padded = torch.arange(-(-queries // ROWS) * ROWS, device=device).clamp(max=queries - 1)
         low, high = both[:, :, padded].unflatten(2, (-1, ROWS)).aminmax(dim=3)

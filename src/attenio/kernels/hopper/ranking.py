@@ -12,19 +12,18 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
+from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper.schedule import key_tiles
 from attenio.kernels.hopper.tiles import HopperTiles, hopper_tiles, possible_tiles
 
 
 class Extent(NamedTuple):
-    """What a launch computes: heads of so many queries and keys, query i with keys i + below to i + above."""
+    """What a launch computes: heads of so many queries and keys, and the band of them that is seen."""
 
     batch_heads: int
     queries: int
     keys: int
-    below: int
-    above: int
-    masked: bool
+    band: Band
 
 
 class TileTimes(NamedTuple):
@@ -42,7 +41,7 @@ def ranked_tiles(d: int, width: int, extent: Extent, processors: int) -> tuple[H
         return hopper_tiles(d, width)
 
     def time(tiles: HopperTiles) -> float:
-        masked = extent.masked or extent.keys % tiles.key_tile != 0
+        masked = not extent.band.is_dense or extent.keys % tiles.key_tile != 0
         return predicted_us(tiles, _measured()[d, width, masked, tiles], extent, processors)
 
     return tuple(sorted(measured, key=time)[:2])
@@ -50,9 +49,7 @@ def ranked_tiles(d: int, width: int, extent: Extent, processors: int) -> tuple[H
 
 def predicted_us(tiles: HopperTiles, times: TileTimes, extent: Extent, processors: int) -> float:
     """Time of a launch: rounds of row tiles of equal length, else their sum over all blocks, or the longest alone."""
-    lengths = key_tiles(
-        extent.queries, extent.keys, extent.below, extent.above, row_tile=tiles.row_tile, key_tile=tiles.key_tile
-    )
+    lengths = key_tiles(extent.queries, extent.keys, extent.band, row_tile=tiles.row_tile, key_tile=tiles.key_tile)
     blocks, row_tiles = tiles.blocks * processors, extent.batch_heads * len(lengths)
     longest = times.row_tile_us + float(lengths.max()) * times.key_tile_us
     if lengths.min() == lengths.max():

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.kernels.gpu.band import Band
+
 # Numbers of an entry, as in the kernels.
 ENTRY = 4
 # What a row tile costs besides its key tiles (its queries, its output, an empty pipeline), in key tiles.
@@ -38,11 +40,11 @@ class Schedule(NamedTuple):
         return len(self.starts) - 1
 
 
-def key_tiles(queries: int, keys: int, below: int, above: int, *, row_tile: int, key_tile: int) -> Integers:
+def key_tiles(queries: int, keys: int, band: Band, *, row_tile: int, key_tile: int) -> Integers:
     """How many key tiles each row tile may see, at least one: it is written even if it sees nothing."""
     row = np.arange(0, queries, row_tile, dtype=np.int64)
     last = np.minimum(row + row_tile, queries) - 1
-    first, stop = np.maximum(row + below, 0), np.minimum(last + above + 1, keys)
+    first, stop = np.maximum(row + band.below, 0), np.minimum(last + band.above + 1, keys)
     tiles: Integers = np.maximum(-(-stop // key_tile) - first // key_tile, 1)
     return tiles
 

@@ -100,7 +100,7 @@ def query_gradient_grid(shape: Shape, tiles: BackwardTiles, device: torch.device
     widths, element = shape.widths, shape.element
     grid = Grid(
         units=shape.batch_heads * shape.group, rows=shape.queries, passing=shape.keys,
-        tile=tiles.stationary, resident=1, sharing=shape.group, causal=shape.is_causal, drops_reads=True,
+        tile=tiles.stationary, resident=1, sharing=shape.group, causal=shape.band.is_causal, drops_reads=True,
         read_bytes=shape.both_bytes + widths.width * element + 8, written_bytes=widths.d * element + 4,
         passing_bytes=shape.both_bytes,
     )  # fmt: skip
@@ -112,7 +112,7 @@ def key_gradients_grid(shape: Shape, tiles: BackwardTiles, device: torch.device)
     """The programs of the second pass: keys and values stay, queries and gradients of outputs pass."""
     grid = Grid(
         units=shape.batch_heads, rows=shape.keys, passing=shape.group * shape.queries,
-        tile=tiles.stationary, resident=1, causal=shape.is_causal and shape.group == 1, drops_reads=True,
+        tile=tiles.stationary, resident=1, causal=shape.band.is_causal and shape.group == 1, drops_reads=True,
         read_bytes=shape.both_bytes, written_bytes=shape.both_bytes, passing_bytes=shape.both_bytes + 12,
     )  # fmt: skip
     return _ordered(shape, grid, tiles, device)

@@ -54,8 +54,8 @@ def _whole(shape: Shape, tiles: ForwardTiles) -> Choice:
 
 def _split(shape: Shape, tiles: ForwardTiles, processors: int, skipped: int) -> Choice:
     rows = shape.group * shape.queries
-    first = max(skipped, max(0, shape.below) // tiles.key_tile * tiles.key_tile)
-    stop = min(shape.keys, shape.queries + shape.above)
+    first = max(skipped, max(0, shape.band.below) // tiles.key_tile * tiles.key_tile)
+    stop = min(shape.keys, shape.queries + shape.band.above)
     blocks = shape.batch_heads * -(-rows // tiles.row_tile)
     run, splits = splits_for(tiles, blocks, max(1, stop - first), processors)
     return Choice(

@@ -92,18 +92,17 @@ def grid_of(problem: KernelProblem, tiles: ForwardTiles) -> Grid:
 @lru_cache(maxsize=1024)
 def _grid(shape: Shape, tiles: ForwardTiles, device: torch.device) -> Grid:
     widths, element = shape.widths, shape.element
-    band = max(1, shape.above - shape.below + 1)
     grid = Grid(
         units=shape.batch_heads * shape.group // tiles.pack,
         rows=shape.queries * tiles.pack,
-        passing=min(shape.keys, band),
+        passing=min(shape.keys, shape.band.width),
         tile=tiles.row_tile,
         resident=1,
         read_bytes=widths.d * element,
         written_bytes=widths.width * element + 8,
         passing_bytes=shape.both_bytes,
         sharing=shape.group // tiles.pack,
-        causal=shape.is_causal,
+        causal=shape.band.is_causal,
         drops_reads=True,
     )
     padded = widths.d_padded + widths.width_padded

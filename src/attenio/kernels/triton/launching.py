@@ -3,7 +3,7 @@
 from typing import Any
 
 from attenio.kernels.call.choice import is_heard, note_launch
-from attenio.kernels.gpu.arguments import LOG2_E, Restrictions, Widths
+from attenio.kernels.gpu.arguments import LOG2_E, VisibilityArguments, Widths
 
 
 def launch_noted(kernel: Any, programs: int, arguments: tuple[Any, ...], constants: dict[str, Any]) -> None:
@@ -13,7 +13,7 @@ def launch_noted(kernel: Any, programs: int, arguments: tuple[Any, ...], constan
         note_launch(kernel.fn.__name__, programs=programs, **constants)
 
 
-def constants_of(widths: Widths, seen: Restrictions) -> dict[str, Any]:
+def constants_of(widths: Widths, seen: VisibilityArguments) -> dict[str, Any]:
     """Widths of heads, and what is known of restrictions when a kernel is compiled."""
     return {
         "D": widths.d, "WIDTH": widths.width, "D_PADDED": widths.d_padded, "W_PADDED": widths.width_padded,

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Visibility
+from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper.backward.chunks import ROW_STEP, chunks_of
-from attenio.kernels.hopper.backward.masks import PART_ROWS, Band, VisibleRows, key_tile_ranges
+from attenio.kernels.hopper.backward.masks import PART_ROWS, VisibleRows, key_tile_ranges
 
 SIZES = st.integers(1, 900)
 BANDS = st.tuples(st.integers(-900, 900), st.integers(-900, 900)).filter(lambda band: band[0] <= band[1])

@@ -13,12 +13,12 @@ from torch import Tensor
 
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.gpu.band import Band
 from attenio.kernels.gpu.results import Gradients
 from attenio.kernels.hopper.backward.chunks import ROW_STEP
 from attenio.kernels.hopper.backward.config import BackwardConfig, config_of
 from attenio.kernels.hopper.backward.fixed_point import fixed_point_suffices
 from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients, key_stationary_grids
-from attenio.kernels.hopper.backward.masks import Band
 from attenio.kernels.hopper.backward.spilled_gradients import carries, spilled_gradients, spilled_grids
 from attenio.kernels.hopper.proving import (
     forward_by_definition,

@@ -4,43 +4,18 @@ The rows that see a key are one range, and ranges of later keys neither begin no
 with packed sequences. Bands follow from two numbers; for packed sequences both ends of all ranges lie in memory.
 """
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.gpu.band import FAR, Band
 
 # Rows of a matrix instruction: each so many rows have a range of key tiles of their own.
 PART_ROWS = 64
-# Kernels count in 32 bits; a band this far from any key restricts nothing, and no range begins here.
-_FAR = 2**30
 _MOST_BANDS = 256
 _known_bands: dict[tuple[Any, ...], Tensor] = {}
-
-
-class Band(NamedTuple):
-    """Row i may see the keys from i + below to i + above; of ``packed`` sequences, those of its own range only."""
-
-    below: int
-    above: int
-    packed: bool = False
-
-    @classmethod
-    def of(cls, problem: KernelProblem) -> "Band":
-        """The band of a problem that has a band and ranges of keys only."""
-        seen = problem.visible
-        below, above = (max(-_FAR, min(_FAR, end)) for end in (seen.below, seen.above))
-        return cls(below, above, seen.first is not None)
-
-    def masks(self, queries: int, keys: int, key_tile: int) -> bool:
-        """Whether some tile holds a score that is not required."""
-        return self.packed or self.below > -queries or self.above < keys - 1 or keys % key_tile != 0
-
-    def spans(self, queries: int, keys: int, key_tile: int, row_tile: int) -> tuple[range, ...]:
-        """Rows of whole tiles that see a key of each key tile; all, where ranges are known to the device only."""
-        return _spans(Band(-_FAR, _FAR) if self.packed else self, queries, keys, key_tile, row_tile)
 
 
 class VisibleRows(NamedTuple):
@@ -62,23 +37,13 @@ class VisibleRows(NamedTuple):
         first, stop = seen.first.to(device), seen.stop.to(device)
         # A row that sees nothing has no weights, whatever its range: one that keeps ranges in order.
         sees = stop > first
-        first = torch.where(sees, first, _FAR).flip(1).cummin(1).values.flip(1).contiguous()
+        first = torch.where(sees, first, FAR).flip(1).cummin(1).values.flip(1).contiguous()
         stop = torch.where(sees, stop, 0).cummax(1).values.contiguous()
         keys = torch.arange(problem.keys, device=device).expand(first.shape[0], -1).contiguous()
         first_rows = torch.maximum(torch.searchsorted(stop, keys, right=True), keys - band.above)
         stop_rows = torch.minimum(torch.searchsorted(first, keys, right=True), keys - band.below + 1)
         both = (rows.to(torch.int32).expand(problem.batch, -1).contiguous() for rows in (first_rows, stop_rows))
         return cls(band, *both)
-
-
-@lru_cache(maxsize=256)
-def _spans(band: Band, queries: int, keys: int, key_tile: int, row_tile: int) -> tuple[range, ...]:
-    spans = []
-    for first_key in range(0, keys, key_tile):
-        first = min(max(first_key - band.above, 0), queries - 1) // row_tile * row_tile
-        stop = min(min(first_key + key_tile, keys) - band.below, queries)
-        spans.append(range(first, -(-stop // row_tile) * row_tile))
-    return tuple(spans)
 
 
 def key_tile_ranges(
@@ -128,4 +93,4 @@ def _ranges(first: Tensor, stop: Tensor, queries: int, row_tile: int, rows: int)
     begin = torch.searchsorted(stop.contiguous(), parts, right=True)
     end = torch.searchsorted(first.contiguous(), parts, right=True)
     empty = begin >= end
-    return torch.stack((begin.masked_fill(empty, _FAR), end.masked_fill(empty, 0)), 2).to(torch.int32)
+    return torch.stack((begin.masked_fill(empty, FAR), end.masked_fill(empty, 0)), 2).to(torch.int32)

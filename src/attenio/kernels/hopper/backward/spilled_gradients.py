@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.gpu.band import Band
 from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.gpu.results import Gradients
 from attenio.kernels.hopper.backward.chunks import ROW_STEP, WORKSPACE_BYTES, Chunk, chunks_of
@@ -27,7 +28,7 @@ from attenio.kernels.hopper.backward.config import (
     BackwardConfig,
     config_of,
 )
-from attenio.kernels.hopper.backward.masks import Band, VisibleRows, key_tile_ranges
+from attenio.kernels.hopper.backward.masks import VisibleRows, key_tile_ranges
 from attenio.kernels.hopper.backward.preprocess import PADDING, RowStatistics
 from attenio.kernels.hopper.backward.spilled_query_gradients import spilled_query_gradients_kernel
 from attenio.kernels.hopper.descriptors import TmaDescriptor, padded_descriptors
