@@ -122,7 +122,7 @@ def test_masks_that_features_cannot_serve_run_exactly(case):
 
 @pytest.mark.parametrize(
     ("shape", "reason"),
-    [((1, 5000), "any degree"), ((40, 40), "features compute more"), ((900, 400), "features serve")],
+    [((1, 5000), "any degree"), ((40, 40), "features compute more"), ((900, 400), "features are for")],
 )
 def test_where_features_do_not_pay_or_apply_exact_attention_runs(shape, reason):
     q, k, v = inputs(*shape)

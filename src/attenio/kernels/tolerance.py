@@ -106,7 +106,7 @@ def approximated(problem: KernelProblem, tolerance: float) -> Tensor | None:
     way = way_for(problem, tolerance)
     if way.promise is None or not way.approximates:
         return None
-    seen, causal = _served(problem)
+    seen, causal = _supported(problem)
     assert seen is not None
     try:
         output: Tensor = features_of(seen.query).attend_by_features(seen, way.promise, causal=causal)
@@ -117,9 +117,9 @@ def approximated(problem: KernelProblem, tolerance: float) -> Tensor | None:
 
 def way_for(problem: KernelProblem, tolerance: float, machine: str | Machine | None = None) -> Way:
     """Which way ``attention`` would go, and why not the other."""
-    seen, causal = _served(problem)
+    seen, causal = _supported(problem)
     if seen is None:
-        reason = "features serve calls in which queries see all keys, or all up to their own, and drop no weights"
+        reason = "features are for calls in which queries see all keys, or all up to their own, and drop no weights"
         return Way(tolerance=tolerance, reason=reason)
     captured = seen.query.is_cuda and torch.cuda.is_current_stream_capturing()
     if captured or not is_concrete((seen.query, seen.key, seen.value)):
@@ -161,8 +161,8 @@ def _why_not(count: int, exact: int, words: Words | None) -> str | None:
     return None
 
 
-def _served(problem: KernelProblem) -> tuple[KernelProblem | None, bool]:
-    """The problem with the keys that are seen at all, if features can serve it, and whether it is causal."""
+def _supported(problem: KernelProblem) -> tuple[KernelProblem | None, bool]:
+    """The problem with the keys that are seen at all, if features can compute it, and whether it is causal."""
     visible = problem.visible
     data = (visible.first, visible.stop, visible.query_ids, visible.key_ids, visible.blocks, visible.bias)
     causal = visible.above == 0

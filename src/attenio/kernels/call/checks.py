@@ -24,7 +24,7 @@ class WrongType(AttenioError, TypeError):
 
 
 class NotComputed(AttenioError, NotImplementedError):
-    """A derivative that nobody has written; a NotImplementedError, as PyTorch raises it."""
+    """A derivative that is not implemented; a NotImplementedError, as PyTorch raises it."""
 
 
 def autocast(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple[Any, ...]:

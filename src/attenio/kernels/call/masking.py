@@ -82,7 +82,7 @@ def _window(window: Any) -> tuple[int, int]:
     return left, right
 
 
-# Layouts on a GPU, by the mask that they are of, and those that a CUDA graph reads, which nobody may free.
+# Layouts on a GPU, by the mask that they are of, and those that a CUDA graph reads, which must not be freed.
 _layouts: Any = WeakIdKeyDictionary()
 _captured: dict[int, Tensor] = {}
 

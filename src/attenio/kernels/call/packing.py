@@ -108,7 +108,7 @@ def _checked_lengths(name: str, pair: Pair, query: Tensor, key: Tensor) -> Pair:
     return pair
 
 
-# What was found of lengths on a GPU, by the tensor, while nobody writes to it: to read them is to wait for the GPU.
+# Faults of lengths on a GPU, by the tensor, until it is written to: reading them waits for the GPU.
 _known: Any = WeakIdKeyDictionary()
 
 

@@ -1,8 +1,8 @@
 """Whether anything but autograd stands between a call and its kernels.
 
 PyTorch's dispatcher finds out for every call of an operator who wants to see it: a compiler or an exporter that traces,
-``vmap`` and other transforms, modes that count or fake, a profiler, a tensor of another class. Mostly nobody does, and
-being told so takes longer than a short kernel runs. The same is asked here in two microseconds.
+``vmap`` and other transforms, modes that count or fake, a profiler, a tensor of another class. Mostly nothing does, and
+finding that out takes longer than a short kernel runs. Here it takes two microseconds.
 """
 
 from collections.abc import Iterable
@@ -18,18 +18,18 @@ _asked_for, _keys_of = torch._C._dispatch_tls_local_include_set, torch._C._dispa
 
 
 def _together(*keys: DispatchKey) -> int:
-    found = DispatchKeySet(keys[0])
+    together = DispatchKeySet(keys[0])
     for key in keys[1:]:
-        found = found.add(key)
-    return int(found.raw_repr())
+        together = together.add(key)
+    return int(together.raw_repr())
 
 
-# What a thread asks the dispatcher for by itself, and in inference mode; whoever watches asks for more.
+# Dispatch keys that a thread includes by itself, and in inference mode; what watches includes more.
 _USUAL = frozenset(
     (_together(DispatchKey.BackendSelect, DispatchKey.ADInplaceOrView), _together(DispatchKey.BackendSelect))
 )
-# What tensors of the CPU and of a GPU ask for, made outside of inference mode and in it. Those whose elements are not
-# what their memory holds (negated, zero, mapped, fake) ask for more.
+# Dispatch keys of tensors of the CPU and of a GPU, from outside of inference mode and from within. Those whose elements
+# are not what their memory holds (negated, zero, mapped, fake) have more.
 _ORDINARY = frozenset(
     _together(device, *more)
     for device, autograd, autocast in (
@@ -41,7 +41,7 @@ _ORDINARY = frozenset(
 
 
 def is_unwatched(tensors: Iterable[Tensor | None]) -> bool:
-    """Whether kernels may be called with these tensors as they are, and nobody misses the operator."""
+    """Whether kernels may be called with these tensors as they are, and nothing needs the operator."""
     return (
         is_concrete(tensors)
         and not torch.autograd._profiler_enabled()

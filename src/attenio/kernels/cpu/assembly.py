@@ -23,7 +23,7 @@ def splat(value: float) -> str:
 
 
 class Body:
-    """A function's instructions, in the order in which they are asked for."""
+    """A function's instructions, in the order in which they are given."""
 
     def __init__(self) -> None:
         self._slots: list[str] = []
@@ -44,7 +44,7 @@ class Body:
         self._lines.append(f"  {instruction}")
 
     def slot(self, kind: str, initial: str | None = None) -> str:
-        """A place for one value; it starts anew wherever it is asked for."""
+        """A place for one value; it is initialised again wherever it is declared."""
         name = self._name()
         self._slots.append(f"  {name} = alloca {kind}, align 16")
         if initial is not None:

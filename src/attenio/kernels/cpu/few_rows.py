@@ -2,9 +2,9 @@
 
 for each tile j of 64 keys:
     widen K_j and V_j, if their precision is reduced and they are met more than once
-    S = Q K_j^T, four keys and up to four rows at a time, sums in registers; values of j are asked for meanwhile
+    S = Q K_j^T, four keys and up to four rows at a time, sums in registers; values of j are prefetched meanwhile
     P, max, sum, rescale = online softmax of scale S
-    O = rescale O + P V_j, up to four rows and sixteen columns at a time, sums in registers; the next are asked for
+    O = rescale O + P V_j, up to four rows and sixteen columns at a time, sums in registers; the next are prefetched
 """
 
 from collections.abc import Callable
@@ -63,7 +63,7 @@ def _few_rows(kind: str, abreast: int, widens: bool) -> Body:
             left = body.let(f"sub i64 %keys, {start}")
             here = body.call("smin.i64", "i64", left, str(TILE))
             key_rows, value_rows = (
-                _Rows(body, kind, body.at(base, body.let(f"mul i64 {start}, %{step}"), kind=kind), f"%{step}", here)
+                _TileRows(body, kind, body.at(base, body.let(f"mul i64 {start}, %{step}"), kind=kind), f"%{step}", here)
                 for base, step in ((key, "kr"), (value, "vr"))
             )
             if widens:
@@ -76,7 +76,7 @@ def _few_rows(kind: str, abreast: int, widens: bool) -> Body:
     return body
 
 
-class _Rows:
+class _TileRows:
     """Rows of a tile of keys or values; those behind the last are zero."""
 
     def __init__(self, body: Body, kind: str, base: str, step: str, count: str) -> None:
@@ -102,7 +102,7 @@ class _Rows:
         wide = body.let(f"zext <4 x i16> {body.read(place, '<4 x i16>', align=2)} to <4 x i32>")
         return body.let(f"bitcast <4 x i32> {body.let(f'shl <4 x i32> {wide}, splat (i32 16)')} to {FLOAT4}")
 
-    def widened(self, into: str, width: str) -> "_Rows":
+    def widened(self, into: str, width: str) -> "_TileRows":
         """The same rows in single precision, one after the other."""
         body = self._body
         with body.loop(self._count) as j:
@@ -110,17 +110,17 @@ class _Rows:
             wide = body.at(into, body.let(f"mul i64 {j}, {width}"))
             with body.loop(width, 4) as i:
                 body.write(self.read(row, i), body.at(wide, i))
-        return _Rows(body, "float", into, width, self._count)
+        return _TileRows(body, "float", into, width, self._count)
 
 
-def _scores(body: Body, tensors: tuple[str, _Rows, _Rows], scores: str, count: str, abreast: int) -> None:
-    """scores[row][key] = Q K^T; the values of the same keys are asked for, line by line."""
+def _scores(body: Body, tensors: tuple[str, _TileRows, _TileRows], scores: str, count: str, abreast: int) -> None:
+    """scores[row][key] = Q K^T; the values of the same keys are prefetched, line by line."""
     query, keys, values = tensors
     with body.loop(count, 4) as j:
         rows = keys.four(j)
         for row in values.four(j):
             with body.loop("%width", LINE // (4 if values.kind == "float" else 2)) as column:
-                _ask_for(body, body.at(row, column, kind=values.kind))
+                _prefetch(body, body.at(row, column, kind=values.kind))
         with body.loop("%rows", abreast) as r:
             mine = [body.at(query, body.let(f"mul i64 {body.let(f'add i64 {r}, {u}')}, %d")) for u in range(abreast)]
             sums = [[body.slot(FLOAT4, "zeroinitializer") for _ in rows] for _ in mine]
@@ -218,11 +218,11 @@ def _exp2(body: Body, x: str) -> str:
 
 
 def _accumulate(
-    body: Body, tensors: tuple[str, "_Rows", str], output: str, count: str, abreast: int, kind: str
+    body: Body, tensors: tuple[str, "_TileRows", str], output: str, count: str, abreast: int, kind: str
 ) -> None:
     """O += P V, sixteen columns at a time and then what remains in fours; a tile's sum is made by itself.
 
-    Meanwhile the same columns of the next keys are asked for, and the next ones of these values.
+    Meanwhile the same columns of the next keys are prefetched, and the next ones of these values.
     """
     weights, values, next_keys = tensors
     sixteens = body.let(f"and i64 %width, {-16}")
@@ -236,9 +236,9 @@ def _accumulate(
                 P = [body.read(body.at(weights, body.let(f"mul i64 {index}, {TILE}"), j)) for index in indices]
                 for k, row in enumerate(values.four(j)):
                     spread = [_lane(body, p, k) for p in P]
-                    _ask_for(body, body.at(row, body.let(f"add i64 {column}, {4 * vectors}"), kind=values.kind))
+                    _prefetch(body, body.at(row, body.let(f"add i64 {column}, {4 * vectors}"), kind=values.kind))
                     next_row = body.let(f"mul i64 {body.let(f'add i64 {j}, {k}')}, %kr")
-                    _ask_for(body, body.at(next_keys, next_row, column, kind=kind))
+                    _prefetch(body, body.at(next_keys, next_row, column, kind=kind))
                     for x in range(vectors):
                         v = values.read(row, body.let(f"add i64 {column}, {4 * x}"))
                         for of_row, p in zip(sums, spread, strict=True):
@@ -250,8 +250,8 @@ def _accumulate(
                     body.write(body.let(f"fadd {FLOAT4} {body.read(place)}, {body.read(each)}"), place)
 
 
-def _ask_for(body: Body, place: str) -> None:
-    """Have the line of a place brought near."""
+def _prefetch(body: Body, place: str) -> None:
+    """Prefetch the cache line of a place."""
     body.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
 
 

@@ -1,4 +1,4 @@
-"""Counters of arrivals: zero between launches, because whoever arrives last puts them back."""
+"""Counters of arrivals: zero between launches, because the last to arrive resets them."""
 
 import torch
 from torch import Tensor

@@ -126,7 +126,7 @@ def _load(device: torch.device) -> None:
     _loaded.add(device)
     try:
         _chosen.update(json.loads(_file(device).read_text()))
-    except (OSError, ValueError):  # not there, or not ours: measured anew
+    except (OSError, ValueError):  # not there, or not ours: measured again
         return
 
 

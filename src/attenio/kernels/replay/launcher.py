@@ -1,7 +1,7 @@
 """Launching a compiled kernel past Triton's Python.
 
 Triton's launcher encodes a new tensor map for every TMA descriptor in every call, and a call through ``jit`` inspects
-every argument anew: both take longer than a short kernel runs. A tensor map depends on an address, sizes and strides
+every argument again: both take longer than a short kernel runs. A tensor map depends on an address, sizes and strides
 only, so here it is encoded once for each of those, by Triton's own function, and handed to the C function in which
 Triton's launcher ends. The arguments that this function takes besides are found by calling the launcher once. Where the
 launcher is built otherwise (another version), where a hook listens to launches (a profiler), or where replay is turned
@@ -77,7 +77,7 @@ class Launcher:
 
 
 def has_launch_hooks() -> bool:
-    """Whether somebody wants to hear of every launch."""
+    """Whether a hook is called at every launch."""
     before, after = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
     return bool(getattr(before, "calls", before) or getattr(after, "calls", after))
 

@@ -1,6 +1,6 @@
 """Calls like those before them: what was checked and planned then is not checked and planned again.
 
-The *form* of a call is everything about it but addresses and data: sizes, steps, types and options. Whatever is done
+The *form* of a call is everything about it but addresses and data: sizes, strides, types and options. Whatever is done
 for a call follows from its form. So a form that comes again is recorded as the launches that it ends in, and from then
 on only these are repeated. Only plain calls have a form: unwatched, on the current GPU, restricted by no tensor but a
 mask, and not captured by a CUDA graph, which would go on to read what is kept here only while it is used.
@@ -49,7 +49,7 @@ _adding = Lock()
 def known_of(tensors: Tensors, options: tuple[Any, ...]) -> Known | None:
     """What is known of calls with such tensors, all else being ``options``; None for those that have no form.
 
-    Nobody watches the tensors. Which of them are the same belongs to the form.
+    Nothing watches the tensors. Which of them are the same belongs to the form.
     """
     stream, places = _stream_of(tensors[0]), [tensor.data_ptr() for tensor in tensors]
     kinds = tuple(map(type, options))  # what is wrong of one type may be equal to what is right of another
@@ -61,7 +61,7 @@ def known_of(tensors: Tensors, options: tuple[Any, ...]) -> Known | None:
 
 
 def forget() -> None:
-    """Forget all forms, for whoever has kernels chosen in another way."""
+    """Forget all forms, after kernels are to be chosen in another way."""
     with _adding:
         _known.clear()
 

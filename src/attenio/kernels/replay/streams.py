@@ -1,7 +1,7 @@
 """Launches on several streams: kernels on side streams fill the SMs that those of the current stream leave.
 
 Stream 0 is the current one. Side streams begin where it stands at the fork, and it goes on when they have ended. So for
-everybody else, the caching allocator and a graph capture among them, all of it is work of the current stream. Memory
+anything else, the caching allocator and a graph capture among them, all of it is work of the current stream. Memory
 that the streams share is therefore allocated before the fork.
 """
 

@@ -1,6 +1,6 @@
 """What autograd, ``torch.func`` and ``vmap`` are told of the operators, and how each of them reaches these.
 
-Calls that somebody watches go through ``operated``, the registered operator with its rules. All others go through
+Calls that something watches go through ``operated``, the registered operator with its rules. All others go through
 ``unwatched``, which has the same gradient without the dispatcher, in the forward pass and in the backward pass.
 """
 
@@ -54,7 +54,7 @@ def _gradients(
         return None, None, None, None
     given = _kept(ctx, gradient, bias_needs_it=bias_needs_it)
     # Gradients of gradients are asked of the operator, which knows none and says so. What was kept of a call of a known
-    # form nobody watched, and it is the same now.
+    # form was not watched, and it is the same now.
     if torch.is_grad_enabled() or not is_unwatched(given.tensors if known is None else (gradient,)):
         found = _backward_operated(*given)
     else:
@@ -83,12 +83,12 @@ class _Attention(torch.autograd.Function):
         return None, None, *_gradients(ctx, gradient, ctx.known, bias_needs_it=bias_needs_it)
 
 
-# Without the question whether ``torch.func`` transforms it: then somebody watches.
+# Without the question whether ``torch.func`` transforms it: then something watches.
 _apply = super(torch.autograd.Function, _Attention).apply
 
 
 def unwatched(given: Arguments, known: Known | None = None) -> Tensor:
-    """The operator's output for its arguments, where nobody watches, and what is known of the form of the call."""
+    """The operator's output for its arguments, where nothing watches, and what is known of the form of the call."""
     query, key, value, bias = given.query, given.key, given.value, given.bias
     wanted = (
         query.requires_grad or key.requires_grad or value.requires_grad or (bias is not None and bias.requires_grad)

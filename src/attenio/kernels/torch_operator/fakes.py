@@ -1,4 +1,4 @@
-"""Shapes and types of what the operators give, for ``torch.compile`` and whoever else does not compute."""
+"""Shapes and types of what the operators give, for ``torch.compile`` and others that do not compute."""
 
 from typing import Any
 

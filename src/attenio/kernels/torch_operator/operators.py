@@ -1,7 +1,7 @@
 """The registered operators ``attenio::attention`` and ``attenio::attention_backward``, and the short way past them.
 
 PyTorch sees through them only by rules: shapes for ``torch.compile`` are in ``fakes``, what autograd and ``torch.func``
-ask for in ``autograd``, and how ``vmap`` moves its dimension into the batch in ``vmap``. Where nobody looks,
+ask for in ``autograd``, and how ``vmap`` moves its dimension into the batch in ``vmap``. Where nothing watches,
 ``attended`` and ``differentiated`` do the same without asking PyTorch's dispatcher, which takes longer than a short
 kernel.
 """

@@ -144,7 +144,7 @@ class _Run:
         high, low = (torch.empty((*lead, d_padded + 1, d_padded, w_padded), **half) for _ in range(2))
         keys_high, keys_low = (torch.empty((*lead, d_padded, d_padded), **half) for _ in range(2))
         state = _State(high, low, keys_high, keys_low, torch.empty((*lead, w_padded + d_padded), **single))
-        if self.chunks == 0:  # one chunk holds everything, and nobody reads a state
+        if self.chunks == 0:  # one chunk holds everything, and no state is read
             return state
         if self.weights[2]:
             self._quadratic(state)

@@ -1,7 +1,7 @@
 """What the blocks of all backward kernels share: their keys, the rows that see these, and how dS and dQ leave a block.
 
 A block keeps KEYS keys of one batch x KV head. The rows that see a key are one range, and ranges of later keys neither
-begin nor end earlier: a band, or what the host found for packed sequences. So the first key of some says where their
+begin nor end earlier: a band, or what the host computed for packed sequences. So the first key of some says where their
 rows begin and the last one where they end.
 
 dS leaves a block spilled, for the kernel that multiplies it with K; or multiplied already, as a part of dQ that is
@@ -45,7 +45,7 @@ Shape = namedtuple("Shape", "ROWS KEYS D_A D_B V_A V_B STAGES SLOTS MASKED PACKE
 
 @gluon.jit
 def visible_rows(key, batch, ranges, launch, PACKED: gl.constexpr):
-    """Where the rows that see a key (or each of some) begin, and where they end; nobody sees beyond the last key."""
+    """Where the rows that see a key (or each of some) begin, and where they end; no row sees beyond the last key."""
     if PACKED:
         at = batch * launch.keys + key
         first = gl.load(ranges.FirstRows + at, mask=key < launch.keys, other=1 << 30)
@@ -86,7 +86,7 @@ def block_work(launch, ranges, ROWS: gl.constexpr, KEYS: gl.constexpr, PACKED: g
     batch, last = batch_head // launch.kv_heads, gl.minimum(tile * KEYS + KEYS, launch.keys) - 1
     first, _ = visible_rows(tile * KEYS, batch, ranges, launch, PACKED)
     _, stop = visible_rows(last, batch, ranges, launch, PACKED)
-    # The tile that nobody uses is there also for keys that nobody sees.
+    # The unused tile is there also for keys that no row sees.
     first = gl.minimum(gl.maximum(first, launch.row_begin), launch.row_end - 1) // ROWS * ROWS
     stop = (gl.minimum(stop, launch.row_end) + ROWS - 1) // ROWS * ROWS
     return Block(batch_head, tile, first, first, stop, gl.maximum(stop - first, 0) // ROWS * launch.group)
@@ -97,7 +97,7 @@ def staggered_start(tile, first_row, stop_row, ROWS: gl.constexpr):
     """Where a block begins with its rows: from there it goes to the last, and then from the first on.
 
     Blocks that run at once have tiles of keys that follow each other. Where all rows see these, blocks that begin at
-    the first would all add to the same part of dQ at once, and L2 makes one addition to a number after the other. So
+    the first would all add to the same part of dQ at once, and L2 serialises additions to one address. So
     neighbours begin apart, if they have so many rows.
     """
     start = first_row + tile % _APART * ROWS

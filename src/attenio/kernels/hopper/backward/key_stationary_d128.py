@@ -217,7 +217,7 @@ def _consumer(ranges, tiles, barriers, launch, scale_log2, scale, shape, ME: gl.
             slot = 0
             slot_phase ^= 1
     dp = warpgroup_mma_wait(0, deps=(dp,))
-    # When all slots are free, dQ is done, and nobody reads keys.
+    # When all slots are free, dQ is done, and keys are read no more.
     for _ in gl.static_range(shape.SLOTS):
         mbarrier.wait(barriers.ds_free.index(slot), slot_phase)
         slot += 1

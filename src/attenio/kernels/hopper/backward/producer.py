@@ -1,7 +1,7 @@
 """The producer warpgroup of the backward kernels, and the shared memory and barriers that it fills.
 
 load K_j, V_j
-for each tile i of rows that sees a key of j (and one more, which nobody uses):
+for each tile i of rows that sees a key of j (and one more, which is not used):
     load Q_i, dO_i, their log-sum-exp and delta
 """
 
@@ -83,7 +83,7 @@ def load_keys(k_desc, v_desc, tiles, kv_full, batch, kv_head, first_key, KEYS: g
 def load_row_tiles(
     inputs, tiles, barriers, block, launch, shape, STAGES: gl.constexpr, DO_STAGES: gl.constexpr, SHIFT: gl.constexpr
 ):  # fmt: skip
-    """Load the tiles of rows from the block's start on, each when nobody needs what was in its place."""
+    """Load the tiles of rows from the block's start on, each when its stage is free."""
     batch, kv_head = block.batch_head // launch.kv_heads, block.batch_head % launch.kv_heads
     head, i, stage, phase, do_stage, do_phase = 0, block.start, 0, 1, 0, 1
     for step in range(block.steps + 1):
