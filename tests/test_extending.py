@@ -16,6 +16,7 @@ FORWARD = "Dataflow.FLASH_ATTENTION_2 | "
 # A file, what it says, and what with the dataflow: the member, its words, its loop nest, and what mypy asks for.
 DATAFLOW = [
     ("planning/plan.py", MEMBER, f'{MEMBER}    TOY = "toy"\n'),
+    ("planning/plan.py", "    Dataflow.STACKED_GROUPS,\n]", "    Dataflow.STACKED_GROUPS,\n    Dataflow.TOY,\n]"),
     ("planning/words/dataflows.py", "    standard,\n)", "    standard,\n    toy,\n)"),
     ("planning/words/dataflows.py", "        case Dataflow.STANDARD:", "        case Dataflow.TOY:\n            return toy.forms\n        case Dataflow.STANDARD:"),  # noqa: E501
     ("planning/published.py", "        case Dataflow.RANK_ONE_TILING |", "        case Dataflow.TOY | Dataflow.RANK_ONE_TILING |"),  # noqa: E501
@@ -23,7 +24,6 @@ DATAFLOW = [
     ("dataflows/forward.py", "        case Dataflow.STANDARD:", "        case Dataflow.TOY:\n            toy(problem, plan.tiles, fast)\n        case Dataflow.STANDARD:"),  # noqa: E501
     ("dataflows/execute.py", FORWARD, f"{FORWARD}Dataflow.TOY | "),
     ("dataflows/host.py", FORWARD, f"{FORWARD}Dataflow.TOY | "),
-    ("dataflows/backward/execute.py", "            Dataflow.STANDARD\n", "            Dataflow.TOY\n            | Dataflow.STANDARD\n"),  # noqa: E501
     ("pebbling/replay/grouping.py", f"case {FORWARD}", f"case Dataflow.TOY | {FORWARD}"),
 ]  # fmt: skip
 # A mask that sees from its own position onward: a value, its place among the masks, and its pattern.

@@ -28,7 +28,7 @@ from attenio.names import checked_kind, show_value
 from attenio.planning.costs.cost import checked_dataflow, tile_names
 from attenio.planning.costs.features_apply import refused_tiles
 from attenio.planning.nested_plan import NestedPlan
-from attenio.planning.plan import Dataflow, Plan
+from attenio.planning.plan import Dataflow, Plan, is_exact_forward, is_exact_gradient
 from attenio.planning.training import Saved, TrainingPlan
 from attenio.quantities import checked_count
 from attenio.workload import Direction, Workload
@@ -136,6 +136,10 @@ def _units(plan: Plan) -> int:
     """Rows that a run passes over, or keys where keys are the outer loop: what progress counts."""
     workload: Workload = plan.workload
     rows = workload.batch * workload.heads * workload.queries
+    if is_exact_gradient(plan.dataflow):
+        return backward_units(workload, plan.dataflow, plan.tiles)
+    if not is_exact_forward(plan.dataflow):
+        return _feature_units(plan)
     match plan.dataflow:
         case Dataflow.ATTENIO | Dataflow.FLASH_ATTENTION_2 | Dataflow.FLAT | Dataflow.SCORE_STATIONARY:
             return rows
@@ -149,23 +153,6 @@ def _units(plan: Plan) -> int:
             passes = -(-workload.group // plan.tiles["head_tile"])
             sweeps = 2 if plan.dataflow is Dataflow.SPLIT_KEYS else 1
             return sweeps * passes * workload.kv_heads * workload.batch * workload.queries
-        case (
-            Dataflow.KEY_STATIONARY
-            | Dataflow.QUERY_STATIONARY
-            | Dataflow.TWO_PASS
-            | Dataflow.TILED_PRODUCTS
-            | Dataflow.FUSED_VALUES
-            | Dataflow.SPILLED_GRADIENTS
-        ):
-            return backward_units(workload, plan.dataflow, plan.tiles)
-        case (
-            Dataflow.FEATURE_STATE
-            | Dataflow.VALUE_COLUMNS
-            | Dataflow.FEATURE_BLOCKS
-            | Dataflow.WINDOW_AND_FEATURES
-            | Dataflow.FEATURE_GRADIENT
-        ):
-            return _feature_units(plan)
         case _:
             assert_never(plan.dataflow)
 

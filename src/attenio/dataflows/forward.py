@@ -1,7 +1,7 @@
 """Run a forward plan, problem by problem; what is to outlast the run is in ``ExtraOutputs``."""
 
 from collections.abc import Iterator
-from typing import Literal, assert_never
+from typing import assert_never
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from attenio.dataflows.value_columns import value_columns
 from attenio.dataflows.window_and_features import window_and_features
 from attenio.memory import FastMemory, Trace
 from attenio.planning.nested_plan import NestedPlan
-from attenio.planning.plan import Dataflow, Plan
+from attenio.planning.plan import Dataflow, Plan, is_exact_forward
 
 
 def run_forward(plan: Plan, inputs: Inputs, *, trace: Trace, advance: Advance, extra: ExtraOutputs = NO_EXTRA) -> Run:
@@ -79,6 +79,9 @@ def _problems(dataflow: Dataflow, shared: Sharing) -> Iterator[Problem]:
 
 def _attend(plan: Plan, problem: Problem, fast: FastMemory) -> None:
     """Run the plan's loop nest on one problem."""
+    if not is_exact_forward(plan.dataflow):
+        _approximate(plan, problem, fast)
+        return
     match plan.dataflow:
         case Dataflow.STANDARD:
             standard(problem, plan.tiles, fast)
@@ -100,30 +103,13 @@ def _attend(plan: Plan, problem: Problem, fast: FastMemory) -> None:
             split_keys(problem, plan.tiles, fast)
         case Dataflow.STACKED_GROUPS:
             stacked_groups(problem, plan.tiles, fast)
-        case Dataflow.FEATURE_STATE | Dataflow.VALUE_COLUMNS | Dataflow.FEATURE_BLOCKS | Dataflow.WINDOW_AND_FEATURES:
-            _approximate(plan, plan.dataflow, problem, fast)
-        case (
-            Dataflow.KEY_STATIONARY
-            | Dataflow.QUERY_STATIONARY
-            | Dataflow.TWO_PASS
-            | Dataflow.TILED_PRODUCTS
-            | Dataflow.FUSED_VALUES
-            | Dataflow.SPILLED_GRADIENTS
-            | Dataflow.FEATURE_GRADIENT
-        ):
-            raise ValueError(f"{plan.dataflow.value} does not compute outputs")
         case _:
             assert_never(plan.dataflow)
 
 
-_Approximate = Literal[
-    Dataflow.FEATURE_STATE, Dataflow.VALUE_COLUMNS, Dataflow.FEATURE_BLOCKS, Dataflow.WINDOW_AND_FEATURES
-]
-
-
-def _approximate(plan: Plan, dataflow: _Approximate, problem: Problem, fast: FastMemory) -> None:
+def _approximate(plan: Plan, problem: Problem, fast: FastMemory) -> None:
     """The same where a polynomial takes the place of the exponential."""
-    match dataflow:
+    match plan.dataflow:
         case Dataflow.FEATURE_STATE:
             feature_state(problem, plan.tiles, fast, polynomial_of(plan))
         case Dataflow.VALUE_COLUMNS:
@@ -133,4 +119,4 @@ def _approximate(plan: Plan, dataflow: _Approximate, problem: Problem, fast: Fas
         case Dataflow.WINDOW_AND_FEATURES:
             window_and_features(problem, plan.tiles, fast, polynomial_of(plan))
         case _:
-            assert_never(dataflow)
+            raise ValueError(f"{plan.dataflow.value} does not compute outputs")

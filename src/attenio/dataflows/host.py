@@ -4,7 +4,7 @@ from typing import assert_never
 
 from attenio.errors import DoesNotFit
 from attenio.planning.nested_plan import NestedPlan
-from attenio.planning.plan import Dataflow, GradientDataflow, Plan, Tiles
+from attenio.planning.plan import Dataflow, GradientDataflow, Plan, Tiles, is_exact_forward, is_exact_gradient
 from attenio.planning.training import TrainingPlan
 from attenio.quantities import show_bytes
 from attenio.workload import Direction, Workload
@@ -57,6 +57,10 @@ def _spilled_values(plan: Plan) -> int:
     shapes = [(int(pattern.rows), int(pattern.keys)) for pattern, _ in workload.separate_patterns]
     scores = max(rows * keys for rows, keys in shapes)
     longest = max(rows for rows, _ in shapes)
+    if is_exact_gradient(plan.dataflow):
+        return _spilled_gradients(workload, plan.dataflow, tiles)
+    if not is_exact_forward(plan.dataflow):
+        return _spilled_features(plan, longest)
     match plan.dataflow:
         case Dataflow.ATTENIO | Dataflow.FLASH_ATTENTION_2 | Dataflow.STACKED_GROUPS:
             return 0
@@ -74,23 +78,19 @@ def _spilled_values(plan: Plan) -> int:
             stacked = [(int(pattern.rows), int(pattern.keys)) for pattern, _ in workload.stacked_patterns]
             splits = max(rows * -(-keys // tiles["keys_per_split"]) for rows, keys in stacked)
             return workload.group * splits * (width + 2)
-        case (
-            Dataflow.KEY_STATIONARY
-            | Dataflow.QUERY_STATIONARY
-            | Dataflow.TWO_PASS
-            | Dataflow.TILED_PRODUCTS
-            | Dataflow.FUSED_VALUES
-            | Dataflow.SPILLED_GRADIENTS
-        ):
-            return _spilled_gradients(workload, plan.dataflow, tiles)
-        case Dataflow.FEATURE_STATE | Dataflow.WINDOW_AND_FEATURES:
-            return 0
-        case Dataflow.VALUE_COLUMNS | Dataflow.FEATURE_BLOCKS:
-            return workload.group * longest * (width + 2)
-        case Dataflow.FEATURE_GRADIENT:
-            return 2 * workload.group * longest
         case _:
             assert_never(plan.dataflow)
+
+
+def _spilled_features(plan: Plan, longest: int) -> int:
+    """The same where a polynomial takes the place of the exponential."""
+    match plan.dataflow:
+        case Dataflow.VALUE_COLUMNS | Dataflow.FEATURE_BLOCKS:
+            return plan.workload.group * longest * (plan.workload.value_dim + 2)
+        case Dataflow.FEATURE_GRADIENT:
+            return 2 * plan.workload.group * longest
+        case _:
+            return 0
 
 
 def _spilled_gradients(workload: Workload, dataflow: GradientDataflow, tiles: Tiles) -> int:

@@ -75,6 +75,18 @@ class Dataflow(Enum):
         return member_named(cls, name, "dataflow", _NICKNAMES)
 
 
+ForwardDataflow = Literal[
+    Dataflow.STANDARD,
+    Dataflow.FLAT,
+    Dataflow.FLASH_ATTENTION_1,
+    Dataflow.FLASH_ATTENTION_2,
+    Dataflow.ATTENIO,
+    Dataflow.SQUARE_TILING,
+    Dataflow.RANK_ONE_TILING,
+    Dataflow.SCORE_STATIONARY,
+    Dataflow.SPLIT_KEYS,
+    Dataflow.STACKED_GROUPS,
+]
 GradientDataflow = Literal[
     Dataflow.KEY_STATIONARY,
     Dataflow.QUERY_STATIONARY,
@@ -98,6 +110,16 @@ ApproximateDataflow = Literal[
     Dataflow.FEATURE_GRADIENT,
 ]
 _APPROXIMATE: frozenset[Dataflow] = frozenset(get_args(ApproximateDataflow))
+
+
+def is_exact_forward(dataflow: Dataflow) -> TypeGuard[ForwardDataflow]:
+    """Whether it computes attention as defined."""
+    return dataflow not in _OF_THE_GRADIENT and dataflow not in _APPROXIMATE
+
+
+def is_exact_gradient(dataflow: Dataflow) -> TypeGuard[GradientDataflow]:
+    """Whether it computes the gradient as defined."""
+    return dataflow in _OF_THE_GRADIENT
 
 
 def is_approximate(dataflow: Dataflow) -> TypeGuard[ApproximateDataflow]:

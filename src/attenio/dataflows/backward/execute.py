@@ -26,7 +26,7 @@ from attenio.dataflows.inputs import Inputs
 from attenio.dataflows.problem import Advance
 from attenio.dataflows.run import Run, gradient_error
 from attenio.memory import FastMemory, Trace
-from attenio.planning.plan import Dataflow, GradientDataflow, Plan, Tiles
+from attenio.planning.plan import Dataflow, GradientDataflow, Plan, Tiles, is_exact_gradient
 from attenio.reference import Gradients
 from attenio.workload import Workload
 
@@ -73,6 +73,11 @@ def saved_by_definition(plan: Plan, given: tuple[Inputs, NDArray[np.float32]]) -
 
 def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> None:
     """Run the plan's loop nest on one problem."""
+    if plan.dataflow is Dataflow.FEATURE_GRADIENT:
+        feature_gradient(problem, plan.tiles, fast, polynomial_of(plan))
+        return
+    if not is_exact_gradient(plan.dataflow):
+        raise ValueError(f"{plan.dataflow.value} does not compute gradients")
     match plan.dataflow:
         case Dataflow.KEY_STATIONARY:
             key_stationary(problem, plan.tiles, fast)
@@ -86,25 +91,6 @@ def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> No
             fused_values(problem, plan.tiles, fast)
         case Dataflow.SPILLED_GRADIENTS:
             spilled_gradients(problem, plan.tiles, fast)
-        case Dataflow.FEATURE_GRADIENT:
-            feature_gradient(problem, plan.tiles, fast, polynomial_of(plan))
-        case (
-            Dataflow.STANDARD
-            | Dataflow.FLAT
-            | Dataflow.FLASH_ATTENTION_1
-            | Dataflow.FLASH_ATTENTION_2
-            | Dataflow.ATTENIO
-            | Dataflow.SQUARE_TILING
-            | Dataflow.RANK_ONE_TILING
-            | Dataflow.SCORE_STATIONARY
-            | Dataflow.SPLIT_KEYS
-            | Dataflow.STACKED_GROUPS
-            | Dataflow.FEATURE_STATE
-            | Dataflow.VALUE_COLUMNS
-            | Dataflow.FEATURE_BLOCKS
-            | Dataflow.WINDOW_AND_FEATURES
-        ):
-            raise ValueError(f"{plan.dataflow.value} does not compute gradients")
         case _:
             assert_never(plan.dataflow)
 

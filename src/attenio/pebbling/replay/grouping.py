@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from attenio.errors import InvalidInput
 from attenio.pebbling.graphs.attention import PerRow, Runs, Softmax
-from attenio.planning.plan import Dataflow, Tiles
+from attenio.planning.plan import Dataflow, Tiles, is_exact_forward, is_exact_gradient
 
 Required = NDArray[np.bool_]
 
@@ -42,6 +42,10 @@ class Grouping:
 
 def grouping(dataflow: Dataflow, tiles: Tiles, required: Required) -> Grouping:
     """How one head of these required scores is worked on."""
+    if is_exact_gradient(dataflow):
+        raise InvalidInput(f"{dataflow.value} computes gradients; replay runs of the forward pass")
+    if not is_exact_forward(dataflow):
+        raise InvalidInput(f"{dataflow.value} approximates, and the graph is that of exact attention; replay others")
     match dataflow:
         case Dataflow.STANDARD:
             # Blind to the mask: every score is moved.
@@ -59,25 +63,6 @@ def grouping(dataflow: Dataflow, tiles: Tiles, required: Required) -> Grouping:
             return _score_stationary(tiles, required)
         case Dataflow.SPLIT_KEYS:
             return _split_keys(tiles, required)
-        case (
-            Dataflow.KEY_STATIONARY
-            | Dataflow.QUERY_STATIONARY
-            | Dataflow.TWO_PASS
-            | Dataflow.TILED_PRODUCTS
-            | Dataflow.FUSED_VALUES
-            | Dataflow.SPILLED_GRADIENTS
-        ):
-            raise InvalidInput(f"{dataflow.value} computes gradients; replay runs of the forward pass")
-        case (
-            Dataflow.FEATURE_STATE
-            | Dataflow.VALUE_COLUMNS
-            | Dataflow.FEATURE_BLOCKS
-            | Dataflow.WINDOW_AND_FEATURES
-            | Dataflow.FEATURE_GRADIENT
-        ):
-            raise InvalidInput(
-                f"{dataflow.value} approximates, and the graph is that of exact attention; replay others"
-            )
         case _:
             assert_never(dataflow)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import assert_never
 
-from attenio.planning.plan import Dataflow, GradientDataflow, Tiles
+from attenio.planning.plan import Dataflow, GradientDataflow, Tiles, is_exact_forward, is_exact_gradient
 from attenio.planning.words import (
     attenio,
     flash_attention_1,
@@ -33,6 +33,10 @@ Forms = Callable[[Sizes], tuple[Form, ...]]
 @cache  # a match compares one member after the other, and every plan asks about each of them
 def forms_of(dataflow: Dataflow) -> Forms:
     """What a dataflow moves and holds, in the forms that a search chooses from."""
+    if is_exact_gradient(dataflow):
+        return _gradient_forms(dataflow)
+    if not is_exact_forward(dataflow):
+        raise ValueError(f"{dataflow.value} approximates; its words depend on a degree")
     match dataflow:
         case Dataflow.STANDARD:
             return standard.forms
@@ -54,23 +58,6 @@ def forms_of(dataflow: Dataflow) -> Forms:
             return split_keys.forms
         case Dataflow.STACKED_GROUPS:
             return stacked_groups.forms
-        case (
-            Dataflow.KEY_STATIONARY
-            | Dataflow.QUERY_STATIONARY
-            | Dataflow.TWO_PASS
-            | Dataflow.TILED_PRODUCTS
-            | Dataflow.FUSED_VALUES
-            | Dataflow.SPILLED_GRADIENTS
-        ):
-            return _gradient_forms(dataflow)
-        case (
-            Dataflow.FEATURE_STATE
-            | Dataflow.VALUE_COLUMNS
-            | Dataflow.FEATURE_BLOCKS
-            | Dataflow.WINDOW_AND_FEATURES
-            | Dataflow.FEATURE_GRADIENT
-        ):
-            raise ValueError(f"{dataflow.value} approximates; its words depend on a degree")
         case _:
             assert_never(dataflow)
 
