@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,23 +106,36 @@ class OutOfTime(Exception):
     """A check that its deadline ended: the bound is neither proven nor refuted."""
 
 
-Offer = TypeVar("Offer")
-
-
-def best_before(
-    deadline: float, offers: Iterable[tuple[int, Offer]], first: tuple[int, Offer]
-) -> tuple[int, Offer, bool]:
-    """The offer of most words that comes before the deadline or Ctrl-C, ``first`` included, and whether all came."""
-    best = first
+def best_bound(
+    theorem: Theorem,
+    citation: str,
+    offers: Iterable[tuple[int, Witness]],
+    nothing: tuple[int, Witness],
+    deadline: float,
+    *,
+    variants: frozenset[Variant] = frozenset(Variant),
+) -> GraphBound:
+    """The words and witness of most words that come before the deadline or Ctrl-C; ``nothing`` where none do."""
+    began = time.monotonic()
+    (words, witness), finished = nothing, True
     try:
-        for offer in offers:
-            if offer[0] > best[0]:
-                best = offer
+        for offered_words, offered in offers:
+            if offered_words > words:
+                words, witness = offered_words, offered
             if time.monotonic() >= deadline:
-                return *best, False
+                finished = False
+                break
     except (KeyboardInterrupt, OutOfTime):
-        return *best, False
-    return *best, True
+        finished = False
+    return GraphBound(
+        theorem=theorem,
+        words=words,
+        variants=variants,
+        citation=citation,
+        witness=witness,
+        seconds=time.monotonic() - began,
+        finished=finished,
+    )
 
 
 def compulsory_bound(game: Game) -> GraphBound:

@@ -9,13 +9,12 @@ Theorem: docs/theory/graph_bounds.md. Holds for every variant, recomputation inc
 (512, 580)
 """
 
-import time
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.pebbling.certified.bound import CountingWitness, GraphBound, Theorem, best_before
+from attenio.pebbling.certified.bound import CountingWitness, GraphBound, Theorem, best_bound
 from attenio.pebbling.certified.hong_kung import epoch_floor
 from attenio.pebbling.game import Game, Variant
 
@@ -34,30 +33,19 @@ def applies(game: Game) -> bool:
 
 def counting_bound(game: Game, *, deadline: float) -> GraphBound:
     """The best epoch length, for sizes of sets that no dominator of an epoch's words can cover."""
-    began = time.monotonic()
-    graph = game.graph
-    flows = np.sort(covering(game, visits(game))[graph.computed], axis=0)[::-1]
-    np.cumsum(flows, axis=0, out=flows)
-    heaviest = graph.heaviest_useful
+    graph, heaviest, computed = game.graph, game.graph.heaviest_useful, int(game.graph.computed.sum())
 
     def offers() -> Iterator[tuple[int, CountingWitness]]:
+        flows = np.sort(covering(game, visits(game))[graph.computed], axis=0)[::-1]
+        np.cumsum(flows, axis=0, out=flows)
         for length in sorted({heaviest - 1 + max(1, round(game.red * 2 ** (i / 4))) for i in range(-8, 17)}):
             first = _most_behind(flows, graph.weights, length)
             later = _most_behind(flows, graph.weights, length + game.red)
             witness = CountingWitness(epoch_words=length, first=first, later=later)
             yield floor_words(game, witness), witness
 
-    nothing = CountingWitness(epoch_words=heaviest, first=len(flows), later=len(flows))
-    words, witness, finished = best_before(deadline, offers(), (0, nothing))
-    return GraphBound(
-        theorem=Theorem.COUNTING,
-        words=words,
-        variants=frozenset(Variant),
-        citation=CITATION,
-        witness=witness,
-        seconds=time.monotonic() - began,
-        finished=finished,
-    )
+    nothing = CountingWitness(epoch_words=heaviest, first=computed, later=computed)
+    return best_bound(Theorem.COUNTING, CITATION, offers(), (0, nothing), deadline)
 
 
 def floor_words(game: Game, witness: CountingWitness) -> int:

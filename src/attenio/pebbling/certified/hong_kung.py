@@ -14,12 +14,13 @@ True
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.pebbling.certified.bound import GraphBound, OutOfTime, PartitionWitness, Theorem, best_before
+from attenio.pebbling.certified.bound import GraphBound, OutOfTime, PartitionWitness, Theorem, best_bound
 from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.graph import ComputationGraph
 
@@ -39,7 +40,6 @@ def applies(game: Game) -> bool:
 
 def partition_bound(game: Game, *, deadline: float) -> GraphBound:
     """The best epoch length for the exact least number of epochs."""
-    began = time.monotonic()
     heaviest = game.graph.heaviest_useful
     longest = heaviest + game.graph.compulsory_words + game.red
 
@@ -52,16 +52,9 @@ def partition_bound(game: Game, *, deadline: float) -> GraphBound:
                 yield epoch_floor(game, epochs, epoch_words, loads_only=loads_only), witness
 
     nothing = PartitionWitness(epoch_words=game.red, epochs=1, loads_only=True)
-    words, witness, finished = best_before(deadline, offers(), (0, nothing))
-    return GraphBound(
-        theorem=Theorem.PARTITION,
-        words=words,
-        variants=frozenset(Variant) if witness.loads_only else frozenset({Variant.STANDARD, Variant.ONE_SHOT}),
-        citation=CITATION,
-        witness=witness,
-        seconds=time.monotonic() - began,
-        finished=finished,
-    )
+    bound = best_bound(Theorem.PARTITION, CITATION, offers(), (0, nothing), deadline)
+    assert isinstance(bound.witness, PartitionWitness)
+    return bound if bound.witness.loads_only else replace(bound, variants=frozenset(Variant) - {Variant.PARTIAL})
 
 
 def epoch_floor(game: Game, epochs: int, epoch_words: int, *, loads_only: bool) -> int:

@@ -13,7 +13,6 @@ that such pairs connect, and the chains in which such vertices follow each other
 1720.0
 """
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.pebbling.certified.bound import GraphBound, PairWitness, Theorem, best_before
+from attenio.pebbling.certified.bound import GraphBound, PairWitness, Theorem, best_bound
 from attenio.pebbling.certified.hong_kung import epoch_floor
 from attenio.pebbling.game import Game, Variant
 
@@ -46,9 +45,7 @@ class _Shape:
 
 def pair_bound(game: Game, *, deadline: float = inf) -> GraphBound:
     """The best epoch length, for epochs of loads and for epochs of loads and new accumulators, before the deadline."""
-    began = time.monotonic()
-    pairs = _pairs(game)
-    heaviest = game.graph.heaviest_useful
+    pairs, heaviest = _pairs(game), game.graph.heaviest_useful
 
     def offers() -> Iterator[tuple[int, PairWitness]]:
         if not len(pairs):
@@ -61,16 +58,7 @@ def pair_bound(game: Game, *, deadline: float = inf) -> GraphBound:
 
     # an epoch moves every value that it begins to move
     nothing = PairWitness(pairs=pairs, epoch_words=max(game.red, heaviest), loads_only=True)
-    words, witness, finished = best_before(deadline, offers(), (0, nothing))
-    return GraphBound(
-        theorem=Theorem.PAIRS,
-        words=words,
-        variants=frozenset(Variant),
-        citation=CITATION,
-        witness=witness,
-        seconds=time.monotonic() - began,
-        finished=finished,
-    )
+    return best_bound(Theorem.PAIRS, CITATION, offers(), (0, nothing), deadline)
 
 
 def _pairs(game: Game) -> Numbers:

@@ -12,6 +12,7 @@ inputs' and outputs' compulsory words counted apart, and a form for the partial 
 
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from hashlib import sha256
 from math import inf
 
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.errors import MissingExtra
-from attenio.pebbling.certified.bound import GraphBound, SpectralWitness, Theorem, best_before
+from attenio.pebbling.certified.bound import GraphBound, SpectralWitness, Theorem, best_bound
 from attenio.pebbling.certified.steps import Steps
 from attenio.pebbling.certified.wavefront import depths
 from attenio.pebbling.game import Game, Variant
@@ -45,7 +46,6 @@ def spectral_bound(game: Game, *, deadline: float, check_seconds: float = inf) -
 
     Blocks that would not be done by the deadline, or not be checked in ``check_seconds``, are left out.
     """
-    began = time.monotonic()
     steps = Steps.of(game)
     compulsory, diagonal = game.graph.compulsory_words, _Diagonalised(deadline, check_seconds)
 
@@ -57,16 +57,8 @@ def spectral_bound(game: Game, *, deadline: float, check_seconds: float = inf) -
             yield compulsory + words, witness
 
     nothing = SpectralWitness(blocks=np.full(steps.count, -1, dtype=np.int64), segments=1, smallest=np.zeros(1))
-    words, witness, finished = best_before(deadline, offers(), (compulsory, nothing))
-    return GraphBound(
-        theorem=Theorem.SPECTRAL,
-        words=words,
-        variants=VARIANTS,
-        citation=CITATION,
-        witness=witness,
-        seconds=time.monotonic() - began,
-        finished=finished and not diagonal.left_out,
-    )
+    bound = best_bound(Theorem.SPECTRAL, CITATION, offers(), (compulsory, nothing), deadline, variants=VARIANTS)
+    return replace(bound, finished=bound.finished and not diagonal.left_out)
 
 
 def segment_words(count: int, segments: int, smallest: NDArray[np.float64], red: int) -> int:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.errors import MissingExtra
-from attenio.pebbling.certified.bound import FlowWitness, GraphBound, Theorem, WavefrontWitness, best_before
+from attenio.pebbling.certified.bound import FlowWitness, GraphBound, Theorem, WavefrontWitness, best_bound
 from attenio.pebbling.certified.moment import Network, moment_at
 from attenio.pebbling.certified.steps import Steps
 from attenio.pebbling.game import Game, Variant
@@ -50,28 +50,19 @@ class _Plan:
 
 def wavefront_bound(game: Game, *, deadline: float) -> GraphBound:
     """The best sum of wavefronts found before the deadline (of ``time.monotonic``)."""
-    began = time.monotonic()
     network = Network(game=game, steps=Steps.of(game))
-    depth = depths(game)
+    depth, compulsory = depths(game), game.graph.compulsory_words
 
-    def offers() -> Iterator[tuple[int, tuple[FlowWitness, ...]]]:
+    def offers() -> Iterator[tuple[int, WavefrontWitness]]:
         # a quick look at every height first, so that little time still finds something
         for tried, height in product((_FEWEST_TRIED, _TRY_ALL), _heights(int(depth.max()))):
             plan = _Plan(left=network.steps.price * game.graph.weights)
             for window in windows(network, depth, height):
                 _fill(network, plan, window, _candidates(network, window, depth, tried), deadline)
-                yield plan.extra, tuple(plan.moments)
+                yield compulsory + plan.extra, WavefrontWitness(moments=tuple(plan.moments))
 
-    extra, moments, finished = best_before(deadline, offers(), (0, ()))
-    return GraphBound(
-        theorem=Theorem.WAVEFRONT,
-        words=game.graph.compulsory_words + extra,
-        variants=VARIANTS,
-        citation=CITATION,
-        witness=WavefrontWitness(moments=moments),
-        seconds=time.monotonic() - began,
-        finished=finished,
-    )
+    nothing = WavefrontWitness(moments=())
+    return best_bound(Theorem.WAVEFRONT, CITATION, offers(), (compulsory, nothing), deadline, variants=VARIANTS)
 
 
 def _heights(deepest: int) -> list[int]:
