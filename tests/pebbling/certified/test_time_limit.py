@@ -10,10 +10,8 @@ from attenio.pebbling import Game, Variant, certified
 from attenio.pebbling.certified import (
     OutOfTime,
     certified_bounds,
-    counting,
     graph_bounds,
     hong_kung,
-    pairs,
     spectral,
     verification,
     verify,
@@ -45,7 +43,7 @@ def clock(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(spectral, "_LARGEST_BLOCK", LARGEST_BLOCK)
     monkeypatch.setattr(spectral, "_TIMED_BLOCK", LARGEST_BLOCK // 10)
-    for module in (bound_module, certified, counting, hong_kung, pairs, spectral, verification, wavefront):
+    for module in (bound_module, certified, hong_kung, spectral, verification, wavefront):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic))
 
     def slow(solver, seconds):
