@@ -15,7 +15,7 @@ from attenio.dataflows import execute, random_inputs
 from attenio.elements import ElementType
 from attenio.errors import MemoryOverflow
 from attenio.masks import Causal, Dense, Documents
-from attenio.planning.costs.cost import cost
+from attenio.planning.costs import cost
 from attenio.planning.plan import Dataflow
 from attenio.workload import Workload
 

@@ -8,9 +8,8 @@ from attenio.bounds import bounds_for, largest_ordinary
 from attenio.dataflows import execute
 from attenio.errors import DoesNotFit
 from attenio.planning.best import best_plan_for, published_plan_for
-from attenio.planning.costs.cost import cost
-from attenio.planning.nested import nested_plan_with
-from attenio.planning.nested_plan import LevelTiles
+from attenio.planning.costs import cost
+from attenio.planning.nested import LevelTiles, nested_plan_with
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.planning.published import has_published_rule
 

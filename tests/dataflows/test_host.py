@@ -5,7 +5,7 @@ import pytest
 from attenio.dataflows import execute
 from attenio.dataflows.host import HOST_LIMIT_BYTES, check_host_memory
 from attenio.errors import DoesNotFit
-from attenio.planning.nested_plan import LevelTiles, NestedPlan
+from attenio.planning.nested import LevelTiles, NestedPlan
 from attenio.planning.plan import Dataflow
 from attenio.planning.training import training_plan_for
 from attenio.workload import Workload

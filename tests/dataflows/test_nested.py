@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from attenio.dataflows import execute, random_inputs
 from attenio.dataflows.nested import nested_memories
 from attenio.errors import MemoryOverflow
-from attenio.planning.nested_plan import LevelTiles, NestedPlan
+from attenio.planning.nested import LevelTiles, NestedPlan
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
 

@@ -13,7 +13,7 @@ from attenio.dataflows import execute, random_inputs
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.planning import best_plan, nested_plan
 from attenio.planning.best import best_plan_for
-from attenio.planning.costs.cost import cost
+from attenio.planning.costs import cost
 from attenio.planning.nested import nested_plan_with
 from attenio.planning.plan import Dataflow
 from attenio.workload import Workload

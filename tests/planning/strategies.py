@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow
-from attenio.planning.costs.cost import problems_of, tile_names
+from attenio.planning.costs import problems_of, tile_names
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
 

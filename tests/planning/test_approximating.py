@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from attenio.errors import AttenioError, DoesNotFit, InvalidInput
 from attenio.machine import Machine
 from attenio.planning import best_plan, best_plan_for, candidates, candidates_for, plan_with
-from attenio.planning.costs.cost import cost, tile_names
-from attenio.planning.guarantees import certificate_at, certified, needed_tile
+from attenio.planning.approximate.guarantees import certificate_at, certified, needed_tile
+from attenio.planning.costs import cost, tile_names
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
 

@@ -23,7 +23,7 @@ from attenio.planning import (
     training_plan_for,
 )
 from attenio.planning.best import Candidate
-from attenio.planning.costs.cost import cost, problems_of
+from attenio.planning.costs import cost, problems_of
 from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.planning.search.dataflow import best_tiles, contenders
 from attenio.workload import Direction, Workload

@@ -23,13 +23,13 @@ from attenio.planning import (
     training_plan,
     training_plan_for,
 )
-from attenio.planning.costs.cost import problems_of
+from attenio.planning.costs import problems_of
 from attenio.planning.plan import Dataflow, TileRule, Tiles
 from attenio.planning.problems import Problems
+from attenio.planning.problems.tile_sizes import keeps_to_granularity
 from attenio.planning.search.rectangles import best_rectangle
 from attenio.planning.search.room import Room, row_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
-from attenio.planning.tile_sizes import keeps_to_granularity
 from attenio.workload import Workload
 
 from .search.test_rectangles import exhaustive, forms, rooms

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 from attenio.bounds import largest_ordinary, lower_bounds
 from attenio.errors import DoesNotFit
 from attenio.machine import Machine, MemoryLevel
-from attenio.planning.nested import nested_plan, nested_plan_with
-from attenio.planning.nested_plan import LevelTiles
+from attenio.planning.nested import LevelTiles, nested_plan, nested_plan_with
 from attenio.workload import Workload
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from attenio.machine import Machine, MemoryLevel
 from attenio.planning import candidates_for, cost, published_plan, published_plan_for
-from attenio.planning.costs.cost import problems_of
+from attenio.planning.costs import problems_of
 from attenio.planning.plan import Dataflow, TileRule, Tiles
 from attenio.planning.published import has_published_rule, published_tiles
 from attenio.workload import Workload

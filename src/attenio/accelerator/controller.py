@@ -14,7 +14,7 @@ from attenio.accelerator.switches import Switches
 from attenio.errors import InvalidInput
 from attenio.masks.patterns import Pattern
 from attenio.names import checked_kind
-from attenio.planning.costs.cost import problems_of
+from attenio.planning.costs import problems_of
 from attenio.planning.plan import Dataflow, Plan
 from attenio.planning.problems import Problems
 from attenio.workload import Workload

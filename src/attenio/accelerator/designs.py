@@ -21,7 +21,7 @@ from attenio.catalogue import as_machine
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine, MemoryLevel
 from attenio.masks.patterns import Band
-from attenio.planning.costs.cost import problems_of
+from attenio.planning.costs import problems_of
 from attenio.planning.plan import Dataflow
 from attenio.workload import Direction, Workload
 

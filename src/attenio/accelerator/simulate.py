@@ -29,7 +29,7 @@ from attenio.machine import Machine
 from attenio.names import checked_kind
 from attenio.plain_values import plain_fields
 from attenio.planning import Dataflow, Plan, Tiles, best_plan, plan_with, published_plan
-from attenio.planning.costs.cost import cost
+from attenio.planning.costs import cost
 from attenio.workload import Workload, checked_workload
 
 

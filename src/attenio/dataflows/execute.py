@@ -25,9 +25,9 @@ from attenio.dataflows.training import run_training
 from attenio.errors import InvalidInput
 from attenio.memory import Trace
 from attenio.names import checked_kind, show_value
-from attenio.planning.costs.cost import checked_dataflow, tile_names
-from attenio.planning.costs.features_apply import refused_tiles
-from attenio.planning.nested_plan import NestedPlan
+from attenio.planning.approximate.applies import refused_tiles
+from attenio.planning.costs import checked_dataflow, tile_names
+from attenio.planning.nested import NestedPlan
 from attenio.planning.plan import Dataflow, Plan, is_exact_forward, is_exact_gradient
 from attenio.planning.training import Saved, TrainingPlan
 from attenio.quantities import checked_count

@@ -33,7 +33,7 @@ from attenio.dataflows.standard import standard
 from attenio.dataflows.value_columns import value_columns
 from attenio.dataflows.window_and_features import window_and_features
 from attenio.memory import FastMemory, Trace
-from attenio.planning.nested_plan import NestedPlan
+from attenio.planning.nested import NestedPlan
 from attenio.planning.plan import Dataflow, Plan, is_exact_forward
 
 

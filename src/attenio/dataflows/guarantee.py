@@ -5,7 +5,7 @@ import numpy as np
 from attenio.approximation import Certificate, Polynomial
 from attenio.approximation.rounding import storage_error
 from attenio.dataflows.inputs import Inputs
-from attenio.planning.guarantees import certificate_at
+from attenio.planning.approximate.guarantees import certificate_at
 from attenio.planning.plan import Plan
 
 

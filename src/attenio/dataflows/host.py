@@ -3,7 +3,7 @@
 from typing import assert_never
 
 from attenio.errors import DoesNotFit
-from attenio.planning.nested_plan import NestedPlan
+from attenio.planning.nested import NestedPlan
 from attenio.planning.plan import Dataflow, GradientDataflow, Plan, Tiles, is_exact_forward, is_exact_gradient
 from attenio.planning.training import TrainingPlan
 from attenio.quantities import show_bytes

@@ -25,7 +25,7 @@ from attenio.dataflows.online_softmax import OnlineSoftmax, add_scores
 from attenio.dataflows.problem import Problem, for_heads, values_beside
 from attenio.memory import Buffer, FastMemory, Matrix, Tile, Trace
 from attenio.memory.indices import compact, compose, cuts, size
-from attenio.planning.nested_plan import NestedPlan
+from attenio.planning.nested import NestedPlan
 
 Numbers = NDArray[np.intp]
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from attenio.dataflows.inputs import Inputs
 from attenio.memory import Trace
-from attenio.planning.nested_plan import NestedPlan
+from attenio.planning.nested import NestedPlan
 from attenio.planning.plan import Plan
 from attenio.planning.training import TrainingPlan
 from attenio.reference import Gradients, attention_blocks, attention_gradients

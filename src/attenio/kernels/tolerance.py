@@ -22,9 +22,9 @@ from attenio.kernels.gpu import tensor_cores
 from attenio.machine import Machine, MemoryLevel
 from attenio.masks import Causal, Dense
 from attenio.planning import Dataflow, plan_with
-from attenio.planning.costs.cost import problems_of
+from attenio.planning.approximate.forms import best_approximate_tiles
+from attenio.planning.costs import problems_of
 from attenio.planning.plan import ApproximateDataflow
-from attenio.planning.search.approximate import best_approximate_tiles
 from attenio.workload import Workload
 
 _BY_FEATURES: tuple[ApproximateDataflow, ...] = (

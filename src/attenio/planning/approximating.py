@@ -13,12 +13,12 @@ from typing import cast
 
 from attenio.approximation import feature_count
 from attenio.errors import DoesNotFit
-from attenio.planning.costs.cost import approximate_form, checked_dataflow, cost, problems_of, tile_names
-from attenio.planning.costs.features_apply import why_no_features
-from attenio.planning.guarantees import certificate_at, needed_tile
+from attenio.planning.approximate.applies import why_no_features
+from attenio.planning.approximate.forms import approximate_form, best_approximate_tiles
+from attenio.planning.approximate.guarantees import certificate_at, needed_tile
+from attenio.planning.approximate.window_tiles import window_tiles
+from attenio.planning.costs import checked_dataflow, cost, problems_of, tile_names
 from attenio.planning.plan import ApproximateDataflow, Dataflow, Plan, TileRule, Tiles
-from attenio.planning.search.approximate import best_approximate_tiles
-from attenio.planning.window_tiles import window_tiles
 from attenio.quantities import show_words
 from attenio.workload import Workload
 

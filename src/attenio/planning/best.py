@@ -7,15 +7,15 @@ from attenio.errors import DoesNotFit, InvalidInput
 from attenio.granularity import FREE_TILES, Granularity
 from attenio.machine import Machine
 from attenio.names import checked_kind
+from attenio.planning.approximate.guarantees import certificate_at
 from attenio.planning.approximating import approximate_plan, best_approximate
-from attenio.planning.contest import applies, best_of_all
-from attenio.planning.costs.cost import checked_dataflow, cost, cost_of, problems_of, tile_names
-from attenio.planning.guarantees import certificate_at
+from attenio.planning.costs import checked_dataflow, cost, cost_of, problems_of, tile_names
 from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.planning.problems import Problems
+from attenio.planning.problems.tile_sizes import keeps_to_granularity, smallest_tiles
 from attenio.planning.published import has_published_rule, published_tiles
+from attenio.planning.search.contest import applies, best_of_all
 from attenio.planning.search.dataflow import best_tiles, contenders
-from attenio.planning.tile_sizes import keeps_to_granularity, smallest_tiles
 from attenio.quantities import checked_count, show_words
 from attenio.workload import Direction, Workload, checked_workload
 

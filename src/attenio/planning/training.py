@@ -17,12 +17,12 @@ from attenio.granularity import FREE_TILES, Granularity
 from attenio.machine import Machine
 from attenio.names import member_named
 from attenio.planning.best import best_plan_for, check_memory, or_free_tiles
-from attenio.planning.contest import best_of_all
-from attenio.planning.costs.cost import cost_of
+from attenio.planning.costs import cost_of
 from attenio.planning.plan import Dataflow, Plan, TileRule
 from attenio.planning.problems import Problems
+from attenio.planning.problems.tile_sizes import smallest_tiles
+from attenio.planning.search.contest import best_of_all
 from attenio.planning.search.forms import best_of_form, floor_of_form
-from attenio.planning.tile_sizes import smallest_tiles
 from attenio.planning.words.backward.tiled_products import reading_form
 from attenio.planning.words.dataflows import known_forms
 from attenio.quantities import show_words

@@ -9,7 +9,7 @@ from attenio.errors import DoesNotFit
 from attenio.granularity import Granularity
 from attenio.machine import Boundary, Machine
 from attenio.planning import Candidate, NestedPlan, TrainingPlan, best_plan, best_plan_for, candidates, nested_plan
-from attenio.planning.guarantees import certified
+from attenio.planning.approximate.guarantees import certified
 from attenio.planning.plan import Dataflow, Plan
 from attenio.quantities import bytes_of
 from attenio.workload import Direction, Workload, checked_workload

@@ -9,7 +9,7 @@ from attenio.granularity import FREE_TILES, Granularity
 from attenio.machine import Machine
 from attenio.masks import BlockSparse, Documents, Layout, SharedPrefix, SlidingWindow
 from attenio.planning import best_plan_for, candidates, published_plan_for
-from attenio.planning.costs.features_apply import why_no_features
+from attenio.planning.approximate.applies import why_no_features
 from attenio.planning.plan import Dataflow, Plan
 from attenio.workload import Workload
 

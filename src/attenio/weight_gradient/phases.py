@@ -9,13 +9,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.planning import counting
-from attenio.planning.cuts import column_tiles
 from attenio.planning.plan import Tiles
-from attenio.planning.problems import Problems
+from attenio.planning.problems import Problems, counting
 from attenio.planning.search.forms import best_of_form
 from attenio.planning.search.room import Room
 from attenio.planning.search.row_tiles import RowWords, even_tile, piece_ends
+from attenio.planning.words.cuts import column_tiles
 from attenio.planning.words.form import Form, Held
 
 _AT_ONCE = 2**16

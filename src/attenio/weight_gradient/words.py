@@ -12,7 +12,7 @@ tiled-products     projection in tiles, four phases over scores, update
 from typing import NamedTuple, assert_never
 
 from attenio.errors import InvalidInput
-from attenio.planning.costs.cost import Cost
+from attenio.planning.costs import Cost
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.words.form import Form, Held, Product, Rectangle, Rows, Sizes

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from attenio.planning.approximate.tiles import best_approximate_tiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +12,6 @@ from attenio.bounds.approximate.monomial_epochs import terms_per_epoch
 from attenio.bounds.lower_bound import Strength
 from attenio.planning.plan import Dataflow
 from attenio.planning.problems import Problems
-from attenio.planning.search.approximate import best_approximate_tiles
 from attenio.workload import Workload
 
 

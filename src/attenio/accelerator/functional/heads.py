@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from attenio.masks import SharedPrefix
 from attenio.masks.patterns import Pattern
 from attenio.planning import Dataflow, Plan
-from attenio.planning.costs.cost import problems_of
+from attenio.planning.costs import problems_of
 from attenio.reference.forward import segments
 from attenio.workload import Workload
 

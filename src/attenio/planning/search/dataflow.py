@@ -2,8 +2,8 @@
 
 from attenio.planning.plan import Dataflow, MovingTiles, Tiles
 from attenio.planning.problems import Problems
+from attenio.planning.problems.tile_sizes import keeps_to_granularity
 from attenio.planning.search.forms import best_of_form, floor_of_form
-from attenio.planning.tile_sizes import keeps_to_granularity
 from attenio.planning.words.dataflows import known_forms
 from attenio.planning.words.form import Form
 from attenio.workload import Direction

@@ -5,15 +5,15 @@ from math import inf, sqrt
 from typing import NamedTuple, assert_never
 
 from attenio.granularity import largest_size
-from attenio.planning.counting import seen_by
-from attenio.planning.cuts import head_tiles
 from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
-from attenio.planning.search.columns import OutputRoom, best_output_tile
+from attenio.planning.problems.counting import seen_by
 from attenio.planning.search.floors import RectangleWords
+from attenio.planning.search.products import OutputRoom, best_output_tile
 from attenio.planning.search.rectangles import best_rectangle
 from attenio.planning.search.room import Room, key_room, row_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile
+from attenio.planning.words.cuts import head_tiles
 from attenio.planning.words.form import Form, Held, Phase, Product, Rectangle, Resident, Rows
 
 

@@ -1,4 +1,8 @@
-"""Sweeps: the best plan at every point of a grid of workloads and machines, many at a time."""
+"""Sweeps: the best plan at every point of a grid of workloads and machines, many at a time.
+
+``contest``, ``forms``, ``floors``, ``rectangles``, ``row_tiles``, ``products`` and ``room`` are the files of ``search``
+for arrays, with the same answers, ties included; laws hold them against each other.
+"""
 
 from attenio.planning.sweeping.grid import SweepGrid
 from attenio.planning.sweeping.result import SweepResult

@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
-from attenio.planning.counting import seen_by
+from attenio.planning.problems.counting import seen_by
 from attenio.planning.search.room import Room
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, is_zero, take
-from attenio.planning.sweeping.choices import HeadForms, best_head_tiles, best_output_tiles, output_floor
 from attenio.planning.sweeping.floors import RectangleForms, form_floors
+from attenio.planning.sweeping.heads import HeadForms, best_head_tiles
+from attenio.planning.sweeping.products import best_output_tiles, output_floor
 from attenio.planning.sweeping.rectangles import best_score_tiles
 from attenio.planning.sweeping.room import key_room, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles

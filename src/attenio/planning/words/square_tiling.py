@@ -7,7 +7,7 @@ Depth only decides how often the scores are read again; for each number of reads
 """
 
 from attenio.masks.patterns.sums import ceil_div, smaller
-from attenio.planning.cuts import column_tiles
+from attenio.planning.words.cuts import column_tiles
 from attenio.planning.words.form import Form, Held, Rectangle, Sizes
 
 

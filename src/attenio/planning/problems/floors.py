@@ -3,7 +3,7 @@
 from attenio.masks.patterns import Band
 from attenio.masks.patterns.lazy import lazy
 from attenio.masks.patterns.pattern import Counts
-from attenio.planning.pattern_counts import PatternCounts
+from attenio.planning.problems.counts import PatternCounts
 
 
 class PatternFloors(PatternCounts):

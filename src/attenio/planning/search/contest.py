@@ -4,10 +4,10 @@ from math import inf
 from typing import NamedTuple
 
 from attenio.masks import SharedPrefix
-from attenio.planning.costs.cost import problems_of
-from attenio.planning.counting import peak_words
+from attenio.planning.costs import problems_of
 from attenio.planning.plan import Dataflow, MovingTiles, Plan, TileRule
 from attenio.planning.problems import Problems
+from attenio.planning.problems.counting import peak_words
 from attenio.planning.search.dataflow import allowed_forms, contenders, exceeds
 from attenio.planning.search.forms import best_of_form, floor_of_form, most_rows, some_words
 from attenio.planning.words.form import Form, Rows

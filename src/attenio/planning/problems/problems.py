@@ -7,7 +7,7 @@ from attenio.granularity import FREE_TILES, Granularity
 from attenio.masks import SharedPrefix
 from attenio.masks.patterns import Band, Pattern
 from attenio.masks.patterns.lazy import lazy
-from attenio.planning.pattern_floors import PatternFloors
+from attenio.planning.problems.floors import PatternFloors
 from attenio.planning.words.form import Sizes
 from attenio.workload import Workload
 

@@ -11,8 +11,8 @@ A state of keys that the forward pass saved (``saved_state=1``, dense problems o
 one pass over keys and values. Rows that need no key are not read, and their gradients are zeros.
 """
 
-from attenio.planning.costs.value_columns import columns, feature_count
-from attenio.planning.plan import Tiles
+from attenio.planning.approximate.value_columns import columns, feature_count
+from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 
 TILES = ("degree", "resident_states")
@@ -35,3 +35,15 @@ def peak_words(problems: Problems, tiles: Tiles) -> int:
     d, dv, w = problems.d, problems.value_dim, problems.intermediate_words
     state = tiles["resident_states"] * feature_count(d, tiles["degree"]) * columns(problems) * w
     return state + (tiles["degree"] + 2) * w + d + dv + d * w + columns(problems) * w
+
+
+def best_tiles(problems: Problems, fast_words: int, degree: int) -> MovingTiles | None:
+    """The form that moves the fewest words, or None if none fits.
+
+    A state saved by the forward pass is not counted on: which forward pass there was is not known here.
+    """
+    for states in (2, 1) if problems.is_dense else (1,):
+        tiles = Tiles.of(degree=degree, resident_states=states)
+        if peak_words(problems, tiles) <= fast_words:
+            return MovingTiles(moved_words(problems, tiles), tiles)
+    return None

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.approximation import minimax
-from attenio.planning.window_error import largest_variation, window_variation
+from attenio.planning.approximate.window_error import largest_variation, window_variation
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.masks.patterns import Band, Pattern
-from attenio.planning.nested_plan import LevelTiles
+from attenio.planning.nested.plan import LevelTiles
 from attenio.workload import Workload
 
 Numbers = NDArray[np.int64]

@@ -9,9 +9,9 @@ from math import inf, sqrt
 from typing import NamedTuple
 
 from attenio.granularity import largest_size
-from attenio.planning.cuts import column_tiles
 from attenio.planning.problems import Problems
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
+from attenio.planning.words.cuts import column_tiles
 
 
 class OutputRoom(NamedTuple):

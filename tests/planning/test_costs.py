@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from attenio.errors import InvalidInput
 from attenio.masks import Causal, Dense, Documents
-from attenio.planning.costs.cost import cost, tile_names
+from attenio.planning.costs import cost, tile_names
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
 

@@ -20,7 +20,7 @@ from attenio.approximation.enclosure import MOST_RADIUS
 from attenio.approximation.rounding import Range, rounding_error, storage_error, underflow, worst_amplification
 from attenio.elements import ElementType
 from attenio.errors import DoesNotFit, InvalidInput
-from attenio.planning.beside_window import beside_window
+from attenio.planning.approximate.beside_window import beside_window
 from attenio.planning.plan import Tiles
 from attenio.workload import Workload
 

@@ -6,7 +6,7 @@ moved = m (d + dv) + g (n d + n dv): what must be moved
 peak  = r (dv+1) w + W'(d + dv) + d + (dv+1) w + (t+2) w
 """
 
-from attenio.planning.costs.value_columns import columns, feature_count, swept_words
+from attenio.planning.approximate.value_columns import columns, feature_count, swept_words
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 

@@ -1,9 +1,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attenio.planning.cuts import column_tiles
 from attenio.planning.problems import Problems
-from attenio.planning.search.columns import OutputRoom, best_output_tile, output_floor
+from attenio.planning.search.products import OutputRoom, best_output_tile, output_floor
+from attenio.planning.words.cuts import column_tiles
 from attenio.workload import Workload
 
 from ..strategies import workloads

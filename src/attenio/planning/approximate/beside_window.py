@@ -11,7 +11,7 @@ from math import exp, isqrt
 from attenio.approximation import Kind, Polynomial, Scores, Summation, feature_count, polynomial
 from attenio.approximation.rounding import Range, rounding_error, underflow, worst_amplification
 from attenio.elements import ElementType
-from attenio.planning.window_error import window_variation
+from attenio.planning.approximate.window_error import window_variation
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,11 +6,11 @@ from attenio.approximation import Kind, Terms, feature_count
 from attenio.approximation.enclosure import MOST_RADIUS
 from attenio.approximation.polynomials import MOST_DEGREE, polynomial_within
 from attenio.errors import DoesNotFit
-from attenio.planning.beside_window import BesideWindow, beside_window, hopeless
-from attenio.planning.costs import window_and_features
-from attenio.planning.costs.cost import problems_of
-from attenio.planning.guarantees import certified, longest, scores_of
+from attenio.planning.approximate import window_and_features
+from attenio.planning.approximate.beside_window import BesideWindow, beside_window, hopeless
+from attenio.planning.approximate.guarantees import certified, longest, scores_of
 from attenio.planning.plan import Dataflow, Tiles
+from attenio.planning.problems import Problems
 from attenio.quantities import show_words
 from attenio.workload import Workload
 
@@ -86,4 +86,4 @@ def _tiles(degree: int, window: tuple[int, int]) -> Tiles:
 
 
 def _peak(workload: Workload, tiles: Tiles) -> int:
-    return window_and_features.peak_words(problems_of(workload, Dataflow.WINDOW_AND_FEATURES), tiles)
+    return window_and_features.peak_words(Problems.separate(workload), tiles)

@@ -1,17 +1,15 @@
 """The closed form of any dataflow: exact words moved and held, ceilings and masks included."""
 
 from dataclasses import dataclass
-from typing import Protocol, assert_never
 
 from attenio.errors import InvalidInput
 from attenio.granularity import FREE_TILES, Granularity
 from attenio.names import did_you_mean
-from attenio.planning import counting
-from attenio.planning.costs import feature_blocks, feature_state, value_columns, window_and_features
-from attenio.planning.costs.backward import feature_gradient
-from attenio.planning.costs.features_apply import refused_tiles, why_no_features
-from attenio.planning.plan import ApproximateDataflow, Dataflow, Tiles, is_approximate
-from attenio.planning.problems import Problems
+from attenio.planning.approximate import feature_gradient
+from attenio.planning.approximate.applies import refused_tiles, why_no_features
+from attenio.planning.approximate.forms import approximate_form
+from attenio.planning.plan import Dataflow, Tiles, is_approximate
+from attenio.planning.problems import Problems, counting
 from attenio.planning.words import dataflows
 from attenio.workload import Direction, Workload
 
@@ -22,20 +20,6 @@ class Cost:
 
     moved_words: int
     peak_words: int
-
-
-class ClosedForm(Protocol):
-    """What every module beside this one offers."""
-
-    @property
-    def TILES(self) -> tuple[str, ...]:  # noqa: N802 - a constant of the module
-        """Names of the tiles, in order."""
-
-    def moved_words(self, problems: Problems, tiles: Tiles) -> int:
-        """Words loaded and stored."""
-
-    def peak_words(self, problems: Problems, tiles: Tiles) -> int:
-        """Words held at once."""
 
 
 def cost(workload: Workload, dataflow: Dataflow | str, tiles: Tiles) -> Cost:
@@ -117,20 +101,3 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
     reason = refused_tiles(workload, dataflow, tiles) if dataflow.is_approximate else None
     if reason is not None:
         raise InvalidInput(reason)
-
-
-def approximate_form(dataflow: ApproximateDataflow) -> ClosedForm:
-    """The module with the closed form of an approximate dataflow."""
-    match dataflow:
-        case Dataflow.FEATURE_STATE:
-            return feature_state
-        case Dataflow.VALUE_COLUMNS:
-            return value_columns
-        case Dataflow.FEATURE_BLOCKS:
-            return feature_blocks
-        case Dataflow.WINDOW_AND_FEATURES:
-            return window_and_features
-        case Dataflow.FEATURE_GRADIENT:
-            return feature_gradient
-        case _:
-            assert_never(dataflow)

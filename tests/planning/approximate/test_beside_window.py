@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.approximation import Scores
-from attenio.planning.beside_window import BesideWindow, beside_window, hopeless
+from attenio.planning.approximate.beside_window import BesideWindow, beside_window, hopeless
 
 LAWS = settings(max_examples=60, deadline=None, derandomize=True)
 

@@ -6,8 +6,8 @@ moved = m (d + dv) + g (n d + n dv): what must be moved
 peak  = r (dv+1) w + k'(d + dv) + d + (dv+1) w + (t+1) w
 """
 
-from attenio.planning.costs.value_columns import columns, feature_count, swept_state_words, swept_words
-from attenio.planning.plan import Tiles
+from attenio.planning.approximate.value_columns import columns, feature_count, swept_state_words, swept_words
+from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 
 TILES = ("degree", "key_tile")
@@ -22,3 +22,9 @@ def peak_words(problems: Problems, tiles: Tiles) -> int:
     """Words held at once."""
     features = feature_count(problems.d, tiles["degree"])
     return swept_state_words(problems, tiles, features, (problems.d, columns(problems)))
+
+
+def best_tiles(problems: Problems, fast_words: int, degree: int, key_tile: int) -> MovingTiles | None:
+    """The degree, with the words that it moves; None if the state does not fit."""
+    tiles = Tiles.of(degree=degree, key_tile=key_tile)
+    return MovingTiles(moved_words(problems, tiles), tiles) if peak_words(problems, tiles) <= fast_words else None

@@ -17,8 +17,8 @@ from attenio.granularity import Granularity, largest_size
 from attenio.machine import Machine
 from attenio.names import checked_kind, show_value
 from attenio.planning.best import or_free_tiles
-from attenio.planning.nested_plan import LevelTiles, NestedPlan
-from attenio.planning.nested_words import nested_moved_words, nested_peak_words
+from attenio.planning.nested.plan import LevelTiles, NestedPlan
+from attenio.planning.nested.words import nested_moved_words, nested_peak_words
 from attenio.quantities import bytes_of, checked_count, show_words
 from attenio.workload import Direction, Workload, checked_workload
 

@@ -1,1 +1,0 @@
-"""The best form of the approximate gradient."""
