@@ -11,7 +11,7 @@ from attenio.planning.best import (
     published_plan_for,
 )
 from attenio.planning.costs import Cost, cost
-from attenio.planning.nested.search import LevelTiles, NestedPlan, nested_plan, nested_plan_with
+from attenio.planning.nested import LevelTiles, NestedPlan, nested_plan, nested_plan_with
 from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.planning.sweeping import SweepGrid, SweepResult, sweep
 from attenio.planning.training import (
