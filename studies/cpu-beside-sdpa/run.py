@@ -1,10 +1,12 @@
 """Is attention() on this CPU ever slower than scaled_dot_product_attention?
 
-    nice .venv/bin/python studies/cpu-beside-sdpa/run.py [--quick]
+    nice .venv/bin/python studies/cpu-beside-sdpa/run.py [--quick] [--processor-time]
 
-writes results.json beside this file: every sample of both, taken in alternating order in one process, and what made
-it; ``answer.py`` turns it into answer.md. All of it takes about four minutes on two quiet cores, ``--quick`` a minute.
-A window is given to PyTorch as a boolean mask made before: it has no other way to say it.
+writes results.json beside this file: every sample of ours, of PyTorch's and of a function of Python that does nothing
+but call PyTorch's, taken in alternating order in one process, and what made it; ``answer.py`` turns it into answer.md.
+All of it takes about six minutes on two quiet cores, ``--quick`` a minute. A window is given to PyTorch as a boolean
+mask made before: it has no other way to say it. A growing cache has one key more at every call.
+``--processor-time`` is for a machine that others use: one thread, and the time that the processor gave to it.
 """
 
 import argparse
@@ -19,6 +21,7 @@ from statistics import median
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from attenio import attention, explain
@@ -28,10 +31,10 @@ from attenio.measurement.provenance import provenance
 HERE = Path(__file__).parent
 SEED = 0
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "fp64": torch.float64}
-KINDS = ("dense", "causal", "boolean", "float", "groups", "cross", "decode", "window 64")
+KINDS = ("dense", "causal", "boolean", "float", "groups", "cross", "decode", "growing", "window 64")
 WAYS = ("no_grad", "inference", "step")
-SECONDS_A_POINT = {False: 0.25, True: 0.03}
-MOST_PAIRS, LEAST_PAIRS = 400, 5
+SECONDS_A_POINT = {False: 0.35, True: 0.04}
+MOST_ROUNDS, LEAST_ROUNDS = 400, 6
 
 
 @dataclass(frozen=True)
@@ -56,72 +59,101 @@ def points(*, quick: bool) -> Iterator[Point]:
         if n * n * heads > 2**25:
             continue
         for dtype, way in product(DTYPES, WAYS):
+            if kind == "growing" and (way == "step" or n < 16):
+                continue
             if way == "step" and n * n * heads > 2**21:
                 continue
             if dtype == "fp32" or (way != "inference" and n in (1, 64, 256, 1024) and heads < 32 and kind != "cross"):
                 yield Point(n, heads, dtype, kind, way)
 
 
-def calls(point: Point) -> tuple[Callable[[], object], Callable[[], object], str]:
-    """Ours, theirs, and what ours is explained as."""
+def bare(  # noqa: PLR0913 - the signature of scaled_dot_product_attention
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """What any function in Python costs that ends in PyTorch's."""
+    return sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+
+
+def calls(point: Point) -> tuple[dict[str, Callable[[], object]], str]:
+    """Ours, theirs and the bare function, and what ours is explained as."""
     dtype, kv = DTYPES[point.dtype], max(1, point.heads // 4) if point.kind == "groups" else point.heads
-    queries = 1 if point.kind == "decode" else point.n
-    keys = 2 * point.n if point.kind == "cross" else point.n
+    queries = 1 if point.kind in ("decode", "growing") else point.n
+    keys = 2 * point.n if point.kind in ("cross", "growing") else point.n
     step = point.way == "step"
     shapes = (point.heads, queries), (kv, keys), (kv, keys)
     q, k, v = (torch.randn(1, h, n, 64).to(dtype).requires_grad_(step) for h, n in shapes)
     options: dict[str, Any] = {"is_causal": point.kind == "causal", "enable_gqa": kv != point.heads}
     rows, columns = torch.arange(queries)[:, None], torch.arange(keys)[None]
     mask = {"boolean": torch.rand(queries, keys) > 0.3, "float": torch.randn(queries, keys).to(dtype)}.get(point.kind)
-    window = 64 if point.kind == "window 64" else None
-    theirs_mask = mask if window is None else (columns <= rows) & (columns > rows - window)
+    window = {"window": 64} if point.kind == "window 64" else {}
+    theirs_mask = (columns <= rows) & (columns > rows - 64) if window else mask
     gradient = torch.randn(1, point.heads, queries, 64).to(dtype)
 
-    def ours() -> object:
-        output = attention(q, k, v, mask, **options, window=window)
-        return torch.autograd.grad(output, (q, k, v), gradient) if step else output
+    def of(function: Callable[..., Tensor], mask: Tensor | None, **more: Any) -> Callable[[], object]:
+        length = point.n
 
-    def theirs() -> object:
-        output = sdpa(q, k, v, theirs_mask, **options)
-        return torch.autograd.grad(output, (q, k, v), gradient) if step else output
+        def call() -> object:
+            nonlocal length
+            if point.kind == "growing":
+                length = length + 1 if length < 2 * point.n else point.n
+                return function(q, k[:, :, :length], v[:, :, :length], **options)
+            output = function(q, k, v, mask, **options, **more)
+            return torch.autograd.grad(output, (q, k, v), gradient) if step else output
 
-    return ours, theirs, explain(q, k, v, mask, **options, window=window).choice.language
+        return call
+
+    made = {"attenio_us": of(attention, mask, **window), "sdpa_us": of(sdpa, theirs_mask)}
+    made["bare_us"] = of(bare, theirs_mask)
+    return made, explain(q, k, v, mask, **options, **window).choice.language
 
 
-def sampled(point: Point, seconds: float) -> dict[str, Any]:
-    """Samples of both in microseconds, one after the other, whoever is first changing from pair to pair."""
-    samples: dict[str, list[float]] = {"attenio_us": [], "sdpa_us": []}
+def sampled(point: Point, seconds: float, clock: Callable[[], float]) -> dict[str, Any]:
+    """Samples of all in microseconds, one after the other, whoever is first changing from round to round."""
     with torch.inference_mode(point.way == "inference"), torch.set_grad_enabled(point.way == "step"):
-        ours, theirs, runs = calls(point)
-        order = [("attenio_us", ours), ("sdpa_us", theirs)]
+        made, runs = calls(point)
+        samples: dict[str, list[float]] = {name: [] for name in made}
+        order = list(made.items())
         for _ in range(3):
-            ours()
-            theirs()
-        start = time.perf_counter()
-        while len(samples["sdpa_us"]) < MOST_PAIRS:
-            for name, call in order:
-                before = time.perf_counter()
+            for _, call in order:
                 call()
-                samples[name].append(round((time.perf_counter() - before) * 1e6, 2))
-            order.reverse()
-            if time.perf_counter() - start > seconds and len(samples["sdpa_us"]) >= LEAST_PAIRS:
+        start = time.perf_counter()
+        while len(samples["sdpa_us"]) < MOST_ROUNDS:
+            for name, call in order:
+                before = clock()
+                call()
+                samples[name].append(round((clock() - before) * 1e6, 2))
+            order = order[1:] + order[:1] if len(samples["sdpa_us"]) % 2 else order[::-1]
+            if time.perf_counter() - start > seconds and len(samples["sdpa_us"]) >= LEAST_ROUNDS:
                 break
-    ratio = median(samples["sdpa_us"]) / median(samples["attenio_us"])
-    return {"point": asdict(point), "name": point.name, "runs": runs, "ratio": round(ratio, 3), **samples}
+    ours = median(samples["attenio_us"])
+    ratios = {"ratio": median(samples["sdpa_us"]) / ours, "ratio_to_bare": median(samples["bare_us"]) / ours}
+    found = {name: round(ratio, 3) for name, ratio in ratios.items()}
+    return {"point": asdict(point), "name": point.name, "runs": runs, **found, **samples}
 
 
 def main() -> None:
     torch.manual_seed(SEED)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer pairs a form, on a machine that others use too")
-    quick = parser.parse_args().quick
+    parser.add_argument("--processor-time", action="store_true", help="of one thread, on a machine that others use too")
+    asked = parser.parse_args()
+    quick, clock = asked.quick, time.process_time if asked.processor_time else time.perf_counter
+    if asked.processor_time:
+        torch.set_num_threads(1)
     results = []
     for point in points(quick=quick):
-        results.append(sampled(point, SECONDS_A_POINT[quick]))
+        results.append(sampled(point, SECONDS_A_POINT[quick], clock))
         print(f"{point.name}: {results[-1]['ratio']:.2f}", flush=True)
     made = {"provenance": asdict(provenance()), "seed": SEED, "torch": torch.__version__, "quick": quick}
     made |= {"machine": platform.machine(), "capability": torch.backends.cpu.get_cpu_capability()}
-    made |= {"threads": torch.get_num_threads(), "results": results}
+    made |= {"threads": torch.get_num_threads(), "processor_time": asked.processor_time, "results": results}
     write_atomically(HERE / "results.json", json.dumps(made) + "\n")
 
 
