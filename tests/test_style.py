@@ -22,7 +22,6 @@ SPELLS_A_BAND = {
     "kernels/gpu/band.py Band": "the same in 32 bits, as kernels count",
     "kernels/torch_operator/schema.py Arguments": "a registered operator takes tensors and numbers only",
     "kernels/torch_operator/schema.py BackwardArguments": "the same",
-    "kernels/hopper/forward.py _Numbers": "parameters of a kernel, in their order",
 }
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -92,7 +92,7 @@ def large_cases() -> Iterator[Case]:
     import torch
 
     from attenio.kernels import triton as portable
-    from attenio.kernels.gpu.results import Attended
+    from attenio.kernels.call.results import Attended
     from attenio.kernels.hopper import forward
     from attenio.kernels.hopper.backward.spilled_gradients import spilled_gradients
     from attenio.kernels.hopper.tiles import WIDE_TILES

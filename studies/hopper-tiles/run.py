@@ -23,8 +23,8 @@ import triton
 
 from attenio.files import write_atomically
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.results import Attended
 from attenio.kernels.call.visibility import Visibility
-from attenio.kernels.gpu.results import Attended
 from attenio.kernels.hopper import forward
 from attenio.kernels.hopper.tiles import WIDTHS, HopperTiles, possible_tiles
 from attenio.measurement.provenance import provenance

@@ -11,8 +11,8 @@ from attenio.kernels import cpu, hopper, triton
 from attenio.kernels.call.dropout import Dropout
 from attenio.kernels.call.masking import MaskArguments, visibility_of
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.results import Attended
 from attenio.kernels.call.visibility import Visibility
-from attenio.kernels.gpu.results import Attended
 from attenio.kernels.hopper import forward
 from attenio.kernels.hopper.tiles import WIDE_TILES, HopperTiles
 from attenio.planning.shared_cache import traffic

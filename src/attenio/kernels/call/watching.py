@@ -78,11 +78,6 @@ def has_values(tensor: Tensor) -> bool:
     return not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
-def is_traced() -> bool:
-    """Whether a transform, a tracer or a profiler sees what functions are called."""
-    return torch.autograd._profiler_enabled() or _asked_for().raw_repr() not in _USUAL
-
-
 def are_kept_as_they_are() -> bool:
     """Whether what is saved for a backward pass now comes back as it is: no hook packs it for a while."""
     return torch._C._autograd._top_saved_tensors_default_hooks(True) is None

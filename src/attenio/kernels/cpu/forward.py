@@ -1,13 +1,13 @@
 """The forward pass: which nest runs where, in what tasks, and how their sums become the output."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.results import Attended
 from attenio.kernels.call.stacking import stacked
 from attenio.kernels.call.visibility import Part
 from attenio.kernels.cpu.attenio import attenio
@@ -22,41 +22,19 @@ from attenio.kernels.cpu.tiling import Tiling
 from attenio.kernels.cpu.workers import run_all
 
 
-class Attended(NamedTuple):
-    """Output (batch, KV heads, group, queries, width), and of every row the largest score and the sum of weights.
-
-    Both, rather than one log-sum-exp: next to scores of 1e8 a sum of a few weights would be lost in it.
-    """
-
-    output: Tensor
-    largest: Tensor
-    total: Tensor
-
-    def write(self, sums: Sums, part: Part) -> None:
-        """Divide, round and store what a part of the problem gave."""
-        where = (part.batch, part.heads, slice(None), part.positions)
-        for given, into in (
-            (sums.normalised(), self.output),
-            (sums.largest, self.largest[..., None]),
-            (sums.total, self.total[..., None]),
-        ):
-            unstacked_rows(given, into[where])
-
-
 def attend(problem: KernelProblem) -> Attended:
     """Attention by what is chosen for this machine."""
-    if problem.query.numel() and problem.value.numel():
-        return run(problem, choose(problem))
-    found = _empty(problem)
-    found.output.zero_()
-    found.total.zero_()
-    found.largest.fill_(-torch.inf)
-    return found
+    return run(problem, choose(problem))
 
 
 def run(problem: KernelProblem, choice: Choice) -> Attended:
     """Attention by a choice."""
-    found = _empty(problem)
+    shape = (*problem.query.shape[:-1], problem.value.shape[-1])
+    found = Attended(
+        output=torch.empty(shape, dtype=problem.query.dtype),
+        largest=torch.empty(shape[:-1], dtype=problem.precision),
+        total=torch.empty(shape[:-1], dtype=problem.precision),
+    )
     if choice.own is not None:
         _after_prefix(problem, choice, choice.own, found)
     elif choice.split is not None:
@@ -71,13 +49,12 @@ def run(problem: KernelProblem, choice: Choice) -> Attended:
     return found
 
 
-def _empty(problem: KernelProblem) -> Attended:
-    shape = (*problem.query.shape[:-1], problem.value.shape[-1])
-    return Attended(
-        output=torch.empty(shape, dtype=problem.query.dtype),
-        largest=torch.empty(shape[:-1], dtype=problem.precision),
-        total=torch.empty(shape[:-1], dtype=problem.precision),
-    )
+def _write(sums: Sums, part: Part, found: Attended) -> None:
+    """Divide, round and store what a part of the problem gave."""
+    where = (part.batch, part.heads, slice(None), part.positions)
+    unstacked_rows(sums.normalised(), found.output[where])
+    unstacked_rows(sums.largest, found.largest[where][..., None])
+    unstacked_rows(sums.total, found.total[where][..., None])
 
 
 def _stationary(problem: KernelProblem, tiling: Tiling, found: Attended) -> None:
@@ -94,7 +71,7 @@ def _stationary(problem: KernelProblem, tiling: Tiling, found: Attended) -> None
         keys = converted(unit) if shared is None else shared
         for i in mine:
             part = Part(*unit, i, every)
-            found.write(attenio(problem, part, keys, subtracts=tiling.subtracts), part)
+            _write(attenio(problem, part, keys, subtracts=tiling.subtracts), part, found)
 
     tasks = []
     for unit in where:
@@ -117,7 +94,7 @@ def _split(problem: KernelProblem, choice: Choice, found: Attended) -> None:
         parts = _parts(problem, choice)
         sums = run_all(lambda part: _rows(problem, part, choice), parts, small=choice.kernel.is_small)
     for part, given in _joined(parts, sums):
-        found.write(given, part)
+        _write(given, part, found)
     return None
 
 
@@ -169,7 +146,7 @@ def _after_prefix(problem: KernelProblem, choice: Choice, own: Choice, found: At
             total=torch.stack([each.total for each in mine], 1).reshape(*shape, 1),
             subtracts=given.subtracts,
         )
-        found.write(merged([before, given]), part)
+        _write(merged([before, given]), part, found)
 
 
 def _concatenated(tiles: list[Sums]) -> Sums:

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from attenio.kernels.call.choice import Choice, note_launch
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.results import Gradients, Saved
 from attenio.kernels.call.visibility import Part
 from attenio.kernels.cpu.choice import choose_backward
 from attenio.kernels.cpu.fused import can_fuse, fused_backward
@@ -38,24 +39,6 @@ from attenio.kernels.cpu.tiles import (
 )
 from attenio.kernels.cpu.tiling import FEW_ROWS, Tiling
 from attenio.kernels.cpu.workers import run_all
-
-
-class Saved(NamedTuple):
-    """What the forward pass left, and the gradient of its output; all (batch, KV heads, group, queries, ...)."""
-
-    output: Tensor
-    largest: Tensor
-    total: Tensor
-    gradient: Tensor
-
-
-class Gradients(NamedTuple):
-    """Gradients of queries, keys, values, and of a bias if it was asked for."""
-
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    bias: Tensor | None
 
 
 class _Rows(NamedTuple):

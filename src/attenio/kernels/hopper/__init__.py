@@ -5,8 +5,7 @@ from dataclasses import replace
 from attenio.kernels import triton
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
-from attenio.kernels.cpu.two_pass import Saved
-from attenio.kernels.gpu.results import Attended, Gradients
+from attenio.kernels.call.results import Attended, Gradients, Saved
 from attenio.kernels.hopper import backward as backward_pass
 from attenio.kernels.hopper import decode, forward
 from attenio.kernels.hopper.backward.config import BackwardConfig
@@ -42,8 +41,6 @@ def run(problem: KernelProblem, choice: Choice) -> Attended:
 
 def attend(problem: KernelProblem) -> Attended:
     """Attention by what is chosen for this GPU."""
-    if not (problem.query.numel() and problem.value.numel()):
-        return triton.attend(problem)
     return run(problem, choose(problem))
 
 
@@ -67,8 +64,6 @@ def run_backward(problem: KernelProblem, saved: Saved, choice: Choice, *, with_b
 
 def gradients(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -> Gradients:
     """Gradients of everything, from what the forward pass saved."""
-    if not min(problem.query.numel(), problem.key.numel(), problem.value.numel()):
-        return triton.gradients(problem, saved, with_bias=with_bias)
     return run_backward(problem, saved, choose_backward(problem, with_bias=with_bias, tries=True), with_bias=with_bias)
 
 

@@ -9,11 +9,11 @@ import torch
 from attenio.kernels import triton
 from attenio.kernels.call.choice import READ_ONCE, Choice, Split
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.results import Attended
 from attenio.kernels.call.stacking import can_stack
 from attenio.kernels.gpu.arguments import LOG2_E, Shape, grouped_heads, restrictions_of, scaled, widths_of
 from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.gpu.counters import counters
-from attenio.kernels.gpu.results import Attended
 from attenio.kernels.hopper.descriptors import ELEMENTS, is_aligned, padded_descriptor
 from attenio.kernels.hopper.split_keys import split_keys_kernel
 from attenio.kernels.replay.launches import CompileOptions, launch

@@ -10,11 +10,11 @@ from torch import Tensor
 from attenio.catalogue import machine_named
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.results import Attended
 from attenio.kernels.call.stacking import can_stack
 from attenio.kernels.gpu.arguments import scaled
 from attenio.kernels.gpu.band import FAR, Band
 from attenio.kernels.gpu.capability import processors_of
-from attenio.kernels.gpu.results import Attended
 from attenio.kernels.hopper.attenio import attenio_kernel
 from attenio.kernels.hopper.attenio_256_rows import attenio_256_rows_kernel
 from attenio.kernels.hopper.descriptors import ELEMENTS, aligned, padded_descriptors
@@ -203,58 +203,28 @@ def _settle(kind: _Kind, plan: _Plan) -> None:
     _settled[kind] = plan
 
 
-class _Numbers(NamedTuple):
-    """What a kernel is told of a problem, in the order of its parameters."""
-
-    heads: int
-    group: int
-    queries: int
-    keys: int
-    below: int
-    above: int
-    scale: float
-
-    @classmethod
-    def of(cls, problem: KernelProblem, kind: _Kind, scale: float) -> "_Numbers":
-        heads, (below, above, _) = problem.kv_heads * problem.group, kind.band
-        return cls(heads, problem.group, kind.queries, kind.keys, below, above, scale)
-
-
 def _launch(problem: KernelProblem, attended: Attended, kind: _Kind, plan: _Plan) -> None:
-    query, scale = scaled(problem)
-    heads = query.flatten(1, 2), problem.key, problem.value
-    ranges = VisibleKeys.of(problem, kind.band) if kind.band.packed else None
-    by_heads = attended._replace(output=attended.output.flatten(1, 2))
-    _start(plan, _Numbers.of(problem, kind, scale), heads, by_heads, ranges)
-
-
-def _start(
-    plan: _Plan,
-    numbers: _Numbers,
-    heads: tuple[Tensor, Tensor, Tensor],
-    attended: Attended,
-    ranges: VisibleKeys | None = None,
-) -> None:
-    """Launch a plan for queries, keys and values, by heads as the output is."""
-    query, key, value = heads
-    tiles, whole = plan.tiles, plan.starts
-    progress = torch.zeros(plan.stretches, dtype=torch.int32, device=query.device) if plan.stretches else whole
-    d, width = plan.columns
+    """Launch a plan, queries and outputs by heads."""
+    (query, scale), tiles, whole, (d, width) = scaled(problem), plan.tiles, plan.starts, plan.columns
+    progress = torch.zeros(plan.stretches, dtype=torch.int32, device=kind.device) if plan.stretches else whole
     described = (
-        *padded_descriptors(aligned(query), ROWS, d), *padded_descriptors(aligned(key), tiles.key_tile, d),
-        *padded_descriptors(aligned(value), tiles.key_tile, width), *padded_descriptors(attended.output, ROWS, width),
+        *padded_descriptors(aligned(query.flatten(1, 2)), ROWS, d),
+        *padded_descriptors(aligned(problem.key), tiles.key_tile, d),
+        *padded_descriptors(aligned(problem.value), tiles.key_tile, width),
+        *padded_descriptors(attended.output.flatten(1, 2), ROWS, width),
     )  # fmt: skip
     given = (attended.largest, attended.total, plan.starts, plan.entries)
+    sizes = (problem.kv_heads * problem.group, problem.group, kind.queries, kind.keys)
     options = CompileOptions(registers=tiles.registers_at_start)
     if tiles.wide:
-        arguments: tuple[Any, ...] = (*given, progress, *numbers[:4], numbers.scale)
+        arguments: tuple[Any, ...] = (*given, progress, *sizes, scale)
         return launch(attenio_256_rows_kernel, plan.programs, described[::2], arguments, plan.constants, options)
-    seen: tuple[Tensor, ...] = (whole, whole, whole)
-    steps = (0, 0)
-    if ranges is not None:
-        seen = ranges
+    seen, steps = (whole, whole, whole), (0, 0)
+    below, above, packed = kind.band
+    if packed:
+        seen = ranges = VisibleKeys.of(problem, kind.band)
         steps = (ranges.first.stride(0), ranges.bounds.stride(0)) if ranges.first.shape[0] > 1 else (0, 0)
-    arguments = (*given, *seen, progress, *steps, *numbers)
+    arguments = (*given, *seen, progress, *steps, *sizes, below, above, scale)
     return launch(attenio_kernel, plan.programs, described, arguments, plan.constants, options)
 
 

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.call.dropout import Dropout
+from attenio.kernels.call.results import Saved
 from attenio.kernels.choice import backend_of
-from attenio.kernels.cpu.two_pass import Saved
 from attenio.kernels.replay.repeating import Known, known_after, known_of, repeated
 from attenio.kernels.torch_operator.device import on_device_of
 from attenio.kernels.torch_operator.fakes import fake_gradients, fake_results
@@ -44,8 +44,9 @@ def attend(given: Arguments) -> tuple[Tensor, ...]:
 
     These repeat to the bit anyway; ``deterministic`` is for the gradients.
     """
-    if given.query.numel() == 0:
-        return fake_results(*given)
+    if given.query.numel() == 0 or given.value.numel() == 0:  # a row that sees nothing gives zeros
+        output, largest, total = fake_results(*given)
+        return output.zero_(), largest.fill_(-torch.inf), total.zero_()
     problem = problem_of(given, prefix=given.prefix, dropout=_dropout(given))
     with on_device_of(given.query):
         found = backend_of(given.query).attend(problem)
@@ -55,7 +56,7 @@ def attend(given: Arguments) -> tuple[Tensor, ...]:
 def differentiate(given: BackwardArguments) -> tuple[Tensor, ...]:
     """Gradients of queries, keys, values, and of the bias (empty unless asked for)."""
     query, key, bias = given.query, given.key, given.bias
-    if query.numel() == 0 or key.numel() == 0:
+    if query.numel() == 0 or key.numel() == 0 or given.value.numel() == 0:
         nothing = query.new_empty(0) if bias is None or not given.with_bias else bias
         return tuple(x.new_zeros(x.shape) for x in (query, key, given.value, nothing))
     problem = problem_of(given, dropout=_dropout(given), deterministic=given.deterministic)

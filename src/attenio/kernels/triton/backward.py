@@ -8,8 +8,8 @@ from torch import Tensor
 
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.results import Gradients
 from attenio.kernels.gpu.arguments import LOG2_E, Shape, flops_of, grouped_heads, kind_of, restrictions_of, widths_of
-from attenio.kernels.gpu.results import Gradients
 from attenio.kernels.gpu.tuning import beginning_with, tuned
 from attenio.kernels.triton.choice import choose_backward
 from attenio.kernels.triton.launching import constants_of, launch_noted
@@ -21,12 +21,7 @@ from attenio.planning.shared_cache import Grid
 
 def gradients(problem: KernelProblem, saved: tuple[Tensor, ...], *, with_bias: bool = False) -> Gradients:
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
-    query, bias, device = problem.query, problem.visible.bias, problem.query.device
-    if min(query.numel(), problem.key.numel(), problem.value.numel()):
-        return run_backward(problem, saved, choose_backward(problem), with_bias=with_bias)
-    of_bias = torch.zeros(bias.shape, dtype=torch.float32, device=device) if with_bias and bias is not None else None
-    of_query, of_key, of_value = (torch.zeros_like(x) for x in (query, problem.key, problem.value))
-    return Gradients(of_query, of_key, of_value, of_bias)
+    return run_backward(problem, saved, choose_backward(problem), with_bias=with_bias)
 
 
 def run_backward(

@@ -10,6 +10,7 @@ from triton.runtime.errors import OutOfResources
 
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.results import Attended
 from attenio.kernels.call.stacking import stacked
 from attenio.kernels.gpu.arguments import (
     Shape,
@@ -23,7 +24,6 @@ from attenio.kernels.gpu.arguments import (
 )
 from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.gpu.counters import counters
-from attenio.kernels.gpu.results import Attended
 from attenio.kernels.gpu.tuning import beginning_with, tuned
 from attenio.kernels.triton.attenio import attenio_kernel
 from attenio.kernels.triton.choice import choices, choose
@@ -36,36 +36,25 @@ from attenio.planning.shared_cache import Grid
 
 def attend(problem: KernelProblem) -> Attended:
     """Attention by what is chosen for this GPU."""
-    if problem.query.numel() and problem.value.numel():
-        return run(problem, choose(problem))
-    attended = _empty(problem)
-    attended.output.zero_()
-    attended.total.zero_()
-    attended.largest.fill_(-torch.inf)
-    return attended
+    return run(problem, choose(problem))
 
 
 def run(problem: KernelProblem, choice: Choice) -> Attended:
     """Attention by a choice; a call that is large enough measures other tiles beside its own when it is first met."""
-    attended = _empty(problem)
+    shape, device = problem.query.shape[:-1], problem.query.device
+    output = torch.empty((*shape, problem.value.shape[-1]), dtype=problem.query.dtype, device=device)
+    attended = Attended(output, *(torch.empty(shape, dtype=torch.float32, device=device) for _ in range(2)))
     if choice.own is not None:
         _split(problem, attended, choice.own, prefix_results(problem, choice))
     elif choice.split is not None:
         _split(problem, attended, choice)
     else:
-        others = choices(Shape.of(problem), processors_of(problem.query.device))
+        others = choices(Shape.of(problem), processors_of(device))
         tuned(
             kind_of("forward", problem), beginning_with(choice, others),
-            lambda each: _stationary(problem, attended, each.kernel), problem.query.device, flops_of(problem),
+            lambda each: _stationary(problem, attended, each.kernel), device, flops_of(problem),
         )  # fmt: skip
     return attended
-
-
-def _empty(problem: KernelProblem) -> Attended:
-    shape, device = problem.query.shape[:-1], problem.query.device
-    output = torch.empty((*shape, problem.value.shape[-1]), dtype=problem.query.dtype, device=device)
-    largest, total = (torch.empty(shape, dtype=torch.float32, device=device) for _ in range(2))
-    return Attended(output, largest, total)
 
 
 def _stationary(problem: KernelProblem, attended: Attended, tiles: ForwardTiles) -> None:

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.results import Gradients
 from attenio.kernels.gpu.band import Band
-from attenio.kernels.gpu.results import Gradients
 from attenio.kernels.hopper.backward.chunks import ROW_STEP
 from attenio.kernels.hopper.backward.config import BackwardConfig, config_of
 from attenio.kernels.hopper.backward.fixed_point import fixed_point_suffices

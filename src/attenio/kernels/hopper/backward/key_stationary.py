@@ -17,9 +17,9 @@ from functools import lru_cache
 from torch import Tensor
 
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.results import Gradients
 from attenio.kernels.gpu.band import Band
 from attenio.kernels.gpu.capability import processors_of
-from attenio.kernels.gpu.results import Gradients
 from attenio.kernels.hopper.backward.chunks import Chunk
 from attenio.kernels.hopper.backward.config import BackwardCall, BackwardConfig, config_of
 from attenio.kernels.hopper.backward.launch_groups import LaunchGroups, launch_groups

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.results import Gradients
 from attenio.kernels.gpu.band import Band
 from attenio.kernels.gpu.capability import processors_of
-from attenio.kernels.gpu.results import Gradients
 from attenio.kernels.hopper.backward.chunks import ROW_STEP, WORKSPACE_BYTES, Chunk, chunks_of
 from attenio.kernels.hopper.backward.config import (
     REGISTERS_AT_START,
