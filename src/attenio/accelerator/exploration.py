@@ -157,7 +157,9 @@ def explore(
             f" one with {dataflow.value} on {workload}; sweep fewer sizes, or attenio dense or causal one key at a time"
         )
     within = _Evaluated.of(designs.of(affordable), task, progress)
-    base = _Evaluated.of(Designs.product(designs.base, key_tile=_own_keys(designs, dataflow)), task)
+    # keys at a time on the machine itself: AttenIO's one, or what the KV buffer of the designs is for
+    own_keys = 1 if dataflow is Dataflow.ATTENIO else designs.key_tile
+    base = _Evaluated.of(Designs.product(designs.base, key_tile=own_keys), task)
     order = within.order()
     best = within.design(int(order[0]))
     growths = _growths(designs, best, task)
@@ -173,11 +175,6 @@ def explore(
         growths=growths,
         advice=_advice(designs, best, growths, task),
     )
-
-
-def _own_keys(designs: Designs, dataflow: Dataflow) -> int:
-    """Keys at a time on the machine itself: AttenIO's one, or what the KV buffer of the designs is for."""
-    return 1 if dataflow is Dataflow.ATTENIO else designs.key_tile
 
 
 @dataclass(frozen=True, kw_only=True)

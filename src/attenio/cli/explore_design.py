@@ -126,7 +126,8 @@ def explore_design(
     if as_json:
         print_json(exploration.to_json())
         return
-    lines = [f"{len(exploration.front):,} designs that no other beats" + _cut(exploration), exploration.advice]
+    shown = "" if len(exploration.front) <= _SHOWN else f", the {_SHOWN} fastest of them above; all with --json"
+    lines = [f"{len(exploration.front):,} designs that no other beats{shown}", exploration.advice]
     lines += [] if picture is None else [f"The picture is in {picture}"]
     print_tables(_title(exploration), _designs(exploration), _growths(exploration), *lines)
 
@@ -145,10 +146,6 @@ def _title(exploration: "Exploration") -> str:
     allowed = " and ".join(limit for limit in limits if not limit.startswith("inf")) or "no limit"
     within = f"{exploration.within:,} of {exploration.designs:,} designs keep to {allowed}"
     return f"{exploration.dataflow.value} on {exploration.workload}: {within}"
-
-
-def _cut(exploration: "Exploration") -> str:
-    return "" if len(exploration.front) <= _SHOWN else f", the {_SHOWN} fastest of them above; all with --json"
 
 
 def _designs(exploration: "Exploration") -> "Table":

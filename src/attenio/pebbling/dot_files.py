@@ -31,7 +31,6 @@ _TOKEN = re.compile(
 )
 _ESCAPE = re.compile(r'\\(["\\]|\r?\n)')
 _KEYWORDS = {"graph", "digraph", "node", "edge", "subgraph", "strict"}
-_TRUE, _FALSE = {"true", "yes", "1"}, {"false", "no", "0"}
 
 
 class _Token(NamedTuple):
@@ -122,7 +121,7 @@ class _Reader:
             first, chained = second, True
         attributes = self._attributes()
         if not chained:
-            self._describe(first, attributes)
+            self._draft.describe(first.text, attributes, line=first.line)
 
     def _vertex(self, token: _Token) -> None:
         if self._is("mark", ":"):  # a port: where an edge is drawn to
@@ -130,16 +129,7 @@ class _Reader:
                 self._take()
                 self._name()
         if self._draft.vertex(token.text, line=token.line) and self._default:
-            self._describe(token, self._default)
-
-    def _describe(self, token: _Token, attributes: dict[str, str]) -> None:
-        if "weight" in attributes:
-            self._draft.weight(token.text, attributes["weight"], line=token.line)
-        output = attributes.get("output", "false").lower()
-        if output in _TRUE:
-            self._draft.output(token.text, line=token.line)
-        elif output not in _FALSE:
-            raise self._draft.complaint(f"output={output} of {token.text}; write true or false", token.line)
+            self._draft.describe(token.text, self._default, line=token.line)
 
     def _attributes(self) -> dict[str, str]:
         attributes: dict[str, str] = {}
@@ -192,7 +182,7 @@ def _tokens(text: str, draft: GraphDraft) -> Iterator[_Token]:
         kind, token = str(match.lastgroup), match[0]
         place = match.end()
         if kind == "quoted":
-            yield _Token("name", _ESCAPE.sub(_unescaped, token[1:-1]), line)
+            yield _Token("name", _ESCAPE.sub(lambda escaped: escaped[1].strip("\r\n"), token[1:-1]), line)
         elif kind == "word":
             keyword = token.lower() in _KEYWORDS
             yield _Token("keyword" if keyword else "name", token.lower() if keyword else token, line)
@@ -200,7 +190,3 @@ def _tokens(text: str, draft: GraphDraft) -> Iterator[_Token]:
             yield _Token(kind, token, line)
         line += token.count("\n")
     yield _Token("end", "", line)
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    return match[1].strip("\r\n")

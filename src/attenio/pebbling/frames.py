@@ -42,15 +42,12 @@ def frames(game: Game, schedule: Schedule) -> Iterator[Frame]:
     yield Frame(step=0, move="start", reddened=(), unreddened=(), blued=inputs, unblued=(), cost_words=0, red_words=0)
     for step, move in enumerate(schedule, 1):
         touched = (move.vertex,) if move.parent is None else (move.vertex, move.parent)
-        before = [(vertex, board.red[vertex], board.blue[vertex]) for vertex in _known(game, touched)]
+        known = [vertex for vertex in touched if 0 <= vertex < len(game.graph)]
+        before = [(vertex, board.red[vertex], board.blue[vertex]) for vertex in known]
         reason = board.play(move)
         if reason is not None:
             raise InvalidInput(f"move {step:,} ({move.describe(game.graph)}) is illegal: {reason}; mend the schedule")
         yield _frame(board, step, move, before)
-
-
-def _known(game: Game, vertices: tuple[int, ...]) -> list[int]:
-    return [vertex for vertex in vertices if 0 <= vertex < len(game.graph)]
 
 
 def _frame(board: Board, step: int, move: Move, before: list[tuple[int, int, int]]) -> Frame:

@@ -7,6 +7,7 @@ Traceback (most recent call last):
 attenio.errors.InvalidInput: sums.edges line 2: the edge a -> sum is given twice; keep one
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from attenio.errors import InvalidInput
@@ -71,6 +72,16 @@ class GraphDraft:
     def output(self, vertex: str, *, line: int | None = None) -> None:
         """Take in that a vertex is an output; if none is, those are that nothing needs."""
         self._outputs[vertex] = line or 0
+
+    def describe(self, vertex: str, attributes: Mapping[str, object], *, line: int | None = None) -> None:
+        """Take in the ``weight`` and the ``output`` (true or false) among a vertex's attributes."""
+        if "weight" in attributes:
+            self.weight(vertex, attributes["weight"], line=line)
+        output = str(attributes.get("output", False))
+        if output.lower() in ("true", "yes", "1"):
+            self.output(vertex, line=line)
+        elif output.lower() not in ("false", "no", "0"):
+            raise self.complaint(f"output={output} of {vertex}; write true or false", line)
 
     def finish(self) -> ComputationGraph:
         """The graph, checked."""

@@ -80,7 +80,7 @@ def _taken_in(graph: Any, draft: GraphDraft) -> ComputationGraph:
     for vertex, attributes in graph.nodes(data=True):
         if not draft.vertex(str(vertex)):
             raise draft.complaint(f"two vertices are called {str(vertex)!r}; rename one")
-        _describe(draft, str(vertex), attributes)
+        draft.describe(str(vertex), attributes)
     for vertex in graph.nodes:
         # Parents in the order of their positions where these are known, else in that of the edges.
         incoming = graph.in_edges(vertex, data=True)
@@ -92,16 +92,6 @@ def _taken_in(graph: Any, draft: GraphDraft) -> ComputationGraph:
 def _position(attributes: Mapping[str, Any]) -> int:
     position = attributes.get("position", 0)
     return position if isinstance(position, int) else 0
-
-
-def _describe(draft: GraphDraft, vertex: str, attributes: Mapping[str, Any]) -> None:
-    if "weight" in attributes:
-        draft.weight(vertex, attributes["weight"])
-    output = attributes.get("output", False)
-    if str(output).lower() in ("true", "1", "yes"):
-        draft.output(vertex)
-    elif str(output).lower() not in ("false", "0", "no"):
-        raise draft.complaint(f"output of {vertex} is {output!r}; give true or false")
 
 
 def _graphml_bytes(graph: ComputationGraph) -> bytes:

@@ -131,7 +131,8 @@ def _header(fields: Mapping[str, Any], path: Path) -> ScheduleHeader:
             raise _complaint(path, 1, f"the first line has {name!r}; {known}")
         # a bool counts as an int to Python, and not to anybody else
         if not isinstance(value, expected[name]) or (expected[name] is int and isinstance(value, bool)):
-            raise _complaint(path, 1, f"{name} is {value!r}; give {_described(expected[name])}")
+            what = {str: "text", int: "a whole number", bool: "true or false"}[expected[name]]
+            raise _complaint(path, 1, f"{name} is {value!r}; give {what}")
     variants = {variant.value: variant for variant in Variant}
     game = fields.get("game")
     if game is not None and game not in variants:
@@ -142,10 +143,6 @@ def _header(fields: Mapping[str, Any], path: Path) -> ScheduleHeader:
         game=None if game is None else variants[game],
         sliding=fields.get("sliding"),
     )
-
-
-def _described(kind: type) -> str:
-    return {str: "text", int: "a whole number", bool: "true or false"}[kind]
 
 
 def _kind(fields: Mapping[str, Any], path: Path, number: int) -> MoveKind:

@@ -210,26 +210,21 @@ def _kind(bound: LowerBound) -> str:
     return f"{bound.theorem} ({bound.strength.value})"
 
 
-def _exactly(answered: Answer) -> str:
-    return "" if answered.workload.tolerance is None else " All of it exact, whatever the tolerance."
-
-
-def _no_roofline(answered: Answer) -> str:
-    return _NO_ROOFLINE if answered.workload.tolerance is None else _NOT_ONE_ROOFLINE
-
-
 def _sections(
     answered: Answer, step: TrainingAnswer | None, accelerated: AcceleratorSection, *, has_roofline: bool
 ) -> str:
     published = reproduce("fig11")
     caption = _ROOFLINE_CAPTION.format(plan=_TIMED_PLANS[answered.timed_plan])
-    roofline = figure_place("roofline", caption) if has_roofline else f'<p class="note">{_no_roofline(answered)}</p>'
+    is_exact = answered.workload.tolerance is None
+    no_roofline = f'<p class="note">{_NO_ROOFLINE if is_exact else _NOT_ONE_ROOFLINE}</p>'
+    roofline = figure_place("roofline", caption) if has_roofline else no_roofline
+    exactly = "" if is_exact else " All of it exact, whatever the tolerance."
     sections = [
         ("Words against fast memory", figure_place("memory", _MEMORY_CAPTION)),
         ("Every dataflow on this machine", html_tables.candidates_table(answered)),
         (
             "Forward, backward, and a training step",
-            figure_place("directions", _DIRECTIONS_CAPTION + _exactly(answered))
+            figure_place("directions", _DIRECTIONS_CAPTION + exactly)
             + ("" if step is None else html_tables.training_table(step)),
         ),
         ("Words against sequence length", figure_place("length", _LENGTH_CAPTION)),

@@ -102,7 +102,8 @@ def paper_volume_words(dataflow: Dataflow, *, n: int, d: int, fast_words: int) -
         case Dataflow.STANDARD:
             return 4 * n * n + 2 * n * n * d / math.sqrt(fast_words) + 4 * n * d
         case _:
-            raise InvalidInput(f"the paper has no volume for {dataflow.value}; it compares " + _names(_FIG11))
+            compared = ", ".join(each.value for each in _FIG11)
+            raise InvalidInput(f"the paper has no volume for {dataflow.value}; it compares {compared}")
     return 2 * n * d * (1 + -(-n // rows))
 
 
@@ -180,7 +181,3 @@ def _ratio(
 def geometric_mean(values: list[float]) -> float:
     """The n-th root of the product of n values."""
     return math.exp(sum(map(math.log, values)) / len(values))
-
-
-def _names(dataflows: tuple[Dataflow, ...]) -> str:
-    return ", ".join(dataflow.value for dataflow in dataflows)

@@ -123,15 +123,12 @@ def run_table(run: Run, answer: Answer) -> RenderableType:
         _ratio(plan.moved_words, answer),
         _ratio(run.moved_words, answer),
     )
-    check.add_row("largest absolute error against float64", _promise(run), f"{run.max_abs_error:.3g}")
+    promise = "" if run.guaranteed_error is None else f"≤ {run.guaranteed_error:.3g}"
+    check.add_row("largest absolute error against float64", promise, f"{run.max_abs_error:.3g}")
     name = Text.assemble((plan.dataflow.value, "bold"), f" with {plan.tiles} ({plan.rule.value} tiles)")
     notes = [Text(f"The bound is for {answer.bound.covers}.", style="dim")]
     notes += [Text(_ERRORS)] if run.guaranteed_error is not None else []
     return Group(question_line(answer), name, check, table, *notes)
-
-
-def _promise(run: Run) -> str:
-    return "" if run.guaranteed_error is None else f"≤ {run.guaranteed_error:.3g}"
 
 
 def reproduction_table(reproduction: Reproduction) -> RenderableType:

@@ -17,19 +17,16 @@ from attenio.approximation.running.sweeps import Heads, Sweep, polynomial_of
 def forward(heads: Heads, formula: Formula, output: Tensor, denominators: Tensor) -> None:
     """Write O into ``output`` (heads, group, n, value_dim) and the denominators into (heads, group, n)."""
     sweep = Sweep(heads, formula)
+    products_of = _causal if formula.causal else _dense
     for columns in formula.columns(heads.value.shape[-1]):
         first, stop = columns
-        for low, high, products in _products(sweep, columns):
+        for low, high, products in products_of(sweep, columns):
             products = products.unflatten(1, (sweep.group, high - low))
             if first == 0:
                 denominators[:, :, low:high] = products[..., 0]
                 products = products[..., 1:]
             below = denominators[:, :, low:high, None]
             output[:, :, low:high, max(first - 1, 0) : stop - 1] = products / below
-
-
-def _products(sweep: Sweep, columns: tuple[int, int]) -> Iterator[tuple[int, int, Tensor]]:
-    return _causal(sweep, columns) if sweep.formula.causal else _dense(sweep, columns)
 
 
 def _dense(sweep: Sweep, columns: tuple[int, int]) -> Iterator[tuple[int, int, Tensor]]:

@@ -58,7 +58,8 @@ def tiled_products(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> 
         P, tile = problem.spilled("P", rows, keys), (tiles["score_rows"], tiles["score_keys"])
         _probabilities(problem, P, tile, fast)
     _score_gradients(problem, (D, P, dS), tile, fast)
-    _value_gradients(problem, P, (tiles["value_keys"], tiles["value_columns"]), fast)
+    of_values = (tiles["value_keys"], tiles["value_columns"])
+    _sums_over_rows(problem, (P, problem.dO, problem.dV), add_value_gradient, of_values, fast)
     key_gradients(problem, dS, (tiles["key_keys"], tiles["key_columns"]), fast)
     query_gradients(problem, dS, (tiles["query_rows"], tiles["query_columns"]), fast)
 
@@ -122,10 +123,6 @@ def _score_gradients(
                     passing = _loaded(fast, P, rows, keys, visible(hidden))
                     gradient = score_gradient(fast, problem.arithmetic, passing, dP, D_i)
                     fast.store(gradient, dS, cells=visible(hidden))
-
-
-def _value_gradients(problem: BackwardProblem, P: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
-    _sums_over_rows(problem, (P, problem.dO, problem.dV), add_value_gradient, tile, fast)
 
 
 def key_gradients(problem: BackwardProblem, dS: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
