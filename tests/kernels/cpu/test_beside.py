@@ -352,3 +352,14 @@ def test_who_is_first_with_the_fewest_and_with_the_most_keys_is_first_between_th
             for n in (least, random.randrange(least, 2 * least), 2 * least - 1)
         ]
         assert found[1] or not (found[0] and found[2])
+
+
+def test_a_cache_of_too_few_or_other_dimensions_is_no_longer_cache():
+    q, k, v = torch.randn(3, 4, 8), torch.randn(3, 20, 8), torch.randn(3, 20, 8)
+    attention(q, k, v)
+    for wrong in ((k[0, 0], v), (k, v[0, 0]), (k[:, :19, :7], v[:, :19]), (k[:2, :19], v[:, :19])):
+        with pytest.raises(AttenioError):
+            attention(q, *wrong)
+    for right in ((k[0, :19], v[:, :19]), (k[:1, :19], v[0, :19]), (k[:, :19], v[:, :19, :5])):
+        wide = [x.expand(3, *x.shape[-2:]) for x in right]
+        torch.testing.assert_close(attention(q, *right), definition(q[None], *(x[None] for x in wide))[0])

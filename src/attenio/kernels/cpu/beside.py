@@ -62,7 +62,7 @@ def known_way(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, op
             return None
         way = _short.get(_short_form(query, key, value, mask, options))
         return _near.get(_near_form(query, key, value, options)) if way is mask is None else way
-    except (AttributeError, TypeError, RuntimeError):
+    except (AttributeError, TypeError, RuntimeError, ValueError):
         return None  # no dense tensor, or no option: refused where calls are checked
 
 
@@ -86,15 +86,15 @@ def _short_form(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, 
 def _near_form(query: Tensor, key: Tensor, value: Tensor, options: Form) -> Form:
     """The same without gradients for all numbers of keys between two powers of two: a cache grows with every call."""
     causal, scale, gqa, deterministic, window = options
-    *of_keys, keys, width = key.shape
-    *of_values, values, value_width = value.shape
+    keys, width = key.shape[-2:]
+    values, value_width = value.shape[-2:]
     types = causal.__class__ is gqa.__class__ is deterministic.__class__ is bool
     wants = _is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
     if window is not None or keys != values or keys < 2 or wants or not types:
         return ()
     return (
-        query.shape, *of_keys, width, *of_values, value_width, keys.bit_length(), query.dtype, key.dtype, value.dtype,
-        causal, scale, gqa, _threads(),
+        query.shape, key.shape[:-2], width, value.shape[:-2], value_width, keys.bit_length(),
+        query.dtype, key.dtype, value.dtype, causal, scale, gqa, _threads(),
     )  # fmt: skip
 
 
