@@ -39,12 +39,12 @@ BOUND = [
 ]  # fmt: skip
 FILES = {
     "planning/words/toy.py": """
-from attenio.planning.words.form import Form, Held, Rows
+from attenio.planning.words.form import Form, Held, RowTile
 
 def forms(sizes):
     d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
     held = Held(per_score=w, per_row=d + (dv + 3) * w, per_key=d + dv)
-    phase = Rows("toy_rows", "toy_keys", held, live=d, loads=d + dv)
+    phase = RowTile("toy_rows", "toy_keys", held, live=d, loads=d + dv)
     return (Form(("toy_rows", "toy_keys"), (phase,), sizes.group * sizes.rows * dv),)
 """,
     "dataflows/toy.py": """

@@ -25,13 +25,13 @@ from attenio.workload import Workload
 
 def best_approximate(workload: Workload, fast_words: int) -> Plan | None:
     """The approximate plan that moves the fewest words, of equals the one that guarantees most, or None."""
-    found = []
+    plans = []
     for dataflow in Dataflow.approximating(workload.direction):
         try:
-            found.append(approximate_plan(workload, fast_words, dataflow))
+            plans.append(approximate_plan(workload, fast_words, dataflow))
         except DoesNotFit:
             continue
-    return min(found, key=lambda plan: (plan.moved_words, _guaranteed(plan)), default=None)
+    return min(plans, key=lambda plan: (plan.moved_words, _guaranteed(plan)), default=None)
 
 
 def _guaranteed(plan: Plan) -> float:
@@ -65,10 +65,10 @@ def approximate_plan(workload: Workload, fast_words: int, dataflow: Dataflow) ->
 def _least_tiles(workload: Workload, dataflow: ApproximateDataflow, fast_words: int) -> Tiles:
     """Tiles of the least degree that does without a window."""
     degree, key_tile = needed_tile(workload)
-    found = best_approximate_tiles(problems_of(workload, dataflow), dataflow, fast_words, degree, key_tile)
-    if found is None:
+    best = best_approximate_tiles(problems_of(workload, dataflow), dataflow, fast_words, degree, key_tile)
+    if best is None:
         raise DoesNotFit(_too_small(workload, dataflow, fast_words, (degree, key_tile)))
-    return found.tiles
+    return best.tiles
 
 
 def _too_small(workload: Workload, dataflow: Dataflow, fast_words: int, least: tuple[int, int]) -> str:

@@ -75,10 +75,10 @@ def best_plan_for(
     if chosen.is_approximate:
         return approximate_plan(workload, fast_words, chosen)
     problems = problems_of(workload, chosen, granularity)
-    found = best_tiles(problems, chosen, fast_words)
-    if found is None:
+    moving = best_tiles(problems, chosen, fast_words)
+    if moving is None:
         raise _does_not_fit(workload, chosen, fast_words, granularity)
-    return _plan(workload, fast_words, chosen, found.tiles, problems=problems)
+    return _plan(workload, fast_words, chosen, moving.tiles, problems=problems)
 
 
 def plan_with(workload: Workload, machine: Machine | str, dataflow: Dataflow | str, tiles: Tiles) -> Plan:
@@ -120,20 +120,20 @@ def candidates_for(
     check_memory(fast_words, granularity)
     checked_count("parallel units", units, most=2**20)
     _check_one_way(workload)
-    found = []
+    every = []
     for dataflow in Dataflow.towards(workload.direction):
         if not applies(workload, dataflow):
             continue
         try:
             plan = best_plan_for(workload, fast_words, dataflow=dataflow, granularity=granularity)
-            found.append(Candidate(dataflow=dataflow, rule=TileRule.BEST, plan=plan, tiles=plan.tiles))
+            every.append(Candidate(dataflow=dataflow, rule=TileRule.BEST, plan=plan, tiles=plan.tiles))
         except DoesNotFit as problem:
-            found.append(_absent(dataflow, TileRule.BEST, None, problem))
+            every.append(_absent(dataflow, TileRule.BEST, None, problem))
         if has_published_rule(dataflow):
-            found.append(_published(workload, fast_words, dataflow, units))
+            every.append(_published(workload, fast_words, dataflow, units))
     if workload.tolerance is not None:
-        found += [_approximate(workload, fast_words, each) for each in Dataflow.approximating(workload.direction)]
-    return tuple(found)
+        every += [_approximate(workload, fast_words, each) for each in Dataflow.approximating(workload.direction)]
+    return tuple(every)
 
 
 def _approximate(workload: Workload, fast_words: int, dataflow: Dataflow) -> Candidate:
@@ -179,15 +179,15 @@ def _plan(
     rule: TileRule = TileRule.BEST,
     problems: Problems | None = None,
 ) -> Plan:
-    found = cost(workload, dataflow, tiles) if problems is None else cost_of(problems, dataflow, tiles)
+    words = cost(workload, dataflow, tiles) if problems is None else cost_of(problems, dataflow, tiles)
     return Plan(
         workload=workload,
         fast_words=fast_words,
         dataflow=dataflow,
         tiles=tiles,
         rule=rule,
-        moved_words=found.moved_words,
-        peak_words=found.peak_words,
+        moved_words=words.moved_words,
+        peak_words=words.peak_words,
         certificate=certificate_at(workload, tiles) if dataflow.is_approximate else None,
     )
 

@@ -9,7 +9,7 @@ from attenio.planning.problems import Problems
 from attenio.planning.search.dataflow import best_tiles
 from attenio.planning.search.forms import most_resident, most_rows
 from attenio.planning.words.dataflows import known_forms
-from attenio.planning.words.form import Resident, Rows
+from attenio.planning.words.form import Resident, RowTile
 
 
 def has_published_rule(dataflow: Dataflow) -> bool:
@@ -72,7 +72,7 @@ def published_tiles(problems: Problems, dataflow: Dataflow, fast_words: int, *, 
 def _most_rows(problems: Problems, dataflow: Dataflow, fast_words: int) -> int:
     """Rows that stay in the first form of a dataflow, at most."""
     phase = known_forms(dataflow, problems.sizes)[0].phases[0]
-    assert isinstance(phase, Rows)
+    assert isinstance(phase, RowTile)
     return most_rows(problems, phase, fast_words)
 
 
@@ -101,10 +101,10 @@ def _square_products(problems: Problems, fast_words: int) -> Tiles | None:
 
 def _flash_decoding(problems: Problems, fast_words: int, units: int) -> Tiles | None:
     """FlashDecoding: split the keys until there is work for every unit, into two at least."""
-    found = best_tiles(problems, Dataflow.STACKED_GROUPS, fast_words)
-    if found is None or problems.most_keys < 2:
+    best = best_tiles(problems, Dataflow.STACKED_GROUPS, fast_words)
+    if best is None or problems.most_keys < 2:
         return None
-    stacked = found.tiles
+    stacked = best.tiles
     positions = sum(times * -(-p.rows // stacked["query_tile"]) for p, times in problems.patterns)
     independent = problems.runs * positions * -(-problems.group // stacked["head_tile"])
     splits = max(2, -(-units // independent))

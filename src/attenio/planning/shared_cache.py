@@ -56,7 +56,7 @@ class Grid:
     ``updated_bytes`` of a passing row are added to where they are (sums of a gradient, say), in memory that launches
     share, each from the place of its ``first_updated`` unit on. ``swept_bytes`` of what passes are of a tensor that a
     ``Sweep`` reads as well, where units of a launch count from ``first_unit``. For each row that is kept and each that
-    passes it ``spilled_bytes`` are written (slopes, say), or ``fetched_bytes`` read. Kept rows that are ``scanned``
+    passes it ``spilled_bytes`` are written (dS, say), or ``fetched_bytes`` read. Kept rows that are ``scanned``
     were read by a ``Sweep`` before.
     """
 
@@ -314,9 +314,9 @@ def _begun(
     waiting: Iterator[tuple[int, int, int, int]], free: int, chunk: int, step: int
 ) -> dict[_Together, tuple[int, int]]:
     """The next programs, put together."""
-    found: dict[_Together, tuple[int, int]] = {}
+    begun: dict[_Together, tuple[int, int]] = {}
     for shared, kept, met, backwards in islice(waiting, free):
         program = _Together(shared, -(-met // chunk), backwards, step)
-        count, rows = found.get(program, (0, 0))
-        found[program] = count + 1, rows + kept
-    return found
+        count, rows = begun.get(program, (0, 0))
+        begun[program] = count + 1, rows + kept
+    return begun

@@ -125,14 +125,14 @@ def training_candidates_for(
 ) -> tuple[TrainingCandidate, ...]:
     """The same for a fast memory of ``fast_words`` words, with tiles of this granularity."""
     check_memory(fast_words, granularity)
-    found, problems = [], Problems.separate(checked_workload(workload), granularity)
+    every, problems = [], Problems.separate(checked_workload(workload), granularity)
     for saved in Saved:
         try:
-            found.append(TrainingCandidate(saved=saved, plan=_plan(workload, fast_words, saved, problems)))
+            every.append(TrainingCandidate(saved=saved, plan=_plan(workload, fast_words, saved, problems)))
         except DoesNotFit as problem:
             needed = problem.needed_words
-            found.append(TrainingCandidate(saved=saved, plan=None, reason=str(problem), needed_words=needed))
-    return tuple(found)
+            every.append(TrainingCandidate(saved=saved, plan=None, reason=str(problem), needed_words=needed))
+    return tuple(every)
 
 
 def _plan(workload: Workload, fast_words: int, saved: Saved, problems: Problems) -> TrainingPlan:
@@ -178,8 +178,8 @@ def _best(workload: Workload, fast_words: int, problems: Problems) -> Plan:
 def _reading_plan(workload: Workload, problems: Problems, fast_words: int) -> Plan:
     """The best tiled products that read saved probabilities."""
     form = reading_form(problems.sizes)
-    found = best_of_form(problems, form, fast_words)
-    if found is None:
+    best = best_of_form(problems, form, fast_words)
+    if best is None:
         smallest = smallest_tiles(problems, form.names)
         needed = cost_of(problems, Dataflow.TILED_PRODUCTS, smallest).peak_words
         raise DoesNotFit(
@@ -191,8 +191,8 @@ def _reading_plan(workload: Workload, problems: Problems, fast_words: int) -> Pl
         workload=workload,
         fast_words=fast_words,
         dataflow=Dataflow.TILED_PRODUCTS,
-        tiles=found.tiles,
+        tiles=best.tiles,
         rule=TileRule.BEST,
-        moved_words=found.moved_words,
-        peak_words=cost_of(problems, Dataflow.TILED_PRODUCTS, found.tiles).peak_words,
+        moved_words=best.moved_words,
+        peak_words=cost_of(problems, Dataflow.TILED_PRODUCTS, best.tiles).peak_words,
     )

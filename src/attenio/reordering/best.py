@@ -10,7 +10,7 @@ from attenio.machine import LARGEST_MEMORY_BYTES
 from attenio.names import show_value
 from attenio.planning import Dataflow, Plan, TrainingPlan, best_plan_for, published_plan_for, training_plan_for
 from attenio.planning.problems import Problems
-from attenio.planning.words.backward.parts import passing_words, stationary_words, visiting_words
+from attenio.planning.words.backward.common import passing_words, stationary_words, visiting_words
 from attenio.quantities import checked_count
 from attenio.reordering.reorder import Method, Reordering, reorder
 from attenio.workload import Direction, Workload, checked_workload

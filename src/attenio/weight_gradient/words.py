@@ -15,7 +15,7 @@ from attenio.errors import InvalidInput
 from attenio.planning.costs import Cost
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
-from attenio.planning.words.form import Form, Held, Product, Rectangle, Rows, Sizes
+from attenio.planning.words.form import Form, Held, Product, Rectangle, RowTile, Sizes
 from attenio.weight_gradient.phases import OverScores, Phase, Projection, ResidentKeys, ResultTile, Sweep
 from attenio.weight_gradient.plan import WeightDataflow
 from attenio.weight_gradient.workload import WeightGradient
@@ -94,7 +94,7 @@ def weight_form(problems: Problems, dataflow: WeightDataflow) -> WeightForm:
         case WeightDataflow.FUSED_PROJECTIONS:
             return WeightForm((Sweep(problems, sweep, 2 * d * d), update), 2 * n * d + 2 * n * d * w)
         case WeightDataflow.ONE_PASS:
-            rows = Rows("query_tile", "key_tile", sweep, loads=2 * d)
+            rows = RowTile("query_tile", "key_tile", sweep, loads=2 * d)
             over = OverScores(problems, Form(("query_tile", "key_tile"), (rows,), Sizes.rows * (4 * d * w)))
             return WeightForm((Projection(problems), over, update))
         case WeightDataflow.TWO_PASS:
@@ -111,8 +111,8 @@ def _two_passes(problems: Problems) -> OverScores:
     first = Held(per_score=w, per_row=2 * d * w + 3 * w, per_key=d)
     second = Held(per_score=w, per_row=3 * d * w + 4 * w, per_key=2 * d)
     phases = (
-        Rows("query_tile", "key_tile", first, loads=2 * d),
-        Rows("gradient_rows", "gradient_keys", second, loads=2 * d),
+        RowTile("query_tile", "key_tile", first, loads=2 * d),
+        RowTile("gradient_rows", "gradient_keys", second, loads=2 * d),
     )
     names = ("query_tile", "key_tile", "gradient_rows", "gradient_keys")
     return OverScores(problems, Form(names, phases, Sizes.rows * (6 * d * w + 4 * w)))

@@ -56,8 +56,8 @@ class BesideWindow:
         for key_tile in _spread_first(min(most, root)):
             low = max(least, key_tile)
             high = min(most, self.keys - 1) if best is None else best[0] - 1
-            found = self._between((low, high), (key_tile, key_tile), tolerance)
-            best = best if found is None else (found, key_tile)
+            window = self._between((low, high), (key_tile, key_tile), tolerance)
+            best = best if window is None else (window, key_tile)
         return best
 
     def _between(self, ends: tuple[int, int], tiles: tuple[int, int], tolerance: float) -> int | None:
@@ -74,8 +74,8 @@ class BesideWindow:
             low, fits = window, high
             while low < fits:
                 middle = (low + fits) // 2
-                kept = self.truncation(middle, leaving) + rounding <= tolerance
-                low, fits = (low, middle) if kept else (middle + 1, fits)
+                fine = self.truncation(middle, leaving) + rounding <= tolerance
+                low, fits = (low, middle) if fine else (middle + 1, fits)
             if fits == window:
                 return window
             window = fits
@@ -122,11 +122,11 @@ def _fixed_roundings(d: int, degree: int, keys: int) -> int:
 
 def _doublings(first: int, last: int) -> list[int]:
     """The numbers first, 2 first, 4 first, ... and last."""
-    found = []
+    numbers = []
     while first < last:
-        found.append(first)
+        numbers.append(first)
         first *= 2
-    return [*found, last]
+    return [*numbers, last]
 
 
 def _spread_first(last: int) -> Iterator[int]:

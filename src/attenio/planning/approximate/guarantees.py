@@ -42,10 +42,10 @@ def needed_tile(workload: Workload) -> tuple[int, int]:
 
     The degree is at least one: a constant would not even read queries and keys.
     """
-    found = certified(workload)
-    if found.degree is None or workload.tolerance is None:
-        raise DoesNotFit(f"use exact: {found.reason}")
-    degree, key_tile, most = max(1, found.degree), 1, isqrt(workload.keys - 1) + 1
+    certificate = certified(workload)
+    if certificate.degree is None or workload.tolerance is None:
+        raise DoesNotFit(f"use exact: {certificate.reason}")
+    degree, key_tile, most = max(1, certificate.degree), 1, isqrt(workload.keys - 1) + 1
     while exceeds(certificate_at(workload, Tiles.of(degree=degree, key_tile=key_tile))):
         if key_tile == most:
             # the tolerance was kept by a constant only

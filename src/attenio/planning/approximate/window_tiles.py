@@ -75,10 +75,10 @@ def _degrees(workload: Workload, fast_words: int | None) -> Iterator[tuple[int, 
 
 def _tolerance(workload: Workload) -> float:
     """The tolerance, where there is hope to keep it."""
-    found = certified(workload)
-    if workload.entry_bound is None or found.scores.radius > MOST_RADIUS:
-        raise DoesNotFit(f"use exact: {found.reason}")
-    return found.terms.tolerance
+    certificate = certified(workload)
+    if workload.entry_bound is None or certificate.scores.radius > MOST_RADIUS:
+        raise DoesNotFit(f"use exact: {certificate.reason}")
+    return certificate.terms.tolerance
 
 
 def _tiles(degree: int, window: tuple[int, int]) -> Tiles:

@@ -47,15 +47,15 @@ def nested_plan(workload: Workload, machine: Machine | str) -> NestedPlan:
         )
     fast_words = tuple(boundary.fast_words(workload.dtype) for boundary in machine.boundaries)
     granularity = machine.granularity_of(workload.dtype)
-    found: dict[tuple[int, tuple[LevelTiles, ...]], NestedPlan] = {}
+    plans: dict[tuple[int, tuple[LevelTiles, ...]], NestedPlan] = {}
     for head_tile in _head_tiles(workload.group):
         for ratios in product(_RATIOS, repeat=len(fast_words) - 1):
             tiles = _tiles(workload, head_tile, fast_words, ratios, granularity)
-            if tiles is not None and (head_tile, tiles) not in found:
-                found[head_tile, tiles] = nested_plan_with(workload, fast_words, head_tile, tiles)
-    if not found:
+            if tiles is not None and (head_tile, tiles) not in plans:
+                plans[head_tile, tiles] = nested_plan_with(workload, fast_words, head_tile, tiles)
+    if not plans:
         raise DoesNotFit(_why_not(workload, machine, fast_words))
-    return min(found.values(), key=lambda plan: _merit(plan, machine))
+    return min(plans.values(), key=lambda plan: _merit(plan, machine))
 
 
 def nested_plan_with(

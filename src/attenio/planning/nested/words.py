@@ -77,7 +77,7 @@ def _clipped(pattern: Pattern, tiles: Sequence[LevelTiles]) -> list[LevelTiles]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Parts:
+class _Rectangles:
     """Rectangles of a band, alike ones together: row 0 stands ``shift`` keys past key 0, and ``times`` counts them."""
 
     band: Band
@@ -89,13 +89,13 @@ class _Parts:
     times: Numbers
 
     @classmethod
-    def whole(cls, band: Band) -> "_Parts":
+    def whole(cls, band: Band) -> "_Rectangles":
         """The band itself, once, visited for the first and the last time."""
         names = {"rows": band.rows, "keys": band.keys, "shift": band.shift, "first": 1, "last": 1, "times": 1}
         return cls(band=band, **{name: np.array([value], dtype=np.int64) for name, value in names.items()})
 
     def total(self, counts: Numbers) -> int:
-        """The sum of counts over all parts, each as often as it occurs."""
+        """The sum of counts over all rectangles, each as often as it occurs."""
         return int((self.times * counts).sum())
 
     def runs(self, key_tile: int) -> Numbers:
@@ -103,13 +103,13 @@ class _Parts:
         return np.asarray(np.maximum(-(-self.keys // key_tile), 1))
 
     def key_loads(self, query_tile: int) -> int:
-        """Keys that tiles of rows of all parts need."""
+        """Keys that tiles of rows of all rectangles need."""
         left, right = self.band.left, self.band.right
         bands = Band(rows=self.rows, keys=self.keys, left=left, right=right, shift=self.shift)
         return self.total(bands.key_loads(query_tile))
 
-    def _merged(self) -> "_Parts":
-        """Alike parts together; where every score is required the shift makes no difference."""
+    def _merged(self) -> "_Rectangles":
+        """Alike rectangles together; where every score is required the shift makes no difference."""
         free = self.band.left - self.rows + 1
         full = (self.shift <= free) & (self.shift + self.band.right + 1 >= self.keys)
         shift = np.where(full, free, self.shift)
@@ -118,17 +118,17 @@ class _Parts:
         times = np.zeros(len(kinds), dtype=np.int64)
         np.add.at(times, kind.reshape(-1), self.times)
         rows, keys, shift, first, last = kinds.T
-        return _Parts(band=self.band, rows=rows, keys=keys, shift=shift, first=first, last=last, times=times)
+        return _Rectangles(band=self.band, rows=rows, keys=keys, shift=shift, first=first, last=last, times=times)
 
-    def cut_rows(self, query_tile: int) -> "_Parts":
-        """The row tiles of all parts, each with just the keys of its part that it needs."""
+    def cut_rows(self, query_tile: int) -> "_Rectangles":
+        """The row tiles of all rectangles, each with just the keys of its rectangle that it needs."""
         owner, number = _numbered(-(-self.rows // query_tile))
         top = number * query_tile
         bottom = np.minimum(top + query_tile, self.rows[owner])
         limit, shift = self.keys[owner], self.shift[owner]
         start = np.clip(top + shift - self.band.left, 0, limit)
         end = np.clip(bottom + shift + self.band.right, start, limit)
-        return _Parts(
+        return _Rectangles(
             band=self.band,
             rows=bottom - top,
             keys=end - start,
@@ -138,8 +138,8 @@ class _Parts:
             times=self.times[owner],
         )._merged()
 
-    def cut_keys(self, key_tile: int) -> "_Parts":
-        """The runs of keys of all parts; those in the middle that require every score are not listed one by one."""
+    def cut_keys(self, key_tile: int) -> "_Rectangles":
+        """The runs of keys of all rectangles; those in the middle that require every score are listed together."""
         runs = self.runs(key_tile)
         least = np.maximum(-(-(self.rows - 1 + self.shift - self.band.left) // key_tile), 1)
         most = np.minimum((self.shift + self.band.right + 1 - key_tile) // key_tile, runs - 2)
@@ -165,7 +165,7 @@ class _Parts:
             "times": self.times[some] * alike[some],
         }
         both = {name: np.concatenate([listed[name], middle[name]]) for name in listed}
-        return _Parts(band=self.band, **both)._merged()
+        return _Rectangles(band=self.band, **both)._merged()
 
 
 def _numbered(counts: Numbers) -> tuple[Numbers, Numbers]:
@@ -176,28 +176,32 @@ def _numbered(counts: Numbers) -> tuple[Numbers, Numbers]:
 
 def _walk_band(band: Band, tiles: Sequence[LevelTiles], tallies: list[_Tally]) -> None:
     level = len(tiles) - 1
-    parts = _Parts.whole(band).cut_rows(tiles[level].query_tile)
-    live = parts.keys > 0
+    areas = _Rectangles.whole(band).cut_rows(tiles[level].query_tile)
+    live = areas.keys > 0
     for tally in tallies:
-        tally.outputs += parts.total(parts.rows * ~live)
-    tallies[level].visit(*[parts.total(parts.rows * live)] * 3)
-    tallies[level].keys += parts.total(parts.keys)
-    parts = replace(parts, times=parts.times * live)
+        tally.outputs += areas.total(areas.rows * ~live)
+    tallies[level].visit(*[areas.total(areas.rows * live)] * 3)
+    tallies[level].keys += areas.total(areas.keys)
+    areas = replace(areas, times=areas.times * live)
     while level > 0:
         level -= 1
-        visits = parts.total(parts.rows * parts.runs(tiles[level + 1].key_tile))
-        tallies[level].visit(visits, parts.total(parts.rows * parts.first), parts.total(parts.rows * parts.last))
+        visits = areas.total(areas.rows * areas.runs(tiles[level + 1].key_tile))
+        tallies[level].visit(
+            visits,
+            areas.total(areas.rows * areas.first),
+            areas.total(areas.rows * areas.last),
+        )
         if level == 0:
-            tallies[0].keys += parts.key_loads(tiles[0].query_tile)
+            tallies[0].keys += areas.key_loads(tiles[0].query_tile)
             return
-        parts = parts.cut_keys(tiles[level + 1].key_tile).cut_rows(tiles[level].query_tile)
-        tallies[level].keys += parts.total(parts.keys)
+        areas = areas.cut_keys(tiles[level + 1].key_tile).cut_rows(tiles[level].query_tile)
+        tallies[level].keys += areas.total(areas.keys)
 
 
-Rectangle = tuple[int, int, NDArray[np.intp], bool, bool]
+_Area = tuple[int, int, NDArray[np.intp], bool, bool]
 
 
-def _walk(pattern: Pattern, tiles: Sequence[LevelTiles], tallies: list[_Tally], area: Rectangle) -> None:
+def _walk(pattern: Pattern, tiles: Sequence[LevelTiles], tallies: list[_Tally], area: _Area) -> None:
     """The same for any pattern, tile by tile."""
     top, bottom, keys, first, last = area
     *inner, tile = tiles

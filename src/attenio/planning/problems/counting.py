@@ -5,7 +5,7 @@ from typing import Protocol, Self, TypeVar, assert_never
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
-from attenio.planning.words.form import Form, Held, Phase, Product, Rectangle, Resident, Rows
+from attenio.planning.words.form import Form, Held, Phase, Product, Rectangle, Resident, RowTile
 
 
 def moved_words(problems: Problems, form: Form, tiles: Tiles) -> int:
@@ -35,7 +35,7 @@ Seen = TypeVar("Seen", bound=Turnable)
 
 def seen_by(problems: Seen, phase: Phase) -> Seen:
     """The problems as a phase sees them: without the mask, or with rows and keys exchanged."""
-    if isinstance(phase, Rows):
+    if isinstance(phase, RowTile):
         return problems.transposed if phase.across else problems
     seen = problems.unmasked if phase.every else problems
     return seen.transposed if isinstance(phase, Product) and phase.across else seen
@@ -44,7 +44,7 @@ def seen_by(problems: Seen, phase: Phase) -> Seen:
 def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
     seen, group = seen_by(problems, phase), problems.group
     match phase:
-        case Rows():
+        case RowTile():
             a = tiles[phase.tile]
             count = ceil_div(group, tiles[phase.heads]) if phase.heads else group
             words = count * phase.loads * seen.key_loads(a)
@@ -68,7 +68,7 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
 def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
     w = problems.intermediate_words
     match phase:
-        case Rows():
+        case RowTile():
             heads = min(tiles[phase.heads], problems.group) if phase.heads else 1
             a, b = tiles[phase.tile], tiles[phase.passing] if phase.passing else problems.keys
             return max(

@@ -10,7 +10,7 @@ from attenio.planning.problems import Problems
 from attenio.planning.problems.counting import peak_words
 from attenio.planning.search.dataflow import allowed_forms, contenders, exceeds
 from attenio.planning.search.forms import best_of_form, floor_of_form, most_rows, some_words
-from attenio.planning.words.form import Form, Rows
+from attenio.planning.words.form import Form, RowTile
 from attenio.workload import Direction, Workload
 
 
@@ -56,20 +56,20 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
         limit = reached.limit(rank)
         if compulsory <= limit and not exceeds(floor, limit):
             within = None if limit == inf else int(limit)
-            found = best_of_form(entrant.problems, entrant.form, fast_words, within)
-            if found is not None and found.moved_words <= limit:
-                best, reached = (found, entrant), _Reached(found.moved_words, rank)
+            offered = best_of_form(entrant.problems, entrant.form, fast_words, within)
+            if offered is not None and offered.moved_words <= limit:
+                best, reached = (offered, entrant), _Reached(offered.moved_words, rank)
     if best is None:
         return None
-    found, entrant = best
+    offered, entrant = best
     return Plan(
         workload=workload,
         fast_words=fast_words,
         dataflow=entrant.dataflow,
-        tiles=found.tiles,
+        tiles=offered.tiles,
         rule=TileRule.BEST,
-        moved_words=found.moved_words,
-        peak_words=peak_words(entrant.problems, entrant.form, found.tiles),
+        moved_words=offered.moved_words,
+        peak_words=peak_words(entrant.problems, entrant.form, offered.tiles),
     )
 
 
@@ -96,7 +96,7 @@ def _entrants(workload: Workload, separate: Problems, fast_words: int) -> list[_
 def _stationary(problems: Problems, form: Form, fast_words: int) -> int:
     """Rows that stay in the first phase of a form, at most."""
     phase = form.phases[0]
-    assert isinstance(phase, Rows)
+    assert isinstance(phase, RowTile)
     return most_rows(problems, phase, fast_words)
 
 

@@ -57,9 +57,9 @@ def best_tiles(problems: Problems, dataflow: Dataflow, fast_words: int) -> Movin
     for floor, place in sorted((floor_of_form(problems, form, fast_words), place) for place, form in enumerate(forms)):
         if best is not None and exceeds(floor, best[0]):
             break
-        found = best_of_form(problems, forms[place], fast_words, None if best is None else best[0])
-        if found is not None:
+        offered = best_of_form(problems, forms[place], fast_words, None if best is None else best[0])
+        if offered is not None:
             fewest = forms[place].fewest
-            merit = found.moved_words, found.tiles[fewest] if fewest else 0, place
-            best = (*merit, found) if best is None or merit < best[:3] else best
+            merit = offered.moved_words, offered.tiles[fewest] if fewest else 0, place
+            best = (*merit, offered) if best is None or merit < best[:3] else best
     return None if best is None else best[3]

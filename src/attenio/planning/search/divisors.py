@@ -22,7 +22,7 @@ _TRIES = 24
 
 def divisors(number: int, most: int) -> Ints:
     """Every divisor of a positive number up to ``most``, in no particular order."""
-    found = np.ones(1, dtype=np.int64)
+    products = np.ones(1, dtype=np.int64)
     largest = min(isqrt(number), most)
     primes = _primes(largest.bit_length())
     primes = primes[: np.searchsorted(primes, largest, side="right")]
@@ -31,11 +31,11 @@ def divisors(number: int, most: int) -> Ints:
         while number % prime == 0:
             number //= prime
             powers.append(powers[-1] * prime)
-        found = np.outer(found, powers).ravel()
+        products = np.outer(products, powers).ravel()
     # What remains is a prime, or a product of primes that are all larger than any divisor asked for.
     if 1 < number <= most:
-        found = np.concatenate((found, number * found))
-    return found[found <= most]
+        products = np.concatenate((products, number * products))
+    return products[products <= most]
 
 
 @lru_cache(maxsize=64)

@@ -14,10 +14,10 @@ from attenio.planning.search.rectangles import best_rectangle
 from attenio.planning.search.room import Room, key_room, row_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile
 from attenio.planning.words.cuts import head_tiles
-from attenio.planning.words.form import Form, Held, Phase, Product, Rectangle, Resident, Rows
+from attenio.planning.words.form import Form, Held, Phase, Product, Rectangle, Resident, RowTile
 
 
-class _Found(NamedTuple):
+class _PhaseTiles(NamedTuple):
     """Words of one run that the tiles of a phase decide, and these tiles."""
 
     words: int
@@ -35,11 +35,11 @@ def best_of_form(problems: Problems, form: Form, fast_words: int, limit: int | N
     words, sizes = form.fixed.of(problems), dict(form.constant)
     for phase in form.phases:
         spare = None if limit is None else limit // problems.runs - words
-        found = _best(problems, phase, fast_words, spare)
-        if found is None:
+        tiles = _best(problems, phase, fast_words, spare)
+        if tiles is None:
             return None
-        words += found.words
-        sizes |= found.sizes
+        words += tiles.words
+        sizes |= tiles.sizes
     return MovingTiles(problems.runs * words, Tiles(tuple((name, sizes[name]) for name in form.names)))
 
 
@@ -60,7 +60,7 @@ def some_words(problems: Problems, form: Form, fast_words: int) -> int | None:
     """Words of good tiles of a form that has tiles of rows and no others, quickly; None if none fits."""
     total = form.fixed.of(problems)
     for phase in form.phases:
-        assert isinstance(phase, Rows)
+        assert isinstance(phase, RowTile)
         options = _head_options(problems, phase, fast_words)
         if not options:
             return None
@@ -70,7 +70,7 @@ def some_words(problems: Problems, form: Form, fast_words: int) -> int | None:
     return int(problems.runs * total)
 
 
-def most_rows(problems: Problems, phase: Rows, fast_words: int, heads: int = 1) -> int:
+def most_rows(problems: Problems, phase: RowTile, fast_words: int, heads: int = 1) -> int:
     """The largest tile that stays beside the smallest that passes; less than one if none does."""
     if phase.passing is not None and problems.granularity.is_free:
         per_score, per_row, per_key, beside = phase.held
@@ -98,9 +98,9 @@ def _room(held: Held, fast_words: int, heads: int = 1) -> Room:
     return Room(fast_words - beside, per_score, per_row, per_key)
 
 
-def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) -> _Found | None:
+def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) -> _PhaseTiles | None:
     match phase:
-        case Rows():
+        case RowTile():
             return _best_rows(problems, phase, fast_words, spare)
         case Rectangle():
             rooms = tuple(_room(held, fast_words) for held in phase.held)
@@ -109,29 +109,29 @@ def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) 
             tile = best_rectangle(words, rooms, limit)
             if tile is None:
                 return None
-            return _Found(problems.group * tile.words, {phase.rows: tile.rows, phase.keys: tile.keys})
+            return _PhaseTiles(problems.group * tile.words, {phase.rows: tile.rows, phase.keys: tile.keys})
         case Product():
-            made = best_output_tile(seen_by(problems, phase), _output_room(phase, fast_words))
-            if made is None:
+            output = best_output_tile(seen_by(problems, phase), _output_room(phase, fast_words))
+            if output is None:
                 return None
-            return _Found(problems.group * made.words, {phase.rows: made.rows, phase.columns: made.columns})
+            return _PhaseTiles(problems.group * output.words, {phase.rows: output.rows, phase.columns: output.columns})
         case Resident():
             return _best_resident(problems, phase, fast_words)
         case _:
             assert_never(phase)
 
 
-def _best_resident(problems: Problems, phase: Resident, fast_words: int) -> _Found | None:
+def _best_resident(problems: Problems, phase: Resident, fast_words: int) -> _PhaseTiles | None:
     resident, seen = most_resident(problems, phase, fast_words), seen_by(problems, phase)
     if resident < 0:
         return None
     if seen.scores_beyond(resident) == 0:
         resident = bisect_left(range(resident), True, key=lambda kept: seen.scores_beyond(kept) == 0)
     words = problems.group * phase.per_score * seen.scores_beyond(resident)
-    return _Found(int(words), {phase.tile: resident})
+    return _PhaseTiles(int(words), {phase.tile: resident})
 
 
-def _best_rows(problems: Problems, phase: Rows, fast_words: int, spare: int | None) -> _Found | None:
+def _best_rows(problems: Problems, phase: RowTile, fast_words: int, spare: int | None) -> _PhaseTiles | None:
     """Among equals the tile with the fewest rows, then the fewest heads, and the most that fits beside it."""
     seen, times = seen_by(problems, phase), 1 if phase.heads else problems.group
     limit = None if spare is None else spare // times
@@ -144,8 +144,8 @@ def _best_rows(problems: Problems, phase: Rows, fast_words: int, spare: int | No
         if limit is not None and len(options) > 1 and form.floor(most) > limit:
             break
         words, tile = best_row_tile(form, most, limit)
-        found = (words, heads * tile, heads, tile)
-        best = found if best is None else min(best, found)
+        option = (words, heads * tile, heads, tile)
+        best = option if best is None else min(best, option)
         limit = best[0] if limit is None else min(limit, best[0])
     if best is None:
         return None
@@ -157,7 +157,7 @@ def _best_rows(problems: Problems, phase: Rows, fast_words: int, spare: int | No
         sizes[phase.split] = split
     if phase.passing:
         sizes[phase.passing] = int(key_room(seen, (_room(phase.held, fast_words, heads),), tile))
-    return _Found(times * words, sizes)
+    return _PhaseTiles(times * words, sizes)
 
 
 def _split(problems: Problems) -> int:
@@ -166,13 +166,13 @@ def _split(problems: Problems) -> int:
     return -(-problems.most_keys // (2 * unit)) * unit
 
 
-def _head_options(problems: Problems, phase: Rows, fast_words: int) -> list[_Option]:
+def _head_options(problems: Problems, phase: RowTile, fast_words: int) -> list[_Option]:
     """For each number of heads in a tile of which one position fits: heads, most positions, and words.
 
     Floors and searches ask for the same ones, which are kept with the problems, as the phase is.
     """
     question = id(phase), fast_words
-    known: tuple[Rows, list[_Option]] | None = problems.answers.get(question)
+    known: tuple[RowTile, list[_Option]] | None = problems.answers.get(question)
     if known is None:  # with the phase, so that no other has its id
         known = problems.answers[question] = phase, _options(problems, phase, fast_words)
     return known[1]
@@ -183,7 +183,7 @@ def _floor_of(option: _Option) -> tuple[int, int]:
     return words.floor(most), heads
 
 
-def _options(problems: Problems, phase: Rows, fast_words: int) -> list[_Option]:
+def _options(problems: Problems, phase: RowTile, fast_words: int) -> list[_Option]:
     if not phase.split and (not phase.heads or problems.group == 1):
         most = most_rows(problems, phase, fast_words)
         if most < 1:
@@ -206,7 +206,7 @@ def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float) -> f
     Where a rough floor already exceeds the words to spare, that one.
     """
     match phase:
-        case Rows():
+        case RowTile():
             return _row_floor(problems, phase, fast_words, spare)
         case Rectangle():
             rooms = tuple([_room(held, fast_words) for held in phase.held])
@@ -222,7 +222,7 @@ def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float) -> f
             assert_never(phase)
 
 
-def _row_floor(problems: Problems, phase: Rows, fast_words: int, spare: float) -> float:
+def _row_floor(problems: Problems, phase: RowTile, fast_words: int, spare: float) -> float:
     if phase.across:
         most, weight = most_rows(problems, phase, fast_words), int(problems.group * phase.loads)
         if most < 1:

@@ -53,22 +53,22 @@ def best_rectangle(form: RectangleWords, rooms: tuple[Room, ...], limit: int | N
     if limit is not None and limit < floor * _ROUNDING:
         return None
     single = largest_size(min(_single_run_rows(problems, rooms), most), problems.most_rows, problems.granularity.rows)
-    found = _Found(limit)
+    incumbent = _Incumbent(limit)
     if single < most and (limit is None or limit > _NEAR * floor):
-        _guess(form, rooms, (single + 1, most), found)
+        _guess(form, rooms, (single + 1, most), incumbent)
     if single >= 1:
         # Where all keys that a tile needs fit at once, every live row meets one key tile, and rows alone matter.
         rows_only = RowWords(problems=problems, live=form.met - form.kept, loads=form.loads)
-        if found.allows(rows_only.floor(single)):
+        if incumbent.allows(rows_only.floor(single)):
             words, rows = best_row_tile(rows_only, single)
-            found.take(Rectangle(words, rows, int(key_room(problems, rooms, rows))))
+            incumbent.take(Rectangle(words, rows, int(key_room(problems, rooms, rows))))
     if single < most:
-        _search(form, rooms, (single + 1, most), found)
-    return found.best
+        _search(form, rooms, (single + 1, most), incumbent)
+    return incumbent.best
 
 
 @dataclass
-class _Found:
+class _Incumbent:
     """The best tile so far, and the words that another one may have at most."""
 
     ceiling: int | None
@@ -84,21 +84,21 @@ class _Found:
             self.best, self.ceiling = tile, tile.words
 
 
-def _search(form: RectangleWords, rooms: tuple[Room, ...], limits: tuple[int, int], found: _Found) -> None:
+def _search(form: RectangleWords, rooms: tuple[Room, ...], limits: tuple[int, int], incumbent: _Incumbent) -> None:
     """All rows from the first limit to the second that floors do not rule out."""
-    assert found.ceiling is not None
-    least, most = range_worth_trying(form, rooms, found.ceiling, limits)
-    for first, last in ranges_worth_trying(form, rooms, found.ceiling, (least, most)):
+    assert incumbent.ceiling is not None
+    least, most = range_worth_trying(form, rooms, incumbent.ceiling, limits)
+    for first, last in ranges_worth_trying(form, rooms, incumbent.ceiling, (least, most)):
         for tiles in _candidates(form.problems, first, last):
-            _take_best_of(form, rooms, tiles, found)
+            _take_best_of(form, rooms, tiles, incumbent)
 
 
-def _guess(form: RectangleWords, rooms: tuple[Room, ...], limits: tuple[int, int], found: _Found) -> None:
+def _guess(form: RectangleWords, rooms: tuple[Room, ...], limits: tuple[int, int], incumbent: _Incumbent) -> None:
     """Try the fewest rows that make as few tiles as those at which the convex floor is least."""
     (least, most), unit = limits, form.problems.granularity.rows
     guess = min(most, max(least, round(min(form.balanced_rows(room) for room in rooms))))
     even = even_tile(form.problems.most_rows, guess)
-    found.take(_try(form, rooms, min(most, -(-max(least, even) // unit) * unit)))
+    incumbent.take(_try(form, rooms, min(most, -(-max(least, even) // unit) * unit)))
 
 
 def _single_run_rows(problems: Problems, rooms: tuple[Room, ...]) -> int:
@@ -141,18 +141,20 @@ def _candidates(problems: Problems, least: int, most: int) -> Iterator[NDArray[n
         yield np.array([whole])
 
 
-def _take_best_of(form: RectangleWords, rooms: tuple[Room, ...], tiles: NDArray[np.int64], found: _Found) -> None:
+def _take_best_of(
+    form: RectangleWords, rooms: tuple[Room, ...], tiles: NDArray[np.int64], incumbent: _Incumbent
+) -> None:
     """Take the best of the given row tiles."""
     if len(tiles) <= _FEW:
         for rows in tiles.tolist():
-            found.take(_try(form, rooms, rows))
+            incumbent.take(_try(form, rooms, rows))
         return
     keys = key_room(form.problems, rooms, tiles)
     band = form.problems.only_band
     if band is not None and len(tiles) * -(-band.rows // int(tiles[0])) <= _WALK and form.most_words < _LARGEST_FLOAT:
         words = _walked(form, band, tiles, keys)
         first = int(np.argmin(words))
-        found.take(Rectangle(int(words[first]), int(tiles[first]), int(keys[first])))
+        incumbent.take(Rectangle(int(words[first]), int(tiles[first]), int(keys[first])))
         return
     loads, met = form.problems.loads_and_floor(tiles, keys)
     rest = loads.astype(form.exact) * form.loads
@@ -160,17 +162,17 @@ def _take_best_of(form: RectangleWords, rooms: tuple[Room, ...], tiles: NDArray[
         rest = rest - form.problems.live_rows(tiles).astype(form.exact) * form.kept
     floors = rest + met.astype(form.exact) * form.met
     promising = int(np.argmin(floors))
-    if found.allows(floors[promising]):
+    if incumbent.allows(floors[promising]):
         # The most promising one first: often it rules out nearly all others.
-        found.take(_try(form, rooms, int(tiles[promising])))
-    good = np.flatnonzero(found.allows(floors))
+        incumbent.take(_try(form, rooms, int(tiles[promising])))
+    good = np.flatnonzero(incumbent.allows(floors))
     if len(good) > _FEW:
         words = rest[good] + form.problems.tile_rows(tiles[good], keys[good]).astype(form.exact) * form.met
         first = int(np.argmin(words))
-        found.take(Rectangle(int(words[first]), int(tiles[good[first]]), int(keys[good[first]])))
+        incumbent.take(Rectangle(int(words[first]), int(tiles[good[first]]), int(keys[good[first]])))
         return
     for rows in tiles[good].tolist():
-        found.take(_try(form, rooms, rows))
+        incumbent.take(_try(form, rooms, rows))
 
 
 def _walked(form: RectangleWords, band: Band, tiles: NDArray[np.int64], keys: NDArray[np.int64]) -> Counts:

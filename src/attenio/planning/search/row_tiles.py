@@ -101,9 +101,9 @@ def best_row_tile(form: RowWords, most: int, limit: int | None = None) -> tuple[
     if form.unit > 1:
         return _best_multiple(form, most)
     if problems.stacked_requests is not None and form.kinks is None:
-        found = _best_for_requests(form, problems.stacked_requests, most, limit)
-        if found is not None:
-            return found
+        better = _best_for_requests(form, problems.stacked_requests, most, limit)
+        if better is not None:
+            return better
     even = even_tile(problems.most_rows, most)
     best = (form.words(even), even)
     if problems.is_dense and len(problems.patterns) == 1:
@@ -155,8 +155,8 @@ def _best_with_all_live_rows(form: RowWords, band: Band, most: int, best: tuple[
     All keys are read once, and before the last tiles' live rows lie as many others as the tile leaves of those before.
     """
     idle, spare = band.rows - band.touched_rows, best[0] - _least_words(form)
-    found = least_remainder(idle, (band.touched_rows, most), spare // form.live)
-    return best if found is None else min(best, (_least_words(form) + form.live * found[0], found[1]))
+    better = least_remainder(idle, (band.touched_rows, most), spare // form.live)
+    return best if better is None else min(best, (_least_words(form) + form.live * better[0], better[1]))
 
 
 def _ranges_without(form: RowWords, band: Band, most: int, words: int) -> list[tuple[int, int]]:

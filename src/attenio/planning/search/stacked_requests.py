@@ -24,8 +24,8 @@ from attenio.planning.search.divisors import divisors
 from attenio.planning.search.fractions import Shells, shells_between
 
 Ints = NDArray[np.int64]
-# A tile and the keys it reads; fewest keys first, then the smallest tile.
-Found = tuple[int, int]
+# Keys read and the tile that reads them; fewest keys first, then the smallest tile.
+KeysRead = tuple[int, int]
 
 # As many promising tiles are counted first, as what they find rules out others.
 _FEW = 3
@@ -39,37 +39,37 @@ _AT_ONCE = 768
 _SLACK = 1e-9
 
 
-def best_request_tile(pattern: PrefixedRequests, most: int, limit: int | None = None) -> Found:
+def best_request_tile(pattern: PrefixedRequests, most: int, limit: int | None = None) -> KeysRead:
     """The fewest keys read by any tile from 1 to ``most``, and the smallest tile that reads them.
 
     If every tile reads more keys than ``limit``, any tile.
     """
     most = min(most, pattern.rows)
     if most >= pattern.own.rows:
-        found, least = _whole_requests(pattern, most)
+        best, least = _whole_requests(pattern, most)
     else:
         tiles = {most, ceil_div(pattern.rows, ceil_div(pattern.rows, most))}
-        found, least = min(_read(pattern, tile) for tile in tiles), 1
+        best, least = min(_read(pattern, tile) for tile in tiles), 1
     if not pattern.slope:
-        return _best_of(pattern, _dense_tiles(pattern, most), found)
-    found = min(found, *_periodic(pattern, most))
-    if limit is None or found[0] <= limit:
-        return _best_causal(pattern, (least, most), found)
+        return _best_of(pattern, _dense_tiles(pattern, most), best)
+    best = min(best, *_periodic(pattern, most))
+    if limit is None or best[0] <= limit:
+        return _best_causal(pattern, (least, most), best)
     no_tile = pattern.rows + 1
     better = _best_causal(pattern, (least, most), (limit, no_tile))
-    return found if better[1] == no_tile else better
+    return best if better[1] == no_tile else better
 
 
-def _read(pattern: PrefixedRequests, tile: int) -> Found:
+def _read(pattern: PrefixedRequests, tile: int) -> KeysRead:
     return int(pattern.key_loads(tile)), tile
 
 
-def _whole_requests(pattern: PrefixedRequests, most: int) -> tuple[Found, int]:
+def _whole_requests(pattern: PrefixedRequests, most: int) -> tuple[KeysRead, int]:
     """The best tile of whole requests, and the least tile that could read less: it makes fewer tiles."""
     height = int(pattern.own.rows)
     tiles = ceil_div(pattern.requests, most // height)
-    found = _read(pattern, height * ceil_div(pattern.requests, tiles))
-    return found, most + 1 if tiles == 1 else ceil_div(pattern.rows, tiles - 1)
+    best = _read(pattern, height * ceil_div(pattern.requests, tiles))
+    return best, most + 1 if tiles == 1 else ceil_div(pattern.rows, tiles - 1)
 
 
 def _dense_tiles(pattern: PrefixedRequests, most: int) -> Ints:
@@ -79,7 +79,7 @@ def _dense_tiles(pattern: PrefixedRequests, most: int) -> Ints:
     return np.asarray(ceil_div(ceil_div(pattern.rows, tiles), shared) * shared)
 
 
-def _periodic(pattern: PrefixedRequests, most: int) -> list[Found]:
+def _periodic(pattern: PrefixedRequests, most: int) -> list[KeysRead]:
     """A few promising tiles: over many boundaries, what counts is the common divisor of tile and request."""
     height = int(pattern.own.rows)
     shared = divisors(height, most)
@@ -88,35 +88,35 @@ def _periodic(pattern: PrefixedRequests, most: int) -> list[Found]:
     return [_read(pattern, tile) for tile in tiles[np.argsort(costs)[:_FEW]].tolist()]
 
 
-def _best_causal(pattern: PrefixedRequests, limits: tuple[int, int], found: Found) -> Found:
+def _best_causal(pattern: PrefixedRequests, limits: tuple[int, int], best: KeysRead) -> KeysRead:
     least, most = limits
-    least = max(least, _least_tile(pattern, found[0]))
+    least = max(least, _least_tile(pattern, best[0]))
     if most - least < _SHORT:
-        return _best_of(pattern, np.arange(least, most + 1), found)
+        return _best_of(pattern, np.arange(least, most + 1), best)
     if _pieces(pattern, least, most) <= min(_AT_ONCE, (most - least) // 4):
-        return _best_of(pattern, _piece_starts(pattern, least, most), found)
+        return _best_of(pattern, _piece_starts(pattern, least, most), best)
     shells = shells_between(least, most, int(pattern.own.rows))
     floors = _floors(pattern, shells)
     order = np.argsort(floors, kind="stable")
-    while (order := order[: np.searchsorted(floors[order] * (1 - _SLACK), found[0], side="right")]).size:
+    while (order := order[: np.searchsorted(floors[order] * (1 - _SLACK), best[0], side="right")]).size:
         counts = np.cumsum(shells.counts[order])
         if counts[-1] > _AT_ONCE and _pieces(pattern, least, most) < counts[-1]:
             starts = _piece_starts(pattern, least, most)
-            return _best_downwards(pattern, starts[shells.hold(order, starts)], found)
+            return _best_downwards(pattern, starts[shells.hold(order, starts)], best)
         # The most promising shells first: what they find rules out most of the others.
         chosen, order = np.split(order, [max(1, int(np.searchsorted(counts, _AT_ONCE, side="right")))])
-        found = _best_of(pattern, shells.tiles(chosen), found)
-        least = max(least, _least_tile(pattern, found[0]))
-    return found
+        best = _best_of(pattern, shells.tiles(chosen), best)
+        least = max(least, _least_tile(pattern, best[0]))
+    return best
 
 
-def _best_downwards(pattern: PrefixedRequests, tiles: Ints, found: Found) -> Found:
+def _best_downwards(pattern: PrefixedRequests, tiles: Ints, best: KeysRead) -> KeysRead:
     """The best of these tiles, ascending: from the last on, as every good one raises the smallest worth trying."""
     while tiles.size:
-        found = _best_of(pattern, tiles[-_AT_ONCE:], found)
+        best = _best_of(pattern, tiles[-_AT_ONCE:], best)
         tiles = tiles[:-_AT_ONCE]
-        tiles = tiles[tiles >= _least_tile(pattern, found[0])]
-    return found
+        tiles = tiles[tiles >= _least_tile(pattern, best[0])]
+    return best
 
 
 def _least_tile(pattern: PrefixedRequests, keys: int) -> int:
@@ -125,12 +125,12 @@ def _least_tile(pattern: PrefixedRequests, keys: int) -> int:
     return int(max([1, *roots]))
 
 
-def _best_of(pattern: PrefixedRequests, tiles: Ints, found: Found) -> Found:
+def _best_of(pattern: PrefixedRequests, tiles: Ints, best: KeysRead) -> KeysRead:
     if tiles.size <= _ONE_BY_ONE:
-        return min([found, *(_read(pattern, tile) for tile in tiles.tolist())])
+        return min([best, *(_read(pattern, tile) for tile in tiles.tolist())])
     keys = pattern.key_loads(tiles)
     fewest = keys.min()
-    return min(found, (int(fewest), int(tiles[keys == fewest].min())))
+    return min(best, (int(fewest), int(tiles[keys == fewest].min())))
 
 
 def _pieces(pattern: PrefixedRequests, least: int, most: int) -> int:

@@ -14,7 +14,7 @@ from attenio.planning.sweeping.forms import most_rows, plans, promising
 from attenio.planning.sweeping.room import largest_sizes
 from attenio.planning.sweeping.solution import Solution
 from attenio.planning.words.dataflows import forms_of
-from attenio.planning.words.form import Resident, Rows
+from attenio.planning.words.form import Resident, RowTile
 from attenio.workload import Direction
 
 # They make the same products, which are made together for the cases that any of these may win.
@@ -64,7 +64,7 @@ def _flat_may_win(cases: Cases) -> NDArray[np.bool_]:
     """Where FLAT holds rows that attenio has no room for, which would read the same keys with less."""
     complete, spilling = (form.phases[0] for form in forms_of(Dataflow.FLAT)(cases.sizes))
     single = forms_of(Dataflow.ATTENIO)(cases.sizes)[0].phases[0]
-    assert isinstance(complete, Rows) and isinstance(spilling, Resident) and isinstance(single, Rows)
+    assert isinstance(complete, RowTile) and isinstance(spilling, Resident) and isinstance(single, RowTile)
     held = complete.held
     fits = (cases.fast_words - held.beside) // (held.per_row + cases.keys * held.per_score)
     rows: Ints = largest_sizes(fits, cases.rows, cases.row_unit)

@@ -19,7 +19,7 @@ from attenio.errors import InvalidInput, MissingExtra
 from attenio.files import write_atomically
 from attenio.planning.sweeping.columns import ABSENT
 from attenio.planning.sweeping.grid import SweepGrid
-from attenio.planning.sweeping.result import PlannedPoints, SweepResult, found_columns
+from attenio.planning.sweeping.result import PlannedPoints, SweepResult, result_columns
 
 _FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 # Raised when a chunk's columns or their meaning change, so that parts of an older attenio are not mixed in.
@@ -40,7 +40,7 @@ def format_of(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Parts:
+class FinishedChunks:
     """The folder with finished chunks of a sweep; without a path nothing is kept."""
 
     folder: Path | None
@@ -48,10 +48,10 @@ class Parts:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def beside(cls, path: Path | None, grid: SweepGrid, chunk: int) -> "Parts":
+    def beside(cls, path: Path | None, grid: SweepGrid, chunk: int) -> "FinishedChunks":
         """The chunks beside an output: those of the same grid are kept, others are cleared away."""
         if path is None:
-            return cls(None, found_columns(grid))
+            return cls(None, result_columns(grid))
         folder = path.with_name(f"{path.name}.parts")
         about = {"version": _PARTS_VERSION, "grid": grid.fingerprint, "chunk": chunk, "points": len(grid)}
         notes: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class Parts:
             reason = error.strerror or type(error).__name__
             raise InvalidInput(f"cannot write {path}: no parts beside it ({reason}); choose another place") from error
         write_atomically(folder / "grid.json", json.dumps(about))
-        return cls(folder, found_columns(grid), notes)
+        return cls(folder, result_columns(grid), notes)
 
     def load(self, number: int) -> PlannedPoints | None:
         """A finished chunk, or None if it is not there or damaged."""

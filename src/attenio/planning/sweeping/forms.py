@@ -17,7 +17,7 @@ from attenio.planning.sweeping.products import best_output_tiles, output_floor
 from attenio.planning.sweeping.rectangles import best_score_tiles
 from attenio.planning.sweeping.room import key_room, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
-from attenio.planning.words.form import Form, Held, Phase, Product, Rectangle, Resident, Rows
+from attenio.planning.words.form import Form, Held, Phase, Product, Rectangle, Resident, RowTile
 
 Floats = NDArray[np.float64]
 # Floors in floating point are off by less than this factor.
@@ -67,7 +67,7 @@ def promising(cases: Cases, form: Form, words: Ints) -> tuple[Ints, Cases, Form]
     return index, cases, form
 
 
-def most_rows(cases: Cases, phase: Rows) -> Ints:
+def most_rows(cases: Cases, phase: RowTile) -> Ints:
     """The largest tile that stays beside the smallest that passes; less than one where none does."""
     return row_room(seen_by(cases, phase), _room(cases, phase.held))
 
@@ -82,7 +82,7 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
     for place, phase in enumerate(form.phases):
         spare = limit - words
         match phase:
-            case Rows():
+            case RowTile():
                 more, held, tiles = _rows(cases, phase)
             case Rectangle():
                 more, held, tiles = _rectangle(cases, phase, spare)
@@ -112,7 +112,7 @@ def _room(cases: Cases, held: Held) -> Room:
     return Room(cases.fast_words - held.beside, held.per_score, held.per_row, held.per_key)
 
 
-def _rows(cases: Cases, phase: Rows) -> tuple[Ints, Ints, dict[str, Ints]]:
+def _rows(cases: Cases, phase: RowTile) -> tuple[Ints, Ints, dict[str, Ints]]:
     seen, room = seen_by(cases, phase), _room(cases, phase.held)
     assert phase.passing is not None and not phase.split
     if phase.heads and (cases.group > 1).any():
@@ -171,7 +171,7 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
     """Words that no tiles of a phase go below; a rough number where that is more than most have to spare."""
     seen = seen_by(cases, phase)
     match phase:
-        case Rows():
+        case RowTile():
             most = row_room(seen, _room(cases, phase.held))
             if phase.across:  # a key tile visits a row for at most as many scores as it has keys
                 visits = np.maximum(cases.touched_rows, ceil_div(cases.scores, np.maximum(most, 1)))

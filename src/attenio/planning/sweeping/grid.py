@@ -116,8 +116,8 @@ class SweepGrid:
 
     def positions(self, start: int, stop: int) -> dict[str, Ints]:
         """For the points from ``start`` to ``stop`` the position in each list."""
-        found = np.unravel_index(np.arange(start, stop), self.shape)
-        return dict(zip(self.axes, (np.asarray(index, dtype=np.int64) for index in found), strict=True))
+        positions = np.unravel_index(np.arange(start, stop), self.shape)
+        return dict(zip(self.axes, (np.asarray(index, dtype=np.int64) for index in positions), strict=True))
 
     def workload(self, point: int) -> Workload:
         """The workload of a point; InvalidInput where the combination is none."""

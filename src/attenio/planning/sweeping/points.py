@@ -33,8 +33,8 @@ class Points:
     def _numbers(self, name: str, instead: Ints | None = None) -> Ints:
         """Values of a list of integers; ``instead`` where the list says None."""
         values = self.grid.axes[name]
-        found = np.array([-1 if value is None else value for value in values], dtype=np.int64)[self.positions[name]]
-        return found if instead is None else np.where(found < 0, instead, found)
+        numbers = np.array([-1 if value is None else value for value in values], dtype=np.int64)[self.positions[name]]
+        return numbers if instead is None else np.where(numbers < 0, instead, numbers)
 
     @cached_property
     def columns(self) -> dict[str, Ints]:

@@ -16,7 +16,7 @@ from attenio.planning.sweeping.points import Points
 from attenio.workload import Direction
 
 
-def found_columns(grid: SweepGrid) -> tuple[str, ...]:
+def result_columns(grid: SweepGrid) -> tuple[str, ...]:
     """The columns that planning a grid fills: those of the plans of its direction, and the bound."""
     return (*plan_columns(Direction.named(grid.direction)), "lower_bound_words")
 
@@ -35,7 +35,7 @@ class SweepResult:
     """The best plan at every point of a grid, in the grid's order, and the largest bound for ordinary products."""
 
     grid: SweepGrid
-    parts: tuple[PlannedPoints, ...]
+    chunks: tuple[PlannedPoints, ...]
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -48,7 +48,8 @@ class SweepResult:
         Numbers that a point does not have are -1, texts are None, and gaps are NaN.
         """
         points = Points(self.grid, 0, len(self.grid))
-        found = {name: np.concatenate([part.numbers[name] for part in self.parts]) for name in found_columns(self.grid)}
+        names = result_columns(self.grid)
+        planned = {name: np.concatenate([chunk.numbers[name] for chunk in self.chunks]) for name in names}
         columns: dict[str, NDArray[Any]] = dict(points.columns)
         memory = columns.pop("fast_words")
         for axis, name in (("masks", "mask"), ("dtypes", "dtype"), ("accumulators", "accumulator")):
@@ -56,13 +57,13 @@ class SweepResult:
         columns["direction"] = np.full(len(self), Direction.named(self.grid.direction).value, dtype=object)
         columns["machine"] = self._texts("machines", points.positions["machines"])
         columns["fast_words"] = memory
-        for name, values in found.items():
+        for name, values in planned.items():
             # One more name at the end, so that ABSENT finds None there.
-            names = CHOICES.get(name)
-            columns[name] = values if names is None else np.array([*names, None], dtype=object)[values]
-        moved, floor = found["moved_words"], found["lower_bound_words"]
+            choices = CHOICES.get(name)
+            columns[name] = values if choices is None else np.array([*choices, None], dtype=object)[values]
+        moved, floor = planned["moved_words"], planned["lower_bound_words"]
         columns["gap"] = np.where(moved < 0, np.nan, moved / np.maximum(floor, 1))
-        columns["reason"] = np.concatenate([np.array([*p.reasons, None], dtype=object)[p.reason] for p in self.parts])
+        columns["reason"] = np.concatenate([np.array([*p.reasons, None], dtype=object)[p.reason] for p in self.chunks])
         return columns
 
     def _texts(self, axis: str, positions: Ints) -> NDArray[Any]:

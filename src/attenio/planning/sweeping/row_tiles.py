@@ -50,7 +50,7 @@ class RowForms:
         least = np.where((area > 0) & (room > 0), ceil_div(self.loads * area, np.maximum(room, 1)), 1)
         room = (spare - self.loads * second) / self.loads
         root = (np.sqrt(room * room + 4.0 * lost * area) - room) / (2.0 * lost)
-        # The root is rounded: one part in a billion and one tile are far more than it may be off.
+        # The root is rounded: one batch in a billion and one tile are far more than it may be off.
         return np.asarray(np.maximum(least, np.floor(root * (1 - 1e-9)).astype(np.int64) - 1))
 
 
@@ -80,17 +80,17 @@ def _best_masked(forms: RowForms, most: Ints, words: Ints, tiles: Ints) -> tuple
     for index in np.flatnonzero(alone).tolist():
         words[index], tiles[index] = _best_alone(forms, index, int(most[index]))
     every = 2 * ends >= span
-    for part in _parts(np.where(every & ~alone, span, 0)):
-        take_better((words, tiles), part, forms, lowest[part.owner] + part.number * take(unit, part.owner))
+    for batch in _batches(np.where(every & ~alone, span, 0)):
+        take_better((words, tiles), batch, forms, lowest[batch.owner] + batch.number * take(unit, batch.owner))
     for piece in pieces:
-        for part in _parts(np.where(every | alone, 0, piece.counts)):
-            end, step = piece.x[part.owner] // (piece.first[part.owner] + part.number), take(unit, part.owner)
+        for batch in _batches(np.where(every | alone, 0, piece.counts)):
+            end, step = piece.x[batch.owner] // (piece.first[batch.owner] + batch.number), take(unit, batch.owner)
             for tile in (rounded_down(end, step), rounded_down(end, step) + step):
-                take_better((words, tiles), part, forms, np.clip(tile, lowest[part.owner], highest[part.owner]))
+                take_better((words, tiles), batch, forms, np.clip(tile, lowest[batch.owner], highest[batch.owner]))
     in_units = np.flatnonzero((unit > 1) & ~every & ~alone)
     if in_units.size:  # the first multiple of a piece that begins below the least tile
-        part = Part(in_units, np.ones_like(in_units), in_units, np.zeros_like(in_units))
-        take_better((words, tiles), part, forms, lowest[in_units])
+        batch = Batch(in_units, np.ones_like(in_units), in_units, np.zeros_like(in_units))
+        take_better((words, tiles), batch, forms, lowest[in_units])
     return words, tiles
 
 
@@ -115,7 +115,7 @@ def _pieces(band: Band, least: Ints, most: Ints) -> list[_Pieces]:
 
 
 @dataclass(frozen=True)
-class Part:
+class Batch:
     """Items of some cases, ``counts[k]`` of ``cases[k]`` one after the other, with their owners and numbers."""
 
     cases: Ints
@@ -124,24 +124,24 @@ class Part:
     number: Ints
 
 
-def _parts(counts: Ints) -> Iterator[Part]:
+def _batches(counts: Ints) -> Iterator[Batch]:
     """Cases with ``counts`` items each, some at a time."""
     chosen = np.flatnonzero(counts)
-    for part in batches(counts[chosen], _AT_ONCE):
-        cases = chosen[part]
+    for batch in batches(counts[chosen], _AT_ONCE):
+        cases = chosen[batch]
         owner, number = spread(counts[cases])
-        yield Part(cases, counts[cases], cases[owner], number)
+        yield Batch(cases, counts[cases], cases[owner], number)
 
 
-def take_better(best: tuple[Ints, Ints], part: Part, forms: RowForms, tiles: Ints) -> None:
+def take_better(best: tuple[Ints, Ints], batch: Batch, forms: RowForms, tiles: Ints) -> None:
     """Replace words and tiles of cases where an item has fewer words, or as few and is smaller."""
-    words = take(forms, part.owner).words(tiles)
-    starts = np.cumsum(part.counts) - part.counts
+    words = take(forms, batch.owner).words(tiles)
+    starts = np.cumsum(batch.counts) - batch.counts
     fewest = np.minimum.reduceat(words, starts)
-    smallest = np.minimum.reduceat(np.where(words == np.repeat(fewest, part.counts), tiles, NOTHING), starts)
-    known_words, known_tiles = best[0][part.cases], best[1][part.cases]
+    smallest = np.minimum.reduceat(np.where(words == np.repeat(fewest, batch.counts), tiles, NOTHING), starts)
+    known_words, known_tiles = best[0][batch.cases], best[1][batch.cases]
     better = (fewest < known_words) | ((fewest == known_words) & (smallest < known_tiles))
-    best[0][part.cases[better]], best[1][part.cases[better]] = fewest[better], smallest[better]
+    best[0][batch.cases[better]], best[1][batch.cases[better]] = fewest[better], smallest[better]
 
 
 def _best_alone(forms: RowForms, index: int, most: int) -> tuple[int, int]:

@@ -16,10 +16,10 @@ from attenio.planning.best import best_plan_for
 from attenio.planning.plan import Plan
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
 from attenio.planning.sweeping.columns import ABSENT, numbers_of
-from attenio.planning.sweeping.files import Parts, export, format_of
+from attenio.planning.sweeping.files import FinishedChunks, export, format_of
 from attenio.planning.sweeping.grid import SweepGrid
 from attenio.planning.sweeping.points import BAND_MASKS, Points
-from attenio.planning.sweeping.result import PlannedPoints, SweepResult, found_columns
+from attenio.planning.sweeping.result import PlannedPoints, SweepResult, result_columns
 from attenio.planning.sweeping.solve import solve
 from attenio.planning.training import TrainingPlan, training_plan_for
 from attenio.workload import Direction, Workload
@@ -57,45 +57,45 @@ def sweep(
     # Points that are planned one by one take longer, and chunks are what progress and resuming go by.
     in_arrays = all(isinstance(mask, BAND_MASKS) for mask in grid.masks)
     chunk = _CHUNK if in_arrays else min(_CHUNK, _ALONE_CHUNK)
-    parts = Parts.beside(path, grid, chunk)
+    finished = FinishedChunks.beside(path, grid, chunk)
     if tell is not None:
-        for note in parts.notes:
+        for note in finished.notes:
             tell(note)
-    found = []
+    plans = []
     for number, start in enumerate(range(0, len(grid), chunk)):
         stop = min(start + chunk, len(grid))
-        planned = parts.load(number)
+        planned = finished.load(number)
         if planned is None:
             planned = plan_points(Points(grid, start, stop))
-            parts.save(number, planned)
-        found.append(planned)
+            finished.save(number, planned)
+        plans.append(planned)
         if progress is not None:
             progress(stop, len(grid))
-    result = SweepResult(grid, tuple(found), parts.notes)
+    result = SweepResult(grid, tuple(plans), finished.notes)
     if path is not None:
         export(result, path)
-        parts.remove()
+        finished.remove()
     return result
 
 
 def plan_points(points: Points) -> PlannedPoints:
     """The best plan and the bound of every point."""
-    found = _Planned(points)
+    plans = _PointPlans(points)
     in_arrays = np.flatnonzero(points.in_arrays)
     if in_arrays.size:
-        found.plan_in_arrays(in_arrays)
+        plans.plan_in_arrays(in_arrays)
     for index in np.flatnonzero(~points.in_arrays).tolist():
-        found.plan_alone(index)
-    return PlannedPoints(found.numbers, found.reason, tuple(found.reasons))
+        plans.plan_alone(index)
+    return PlannedPoints(plans.numbers, plans.reason, tuple(plans.reasons))
 
 
-class _Planned:
-    """Plans of some points, as far as they are made."""
+class _PointPlans:
+    """Plans of some points, as far as there are any yet."""
 
     def __init__(self, points: Points) -> None:
         self.points = points
         self.direction = Direction.named(points.grid.direction)
-        self.numbers = {name: np.full(len(points), ABSENT) for name in found_columns(points.grid)}
+        self.numbers = {name: np.full(len(points), ABSENT) for name in result_columns(points.grid)}
         self.reason = np.full(len(points), ABSENT)
         self.reasons: dict[str, int] = {}
         self.unsound: dict[tuple[int, ...], str] = {}
@@ -222,9 +222,9 @@ def _compulsory(cases: Cases, direction: Direction) -> tuple[Ints, Ints]:
     return own, shared
 
 
-def _product_sum(parts: tuple[Ints, Ints, Ints], runs: Ints) -> tuple[NDArray[np.float64], Ints]:
+def _product_sum(terms: tuple[Ints, Ints, Ints], runs: Ints) -> tuple[NDArray[np.float64], Ints]:
     """(a*b + c)*runs as a float, rounded once where it fits 64 bits, and as an integer, right where it fits."""
-    a, b, c = parts
+    a, b, c = terms
     rough = (a * 1.0 * b + c) * runs
     exact = (a * b + c) * runs
     return np.where(rough < _MOST_WORDS * (1 - 1e-12), exact * 1.0, rough), exact

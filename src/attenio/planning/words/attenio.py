@@ -8,13 +8,13 @@ Values that are part of their keys are there when the keys are: U(a) d in place 
 
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import larger
-from attenio.planning.words.form import Form, Held, Rows, Sizes
+from attenio.planning.words.form import Form, Held, RowTile, Sizes
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """Every head by itself."""
     passing = larger(sizes.d, sizes.value_dim)
-    phase = Rows("query_tile", "key_tile", held(sizes, passing), live=sizes.d, loads=sizes.key_words)
+    phase = RowTile("query_tile", "key_tile", held(sizes, passing), live=sizes.d, loads=sizes.key_words)
     return (Form(("query_tile", "key_tile"), (phase,), sizes.group * sizes.rows * sizes.value_dim),)
 
 

@@ -26,5 +26,5 @@ def head_tiles(group: int, unit: int) -> tuple[tuple[int, int], ...]:
     if unit == 1:
         return column_tiles(group)
     shared = [size for size in range(1, unit + 1) if unit % size == 0]
-    found = {(count, -(-heads // size) * size) for count, heads in column_tiles(group) for size in shared}
-    return tuple(sorted((count, heads) for count, heads in found if heads <= group and -(-group // heads) == count))
+    options = {(count, -(-heads // size) * size) for count, heads in column_tiles(group) for size in shared}
+    return tuple(sorted((count, heads) for count, heads in options if heads <= group and -(-group // heads) == count))

@@ -6,7 +6,7 @@ peak  = b'(d + dv) + a'd + a'(dv+3)w + a'b'w
 A row's first visit loads and its last stores no state. Values that are part of their keys take no words of their own.
 """
 
-from attenio.planning.words.form import Form, Held, Rows, Sizes
+from attenio.planning.words.form import Form, Held, RowTile, Sizes
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
@@ -14,7 +14,7 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
     state = 2 * (dv + 2) * w
     held = Held(per_score=w, per_row=sizes.key_words, per_key=d + (dv + 3) * w)
-    phase = Rows("key_tile", "query_tile", held, loads=d + state, across=True)
+    phase = RowTile("key_tile", "query_tile", held, loads=d + state, across=True)
     own = sizes.rows * dv - sizes.touched_rows * state
     fixed = sizes.touched_keys * sizes.key_words + sizes.group * own
     return (Form(("query_tile", "key_tile"), (phase,), fixed),)

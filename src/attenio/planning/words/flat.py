@@ -12,7 +12,7 @@ All keys are gone when values come, so that values which are part of them are re
 """
 
 from attenio.masks.patterns.sums import larger
-from attenio.planning.words.form import Form, Held, Resident, Rows, Sizes
+from attenio.planning.words.form import Form, Held, Resident, RowTile, Sizes
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
@@ -20,7 +20,7 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     d, dv, w, group = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
     passing = larger(d, dv)
     held = Held(per_score=w, per_row=d + dv * w, beside=larger(passing, 2 * w))
-    complete = Rows("query_tile", None, held, live=d, loads=d + dv)
+    complete = RowTile("query_tile", None, held, live=d, loads=d + dv)
     spilling = Resident("resident_keys", per_score=2 * w, beside=d + dv * w + passing + 3 * w)
     own = sizes.touched_rows * d + sizes.rows * dv + sizes.scores * (d + dv)
     return (

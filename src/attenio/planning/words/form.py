@@ -77,7 +77,7 @@ class Held(NamedTuple):
     beside: Counts = 0
 
 
-class Rows(NamedTuple):
+class RowTile(NamedTuple):
     """A tile of rows stays while keys pass: g*live*L(a) + loads*U(a) for every tile of heads + g*met*T(a, split).
 
     ``heads`` names the tile of heads that share a tile; without, every head has its own. ``passing`` names the tile
@@ -136,7 +136,7 @@ class Resident(NamedTuple):
     every: bool = False
 
 
-Phase = Rows | Rectangle | Product | Resident
+Phase = RowTile | Rectangle | Product | Resident
 
 
 class Form(NamedTuple):

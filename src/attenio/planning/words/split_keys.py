@@ -6,13 +6,13 @@ peak  = max(as stacked groups, (2dv+4)w)
 
 from attenio.masks.patterns.sums import larger
 from attenio.planning.words.attenio import held
-from attenio.planning.words.form import Form, Rows, Sizes
+from attenio.planning.words.form import Form, RowTile, Sizes
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """Every run costs a row its query, and its partial output and statistics out and in again."""
     dv, w = sizes.value_dim, sizes.intermediate_words
-    phase = Rows(
+    phase = RowTile(
         "query_tile",
         "key_tile",
         held(sizes, larger(sizes.d, dv)),

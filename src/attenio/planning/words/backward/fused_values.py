@@ -7,7 +7,7 @@ dV and dS   moved g (T(a,b)(d + dv) + U(a)(d + dv) + 2L(a)w + Zw) + 2w dv (g U(a
 A key's first visit loads and its last stores no partial gradient.
 """
 
-from attenio.planning.words.backward.parts import delta_words, key_product, query_product
+from attenio.planning.words.backward.common import delta_words, key_product, query_product
 from attenio.planning.words.form import Form, Held, Rectangle, Sizes
 
 _NAMES = ("score_rows", "score_keys", "key_keys", "key_columns", "query_rows", "query_columns")

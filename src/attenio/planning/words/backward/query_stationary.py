@@ -6,14 +6,14 @@ peak  = as key-stationary
 A key's first visit loads and its last stores no partial gradient.
 """
 
-from attenio.planning.words.backward.parts import passing_words, stationary_words
-from attenio.planning.words.form import Form, Held, Rows, Sizes
+from attenio.planning.words.backward.common import passing_words, stationary_words
+from attenio.planning.words.form import Form, Held, RowTile, Sizes
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """Every head by itself."""
     d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
     held = Held(w, passing_words(sizes), stationary_words(sizes), beside=1)
-    phase = Rows("query_tile", "key_tile", held, live=d + 2 * dv + w, loads=(d + dv) * (1 + 2 * w))
+    phase = RowTile("query_tile", "key_tile", held, live=d + 2 * dv + w, loads=(d + dv) * (1 + 2 * w))
     fixed = (sizes.keys - 2 * w * sizes.touched_keys) * (d + dv) + sizes.group * sizes.rows * d
     return (Form(("query_tile", "key_tile"), (phase,), fixed),)

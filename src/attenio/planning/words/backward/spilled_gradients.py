@@ -9,7 +9,7 @@ With ``key_keys`` q and ``key_columns`` e, dK is made in the same way and is not
     peak    b'dw less in the first, and q'e'w + q'w + 1
 """
 
-from attenio.planning.words.backward.parts import (
+from attenio.planning.words.backward.common import (
     all_gradients,
     key_product,
     query_product,
@@ -17,7 +17,7 @@ from attenio.planning.words.backward.parts import (
     visit_words,
     visiting_words,
 )
-from attenio.planning.words.form import Form, Held, Rows, Sizes
+from attenio.planning.words.form import Form, Held, RowTile, Sizes
 
 _NAMES = ("query_tile", "key_tile", "query_rows", "query_columns")
 _LEAN = ("query_tile", "key_tile", "key_keys", "key_columns", "query_rows", "query_columns")
@@ -31,7 +31,7 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
 def _form(sizes: Sizes, *, lean: bool) -> Form:
     w = sizes.intermediate_words
     held = Held(w, stationary_words(sizes, lean=lean), visiting_words(sizes), beside=1)
-    rows = Rows("key_tile", "query_tile", held, loads=visit_words(sizes), across=True)
+    rows = RowTile("key_tile", "query_tile", held, loads=visit_words(sizes), across=True)
     products = (key_product(sizes), query_product(sizes)) if lean else (query_product(sizes),)
     own = sizes.touched_rows * sizes.value_dim + sizes.scores * w
     return Form(_LEAN if lean else _NAMES, (*products, rows), all_gradients(sizes) + sizes.group * own)

@@ -11,7 +11,7 @@ With ``gradient_rows`` and ``gradient_keys`` in place of ``score_rows`` and ``sc
 saved by the forward pass and are read: there is no second line.
 """
 
-from attenio.planning.words.backward.parts import delta_words, key_product, query_product, value_product
+from attenio.planning.words.backward.common import delta_words, key_product, query_product, value_product
 from attenio.planning.words.form import Form, Held, Rectangle, Sizes
 
 _PRODUCTS = ("value_keys", "value_columns", "key_keys", "key_columns", "query_rows", "query_columns")

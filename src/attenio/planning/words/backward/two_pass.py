@@ -5,14 +5,14 @@ peak  = max(h'p'(d + dv) + h'p'dw + 3h'p'w + h'p'b'w + b'(d + dv) + 1,
             c'(d + dv)(1 + w) + r'(d + dv) + 3r'w + r'c'w)
 """
 
-from attenio.planning.words.backward.parts import (
+from attenio.planning.words.backward.common import (
     all_gradients,
     passing_words,
     stationary_words,
     visit_words,
     visiting_words,
 )
-from attenio.planning.words.form import Form, Held, Rows, Sizes
+from attenio.planning.words.form import Form, Held, RowTile, Sizes
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
@@ -22,8 +22,8 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     first = Held(w, passing_words(sizes), both, beside=1)
     second = Held(w, stationary_words(sizes), visiting_words(sizes))
     phases = (
-        Rows("query_tile", "key_tile", first, live=own, loads=both, heads="head_tile"),
-        Rows("stationary_keys", "passing_queries", second, loads=visit_words(sizes), across=True),
+        RowTile("query_tile", "key_tile", first, live=own, loads=both, heads="head_tile"),
+        RowTile("stationary_keys", "passing_queries", second, loads=visit_words(sizes), across=True),
     )
     names = ("query_tile", "head_tile", "key_tile", "stationary_keys", "passing_queries")
     return (Form(names, phases, all_gradients(sizes)),)
