@@ -18,7 +18,6 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from attenio.planning.approximate.tiles import best_approximate_tiles
 
 from attenio.bounds import bounds_for
 from attenio.dataflows import execute, random_inputs
@@ -27,6 +26,7 @@ from attenio.errors import DoesNotFit
 from attenio.files import write_atomically
 from attenio.measurement.provenance import provenance
 from attenio.planning import Plan, best_plan_for
+from attenio.planning.approximate.forms import best_approximate_tiles
 from attenio.planning.approximating import best_approximate
 from attenio.planning.costs import problems_of
 from attenio.planning.plan import Dataflow
