@@ -36,10 +36,7 @@ class Shape(NamedTuple):
     @classmethod
     def of(cls, problem: KernelProblem) -> "Shape":
         """The shape of a problem; ``batch_heads`` are sequences times KV heads."""
-        return cls(
-            problem.batch * problem.kv_heads, problem.group, problem.queries, problem.keys, widths_of(problem),
-            problem.query.element_size(), Band.of(problem),
-        )  # fmt: skip
+        return _shape(problem.query.shape, problem.value.shape, problem.query.element_size(), Band.of(problem))
 
     def unrestricted(self) -> "Shape":
         """The same with every score required."""
@@ -63,8 +60,18 @@ class VisibilityArguments(NamedTuple):
 
 def widths_of(problem: KernelProblem) -> Widths:
     """Widths of a problem; a product takes at least 16."""
-    d, width = problem.query.shape[-1], problem.value.shape[-1]
+    return _widths(problem.query.shape[-1], problem.value.shape[-1])
+
+
+@lru_cache(maxsize=256)
+def _widths(d: int, width: int) -> Widths:
     return Widths(d, width, *(max(16, 1 << (size - 1).bit_length()) for size in (d, width)))
+
+
+@lru_cache(maxsize=4096)
+def _shape(query: tuple[int, ...], value: tuple[int, ...], element: int, band: Band) -> Shape:
+    batch, kv_heads, group, queries, d = query
+    return Shape(batch * kv_heads, group, queries, value[-2], _widths(d, value[-1]), element, band)
 
 
 def kind_of(kernel: str, problem: KernelProblem) -> str:

@@ -20,8 +20,7 @@ class Band(NamedTuple):
     def of(cls, problem: KernelProblem) -> "Band":
         """The band of a problem; ids, blocks and masks that are data come on top."""
         seen = problem.visible
-        below, above = (max(-FAR, min(FAR, end)) for end in (seen.below, seen.above))
-        return cls(below, above, seen.first is not None)
+        return cls(max(-FAR, min(FAR, seen.below)), max(-FAR, min(FAR, seen.above)), seen.first is not None)
 
     @property
     def cuts_before(self) -> bool:
