@@ -50,7 +50,7 @@ class RowForms:
         least = np.where((area > 0) & (room > 0), ceil_div(self.loads * area, np.maximum(room, 1)), 1)
         room = (spare - self.loads * second) / self.loads
         root = (np.sqrt(room * room + 4.0 * lost * area) - room) / (2.0 * lost)
-        # The root is rounded: one batch in a billion and one tile are far more than it may be off.
+        # The root is rounded: one part in a billion and one tile are far more than it may be off.
         return np.asarray(np.maximum(least, np.floor(root * (1 - 1e-9)).astype(np.int64) - 1))
 
 
@@ -73,24 +73,28 @@ def _best_masked(forms: RowForms, most: Ints, words: Ints, tiles: Ints) -> tuple
     words, tiles = np.minimum(words, at_most), np.where(at_most < words, most, tiles)
     unit, least = forms.unit, np.clip(forms.least_tiles(words), 1, most)
     pieces = _pieces(forms.band, least, most)
-    highest = np.where(most < unit, most, rounded_down(most, unit))  # below the unit there is nothing but all rows
-    lowest = np.minimum(rounded_up(least, unit), highest)
+    free, highest, lowest = type(unit) is int, most, least
+    if not free:  # below the unit there is nothing but all rows
+        highest = np.where(most < unit, most, rounded_down(most, unit))
+        lowest = np.minimum(rounded_up(least, unit), highest)
     span, ends = (highest - lowest) // unit + 1, sum(piece.counts for piece in pieces)
     alone = np.minimum(span, ends) > _TOO_MANY
     for index in np.flatnonzero(alone).tolist():
         words[index], tiles[index] = _best_alone(forms, index, int(most[index]))
     every = 2 * ends >= span
     for batch in _batches(np.where(every & ~alone, span, 0)):
-        take_better((words, tiles), batch, forms, lowest[batch.owner] + batch.number * take(unit, batch.owner))
+        some = take(forms, batch.owner)
+        take_better((words, tiles), batch, some, lowest[batch.owner] + batch.number * some.unit)
     for piece in pieces:
         for batch in _batches(np.where(every | alone, 0, piece.counts)):
-            end, step = piece.x[batch.owner] // (piece.first[batch.owner] + batch.number), take(unit, batch.owner)
-            for tile in (rounded_down(end, step), rounded_down(end, step) + step):
-                take_better((words, tiles), batch, forms, np.clip(tile, lowest[batch.owner], highest[batch.owner]))
-    in_units = np.flatnonzero((unit > 1) & ~every & ~alone)
+            some, low, high = take(forms, batch.owner), lowest[batch.owner], highest[batch.owner]
+            end = rounded_down(piece.x[batch.owner] // (piece.first[batch.owner] + batch.number), some.unit)
+            for tile in (end, end + some.unit):
+                take_better((words, tiles), batch, some, np.clip(tile, low, high))
+    in_units = np.flatnonzero((unit > 1) & ~every & ~alone) if not free else np.zeros(0, dtype=np.int64)
     if in_units.size:  # the first multiple of a piece that begins below the least tile
         batch = Batch(in_units, np.ones_like(in_units), in_units, np.zeros_like(in_units))
-        take_better((words, tiles), batch, forms, lowest[in_units])
+        take_better((words, tiles), batch, take(forms, in_units), lowest[in_units])
     return words, tiles
 
 
@@ -134,8 +138,8 @@ def _batches(counts: Ints) -> Iterator[Batch]:
 
 
 def take_better(best: tuple[Ints, Ints], batch: Batch, forms: RowForms, tiles: Ints) -> None:
-    """Replace words and tiles of cases where an item has fewer words, or as few and is smaller."""
-    words = take(forms, batch.owner).words(tiles)
+    """Replace words and tiles of cases where an item has fewer words, or as few and is smaller; forms are of items."""
+    words = forms.words(tiles)
     starts = np.cumsum(batch.counts) - batch.counts
     fewest = np.minimum.reduceat(words, starts)
     smallest = np.minimum.reduceat(np.where(words == np.repeat(fewest, batch.counts), tiles, NOTHING), starts)

@@ -4,7 +4,7 @@ import numpy as np
 
 from attenio.planning.plan import Dataflow
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, take
-from attenio.planning.sweeping.forms import ROUNDING, floors, plans
+from attenio.planning.sweeping.forms import ROUNDING, floors, plans, promising
 from attenio.planning.sweeping.solution import Solution
 from attenio.planning.training import Saved
 from attenio.planning.words.backward.tiled_products import reading_form
@@ -18,8 +18,9 @@ def best_steps(cases: Cases, forward: Solution, backward: Solution) -> dict[str,
     words = np.where(planned, np.where(planned, forward.words + backward.words, 0) + statistics, NOTHING)
     saved = np.where(planned, list(Saved).index(Saved.STATISTICS), -1)
     (standard,) = standard_forms(cases.sizes)
-    least = (floors(cases, standard) + floors(cases, reading_form(cases.sizes))) * ROUNDING
-    index = np.flatnonzero(planned & (least < words))
+    index, few, standard = promising(cases, standard, np.where(planned, words, 0))
+    least = (floors(few, standard) + floors(few, reading_form(few.sizes))) * ROUNDING
+    index = index[least < words[index]]
     if index.size:
         passes = _with_probabilities(take(cases, index), forward, backward)
         moved = passes[0].words + passes[1].words
