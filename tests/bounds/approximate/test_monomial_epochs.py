@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from attenio.planning.approximate.tiles import best_approximate_tiles
+from attenio.planning.approximate.forms import best_approximate_tiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,6 +1,6 @@
 """All the problems of a workload together: counts of their patterns added up, shapes for the largest buffer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from attenio.granularity import FREE_TILES, Granularity
@@ -61,7 +61,7 @@ class Problems(PatternFloors):
         across, turned = tuple((p.transposed, times) for p, times in self.patterns), self.granularity.transposed
         # Of dense and symmetric windows one answer does for both ways; larger patterns take long to compare.
         alike = self.only_band is not None and across == self.patterns and turned == self.granularity
-        return self if alike else self._with(across, turned)
+        return self if alike else replace(self, patterns=across, granularity=turned)
 
     @lazy
     def answers(self) -> dict[object, Any]:
@@ -72,19 +72,7 @@ class Problems(PatternFloors):
     def unmasked(self) -> "Problems":
         """The same shapes with every score required, for operators that are blind to the mask."""
         every = tuple((Band.dense(p.rows, p.keys), times) for p, times in self.patterns)
-        return self if self.only_band is not None and every == self.patterns else self._with(every, self.granularity)
-
-    def _with(self, patterns: tuple[tuple[Pattern, int], ...], granularity: Granularity) -> "Problems":
-        return Problems(
-            patterns=patterns,
-            runs=self.runs,
-            group=self.group,
-            d=self.d,
-            value_dim=self.value_dim,
-            intermediate_words=self.intermediate_words,
-            granularity=granularity,
-            values_in_keys=self.values_in_keys,
-        )
+        return self if self.only_band is not None and every == self.patterns else replace(self, patterns=every)
 
     @lazy
     def sizes(self) -> Sizes:
