@@ -3,13 +3,13 @@
 import math
 
 import pytest
-from attenio.planning.approximate.forms import best_approximate_tiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.bounds.approximate import monomial_constant, monomial_epoch_words, monomial_epochs
 from attenio.bounds.approximate.monomial_epochs import terms_per_epoch
 from attenio.bounds.lower_bound import Strength
+from attenio.planning.approximate.forms import best_approximate_tiles
 from attenio.planning.plan import Dataflow
 from attenio.planning.problems import Problems
 from attenio.workload import Workload
