@@ -171,15 +171,11 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     if deterministic:
         notes.append("results repeat to the bit: every sum is made in one order, or of integers")
     return Explanation(
-        plan=plan_with(workload, here, choice.dataflow, choice.tiles),
-        choice=choice,
-        backward=backward,
-        place=place,
+        plan=plan_with(workload, here, choice.dataflow, choice.tiles), choice=choice, backward=backward, place=place,
         bound=largest_ordinary(bounds_for(workload, fast_words, units=place.level.units)),
         candidates=candidates(workload, replace(here, granularity={workload.dtype: place.granularity})),
-        notes=tuple(notes),
-        way=way,
-    )
+        notes=tuple(notes), way=way,
+    )  # fmt: skip
 
 
 def _settings(choice: Choice) -> str:

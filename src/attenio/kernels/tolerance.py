@@ -144,13 +144,9 @@ def way_for(problem: KernelProblem, tolerance: float, machine: str | Machine | N
     count: int = backend.approximate_operations(seen, degree, causal=causal)
     words = _words(seen, max(1, degree), machine, causal=causal)
     return Way(
-        tolerance=tolerance,
-        reason=_why_not(count, exact, words),
-        promise=promise,
-        operations=count,
-        exact_operations=exact,
-        words=words,
-    )
+        tolerance=tolerance, reason=_why_not(count, exact, words), promise=promise, operations=count,
+        exact_operations=exact, words=words,
+    )  # fmt: skip
 
 
 def _why_not(count: int, exact: int, words: Words | None) -> str | None:

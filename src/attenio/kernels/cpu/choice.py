@@ -59,14 +59,10 @@ def _many_rows(shape: Shape, name: str, subtracts: bool) -> Choice:
     if name == "fused":
         (most_rows, most_keys), why = library_tiles(shape.queries, shape.keys), _FUSED
         rows, keys = min(rows, most_rows), min(keys, most_keys)
-    sizes = {"query_tile": rows, "head_tile": shape.group, "key_tile": keys}
-    grouped = shape.group > 1
-    if not grouped:
-        del sizes["head_tile"]
-    return Choice(
-        dataflow=Dataflow.STACKED_GROUPS if grouped else Dataflow.ATTENIO, tiles=Tiles.of(**sizes),
-        language="PyTorch", name=name, kernel=tiling, why=why,
-    )  # fmt: skip
+    grouped = {"head_tile": shape.group} if shape.group > 1 else {}
+    dataflow = Dataflow.STACKED_GROUPS if grouped else Dataflow.ATTENIO
+    tiles = Tiles.of(query_tile=rows, **grouped, key_tile=keys)
+    return Choice(dataflow=dataflow, tiles=tiles, language="PyTorch", name=name, kernel=tiling, why=why)
 
 
 @lru_cache(maxsize=4096)

@@ -42,17 +42,12 @@ class Shape:
     @classmethod
     def of(cls, problem: KernelProblem, *, backward: bool = False) -> "Shape":
         """The shape of a problem, on as many threads as PyTorch may use."""
+        batch, kv_heads, group, queries, d = problem.query.shape
         return cls(
-            units=problem.batch * problem.kv_heads,
-            group=problem.group,
-            queries=problem.queries,
-            keys=problem.keys,
-            d=problem.query.shape[-1],
-            width=problem.value.shape[-1],
-            threads=torch.get_num_threads(),
-            converts=problem.query.dtype != problem.precision,
-            backward=backward,
-        )
+            units=batch * kv_heads, group=group, queries=queries, keys=problem.keys, d=d,
+            width=problem.value.shape[-1], threads=torch.get_num_threads(),
+            converts=problem.query.dtype != problem.precision, backward=backward,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,10 +94,6 @@ def tiling_for(shape: Shape) -> Tiling:
     whole = query_tile == shape.queries and each < _SMALL
     units_at_once = max(1, min(together, shape.units // shape.threads)) if whole else 1
     return Tiling(
-        query_tile=query_tile,
-        key_tile=key_tile,
-        units_at_once=units_at_once,
-        keep_bytes=largest_cache // max(1, shape.threads),
-        has_few_rows=few,
-        is_small=shape.units * each < _SMALL,
-    )
+        query_tile=query_tile, key_tile=key_tile, units_at_once=units_at_once, has_few_rows=few,
+        keep_bytes=largest_cache // max(1, shape.threads), is_small=shape.units * each < _SMALL,
+    )  # fmt: skip

@@ -159,18 +159,10 @@ def grid_of(problem: KernelProblem) -> Grid:
     kind, tiles = _Kind.of(problem), choose(problem).kernel
     element, programs = int(kind.dtype.itemsize), tiles.blocks * processors_of(kind.device)
     return Grid(
-        units=kind.batch_heads,
-        rows=kind.queries,
-        passing=min(kind.keys, kind.band.width),
-        tile=tiles.row_tile,
-        resident=programs,
-        read_bytes=kind.d * element,
-        written_bytes=kind.width * element + 8,
-        passing_bytes=(kind.d + kind.width) * element,
-        sharing=problem.group,
-        causal=kind.band.above < FAR,
-        turns=True,
-    )
+        units=kind.batch_heads, rows=kind.queries, passing=min(kind.keys, kind.band.width), tile=tiles.row_tile,
+        resident=programs, read_bytes=kind.d * element, written_bytes=kind.width * element + 8,
+        passing_bytes=(kind.d + kind.width) * element, sharing=problem.group, causal=kind.band.above < FAR, turns=True,
+    )  # fmt: skip
 
 
 class _Plan(NamedTuple):

@@ -8,6 +8,7 @@ kernel.
 
 # mypy: disable-error-code="untyped-decorator"
 
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,6 @@ from attenio.kernels.call.dropout import Dropout
 from attenio.kernels.call.results import Saved
 from attenio.kernels.choice import backend_of
 from attenio.kernels.replay.repeating import Known, known_after, known_of, repeated
-from attenio.kernels.torch_operator.device import on_device_of
 from attenio.kernels.torch_operator.fakes import fake_gradients, fake_results
 from attenio.kernels.torch_operator.schema import (
     Arguments,
@@ -39,6 +39,26 @@ def _own(tensor: Tensor) -> Tensor:
     return tensor.detach()
 
 
+def _on_device_of(tensor: Tensor) -> AbstractContextManager[Any]:
+    """Launches go to the current device: within this it is the tensor's. Kernels of the CPU make tensors by default.
+
+    Autocast is off: what a kernel computes in is the kernel's to say, and gradients are asked for within it too.
+    """
+    if not torch._C._is_any_autocast_enabled():
+        return _with_current_device(tensor)
+    both = ExitStack()
+    both.enter_context(_with_current_device(tensor))
+    both.enter_context(torch.autocast(tensor.device.type, enabled=False))
+    return both
+
+
+def _with_current_device(tensor: Tensor) -> AbstractContextManager[Any]:
+    index = tensor.get_device()
+    if index < 0:
+        return tensor.device if torch._C._is_torch_function_mode_enabled() else nullcontext()
+    return nullcontext() if index == torch.cuda.current_device() else torch.cuda.device(index)
+
+
 def attend(given: Arguments) -> tuple[Tensor, ...]:
     """Output (batch, heads, queries, width), largest score and sum of weights of every row.
 
@@ -48,7 +68,7 @@ def attend(given: Arguments) -> tuple[Tensor, ...]:
         output, largest, total = fake_results(*given)
         return output.zero_(), largest.fill_(-torch.inf), total.zero_()
     problem = problem_of(given, prefix=given.prefix, dropout=_dropout(given))
-    with on_device_of(given.query):
+    with _on_device_of(given.query):
         found = backend_of(given.query).attend(problem)
     return _own(found.output.flatten(1, 2)), found.largest.flatten(1, 2), found.total.flatten(1, 2)
 
@@ -62,7 +82,7 @@ def differentiate(given: BackwardArguments) -> tuple[Tensor, ...]:
     problem = problem_of(given, dropout=_dropout(given), deterministic=given.deterministic)
     heads = (key.shape[1], -1)
     saved = Saved(*(x.unflatten(1, heads) for x in (given.output, given.largest, given.total, given.gradient)))
-    with on_device_of(query):
+    with _on_device_of(query):
         found = backend_of(query).gradients(problem, saved, with_bias=given.with_bias)
     of_bias = query.new_empty(0) if found.bias is None or bias is None else found.bias.to(bias.dtype)
     return _own(found.query.flatten(1, 2)), _own(found.key), _own(found.value), _own(of_bias)

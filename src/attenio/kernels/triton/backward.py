@@ -80,15 +80,6 @@ def run_backward(
     return gradients
 
 
-def grids_of_passes(problem: KernelProblem) -> tuple[Grid, Grid]:
-    """The programs of both passes with the tiles that they would run with."""
-    tiles, shape, device = choose_backward(problem).kernel, Shape.of(problem), problem.query.device
-    return (
-        query_gradient_grid(shape, tiles.query_gradient, device),
-        key_gradients_grid(shape, tiles.key_gradients, device),
-    )
-
-
 @lru_cache(maxsize=1024)
 def query_gradient_grid(shape: Shape, tiles: BackwardTiles, device: torch.device) -> Grid:
     """The programs of the first pass: queries, outputs and their gradients stay, keys and values pass."""

@@ -82,18 +82,11 @@ def grid_of(problem: KernelProblem, tiles: ForwardTiles) -> Grid:
 def _grid(shape: Shape, tiles: ForwardTiles, device: torch.device) -> Grid:
     widths, element = shape.widths, shape.element
     grid = Grid(
-        units=shape.batch_heads * shape.group // tiles.pack,
-        rows=shape.queries * tiles.pack,
-        passing=min(shape.keys, shape.band.width),
-        tile=tiles.row_tile,
-        resident=1,
-        read_bytes=widths.d * element,
-        written_bytes=widths.width * element + 8,
-        passing_bytes=shape.both_bytes,
-        sharing=shape.group // tiles.pack,
-        causal=shape.band.is_causal,
-        drops_reads=True,
-    )
+        units=shape.batch_heads * shape.group // tiles.pack, rows=shape.queries * tiles.pack, tile=tiles.row_tile,
+        passing=min(shape.keys, shape.band.width), resident=1, read_bytes=widths.d * element,
+        written_bytes=widths.width * element + 8, passing_bytes=shape.both_bytes, sharing=shape.group // tiles.pack,
+        causal=shape.band.is_causal, drops_reads=True,
+    )  # fmt: skip
     padded = widths.d_padded + widths.width_padded
     shared = (tiles.row_tile * widths.d_padded + tiles.stages * tiles.key_tile * padded) * element
     return ordered(grid, device, warps=tiles.warps, shared_bytes=shared)
