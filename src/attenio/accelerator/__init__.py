@@ -8,10 +8,10 @@ from attenio.accelerator.growth import Growing
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.periodic import periodic_timeline
 from attenio.accelerator.program import Program, Ramp, Repeat
+from attenio.accelerator.programs.attenio import Switches
 from attenio.accelerator.refresh import RefreshRun, RefreshTimes, refreshed
 from attenio.accelerator.simulate import Simulation, plan_for, simulate, simulate_plan
 from attenio.accelerator.step import Engine, GrowingStep, Pace, Step, Work
-from attenio.accelerator.switches import Switches
 from attenio.accelerator.timeline import Timeline
 from attenio.accelerator.trace import trace_json, trace_text
 from attenio.accelerator.tracks import spans

@@ -4,13 +4,12 @@ from functools import partial
 
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.program import Node, Program
-from attenio.accelerator.programs.attenio import QueryStationary, attenio_head
+from attenio.accelerator.programs.attenio import QueryStationary, Switches, attenio_head
 from attenio.accelerator.programs.flash_attention_2 import flash_attention_2_head
 from attenio.accelerator.programs.flat import Flat
 from attenio.accelerator.programs.key_stationary import KeyStationary
 from attenio.accelerator.programs.query_tiles import every_head
 from attenio.accelerator.programs.standard import Standard
-from attenio.accelerator.switches import Switches
 from attenio.errors import InvalidInput
 from attenio.masks.patterns import Pattern
 from attenio.names import checked_kind

@@ -11,9 +11,9 @@ from math import isqrt
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.periodic import periodic_timeline
 from attenio.accelerator.program import Program
+from attenio.accelerator.programs.attenio import Switches
 from attenio.accelerator.programs.standard import outer_products
 from attenio.accelerator.simulate import simulate
-from attenio.accelerator.switches import Switches
 from attenio.errors import InvalidInput
 from attenio.machine import Machine
 from attenio.planning import Dataflow

@@ -20,8 +20,8 @@ from attenio.accelerator.events import event_timeline
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.periodic import periodic_timeline
 from attenio.accelerator.program import Program
+from attenio.accelerator.programs.attenio import Switches
 from attenio.accelerator.step import Engine
-from attenio.accelerator.switches import Switches
 from attenio.accelerator.timeline import RAMP, Timeline
 from attenio.catalogue import as_machine
 from attenio.errors import InvalidInput

@@ -8,8 +8,8 @@ row-stationary, for each tile of rows:
     for each key:  load its row of K;  S = the column of scores;  store S
 """
 
-from attenio.fast_products.block import Block
 from attenio.fast_products.events import Multiplied
+from attenio.fast_products.shape import Block
 from attenio.fast_products.words import Order, ProductTile
 from attenio.memory import EventKind, FastMemory, Tile
 from attenio.memory.indices import as_array, cuts, singles, span

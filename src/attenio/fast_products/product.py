@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
-from attenio.fast_products.block import Block
 from attenio.fast_products.classical import multiply
-from attenio.fast_products.shape import Shape
+from attenio.fast_products.shape import Block, Shape
 from attenio.fast_products.strassen import strassen
 from attenio.fast_products.words import ProductTile, best_levels, best_tile, strassen_words
 from attenio.memory import FastMemory, SlowArray, Trace

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attenio.fast_products.block import Block, shape_of
 from attenio.fast_products.classical import multiply
 from attenio.fast_products.events import Combined, Term
+from attenio.fast_products.shape import Block, shape_of
 from attenio.fast_products.words import best_tile
 from attenio.memory import EventKind, FastMemory, SlowArray, Tile
 from attenio.memory.indices import as_array, span

@@ -32,8 +32,8 @@ from attenio.accelerator.functional.query_tiles import QueryTiles
 from attenio.accelerator.functional.three_operators import ThreeOperators
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.program import Program
+from attenio.accelerator.programs.attenio import Switches
 from attenio.accelerator.step import Operation
-from attenio.accelerator.switches import Switches
 from attenio.dataflows.inputs import Inputs, checked_inputs, given_or_random, random_inputs
 from attenio.dataflows.run import gradient_error, max_abs_error
 from attenio.elements import ElementType

@@ -9,12 +9,12 @@ from attenio.dataflows.arithmetic import Arithmetic
 from attenio.dataflows.backward.feature_gradient import feature_gradient
 from attenio.dataflows.backward.fused_values import fused_values
 from attenio.dataflows.backward.key_stationary import key_stationary
-from attenio.dataflows.backward.probabilities import probabilities_of
 from attenio.dataflows.backward.problem import (
     BackwardProblem,
     BackwardSharing,
     SavedValues,
     backward_problems,
+    probabilities_of,
     saved_by_forward,
 )
 from attenio.dataflows.backward.query_stationary import query_stationary

@@ -12,6 +12,7 @@ from attenio.dataflows.problem import Advance, Problem
 from attenio.memory import SlowArray
 from attenio.reference import attention_blocks, segments
 from attenio.reference.backward import Gradients
+from attenio.reference.forward import softmax
 from attenio.workload import Workload
 
 Float32 = NDArray[np.float32]
@@ -114,3 +115,21 @@ def _probabilities(shared: BackwardSharing, where: tuple[int, slice, int]) -> Sl
     values = np.concatenate(each)
     rows, keys = values.shape
     return SlowArray("P", values, slice(0, rows), slice(0, keys), shared.workload.accumulator_words)
+
+
+def probabilities_of(
+    workload: Workload, inputs: Inputs, arithmetic: Arithmetic
+) -> dict[tuple[int, int, int], NDArray[np.float32]]:
+    """P of every batch, head and segment in the accumulator's type, 0 where a score is not required."""
+    probabilities = {}
+    for batch in range(workload.batch):
+        for head in range(workload.heads):
+            for number, segment in enumerate(segments(workload)):
+                q = inputs.q[batch, head, segment.rows].astype(np.float64)
+                k = inputs.k[batch, head // workload.group, segment.keys].astype(np.float64)
+                scores = workload.softmax_scale * (q @ k.T)
+                scores[~segment.pattern.required(0, segment.pattern.rows, np.arange(segment.pattern.keys))] = -np.inf
+                P = softmax(scores).astype(np.float32)
+                arithmetic.keep(P)
+                probabilities[batch, head, number] = P
+    return probabilities
