@@ -204,22 +204,22 @@ class _Evaluated:
 
     @classmethod
     def of(cls, designs: Designs, task: _Task, progress: Progress | None = None) -> "_Evaluated":
-        found = []
+        runs = []
         at_once = _AT_ONCE if is_vectorised(task.workload, task.dataflow, designs.key_tile) else len(designs)
         for start in range(0, len(designs), at_once):
-            some = designs.of(np.arange(start, min(start + at_once, len(designs))))
-            found.append(design_runs(some, task.workload, task.dataflow, task.tiling, progress))
+            chunk = designs.of(np.arange(start, min(start + at_once, len(designs))))
+            runs.append(design_runs(chunk, task.workload, task.dataflow, task.tiling, progress))
             if progress is not None:
-                progress(start + len(some), len(designs))
-        ticks = np.concatenate([runs.ticks for runs in found])
-        tiles, fits = np.concatenate([runs.query_tile for runs in found]), ticks >= 0
+                progress(start + len(chunk), len(designs))
+        ticks = np.concatenate([some.ticks for some in runs])
+        tiles, fits = np.concatenate([some.query_tile for some in runs]), ticks >= 0
         kept = designs.of(fits)
         area, watts = kept.costs(task.width)
         return cls(
             designs=kept,
             ticks=ticks[fits],
             query_tile=tiles[fits],
-            ticks_per_cycle=found[0].ticks_per_cycle,
+            ticks_per_cycle=runs[0].ticks_per_cycle,
             area=area,
             watts=watts,
         )
@@ -231,11 +231,11 @@ class _Evaluated:
     def front(self, order: NDArray[np.intp]) -> list[int]:
         """Those that no other beats. The first of what is left is one: who beats it would come before it."""
         costs = np.stack([self.ticks, self.area, self.watts, self.designs.channels])[:, order]
-        left, found = np.arange(len(order)), []
+        left, front = np.arange(len(order)), []
         while len(left):
-            found.append(int(order[left[0]]))
+            front.append(int(order[left[0]]))
             left = left[(costs[:, left] < costs[:, left[:1]]).any(axis=0)]
-        return found
+        return front
 
     def design(self, number: int) -> Design:
         sizes, base = self.designs.sizes(number), self.designs.base

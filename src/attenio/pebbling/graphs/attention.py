@@ -122,12 +122,12 @@ def attention(
             parents[f"P[{i},{j}]"] = (f"S[{i},{j}]",)
             parents.update({f"O[{i},{c};{j}]": (f"P[{i},{j}]", f"V[{j},{c}]") for c in range(width)})
     outputs = [f"O[{i},{c}]" for i in range(head.rows) for c in range(width)]
-    weights = _weights(parents, outputs, head.accumulator_words)
+    weights = weights_of(parents, outputs, head.accumulator_words)
     return ComputationGraph.from_parents(parents, name="attention", outputs=outputs, weights=weights)
 
 
-def _weights(parents: Parents, outputs: Sequence[str], words: int) -> dict[str, int]:
-    """The words of what takes more than one."""
+def weights_of(parents: Parents, outputs: Sequence[str], words: int) -> dict[str, int]:
+    """The words of what takes more than one: what is computed between inputs and outputs, if accumulators are wide."""
     if words == 1:
         return {name: 2 for name in parents if name.startswith("statistics")}
     ends = set(outputs)

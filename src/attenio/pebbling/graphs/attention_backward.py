@@ -18,7 +18,7 @@ that no row requires has a gradient of zero, and no vertices for it.
 
 from attenio.pebbling.graph import ComputationGraph, check_size
 from attenio.pebbling.graphs.accumulation import Accumulation, Parents, accumulate, vertices_of_sum
-from attenio.pebbling.graphs.attention import Head
+from attenio.pebbling.graphs.attention import Head, weights_of
 
 
 def backward_vertices(head: Head, accumulation: Accumulation = Accumulation.CHAIN) -> int:
@@ -58,17 +58,8 @@ def attention_backward(head: Head, *, accumulation: Accumulation = Accumulation.
                 outputs.append(f"{gradient}[{j},{c}]")
                 terms = [(f"{factor}[{i},{j}]", f"{other}[{i},{c}]") for i in rows]
                 accumulate(parents, outputs[-1], terms, accumulation)
-    return ComputationGraph.from_parents(
-        parents, name="attention-backward", outputs=outputs, weights=_weights(parents, outputs, head.accumulator_words)
-    )
-
-
-def _weights(parents: Parents, outputs: list[str], words: int) -> dict[str, int]:
-    """Inputs and outputs take one word each, what is computed between them those of an accumulator."""
-    if words == 1:
-        return {}
-    final = set(outputs)
-    return {vertex: words for vertex, needs in parents.items() if needs and vertex not in final}
+    weights = weights_of(parents, outputs, head.accumulator_words)
+    return ComputationGraph.from_parents(parents, name="attention-backward", outputs=outputs, weights=weights)
 
 
 def _score_gradients(parents: Parents, head: Head, i: int, accumulation: Accumulation) -> None:
