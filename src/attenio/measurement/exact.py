@@ -26,14 +26,8 @@ def exact_part(workload: Workload, inputs: Inputs) -> Part | None:
         return (_definition_rows(workload, inputs, slice(-min(_CHECKED, workload.queries), None)),)
     if workload.group * workload.queries * workload.keys > _MOST_SCORES[inputs[0].device.type]:
         return None
-    first, second = band_of(workload)
-    moved = workload.keys - workload.queries
-
-    def sees(i: Tensor, j: Tensor) -> Tensor:
-        return (j >= i + moved - first) & (j <= i + moved + second)
-
     gradient = inputs[0].new_ones((*inputs[0].shape[:-1], workload.value_dim))
-    return exact_gradients(inputs, gradient, sees, workload.softmax_scale)
+    return exact_gradients(inputs, gradient, _seen_in(workload), workload.softmax_scale)
 
 
 def compared(workload: Workload, part: Part, exact: Part | None) -> float | None:
@@ -93,13 +87,17 @@ def band_of(workload: Workload) -> tuple[int, int]:
     return (everything if left < 0 else left), (everything if right < 0 else right)
 
 
+def _seen_in(workload: Workload) -> Sees:
+    first, second = band_of(workload)
+    moved = workload.keys - workload.queries
+    return lambda i, j: (j >= i + moved - first) & (j <= i + moved + second)
+
+
 def _definition_rows(workload: Workload, inputs: Inputs, rows: slice) -> Tensor:
     """The definition in double precision, for some queries of the first sequence: (1, heads, rows, width)."""
     q, k, v = inputs
-    first, second = band_of(workload)
-    positions = torch.arange(workload.queries, device=q.device)[rows, None] + workload.keys - workload.queries
-    keys = torch.arange(workload.keys, device=q.device)
-    hidden = (keys < positions - first) | (keys > positions + second)
+    positions, keys = (torch.arange(count, device=q.device) for count in (workload.queries, workload.keys))
+    hidden = ~_seen_in(workload)(positions[rows, None], keys)
     out = []
     for head in range(workload.heads):
         shared = head // workload.group
