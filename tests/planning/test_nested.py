@@ -61,6 +61,26 @@ def test_without_bandwidths_nothing_tried_moves_less_to_the_slowest_memory(workl
     assert bare_plan.moved_words[-1] <= timed.moved_words[-1]
 
 
+def rated(inner: float, outer: float) -> Machine:
+    levels = (
+        MemoryLevel(name="near", capacity_bytes=1024),
+        MemoryLevel(name="middle", capacity_bytes=16384, bandwidth_bytes_per_s=inner),
+    )
+    return Machine(name="rated", levels=(*levels, MemoryLevel(name="far", bandwidth_bytes_per_s=outer)))
+
+
+@pytest.mark.parametrize("n", [256, 300, 1000])
+@pytest.mark.parametrize("rates", [(1.0, 1.0), (1.0, 1000.0), (3.0, 1.0)])
+def test_a_plan_for_these_bandwidths_is_faster_than_the_one_that_moves_least_to_the_slowest_memory(n, rates):
+    def slowest_seconds(plan):
+        return max(words / rate for words, rate in zip(plan.moved_words, rates, strict=True))
+
+    workload = Workload(n=n, d=16)
+    timed, frugal = nested_plan(workload, rated(*rates)), nested_plan(workload, rated(1e6, 1.0))
+    assert slowest_seconds(timed) < slowest_seconds(frugal)
+    assert timed.moved_words[-1] > frugal.moved_words[-1]
+
+
 def test_a_level_too_small_for_one_row_is_named_with_what_it_needs():
     tiny = MemoryLevel(name="registers", capacity_bytes=64)
     machine = Machine(name="toy", levels=(tiny, MemoryLevel(name="L2", capacity_bytes=8192), MemoryLevel(name="DRAM")))
