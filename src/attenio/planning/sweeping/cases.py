@@ -119,6 +119,8 @@ Value = TypeVar("Value")
 def take(value: Value, index: Ints | int) -> Value:
     """The same of some cases: of an array its elements, of a record the same of its fields; the rest is of all."""
     kind = type(value)
+    if kind is int or kind is str or value is None:
+        return value
     if isinstance(value, np.ndarray):
         return cast(Value, value[index])
     if names := getattr(kind, "__dataclass_fields__", None):

@@ -1,5 +1,6 @@
 """The columns in which a sweep keeps plans, as numbers: names are positions in lists, and -1 stands for none."""
 
+from functools import cache
 from typing import assert_never
 
 from attenio.planning.plan import Dataflow, Plan
@@ -47,6 +48,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 _PASSES = (Direction.FORWARD, Direction.BACKWARD)
 
 
+@cache
 def tile_columns(direction: Direction, *, in_step: bool = False) -> tuple[str, ...]:
     """The tiles of all dataflows of one pass, by itself or in a training step."""
     first = TILE_NAMES if direction is Direction.FORWARD else GRADIENT_TILE_NAMES
@@ -55,6 +57,7 @@ def tile_columns(direction: Direction, *, in_step: bool = False) -> tuple[str, .
     return tuple(dict.fromkeys((*first, *(name for name in others if name not in READING_TILE_NAMES), *reading)))
 
 
+@cache
 def plan_columns(direction: Direction) -> tuple[str, ...]:
     """The columns of a plan; those of a training step have the columns of both passes, with their names before them."""
     match direction:

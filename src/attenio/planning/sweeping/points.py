@@ -58,23 +58,27 @@ class Points:
         table = [[count(boundary, dtype) for dtype in self.grid.dtypes] for boundary in boundaries]
         return np.array(table, dtype=np.int64)[self.positions["machines"], self.positions["dtypes"]]
 
-    def _units(self, side: str) -> Ints:
-        """The rows or keys of the granularity of a machine and an element type."""
-        table = [
-            [getattr(machine.granularity_of(ElementType.named(dtype)), side) for dtype in self.grid.dtypes]
-            for machine in self.grid.computers
-        ]
-        return np.array(table, dtype=np.int64)[self.positions["machines"], self.positions["dtypes"]]
-
     @cached_property
+    def _units(self) -> tuple[Ints, Ints]:
+        """Rows and keys of the granularity of every point's machine and element type."""
+        kinds = [ElementType.named(dtype) for dtype in self.grid.dtypes]
+        units = [[machine.granularity_of(kind) for kind in kinds] for machine in self.grid.computers]
+        if all(unit.is_free for row in units for unit in row):
+            free = np.ones(len(self), dtype=np.int64)
+            return free, free
+        table = np.array([[(unit.rows, unit.keys) for unit in row] for row in units], dtype=np.int64)
+        rows, keys = table[self.positions["machines"], self.positions["dtypes"]].T
+        return rows, keys
+
+    @property
     def row_unit(self) -> Ints:
         """What tiles of rows are a multiple of."""
-        return self._units("rows")
+        return self._units[0]
 
-    @cached_property
+    @property
     def key_unit(self) -> Ints:
         """What tiles of keys are a multiple of."""
-        return self._units("keys")
+        return self._units[1]
 
     @cached_property
     def inside_words(self) -> Ints:

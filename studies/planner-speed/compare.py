@@ -1,0 +1,113 @@
+"""Is the planner of this tree as fast as that of another checkout, and are its plans the same?
+
+    .venv/bin/python studies/planner-speed/compare.py ../other-checkout
+
+Both packages are loaded into one process and asked in turns, so that whatever else the machine does slows both; times
+are those of the processor. comparison.json beside this file has ratios of the least times, this tree over the other.
+"""
+
+import importlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from statistics import geometric_mean
+from types import ModuleType
+from typing import Any
+
+Shape = dict[str, Any]
+Ask = Callable[["Tree", Shape], object]
+
+HERE = Path(__file__).parent
+PLANS, SWEEPS = 15, 5
+LENGTHS = [2**k for k in (10, 14, 20, 26)]
+KINDS: list[Shape] = [
+    {"mask": "dense"},
+    {"mask": "causal"},
+    {"mask": "window:1024"},
+    {"mask": "causal", "heads": 64, "kv_heads": 8},
+    {"mask": "causal", "direction": "backward"},
+    {"mask": "window:1024", "direction": "backward"},
+]
+FAST_WORDS = [2**15, 2**18, 25 * 2**20]
+MANY = [round(2 ** (k / 4)) for k in range(40, 81)]
+GRIDS: dict[str, Shape] = {
+    "large memories": {"n": MANY, "fast_bytes": [round(2 ** (16 + k / 16)) for k in range(160)]},
+    "small memories": {"n": MANY, "fast_bytes": [round(2 ** (11 + k / 16)) for k in range(96)]},
+    "heads": {"n": MANY, "heads": [16, 128], "kv_heads": [1, 8, None], "fast_bytes": [2**k for k in range(16, 27)]},
+    "gradients": {"n": MANY, "fast_bytes": [2**k for k in range(12, 25)], "direction": "backward"},
+    "training steps": {"n": MANY, "fast_bytes": [2**k for k in range(12, 25)], "direction": "training"},
+}
+
+
+class Tree:
+    """The package of one checkout; modules that another one has loaded are set aside."""
+
+    def __init__(self, root: Path) -> None:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "attenio"]:
+            del sys.modules[name]
+        sys.path.insert(0, str(root / "src"))
+        self.planning: ModuleType = importlib.import_module("attenio.planning")
+        self.workload: ModuleType = importlib.import_module("attenio.workload")
+        self.provenance: ModuleType = importlib.import_module("attenio.measurement.provenance")
+        sys.path.pop(0)
+
+    def plan(self, shape: Shape) -> Callable[[], object]:
+        fast_words, kind = shape["fast_words"], {name: each for name, each in shape.items() if name != "fast_words"}
+        workload = self.workload.Workload(**kind)
+        return lambda: self.planning.best_plan_for(workload, fast_words)
+
+    def sweep(self, shape: Shape) -> Callable[[], object]:
+        grid = self.planning.SweepGrid(d=[64, 128], masks=["dense", "causal", "window:1024"], **shape)
+        return lambda: self.planning.sweep(grid)
+
+
+def same(left: Any, right: Any) -> bool:
+    if hasattr(left, "columns"):
+        return all(
+            values.tolist() == right.columns[name].tolist() for name, values in left.columns.items() if name != "gap"
+        )
+    names = ("moved_words", "peak_words")
+    alike = all(getattr(left, name) == getattr(right, name) for name in names) and dict(left.tiles) == dict(right.tiles)
+    return alike and left.dataflow.value == right.dataflow.value
+
+
+def ratio(trees: tuple[Tree, Tree], way: str, shape: Shape, repeats: int) -> float:
+    """Least time of the first tree over that of the second; each question is a new workload or grid."""
+    least, answers = [float("inf")] * 2, [None, None]
+    for turn in range(2 * repeats):
+        which = (turn + turn // 2) % 2
+        ask = getattr(trees[which], way)(shape)
+        start = time.process_time()
+        answers[which] = ask()
+        least[which] = min(least[which], time.process_time() - start)
+    assert same(*answers), f"different answers: {shape}"
+    return least[0] / least[1]
+
+
+def ratios(trees: tuple[Tree, Tree]) -> Iterator[tuple[str, list[float]]]:
+    for kind in KINDS:
+        shapes = [{"n": n, "d": d, "fast_words": w, **kind} for n in LENGTHS for d in (64, 256) for w in FAST_WORDS]
+        yield " ".join(map(str, kind.values())), [ratio(trees, "plan", shape, PLANS) for shape in shapes]
+    for name, grid in GRIDS.items():
+        yield f"sweep: {name}", [ratio(trees, "sweep", grid, SWEEPS)]
+
+
+def main() -> None:
+    other = Path(sys.argv[1]).resolve()
+    commit = subprocess.run(["git", "-C", other, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    trees = Tree(HERE.parents[1]), Tree(other)
+    rows = []
+    for name, each in ratios(trees):
+        row = {"what": name, "ratio": round(geometric_mean(each), 3), "least": min(each), "largest": max(each)}
+        rows.append({key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()})
+        print(rows[-1], flush=True)
+    made_by = {**asdict(trees[0].provenance.provenance()), "other_commit": commit.stdout.strip()}
+    (HERE / "comparison.json").write_text(json.dumps({"provenance": made_by, "ratios": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
