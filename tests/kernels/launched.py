@@ -5,12 +5,14 @@ It needs NumPy and PyTorch only, so that the same law holds on a CPU, in interpr
 
 import random
 
+import numpy as np
 import torch
 
 from attenio import attention, explain
 from attenio.kernels.call.choice import LIBRARY, launches
 from attenio.kernels.cpu import beside
 from attenio.kernels.replay import repeating
+from attenio.masks import BlockSparse
 
 __all__ = ["random_call", "run_and_compare"]
 
@@ -20,7 +22,9 @@ def random_call(rng: random.Random, *, device="cpu", dtypes, widths, longest=400
     kv_heads, group = rng.choice((1, 1, 2)), rng.choice((1, 1, 2, most_heads))
     queries = rng.choice((1, 1, rng.randint(2, 9), rng.randint(10, longest), rng.randint(10, longest)))
     keys = rng.choice((queries, queries, rng.randint(1, longest), rng.randint(longest, 3 * longest)))
-    kind = rng.choice(("plain", "causal", "window", "sides", "packed", "ids", "booleans", "bias", "prefix", "dropout"))
+    kind = rng.choice(
+        ("plain", "causal", "window", "sides", "packed", "ids", "booleans", "bias", "prefix", "dropout", "blocks")
+    )
     batch = rng.choice((2, 3)) if kind == "prefix" else rng.choice((1, 1, 2))
     d, dtype = rng.choice(widths), rng.choice(dtypes)
     width = rng.choice((d, d, rng.choice(widths)))
@@ -59,6 +63,9 @@ def _restriction(rng, kind, sizes, query):
             return {"prefix": rng.randint(1, keys)}
         case "dropout":
             return {"dropout_p": 0.3}
+        case "blocks":
+            layout = [[i == j or rng.random() < 0.5 for j in range(-(-keys // 32))] for i in range(-(-queries // 32))]
+            return {"block_mask": BlockSparse.from_array(np.array(layout), query_block=32, key_block=32)}
     return {}
 
 
