@@ -84,7 +84,7 @@ def choose_backward(problem: KernelProblem, place: Place, forward: Choice, *, wi
 
 
 def backend_of(tensor: Tensor) -> ModuleType:
-    """A module with ``attend`` and ``gradients``, which run what its ``choose`` and ``choose_backward`` say."""
+    """A module with ``choose`` and ``run``, and with ``gradients``, which runs what its ``choose_backward`` says."""
     if tensor.device.type == "cpu":
         return cpu
     if tensor.dtype == torch.float64:

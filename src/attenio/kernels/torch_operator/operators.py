@@ -68,8 +68,9 @@ def attend(given: Arguments) -> tuple[Tensor, ...]:
         output, largest, total = fake_results(*given)
         return output.zero_(), largest.fill_(-torch.inf), total.zero_()
     problem = problem_of(given, prefix=given.prefix, dropout=_dropout(given))
+    backend = backend_of(given.query)
     with _on_device_of(given.query):
-        found = backend_of(given.query).attend(problem)
+        found = backend.run(problem, backend.choose(problem))
     return _own(found.output.flatten(1, 2)), found.largest.flatten(1, 2), found.total.flatten(1, 2)
 
 
