@@ -1,7 +1,7 @@
 """Best tiles of a form: every phase has all of the fast memory, so that its tiles are searched by themselves."""
 
 from bisect import bisect_left
-from math import inf, sqrt
+from math import inf
 from typing import NamedTuple, assert_never
 
 from attenio.granularity import largest_size
@@ -9,7 +9,7 @@ from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.problems.counting import seen_by
 from attenio.planning.search.floors import RectangleWords
-from attenio.planning.search.products import OutputRoom, best_output_tile
+from attenio.planning.search.products import OutputRoom, best_output_tile, least_words
 from attenio.planning.search.rectangles import best_rectangle
 from attenio.planning.search.room import Room, key_room, row_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile
@@ -238,18 +238,15 @@ def _row_floor(problems: Problems, phase: RowTile, fast_words: int, spare: float
 
 
 def _product_floor(problems: Problems, phase: Product, fast_words: int) -> float:
-    """As ``columns.output_floor``, which is asked too often for detours."""
+    """As ``output_floor``, without transposing problems only to ask."""
     granularity, touched, extra = problems.granularity, problems.touched_keys, phase.extra
     least = min(granularity.rows, problems.most_rows)
     if phase.across:
         touched, least = problems.touched_rows, min(granularity.keys, problems.most_keys)
     w, room = problems.intermediate_words, fast_words - 1
-    width: int = phase.width
     if room < least * (1 + extra) * w:
         return inf
-    written, reads = problems.scores * w, max(1.0, width / sqrt(room))
-    spread = written * (reads + width * (width / reads + extra) / room)
-    return problems.group * max(written + width * touched, spread)
+    return problems.group * least_words(problems.scores * w, phase.width, touched, _output_room(phase, fast_words))
 
 
 def _output_room(phase: Product, fast_words: int) -> OutputRoom:

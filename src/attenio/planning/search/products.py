@@ -92,9 +92,14 @@ def output_floor(problems: Problems, room: OutputRoom) -> float:
     """Words that no tile which fits goes below; infinite if none fits."""
     if room.most_rows(problems, 1) < 1:
         return inf
-    (words, extra, _), width, written = room, room.full_width(problems), problems.scores * problems.intermediate_words
-    reads = max(1.0, width / sqrt(words))
-    return max(written + width * problems.touched_keys, written * (reads + width * (width / reads + extra) / words))
+    written, width = problems.scores * problems.intermediate_words, room.full_width(problems)
+    return least_words(written, width, problems.touched_keys, room)
+
+
+def least_words(written: int, width: int, touched: int, room: OutputRoom) -> float:
+    """The same from the words of all scores, the width of outputs, and the rows that they are made from."""
+    reads = max(1.0, width / sqrt(room.words))
+    return max(written + width * touched, written * (reads + width * (width / reads + room.extra) / room.words))
 
 
 def _balanced_reads(problems: Problems, room: OutputRoom) -> float:
