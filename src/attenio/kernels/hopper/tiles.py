@@ -71,6 +71,7 @@ def side_by_side(width: int) -> tuple[int, int]:
 WIDTHS = (16, 32, 48, 64, 80, 96, 128, 144, 160, 192, 256)
 
 
+@lru_cache(maxsize=512)
 def computed_width(width: int) -> int:
     """The columns that a head of so many is computed in: those past its own are zeros, which TMA fills in."""
     return next(columns for columns in WIDTHS if columns >= width)
