@@ -1,6 +1,6 @@
 """Best plans of many cases: every dataflow that can move the least, in the order in which equals are preferred.
 
-The same floors rule out the same dataflows as in ``planning.contest``. FLAT wins on next to no machine (rows of three
+The same floors rule out the same dataflows as in ``search.contest``. FLAT wins on next to no machine (rows of three
 keys, a memory of a few words); where it may, a case is handed back to be planned alone.
 """
 
