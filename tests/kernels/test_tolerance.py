@@ -167,12 +167,12 @@ def test_gradients_are_those_of_the_approximation(causal):
     assert explain(*leaves, **options).way.approximates
     towards, step = [torch.randn_like(x) for x in leaves], 1e-5
     weights = torch.randn(1, 2, 700, 2, dtype=torch.float64)
-    slopes = torch.autograd.grad(attention(*leaves, **options), leaves, weights)
+    gradients = torch.autograd.grad(attention(*leaves, **options), leaves, weights)
     ahead, behind = (
         (attention(*(x.detach() + sign * step * t for x, t in zip(leaves, towards, strict=True)), **options) * weights)
         for sign in (1, -1)
     )
-    along = sum(float((slope * t).sum()) for slope, t in zip(slopes, towards, strict=True))
+    along = sum(float((gradient * t).sum()) for gradient, t in zip(gradients, towards, strict=True))
     assert along == pytest.approx(float((ahead - behind).sum()) / (2 * step), rel=1e-6)
 
 

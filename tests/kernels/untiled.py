@@ -8,7 +8,7 @@ __all__ = ["assert_right", "errors", "untiled"]
 
 
 def untiled(problem, gradient, seen, rounded=torch.float64):
-    """What a forward pass saves, and the gradients, in float64 but for weights, slopes and results as ``rounded``."""
+    """What a forward pass saves, and the gradients, in float64 but for weights, dS and results as ``rounded``."""
     q, k, v, g = (x.double() for x in (problem.query, problem.key[:, :, None], problem.value[:, :, None], gradient))
     scores = (q @ k.mT * problem.scale).masked_fill(~seen, -math.inf)
     largest = scores.amax(-1, keepdim=True).clamp(min=-1e30)
@@ -16,9 +16,9 @@ def untiled(problem, gradient, seen, rounded=torch.float64):
     total = weights.sum(-1, keepdim=True)
     p = weights / torch.where(total == 0, 1.0, total)
     output = (p @ v).to(rounded)
-    slopes = p * (g @ v.mT - (g * output.double()).sum(-1, keepdim=True))
-    p, slopes = p.to(rounded).double(), slopes.to(rounded).double()
-    found = slopes @ k * problem.scale, (slopes.mT @ q * problem.scale).sum(2), (p.mT @ g).sum(2)
+    ds = p * (g @ v.mT - (g * output.double()).sum(-1, keepdim=True))
+    p, ds = p.to(rounded).double(), ds.to(rounded).double()
+    found = ds @ k * problem.scale, (ds.mT @ q * problem.scale).sum(2), (p.mT @ g).sum(2)
     saved = output, (largest[..., 0] * math.log2(math.e)).float(), total[..., 0].float(), gradient
     return saved, [each.to(rounded).double() for each in found]
 

@@ -169,7 +169,7 @@ def explain(  # noqa: PLR0913 - the arguments of attention
         tolerance = checked_positive("tolerance", tolerance)
         way = way_for(problem, tolerance, machine)
     if deterministic:
-        notes.append("results repeat to the bit: every sum is made in one order, or of integers")
+        notes.append("results repeat to the bit: every sum is taken in one order, or in fixed point")
     return Explanation(
         plan=plan_with(workload, here, choice.dataflow, choice.tiles), choice=choice, backward=backward, place=place,
         bound=largest_ordinary(bounds_for(workload, fast_words, units=place.level.units)),

@@ -170,7 +170,7 @@ def _supported(problem: KernelProblem) -> tuple[KernelProblem | None, bool]:
         return problem, causal
     if problem.queries > problem.keys:
         return None, causal
-    n = problem.queries  # query i sees keys up to i: those past the last query's nobody does
+    n = problem.queries  # query i sees keys up to i: no query sees those past the last one's
     return replace(problem, key=problem.key[:, :, :n], value=problem.value[:, :, :n]), causal
 
 

@@ -41,12 +41,12 @@ def test_gradients_pulled_back_are_those_of_the_features(
     monkeypatch.setattr(feature_rows, "MOST_ROWS", most)
     rows = torch.rand(2, 5, d, dtype=torch.float64) - 0.5
     tile, features = made(rows, degree)
-    slopes = torch.rand(features.shape, dtype=torch.float64)
+    upstream = torch.rand(features.shape, dtype=torch.float64)
     for which in tile.pieces():
-        tile.pull(which, slopes[:, which])
+        tile.pull(which, upstream[:, which])
     wanted = rows.clone().requires_grad_()
     longer = torch.nn.functional.pad(wanted, (0, 1), value=1.0)
     chosen = torch.tensor(list(combinations_with_replacement(range(d + 1), degree)))
-    (longer[:, :, chosen].prod(-1).transpose(1, 2) * slopes).sum().backward()
+    (longer[:, :, chosen].prod(-1).transpose(1, 2) * upstream).sum().backward()
     torch.testing.assert_close(tile.pulled(), wanted.grad)
     torch.testing.assert_close(tile.pulled(), torch.zeros_like(rows))  # and nothing is left for the next tile

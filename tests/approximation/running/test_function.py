@@ -61,12 +61,12 @@ def test_values_far_from_zero_do_not_spoil_the_gradient_of_queries_and_keys(dtyp
     torch.manual_seed(2)
     query, key, value = bounded(radius=1.0, n=60)
     inputs = [t.to(dtype) for t in (query, key, value * 4 + 100)]
-    slope = torch.randn(inputs[2].shape, dtype=torch.float64).to(dtype)
+    d_output = torch.randn(inputs[2].shape, dtype=torch.float64).to(dtype)
     certificate = certify_tensors(*inputs, tolerance=1e-2)
     found = {}
     for chosen in (dtype, torch.float64):
         leaves = [t.to(chosen, copy=True).requires_grad_() for t in inputs]
-        approximate_attention(*leaves, certificate=certificate).backward(slope.to(chosen))
+        approximate_attention(*leaves, certificate=certificate).backward(d_output.to(chosen))
         found[chosen] = [t.grad.double() for t in leaves[:2]]
     for low, high in zip(found[dtype], found[torch.float64], strict=True):
         assert (low - high).norm() <= 2 * torch.finfo(dtype).eps * high.norm()

@@ -87,7 +87,7 @@ def launches() -> Iterator[list[Launch]]:
 
 
 def is_heard() -> bool:
-    """Whether somebody listens to launches."""
+    """Whether launches are being listened to."""
     return _heard is not None
 
 

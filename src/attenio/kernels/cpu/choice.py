@@ -27,7 +27,7 @@ _WIDE_PRODUCTS = (
     f"a product reaches its rate with {PRODUCT_KEYS} keys at once; these are the most rows that fit beside them"
 )
 _FUSED = "scores are short, so PyTorch's fused kernel computes the same nest with its own tiles"
-_TWO_PASSES = "scores are computed twice, and every sum is made by one thread: gradients repeat to the bit"
+_TWO_PASSES = "scores are computed twice, and every sum is taken by one thread: gradients repeat to the bit"
 
 
 def choose(problem: KernelProblem, *, fuses: bool = True) -> Choice:

@@ -1,7 +1,7 @@
 """PyTorch's own attention on a CPU, called where it is expected to be done first.
 
 Its fused kernel is the same nest as AttenIO's, compiled, with the exponential inside; it knows no window, no stacked
-groups, and on many processors no fast product of 16-bit numbers. Tiles of matrix products skip what nobody sees and
+groups, and on many processors no fast product of 16-bit numbers. Tiles of matrix products skip what is masked and
 read keys once for all heads of a group, but every operation on them is called from Python. So both times are
 estimated, each as the longer of arithmetic and reading on the threads that have work, plus what Python takes. A kind of
 processor is a ``Host``; all its numbers are of one core, and only ratios decide between kernels.
@@ -134,7 +134,7 @@ def library_seconds(sizes: Sizes, host: Host | None = None) -> float:
 
 
 def tiles_seconds(sizes: Sizes, host: Host | None = None) -> float:
-    """The time of tiles: stacked groups read keys once, and what nobody sees is skipped."""
+    """The time of tiles: stacked groups read keys once, and what is masked is skipped."""
     host = this_host() if host is None else host
     share = sizes.visible_keys / max(1, sizes.keys)
     added = 0.25 if sizes.masks else host.band_rate if share < 1.0 else 0.5

@@ -9,7 +9,7 @@
         for each tile i of positions that see a key of j:
             P^T;  dV_j += P^T dO_i;  dS^T = P^T (V_j dO_i^T - D_i^T);  dK_j += scale dS^T Q_i
 
-P is not divided by its row's sum: dO_i and D_i are, once. Scores are computed twice, every sum is made by one thread in
+P is not divided by its row's sum: dO_i and D_i are, once. Scores are computed twice, one thread adds up every sum in
 one order, and results repeat to the bit.
 """
 

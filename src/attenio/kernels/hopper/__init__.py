@@ -47,7 +47,7 @@ def attend(problem: KernelProblem) -> Attended:
 def choose_backward(
     problem: KernelProblem, processors: int | None = None, *, with_bias: bool = False, tries: bool = False
 ) -> Choice:
-    """What computes the gradients; with ``tries`` a kernel that nobody believes yet is tried on this device."""
+    """What computes the gradients; with ``tries`` a kernel that is not proven yet is tried on this device."""
     reason = "the gradient of a mask is computed by portable kernels" if with_bias else backward_pass.why_not(problem)
     if reason is None and backward_pass.is_proven(problem, tries=tries):
         return backward_pass.choose(problem)

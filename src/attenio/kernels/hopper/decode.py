@@ -55,7 +55,7 @@ def why_not(problem: KernelProblem) -> str | None:
     if not 0 < problem.group * problem.queries <= most:
         return f"a block has {most} rows"
     if not (problem.keys and problem.batch * problem.kv_heads):
-        return "there is nothing to read"
+        return "there are no keys"
     return None if is_aligned(problem.key) and is_aligned(problem.value) else "TMA cannot load keys that lie so"
 
 

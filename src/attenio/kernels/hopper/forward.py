@@ -62,7 +62,7 @@ def why_not(problem: KernelProblem, processors: int | None = None) -> str | None
         return "masks, ids, blocks and dropout are computed by portable kernels"
     batch_heads = problem.batch * problem.kv_heads * problem.group
     if problem.scale == 0.0 or not (problem.keys and batch_heads):
-        return "there is nothing to weigh"
+        return "there are no scores"
     # Fewer rows than a tile leave some of it empty, but many heads fill the SMs all the same.
     if problem.queries < ROWS and batch_heads < (processors or processors_of(query.device)):
         return f"there are fewer than {ROWS} rows, and fewer heads than SMs"

@@ -1,7 +1,7 @@
-"""A kernel is believed once it has been right on this device.
+"""A kernel is used once it has been right on this device.
 
 What a compiler makes of a kernel depends on its version and on the device, and a matrix product whose registers are
-used again too early is a known mistake of some. So the first time that a kernel is wanted on a device it computes a
+used again too early is a known mistake of some. So the first time that a kernel is needed on a device it computes a
 small random problem, which PyTorch's products compute by the definition in float64. If the two differ by more than
 rounding, the portable kernels run from then on, and a warning says so. The verdict is kept beside the measured tiles,
 for each device and version. The definition compiles nothing.
@@ -29,7 +29,7 @@ def is_right(
 ) -> bool:
     """Whether the results of a kernel are those of the definition; not known yet while a CUDA graph is captured.
 
-    It is believed where nobody wants to know: without ``both``.
+    It is taken to be right where this is not to be tried: without ``both``.
     """
     if device.type != "cuda":
         return True

@@ -40,9 +40,9 @@ def why_not(problem: KernelProblem) -> str | None:
     if any(given is not None for given in (seen.bias, seen.query_ids, seen.blocks, problem.dropout)):
         return "masks, ids, blocks and dropout are computed by portable kernels"
     if not min(problem.query.numel(), problem.key.numel()):
-        return "there is nothing to weigh"
+        return "there are no scores"
     if problem.deterministic and not (config_of(problem).spills or fixed_point_suffices(problem)):
-        return "integers would not hold sums of so many rows"
+        return "fixed point is too coarse for so many keys"
     return None if problem.scale > 0.0 else "masked scores are -inf before they are scaled"
 
 
@@ -74,7 +74,7 @@ def _choice(config: BackwardConfig, queries: int, keys: int) -> Choice:
 def is_proven(problem: KernelProblem, *, tries: bool = True) -> bool:
     """Whether the kernels for this problem have given the gradients of the definition on this device.
 
-    Unless this ``tries`` them, they are believed until somebody does.
+    Unless this ``tries`` them, they are taken to be right until they are tried.
     """
     dtype, device, config, band = problem.query.dtype, problem.query.device, config_of(problem), Band.of(problem)
     masked, carried = band.masks(problem.queries, problem.keys, config.keys), config.spills and carries(problem)
