@@ -13,8 +13,8 @@ fit there, every other ``turn`` programs, as many as run at once, walk backwards
 import triton
 import triton.language as tl
 
-from attenio.kernels.triton.sweep import load_rows, sweep
-from attenio.kernels.triton.visible import ranges_of, stretches
+from attenio.kernels.triton.sweep import Inputs, Output, epilogue, sweep
+from attenio.kernels.triton.visible import Mask, Widths
 
 
 @triton.jit(do_not_specialize=["turn"])
@@ -36,41 +36,19 @@ def attenio_kernel(
     lead = (batch_head % heads_in_all) * PACK  # the first query head of the batch_head
     rows = tile * ROW_TILE + tl.arange(0, ROW_TILE)
     positions, heads = rows // PACK, lead + rows % PACK
-    if First is not None:
-        First, Stop = First + batch * range_b, Stop + batch * range_b
-    if QueryIds is not None:
-        QueryIds, KeyIds = QueryIds + batch * ids_b, KeyIds + batch * key_ids_b
-    if Bias is not None:
-        Bias += batch * bias_b
-    first, end = ranges_of(positions, queries, keys, below, above, First, Stop)
-    start, whole_start, whole_stop, stop = stretches(first, end, KEY_TILE, ALWAYS_HIDES)
-    q = load_rows(Q + batch * q_b, positions, heads, q_h, q_n, q_d, queries, D, D_PADDED)
-    K += batch * k_b + kv_head.to(tl.int64) * k_h
-    V += batch * v_b + kv_head.to(tl.int64) * v_h
-    sums = tl.zeros([ROW_TILE, W_PADDED], tl.float32)
-    largest = tl.full([ROW_TILE], float("-inf"), tl.float32)
-    total = tl.zeros([ROW_TILE], tl.float32)
-    for part in tl.static_range(3):
-        if part == 0:
-            here, there = start, tl.minimum(whole_start, stop)
-        elif part == 1:
-            here, there = whole_start, whole_stop
-        else:
-            here, there = whole_stop, stop
-        if part == 0 or not ALWAYS_HIDES:
-            sums, largest, total = sweep(
-                sums, largest, total, q, K, V, here, there,
-                positions, heads, first, end, queries, keys, k_n, k_d, v_n, v_d, scale,
-                QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block, Bias, bias_h, bias_q, bias_k,
-                Seed, batch.to(tl.int32), probability,
-                KEY_TILE, D, WIDTH, D_PADDED, W_PADDED, part != 1, BOOLEAN, LOG2_E, PRECISION,
-                backwards,
-            )  # fmt: skip
-    output = sums / tl.where(total == 0.0, 1.0, total)[:, None]
-    columns = tl.arange(0, W_PADDED)
-    at = O + batch * o_b + heads[:, None].to(tl.int64) * o_h + positions[:, None].to(tl.int64) * o_n + columns[None, :]
-    inside_tile = (positions < queries)[:, None] & (columns < WIDTH)[None, :]
-    tl.store(at, output.to(O.dtype.element_ty), mask=inside_tile)
-    row = (batch * heads_in_all * PACK + heads) * queries + positions
-    tl.store(Largest + row, largest, mask=positions < queries)
-    tl.store(Total + row, total, mask=positions < queries)
+    mask = Mask(
+        batch, queries, keys, below, above,
+        None if First is None else First + batch * range_b, None if Stop is None else Stop + batch * range_b,
+        None if QueryIds is None else QueryIds + batch * ids_b, None if KeyIds is None else KeyIds + batch * key_ids_b,
+        Blocks, blocks_in_row, query_block, key_block,
+        None if Bias is None else Bias + batch * bias_b, bias_h, bias_q, bias_k, Seed, probability, BOOLEAN, LOG2_E,
+    )  # fmt: skip
+    widths: tl.constexpr = Widths(D, WIDTH, D_PADDED, W_PADDED, PRECISION)
+    inputs = Inputs(Q, K, V, q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d)
+    sums, largest, total = sweep(
+        inputs, kv_head, positions, heads, None, scale, mask, backwards, widths, KEY_TILE, ALWAYS_HIDES
+    )
+    epilogue(
+        Output(O, Largest, Total, o_b, o_h, o_n), sums, largest, total, positions, heads, positions < queries,
+        heads_in_all, mask, widths, PACK,
+    )  # fmt: skip

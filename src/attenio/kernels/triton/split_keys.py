@@ -12,8 +12,8 @@ One launch: the counters that say who is last go back to zero when it is done.
 import triton
 import triton.language as tl
 
-from attenio.kernels.triton.sweep import load_rows, sweep
-from attenio.kernels.triton.visible import ranges_of, stretches
+from attenio.kernels.triton.sweep import Inputs, Output, Run, epilogue, sweep
+from attenio.kernels.triton.visible import Mask, Widths
 
 
 @triton.jit
@@ -65,38 +65,19 @@ def split_keys_kernel(
     rows = tile * ROW_TILE + tl.arange(0, ROW_TILE)
     inside = rows < row_count
     positions, heads = rows // PACK, kv_head * PACK + rows % PACK
-    if First is not None:
-        First, Stop = First + batch * range_b, Stop + batch * range_b
-    if QueryIds is not None:
-        QueryIds, KeyIds = QueryIds + batch * ids_b, KeyIds + batch * key_ids_b
-    if Bias is not None:
-        Bias += batch * bias_b
-    first, end = ranges_of(positions, queries, keys, below, above, First, Stop)
-    run_start = skipped + split * keys_per_split
-    first = tl.maximum(first, run_start)
-    end = tl.minimum(end, run_start + keys_per_split)
-    start, whole_start, whole_stop, stop = stretches(first, end, KEY_TILE, ALWAYS_HIDES)
-    q = load_rows(Q + batch * q_b, positions, heads, q_h, q_n, q_d, queries, D, D_PADDED)
-    K += batch * k_b + kv_head.to(tl.int64) * k_h
-    V += batch * v_b + kv_head.to(tl.int64) * v_h
-    sums = tl.zeros([ROW_TILE, W_PADDED], tl.float32)
-    largest = tl.full([ROW_TILE], float("-inf"), tl.float32)
-    total = tl.zeros([ROW_TILE], tl.float32)
-    for part in tl.static_range(3):
-        if part == 0:
-            here, there = start, tl.minimum(whole_start, stop)
-        elif part == 1:
-            here, there = whole_start, whole_stop
-        else:
-            here, there = whole_stop, stop
-        if part == 0 or not ALWAYS_HIDES:
-            sums, largest, total = sweep(
-                sums, largest, total, q, K, V, here, there,
-                positions, heads, first, end, queries, keys, k_n, k_d, v_n, v_d, scale,
-                QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block, Bias, bias_h, bias_q, bias_k,
-                Seed, batch.to(tl.int32), probability,
-                KEY_TILE, D, WIDTH, D_PADDED, W_PADDED, part != 1, BOOLEAN, LOG2_E, PRECISION,
-            )  # fmt: skip
+    mask = Mask(
+        batch, queries, keys, below, above,
+        None if First is None else First + batch * range_b, None if Stop is None else Stop + batch * range_b,
+        None if QueryIds is None else QueryIds + batch * ids_b, None if KeyIds is None else KeyIds + batch * key_ids_b,
+        Blocks, blocks_in_row, query_block, key_block,
+        None if Bias is None else Bias + batch * bias_b, bias_h, bias_q, bias_k, Seed, probability, BOOLEAN, LOG2_E,
+    )  # fmt: skip
+    widths: tl.constexpr = Widths(D, WIDTH, D_PADDED, W_PADDED, PRECISION)
+    inputs = Inputs(Q, K, V, q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d)
+    sums, largest, total = sweep(
+        inputs, kv_head, positions, heads,
+        Run(skipped, split, keys_per_split), scale, mask, 0, widths, KEY_TILE, ALWAYS_HIDES,
+    )  # fmt: skip
     columns = tl.arange(0, W_PADDED)
     Statistics += batch_head.to(tl.int64) * SPLITS * 2 * row_count
     Sums += batch_head.to(tl.int64) * SPLITS * row_count * WIDTH
@@ -129,9 +110,7 @@ def split_keys_kernel(
             sums, total = _joined(
                 sums, total, Sums, Statistics, row_count, anchor, rows, inside, SPLITS, WIDTH, W_PADDED
             )
-            output = sums / tl.where(total == 0.0, 1.0, total)[:, None]
-            row_at = O + batch * o_b + heads[:, None].to(tl.int64) * o_h + positions[:, None].to(tl.int64) * o_n
-            tl.store(row_at + columns[None, :], output.to(O.dtype.element_ty), mask=inside_tile)
-            row = (batch * kv_heads * PACK + heads) * queries + positions
-            tl.store(Largest + row, largest, mask=inside)
-            tl.store(Total + row, total, mask=inside)
+            epilogue(
+                Output(O, Largest, Total, o_b, o_h, o_n), sums, largest, total, positions, heads, inside,
+                kv_heads, mask, widths, PACK,
+            )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The inner loop of every forward kernel: rows stay, tiles of keys pass, the softmax is kept online.
+"""What the forward kernels share: rows stay, tiles of keys pass, the softmax is kept online.
 
 for each tile j of KEY_TILE keys between start and stop:
     S = Q_i K_j^T;  m' = max(m, max S);  P = exp2(S - m');  l = l exp2(m - m') + sum P;  O = O exp2(m - m') + P V_j
@@ -6,10 +6,19 @@ for each tile j of KEY_TILE keys between start and stop:
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
 
+from collections import namedtuple
+
 import triton
 import triton.language as tl
 
-from attenio.kernels.triton.visible import dropout_factors, hide
+from attenio.kernels.triton.visible import Rows, dropout, hide, ranges_of, stretch, stretches
+
+# Q, K and V with their strides.
+Inputs = namedtuple("Inputs", "Q K V q_b q_h q_n q_d k_b k_h k_n k_d v_b v_h v_n v_d")
+# A run of keys: how many are skipped before the first one, which run it is, and keys of a run.
+Run = namedtuple("Run", "skipped split keys")
+# Where O and the statistics of its rows go.
+Output = namedtuple("Output", "O Largest Total o_b o_h o_n")
 
 
 @triton.jit
@@ -27,39 +36,69 @@ def load_rows(X, positions, heads, stride_h, stride_n, stride_d, count, WIDTH: t
 
 
 @triton.jit
+def keys_of(inputs, batch, kv_head):
+    """Keys and values of one KV head."""
+    K = inputs.K + (batch * inputs.k_b + kv_head.to(tl.int64) * inputs.k_h)
+    V = inputs.V + (batch * inputs.v_b + kv_head.to(tl.int64) * inputs.v_h)
+    return K, V
+
+
+@triton.jit
 def sweep(
-    O, largest, total, q, K, V, start, stop,
-    positions, heads, first, end, queries, keys, k_n, k_d, v_n, v_d, scale,
-    QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block, Bias, bias_h, bias_q, bias_k,
-    Seed, batch, probability,
-    KEY_TILE: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
-    HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
-    backwards=0,
+    inputs, kv_head, positions, heads, run, scale, mask, backwards, widths,
+    KEY_TILE: tl.constexpr, ALWAYS_HIDES: tl.constexpr,
 ):  # fmt: skip
-    """Fold the keys from ``start`` to ``stop`` into the sums, the last first where ``backwards`` is 1 and not 0.
+    """Sums, largest and total of a tile of rows over the keys that it sees, or those in a run where one is given."""
+    ROW_TILE: tl.constexpr = positions.shape[0]
+    first, stop = ranges_of(positions, mask)
+    if run is not None:
+        run_start = run.skipped + run.split * run.keys
+        first, stop = tl.maximum(first, run_start), tl.minimum(stop, run_start + run.keys)
+    rows = Rows(positions[:, None], heads[:, None], first[:, None], stop[:, None])
+    edges = stretches(first, stop, KEY_TILE, ALWAYS_HIDES)
+    q = load_rows(
+        inputs.Q + mask.batch * inputs.q_b, positions, heads, inputs.q_h, inputs.q_n, inputs.q_d, mask.queries,
+        widths.D, widths.D_PADDED,
+    )  # fmt: skip
+    K, V = keys_of(inputs, mask.batch, kv_head)
+    sums = tl.zeros([ROW_TILE, widths.W_PADDED], tl.float32)
+    largest = tl.full([ROW_TILE], float("-inf"), tl.float32)
+    total = tl.zeros([ROW_TILE], tl.float32)
+    for part in tl.static_range(3):
+        if part == 0 or not ALWAYS_HIDES:
+            sums, largest, total = _fold(
+                sums, largest, total, q, K, V, inputs, stretch(edges, part), rows, scale, mask, backwards, widths,
+                KEY_TILE, part != 1,
+            )  # fmt: skip
+    return sums, largest, total
+
+
+@triton.jit
+def _fold(
+    O, largest, total, q, K, V, inputs, part, rows, scale, mask, backwards, widths,
+    KEY_TILE: tl.constexpr, HIDES: tl.constexpr,
+):  # fmt: skip
+    """Fold the keys of a part into the sums, the last first where ``backwards`` is 1 and not 0.
 
     HIDES where some score may not be required.
     """
-    dims, columns = tl.arange(0, D_PADDED), tl.arange(0, W_PADDED)
+    start, stop = part
+    dims, columns = tl.arange(0, widths.D_PADDED), tl.arange(0, widths.W_PADDED)
     mirror = start + start + (tl.cdiv(stop - start, KEY_TILE) - 1) * KEY_TILE
     for step in range(start, stop, KEY_TILE):
         j = tl.multiple_of(step + backwards * (mirror - step - step), KEY_TILE)
         here = j + tl.arange(0, KEY_TILE)
-        at_k = K + here[None, :].to(tl.int64) * k_n + dims[:, None] * k_d
-        at_v = V + here[:, None].to(tl.int64) * v_n + columns[None, :] * v_d
+        at_k = K + here[None, :].to(tl.int64) * inputs.k_n + dims[:, None] * inputs.k_d
+        at_v = V + here[:, None].to(tl.int64) * inputs.v_n + columns[None, :] * inputs.v_d
         if HIDES:
-            k = tl.load(at_k, mask=(here < keys)[None, :] & (dims < D)[:, None], other=0.0)
-        elif D_PADDED != D:
-            k = tl.load(at_k, mask=(dims < D)[:, None], other=0.0)
+            k = tl.load(at_k, mask=(here < mask.keys)[None, :] & (dims < widths.D)[:, None], other=0.0)
+        elif widths.D_PADDED != widths.D:
+            k = tl.load(at_k, mask=(dims < widths.D)[:, None], other=0.0)
         else:
             k = tl.load(at_k)
-        scores = tl.dot(q, k, input_precision=PRECISION)
+        scores = tl.dot(q, k, input_precision=widths.PRECISION)
         if HIDES:
-            scores = hide(
-                scores * scale, positions[:, None], heads[:, None], here[None, :], first[:, None], end[:, None],
-                queries, keys, QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block,
-                Bias, bias_h, bias_q, bias_k, BOOLEAN, LOG2_E,
-            )  # fmt: skip
+            scores = hide(scores * scale, rows, here[None, :], mask)
             larger = tl.maximum(largest, tl.max(scores, 1))
             anchor = tl.where(larger == float("-inf"), 0.0, larger)
             weights = tl.exp2(scores - anchor[:, None])
@@ -69,17 +108,29 @@ def sweep(
             weights = tl.exp2(scores * scale - larger[:, None])
             fading = tl.exp2(largest - larger)
         total = total * fading + tl.sum(weights, 1)
-        if Seed is not None:
-            weights *= dropout_factors(
-                tl.load(Seed), positions[:, None], heads[:, None], here[None, :], batch, probability
-            )
+        if mask.Seed is not None:
+            weights *= dropout(rows, here[None, :], mask)
         O = O * fading[:, None]
         if HIDES:
-            v = tl.load(at_v, mask=(here < keys)[:, None] & (columns < WIDTH)[None, :], other=0.0)
-        elif W_PADDED != WIDTH:
-            v = tl.load(at_v, mask=(columns < WIDTH)[None, :], other=0.0)
+            v = tl.load(at_v, mask=(here < mask.keys)[:, None] & (columns < widths.WIDTH)[None, :], other=0.0)
+        elif widths.W_PADDED != widths.WIDTH:
+            v = tl.load(at_v, mask=(columns < widths.WIDTH)[None, :], other=0.0)
         else:
             v = tl.load(at_v)
-        O = tl.dot(weights.to(v.dtype), v, O, input_precision=PRECISION)
+        O = tl.dot(weights.to(v.dtype), v, O, input_precision=widths.PRECISION)
         largest = larger
     return O, largest, total
+
+
+@triton.jit
+def epilogue(output, sums, largest, total, positions, heads, inside, leads, mask, widths, PACK: tl.constexpr):
+    """Write O / l, m and l of a tile of rows; a sequence has PACK query heads for each of its ``leads``."""
+    columns = tl.arange(0, widths.W_PADDED)
+    quotient = sums / tl.where(total == 0.0, 1.0, total)[:, None]
+    at = output.O + mask.batch * output.o_b + heads[:, None].to(tl.int64) * output.o_h
+    at = at + positions[:, None].to(tl.int64) * output.o_n + columns[None, :]
+    inside_tile = inside[:, None] & (columns < widths.WIDTH)[None, :]
+    tl.store(at, quotient.to(output.O.dtype.element_ty), mask=inside_tile)
+    row = (mask.batch * leads * PACK + heads) * mask.queries + positions
+    tl.store(output.Largest + row, largest, mask=inside)
+    tl.store(output.Total + row, total, mask=inside)

@@ -17,48 +17,49 @@ Seven products instead of five, and results that repeat to the bit.
 import triton
 import triton.language as tl
 
-from attenio.kernels.triton.sweep import load_rows
-from attenio.kernels.triton.visible import dropout_factors, hide, ranges_of, stretches
+from attenio.kernels.triton.sweep import Inputs, keys_of, load_rows
+from attenio.kernels.triton.visible import Mask, Rows, Widths, at_bias, dropout, hide, ranges_of, stretch, stretches
+
+
+@triton.jit
+def _load_tiles(X, Y, rows, x_n, x_d, y_n, y_d, count, widths, MASKED: tl.constexpr):
+    """Rows that pass, of a matrix as wide as K and of one as wide as V; MASKED past the end or padded."""
+    dims, columns = tl.arange(0, widths.D_PADDED), tl.arange(0, widths.W_PADDED)
+    at_x = X + rows[:, None].to(tl.int64) * x_n + dims[None, :] * x_d
+    at_y = Y + rows[:, None].to(tl.int64) * y_n + columns[None, :] * y_d
+    if MASKED:
+        x = tl.load(at_x, mask=(rows < count)[:, None] & (dims < widths.D)[None, :], other=0.0)
+        y = tl.load(at_y, mask=(rows < count)[:, None] & (columns < widths.WIDTH)[None, :], other=0.0)
+    else:
+        x, y = tl.load(at_x), tl.load(at_y)
+    return x, y
 
 
 @triton.jit
 def _add_to_query_gradient(
-    dq, q, do, largest, share, delta, K, V, dBias, start, stop, positions, heads, first, end, queries, keys,
-    k_n, k_d, v_n, v_d, scale, QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block,
-    Bias, bias_h, bias_q, bias_k, Seed, batch, probability,
-    KEY_TILE: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
-    HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
-    backwards=0,
+    dq, q, do, largest, share, delta, K, V, inputs, dBias, part, rows, scale, mask, backwards, widths,
+    KEY_TILE: tl.constexpr, HIDES: tl.constexpr,
 ):  # fmt: skip
     """The loop over keys of the first pass, as in ``sweep``; HIDES where some score may not be required."""
-    dims, columns = tl.arange(0, D_PADDED), tl.arange(0, W_PADDED)
+    MASKED: tl.constexpr = HIDES or widths.D_PADDED != widths.D or widths.W_PADDED != widths.WIDTH
+    PRECISION: tl.constexpr = widths.PRECISION
+    start, stop = part
     mirror = start + start + (tl.cdiv(stop - start, KEY_TILE) - 1) * KEY_TILE
     for step in range(start, stop, KEY_TILE):
         j = tl.multiple_of(step + backwards * (mirror - step - step), KEY_TILE)
         here = j + tl.arange(0, KEY_TILE)
-        at_k = K + here[:, None].to(tl.int64) * k_n + dims[None, :] * k_d
-        at_v = V + here[:, None].to(tl.int64) * v_n + columns[None, :] * v_d
-        if HIDES or D_PADDED != D or W_PADDED != WIDTH:
-            k = tl.load(at_k, mask=(here < keys)[:, None] & (dims < D)[None, :], other=0.0)
-            v = tl.load(at_v, mask=(here < keys)[:, None] & (columns < WIDTH)[None, :], other=0.0)
-        else:
-            k, v = tl.load(at_k), tl.load(at_v)
+        k, v = _load_tiles(K, V, here, inputs.k_n, inputs.k_d, inputs.v_n, inputs.v_d, mask.keys, widths, MASKED)
         scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
         if HIDES:
-            scores = hide(
-                scores, positions[:, None], heads[:, None], here[None, :], first[:, None], end[:, None], queries, keys,
-                QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block, Bias, bias_h, bias_q, bias_k,
-                BOOLEAN, LOG2_E,
-            )  # fmt: skip
+            scores = hide(scores, rows, here[None, :], mask)
         weights = tl.exp2(scores - largest[:, None]) * share[:, None]
         dp = tl.dot(do, tl.trans(v), input_precision=PRECISION)
-        if Seed is not None:
-            dp *= dropout_factors(tl.load(Seed), positions[:, None], heads[:, None], here[None, :], batch, probability)
+        if mask.Seed is not None:
+            dp *= dropout(rows, here[None, :], mask)
         ds = weights * (dp - delta[:, None])
         if dBias is not None:
-            at = dBias + heads[:, None].to(tl.int64) * bias_h + positions[:, None].to(tl.int64) * bias_q
-            wanted = (positions < queries)[:, None] & (here < keys)[None, :]
-            tl.atomic_add(at + here[None, :].to(tl.int64) * bias_k, ds, mask=wanted)
+            wanted = (rows.positions < mask.queries) & (here < mask.keys)[None, :]
+            tl.atomic_add(at_bias(dBias, rows, here[None, :], mask), ds, mask=wanted)
         dq = tl.dot(ds.to(k.dtype), k, dq, input_precision=PRECISION)
     return dq
 
@@ -80,16 +81,20 @@ def query_gradient_kernel(
     batch, head = (program // heads_in_all).to(tl.int64), program % heads_in_all
     positions = tile * ROW_TILE + tl.arange(0, ROW_TILE)
     heads = tl.zeros([ROW_TILE], tl.int32) + head
-    if First is not None:
-        First, Stop = First + batch * range_b, Stop + batch * range_b
-    if QueryIds is not None:
-        QueryIds, KeyIds = QueryIds + batch * ids_b, KeyIds + batch * key_ids_b
-    if Bias is not None:
-        Bias += batch * bias_b
+    mask = Mask(
+        batch, queries, keys, below, above,
+        None if First is None else First + batch * range_b, None if Stop is None else Stop + batch * range_b,
+        None if QueryIds is None else QueryIds + batch * ids_b, None if KeyIds is None else KeyIds + batch * key_ids_b,
+        Blocks, blocks_in_row, query_block, key_block,
+        None if Bias is None else Bias + batch * bias_b, bias_h, bias_q, bias_k, Seed, probability, BOOLEAN, LOG2_E,
+    )  # fmt: skip
+    widths: tl.constexpr = Widths(D, WIDTH, D_PADDED, W_PADDED, PRECISION)
+    inputs = Inputs(Q, K, V, q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d)
     if dBias is not None:
         dBias += batch * bias_b
-    first, end = ranges_of(positions, queries, keys, below, above, First, Stop)
-    start, whole_start, whole_stop, stop = stretches(first, end, KEY_TILE, ALWAYS_HIDES)
+    first, stop = ranges_of(positions, mask)
+    rows = Rows(positions[:, None], heads[:, None], first[:, None], stop[:, None])
+    edges = stretches(first, stop, KEY_TILE, ALWAYS_HIDES)
     inside = positions < queries
     q = load_rows(Q + batch * q_b, positions, heads, q_h, q_n, q_d, queries, D, D_PADDED)
     do = load_rows(dO + batch * g_b, positions, heads, g_h, g_n, g_d, queries, WIDTH, W_PADDED)
@@ -100,24 +105,13 @@ def query_gradient_kernel(
     largest = tl.where(total == 0.0, 0.0, tl.load(Largest + row, mask=inside, other=0.0))
     delta = tl.sum(o.to(tl.float32) * do.to(tl.float32), 1)
     tl.store(Delta + row, delta, mask=inside)
-    kv_head = (head // group).to(tl.int64)
-    K += batch * k_b + kv_head * k_h
-    V += batch * v_b + kv_head * v_h
+    K, V = keys_of(inputs, batch, head // group)
     dq = tl.zeros([ROW_TILE, D_PADDED], tl.float32)
     for part in tl.static_range(3):
-        if part == 0:
-            here, there = start, tl.minimum(whole_start, stop)
-        elif part == 1:
-            here, there = whole_start, whole_stop
-        else:
-            here, there = whole_stop, stop
         if part == 0 or not ALWAYS_HIDES:
             dq = _add_to_query_gradient(
-                dq, q, do, largest, share, delta, K, V, dBias, here, there, positions, heads, first, end,
-                queries, keys, k_n, k_d, v_n, v_d, scale,
-                QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block, Bias, bias_h, bias_q, bias_k,
-                Seed, batch.to(tl.int32), probability,
-                KEY_TILE, D, WIDTH, D_PADDED, W_PADDED, part != 1, BOOLEAN, LOG2_E, PRECISION, backwards,
+                dq, q, do, largest, share, delta, K, V, inputs, dBias, stretch(edges, part), rows, scale, mask,
+                backwards, widths, KEY_TILE, part != 1,
             )  # fmt: skip
     dims = tl.arange(0, D_PADDED)
     tl.store(
@@ -128,48 +122,36 @@ def query_gradient_kernel(
 
 @triton.jit
 def _add_to_key_gradients(
-    dk, dv, k, v, Q, dO, Largest, Total, Delta, start, stop, here, head, queries, keys, below, above,
-    q_n, q_d, g_n, g_d, scale, First, Stop, QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block,
-    Bias, bias_h, bias_q, bias_k, Seed, batch, probability,
-    ROW_TILE: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
-    HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
-    backwards=0,
+    dk, dv, k, v, Q, dO, Largest, Total, Delta, part, here, head, q_n, q_d, g_n, g_d, scale, mask, backwards, widths,
+    ROW_TILE: tl.constexpr, HIDES: tl.constexpr,
 ):  # fmt: skip
     """The loop over positions of the second pass; everything is transposed: keys are rows."""
-    dims, columns = tl.arange(0, D_PADDED), tl.arange(0, W_PADDED)
+    MASKED: tl.constexpr = HIDES or widths.D_PADDED != widths.D or widths.W_PADDED != widths.WIDTH
+    PRECISION: tl.constexpr = widths.PRECISION
+    start, stop = part
     mirror = start + start + (tl.cdiv(stop - start, ROW_TILE) - 1) * ROW_TILE
     for step in range(start, stop, ROW_TILE):
         positions = step + backwards * (mirror - step - step) + tl.arange(0, ROW_TILE)
-        at_q = Q + positions[:, None].to(tl.int64) * q_n + dims[None, :] * q_d
-        at_do = dO + positions[:, None].to(tl.int64) * g_n + columns[None, :] * g_d
-        if HIDES or D_PADDED != D or W_PADDED != WIDTH:
-            inside = positions < queries
-            q = tl.load(at_q, mask=inside[:, None] & (dims < D)[None, :], other=0.0)
-            do = tl.load(at_do, mask=inside[:, None] & (columns < WIDTH)[None, :], other=0.0)
+        q, do = _load_tiles(Q, dO, positions, q_n, q_d, g_n, g_d, mask.queries, widths, MASKED)
+        if MASKED:
+            inside = positions < mask.queries
             total = tl.load(Total + positions, mask=inside, other=0.0)
             share = tl.where(total == 0.0, 0.0, 1.0 / total)
             largest = tl.where(total == 0.0, 0.0, tl.load(Largest + positions, mask=inside, other=0.0))
             delta = tl.load(Delta + positions, mask=inside, other=0.0)
         else:
-            q, do = tl.load(at_q), tl.load(at_do)
             share = 1.0 / tl.load(Total + positions)
             largest, delta = tl.load(Largest + positions), tl.load(Delta + positions)
         scores = tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale
+        first, end = ranges_of(positions, mask)
+        rows = Rows(positions[None, :], (positions * 0 + head)[None, :], first[None, :], end[None, :])
         if HIDES:
-            first, end = ranges_of(positions, queries, keys, below, above, First, Stop)
-            scores = hide(
-                scores, positions[None, :], (positions * 0 + head)[None, :], here[:, None],
-                first[None, :], end[None, :], queries, keys,
-                QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block, Bias, bias_h, bias_q, bias_k,
-                BOOLEAN, LOG2_E,
-            )  # fmt: skip
+            scores = hide(scores, rows, here[:, None], mask)
         weights = tl.exp2(scores - largest[None, :]) * share[None, :]
         dp = tl.dot(v, tl.trans(do), input_precision=PRECISION)
         p = weights
-        if Seed is not None:
-            factors = dropout_factors(
-                tl.load(Seed), positions[None, :], (positions * 0 + head)[None, :], here[:, None], batch, probability
-            )
+        if mask.Seed is not None:
+            factors = dropout(rows, here[:, None], mask)
             dp *= factors
             p = weights * factors
         dv = tl.dot(p.to(do.dtype), do, dv, input_precision=PRECISION)
@@ -206,10 +188,14 @@ def key_gradients_kernel(
         First, Stop = First + batch * range_b, Stop + batch * range_b
         start = tl.maximum(start, tl.load(RowStart + program // kv_heads * tiles + tile) // ROW_TILE * ROW_TILE)
         stop = tl.minimum(stop, tl.load(RowStop + program // kv_heads * tiles + tile))
-    if QueryIds is not None:
-        QueryIds, KeyIds = QueryIds + batch * ids_b, KeyIds + batch * key_ids_b
-    if Bias is not None:
-        Bias += batch * bias_b
+    mask = Mask(
+        batch, queries, keys, below, above, First, Stop,
+        None if QueryIds is None else QueryIds + batch * ids_b, None if KeyIds is None else KeyIds + batch * key_ids_b,
+        Blocks, blocks_in_row, query_block, key_block,
+        None if Bias is None else Bias + batch * bias_b, bias_h, bias_q, bias_k, Seed, probability, BOOLEAN, LOG2_E,
+    )  # fmt: skip
+    widths: tl.constexpr = Widths(D, WIDTH, D_PADDED, W_PADDED, PRECISION)
+    inputs = Inputs(Q, K, V, q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d)
     if ALWAYS_HIDES or First is not None:
         whole_start, whole_stop = stop, stop
     else:
@@ -217,8 +203,8 @@ def key_gradients_kernel(
         whole_stop = tl.maximum(whole_stop, whole_start)
         if tile * KEY_TILE + KEY_TILE > keys:
             whole_start, whole_stop = stop, stop
-    K += batch * k_b + kv_head.to(tl.int64) * k_h
-    V += batch * v_b + kv_head.to(tl.int64) * v_h
+    K, V = keys_of(inputs, batch, kv_head)
+    edges = (start, whole_start, whole_stop, stop)
     k = load_rows(K, here, same, 0, k_n, k_d, keys, D, D_PADDED)
     v = load_rows(V, here, same, 0, v_n, v_d, keys, WIDTH, W_PADDED)
     dk = tl.zeros([KEY_TILE, D_PADDED], tl.float32)
@@ -227,20 +213,11 @@ def key_gradients_kernel(
         head = kv_head * group + of_group
         row = (batch * kv_heads * group + head) * queries
         for part in tl.static_range(3):
-            if part == 0:
-                here_from, here_to = start, tl.minimum(whole_start, stop)
-            elif part == 1:
-                here_from, here_to = whole_start, whole_stop
-            else:
-                here_from, here_to = whole_stop, stop
             if part == 0 or not (ALWAYS_HIDES or First is not None):
                 dk, dv = _add_to_key_gradients(
                     dk, dv, k, v, Q + batch * q_b + head.to(tl.int64) * q_h, dO + batch * g_b + head.to(tl.int64) * g_h,
-                    Largest + row, Total + row, Delta + row, here_from, here_to, here, head,
-                    queries, keys, below, above, q_n, q_d, g_n, g_d, scale, First, Stop,
-                    QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block, Bias, bias_h, bias_q, bias_k,
-                    Seed, batch.to(tl.int32), probability,
-                    ROW_TILE, D, WIDTH, D_PADDED, W_PADDED, part != 1, BOOLEAN, LOG2_E, PRECISION, backwards,
+                    Largest + row, Total + row, Delta + row, stretch(edges, part), here, head, q_n, q_d, g_n, g_d,
+                    scale, mask, backwards, widths, ROW_TILE, part != 1,
                 )  # fmt: skip
     written = here < keys
     at = (batch * kv_heads + kv_head) * keys + here

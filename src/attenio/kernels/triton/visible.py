@@ -5,19 +5,32 @@ Rows are positions times heads of a group: row r is head r % PACK at position r 
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
 
+from collections import namedtuple
+
 import triton
 import triton.language as tl
 
+# One sequence of a batch: lengths, the band, and what data hide or drop, each None where there is none.
+Mask = namedtuple(
+    "Mask",
+    "batch queries keys below above First Stop QueryIds KeyIds Blocks blocks_in_row query_block key_block "
+    "Bias bias_h bias_q bias_k Seed probability BOOLEAN LOG2_E",
+)
+# Rows along one axis of scores: positions, query heads, and the keys that each may see by the band and its range.
+Rows = namedtuple("Rows", "positions heads first stop")
+# Compile-time constants: widths of Q and K, and of V, the powers of two that hold them, and the precision of products.
+Widths = namedtuple("Widths", "D WIDTH D_PADDED W_PADDED PRECISION")
+
 
 @triton.jit
-def ranges_of(positions, queries, keys, below, above, First, Stop):
+def ranges_of(positions, mask):
     """First key, and the one after the last, that every position may see; positions past the end repeat the last."""
-    inside = tl.minimum(positions, queries - 1)
-    first = tl.maximum(inside + below, 0)
-    stop = tl.minimum(inside + above + 1, keys)
-    if First is not None:
-        first = tl.maximum(first, tl.load(First + inside).to(tl.int32))
-        stop = tl.minimum(stop, tl.load(Stop + inside).to(tl.int32))
+    inside = tl.minimum(positions, mask.queries - 1)
+    first = tl.maximum(inside + mask.below, 0)
+    stop = tl.minimum(inside + mask.above + 1, mask.keys)
+    if mask.First is not None:
+        first = tl.maximum(first, tl.load(mask.First + inside).to(tl.int32))
+        stop = tl.minimum(stop, tl.load(mask.Stop + inside).to(tl.int32))
     return first, tl.maximum(stop, first)
 
 
@@ -32,32 +45,48 @@ def stretches(first, end, KEY_TILE: tl.constexpr, ALWAYS_HIDES: tl.constexpr):
 
 
 @triton.jit
-def hide(
-    scores, positions, heads, columns, first, stop, queries, keys,
-    QueryIds, KeyIds, Blocks, blocks_in_row, query_block, key_block, Bias, bias_h, bias_q, bias_k,
-    BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr,
-):  # fmt: skip
-    """Scores with the bias added and -inf where a key is hidden; rows along whichever axis ``positions`` have."""
-    shown = (columns >= first) & (columns < stop) & (positions < queries)
-    inside = shown & (columns < keys)
-    if QueryIds is not None:
-        mine = tl.load(QueryIds + positions, mask=positions < queries, other=-1)
-        shown = shown & (mine == tl.load(KeyIds + columns, mask=columns < keys, other=-2))
-    if Blocks is not None:
-        where = (positions // query_block) * blocks_in_row + columns // key_block
-        shown = shown & (tl.load(Blocks + where, mask=inside, other=0) != 0)
-    if Bias is not None:
-        at = Bias + heads.to(tl.int64) * bias_h + positions.to(tl.int64) * bias_q + columns.to(tl.int64) * bias_k
-        if BOOLEAN:
+def stretch(edges, PART: tl.constexpr):
+    """Start and stop of one of three stretches: before those that every row sees whole, those, and after them."""
+    start, whole_start, whole_stop, stop = edges
+    if PART == 0:
+        return start, tl.minimum(whole_start, stop)
+    if PART == 1:
+        return whole_start, whole_stop
+    return whole_stop, stop
+
+
+@triton.jit
+def hide(scores, rows, columns, mask):
+    """Scores with the bias added and -inf where a row does not see a key, rows along either axis."""
+    positions = rows.positions
+    shown = (columns >= rows.first) & (columns < rows.stop) & (positions < mask.queries)
+    inside = shown & (columns < mask.keys)
+    if mask.QueryIds is not None:
+        mine = tl.load(mask.QueryIds + positions, mask=positions < mask.queries, other=-1)
+        shown = shown & (mine == tl.load(mask.KeyIds + columns, mask=columns < mask.keys, other=-2))
+    if mask.Blocks is not None:
+        where = (positions // mask.query_block) * mask.blocks_in_row + columns // mask.key_block
+        shown = shown & (tl.load(mask.Blocks + where, mask=inside, other=0) != 0)
+    if mask.Bias is not None:
+        at = at_bias(mask.Bias, rows, columns, mask)
+        if mask.BOOLEAN:
             shown = shown & (tl.load(at, mask=inside, other=0) != 0)
         else:
-            scores += tl.load(at, mask=inside, other=0.0).to(tl.float32) * LOG2_E
+            scores += tl.load(at, mask=inside, other=0.0).to(tl.float32) * mask.LOG2_E
     return tl.where(shown, scores, float("-inf"))
 
 
 @triton.jit
-def dropout_factors(seed, positions, heads, columns, batch, probability):
+def at_bias(Bias, rows, columns, mask):
+    """Where entries of a bias, or of its gradient, are."""
+    row = Bias + rows.heads.to(tl.int64) * mask.bias_h + rows.positions.to(tl.int64) * mask.bias_q
+    return row + columns.to(tl.int64) * mask.bias_k
+
+
+@triton.jit
+def dropout(rows, columns, mask):
     """1/(1-p) where a weight is kept and 0 where it is dropped: a function of the seed and the place alone."""
-    nothing = (positions + columns) * 0
-    bits, _, _, _ = tl.philox(seed, positions + nothing, columns + nothing, heads + nothing, batch + nothing)
-    return tl.where(tl.uint_to_uniform_float(bits) >= probability, 1.0 / (1.0 - probability), 0.0)
+    seed, batch, nothing = tl.load(mask.Seed), mask.batch.to(tl.int32), (rows.positions + columns) * 0
+    positions, heads = rows.positions + nothing, rows.heads + nothing
+    bits, _, _, _ = tl.philox(seed, positions, columns + nothing, heads, batch + nothing)
+    return tl.where(tl.uint_to_uniform_float(bits) >= mask.probability, 1.0 / (1.0 - mask.probability), 0.0)
