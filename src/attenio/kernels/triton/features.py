@@ -39,6 +39,23 @@ def halves(x):
 
 
 @triton.jit
+def store_halves(High, Low, at, x):
+    """Write fp32 as the sum of two numbers of bf16."""
+    high, low = halves(x)
+    tl.store(High + at, high)
+    tl.store(Low + at, low)
+
+
+@triton.jit
+def groups_of(pair, GROUPS: tl.constexpr):
+    """The groups A <= B of a pair."""
+    second = 0
+    for g in tl.static_range(1, GROUPS):
+        second += (pair >= g * (g + 1) // 2).to(tl.int32)
+    return pair - second * (second + 1) // 2, second
+
+
+@triton.jit
 def centred(X, Centre, rows, columns, stride_n, stride_d, stop, D: tl.constexpr):
     """Rows less the centre, where there is one, in fp32; zeros outside."""
     inside = (rows < stop)[:, None] & (columns < D)[None, :]
@@ -77,10 +94,7 @@ def quadratic_kernel(
     chunk, head = rest % chunks, (rest // chunks).to(tl.int64)
     pair = piece // PARTS
     size: tl.constexpr = GROUP * GROUP // PARTS
-    second = 0
-    for g in tl.static_range(1, GROUPS):
-        second += (pair >= g * (g + 1) // 2).to(tl.int32)
-    first = pair - second * (second + 1) // 2
+    first, second = groups_of(pair, GROUPS)
     K += head // kv_heads * k_b + head % kv_heads * k_h
     V += head // kv_heads * v_b + head % kv_heads * v_h
     if Centre is not None:
@@ -96,19 +110,8 @@ def quadratic_kernel(
         nothing = tl.zeros([size, KEY_TILE], tl.float32)
         a = selected(repeat_a, K, Centre, here, first * GROUP + along, k_n, k_d, stop, nothing, D, K_EXACT)
         b = selected(repeat_b, K, Centre, here, second * GROUP + along, k_n, k_d, stop, nothing, D, K_EXACT)
-        at = V + here[:, None].to(tl.int64) * v_n + columns[None, :] * v_d
-        v = tl.load(at, mask=(here < stop)[:, None] & (columns < WIDTH)[None, :], other=0.0)
-        high, low = halves(a * b)
-        part = tl.zeros([size, W_PADDED], tl.float32)
-        if V_EXACT:
-            part = dot(low, v, part)
-            part = dot(high, v, part)
-        else:
-            v_high, v_low = halves(v.to(tl.float32))
-            part = dot(high, v_low, part)
-            part = dot(low, v_high, part)
-            part = dot(high, v_high, part)
-        sums += part
+        v = centred(V, None, here, columns, v_n, v_d, stop, WIDTH)
+        sums += product(a * b, v, tl.zeros([size, W_PADDED], tl.float32), False, V_EXACT)
     at = State + ((head * chunks + chunk) * pairs + pair) * (GROUP * GROUP * W_PADDED)
     tl.store(at + features[:, None] * W_PADDED + columns[None, :], sums)
 
@@ -174,10 +177,7 @@ def prefix_kernel(
     tiles: tl.constexpr = size // FEATURES
     tile, rest = tl.program_id(0) % tiles, tl.program_id(0) // tiles
     pair, head = rest % pairs, (rest // pairs).to(tl.int64)
-    second = 0
-    for g in tl.static_range(1, GROUPS):
-        second += (pair >= g * (g + 1) // 2).to(tl.int32)
-    first = pair - second * (second + 1) // 2
+    first, second = groups_of(pair, GROUPS)
     factor = tl.where(first == second, weight, 2 * weight)
     columns, features = tl.arange(0, W_PADDED), tile * FEATURES + tl.arange(0, FEATURES)
     From = State + ((head * chunks * pairs + pair) * size + features[:, None]) * W_PADDED + columns[None, :]
@@ -192,9 +192,7 @@ def prefix_kernel(
     sums = tl.zeros([FEATURES, W_PADDED], tl.float32)
     for _ in range(chunks):
         if CAUSAL:
-            high, low = halves(sums * factor)
-            tl.store(High + to, high)
-            tl.store(Low + to, low)
+            store_halves(High, Low, to, sums * factor)
             if mirrored:
                 tl.store(High + other, nothing)
                 tl.store(Low + other, nothing)
@@ -202,9 +200,7 @@ def prefix_kernel(
             Low += whole
         sums += tl.load(From)
         From += pairs * size * W_PADDED
-    high, low = halves(sums * factor)
-    tl.store(High + to, high)
-    tl.store(Low + to, low)
+    store_halves(High, Low, to, sums * factor)
     if mirrored:
         tl.store(High + other, nothing)
         tl.store(Low + other, nothing)
@@ -228,12 +224,8 @@ def linear_prefix_kernel(
     for step in range(chunks + 1):
         if CAUSAL or step == chunks:
             if row < D_PADDED:
-                high, low = halves(of_values * c1)
-                tl.store(High + to, high)
-                tl.store(Low + to, low)
-                high, low = halves(of_keys * c2)
-                tl.store(KeysHigh + to_keys, high)
-                tl.store(KeysLow + to_keys, low)
+                store_halves(High, Low, to, of_values * c1)
+                store_halves(KeysHigh, KeysLow, to_keys, of_keys * c2)
             else:
                 tl.store(Sums + columns, of_values * c0)
                 tl.store(Sums + W_PADDED + dims, of_keys * c1)

@@ -75,8 +75,8 @@ def split_keys_kernel(
     widths: tl.constexpr = Widths(D, WIDTH, D_PADDED, W_PADDED, PRECISION)
     inputs = Inputs(Q, K, V, q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d)
     sums, largest, total = sweep(
-        inputs, kv_head, positions, heads,
-        Run(skipped, split, keys_per_split), scale, mask, 0, widths, KEY_TILE, ALWAYS_HIDES,
+        inputs, kv_head, positions, heads, Run(skipped, split, keys_per_split), scale, mask, 0, widths,
+        KEY_TILE, ALWAYS_HIDES,
     )  # fmt: skip
     columns = tl.arange(0, W_PADDED)
     Statistics += batch_head.to(tl.int64) * SPLITS * 2 * row_count
