@@ -69,9 +69,9 @@ def centred(X, Centre, rows, columns, stride_n, stride_d, stop, D: tl.constexpr)
 
 @triton.jit
 def product(a, b, sums, A_EXACT: tl.constexpr, B_EXACT: tl.constexpr):
-    """sums + a b for fp32 a and b in two halves each; what is exact in bf16 has only one."""
-    a_high, a_low = halves(a)
-    b_high, b_low = halves(b)
+    """sums + a b for a and b in two halves each; of what is exact in bf16 only the first counts."""
+    a_high, a_low = a
+    b_high, b_low = b
     if not B_EXACT:
         sums = dot(a_high, b_low, sums)
     if not A_EXACT:
@@ -111,7 +111,7 @@ def quadratic_kernel(
         a = selected(repeat_a, K, Centre, here, first * GROUP + along, k_n, k_d, stop, nothing, D, K_EXACT)
         b = selected(repeat_b, K, Centre, here, second * GROUP + along, k_n, k_d, stop, nothing, D, K_EXACT)
         v = centred(V, None, here, columns, v_n, v_d, stop, WIDTH)
-        sums += product(a * b, v, tl.zeros([size, W_PADDED], tl.float32), False, V_EXACT)
+        sums += product(halves(a * b), halves(v), tl.zeros([size, W_PADDED], tl.float32), False, V_EXACT)
     at = State + ((head * chunks + chunk) * pairs + pair) * (GROUP * GROUP * W_PADDED)
     tl.store(at + features[:, None] * W_PADDED + columns[None, :], sums)
 
@@ -120,10 +120,7 @@ def quadratic_kernel(
 def selected(repeat, X, Centre, rows, columns, stride_n, stride_d, stop, nothing, D: tl.constexpr, EXACT: tl.constexpr):
     """Columns of rows, each as often as ``repeat`` says, transposed: (repeats, rows)."""
     x = tl.trans(centred(X, Centre, rows, columns, stride_n, stride_d, stop, D))
-    high, low = halves(x)
-    if not EXACT:
-        nothing = dot(repeat, low, nothing)
-    return dot(repeat, high, nothing)
+    return product((repeat, repeat), halves(x), nothing, True, EXACT)
 
 
 @triton.jit
@@ -150,9 +147,9 @@ def linear_kernel(
         k = centred(K, Centre, here, dims, k_n, k_d, stop, D)
         v = centred(V, None, here, columns, v_n, v_d, stop, WIDTH)
         nothing = tl.zeros([D_PADDED, W_PADDED], tl.float32)
-        by_values += product(tl.trans(k), v, nothing, K_EXACT, V_EXACT)
+        by_values += product(halves(tl.trans(k)), halves(v), nothing, K_EXACT, V_EXACT)
         nothing = tl.zeros([D_PADDED, D_PADDED], tl.float32)
-        by_keys += product(tl.trans(k), k, nothing, K_EXACT, K_EXACT)
+        by_keys += product(halves(tl.trans(k)), halves(k), nothing, K_EXACT, K_EXACT)
         of_values += tl.sum(v, 0)
         of_keys += tl.sum(k, 0)
     wide: tl.constexpr = W_PADDED + D_PADDED
@@ -239,13 +236,9 @@ def linear_prefix_kernel(
 
 
 @triton.jit
-def by_state(q_high, q_low, High, Low, sums, Q_EXACT: tl.constexpr):
+def by_state(q, High, Low, sums, Q_EXACT: tl.constexpr):
     """sums + q (High + Low)."""
-    high, low = tl.load(High), tl.load(Low)
-    sums = dot(q_high, low, sums)
-    if not Q_EXACT:
-        sums = dot(q_low, high, sums)
-    return dot(q_high, high, sums)
+    return product(q, (tl.load(High), tl.load(Low)), sums, Q_EXACT, False)
 
 
 @triton.jit
@@ -268,7 +261,7 @@ def query_kernel(
     half: tl.constexpr = D_PADDED // 2
     later = half + tl.arange(0, half)
     q = centred(Q, None, rows, dims, q_n, q_d, queries, D)
-    q_high, q_low = halves(q)
+    q_halves = halves(q)
     state = tile * ROW_TILE // CHUNK if CAUSAL else 0
     seen = state * CHUNK if CAUSAL else keys  # keys that the state stands for
     place = (batch * kv_heads + kv_head) * states + state
@@ -287,21 +280,20 @@ def query_kernel(
         if QUADRATIC:
             for a in range(half):
                 at = a * (W_PADDED * D_PADDED) + dims[:, None] * W_PADDED + columns[None, :]
-                part = by_state(q_high, q_low, High + at, Low + at, nothing, Q_EXACT)
+                part = by_state(q_halves, High + at, Low + at, nothing, Q_EXACT)
                 factor = tl.load(Q + rows.to(tl.int64) * q_n + a * q_d, mask=inside & (a < D), other=0.0)
                 sums += factor.to(tl.float32)[:, None] * part
-            q_later = centred(Q, None, rows, later, q_n, q_d, queries, D)
-            later_high, later_low = halves(q_later)
+            later_halves = halves(centred(Q, None, rows, later, q_n, q_d, queries, D))
             for a in range(half, D):
                 at = a * (W_PADDED * D_PADDED) + later[:, None] * W_PADDED + columns[None, :]
-                part = by_state(later_high, later_low, High + at, Low + at, nothing, Q_EXACT)
+                part = by_state(later_halves, High + at, Low + at, nothing, Q_EXACT)
                 factor = tl.load(Q + rows.to(tl.int64) * q_n + a * q_d, mask=inside, other=0.0)
                 sums += factor.to(tl.float32)[:, None] * part
             at = dims[:, None] * D_PADDED + dims[None, :]
             wide = tl.zeros([ROW_TILE, D_PADDED], tl.float32)
-            slopes += by_state(q_high, q_low, KeysHigh + at, KeysLow + at, wide, Q_EXACT)
+            slopes += by_state(q_halves, KeysHigh + at, KeysLow + at, wide, Q_EXACT)
         at = D_PADDED * (W_PADDED * D_PADDED) + dims[:, None] * W_PADDED + columns[None, :]
-        sums = by_state(q_high, q_low, High + at, Low + at, sums, Q_EXACT) + tl.load(Sums + columns)[None, :]
+        sums = by_state(q_halves, High + at, Low + at, sums, Q_EXACT) + tl.load(Sums + columns)[None, :]
         total += c0 * seen + tl.sum(q * slopes, 1)
     if CAUSAL:
         K += batch * k_b + kv_head * k_h
@@ -312,12 +304,12 @@ def query_kernel(
         for j in range(seen, stop, KEY_TILE):
             here = j + tl.arange(0, KEY_TILE)
             k = tl.trans(centred(K, Centre, here, dims, k_n, k_d, stop, D))
-            scores = product(q, k, tl.zeros([ROW_TILE, KEY_TILE], tl.float32), Q_EXACT, K_EXACT)
+            scores = product(q_halves, halves(k), tl.zeros([ROW_TILE, KEY_TILE], tl.float32), Q_EXACT, K_EXACT)
             weights = (scores * c2 + c1) * scores + c0
             weights = tl.where(here[None, :] <= rows[:, None], weights, 0.0)
             total += tl.sum(weights, 1)
             v = centred(V, None, here, columns, v_n, v_d, stop, WIDTH)
-            sums += product(weights, v, nothing, False, V_EXACT)
+            sums += product(halves(weights), halves(v), nothing, False, V_EXACT)
     sums = sums / tl.where(inside, total, 1.0)[:, None]
     O += batch * o_b + (head % heads).to(tl.int64) * o_h
     at = O + rows[:, None].to(tl.int64) * o_n + columns[None, :]
