@@ -114,6 +114,7 @@ def portable_cases() -> Iterator[Case]:
     """The portable kernels, which Hopper GPUs run for some calls only; the bias and fp32 above are among them too."""
     from attenio.kernels import triton as portable
     from attenio.kernels.triton.feature_state import polynomial_sums
+    from attenio.kernels.triton.sizes import sizes_of
 
     def both(d: int, above: int | None) -> None:
         asked = problem_of(d, 333, above)
@@ -122,6 +123,7 @@ def portable_cases() -> Iterator[Case]:
     for d in (64, 128):
         yield f"portable, d={d}", lambda d=d: both(d, None)
         yield f"portable, causal, d={d}", lambda d=d: both(d, 33)
+    yield "portable, sizes of the data", lambda: sizes_of(problem_of(64, 300))
     for causal in (False, True):
         yield (
             f"portable, polynomial, causal={causal}",

@@ -1,6 +1,7 @@
 """attention(tolerance=): within the tolerance whatever the data, approximate where that is certified and worth it."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from attenio import attention, explain
 from attenio.errors import InvalidInput
+from attenio.kernels.choice import features_of
 from attenio.masks import BlockSparse
 
 TOLERANCE = 0.05
@@ -198,3 +200,11 @@ def test_a_gpu_is_asked_about_with_its_own_sums():
     assert found.promise.reach.centre is None
     assert explain(q, k, v, tolerance=0.1, machine="h200").way.promise.reach.centre is not None
     assert "no data" in explain(*(x.to("meta") for x in (q, k, v)), tolerance=0.1, machine="h200").way.reason
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_features_of_every_device_have_what_a_call_with_a_tolerance_asks_them(device):
+    pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
+    backend = features_of(SimpleNamespace(device=torch.device(device), dtype=torch.float32))
+    for name in ("promise_for", "approximate_operations", "attend_by_features"):
+        assert callable(getattr(backend, name))

@@ -15,9 +15,10 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.promise import Promise
 from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.cpu import features as on_cpu
-from attenio.kernels.gpu.tensor_cores import TensorCoreSums, approximate_operations, promise_for
+from attenio.kernels.gpu.tensor_cores import Sizes, TensorCoreSums, approximate_operations, promise_for
 from attenio.kernels.triton.feature_function import attend_by_features
 from attenio.kernels.triton.feature_state import FeatureTiles, polynomial_sums
+from attenio.kernels.triton.sizes import sizes_of
 
 SMALL = FeatureTiles(
     chunk=32, key_tile=32, key_parts=1, row_tile=32, inner_key_tile=16, linear_tile=32, prefix_features=256
@@ -140,13 +141,22 @@ def test_centring_is_used_where_it_helps_and_counted():
     assert counts[0] < counts[1]
 
 
+@pytest.mark.parametrize("shape", [(2, 1, 2, 70, 40, 20, 9), (1, 2, 1, 30, 600, 16, 16)])
+def test_one_pass_finds_the_sizes_that_pytorch_finds(shape):
+    problem = problem_of(shape, torch.bfloat16, shift=0.4)
+    mine, theirs = sizes_of(problem), Sizes.of(problem)
+    torch.testing.assert_close(mine.centre, theirs.centre, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(torch.tensor(mine[:3]), torch.tensor(theirs[:3]), rtol=1e-5, atol=1e-6)
+    assert torch.equal(mine.values.low, theirs.values.low) and torch.equal(mine.values.high, theirs.values.high)
+
+
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
 @pytest.mark.parametrize("which", ["query", "key", "value"])
-def test_data_that_are_not_finite_are_left_to_exact_attention(which, value):
+def test_one_pass_sees_what_is_not_finite(which, value):
     problem = problem_of((1, 1, 1, 20, 20, 16, 16))
     getattr(problem, which)[..., 11, 3] = value
     with pytest.raises(InvalidInput, match="not finite"):
-        promise_for(problem, 0.1, causal=False)
+        sizes_of(problem)
 
 
 def test_wide_heads_are_left_to_exact_attention():

@@ -1,5 +1,6 @@
 """What the approximate kernels of a GPU promise: how they round, how much they compute, and the certificate of data."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -74,26 +75,33 @@ class Sizes(NamedTuple):
 
     @classmethod
     def of(cls, problem: KernelProblem) -> "Sizes":
-        """Those of a problem, if all are sane."""
+        """By PyTorch, on any device."""
         centre = problem.key.mean(2, keepdim=True, dtype=torch.float32)
         low, high = (part.flatten(0, 1).cpu() for part in torch.aminmax(problem.value, dim=2))
         norms = (_largest_norm(problem.query).amax(2), _largest_norm(problem.key), _largest_norm(centre))
-        queries, keys, means = torch.stack([part.flatten() for part in norms]).tolist()
+        return cls.checked(torch.stack([part.flatten() for part in norms]).cpu(), low, high, centre.flatten(0, 1))
+
+    @classmethod
+    def checked(cls, norms: Tensor, low: Tensor, high: Tensor, centre: Tensor) -> "Sizes":
+        """From the norms of queries, keys and means, and the ends of the values' range, if all are sane."""
+        queries, keys, means = norms.tolist()
         if not all(norm <= _LARGEST for norm in (*queries, *keys, *means)):
             raise InvalidInput(f"use exact: queries or keys are not finite, or longer than {_LARGEST:,.0f}")
-        return cls(queries, keys, means, ValueRange.between(low, high), centre.flatten(0, 1))
+        return cls(queries, keys, means, ValueRange.between(low, high), centre)
 
     def reach(self, keys: list[float]) -> float:
         """The largest product of a norm of queries and one of these of keys."""
         return max(query * key for query, key in zip(self.queries, keys, strict=True))
 
 
-def promise_for(problem: KernelProblem, tolerance: float, *, causal: bool) -> Promise:
+def promise_for(
+    problem: KernelProblem, tolerance: float, *, causal: bool, sizes_of: Callable[[KernelProblem], Sizes] = Sizes.of
+) -> Promise:
     """The certificate of these data, which may say to use exact; InvalidInput where they have none."""
     if max(problem.query.shape[-1], problem.value.shape[-1]) > MOST_WIDTH:
         raise InvalidInput(f"use exact: features on a GPU are for heads up to {MOST_WIDTH} wide")
     with torch.no_grad():
-        sizes = Sizes.of(problem)
+        sizes = sizes_of(problem)
         reach = on_grid(_reach(problem, sizes))
     scores = scores_within(reach, sizes.values, problem.value.flatten(0, 1), d=int(problem.query.shape[-1]))
     if scores.value_bound > _LARGEST or scores.value_unit < _LEAST_UNIT:
