@@ -2,13 +2,13 @@
 
 import pytest
 
-from attenio.accelerator.layers import LayerShape, layer_cycles, model_cycles
+from attenio.accelerator.layers import LayerShape, layer_cycles
 from attenio.catalogue import machine_named
 from attenio.errors import InvalidInput
 from attenio.planning import Dataflow
 
 MACHINE = machine_named("attenio-512k")
-SMALL = LayerShape(layers=2, hidden=256, heads=4, feed_forward=1024)
+SMALL = LayerShape(hidden=256, heads=4, feed_forward=1024)
 
 
 def test_products_with_weights_do_not_depend_on_the_attention() -> None:
@@ -31,13 +31,8 @@ def test_no_product_beats_the_array() -> None:
     assert found.feed_forward * 2048 >= 2 * 512 * 256 * 1024
 
 
-def test_a_model_is_its_layers() -> None:
-    one, whole = (of(MACHINE, n=512, dataflow=Dataflow.FLAT, shape=SMALL) for of in (layer_cycles, model_cycles))
-    assert whole.total == 2 * one.total
-
-
 @pytest.mark.parametrize(
-    ("widths", "refusal"), [({"layers": 0}, "layers is 0"), ({"heads": 5}, "5 heads do not share .* evenly")]
+    ("widths", "refusal"), [({"hidden": 0}, "hidden is 0"), ({"heads": 5}, "5 heads do not share .* evenly")]
 )
 def test_a_layer_that_cannot_be_is_refused(widths: dict[str, int], refusal: str) -> None:
     with pytest.raises(InvalidInput, match=refusal):

@@ -25,7 +25,6 @@ from attenio.workload import Workload
 class LayerShape:
     """Widths of a layer: those of GPT-3 (Brown et al. 2020, table 2.1) unless said otherwise."""
 
-    layers: int = 96
     hidden: int = 12288
     heads: int = 96
     feed_forward: int = 49152
@@ -60,10 +59,6 @@ class LayerCycles:
         """The whole layer."""
         return self.projections + self.attention + self.feed_forward
 
-    def times(self, layers: int) -> "LayerCycles":
-        """So many layers, one after the other."""
-        return LayerCycles(**{part.name: layers * getattr(self, part.name) for part in fields(self)})
-
 
 def layer_cycles(
     machine: Machine | str,
@@ -82,18 +77,6 @@ def layer_cycles(
         attention=simulate(workload, machine, dataflow=dataflow, switches=switches).cycles,
         feed_forward=_product_cycles(hardware, n, wide, hidden) + _product_cycles(hardware, n, hidden, wide),
     )
-
-
-def model_cycles(
-    machine: Machine | str,
-    *,
-    n: int,
-    dataflow: Dataflow,
-    shape: LayerShape = GPT_3,
-    switches: Switches | None = None,
-) -> LayerCycles:
-    """All layers of a prefill of ``n`` positions, one after the other."""
-    return layer_cycles(machine, n=n, dataflow=dataflow, shape=shape, switches=switches).times(shape.layers)
 
 
 def _product_cycles(hardware: Hardware, rows: int, columns: int, depth: int) -> Fraction:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from attenio.accelerator import Component, Hardware, Simulation, area_of, peak_power_watts, simulate
-from attenio.accelerator.layers import model_cycles
+from attenio.accelerator.layers import layer_cycles
 from attenio.catalogue import machine_named
 from attenio.errors import InvalidInput
 from attenio.machine import Machine, MemoryLevel
@@ -182,7 +182,7 @@ def _fig15() -> Iterator[ExperimentRow]:
 def _fig16() -> Iterator[ExperimentRow]:
     machine = machine_named(MACHINE)
     for n in (1024, 2048, 4096, 8192):
-        every = {each: model_cycles(machine, n=n, dataflow=each) for each in (Dataflow.STANDARD, *_SPED_UP)}
+        every = {each: layer_cycles(machine, n=n, dataflow=each) for each in (Dataflow.STANDARD, *_SPED_UP)}
         for dataflow in _SPED_UP:
             value = float(every[Dataflow.STANDARD].total / every[dataflow].total)
             share = float(100 * every[dataflow].attention / every[dataflow].total)
