@@ -101,10 +101,15 @@ class _Run:
             self.free[engine] = end
             self.done[self._number[node.name]] = np.where(active, end, self.done[self._number[node.name]])
 
+    def _touched(self, loop: ManyLoops) -> tuple[list[int], list[int], list[int]]:
+        """Engines that a loop uses, names whose latest run it moves, names that it waits for."""
+        engines = {_ENGINES.index(step.engine) for step in loop.steps}
+        sets = {self._number[step.name] for step in loop.steps}
+        waits = {self._number[name] for step in loop.steps for name in step.after}
+        return sorted(engines), sorted(sets), sorted(waits)
+
     def _loop(self, loop: ManyLoops, active: NDArray[np.bool_]) -> None:
-        engines = sorted({_ENGINES.index(step.engine) for step in loop.steps})
-        sets = sorted({self._number[step.name] for step in loop.steps})
-        waits = sorted({self._number[name] for step in loop.steps for name in step.after})
+        engines, sets, waits = self._touched(loop)
         growth = np.zeros_like(loop.count) if loop.growth is None else loop.growth
         left = np.where(active, loop.count + self._round * growth, 0)
         steadied = ~active | (growth == 0)
@@ -131,9 +136,7 @@ class _Run:
         assert not (left > 0).any(), "a loop came to no steady state"
 
     def _ramp(self, ramp: ManyRamps, active: NDArray[np.bool_]) -> None:
-        engines = sorted({_ENGINES.index(step.engine) for step in ramp.steps})
-        sets = sorted({self._number[step.name] for step in ramp.steps})
-        waits = sorted({self._number[name] for step in ramp.steps for name in step.after})
+        engines, sets, waits = self._touched(ramp)
         left = np.where(active, ramp.count, 0)
         self._round = np.zeros_like(left)
         before: tuple[Counts, Counts, Counts, NDArray[np.bool_]] | None = None

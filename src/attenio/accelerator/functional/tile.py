@@ -1,6 +1,5 @@
 """Tiles of rows under way: what all have in common, and their two kinds of softmax."""
 
-from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from attenio.accelerator.step import Operation
 _LOWEST = -65504.0
 
 
-class Tile(ABC):
+class Tile:
     """Rows of queries, the keys and values that they need in order, and which scores are hidden."""
 
     def __init__(
@@ -24,13 +23,10 @@ class Tile(ABC):
         self._scored = self._used = 0
         self._loaded = {Operation.LOAD_KEYS: 0, Operation.LOAD_VALUES: 0}
 
-    def load(self, operation: Operation, keys: int) -> None:
-        """Keys or values have arrived."""
-        self._loaded[operation] += keys
-
-    @abstractmethod
     def do(self, operation: Operation, keys: int) -> None:
-        """One step on so many keys."""
+        """One step on so many keys; here their arrival: queries and outputs are the head's to load and store."""
+        if operation in self._loaded:
+            self._loaded[operation] += keys
 
     def next_scores(self, keys: int) -> Values:
         """Scores of all rows with the keys that come next."""
@@ -97,11 +93,8 @@ class CompleteRows(Tile):
             case Operation.OUTPUTS:
                 weights = self._scores[:, self._used : self._used + keys]
                 self.outputs = self.numbers.add_outputs(self.outputs, weights, self.next_values(keys))
-            case Operation.LOAD_KEYS | Operation.LOAD_VALUES:
-                self.load(operation, keys)
             case _:
-                # queries and outputs are the head's to load and store
-                return
+                super().do(operation, keys)
 
 
 class OnlineRows(Tile):
@@ -142,8 +135,5 @@ class OnlineRows(Tile):
                 self.outputs = numbers.add_outputs(scaled, self._scores, self.next_values(keys))
             case Operation.NORMALISE:
                 self.outputs = numbers.divided(self.outputs, self._sum)
-            case Operation.LOAD_KEYS | Operation.LOAD_VALUES:
-                self.load(operation, keys)
             case _:
-                # queries and outputs are the head's to load and store
-                return
+                super().do(operation, keys)
