@@ -69,10 +69,6 @@ class ExpUnit:
     filling_cycles = 2
     draining_cycles = 2
 
-    def group_rows(self, *, rows: int, macs: int) -> int:
-        """Rows that pass through the pipelines together."""
-        return min(rows, macs, self.modules)
-
     def cycles(self, exponentials: int) -> int:
         """Cycles in which so many exponentials are taken."""
         return ceil_div(exponentials, self.modules)

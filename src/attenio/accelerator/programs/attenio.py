@@ -24,7 +24,7 @@ from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.program import Node
 from attenio.accelerator.programs.query_tiles import Keys, query_tiles, stream, tiles_of_run
 from attenio.accelerator.programs.steps import Steps
-from attenio.accelerator.step import Engine, Operation, Step, Work
+from attenio.accelerator.step import Operation, Step, Work
 from attenio.masks.patterns import Pattern
 
 
@@ -101,10 +101,7 @@ class QueryStationary:
 
     @lru_cache(maxsize=256)  # noqa: B019 - values, and few of them
     def _finish(self, steps: Steps, rows: int) -> tuple[Node, ...]:
-        return (
-            steps.normalised(rows, self.value_dim, after=("outputs",)),
-            steps.store("O", rows * self.value_dim, after=("normalise",)).doing(Operation.STORE_OUTPUTS, rows=rows),
-        )
+        return steps.finished(rows, self.value_dim)
 
     @lru_cache(maxsize=256)  # noqa: B019 - values, and few of them
     def _queries(self, steps: Steps, rows: int, after: str) -> Step:
@@ -138,42 +135,21 @@ def _pipeline(steps: Steps, rows: int, keys: int) -> tuple[Node, ...]:
     EXP unit, and the phase lasts as long as the slower of the two.
     """
     pe, exp, scores = steps.hardware.pe, steps.hardware.exp, rows * keys
-    group = exp.group_rows(rows=rows, macs=pe.macs)
+    group = min(rows, pe.macs, exp.modules)  # rows that pass through the pipelines together
     before, after = scores - rows + exp.filling_cycles * group, exp.draining_cycles * group
     between = 3 * scores + 2 * rows - before - after
+    filling = exp.filling_cycles + pe.over_keys_cycles(rows=rows, keys=keys)
+    draining = exp.draining_cycles + (pe.joining_cycles(rows=rows, steps=keys) if keys > 1 else 0)
+    maxima = steps.on_array("maxima", filling, ("scores",), Work(map_operations=before, cache_words=3 * scores))
+    sums = steps.on_array(
+        "row sums", draining, ("exponentials", "rescaling"), Work(map_operations=after, cache_words=3 * scores)
+    )
     return (
-        Step(
-            name="maxima",
-            engine=Engine.PE,
-            cycles=exp.filling_cycles + pe.over_keys_cycles(rows=rows, keys=keys),
-            after=("scores",),
-            work=Work(map_operations=before, cache_words=3 * scores),
-            cause="PE array",
-            operation=Operation.MAXIMUM,
-            rows=rows,
-            keys=keys,
-        ),
+        maxima.doing(Operation.MAXIMUM, rows=rows, keys=keys),
         steps.exponentials(scores, after=("maxima",)).doing(Operation.EXPONENTIALS, rows=rows, keys=keys),
         steps.exponentials(rows, after=("maxima",), name="rescaling").doing(Operation.RESCALING, rows=rows),
-        Step(
-            name="maps",
-            engine=Engine.PE,
-            cycles=pe.map_cycles(between),
-            after=("maxima",),
-            work=Work(map_operations=between),
-            cause="PE array",
-        ),
-        Step(
-            name="row sums",
-            engine=Engine.PE,
-            cycles=exp.draining_cycles + (pe.joining_cycles(rows=rows, steps=keys) if keys > 1 else 0),
-            after=("exponentials", "rescaling"),
-            work=Work(map_operations=after, cache_words=3 * scores),
-            cause="PE array",
-            operation=Operation.SUM,
-            rows=rows,
-            keys=keys,
-        ),
+        steps.on_array("maps", pe.map_cycles(between), ("maxima",), Work(map_operations=between)),
+        sums.doing(Operation.SUM, rows=rows, keys=keys),
     )
 
 

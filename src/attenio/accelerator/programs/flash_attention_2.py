@@ -42,9 +42,7 @@ def _ends(steps: Steps, rows: int, widths: tuple[int, int]) -> tuple[tuple[Node,
     """What a tile of queries begins and ends with."""
     d, value_dim = widths
     load = steps.load("Q", rows * d, after=("store O",)).doing(Operation.LOAD_QUERIES, rows=rows)
-    normalise = steps.normalised(rows, value_dim, after=("outputs",))
-    store = steps.store("O", rows * value_dim, after=("normalise",)).doing(Operation.STORE_OUTPUTS, rows=rows)
-    return (load,), (normalise, store)
+    return (load,), steps.finished(rows, value_dim)
 
 
 @lru_cache(maxsize=4096)

@@ -22,7 +22,7 @@ from attenio.accelerator.program import Node, repeat
 from attenio.accelerator.programs.query_tiles import Keys as Rows
 from attenio.accelerator.programs.query_tiles import query_tiles, stream, tiles_of_run
 from attenio.accelerator.programs.steps import Steps
-from attenio.accelerator.step import Engine, Operation, Step, Work
+from attenio.accelerator.step import Operation, Step, Work
 from attenio.errors import InvalidInput
 from attenio.masks.patterns import Band, Pattern
 
@@ -82,49 +82,35 @@ class KeyStationary:
             dots = steps.map("dO.O", rows * dv, after=("load Q",))
             passing += (dots.doing(Operation.ROW_DOTS, rows=rows), steps.store("D", rows, after=("dO.O",)))
         size = rows, keys
-        maps = (
-            (steps.map("subtract", scores, after=("scores",)), Operation.MAXIMUM),
-            (steps.exponentials(scores, after=("subtract",)), Operation.EXPONENTIALS),
-            (
-                steps.map("score gradient", scores, operations=2, after=("probability gradient",)),
-                Operation.SCORE_GRADIENT,
-            ),
-        )
-        subtract, exponentials, score_gradient = (step.doing(what, rows=rows, keys=keys) for step, what in maps)
+        subtract = steps.map("subtract", scores, after=("scores",))
+        exponentials = steps.exponentials(scores, after=("subtract",))
+        score_gradient = steps.map("score gradient", scores, operations=2, after=("probability gradient",))
         return (
             *passing,
-            self._product(Operation.SCORES, size, d, ("load Q", "load KV", "dO.O")),
-            subtract,
-            exponentials,
-            self._product(Operation.VALUE_GRADIENT, size, dv, ("exponentials",)),
-            self._product(Operation.PROBABILITY_GRADIENT, size, dv, ("value gradient",)),
-            score_gradient,
-            self._product(Operation.KEY_GRADIENT, size, d, ("score gradient",)),
-            self._product(Operation.QUERY_GRADIENT, size, d, ("key gradient",)),
+            _product(steps, Operation.SCORES, size, d, ("load Q", "load KV", "dO.O")),
+            subtract.doing(Operation.MAXIMUM, rows=rows, keys=keys),
+            exponentials.doing(Operation.EXPONENTIALS, rows=rows, keys=keys),
+            _product(steps, Operation.VALUE_GRADIENT, size, dv, ("exponentials",)),
+            _product(steps, Operation.PROBABILITY_GRADIENT, size, dv, ("value gradient",)),
+            score_gradient.doing(Operation.SCORE_GRADIENT, rows=rows, keys=keys),
+            _product(steps, Operation.KEY_GRADIENT, size, d, ("score gradient",)),
+            _product(steps, Operation.QUERY_GRADIENT, size, d, ("key gradient",)),
             steps.store("dQ", rows * d, after=("query gradient", "store D")).doing(
                 Operation.STORE_OUTPUTS, rows=rows, keys=keys
             ),
         )
 
-    def _product(self, what: Operation, size: tuple[int, int], width: int, after: tuple[str, ...]) -> Step:
-        """One of the five products. MACs keep keys and hear rows; only for dQ, a sum over keys, they keep rows."""
-        rows, keys = size
-        macs = rows * keys * width
-        resident, heard = (rows, keys) if what is Operation.QUERY_GRADIENT else (keys, rows)
-        cycles = heard * self.hardware.pe.broadcast_cycles(rows=resident, steps=width)
-        if what in (Operation.SCORES, Operation.PROBABILITY_GRADIENT):  # sums over the width
-            cycles += self.hardware.pe.joining_cycles(rows=resident, steps=width)
-        return Step(
-            name=what.value,
-            engine=Engine.PE,
-            cycles=cycles,
-            after=after,
-            work=Work(macs=macs, cache_words=2 * macs, kv_words=heard * width),
-            cause="PE array",
-            operation=what,
-            rows=rows,
-            keys=keys,
-        )
+
+def _product(steps: Steps, what: Operation, size: tuple[int, int], width: int, after: tuple[str, ...]) -> Step:
+    """One of the five products. MACs keep keys and hear rows; only for dQ, a sum over keys, they keep rows."""
+    pe, (rows, keys) = steps.hardware.pe, size
+    macs = rows * keys * width
+    resident, heard = (rows, keys) if what is Operation.QUERY_GRADIENT else (keys, rows)
+    cycles = heard * pe.broadcast_cycles(rows=resident, steps=width)
+    if what in (Operation.SCORES, Operation.PROBABILITY_GRADIENT):  # sums over the width
+        cycles += pe.joining_cycles(rows=resident, steps=width)
+    work = Work(macs=macs, cache_words=2 * macs, kv_words=heard * width)
+    return steps.on_array(what.value, cycles, after, work).doing(what, rows=rows, keys=keys)
 
 
 def _band(pattern: Pattern) -> Band:

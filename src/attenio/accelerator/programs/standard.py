@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.program import Node, repeat
 from attenio.accelerator.programs.steps import Steps
-from attenio.accelerator.step import Engine, Operation, Step, Work
+from attenio.accelerator.step import Operation, Work
 from attenio.masks.patterns import Pattern
 from attenio.planning.plan import Tiles
 
@@ -77,16 +77,10 @@ def _result_tile(hardware: Hardware, operands: str, result: str, size: tuple[int
     load = steps.load(
         operands, height + width, after=("products", f"store {result}", "store S", "store P"), jump=True
     ).doing(Operation.LOAD_COLUMNS, rows=height, keys=width)
-    products = Step(
-        name="products",
-        engine=Engine.PE,
-        cycles=hardware.pe.broadcast_cycles(rows=height, steps=width),
-        after=(load.name,),
-        work=Work(macs=macs, cache_words=2 * macs + height, kv_words=width),
-        cause="PE array",
-        operation=Operation.OUTER_PRODUCT,
-        rows=height,
-        keys=width,
+    cycles = hardware.pe.broadcast_cycles(rows=height, steps=width)
+    work = Work(macs=macs, cache_words=2 * macs + height, kv_words=width)
+    products = steps.on_array("products", cycles, (load.name,), work).doing(
+        Operation.OUTER_PRODUCT, rows=height, keys=width
     )
     store = steps.store(result, height * width, after=("products",), run_words=width)
     return (*repeat(depth, load, products), store.doing(Operation.STORE_TILE, rows=height, keys=width))

@@ -42,29 +42,28 @@ class Steps:
         cycles = keys * pe.broadcast_cycles(rows=rows, steps=depth)
         cycles += pe.joining_cycles(rows=rows, steps=depth) if joined else 0
         macs = rows * keys * depth
-        return self._on_array("scores", cycles, after, Work(macs=macs, cache_words=macs, kv_words=keys * depth)).doing(
-            Operation.SCORES, rows=rows, keys=keys
-        )
+        work = Work(macs=macs, cache_words=macs, kv_words=keys * depth)
+        return self.on_array("scores", cycles, after, work).doing(Operation.SCORES, rows=rows, keys=keys)
 
     def outputs(self, rows: int, keys: int, width: int, *, after: tuple[str, ...]) -> Step:
         """Products of probabilities with values, added to the outputs."""
         cycles = keys * self.hardware.pe.broadcast_cycles(rows=rows, steps=width)
         macs = rows * keys * width
         work = Work(macs=macs, cache_words=2 * macs, kv_words=keys * width)
-        return self._on_array("outputs", cycles, after, work).doing(Operation.OUTPUTS, rows=rows, keys=keys)
+        return self.on_array("outputs", cycles, after, work).doing(Operation.OUTPUTS, rows=rows, keys=keys)
 
     def map(self, name: str, elements: int, *, operations: int = 1, after: tuple[str, ...]) -> Step:
         """So many operations on each element, all MACs at once."""
         cycles = operations * self.hardware.pe.map_cycles(elements)
         work = Work(map_operations=operations * elements, cache_words=2 * operations * elements)
         pace = Pace(elements=elements, units=self.hardware.pe.macs) if operations == 1 else None
-        return self._on_array(name, cycles, after, work, pace)
+        return self.on_array(name, cycles, after, work, pace)
 
     def reduction(self, name: str, elements: int, *, after: tuple[str, ...]) -> Step:
         """A sum or a maximum along rows."""
         cycles = self.hardware.pe.reduction_cycles(elements)
         pace = Pace(elements=elements, units=self.hardware.pe.lines)
-        return self._on_array(name, cycles, after, Work(map_operations=elements, cache_words=elements), pace)
+        return self.on_array(name, cycles, after, Work(map_operations=elements, cache_words=elements), pace)
 
     def exponentials(self, count: int, *, after: tuple[str, ...], name: str = "exponentials") -> Step:
         """Exponentials of so many scores."""
@@ -78,11 +77,14 @@ class Steps:
             pace=Pace(elements=count, units=self.hardware.exp.modules),
         )
 
-    def normalised(self, rows: int, width: int, *, after: tuple[str, ...]) -> Step:
-        """Outputs divided by the sums of their rows."""
+    def finished(self, rows: int, width: int) -> tuple[Step, Step]:
+        """Outputs divided by the sums of their rows, and stored."""
         cycles = self.hardware.pe.broadcast_cycles(rows=rows, steps=width)
         work = Work(map_operations=rows * width, cache_words=2 * rows * width)
-        return self._on_array("normalise", cycles, after, work).doing(Operation.NORMALISE, rows=rows)
+        normalise = self.on_array("normalise", cycles, ("outputs",), work)
+        store = self.store("O", rows * width, after=("normalise",))
+        return normalise.doing(Operation.NORMALISE, rows=rows), store.doing(Operation.STORE_OUTPUTS, rows=rows)
 
-    def _on_array(self, name: str, cycles: int, after: tuple[str, ...], work: Work, pace: Pace | None = None) -> Step:
+    def on_array(self, name: str, cycles: int, after: tuple[str, ...], work: Work, pace: Pace | None = None) -> Step:
+        """Any step of the array."""
         return Step(name=name, engine=Engine.PE, cycles=cycles, after=after, work=work, cause="PE array", pace=pace)
