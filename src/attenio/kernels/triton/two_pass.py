@@ -37,7 +37,7 @@ def _load_tiles(X, Y, rows, x_n, x_d, y_n, y_d, count, widths, MASKED: tl.conste
 
 @triton.jit
 def _add_to_query_gradient(
-    dq, q, do, largest, share, delta, K, V, inputs, dBias, part, rows, scale, mask, backwards, widths,
+    dq, q, do, largest, share, delta, K, V, inputs, dBias, part, rows, inside, scale, mask, backwards, widths,
     KEY_TILE: tl.constexpr, HIDES: tl.constexpr,
 ):  # fmt: skip
     """The loop over keys of the first pass, as in ``sweep``; HIDES where some score may not be required."""
@@ -58,7 +58,7 @@ def _add_to_query_gradient(
             dp *= dropout(rows, here[None, :], mask)
         ds = weights * (dp - delta[:, None])
         if dBias is not None:
-            wanted = (rows.positions < mask.queries) & (here < mask.keys)[None, :]
+            wanted = inside[:, None] & (here < mask.keys)[None, :]
             tl.atomic_add(at_bias(dBias, rows, here[None, :], mask), ds, mask=wanted)
         dq = tl.dot(ds.to(k.dtype), k, dq, input_precision=PRECISION)
     return dq
@@ -110,8 +110,8 @@ def query_gradient_kernel(
     for part in tl.static_range(3):
         if part == 0 or not ALWAYS_HIDES:
             dq = _add_to_query_gradient(
-                dq, q, do, largest, share, delta, K, V, inputs, dBias, stretch(edges, part), rows, scale, mask,
-                backwards, widths, KEY_TILE, part != 1,
+                dq, q, do, largest, share, delta, K, V, inputs, dBias, stretch(edges, part), rows, inside, scale,
+                mask, backwards, widths, KEY_TILE, part != 1,
             )  # fmt: skip
     dims = tl.arange(0, D_PADDED)
     tl.store(
