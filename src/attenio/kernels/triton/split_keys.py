@@ -25,19 +25,16 @@ def _largest_of(largest, Statistics, stride, rows, inside, SPLITS: tl.constexpr)
 
 
 @triton.jit
-def _joined(
-    sums, total, Sums, Statistics, row_count, anchor, rows, inside,
-    SPLITS: tl.constexpr, WIDTH: tl.constexpr, W_PADDED: tl.constexpr,
-):  # fmt: skip
+def _joined(sums, total, Sums, Statistics, row_count, anchor, rows, inside, widths, SPLITS: tl.constexpr):
     """Parts of one set of splits, brought to a common anchor and added in order: results repeat to the bit."""
-    columns = tl.arange(0, W_PADDED)
-    wanted = inside[:, None] & (columns < WIDTH)[None, :]
+    columns = tl.arange(0, widths.W_PADDED)
+    wanted = inside[:, None] & (columns < widths.WIDTH)[None, :]
     for split in tl.static_range(SPLITS):
         at = Statistics + 2 * split * row_count + rows
         faded = tl.exp2(tl.load(at, mask=inside, other=float("-inf"), cache_modifier=".cg") - anchor)
         total += faded * tl.load(at + row_count, mask=inside, other=0.0, cache_modifier=".cg")
         part = tl.load(
-            Sums + (split * row_count + rows)[:, None] * WIDTH + columns[None, :],
+            Sums + (split * row_count + rows)[:, None] * widths.WIDTH + columns[None, :],
             mask=wanted, other=0.0, cache_modifier=".cg",
         )  # fmt: skip
         sums += faded[:, None] * part
@@ -104,12 +101,10 @@ def split_keys_kernel(
             total = tl.zeros([ROW_TILE], tl.float32)
             if PrefixSums is not None:
                 sums, total = _joined(
-                    sums, total, PrefixSums, PrefixStatistics, prefix_rows, anchor, shared, inside,
-                    PREFIX_SPLITS, WIDTH, W_PADDED,
+                    sums, total, PrefixSums, PrefixStatistics, prefix_rows, anchor, shared, inside, widths,
+                    PREFIX_SPLITS,
                 )  # fmt: skip
-            sums, total = _joined(
-                sums, total, Sums, Statistics, row_count, anchor, rows, inside, SPLITS, WIDTH, W_PADDED
-            )
+            sums, total = _joined(sums, total, Sums, Statistics, row_count, anchor, rows, inside, widths, SPLITS)
             epilogue(
                 Output(O, Largest, Total, o_b, o_h, o_n), sums, largest, total, positions, heads, inside,
                 kv_heads, mask, widths, PACK,

@@ -14,11 +14,18 @@ Seven products instead of five, and results that repeat to the bit.
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
 
+from collections import namedtuple
+
 import triton
 import triton.language as tl
 
 from attenio.kernels.triton.sweep import Inputs, keys_of, load_rows
 from attenio.kernels.triton.visible import Mask, Rows, Widths, at_bias, dropout, hide, ranges_of, stretch, stretches
+
+# What stays in the first pass: rows of Q and dO, m, 1 / l and D of each, and which are inside.
+Stationary = namedtuple("Stationary", "q do largest share delta inside")
+# What passes in the second: Q, dO, m, l and D of one head.
+Passing = namedtuple("Passing", "Q dO Largest Total Delta q_n q_d g_n g_d")
 
 
 @triton.jit
@@ -37,7 +44,7 @@ def _load_tiles(X, Y, rows, x_n, x_d, y_n, y_d, count, widths, MASKED: tl.conste
 
 @triton.jit
 def _add_to_query_gradient(
-    dq, q, do, largest, share, delta, K, V, inputs, dBias, part, rows, inside, scale, mask, backwards, widths,
+    dq, own, K, V, inputs, dBias, part, rows, scale, mask, backwards, widths,
     KEY_TILE: tl.constexpr, HIDES: tl.constexpr,
 ):  # fmt: skip
     """The loop over keys of the first pass, as in ``sweep``; HIDES where some score may not be required."""
@@ -49,16 +56,16 @@ def _add_to_query_gradient(
         j = tl.multiple_of(step + backwards * (mirror - step - step), KEY_TILE)
         here = j + tl.arange(0, KEY_TILE)
         k, v = _load_tiles(K, V, here, inputs.k_n, inputs.k_d, inputs.v_n, inputs.v_d, mask.keys, widths, MASKED)
-        scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * scale
+        scores = tl.dot(own.q, tl.trans(k), input_precision=PRECISION) * scale
         if HIDES:
             scores = hide(scores, rows, here[None, :], mask)
-        weights = tl.exp2(scores - largest[:, None]) * share[:, None]
-        dp = tl.dot(do, tl.trans(v), input_precision=PRECISION)
+        weights = tl.exp2(scores - own.largest[:, None]) * own.share[:, None]
+        dp = tl.dot(own.do, tl.trans(v), input_precision=PRECISION)
         if mask.Seed is not None:
             dp *= dropout(rows, here[None, :], mask)
-        ds = weights * (dp - delta[:, None])
+        ds = weights * (dp - own.delta[:, None])
         if dBias is not None:
-            wanted = inside[:, None] & (here < mask.keys)[None, :]
+            wanted = own.inside[:, None] & (here < mask.keys)[None, :]
             tl.atomic_add(at_bias(dBias, rows, here[None, :], mask), ds, mask=wanted)
         dq = tl.dot(ds.to(k.dtype), k, dq, input_precision=PRECISION)
     return dq
@@ -106,12 +113,13 @@ def query_gradient_kernel(
     delta = tl.sum(o.to(tl.float32) * do.to(tl.float32), 1)
     tl.store(Delta + row, delta, mask=inside)
     K, V = keys_of(inputs, batch, head // group)
+    own = Stationary(q, do, largest, share, delta, inside)
     dq = tl.zeros([ROW_TILE, D_PADDED], tl.float32)
     for part in tl.static_range(3):
         if part == 0 or not ALWAYS_HIDES:
             dq = _add_to_query_gradient(
-                dq, q, do, largest, share, delta, K, V, inputs, dBias, stretch(edges, part), rows, inside, scale,
-                mask, backwards, widths, KEY_TILE, part != 1,
+                dq, own, K, V, inputs, dBias, stretch(edges, part), rows, scale, mask, backwards, widths,
+                KEY_TILE, part != 1,
             )  # fmt: skip
     dims = tl.arange(0, D_PADDED)
     tl.store(
@@ -122,7 +130,7 @@ def query_gradient_kernel(
 
 @triton.jit
 def _add_to_key_gradients(
-    dk, dv, k, v, Q, dO, Largest, Total, Delta, part, here, head, q_n, q_d, g_n, g_d, scale, mask, backwards, widths,
+    dk, dv, k, v, passing, part, here, head, scale, mask, backwards, widths,
     ROW_TILE: tl.constexpr, HIDES: tl.constexpr,
 ):  # fmt: skip
     """The loop over positions of the second pass; everything is transposed: keys are rows."""
@@ -132,16 +140,19 @@ def _add_to_key_gradients(
     mirror = start + start + (tl.cdiv(stop - start, ROW_TILE) - 1) * ROW_TILE
     for step in range(start, stop, ROW_TILE):
         positions = step + backwards * (mirror - step - step) + tl.arange(0, ROW_TILE)
-        q, do = _load_tiles(Q, dO, positions, q_n, q_d, g_n, g_d, mask.queries, widths, MASKED)
+        q, do = _load_tiles(
+            passing.Q, passing.dO, positions, passing.q_n, passing.q_d, passing.g_n, passing.g_d, mask.queries,
+            widths, MASKED,
+        )  # fmt: skip
         if MASKED:
             inside = positions < mask.queries
-            total = tl.load(Total + positions, mask=inside, other=0.0)
+            total = tl.load(passing.Total + positions, mask=inside, other=0.0)
             share = tl.where(total == 0.0, 0.0, 1.0 / total)
-            largest = tl.where(total == 0.0, 0.0, tl.load(Largest + positions, mask=inside, other=0.0))
-            delta = tl.load(Delta + positions, mask=inside, other=0.0)
+            largest = tl.where(total == 0.0, 0.0, tl.load(passing.Largest + positions, mask=inside, other=0.0))
+            delta = tl.load(passing.Delta + positions, mask=inside, other=0.0)
         else:
-            share = 1.0 / tl.load(Total + positions)
-            largest, delta = tl.load(Largest + positions), tl.load(Delta + positions)
+            share = 1.0 / tl.load(passing.Total + positions)
+            largest, delta = tl.load(passing.Largest + positions), tl.load(passing.Delta + positions)
         scores = tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale
         first, end = ranges_of(positions, mask)
         rows = Rows(positions[None, :], (positions * 0 + head)[None, :], first[None, :], end[None, :])
@@ -214,10 +225,13 @@ def key_gradients_kernel(
         row = (batch * kv_heads * group + head) * queries
         for part in tl.static_range(3):
             if part == 0 or not (ALWAYS_HIDES or First is not None):
+                passing = Passing(
+                    Q + batch * q_b + head.to(tl.int64) * q_h, dO + batch * g_b + head.to(tl.int64) * g_h,
+                    Largest + row, Total + row, Delta + row, q_n, q_d, g_n, g_d,
+                )  # fmt: skip
                 dk, dv = _add_to_key_gradients(
-                    dk, dv, k, v, Q + batch * q_b + head.to(tl.int64) * q_h, dO + batch * g_b + head.to(tl.int64) * g_h,
-                    Largest + row, Total + row, Delta + row, stretch(edges, part), here, head, q_n, q_d, g_n, g_d,
-                    scale, mask, backwards, widths, ROW_TILE, part != 1,
+                    dk, dv, k, v, passing, stretch(edges, part), here, head, scale, mask, backwards, widths,
+                    ROW_TILE, part != 1,
                 )  # fmt: skip
     written = here < keys
     at = (batch * kv_heads + kv_head) * keys + here
