@@ -61,7 +61,7 @@ gpu: $(VENV)/.developing ## tests that need a Hopper GPU, in eight processes
 	failed=0; for pid in "$${pids[@]}"; do wait "$$pid" || failed=1; done; exit $$failed
 
 fuzz: $(VENV)/.developing ## random calls of attention() against the definition: make fuzz TIME=600 SEED=7
-	$(BIN)/python -m attenio.measurement.fuzz --seconds $(or $(TIME),60) --seed $(or $(SEED),0)
+	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(or $(TIME),60) --seed $(or $(SEED),0)
 
 clean: ## remove what make made
 	rm -rf $(VENV) docs/_build report.html

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attenio.masks import BlockSparse
-from attenio.measurement.fuzz.case import Case, Layout, MaskKind, Packing
+from fuzz.case import Case, Layout, MaskKind, Packing
 
 
 class Numbers(NamedTuple):

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from attenio.measurement.fuzz import Case, check, running, wrong_in
-from attenio.measurement.fuzz.__main__ import main
-from attenio.measurement.fuzz.drawing import steps
-from attenio.measurement.fuzz.running import WrongResult
-from attenio.measurement.fuzz.shrinking import reproduction, shrunk, simplified
+from fuzz import Case, check, running, wrong_in
+from fuzz.__main__ import main
+from fuzz.drawing import steps
+from fuzz.running import WrongResult
+from fuzz.shrinking import reproduction, shrunk, simplified
 
+ROOT = Path(__file__).parents[2]
 attention = running.attention
 
 
@@ -97,11 +98,11 @@ for name in ("typer", "rich", "plotly", "yaml", "ml_dtypes", "hypothesis"):
 
 def test_numpy_and_torch_are_enough_and_what_is_printed_runs_by_itself():
     program = _BARE + reproduction([(Case(queries=5, keys=7, mode="gradients"), Case(mask="boolean"))], "cpu")
-    program += "\nfrom attenio.measurement.fuzz.__main__ import main; main(['--calls', '3'])"
+    program += "\nfrom fuzz.__main__ import main; main(['--calls', '3'])"
     done = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": str(Path(running.__file__).parents[3])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT / "tests")))},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("seed 0 on ") and "0 failed" in done.stdout

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from attenio.errors import AttenioError
 from attenio.kernels.attention import attention
-from attenio.measurement.fuzz.case import Case, Layout, Mode
-from attenio.measurement.fuzz.inputs import Inputs, Numbers, laid_out, numbers_of, options_of
-from attenio.measurement.fuzz.untiled import allowed
+from fuzz.case import Case, Layout, Mode
+from fuzz.inputs import Inputs, Numbers, laid_out, numbers_of, options_of
+from fuzz.untiled import allowed
 
 _NAMES = ("output", "query", "key", "value", "bias")
 _Outcome: TypeAlias = tuple[Numbers, list[Tensor | None]]

@@ -1,5 +1,6 @@
 """From a call that failed somewhere in a long run to the fewest and simplest calls that fail by themselves."""
 
+import os
 import re
 import subprocess
 import sys
@@ -7,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any
 
-from attenio.measurement.fuzz.case import Case
-from attenio.measurement.fuzz.drawing import Step
+from fuzz.case import Case
+from fuzz.drawing import Step
 
 _LONGEST_TAIL = 64
 # A call takes milliseconds once its kernel is compiled, which takes seconds: what has not ended by then hangs.
@@ -17,7 +18,7 @@ _HANGS_AFTER_SECONDS = 180
 
 def reproduction(steps: list[Step], device: str) -> str:
     """A program of a few lines that makes these calls."""
-    lines = ["from attenio.measurement.fuzz import Case, check"]
+    lines = ["from fuzz import Case, check"]
     lines += [f"check({', '.join(map(str, step))}, device={device!r})" for step in steps]
     return "\n".join(lines)
 
@@ -27,8 +28,9 @@ def fails_anew(steps: list[Step], device: str) -> bool:
     program = reproduction(steps, device)
     try:
         done = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, check=False, timeout=_HANGS_AFTER_SECONDS
-        )
+            [sys.executable, "-c", program], capture_output=True, check=False, timeout=_HANGS_AFTER_SECONDS,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         return True
     return done.returncode != 0

@@ -1,7 +1,7 @@
 """Keep looking for calls of ``attention()`` that do not agree with the definition.
 
-python -m attenio.measurement.fuzz --seconds 60 --seed 0 --device cpu
-python -m attenio.measurement.fuzz --calls 500 --device cuda
+    PYTHONPATH=src:tests python -m fuzz --seconds 60 --seed 0 --device cpu
+    PYTHONPATH=src:tests python -m fuzz --calls 500 --device cuda
 
 The same seed makes the same calls. NumPy and PyTorch are enough. What fails is printed as a program of a few lines.
 """
@@ -16,12 +16,12 @@ from attenio.errors import MissingExtra
 try:
     import torch
 except ImportError:
-    print(f"attenio: {MissingExtra('attenio.measurement.fuzz', 'torch')}", file=sys.stderr)
+    print(f"attenio: {MissingExtra('the fuzzer', 'torch')}", file=sys.stderr)
     raise SystemExit(2) from None
 
-from attenio.measurement.fuzz.drawing import Step, steps
-from attenio.measurement.fuzz.running import wrong_in
-from attenio.measurement.fuzz.shrinking import fails_anew, reproduction, shrunk, simplified
+from fuzz.drawing import Step, steps
+from fuzz.running import wrong_in
+from fuzz.shrinking import fails_anew, reproduction, shrunk, simplified
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -78,7 +78,7 @@ def _tell(history: list[Step], failure: str, device: str) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m attenio.measurement.fuzz", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0, help="the same seed makes the same calls")
     parser.add_argument("--seconds", type=float, help="stop after so long; 60 if nothing is said")
     parser.add_argument("--calls", type=int, help="stop after so many calls")

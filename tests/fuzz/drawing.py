@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from attenio.measurement.fuzz.case import Case, Layout, MaskKind, Mode, Packing
+from fuzz.case import Case, Layout, MaskKind, Mode, Packing
 
 Step = tuple[Case, ...]
 
