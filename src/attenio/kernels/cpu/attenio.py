@@ -17,7 +17,7 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Part
 from attenio.kernels.cpu.online_softmax import Sums
 from attenio.kernels.cpu.products import product
-from attenio.kernels.cpu.tiles import Keys, as_exponents, per_row, rows_of, rows_within
+from attenio.kernels.cpu.tiles import Keys, as_exponents, dropout_factors, per_row, rows_of, rows_within
 
 # From here on a copy of the keys in transposed order costs less than it gains.
 MANY_ROWS = 128
@@ -47,8 +47,5 @@ def attenio(problem: KernelProblem, part: Part, keys: Keys, *, subtracts: bool) 
 
 def dropped(problem: KernelProblem, weights: Tensor, part: Part) -> Tensor:
     """Weights with dropout applied, in place."""
-    assert problem.dropout is not None
-    shape = (problem.kv_heads, problem.queries, problem.keys)
-    factors = problem.dropout.factors(part, group=problem.group, shape=shape, like=weights)
-    per_row(weights, part, problem.group).mul_(factors)
+    per_row(weights, part, problem.group).mul_(dropout_factors(problem, part, weights))
     return weights

@@ -40,20 +40,14 @@ def attend_by_features(problem: KernelProblem, promise: Promise, *, causal: bool
     centre = promise.reach.centre
     if centre is not None:
         centre = centre_as_function(keys, centre)
-    output: Tensor = PolynomialAttention.apply(
-        queries, keys, values, centre, promise.reach.balance, formula_of(problem, promise, causal=causal)
-    )
-    return output.unflatten(0, problem.query.shape[:2])
-
-
-def formula_of(problem: KernelProblem, promise: Promise, *, causal: bool) -> Formula:
-    """What the certificate is about."""
     polynomial = promise.certificate.polynomial
     assert polynomial is not None
-    return Formula(
+    formula = Formula(
         coefficients=polynomial.coefficients, d=int(problem.query.shape[-1]), scale=problem.scale, causal=causal,
         sum_length=sum_length(promise.certificate),
     )  # fmt: skip
+    output: Tensor = PolynomialAttention.apply(queries, keys, values, centre, promise.reach.balance, formula)
+    return output.unflatten(0, problem.query.shape[:2])
 
 
 def stacked_heads(problem: KernelProblem) -> tuple[Tensor, Tensor, Tensor]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
 
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
@@ -15,7 +14,6 @@ from attenio.kernels.cpu.choice import choose
 from attenio.kernels.cpu.compiled_rows import compiled_rows
 from attenio.kernels.cpu.fused import fused, fused_rows
 from attenio.kernels.cpu.online_softmax import MOST_SCORE, Sums, merged
-from attenio.kernels.cpu.shared_prefix import SharedPrefix
 from attenio.kernels.cpu.split_keys import split_keys
 from attenio.kernels.cpu.tiles import Keys, cuts, units, unstacked_rows
 from attenio.kernels.cpu.tiling import Tiling
@@ -116,13 +114,15 @@ def _joined(parts: list[Part], sums: list[Sums]) -> list[tuple[Part, Sums]]:
     """Sums over several runs of keys become one."""
     grouped: dict[tuple[int, ...], tuple[Part, list[Sums]]] = {}
     for part, given in zip(parts, sums, strict=True):
-        grouped.setdefault((*_name(part[:2]), part.positions.start), (part, []))[1].append(given)
+        name = tuple(cut.start for cut in part[:3])  # slices have no hash before Python 3.12
+        grouped.setdefault(name, (part, []))[1].append(given)
     return [(part, merged(same)) for part, same in grouped.values()]
 
 
 def _after_prefix(problem: KernelProblem, choice: Choice, own: Choice, found: Attended) -> None:
-    """The prefix once for all requests, then each one's own keys, then both together."""
-    prefix = SharedPrefix(stacked(problem), choice)
+    """The prefix once for the stacked rows of all requests, then each one's own keys, then both together."""
+    together, tile = stacked(problem), choice.kernel.key_tile
+    keys = [Keys(together, (slice(0, 1), slice(h, h + 1)), tile) for h in range(problem.kv_heads)]
     assert choice.split is not None
     runs = cuts(problem.prefix, choice.split.keys)
     positions = cuts(problem.batch * problem.queries, choice.kernel.query_tile)
@@ -130,46 +130,33 @@ def _after_prefix(problem: KernelProblem, choice: Choice, own: Choice, found: At
         Part(slice(0, 1), slice(h, h + 1), i, run) for h in range(problem.kv_heads) for i in positions for run in runs
     ]
     parts = _parts(problem, own)
-    tasks: list[tuple[Callable[[Part], Sums], Part]] = [(prefix.sums, part) for part in common_parts]
+    tasks: list[tuple[Callable[[Part], Sums], Part]] = [
+        (lambda part: _over_prefix(together, part, choice, keys), part) for part in common_parts
+    ]
     tasks += [(lambda part: _rows(problem, part, own), part) for part in parts]
     every = run_all(lambda task: task[0](task[1]), tasks)
     common = [sums for _, sums in _joined(common_parts, every[: len(common_parts)])]
-    width, per_head = problem.value.shape[-1], len(positions)
-    heads = [_concatenated(common[h * per_head : (h + 1) * per_head]) for h in range(problem.kv_heads)]
+    # Tiles of one head after those of another, as (batch, KV heads, rows, ...).
+    by_head = (problem.kv_heads, problem.batch, problem.queries * problem.group, -1)
+    outputs, largest, totals = (
+        torch.cat(tiles, 1).view(by_head).transpose(0, 1)
+        for tiles in zip(*((sums.output, sums.largest, sums.total) for sums in common), strict=True)
+    )
     for part, given in _joined(parts, every[len(common_parts) :]):
-        sequences = part.batch.stop - part.batch.start
-        mine = [_of_requests(head, part.batch, problem) for head in heads[part.heads]]
-        shape = (sequences * len(mine), problem.queries * problem.group)
+        unit = (part.batch, part.heads)
         before = Sums(
-            output=torch.stack([each.output for each in mine], 1).reshape(*shape, width),
-            largest=torch.stack([each.largest for each in mine], 1).reshape(*shape, 1),
-            total=torch.stack([each.total for each in mine], 1).reshape(*shape, 1),
+            output=outputs[unit].flatten(0, 1), largest=largest[unit].flatten(0, 1), total=totals[unit].flatten(0, 1),
             subtracts=given.subtracts,
-        )
+        )  # fmt: skip
         _write(merged([before, given]), part, found)
 
 
-def _concatenated(tiles: list[Sums]) -> Sums:
-    """Tiles of stacked rows of one KV head, one after the other."""
-    return Sums(
-        output=torch.cat([tile.output for tile in tiles], 1),
-        largest=torch.cat([tile.largest for tile in tiles], 1),
-        total=torch.cat([tile.total for tile in tiles], 1),
-        subtracts=tiles[0].subtracts,
-    )
-
-
-def _of_requests(sums: Sums, batch: slice, problem: KernelProblem) -> Sums:
-    """The rows of some requests out of all stacked rows, as (requests, rows, ...)."""
-
-    def cut(tensor: Tensor) -> Tensor:
-        return tensor.view(problem.batch, problem.queries * problem.group, -1)[batch]
-
-    parts = (sums.output, sums.largest, sums.total)
-    output, largest, total = map(cut, parts)
-    return Sums(output=output, largest=largest, total=total, subtracts=sums.subtracts)
-
-
-def _name(unit: tuple[slice, ...]) -> tuple[int, ...]:
-    """Slices have no hash before Python 3.12."""
-    return tuple(part.start for part in unit)
+def _over_prefix(together: KernelProblem, part: Part, choice: Choice, keys: list[Keys]) -> Sums:
+    """The sums of a tile of stacked positions over some keys of the prefix, by the nest that was chosen."""
+    if choice.name == "compiled_rows":
+        return compiled_rows(together, part)
+    if choice.name == "fused_rows":
+        found = fused_rows(together, part)
+        if float(found.largest.abs().max()) <= MOST_SCORE:  # its log-sum-exp would lose a sum next to large scores
+            return found
+    return attenio(together, part, keys[part.heads.start], subtracts=choice.kernel.subtracts)

@@ -74,7 +74,7 @@ class Sizes:
     """What the two times depend on.
 
     ``visible_keys`` are those that tiles of a row meet. ``masks``: a mask is added. ``fuses``: PyTorch takes its fused
-    kernel. ``fuses_tiles``: so do we, for each thread's rows (``fused.py``). ``hides_late`` keys, top-left causal.
+    kernel. ``fuses_tiles``: so do we, for each thread's rows (``fused.py``). ``causal``: top-left.
     """
 
     batch: int

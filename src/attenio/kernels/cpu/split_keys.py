@@ -7,15 +7,13 @@ for each run s of keys_per_split keys, on a thread of its own:
 merge (O_s, max, sum) over s
 """
 
-from torch import Tensor
-
 from attenio.kernels.call.choice import note_launch
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Part
 from attenio.kernels.cpu.attenio import dropped
 from attenio.kernels.cpu.online_softmax import Sums
 from attenio.kernels.cpu.products import product, product_in_pieces
-from attenio.kernels.cpu.tiles import as_exponents, cuts, per_row, rows_of
+from attenio.kernels.cpu.tiles import as_exponents, cuts, key_tiles, per_row, rows_of
 
 # Up to here a step takes as long as its calls, and one more exact product costs nothing.
 FEW_KEYS = 512
@@ -33,14 +31,11 @@ def split_keys(problem: KernelProblem, part: Part, key_tile: int, *, in_pieces: 
         here = part._replace(keys=j)
         if (positions := problem.visible.positions_of(here)).start >= positions.stop:
             continue
-        S = multiply(_tile(problem.key, here, problem), turned, buffer).transpose(1, 2).contiguous()
+        K_j, V_j = key_tiles(problem, here)
+        S = multiply(K_j, turned, buffer).transpose(1, 2).contiguous()
         as_exponents(problem, S, per_row(S, here, problem.group), here)
         P = sums.weigh(S, rows)
         if problem.dropout is not None:
             P = dropped(problem, P, here)
-        sums.accumulate(P, _tile(problem.value, here, problem), rows)
+        sums.accumulate(P, V_j, rows)
     return sums
-
-
-def _tile(tensor: Tensor, part: Part, problem: KernelProblem) -> Tensor:
-    return tensor[part.batch, part.heads, part.keys].to(problem.precision).flatten(0, 1)

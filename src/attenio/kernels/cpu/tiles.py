@@ -66,6 +66,20 @@ def per_row(scores: Tensor, part: Part, group: int) -> Tensor:
     return split
 
 
+def key_tiles(problem: KernelProblem, part: Part) -> tuple[Tensor, Tensor]:
+    """Keys and values of a part, (units, keys, width), in the precision of the computation."""
+    where = (part.batch, part.heads, part.keys)
+    key, value = (tensor[where].to(problem.precision).flatten(0, 1) for tensor in (problem.key, problem.value))
+    return key, value
+
+
+def dropout_factors(problem: KernelProblem, part: Part, like: Tensor) -> Tensor:
+    """What dropout multiplies the weights of a part by, as (batch, KV heads, positions, group, keys)."""
+    assert problem.dropout is not None
+    shape = (problem.kv_heads, problem.queries, problem.keys)
+    return problem.dropout.factors(part, group=problem.group, shape=shape, like=like)
+
+
 class Keys:
     """Tiles of keys and values of some heads, converted as they are met, and kept if all of them fit the cache."""
 

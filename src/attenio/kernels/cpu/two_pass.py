@@ -30,6 +30,8 @@ from attenio.kernels.cpu.split_keys import split_keys
 from attenio.kernels.cpu.tiles import (
     as_exponents,
     cuts,
+    dropout_factors,
+    key_tiles,
     per_row,
     rows_of,
     rows_within,
@@ -120,14 +122,12 @@ def _query_gradient(problem: KernelProblem, saved: Saved, part: Part, tiling: Ti
         if positions.start >= positions.stop:
             continue
         here, cut = part._replace(keys=j, positions=positions), rows_within(positions, part.positions, problem.group)
-        K_j, V_j = (
-            x[part.batch, part.heads, j].to(problem.precision).flatten(0, 1) for x in (problem.key, problem.value)
-        )
+        K_j, V_j = key_tiles(problem, here)
         P = multiply(rows.Q[:, cut], K_j.transpose(1, 2).contiguous(), buffers[0])
         _weigh(problem, P, per_row(P, here, problem.group), rows.largest[:, cut], here)
         dP = multiply(rows.dO[:, cut], V_j.transpose(1, 2).contiguous(), buffers[1])
         if problem.dropout is not None:
-            per_row(dP, here, problem.group).mul_(_factors(problem, here, dP))
+            per_row(dP, here, problem.group).mul_(dropout_factors(problem, here, dP))
         dS = dP.sub_(rows.D[:, cut]).mul_(P)
         add_product(dQ[:, cut], dS, K_j)
         if found.bias is not None:
@@ -139,7 +139,7 @@ def _query_gradient(problem: KernelProblem, saved: Saved, part: Part, tiling: Ti
 def _key_gradients(problem: KernelProblem, turned: "_TurnedRows", part: Part, passing: int, found: Gradients) -> None:
     note_launch("key_gradients", passing=passing, part=part)
     where = (part.batch, part.heads, part.keys)
-    K_j, V_j = (x[where].to(problem.precision).flatten(0, 1) for x in (problem.key, problem.value))
+    K_j, V_j = key_tiles(problem, part)
     dK, dV, multiply = torch.zeros_like(K_j), torch.zeros_like(V_j), _multiply(problem)
     buffers = K_j.new_empty(2, K_j.shape[0] * K_j.shape[1] * passing * problem.group)
     for i in cuts(problem.queries, passing):
@@ -154,7 +154,7 @@ def _key_gradients(problem: KernelProblem, turned: "_TurnedRows", part: Part, pa
         _weigh(problem, P, by_row, rows.largest.transpose(1, 2), here)
         dP = multiply(V_j, dO_turned[:, :, cut], buffers[1])
         if problem.dropout is not None:
-            factors = _factors(problem, here, dP)
+            factors = dropout_factors(problem, here, dP)
             per_row(dP.transpose(1, 2), here, problem.group).mul_(factors)
             kept = P.clone()
             per_row(kept.transpose(1, 2), here, problem.group).mul_(factors)
@@ -209,12 +209,6 @@ def _weigh(problem: KernelProblem, scores: Tensor, by_row: Tensor, largest: Tens
     """Turn products into weights, in place; ``by_row`` is a view of the same scores."""
     as_exponents(problem, scores, by_row, part)
     torch.exp2(scores.sub_(largest), out=scores)
-
-
-def _factors(problem: KernelProblem, part: Part, like: Tensor) -> Tensor:
-    assert problem.dropout is not None
-    shape = (problem.kv_heads, problem.queries, problem.keys)
-    return problem.dropout.factors(part, group=problem.group, shape=shape, like=like)
 
 
 def _add_to_bias(problem: KernelProblem, bias: Tensor, dS: Tensor, part: Part) -> None:

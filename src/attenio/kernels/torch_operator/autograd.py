@@ -113,16 +113,9 @@ def again(tensors: tuple[Tensor, ...], known: Known) -> Tensor:
 class _Transformed(torch.autograd.Function):
     """The operator for ``torch.func``, which differentiates functions like this one, but no registered operator."""
 
+    forward = staticmethod(attention_operator)
     setup_context = staticmethod(_save)
-
-    @staticmethod
-    def forward(*arguments: Any) -> tuple[Tensor, ...]:
-        found: tuple[Tensor, ...] = attention_operator(*arguments)
-        return found
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
-        return _differentiate(ctx, *gradients)
+    backward = staticmethod(_differentiate)
 
     @staticmethod
     def vmap(info: Any, in_dims: Places, *arguments: Any) -> Mapped:
@@ -132,10 +125,7 @@ class _Transformed(torch.autograd.Function):
 class _TransformedBackward(torch.autograd.Function):
     """The same for the operator of its gradients."""
 
-    @staticmethod
-    def forward(*arguments: Any) -> tuple[Tensor, ...]:
-        found: tuple[Tensor, ...] = attention_backward_operator(*arguments)
-        return found
+    forward = staticmethod(attention_backward_operator)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
