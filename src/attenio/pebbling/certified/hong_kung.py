@@ -13,9 +13,9 @@ True
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ def partition_bound(game: Game, *, deadline: float) -> GraphBound:
     longest = heaviest + game.graph.compulsory_words + game.red
 
     def offers() -> Iterator[tuple[int, PartitionWitness]]:
-        parts = _EpochSets(game, dominator_words, deadline)
+        parts = EpochSets(game, dominator_words, deadline)
         for epoch_words in range(heaviest, longest):
             for loads_only in (True,) if game.variant is Variant.PARTIAL else (True, False):
                 epochs = parts.fewest(epoch_words, loads_only)
@@ -66,14 +66,7 @@ def epoch_floor(game: Game, epochs: int, epoch_words: int, *, loads_only: bool) 
     return max(0, epochs - 1) * (epoch_words - game.graph.heaviest_useful + 1) + stored
 
 
-def fewest_epochs(
-    game: Game, epoch_words: int, *, loads_only: bool, dominator: Dominator, deadline: float = inf
-) -> int:
-    """The least number of epochs of so many words in which the whole graph can be computed for the first time."""
-    return _EpochSets(game, dominator, deadline).fewest(epoch_words, loads_only)
-
-
-class _EpochSets:
+class EpochSets:
     """Every set that can be computed for the first time in one epoch, with its dominator and its minimum set.
 
     Raises ``OutOfTime`` at the deadline.
@@ -108,7 +101,10 @@ class _EpochSets:
         self.count = len(closed)
 
     def fewest(self, epoch_words: int, loads_only: bool) -> int:
-        """Shortest path through the closed sets; nothing is red before the first epoch or has to be after the last."""
+        """The least number of epochs of so many words in which the whole graph can be computed for the first time.
+
+        A shortest path through the closed sets; nothing is red before the first epoch or has to be after the last.
+        """
         fits = {
             (start, end): np.maximum(0, self.dominators - start)
             + (0 if loads_only else np.maximum(0, self.lasts - end))
@@ -144,68 +140,40 @@ def _is_closed(members: int, needs: Sequence[int]) -> bool:
 
 
 def dominator_words(graph: ComputationGraph, targets: Sequence[int], outside: bool) -> int:
-    """The fewest words of vertices that meet every path from an input to a target: a maximum flow, path by path."""
-    wanted = set(targets)
-    ample = int(graph.weights.sum()) + 1
-    room = [ample if outside and vertex in wanted else int(words) for vertex, words in enumerate(graph.weights)]
-    left = list(room)
-    carried: dict[tuple[int, int], int] = {}
-    total = 0
-    while True:
-        path = _augmenting(graph, wanted, (room, left), carried)
-        if path is None:
-            return total
-        total += 1
-        for tail, head in path:
-            if tail == head:
-                left[abs(tail) - 1] -= 1 if tail > 0 else -1
-            elif tail > 0:
-                carried[tail - 1, head - 1] = carried.get((tail - 1, head - 1), 0) + 1
-            else:
-                carried[-head - 1, -tail - 1] -= 1
+    """The fewest words of vertices that meet every path from an input to a target: a maximum flow, path by path.
 
-
-def _augmenting(
-    graph: ComputationGraph,
-    wanted: set[int],
-    capacity: tuple[list[int], list[int]],
-    carried: dict[tuple[int, int], int],
-) -> list[tuple[int, int]] | None:
-    """One more word of flow from an input to a target through vertices of limited capacity, as signed moves.
-
-    A vertex is entered on its near side (1) and passed to its far side (2) within capacity; flow carried over an edge
-    or through a vertex may be taken back. Moves: (v+1, v+1) through v, (-v-1, -v-1) back through v, (u+1, v+1) over an
-    edge, (-v-1, -u-1) back over it.
+    Vertex v is an arc from node 2v to node 2v + 1 within its words; edges, and targets that are not to be cut, have
+    more room than all vertices together.
     """
-    room, left = capacity
-    came: dict[tuple[int, int], tuple[tuple[int, int] | None, tuple[int, int] | None]] = {}
-    queue: list[tuple[int, int]] = []
-    for vertex in graph.inputs.tolist():
-        came[vertex, 1] = (None, None)
-        queue.append((vertex, 1))
-    for state in queue:
-        vertex, side = state
-        if side == 2 and vertex in wanted:
-            moves = []
-            at: tuple[int, int] | None = state
-            while at is not None:
-                at, move = came[at]
-                if move is not None:
-                    moves.append(move)
-            return moves
-        following: list[tuple[tuple[int, int], tuple[int, int]]] = []
-        if side == 1:
-            if left[vertex] > 0:
-                following.append(((vertex, 2), (vertex + 1, vertex + 1)))
-            for u in graph.parents[vertex]:
-                if carried.get((u, vertex), 0) > 0:
-                    following.append(((u, 2), (-vertex - 1, -u - 1)))
-        else:
-            following.extend(((child, 1), (vertex + 1, child + 1)) for child in graph.children[vertex])
-            if left[vertex] < room[vertex]:
-                following.append(((vertex, 1), (-vertex - 1, -vertex - 1)))
-        for reached, move in following:
-            if reached not in came:
-                came[reached] = (state, move)
-                queue.append(reached)
-    return None
+    ample, source, sink = int(graph.weights.sum()) + 1, -1, -2
+    room: defaultdict[int, Counter[int]] = defaultdict(Counter)  # left on each arc, and what may be taken back
+    for vertex, needs in enumerate(graph.parents):
+        room[2 * vertex][2 * vertex + 1] = ample if outside and vertex in targets else int(graph.weights[vertex])
+        for tail in [2 * each + 1 for each in needs] or [source]:
+            room[tail][2 * vertex] = ample
+    for vertex in targets:
+        room[2 * vertex + 1][sink] = ample
+    total = 0
+    while path := _augmenting(room, source, sink):
+        words = min(room[tail][head] for tail, head in path)
+        total += words
+        for tail, head in path:
+            room[tail][head] -= words
+            room[head][tail] += words
+    return total
+
+
+def _augmenting(room: Mapping[int, Mapping[int, int]], source: int, sink: int) -> list[tuple[int, int]]:
+    """The arcs of a shortest path with room left, from the sink back; none if there is no path."""
+    came = {source: source}
+    queue = [source]
+    for node in queue:
+        for head, left in room[node].items():
+            if left and head not in came:
+                came[head] = node
+                queue.append(head)
+    path = []
+    while sink in came and sink != source:
+        path.append((came[sink], sink))
+        sink = came[sink]
+    return path

@@ -81,6 +81,8 @@ def _shape(pairs: Numbers) -> _Shape:
     rows = pairs.tolist()
     classes = _Joined((one, other) for _, one, other, _ in rows)
     trees = _Joined((vertex, follower) for vertex, _, _, follower in rows if follower >= 0)
+    # input u as 2u on one side and 2u + 1 on the other: an odd cycle joins the two
+    sides = _Joined(pair for _, u, v, _ in rows for pair in ((2 * u, 2 * v + 1), (2 * u + 1, 2 * v)))
     neighbours: dict[int, set[int]] = {}
     for _, one, other, _ in rows:
         neighbours.setdefault(one, set()).add(other)
@@ -93,7 +95,7 @@ def _shape(pairs: Numbers) -> _Shape:
         per_pair=max(per_pair.values()),
         per_piece=max(per_piece.values()),
         degree=max(len(each) for each in neighbours.values()),
-        two_sided=_two_sided(neighbours),
+        two_sided=all(sides.root(2 * each) != sides.root(2 * each + 1) for each in neighbours),
     )
 
 
@@ -111,24 +113,6 @@ class _Joined:
             above[number] = above[above[number]]
             number = above[number]
         return number
-
-
-def _two_sided(neighbours: dict[int, set[int]]) -> bool:
-    side: dict[int, bool] = {}
-    for start in neighbours:
-        if start in side:
-            continue
-        side[start] = True
-        stack = [start]
-        while stack:
-            here = stack.pop()
-            for there in neighbours[here]:
-                if there not in side:
-                    side[there] = not side[here]
-                    stack.append(there)
-                elif side[there] == side[here]:
-                    return False
-    return True
 
 
 def _words(game: Game, shape: _Shape, length: int, *, loads_only: bool) -> int:

@@ -78,9 +78,8 @@ def _partition(game: Game, witness: PartitionWitness, deadline: float) -> int:
         raise _failure(Theorem.PARTITION, "minimum sets say nothing about the partial game")
     if witness.epoch_words < game.graph.heaviest_useful:
         raise _failure(Theorem.PARTITION, f"an epoch of {witness.epoch_words:,} words cannot move every value")
-    fewest = hong_kung.fewest_epochs(
-        game, witness.epoch_words, loads_only=witness.loads_only, dominator=_minimum_cut, deadline=deadline
-    )
+    parts = hong_kung.EpochSets(game, _minimum_cut, deadline)
+    fewest = parts.fewest(witness.epoch_words, witness.loads_only)
     if witness.epochs > fewest:
         raise _failure(Theorem.PARTITION, f"{fewest:,} epochs suffice, not {witness.epochs:,}")
     return hong_kung.epoch_floor(game, witness.epochs, witness.epoch_words, loads_only=witness.loads_only)
