@@ -8,7 +8,6 @@
 move 2 (compute sum): its parent b is not red
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -202,8 +201,7 @@ def check(game: Game, schedule: Schedule) -> Verdict:
     board = Board(game)
     complaint = None
     step = 0
-    moves: Iterator[Move] = iter(schedule)
-    for step, move in enumerate(moves, 1):
+    for step, move in enumerate(schedule, 1):
         reason = board.play(move)
         if reason is not None:
             complaint = Complaint(step=step, move=move.describe(game.graph), reason=reason)

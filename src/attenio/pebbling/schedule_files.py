@@ -137,12 +137,7 @@ def _header(fields: Mapping[str, Any], path: Path) -> ScheduleHeader:
     game = fields.get("game")
     if game is not None and game not in variants:
         raise _complaint(path, 1, f"game is {game!r}; {did_you_mean(game, variants)}use {', '.join(variants)}")
-    return ScheduleHeader(
-        graph=fields.get("graph"),
-        red=fields.get("red"),
-        game=None if game is None else variants[game],
-        sliding=fields.get("sliding"),
-    )
+    return ScheduleHeader(**{**fields, "game": None if game is None else variants[game]})
 
 
 def _kind(fields: Mapping[str, Any], path: Path, number: int) -> MoveKind:

@@ -104,7 +104,8 @@ def attention(
     d, width = head.d, head.value_dim
     for matrix, height, columns in (("Q", head.rows, d), ("K", head.keys, d), ("V", head.keys, width)):
         parents.update({f"{matrix}[{i},{t}]": () for i in range(height) for t in range(columns)})
-    grouped = one_key_runs(head) if runs is None else _checked_runs(head, runs)
+    one_key_runs = [[[j] for j in head.needed_keys(row)] for row in range(head.rows)]
+    grouped = one_key_runs if runs is None else _checked_runs(head, runs)
     for i in range(head.rows):
         keys, hidden = head.needed_keys(i), [] if idle is None else _checked_idle(head, i, idle[i])
         for j in (*keys, *hidden):
@@ -133,11 +134,6 @@ def weights_of(parents: Parents, outputs: Sequence[str], words: int) -> dict[str
     ends = set(outputs)
     between = [name for name, needs in parents.items() if needs and name not in ends]
     return {name: 2 * words if name.startswith("statistics") else words for name in between}
-
-
-def one_key_runs(head: Head) -> Runs:
-    """Every required key in a run of its own."""
-    return [[[j] for j in head.needed_keys(row)] for row in range(head.rows)]
 
 
 def _checked_runs(head: Head, runs: Runs) -> Runs:

@@ -11,7 +11,7 @@ from attenio.pebbling.scheduling.blocks import in_blocks
 from attenio.pebbling.scheduling.eviction import RELUCTANCE, cost_of
 from attenio.pebbling.scheduling.orders import depth_first, eager
 from attenio.pebbling.scheduling.parts import Parts, grouped, parts_of, side_by_side
-from attenio.pebbling.scheduling.program import Numbers, Program, compulsory_words
+from attenio.pebbling.scheduling.program import Numbers, Program
 from attenio.pebbling.solution import Ending
 
 # Inflows of blocks that are tried first, as shares of fast memory.
@@ -35,9 +35,9 @@ class Best:
     """The best order so far, and how much more may be tried."""
 
     def __init__(
-        self, program: Program, *, deadline: float, orders: int, progress: Callable[[int, int], None] | None
+        self, program: Program, bound: int, *, deadline: float, orders: int, progress: Callable[[int, int], None] | None
     ) -> None:
-        self.program, self.bound = program, compulsory_words(program)
+        self.program, self.bound = program, bound
         self.order: Numbers = np.arange(len(program.targets))
         self.cost: int | None = None
         self.reluctance = RELUCTANCE

@@ -65,14 +65,6 @@ def edge_by_edge(vertices: Program, order: Numbers) -> Numbers:
     return np.repeat(starts[order] - ends + counts, counts) + np.arange(len(vertices.operands))
 
 
-def compulsory_words(program: Program) -> int:
-    """Words that any game moves: every input that is read comes in once, every computed output goes out once."""
-    read = np.zeros(len(program.weights), dtype=np.bool_)
-    read[program.operands] = True
-    moved = (read & (program.makers == 0)) | (program.is_output & (program.makers > 0))
-    return int(program.weights[moved].sum())
-
-
 def _program(game: Game, *, partial: bool) -> Program:
     graph = game.graph
     size = len(graph)

@@ -41,7 +41,8 @@ def search(game: Game, *, time_limit_s: float, seed: int, progress: Callable[[in
     begin = perf_counter()
     program = program_of(game)
     orders = int(np.clip(_OPERATIONS_JUDGED // max(1, len(program.targets)), _FEWEST_ORDERS, _MOST_ORDERS))
-    best = Best(program, deadline=begin + time_limit_s, orders=orders, progress=progress)
+    bound = game.graph.compulsory_words
+    best = Best(program, bound, deadline=begin + time_limit_s, orders=orders, progress=progress)
     ending = Ending.FINISHED
     try:
         _try_all(game, best, seed)
@@ -68,7 +69,7 @@ def compile_scheduling() -> None:
     """Have everything compiled on a game of a few moves, so that the times of large ones are those of the work."""
     graph = ComputationGraph.from_parents({"x": ("a", "b"), "y": ("a", "c"), "z": ("x", "d"), "w": ("x", "c")})
     game = Game(graph=graph, red=3)
-    best = Best(program_of(game), deadline=inf, orders=_FEWEST_ORDERS, progress=None)
+    best = Best(program_of(game), graph.compulsory_words, deadline=inf, orders=_FEWEST_ORDERS, progress=None)
     with suppress(Enough):
         _try_all(game, best, seed=0)
 

@@ -19,7 +19,7 @@ from attenio.errors import MissingExtra
 from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.schedule import Schedule
-from attenio.pebbling.scheduling.program import Numbers, compulsory_words, program_of
+from attenio.pebbling.scheduling.program import Numbers, program_of
 
 # In which order what a vertex needs is looked at.
 Picked = Callable[[Sequence[int]], list[int]]
@@ -35,7 +35,7 @@ def first_schedule(game: Game, *, shuffled: int = 0, seed: int = 0, deadline: fl
     except ImportError as missing:
         raise MissingExtra("a first schedule", "pebble") from missing
     program = program_of(game)
-    least = compulsory_words(program)
+    least = game.graph.compulsory_words
     best, best_cost = np.arange(len(program.targets)), inf
     for order in _orders(game, shuffled, seed):
         cost = cost_of(program, order)

@@ -79,11 +79,6 @@ class Task:
             outputs=tuple(v for v in np.unique(graph.outputs).tolist() if parents[v]),
         )
 
-    @property
-    def compulsory_words(self) -> int:
-        """Words that any schedule moves: needed inputs once in, computed outputs once out."""
-        return self.words((*self.needed, *self.outputs))
-
     def words(self, vertices: Sequence[int]) -> int:
         """What these vertices weigh together."""
         return sum(self.weights[v] for v in vertices)
@@ -96,7 +91,7 @@ class Task:
         game in which every item is computed once has no more bursts than items.
         """
         lightest = min(self.weights[v] for v in self.vertices)
-        spare = budget_words - self.compulsory_words
+        spare = budget_words - self.game.graph.compulsory_words
         loads = len(self.needed) + spare // lightest
         inputs = {u for u in self.vertices if not self.game.graph.parents[u]}
         first = min(len(item.reads) for item in self.items if inputs.issuperset(item.reads))

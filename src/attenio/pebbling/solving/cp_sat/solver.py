@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from attenio.errors import InvalidInput, MissingExtra
+from attenio.errors import InvalidInput
 from attenio.pebbling.checking import check
 from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.schedule import Schedule
@@ -99,7 +99,7 @@ def cp_sat(
         task=task,
         best=best,
         upper=best.cost_words(game.graph),
-        lower=task.compulsory_words,
+        lower=game.graph.compulsory_words,
         deadline=began + time_limit_s,
         workers=workers,
         seed=seed,
@@ -146,31 +146,23 @@ def _raise_or_finish(search: _Search) -> None:
         if solution is None:
             search.lower = min(search.upper, budget - budget % step + step)
             return
-        search.lower = max(search.lower, solution.least)
-        orders = _orders(search, solution.phases)
+        phases, least = solution
+        search.lower = max(search.lower, least)
+        orders = _orders(search, phases)
         if all(order is not None for order in orders):
-            schedule = moves_of(task, solution.phases, [order for order in orders if order is not None])
+            schedule = moves_of(task, phases, [order for order in orders if order is not None])
             search.best, search.upper = schedule, schedule.cost_words(task.game.graph)
             return
-        for phase, order in zip(solution.phases, orders, strict=True):
+        for phase, order in zip(phases, orders, strict=True):
             if order is None:
                 for clause in _reasons(search, phase):
                     search.clauses.append(clause)
                     program.exclude(clause)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Solution:
-    phases: list[Phase]
-    least: int
-
-
-def _solve(search: _Search, program: Any) -> _Solution | None:
-    """A solution of the program, or None if it has none."""
-    try:
-        from ortools.sat.python import cp_model
-    except ImportError as absent:
-        raise MissingExtra("the integer program for pebble games", "pebble") from absent
+def _solve(search: _Search, program: Any) -> tuple[list[Phase], int] | None:
+    """The phases of a solution and the least cost proven, or None if the program has no solution."""
+    from ortools.sat.python import cp_model
 
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = search.left_s()
@@ -206,7 +198,7 @@ def _solve(search: _Search, program: Any) -> _Solution | None:
     if status[0] in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         proven = program.model.has_objective()
         least = math.ceil(solver.best_objective_bound - 1e-6) if proven else 0
-        return _Solution(phases=program.phases(solver.boolean_value), least=least)
+        return program.phases(solver.boolean_value), least
     if status[0] == cp_model.UNKNOWN:
         raise _OutOfTimeError
     raise AssertionError(f"the program is {solver.status_name(status[0])}: {program.model.validate()}")

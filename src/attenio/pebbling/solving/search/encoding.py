@@ -99,17 +99,14 @@ def _useful_part(graph: ComputationGraph) -> tuple[ComputationGraph, Numbers]:
             wanted[list(graph.parents[vertex])] = True
     originals = np.flatnonzero(wanted).astype(np.int64)
     place = np.cumsum(wanted) - 1
-    starts = np.zeros(len(originals) + 1, dtype=np.int64)
-    np.cumsum([len(graph.parents[v]) for v in originals.tolist()], out=starts[1:])
-    flat = [place[u] for v in originals.tolist() for u in graph.parents[v]]
-    kept_outputs = [int(place[v]) for v in graph.outputs.tolist() if wanted[v]]
+    counts = np.diff(graph.parent_starts)
     part = ComputationGraph(
         name=graph.name,
         names=tuple(graph.names[v] for v in originals.tolist()),
-        parent_starts=starts,
-        parent_numbers=np.array(flat, dtype=np.int64),
+        parent_starts=np.concatenate([[0], np.cumsum(counts[originals])]).astype(np.int64),
+        parent_numbers=place[graph.parent_numbers[np.repeat(wanted, counts)]].astype(np.int64),
         weights=graph.weights[originals],
-        outputs=np.array(kept_outputs, dtype=np.int64),
+        outputs=place[graph.outputs[wanted[graph.outputs]]].astype(np.int64),
     )
     return part, originals
 

@@ -13,7 +13,6 @@ the positions it leaves out is argued where they are left out: ``one_shot``, ``s
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from math import inf
 from time import perf_counter
@@ -67,15 +66,14 @@ def best_first(
             f" up to {_MOST_LEVELS:,}: use smaller weights"
         )
     if known_cost == encoded.compulsory:
-        return _solution(game, known, known_cost, Ending.PROVEN, _Outcome(seconds=0.0, explored=0))
+        return _solution(game, known, known_cost, Ending.PROVEN)
     compile_search()
     search = _Search(table, encoded, known_cost, memory_limit_bytes)
     ending = search.run(time_limit_s, progress)
     if search.best_position >= 0:
-        way = search.way()
-        known = replaying.replay(game, encoded, originals, way)
+        known = replaying.replay(game, encoded, originals, search.way())
     bound = known.cost_words(game.graph) if ending is Ending.PROVEN else search.lower_bound
-    return _solution(game, known, bound, ending, _Outcome(seconds=search.seconds, explored=search.explored))
+    return _solution(game, known, bound, ending, search.seconds, search.explored)
 
 
 def _known(game: Game, upper: Schedule | None) -> Schedule:
@@ -89,13 +87,9 @@ def _known(game: Game, upper: Schedule | None) -> Schedule:
     return min(upper, first, key=lambda schedule: schedule.cost_words(game.graph))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Outcome:
-    seconds: float
-    explored: int
-
-
-def _solution(game: Game, schedule: Schedule, bound: int, ending: Ending, outcome: _Outcome) -> Solution:
+def _solution(
+    game: Game, schedule: Schedule, bound: int, ending: Ending, seconds: float = 0.0, explored: int = 0
+) -> Solution:
     cost = schedule.cost_words(game.graph)
     return Solution(
         game=game,
@@ -104,8 +98,8 @@ def _solution(game: Game, schedule: Schedule, bound: int, ending: Ending, outcom
         lower_bound_words=bound,
         ending=Ending.PROVEN if bound == cost else ending,
         engine="best-first search",
-        seconds=outcome.seconds,
-        explored=outcome.explored,
+        seconds=seconds,
+        explored=explored,
     )
 
 
