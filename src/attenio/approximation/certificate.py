@@ -107,7 +107,7 @@ class Scores:
     @property
     def largest_product(self) -> float:
         """At least every scale * sum of |q_t k_t|."""
-        return max(self.product or 0.0, abs(self.centre) + self.radius) if self.product is None else self.product
+        return abs(self.centre) + self.radius if self.product is None else self.product
 
     @property
     def value_unit(self) -> float:
@@ -211,7 +211,15 @@ def certificate_for(scores: Scores, terms: Terms, auditor: Auditor | None = None
         if reason is not None:
             return _exact(scores, terms, degree, reason)
         if errors.truncation + errors.rounding <= terms.tolerance:
-            return _approximate(scores, terms, candidate, errors)
+            return Certificate(
+                scores=scores,
+                terms=terms,
+                polynomial=candidate,
+                needed_degree=degree,
+                truncation_error=errors.truncation,
+                rounding_error=errors.rounding,
+                storage_error=errors.storage,
+            )
         if errors.rounding > terms.tolerance:
             cost = f"cost {errors.rounding:.2g}" if errors.rounding < math.inf else "lose everything"
             reason = (
@@ -296,18 +304,6 @@ def _errors(scores: Scores, terms: Terms, candidate: Polynomial, audit: Audit | 
         truncation=truncation,
         rounding=rounding,
         storage=storage_error(terms.dtype, largest=largest, unit=scores.value_unit),
-    )
-
-
-def _approximate(scores: Scores, terms: Terms, chosen: Polynomial, errors: _Errors) -> Certificate:
-    return Certificate(
-        scores=scores,
-        terms=terms,
-        polynomial=chosen,
-        needed_degree=chosen.degree,
-        truncation_error=errors.truncation,
-        rounding_error=errors.rounding,
-        storage_error=errors.storage,
     )
 
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.polynomial.polynomial import polyval
 from numpy.typing import NDArray
 
 from attenio.approximation.data import Head
@@ -51,7 +52,7 @@ def approximate_attention(
         for rows, first, stop in _chunks(head, summation.key_tile_for(len(keys))):
             if stop > first:
                 seen = np.arange(first, stop) <= head.last_key(rows.start, rows.stop)[:, None]
-                inside = _horner(coefficients, queries[rows] @ keys[first:stop].T)
+                inside = polyval(queries[rows] @ keys[first:stop].T, coefficients)
                 sums[rows] += np.where(seen, inside, np.float32(0)) @ extended[first:stop]
     divisor = sums[:, -1:]
     output = np.divide(sums[:, :-1], divisor, out=np.zeros_like(sums[:, :-1]), where=divisor != 0)
@@ -116,10 +117,3 @@ def _chunks(head: Head, key_tile: int) -> Iterator[tuple[slice, int, int]]:
             stop = min(start + key_tile, begin + head.rows)
             last = head.last_key(start, stop)
             yield slice(start, stop), int(last[0]) + 1, int(last[-1]) + 1
-
-
-def _horner(coefficients: Float32, x: Float32) -> Float32:
-    value = np.full_like(x, coefficients[-1])
-    for coefficient in coefficients[-2::-1]:
-        value = value * x + coefficient
-    return value

@@ -61,7 +61,7 @@ def observe(head: Head, centring: Centring = Centring.BEST, progress: Progress |
     middle, radius, centre = ranges_by_centre[chosen]
     # scores are found about the mean and then moved: q.(centre - mean) is rounded as well, and is no more than both
     slack = (_product(head, mean) + _product(head, centre)) * (head.d + 4) * 2.0**-52
-    without = _uncentred(ranges)
+    middle_without, radius_without, _ = ranges.within(np.zeros(head.d, np.float32))
     return Observation(
         scores=replace(
             _scores(head, (middle, radius + slack), _product(head, centre), Evidence.EVERY_SCORE),
@@ -69,7 +69,7 @@ def observe(head: Head, centring: Centring = Centring.BEST, progress: Progress |
         ),
         centre=centre,
         centring=chosen,
-        radius_without_centring=without + slack,
+        radius_without_centring=abs(middle_without) + radius_without + slack,
     )
 
 
@@ -120,11 +120,11 @@ def audit_of(head: Head, centre: Float32, polynomial: Polynomial, progress: Prog
     )
 
 
-def exact_attention(head: Head, progress: Progress | None = None) -> Iterator[tuple[slice, Float64]]:
+def exact_attention(head: Head) -> Iterator[tuple[slice, Float64]]:
     """Exact attention of stacked rows in float64, some rows at a time; rows that see no key are zero."""
     mean = _single(head.keys.astype(np.float64).mean(axis=0))
     values = head.values.astype(np.float64)
-    for rows, scores in _score_blocks(head, mean, progress):
+    for rows, scores in _score_blocks(head, mean, None):
         required = ~np.isnan(scores)
         largest = np.where(required, scores, -np.inf).max(axis=1, keepdims=True)
         weights = np.where(required, np.exp(np.where(required, scores - largest, 0.0)), 0.0)
@@ -145,11 +145,6 @@ class _Ranges:
         moved = self.queries @ (centre.astype(np.float64) - self.mean)
         low, high = float((self.least - moved).min()), float((self.largest - moved).max())
         return (low + high) / 2, (high - low) / 2, centre
-
-
-def _uncentred(ranges: _Ranges) -> float:
-    middle, radius, _ = ranges.within(np.zeros(len(ranges.mean), np.float32))
-    return abs(middle) + radius
 
 
 def _centres(head: Head, mean: Float32, ranges: _Ranges, centring: Centring) -> dict[Centring, Float32]:

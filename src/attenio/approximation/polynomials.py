@@ -17,9 +17,9 @@ import math
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
-from typing import assert_never
 
 import numpy as np
+from numpy.polynomial.polynomial import polyval
 from numpy.typing import NDArray
 
 from attenio.approximation.enclosure import MOST_RADIUS, enclosure
@@ -76,16 +76,12 @@ class Polynomial:
 
     def __call__(self, x: NDArray[np.floating]) -> NDArray[np.float64]:
         """The polynomial at every x, in float64 by Horner's rule."""
-        at = np.asarray(x, dtype=np.float64)
-        value = np.full_like(at, self.coefficients[-1])
-        for coefficient in reversed(self.coefficients[:-1]):
-            value = value * at + coefficient
-        return value
+        return np.asarray(polyval(np.asarray(x, dtype=np.float64), self.coefficients))
 
     def of_sizes(self, x: NDArray[np.floating] | float) -> NDArray[np.float64]:
         """The sum of |c_k| x^k: how large the terms are that cancel in the polynomial."""
         sizes = tuple(abs(coefficient) for coefficient in self.coefficients)
-        return np.asarray(np.polynomial.polynomial.polyval(np.asarray(x, dtype=np.float64), sizes))
+        return np.asarray(polyval(np.asarray(x, dtype=np.float64), sizes))
 
 
 def outward(radius: float) -> float:
@@ -101,19 +97,13 @@ def outward(radius: float) -> float:
 
 def polynomial(kind: Kind, radius: float, degree: int, *, centre: float = 0.0) -> Polynomial:
     """The polynomial of this kind and degree for [centre - radius, centre + radius]."""
-    match kind:
-        case Kind.TAYLOR:
-            return taylor(radius, degree, centre=centre)
-        case Kind.MINIMAX:
-            return minimax(radius, degree, centre=centre)
-        case _:
-            assert_never(kind)
+    _check(radius, degree, centre)
+    return _polynomial(Kind.named(kind), float(radius), int(degree), float(centre))
 
 
 def taylor(radius: float, degree: int, *, centre: float = 0.0) -> Polynomial:
     """The series of e^(x - centre) up to ``degree``."""
-    _check(radius, degree, centre)
-    return _taylor(float(radius), int(degree), float(centre))
+    return polynomial(Kind.TAYLOR, radius, degree, centre=centre)
 
 
 def minimax(radius: float, degree: int, *, centre: float = 0.0) -> Polynomial:
@@ -122,21 +112,15 @@ def minimax(radius: float, degree: int, *, centre: float = 0.0) -> Polynomial:
     >>> minimax(0.5, 3).relative_error < taylor(0.5, 3).relative_error
     True
     """
-    _check(radius, degree, centre)
-    return _minimax(float(radius), int(degree), float(centre))
+    return polynomial(Kind.MINIMAX, radius, degree, centre=centre)
 
 
 @lru_cache(maxsize=4096)
-def _taylor(radius: float, degree: int, centre: float) -> Polynomial:
-    return _proven(Kind.TAYLOR, _candidate(Kind.TAYLOR, radius, degree), radius, centre)
-
-
-@lru_cache(maxsize=4096)
-def _minimax(radius: float, degree: int, centre: float) -> Polynomial:
-    proven = _proven(Kind.MINIMAX, _candidate(Kind.MINIMAX, radius, degree), radius, centre)
-    if _UNSURE < proven.relative_error < 1:
+def _polynomial(kind: Kind, radius: float, degree: int, centre: float) -> Polynomial:
+    proven = _proven(kind, _candidate(kind, radius, degree), radius, centre)
+    if kind is Kind.TAYLOR or _UNSURE < proven.relative_error < 1:
         return proven
-    series = _taylor(radius, degree, centre)
+    series = _polynomial(Kind.TAYLOR, radius, degree, centre)
     return proven if proven.relative_error <= series.relative_error else replace(series, kind=Kind.MINIMAX)
 
 
@@ -203,7 +187,7 @@ def _seen_error(around_centre: NDArray[np.float64], radius: float) -> float:
     """The relative error at a few points of the interval; 1 where the polynomial is not positive."""
     degree = len(around_centre) - 1
     x = radius * np.cos(np.pi * np.arange(4 * degree + 9) / (4 * degree + 8))
-    ratios = np.polynomial.polynomial.polyval(x, around_centre) * np.exp(-x)
+    ratios = polyval(x, around_centre) * np.exp(-x)
     least, largest = float(ratios.min()), float(ratios.max())
     return 1.0 if least <= 0 else (largest - least) / (largest + least)
 

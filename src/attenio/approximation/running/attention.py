@@ -234,11 +234,15 @@ def _checked(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool, enab
     return (*query.shape[:-1], value.shape[-1])
 
 
-def _check_heads(query: tuple[int, ...], key: tuple[int, ...], *, enable_gqa: bool) -> None:
+def share_heads(query: tuple[int, ...], key: tuple[int, ...]) -> bool:
+    """Whether there are as many query heads as key heads, or a multiple of them."""
     if query == key:
-        return
-    grouped = len(query) == len(key) and len(query) > 0 and query[:-1] == key[:-1] and query[-1] % key[-1] == 0
-    if not grouped:
+        return True
+    return len(query) == len(key) and query[:-1] == key[:-1] and query[-1] % key[-1] == 0
+
+
+def _check_heads(query: tuple[int, ...], key: tuple[int, ...], *, enable_gqa: bool) -> None:
+    if not share_heads(query, key):
         raise InvalidInput(f"query heads {query} do not belong to key heads {key}; give as many, or a multiple of them")
-    if not enable_gqa:
+    if query != key and not enable_gqa:
         raise InvalidInput(f"{query[-1]} query heads on {key[-1]} key heads; say enable_gqa=True if they share them")

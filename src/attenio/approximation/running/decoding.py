@@ -7,7 +7,7 @@ attend:  Y = phi(Q) (w Z);  O = Y_V / Y_1
 from dataclasses import replace
 
 from attenio.approximation.certificate import Certificate, Evidence
-from attenio.approximation.running.attention import checked_scale, computed_in, stacked
+from attenio.approximation.running.attention import checked_scale, computed_in, share_heads, stacked
 from attenio.approximation.running.formula import Formula
 from attenio.approximation.running.forward import key_state
 from attenio.approximation.running.loading import Tensor, loaded_torch
@@ -82,7 +82,7 @@ class DecodeState:
         if self._state is None:
             raise InvalidInput("no token was appended yet; attention to nothing is not defined")
         *heads, d, value_dim = self._shape
-        if query.dim() < 2 or query.shape[-1] != d or not _grouped(tuple(query.shape[:-2]), tuple(heads)):
+        if query.dim() < 2 or query.shape[-1] != d or not share_heads(tuple(query.shape[:-2]), tuple(heads)):
             raise InvalidInput(f"queries {tuple(query.shape)} do not belong to KV heads {tuple(heads)} with d = {d}")
         keyless = query.new_empty(*heads, 1, d)
         sweep = self._sweep(query, keyless, query.new_empty(*heads, 1, value_dim))
@@ -125,9 +125,3 @@ class DecodeState:
 def _largest_norm(rows: Tensor, centre: Tensor | None) -> float:
     wide = rows.double() if centre is None else rows.double() - centre.double()
     return float(wide.norm(dim=-1).max())
-
-
-def _grouped(query: tuple[int, ...], key: tuple[int, ...]) -> bool:
-    if query == key:
-        return True
-    return len(query) == len(key) and len(query) > 0 and query[:-1] == key[:-1] and query[-1] % key[-1] == 0

@@ -182,13 +182,8 @@ def check_values_fit(unit: float, dtype: Any) -> None:
         )
 
 
-def scores_of(reach: Reach, value: Tensor, *, d: int) -> Scores:
-    """What a certificate is about: one for all heads, so the worst of each thing over them."""
-    return scores_within(reach, ValueRange.of(value), value, d=d)
-
-
 def scores_within(reach: Reach, values: ValueRange, value: Tensor, *, d: int) -> Scores:
-    """The same, where the range of the values is known."""
+    """What a certificate is about: one for all heads, so the worst of each thing over them."""
     widest = float(values.units.max())
     check_values_fit(widest, value.dtype)
     # never zero: other data whose keys are nearly equal keep to it as well
@@ -216,7 +211,7 @@ def stored_as(dtype: Any) -> ElementType:
 
 def certificate_of(reach: Reach, value: Tensor, terms: Terms, *, d: int) -> Certificate:
     """The certificate for these tensors, with sums as short as the tolerance needs them."""
-    scores = scores_of(reach, value, d=d)
+    scores = scores_within(reach, ValueRange.of(value), value, d=d)
     for length in SUM_LENGTHS:
         summation = TiledSummation(length=length, direct=terms.summation.direct)
         certificate = certificate_for(scores, replace(terms, summation=summation))
