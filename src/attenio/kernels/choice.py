@@ -21,7 +21,9 @@ from attenio.kernels.cpu.host import host_machine, private_boundary
 from attenio.kernels.cpu.library import Sizes, library_first
 from attenio.kernels.gpu.capability import gpu_at, gpu_named, is_hopper
 from attenio.machine import Machine, MemoryLevel
+from attenio.masks import Mask
 from attenio.planning import Dataflow
+from attenio.workload import Workload
 
 _TYPES = {torch.float16: ElementType.FP16, torch.bfloat16: ElementType.BF16}
 
@@ -41,6 +43,11 @@ class Place:
     processors: int | None = None
 
     @property
+    def boundary(self) -> Machine:
+        """The fast memory by itself, as a machine with nothing but what is below it."""
+        return Machine(name=self.machine.name, levels=(self.level, MemoryLevel(name="below")))
+
+    @property
     def is_cpu(self) -> bool:
         """Whether this computer's processor is meant."""
         return self.machine is host_machine()
@@ -57,6 +64,15 @@ def place_of(problem: KernelProblem, machine: str | Machine | None) -> Place:
     return Place(
         machine=found, level=level, dtype=dtype, workers=f"{level.units} SMs", granularity=found.granularity_of(dtype),
         processors=None if machine is None else level.units,
+    )  # fmt: skip
+
+
+def workload_of(problem: KernelProblem, mask: Mask, dtype: ElementType) -> Workload:
+    """A problem as the planner knows it; on a CPU words are those that are computed with, in single precision."""
+    return Workload(
+        queries=problem.queries, keys=problem.keys, d=int(problem.query.shape[-1]),
+        value_dim=int(problem.value.shape[-1]), heads=problem.kv_heads * problem.group, kv_heads=problem.kv_heads,
+        batch=problem.batch, mask=mask, dtype=dtype,
     )  # fmt: skip
 
 

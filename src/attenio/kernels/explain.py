@@ -9,22 +9,20 @@ from torch import Tensor
 from attenio.approximation.entries import checked_positive
 from attenio.bounds import LowerBound
 from attenio.bounds.attention import bounds_for, largest_ordinary
-from attenio.elements import ElementType
 from attenio.errors import InvalidInput
-from attenio.kernels.call.call import Call, call_of, problem_of
+from attenio.kernels.call.call import call_of, problem_of
 from attenio.kernels.call.checks import autocast, check_switches, checked_number
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.masking import MaskArguments, Packing, Window
 from attenio.kernels.call.planner_masks import arguments_of, nearest_mask
 from attenio.kernels.call.stacking import can_stack
-from attenio.kernels.choice import Place, choose, choose_backward, place_of
+from attenio.kernels.choice import Place, choose, choose_backward, place_of, workload_of
 from attenio.kernels.cpu.beside import goes_to_tiles, sizes_of
 from attenio.kernels.tolerance import Way, way_for
-from attenio.machine import Machine, MemoryLevel
+from attenio.machine import Machine
 from attenio.masks import BlockSparse, Mask
 from attenio.planning import Candidate, Plan, candidates, plan_with
 from attenio.quantities import show_bytes, show_words
-from attenio.workload import Workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,8 +159,7 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     # The planner's prefix leaves every request a key of its own.
     shared = min(problem.prefix, problem.keys - 1) if can_stack(problem) else 0
     nearest, notes = nearest_mask(call.visible, queries=problem.queries, keys=problem.keys, prefix=shared)
-    workload = _workload(call, nearest, place.dtype)
-    here = Machine(name=place.machine.name, levels=(place.level, MemoryLevel(name="below")))
+    workload, here = workload_of(problem, nearest, place.dtype), place.boundary
     fast_words = here.slowest_boundary.fast_words(workload.dtype)
     way = None
     if tolerance is not None:
@@ -181,12 +178,3 @@ def explain(  # noqa: PLR0913 - the arguments of attention
 def _settings(choice: Choice) -> str:
     """A kernel and its settings as text."""
     return " ".join(f"{name}={value}" for name, value in choice.settings().items() if name != "language")
-
-
-def _workload(call: Call, mask: Mask, dtype: ElementType) -> Workload:
-    """The call as the planner knows it; on a CPU words are those that are computed with, in single precision."""
-    batch, heads, queries, d = call.query.shape
-    return Workload(
-        queries=queries, keys=call.key.shape[2], d=d, value_dim=call.value.shape[3], heads=heads,
-        kv_heads=call.key.shape[1], batch=batch, mask=mask, dtype=dtype,
-    )  # fmt: skip

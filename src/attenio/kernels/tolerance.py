@@ -17,15 +17,14 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.promise import RATE, Promise, exact_operations
 from attenio.kernels.call.visibility import UNBOUNDED
 from attenio.kernels.call.watching import is_concrete
-from attenio.kernels.choice import choose, features_of, place_of
+from attenio.kernels.choice import choose, features_of, place_of, workload_of
 from attenio.kernels.gpu import tensor_cores
-from attenio.machine import Machine, MemoryLevel
+from attenio.machine import Machine
 from attenio.masks import Causal, Dense
 from attenio.planning import Dataflow, plan_with
 from attenio.planning.approximate.forms import best_approximate_tiles
 from attenio.planning.costs import problems_of
 from attenio.planning.plan import ApproximateDataflow
-from attenio.workload import Workload
 
 _BY_FEATURES: tuple[ApproximateDataflow, ...] = (
     Dataflow.FEATURE_STATE,
@@ -191,14 +190,9 @@ _KNOWN: dict[tuple[Any, ...], Words | None] = {}
 def _planned(problem: KernelProblem, degree: int, machine: str | Machine | None, *, causal: bool) -> Words | None:
     place = place_of(problem, machine)
     choice = choose(problem, place)
-    workload = Workload(
-        queries=problem.queries, keys=problem.keys, d=int(problem.query.shape[-1]),
-        value_dim=int(problem.value.shape[-1]), heads=problem.kv_heads * problem.group, kv_heads=problem.kv_heads,
-        batch=problem.batch, mask=Causal() if causal else Dense(), dtype=place.dtype,
-    )  # fmt: skip
-    here = Machine(name="here", levels=(place.level, MemoryLevel(name="below")))
+    workload = workload_of(problem, Causal() if causal else Dense(), place.dtype)
     try:
-        exact = plan_with(workload, here, choice.dataflow, choice.tiles)
+        exact = plan_with(workload, place.boundary, choice.dataflow, choice.tiles)
     except AttenioError:  # the plan of the kernel is none of the planner's
         return None
     found = [

@@ -5,7 +5,14 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from attenio.kernels.call.checks import batch_of, check_prefix, check_switches, check_tensors, checked_number
+from attenio.kernels.call.checks import (
+    batch_of,
+    check_prefix,
+    check_switches,
+    check_tensors,
+    checked_number,
+    heads_of,
+)
 from attenio.kernels.call.dropout import Dropout
 from attenio.kernels.call.masking import MaskArguments, visibility_of
 from attenio.kernels.call.problem import KernelProblem
@@ -39,18 +46,17 @@ def call_of(  # noqa: PLR0913
     if asked.prefix is not None:
         check_prefix(asked.prefix, key.shape[-2])
     batch = batch_of(query, key, value)
-    heads = {name: tensor.shape[-3] if tensor.dim() > 2 else 1 for name, tensor in (("q", query), ("k", key))}
+    heads, key_heads, value_heads = heads_of(query, key, value)
     if not enable_gqa:  # one head of keys may serve all, by broadcasting, as in matmul
-        most = max(*heads.values(), value.shape[-3] if value.dim() > 2 else 1)
-        heads = {"q": most, "k": heads["k"] if value.dim() > 2 and value.shape[-3] == heads["k"] else most}
-    key_heads = max(heads["k"], value.shape[-3] if value.dim() > 2 else 1)
-    four = [
-        _four(tensor, batch, count) for tensor, count in ((query, heads["q"]), (key, key_heads), (value, key_heads))
-    ]
-    visible = visibility_of(four[0], four[1], asked, batch)
+        heads = max(heads, key_heads, value_heads)
+        key_heads = key_heads if value.dim() > 2 and value_heads == key_heads else heads
+    four_query, four_key, four_value = (
+        _four(tensor, batch, count) for tensor, count in ((query, heads), (key, key_heads), (value, key_heads))
+    )
+    visible = visibility_of(four_query, four_key, asked, batch)
     factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else checked_number("scale", scale)
-    lead = (*batch, heads["q"]) if max(query.dim(), key.dim(), value.dim()) > 2 else ()
-    return Call(four[0], four[1], four[2], visible, factor, (*lead, query.shape[-2], value.shape[-1]))
+    lead = (*batch, heads) if max(query.dim(), key.dim(), value.dim()) > 2 else ()
+    return Call(four_query, four_key, four_value, visible, factor, (*lead, query.shape[-2], value.shape[-1]))
 
 
 def problem_of(call: Call, prefix: int | None, dropout_p: float) -> KernelProblem:

@@ -125,7 +125,7 @@ def check_prefix(prefix: Any, keys: int) -> None:
 
 
 def _check_heads(query: Tensor, key: Tensor, value: Tensor, *, enable_gqa: bool) -> None:
-    heads = [tensor.shape[-3] if tensor.dim() > 2 else 1 for tensor in (query, key, value)]
+    heads = heads_of(query, key, value)
     if enable_gqa:
         if min(query.dim(), key.dim(), value.dim()) < 3:
             raise TensorMismatch("enable_gqa needs heads; give (..., heads, tokens, width)")
@@ -141,6 +141,11 @@ def _check_heads(query: Tensor, key: Tensor, value: Tensor, *, enable_gqa: bool)
             f"query, key and value have {heads[0]}, {heads[1]} and {heads[2]} heads;"
             " make them equal, or set enable_gqa=True"
         )
+
+
+def heads_of(*tensors: Tensor) -> list[int]:
+    """Heads of each tensor; one without such a dimension has one."""
+    return [tensor.shape[-3] if tensor.dim() > 2 else 1 for tensor in tensors]
 
 
 def batch_of(query: Tensor, key: Tensor, value: Tensor) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from attenio.kernels.call.problem import KernelProblem
 RATE = 0.75
 # Steps between two powers of two of what certificates are remembered by: proving a polynomial takes milliseconds.
 _STEPS = 64
+_certificate_for = lru_cache(maxsize=1024)(certificate_for)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,16 +48,11 @@ def certificate_like(scores: Scores, terms: Terms) -> Certificate:
     """
     unit = scores.value_unit
     offset = _rounded_up(scores.value_bound / unit)
-    found = _certificate(replace(scores, value_bound=offset, value_radius=1.0), terms)
+    found = _certificate_for(replace(scores, value_bound=offset, value_radius=1.0), terms)
     if found.polynomial is None:
         return replace(found, scores=scores)
     stored = storage_error(terms.dtype, largest=offset + found.added_error, unit=unit)
     return replace(found, scores=replace(scores, value_bound=offset * unit), storage_error=stored)
-
-
-@lru_cache(maxsize=1024)
-def _certificate(scores: Scores, terms: Terms) -> Certificate:
-    return certificate_for(scores, terms)
 
 
 def _rounded_up(value: float) -> float:

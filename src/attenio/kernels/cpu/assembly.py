@@ -11,15 +11,10 @@ from contextlib import contextmanager
 FLOAT4 = "<4 x float>"
 
 
-def constant(value: float) -> str:
-    """A float as LLVM writes it: the bits of the double of the same value."""
-    (rounded,) = struct.unpack("f", struct.pack("f", value))
-    return f"0x{struct.pack('>d', rounded).hex().upper()}"
-
-
 def splat(value: float) -> str:
-    """The same constant in all four places."""
-    return "<" + ", ".join([f"float {constant(value)}"] * 4) + ">"
+    """The same float in all four places, as LLVM writes it: the bits of the double of the same value."""
+    (rounded,) = struct.unpack("f", struct.pack("f", value))
+    return "<" + ", ".join([f"float 0x{struct.pack('>d', rounded).hex().upper()}"] * 4) + ">"
 
 
 class Body:

@@ -19,7 +19,7 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import UNBOUNDED
 from attenio.kernels.cpu.fused import can_fuse
 from attenio.kernels.cpu.library import Sizes, library_first
-from attenio.kernels.cpu.library_calls import called, only_key, with_look
+from attenio.kernels.cpu.library_calls import called, with_look
 from attenio.kernels.cpu.tiling import PRODUCT_KEYS
 
 # What a form's calls are given to; it gives None where its answer would not hold.
@@ -199,7 +199,8 @@ def _way(problem: KernelProblem, sizes: Sizes, scale: float | None, *, gqa: bool
     windowed = not sizes.causal and (problem.visible.below > -UNBOUNDED or problem.visible.above < UNBOUNDED)
     kept = _window_mask(problem, sizes.dtype) if windowed else None
     if sizes.differentiates and sizes.fuses and problem.keys == 1:
-        return only_key(kept, gqa=gqa)
+        # The weight of an only key is 1 whatever its score, and a scale of 0 makes its gradients exact.
+        return called(kept, causal=False, scale=0.0, gqa=gqa)
     if sizes.differentiates and sizes.fuses and sizes.dtype in (torch.float32, torch.float64):
         return with_look(kept, causal=sizes.causal, scale=problem.scale, group=problem.group, forget=forget)
     return called(kept, causal=sizes.causal, scale=scale, gqa=gqa)

@@ -13,14 +13,13 @@ from importlib.util import find_spec
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from attenio.kernels.call.choice import note_launch
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Part
 from attenio.kernels.cpu.few_rows import MOST_ROWS, MOST_WIDTH, NUMBERS, POINTERS, TILE, few_rows_text
 from attenio.kernels.cpu.online_softmax import LOG2_E, Sums
-from attenio.kernels.cpu.tiles import rows_of
+from attenio.kernels.cpu.tiles import readable, rows_of
 
 # It is compiled once in a process, in a third of a second.
 LEAST_PRODUCTS = 2**20
@@ -56,7 +55,7 @@ def compiled_rows(problem: KernelProblem, part: Part) -> Sums:
     padded = -(-rows // abreast) * abreast
     if padded > rows:
         Q = torch.cat([Q, Q.new_zeros(units, padded - rows, d)], 1)
-    key, value = (_readable(x[part.batch, part.heads, part.keys]) for x in (problem.key, problem.value))
+    key, value = (readable(x[part.batch, part.heads, part.keys]) for x in (problem.key, problem.value))
     sums = Sums.empty((units, padded), value.shape[-1], torch.float32, subtracts=True)
     widens = key.dtype != torch.float32 and padded > abreast
     wide = Q.new_empty(TILE * (d + value.shape[-1]) if widens else 0)
@@ -69,10 +68,6 @@ def compiled_rows(problem: KernelProblem, part: Part) -> Sums:
     return Sums(
         output=sums.output[:, :rows], largest=sums.largest[:, :rows], total=sums.total[:, :rows], subtracts=True
     )
-
-
-def _readable(tensor: Tensor) -> Tensor:
-    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
 @cache

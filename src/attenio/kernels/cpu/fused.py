@@ -18,7 +18,7 @@ from attenio.kernels.call.choice import note_launch
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import UNBOUNDED, Part
 from attenio.kernels.cpu.online_softmax import LOG2_E, Sums
-from attenio.kernels.cpu.tiles import cuts, stacked_rows
+from attenio.kernels.cpu.tiles import cuts, readable, stacked_rows
 from attenio.kernels.cpu.workers import run_all
 
 
@@ -43,7 +43,7 @@ def fused(problem: KernelProblem) -> tuple[Tensor, Tensor]:
     """Output and, as a sum of weights, the exponential of its log-sum-exp."""
     note_launch("fused", part=problem.everything)
     output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        *_readable(problem.query[:, :, 0], problem.key, problem.value),
+        *map(readable, (problem.query[:, :, 0], problem.key, problem.value)),
         0.0,
         problem.visible.above == 0,
         attn_mask=None,
@@ -58,7 +58,7 @@ def fused_rows(problem: KernelProblem, part: Part) -> Sums:
     rows = stacked_rows(problem.query[part.batch, part.heads, :, part.positions], torch.float32)
     key, value = (x[part.batch, part.heads, part.keys].flatten(0, 1) for x in (problem.key, problem.value))
     output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        *_readable(rows[None], key[None], value[None]), 0.0, False, attn_mask=None, scale=problem.scale
+        rows[None], readable(key)[None], readable(value)[None], 0.0, False, attn_mask=None, scale=problem.scale
     )
     largest = (lse[0] * LOG2_E)[..., None]
     return Sums(output=output[0], largest=largest, total=torch.ones_like(largest), subtracts=True)
@@ -69,9 +69,9 @@ def fused_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of queries, keys and values."""
     note_launch("fused_backward", part=problem.everything)
-    gradient, query, output = _readable(gradient[:, :, 0], problem.query[:, :, 0], output[:, :, 0])
+    gradient, query, output = map(readable, (gradient[:, :, 0], problem.query[:, :, 0], output[:, :, 0]))
     rows = _Rows(gradient, query, output, torch.log2(total[:, :, 0]) / LOG2_E)
-    key, value = _readable(problem.key, problem.value)
+    key, value = readable(problem.key), readable(problem.value)
     heads, threads, causal = problem.batch * problem.kv_heads, torch.get_num_threads(), problem.visible.above == 0
     if heads >= threads:
         of_query, of_key, of_value = rows.gradients(key, value, problem.scale, causal=causal)
@@ -116,8 +116,3 @@ class _Rows(NamedTuple):
             self.gradient, self.query, key, value, self.output, self.lse, 0.0, causal, attn_mask=None, scale=scale
         )
         return found
-
-
-def _readable(*tensors: Tensor) -> list[Tensor]:
-    """The kernel takes rows to be contiguous without asking."""
-    return [tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in tensors]

@@ -39,11 +39,6 @@ def called(kept: Tensor | None, *, causal: bool, scale: float | None, gqa: bool)
     return lambda query, key, value: function(query, key, value, kept)
 
 
-def only_key(kept: Tensor | None, *, gqa: bool) -> Callable[..., Tensor]:
-    """With gradients: the weight of an only key is 1 whatever its score, and a scale of 0 makes its gradients exact."""
-    return called(kept, causal=False, scale=0.0, gqa=gqa)
-
-
 def with_look(
     kept: Tensor | None, *, causal: bool, scale: float, group: int, forget: Callable[[], None]
 ) -> Callable[..., Tensor | None]:

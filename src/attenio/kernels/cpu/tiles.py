@@ -100,14 +100,13 @@ class Keys:
         """
         if self._kept is not None and keys.start in self._kept:
             return self._kept[keys.start]
-        key, value = (_plain(x[:, :, keys], self._precision) for x in (self._key, self._value))
+        key, value = (readable(x[:, :, keys].to(self._precision).flatten(0, 1)) for x in (self._key, self._value))
         found = (key.transpose(1, 2).contiguous() if turned else key.transpose(1, 2)), value
         if self._kept is not None:
             self._kept[keys.start] = found
         return found
 
 
-def _plain(tensor: Tensor, precision: torch.dtype) -> Tensor:
-    """(batch, heads, keys, width) as (units, keys, width), with rows that a product can read."""
-    flat = tensor.to(precision).flatten(0, 1)
-    return flat if flat.stride(-1) == 1 else flat.contiguous()
+def readable(tensor: Tensor) -> Tensor:
+    """The same with contiguous rows: kernels take them to be so without asking."""
+    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()

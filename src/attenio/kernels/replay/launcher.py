@@ -15,7 +15,7 @@ import torch
 from triton import knobs
 from triton.backends.nvidia import driver
 
-from attenio.kernels.replay.switch import replay_enabled
+from attenio.kernels.replay import replay_enabled
 
 # Tensor maps that are cached for a kernel: a model's layers, each with its own tensors.
 _MOST_MAPS = 4096

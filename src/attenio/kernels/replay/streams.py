@@ -27,35 +27,20 @@ def forked(device: torch.device, streams: int) -> Iterator[SideStreams]:
     if streams == 1:
         yield ()
         return
-    with _marked():
-        if device.type != "cuda":
-            yield ()
-            return
-        with _joined(device, streams) as side_streams:
-            yield side_streams
-
-
-@contextmanager
-def _joined(device: torch.device, streams: int) -> Iterator[SideStreams]:
-    current = torch.cuda.current_stream(device)
-    side_streams = _side_streams(device, streams - 1, captured=torch.cuda.is_current_stream_capturing())
-    fork = current.record_event()
-    for stream in side_streams:
-        stream.wait_event(fork)
+    side_streams: SideStreams = ()
+    # Launches before, between and after a fork and its join are told apart by how many of both this thread had.
+    _thread.marks = forks_and_joins() + 1
     try:
+        if device.type == "cuda":
+            current = torch.cuda.current_stream(device)
+            side_streams = _side_streams(device, streams - 1, captured=torch.cuda.is_current_stream_capturing())
+            fork = current.record_event()
+            for stream in side_streams:
+                stream.wait_event(fork)
         yield side_streams
     finally:
         for stream in side_streams:
             current.wait_event(stream.record_event())
-
-
-@contextmanager
-def _marked() -> Iterator[None]:
-    """Launches before, between and after a fork and its join are told apart by how many of both this thread had."""
-    _thread.marks = forks_and_joins() + 1
-    try:
-        yield
-    finally:
         _thread.marks += 1
 
 

@@ -20,10 +20,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from triton import knobs
 
+from attenio.kernels.replay import replay_enabled
 from attenio.kernels.replay.launcher import has_launch_hooks
 from attenio.kernels.replay.launches import LaunchRecord, recording_launches
 from attenio.kernels.replay.streams import forked
-from attenio.kernels.replay.switch import replay_enabled
 
 _aten = torch.ops.aten
 _EMPTY = frozenset(

@@ -1,7 +1,7 @@
 """The registered operators ``attenio::attention`` and ``attenio::attention_backward``, and the short way past them.
 
-PyTorch sees through them only by rules: shapes for ``torch.compile`` are in ``fakes``, what autograd and ``torch.func``
-ask for in ``autograd``, and how ``vmap`` moves its dimension into the batch in ``vmap``. Where nothing watches,
+PyTorch sees through them only by rules: fakes tell ``torch.compile`` shapes and types, what autograd and ``torch.func``
+ask for is in ``autograd``, and how ``vmap`` moves its dimension into the batch in ``vmap``. Where nothing watches,
 ``attended`` and ``differentiated`` do the same without asking PyTorch's dispatcher, which takes longer than a short
 kernel.
 """
@@ -19,7 +19,6 @@ from attenio.kernels.call.dropout import Dropout
 from attenio.kernels.call.results import Saved
 from attenio.kernels.choice import backend_of
 from attenio.kernels.replay.repeating import Known, known_after, known_of, repeated
-from attenio.kernels.torch_operator.fakes import fake_gradients, fake_results
 from attenio.kernels.torch_operator.schema import (
     Arguments,
     BackwardArguments,
@@ -65,7 +64,7 @@ def attend(given: Arguments) -> tuple[Tensor, ...]:
     These repeat to the bit anyway; ``deterministic`` is for the gradients.
     """
     if given.query.numel() == 0 or given.value.numel() == 0:  # a row that sees nothing gives zeros
-        output, largest, total = fake_results(*given)
+        output, largest, total = _fake_results(*given)
         return output.zero_(), largest.fill_(-torch.inf), total.zero_()
     problem = problem_of(given, prefix=given.prefix, dropout=_dropout(given))
     backend = backend_of(given.query)
@@ -137,13 +136,30 @@ def _operate_backward(*arguments: Any) -> tuple[Tensor, ...]:
     return found if len(found) == 4 else (*found, given.query.new_empty(0))
 
 
+def _fake_results(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Output, largest scores and sums of weights, uninitialised: what ``torch.compile`` and others ask for."""
+    given = Arguments(*arguments)
+    query, rows = given.query, given.query.shape[:-1]
+    precision = torch.float64 if query.dtype == torch.float64 else torch.float32
+    statistics = (query.new_empty(rows, dtype=precision), query.new_empty(rows, dtype=precision))
+    return query.new_empty((*rows, given.value.shape[-1])), *statistics
+
+
+def _fake_gradients(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Those of queries, keys, values, and of the bias (empty unless asked for), uninitialised."""
+    given = BackwardArguments(*arguments)
+    bias = given.bias
+    of_bias = bias.new_empty(bias.shape) if given.with_bias and bias is not None else given.query.new_empty(0)
+    return *(tensor.new_empty(tensor.shape) for tensor in (given.query, given.key, given.value)), of_bias
+
+
 def _registered(name: str, run: Any, fake: Any, schema: str) -> Any:
     operator = torch.library.custom_op(name, run, mutates_args=(), device_types=("cpu", "cuda"), schema=schema)
     operator.register_fake(fake)
     return operator
 
 
-attention_operator = _registered("attenio::attention", _operate, fake_results, schema_of(Arguments, results=3))
+attention_operator = _registered("attenio::attention", _operate, _fake_results, schema_of(Arguments, results=3))
 attention_backward_operator = _registered(
-    "attenio::attention_backward", _operate_backward, fake_gradients, schema_of(BackwardArguments, results=4)
+    "attenio::attention_backward", _operate_backward, _fake_gradients, schema_of(BackwardArguments, results=4)
 )
