@@ -184,7 +184,6 @@ class _Compiler:
         self._program = program
         self._names: dict[str, int] = {}
         self._causes: list[str] = []
-        self._steps: dict[int, CompiledStep] = {}
         self._bodies: dict[tuple[int, ...], CompiledBody] = {}
         self._loops: dict[tuple[int | RoundNumber, int], CompiledLoop] = {}
         # compiled nodes by the identity of what they came from, which the program keeps alive
@@ -194,11 +193,8 @@ class _Compiler:
 
     def result(self) -> CompiledProgram:
         body = self._body(self._program.body)
-        for name in self._names:
-            self._causes[self._names[name]] = self._causes[self._names[name]] or name
-        return CompiledProgram(
-            body=body, ticks_per_cycle=self._ticks, names=tuple(self._names), causes=tuple(self._causes)
-        )
+        causes = tuple(cause or name for name, cause in zip(self._names, self._causes, strict=True))
+        return CompiledProgram(body=body, ticks_per_cycle=self._ticks, names=tuple(self._names), causes=causes)
 
     def _name(self, name: str) -> int:
         if name not in self._names:

@@ -5,7 +5,6 @@ of one of them. Channels count because they are not part of the chip's area: oth
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.accelerator.controller import check_words
-from attenio.accelerator.design_runs import design_runs, simulated_design
+from attenio.accelerator.design_runs import Progress, design_runs, simulated_design
 from attenio.accelerator.designs import Designs, Tiling, is_vectorised, machine_of
 from attenio.accelerator.hardware import WORD_BYTES, Hardware
 from attenio.accelerator.step import Engine
@@ -23,8 +22,6 @@ from attenio.machine import Machine
 from attenio.plain_values import plain_fields
 from attenio.planning import Dataflow
 from attenio.workload import Workload
-
-Progress = Callable[[int, int], None]
 
 MOST_DESIGNS = 2_000_000
 # Designs that are run together, and the most that are run one after the other: about a minute.

@@ -13,7 +13,6 @@ from attenio.errors import InvalidInput
 
 Array = NDArray[np.generic]
 Float32 = NDArray[np.float32]
-Float64 = NDArray[np.float64]
 
 _TYPES = {
     "float16": ElementType.FP16,

@@ -44,12 +44,8 @@ class PolynomialAttention(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Two or three more passes."""
         query, key, value, centre, balance, output, denominators = ctx.saved_tensors
-        into = Gradients(
-            **{
-                name: balance.new_zeros(tensor.shape)
-                for name, tensor in (("query", query), ("key", key), ("value", value))
-            }
-        )
+        to_query, to_key, to_value = (balance.new_zeros(tensor.shape) for tensor in (query, key, value))
+        into = Gradients(query=to_query, key=to_key, value=to_value)
         for some in head_tiles(ctx.formula, query.shape[0], query.shape[1]):
             results = Results(output=output[some], denominators=denominators[some], gradient=gradient[some])
             parts = Gradients(query=into.query[some], key=into.key[some], value=into.value[some])

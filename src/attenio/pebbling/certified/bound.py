@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,13 +144,4 @@ def compulsory_bound(game: Game) -> GraphBound:
 
     Theorem: docs/theory/graph_bounds.md. Holds for every variant.
     """
-    began = time.monotonic()
-    words = game.graph.compulsory_words
-    return GraphBound(
-        theorem=Theorem.COMPULSORY,
-        words=words,
-        variants=frozenset(Variant),
-        citation="Hong and Kung 1981",
-        witness=None,
-        seconds=time.monotonic() - began,
-    )
+    return best_bound(Theorem.COMPULSORY, "Hong and Kung 1981", (), (game.graph.compulsory_words, None), inf)

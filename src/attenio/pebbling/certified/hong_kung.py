@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attenio.pebbling.certified.bound import GraphBound, OutOfTime, PartitionWitness, Theorem, best_bound
 from attenio.pebbling.game import Game, Variant
@@ -28,7 +27,6 @@ CITATION = "Hong and Kung 1981"
 # All pairs of closed sets are listed: at most 3 to this power.
 MOST_COMPUTED = 10
 _MOST_USEFUL = 30
-Numbers = NDArray[np.int64]
 # Of a graph, the targets, and whether the dominator has to lie outside them.
 Dominator = Callable[[ComputationGraph, Sequence[int], bool], int]
 

@@ -19,16 +19,14 @@ from dataclasses import dataclass
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
-from attenio.pebbling.certified.bound import GraphBound, PairWitness, Theorem, best_bound
+from attenio.pebbling.certified.bound import GraphBound, Numbers, PairWitness, Theorem, best_bound
 from attenio.pebbling.certified.hong_kung import epoch_floor
 from attenio.pebbling.game import Game, Variant
 
 CITATION = "Hong and Kung 1981; Smith, Lowery, Langou, van de Geijn 2019"
 # Every division of an epoch's words between inputs and accumulators is tried up to so many words.
 _MOST_DIVISIONS = 1_000_000
-Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,14 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.errors import MissingExtra
-from attenio.pebbling.certified.bound import GraphBound, SpectralWitness, Theorem, best_bound
+from attenio.pebbling.certified.bound import GraphBound, Numbers, SpectralWitness, Theorem, best_bound
 from attenio.pebbling.certified.steps import Steps
 from attenio.pebbling.certified.wavefront import depths
 from attenio.pebbling.game import Game, Variant
 
 VARIANTS = frozenset({Variant.ONE_SHOT, Variant.PARTIAL})
 CITATION = "Jain and Zaharia 2020"
-Numbers = NDArray[np.int64]
 
 # Blocks up to this size are diagonalised whole: a second or two and 18 MB.
 _LARGEST_BLOCK = 1_500

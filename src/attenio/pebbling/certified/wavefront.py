@@ -17,17 +17,15 @@ from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attenio.errors import MissingExtra
-from attenio.pebbling.certified.bound import FlowWitness, GraphBound, Theorem, WavefrontWitness, best_bound
+from attenio.pebbling.certified.bound import FlowWitness, GraphBound, Numbers, Theorem, WavefrontWitness, best_bound
 from attenio.pebbling.certified.moment import Network, moment_at
 from attenio.pebbling.certified.steps import Steps
 from attenio.pebbling.game import Game, Variant
 
 VARIANTS = frozenset({Variant.ONE_SHOT, Variant.PARTIAL})
 CITATION = "Elango, Rastello, Pouchet, Ramanujam, Sadayappan 2014"
-Numbers = NDArray[np.int64]
 
 # Every vertex is tried in small windows; in larger ones a sample that shrinks as the flows get slower.
 _TRY_ALL = 150
