@@ -30,7 +30,7 @@ from attenio.kernels.triton.choice import choices, choose
 from attenio.kernels.triton.launching import constants_of, launch_noted
 from attenio.kernels.triton.order import ordered, turn_of
 from attenio.kernels.triton.split_keys import split_keys_kernel
-from attenio.kernels.triton.tiles import ForwardTiles, fp32_products
+from attenio.kernels.triton.tiles import ForwardTiles
 from attenio.planning.shared_cache import Grid
 
 
@@ -50,17 +50,11 @@ def run(problem: KernelProblem, choice: Choice) -> Attended:
         _split(problem, attended, choice)
     else:
         others = choices(Shape.of(problem), processors_of(device))
-        # Six products for one take long to compile, and the tiles that come first are within a tenth of the best.
-        flops = 0 if _precision(problem) != "ieee" else flops_of(problem)
         tuned(
             kind_of("forward", problem), beginning_with(choice, others),
-            lambda each: _stationary(problem, attended, each.kernel), device, flops,
+            lambda each: _stationary(problem, attended, each.kernel), device, flops_of(problem),
         )  # fmt: skip
     return attended
-
-
-def _precision(problem: KernelProblem) -> str:
-    return fp32_products() if problem.query.dtype == torch.float32 else "ieee"
 
 
 def _stationary(problem: KernelProblem, attended: Attended, tiles: ForwardTiles) -> None:
@@ -73,8 +67,8 @@ def _stationary(problem: KernelProblem, attended: Attended, tiles: ForwardTiles)
             *strides_of(query, problem.key, problem.value), *_output_strides(attended.output), turn_of(grid),
             problem.kv_heads, problem.group // tiles.pack, problem.queries, problem.keys, *seen.band, *seen.data,
         ), {
-            "ROW_TILE": tiles.row_tile, "KEY_TILE": tiles.key_tile, "PACK": tiles.pack,
-            **constants_of(widths, seen, _precision(problem)), "num_warps": tiles.warps, "num_stages": tiles.stages,
+            "ROW_TILE": tiles.row_tile, "KEY_TILE": tiles.key_tile, "PACK": tiles.pack, **constants_of(widths, seen),
+            "num_warps": tiles.warps, "num_stages": tiles.stages,
         },
     )  # fmt: skip
 

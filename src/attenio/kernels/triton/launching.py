@@ -13,9 +13,9 @@ def launch_noted(kernel: Any, programs: int, arguments: tuple[Any, ...], constan
         note_launch(kernel.fn.__name__, programs=programs, **constants)
 
 
-def constants_of(widths: Widths, seen: VisibilityArguments, precision: str = "ieee") -> dict[str, Any]:
-    """Widths of heads, what is known of restrictions when a kernel is compiled, and how products of fp32 are made."""
+def constants_of(widths: Widths, seen: VisibilityArguments) -> dict[str, Any]:
+    """Widths of heads, and what is known of restrictions when a kernel is compiled."""
     return {
         "D": widths.d, "WIDTH": widths.width, "D_PADDED": widths.d_padded, "W_PADDED": widths.width_padded,
-        "ALWAYS_HIDES": seen.always_hides, "BOOLEAN": seen.boolean, "LOG2_E": LOG2_E, "PRECISION": precision,
+        "ALWAYS_HIDES": seen.always_hides, "BOOLEAN": seen.boolean, "LOG2_E": LOG2_E, "PRECISION": "ieee",
     }  # fmt: skip

@@ -5,12 +5,9 @@ all tiles that fit, those are taken that move the fewest words by the closed for
 rows; between equals, the widest tiles of keys.
 """
 
-import os
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import product
-
-from triton.backends.nvidia.compiler import CUDAOptions
 
 from attenio.elements import ElementType
 from attenio.kernels.gpu.arguments import Shape
@@ -20,8 +17,8 @@ from attenio.workload import Workload
 # Compute capability 9.0: what a block may use of an SM's 228 KB, and the registers of a thread less room for addresses.
 _SHARED_BYTES = 227 * 2**10
 _REGISTERS = 200
-# Tensor cores take no fp32. Where its products are fused multiply-adds they are unrolled, and so many of a thread take
-# ten seconds to compile; the largest tiles that fit would take minutes.
+# Tensor cores take no fp32. Its products are unrolled, and so many multiplications of a thread take ten seconds to
+# compile; the largest tiles that fit would take minutes.
 _UNROLLED = 1024
 # Candidates that may be measured against each other.
 _MOST = 8
@@ -106,12 +103,9 @@ def _stationary_tiles(queries: int, keys: int, d: int, width: int, element: int)
         scores = row_tile * key_tile * (4 + element) // 4
         registers = (row_tile * width_padded + scores) / (32 * warps)
         own_rows = row_tile * 4 // warps if element <= 2 else row_tile
-        splits = element > 2 and fp32_products() != "ieee"  # factors take some more room
-        if shared * (1.1 if splits else 1.0) > _SHARED_BYTES or registers > _REGISTERS:
+        if shared > _SHARED_BYTES or registers > _REGISTERS or own_rows < min(64, row_tile):
             continue
-        if own_rows < min(64, row_tile):
-            continue
-        if not splits and not _is_compact(row_tile * key_tile * max(d_padded, width_padded), warps, element):
+        if not _is_compact(row_tile * key_tile * max(d_padded, width_padded), warps, element):
             continue
         tiles = ForwardTiles(
             row_tile=row_tile, key_tile=key_tile, pack=1, warps=warps, stages=stages, splits_keys=False
@@ -153,17 +147,6 @@ def _backward(widest: int, element: int, sums: int) -> tuple[BackwardTiles, ...]
 def _is_compact(multiplications: int, warps: int, element: int) -> bool:
     """Whether a product of so many multiplications compiles in seconds."""
     return element <= 2 or multiplications <= _UNROLLED * 32 * warps
-
-
-@cache
-def fp32_products() -> str:
-    """How a forward pass multiplies fp32: as six products of bf16, of which three make a factor, on tensor cores.
-
-    Their sum is nearer to the exact product than that of fused multiply-adds, which older releases are left with.
-    Gradients, and few rows, have fused multiply-adds: there six products take registers that are not to be had.
-    """
-    interprets = os.environ.get("TRITON_INTERPRET") == "1"
-    return "bf16x6" if "bf16x6" in CUDAOptions.allowed_dot_input_precisions and not interprets else "ieee"
 
 
 def _power(size: int) -> int:
