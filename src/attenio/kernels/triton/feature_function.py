@@ -12,11 +12,9 @@ from attenio.errors import InvalidInput
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.promise import Promise
 from attenio.kernels.call.visibility import Visibility
-from attenio.kernels.gpu.tensor_cores import approximate_operations
+from attenio.kernels.gpu.tensor_cores import approximate_operations as approximate_operations
 from attenio.kernels.triton.feature_state import polynomial_sums
-from attenio.kernels.triton.sizes import promise_for
-
-__all__ = ["approximate_operations", "attend_by_features", "promise_for"]
+from attenio.kernels.triton.sizes import promise_for as promise_for
 
 # Rows of a tile of the gradient: enough to fill a GPU, with features of some 35 MB at d = 64.
 _ROWS, _CAUSAL_ROWS = 4096, 1024
