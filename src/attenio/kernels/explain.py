@@ -82,12 +82,13 @@ class Explanation:
         plan, choice, place = self.plan, self.choice, self.place
         capacity = place.level.capacity_bytes or 0
         runs = "exactly" if self.way is not None and self.way.approximates else "runs"
+        settings = " ".join(f"{name}={value}" for name, value in choice.settings().items() if name != "language")
         lines = [
             str(plan.workload),
             f"{runs:<10} {plan.dataflow.value}, {plan.tiles}, on {place.workers} of {place.machine.name}",
             f"fast       {place.level.name} of {show_bytes(capacity)} each: {plan.fast_words:,} words of"
             f" {place.dtype.value}, {plan.peak_words:,} used",
-            f"kernel     in {choice.language}: {_settings(choice)}",
+            f"kernel     in {choice.language}: {settings}",
             f"moves      {show_words(plan.moved_words)}",
             f"at least   {show_words(self.bound.words)} ({self.bound.theorem}), a factor of"
             f" {plan.moved_words / max(1, self.bound.words):.3g},",
@@ -173,8 +174,3 @@ def explain(  # noqa: PLR0913 - the arguments of attention
         candidates=candidates(workload, replace(here, granularity={workload.dtype: place.granularity})),
         notes=tuple(notes), way=way,
     )  # fmt: skip
-
-
-def _settings(choice: Choice) -> str:
-    """A kernel and its settings as text."""
-    return " ".join(f"{name}={value}" for name, value in choice.settings().items() if name != "language")

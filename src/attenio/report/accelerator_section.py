@@ -11,7 +11,7 @@ from attenio.errors import AttenioError
 from attenio.machine import Machine
 from attenio.planning import Dataflow
 from attenio.report import palette
-from attenio.report.experiments import Experiment, ExperimentRow, experiment
+from attenio.report.experiments import ExperimentRow, experiment
 from attenio.report.figures import axes
 from attenio.report.page import figure_place
 from attenio.report.reproduce import reproduce
@@ -67,7 +67,8 @@ def _timeline(workload: Workload, machine: Machine) -> str:
 def _experiment_figures() -> tuple[tuple[str, tuple[str, Figure]], ...]:
     figures = []
     for name in _DRAWN:
-        title, every = ("words moved", tuple(_volumes())) if name == "fig11" else _titled(experiment(name))
+        done = None if name == "fig11" else experiment(name)
+        title, every = ("words moved", tuple(_volumes())) if done is None else (done.title, done.rows)
         in_parts = name == "table3"
         drawn = [row for row in every if isinstance(row.at, str) is in_parts and row.value > 0]
         label = "Table 3" if in_parts else f"Figure {name[3:]}"
@@ -76,10 +77,6 @@ def _experiment_figures() -> tuple[tuple[str, tuple[str, Figure]], ...]:
             figure = _parts_figure(rows) if in_parts else _figure(rows)
             figures.append((f"{name}-{number}", (f"{label}, {title}: {quantity}.", figure)))
     return tuple(figures)
-
-
-def _titled(done: Experiment) -> tuple[str, tuple[ExperimentRow, ...]]:
-    return done.title, done.rows
 
 
 def _volumes() -> Iterator[ExperimentRow]:

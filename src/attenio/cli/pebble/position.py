@@ -57,7 +57,7 @@ class GraphChoice:
 
     def chosen_graph(self) -> "ComputationGraph":
         """The graph asked about."""
-        if not _is_file(self.graph):
+        if "." not in self.graph and "/" not in self.graph:  # no file
             from attenio.pebbling.graphs.named import named_graph
 
             return named_graph(self.graph, self.parameters)
@@ -67,10 +67,6 @@ class GraphChoice:
         from attenio.pebbling.graph_files import read_graph
 
         return read_graph(Path(self.graph))
-
-
-def _is_file(graph: str) -> bool:
-    return "." in graph or "/" in graph
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -129,7 +129,9 @@ def restrictions_of(problem: KernelProblem, scale: float) -> VisibilityArguments
     boolean = bias is not None and bias.dtype == torch.bool
     if boolean and bias is not None:
         bias = bias.view(torch.uint8)
-    steps = (0, 0, 0, 0) if bias is None else _broadcast_strides(bias)
+    steps: tuple[int, ...] = (0, 0, 0, 0)
+    if bias is not None:  # one entry may stand for all
+        steps = tuple(0 if size == 1 else step for size, step in zip(bias.shape, bias.stride(), strict=True))
     dropout = problem.dropout
     seed = None if dropout is None else torch.tensor([dropout.seed], dtype=torch.int64, device=device)
     data = (
@@ -147,8 +149,3 @@ def restrictions_of(problem: KernelProblem, scale: float) -> VisibilityArguments
 
 def _batch_stride(tensor: Tensor) -> int:
     return 0 if tensor.shape[0] == 1 else tensor.stride(0)
-
-
-def _broadcast_strides(bias: Tensor) -> tuple[int, ...]:
-    """Strides of (batch, heads, queries, keys), zero where one entry stands for all."""
-    return tuple(0 if size == 1 else step for size, step in zip(bias.shape, bias.stride(), strict=True))

@@ -7,7 +7,6 @@ than a long sequence. Widths that were not measured are ranked by the roofline o
 """
 
 import json
-from collections.abc import Iterable
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -61,11 +60,5 @@ def predicted_us(tiles: HopperTiles, times: TileTimes, extent: Extent, processor
 @cache
 def _measured() -> dict[tuple[int, int, bool, HopperTiles], TileTimes]:
     rows = json.loads(files(__package__).joinpath("tile_times.json").read_text(encoding="utf-8"))["variants"]
-    return dict(_entries(rows))
-
-
-def _entries(rows: Iterable[dict[str, object]]) -> Iterable[tuple[tuple[int, int, bool, HopperTiles], TileTimes]]:
-    for row in rows:
-        tiles = HopperTiles(**row["tiles"])  # type: ignore[arg-type]
-        key = (row["d"], row["width"], row["masked"], tiles)
-        yield key, TileTimes(row["row_tile_us"], row["key_tile_us"])  # type: ignore[misc, arg-type]
+    forms = ((row["d"], row["width"], row["masked"], HopperTiles(**row["tiles"])) for row in rows)
+    return {form: TileTimes(row["row_tile_us"], row["key_tile_us"]) for form, row in zip(forms, rows, strict=True)}

@@ -78,7 +78,8 @@ class EpochSets:
         position = {vertex: bit for bit, vertex in enumerate(computed)}
         needs = [sum(1 << position[u] for u in graph.parents[v] if u in position) for v in computed]
         users = [sum(1 << position[u] for u in graph.children[v] if u in position) for v in computed]
-        closed = [s for s in range(1 << len(computed)) if _is_closed(s, needs)]
+        sets = range(1 << len(computed))
+        closed = [members for members in sets if all(not needs[bit] & ~members for bit in _bits(members))]
         index = {members: number for number, members in enumerate(closed)}
         self.all = index[(1 << len(computed)) - 1]
         sizes: dict[int, tuple[int, int]] = {0: (0, 0)}
@@ -131,10 +132,6 @@ def _bits(members: int) -> Iterator[int]:
         lowest = members & -members
         yield lowest.bit_length() - 1
         members ^= lowest
-
-
-def _is_closed(members: int, needs: Sequence[int]) -> bool:
-    return all(not needs[bit] & ~members for bit in _bits(members))
 
 
 def dominator_words(graph: ComputationGraph, targets: Sequence[int], outside: bool) -> int:

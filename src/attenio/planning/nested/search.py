@@ -48,7 +48,7 @@ def nested_plan(workload: Workload, machine: Machine | str) -> NestedPlan:
     fast_words = tuple(boundary.fast_words(workload.dtype) for boundary in machine.boundaries)
     granularity = machine.granularity_of(workload.dtype)
     plans: dict[tuple[int, tuple[LevelTiles, ...]], NestedPlan] = {}
-    for head_tile in _head_tiles(workload.group):
+    for head_tile in (heads for heads in range(1, workload.group + 1) if workload.group % heads == 0):
         for ratios in product(_RATIOS, repeat=len(fast_words) - 1):
             tiles = _tiles(workload, head_tile, fast_words, ratios, granularity)
             if tiles is not None and (head_tile, tiles) not in plans:
@@ -90,10 +90,6 @@ def _check_levels(workload: object, fast_words: object, head_tile: object, tiles
     for words, tile in zip(fast_words, tiles, strict=True):
         checked_count("fast memory (words)", words, least=0, most=2**60)
         checked_kind(tile, LevelTiles, "tile of a level", "LevelTiles, such as LevelTiles(query_tile=64, key_tile=16)")
-
-
-def _head_tiles(group: int) -> list[int]:
-    return [heads for heads in range(1, group + 1) if group % heads == 0]
 
 
 def _tiles(
