@@ -20,8 +20,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 if "PYTEST_XDIST_WORKER" not in os.environ and not any("on_gpu" in argument for argument in sys.argv):
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
-settings.register_profile("thorough", deadline=None, max_examples=600)
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=45)
+settings.register_profile("thorough", deadline=None, max_examples=450)
 settings.load_profile("repeatable")
 
 
