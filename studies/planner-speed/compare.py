@@ -97,7 +97,9 @@ def ratios(trees: tuple[Tree, Tree]) -> Iterator[tuple[str, list[float]]]:
 
 
 def main() -> None:
-    other = Path(sys.argv[1]).resolve()
+    other = Path(sys.argv[1]).resolve() if len(sys.argv) == 2 else None
+    if other is None or not (other / "src" / "attenio").is_dir():
+        sys.exit("give the folder of another checkout of attenio, one with src/attenio")
     commit = subprocess.run(["git", "-C", other, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
     trees = Tree(HERE.parents[1]), Tree(other)
     rows = []

@@ -35,7 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     seconds = asked.seconds if asked.seconds is not None or asked.calls is not None else 60.0
     print(f"seed {asked.seed} on {asked.device}, PyTorch {torch.__version__}", flush=True)
-    return _look(asked.seed, asked.device, calls=asked.calls, seconds=seconds, failures=asked.failures)
+    try:
+        return _look(asked.seed, asked.device, calls=asked.calls, seconds=seconds, failures=asked.failures)
+    except KeyboardInterrupt:
+        print("attenio: stopped; the same seed makes the same calls again", file=sys.stderr)
+        return 130
 
 
 def _look(seed: int, device: str, *, calls: int | None, seconds: float | None, failures: int) -> int:
