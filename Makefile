@@ -77,5 +77,5 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/.developing: $(VENV)/.installed
 	@echo "installing what the tests need, minutes at first"
-	$(PIP) --editable '.[report,parquet,pebble,approximation,torch,cpu,triton,transformers,docs,dev]'
+	$(PIP) --editable '.[report,parquet,pebble,approximation,torch,cpu,triton,transformers,docs,dev,pandas]'
 	@touch $@

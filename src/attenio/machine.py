@@ -10,7 +10,7 @@ from attenio.errors import InvalidInput
 from attenio.granularity import FREE_TILES, Granularity
 from attenio.names import checked_kind, show_value
 from attenio.parts import AcceleratorParts
-from attenio.quantities import checked_count, show_bytes, words_in
+from attenio.quantities import as_size, checked_count, show_bytes, words_in
 
 LARGEST_MEMORY_BYTES = 2**60
 
@@ -19,7 +19,8 @@ LARGEST_MEMORY_BYTES = 2**60
 class MemoryLevel:
     """One level of memory.
 
-    ``capacity_bytes`` is what one unit sees; the slowest level has none (it holds everything).
+    ``capacity_bytes`` is what one unit sees, a number or text such as "512KB"; the slowest level has none (it holds
+    everything).
     ``bandwidth_bytes_per_s`` is the rate between this level and the next faster one, all units together.
     """
 
@@ -30,7 +31,9 @@ class MemoryLevel:
 
     def __post_init__(self) -> None:
         if self.capacity_bytes is not None:
-            checked_count(f"capacity of {self.name} (bytes)", self.capacity_bytes, most=LARGEST_MEMORY_BYTES)
+            what = f"capacity of {self.name} (bytes)"
+            size = checked_count(what, as_size(what, self.capacity_bytes), most=LARGEST_MEMORY_BYTES)
+            object.__setattr__(self, "capacity_bytes", size)
         checked_count(f"units of {self.name}", self.units, most=2**20)
         rate = self.bandwidth_bytes_per_s
         if rate is not None and not (isinstance(rate, int | float) and 0 < rate < float("inf")):
@@ -123,11 +126,10 @@ class Machine:
                 )
 
     @classmethod
-    def with_fast_bytes(cls, fast_bytes: int, *, name: str = "two-level") -> "Machine":
-        """A two-level machine with nothing but a fast memory of this size."""
-        fast = MemoryLevel(
-            name="fast", capacity_bytes=checked_count("fast-bytes", fast_bytes, most=LARGEST_MEMORY_BYTES)
-        )
+    def with_fast_bytes(cls, fast_bytes: int | str, *, name: str = "two-level") -> "Machine":
+        """A two-level machine with nothing but a fast memory of this size: 524288, or "512K"."""
+        size = checked_count("fast-bytes", as_size("fast-bytes", fast_bytes), most=LARGEST_MEMORY_BYTES)
+        fast = MemoryLevel(name="fast", capacity_bytes=size)
         return cls(name=name, levels=(fast, MemoryLevel(name="slow")), description="a fast and a slow memory")
 
     @property

@@ -32,6 +32,24 @@ def bytes_of(words: int, *, element_bytes: int) -> int:
     return words * element_bytes
 
 
+def as_count(name: str, value: object) -> object:
+    """A count that was given as text, such as "128K", as a number; anything else as it is.
+
+    >>> as_count("n", "128K"), as_count("n", 64)
+    (131072, 64)
+    """
+    return parse_count(value, name) if isinstance(value, str) else value
+
+
+def as_size(name: str, value: object) -> object:
+    """The same for sizes in bytes, which may end in B: "512KB" is "512K".
+
+    >>> as_size("fast-bytes", "512KB")
+    524288
+    """
+    return parse_bytes(value, name) if isinstance(value, str) else value
+
+
 def checked_count(name: str, value: object, *, least: int = 1, most: int = 2**30) -> int:
     """``value`` as an integer between ``least`` and ``most``, or an error that says which of the two it broke."""
     if isinstance(value, bool) or not isinstance(value, int):

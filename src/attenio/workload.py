@@ -13,7 +13,7 @@ from attenio.masks import Dense, Mask, SharedPrefix, check_mask, mask_from_text
 from attenio.masks.patterns import Band, Pattern, PrefixedRequests, patterns_of
 from attenio.masks.patterns.lazy import lazy
 from attenio.names import check_keywords, checked_kind, member_named
-from attenio.quantities import checked_count
+from attenio.quantities import as_count, checked_count
 
 
 class Direction(Enum):
@@ -29,24 +29,23 @@ class Direction(Enum):
         return member_named(cls, name, "direction")
 
 
-def checked_lengths(n: int | None, queries: int | None, keys: int | None) -> dict[str, int]:
+def checked_lengths(n: int | str | None, queries: int | str | None, keys: int | str | None) -> dict[str, int]:
     """Both lengths, ``n`` standing for one that is not given; an ``n`` that the two given ones contradict is refused.
 
     >>> checked_lengths(8, 1, None)
     {'queries': 1, 'keys': 8}
     """
-    if n is not None:
-        checked_count("n", n)
+    both = None if n is None else checked_count("n", as_count("n", n))
     lengths = {}
     for name, given in (("queries", queries), ("keys", keys)):
-        value = n if given is None else given
+        value = both if given is None else as_count(name, given)
         if value is None:
             raise InvalidInput(f"{name} is not given; set n for both lengths, or queries and keys")
         lengths[name] = checked_count(name, value)
-    if n is not None and queries is not None and keys is not None and not queries == keys == n:
+    if both is not None and queries is not None and keys is not None and set(lengths.values()) != {both}:
         raise InvalidInput(
-            f"n is {n:,} but queries is {queries:,} and keys is {keys:,}; leave n out and give queries and keys,"
-            f" queries={n}, keys={n} for both"
+            f"n is {both:,} but queries is {lengths['queries']:,} and keys is {lengths['keys']:,}; leave n out and give"
+            f" queries and keys, queries={both}, keys={both} for both"
         )
     return lengths
 
@@ -54,10 +53,10 @@ def checked_lengths(n: int | None, queries: int | None, keys: int | None) -> dic
 class WorkloadOptions(TypedDict, total=False):
     """What a workload may say besides its lengths and ``d``."""
 
-    value_dim: int | None
-    heads: int
-    kv_heads: int | None
-    batch: int
+    value_dim: int | str | None
+    heads: int | str
+    kv_heads: int | str | None
+    batch: int | str
     mask: Mask | str
     dtype: ElementType | str
     accumulator: ElementType | str | None
@@ -83,6 +82,8 @@ class Workload:
     4
     >>> Workload(queries=1, keys=8192, d=64).is_decode
     True
+
+    Sizes may be text, as on the command line: ``Workload(n="128K", d=64)``.
 
     ``n`` sets each length that is not given. ``accumulator=None`` is the theory's word model: every value takes one
     word, and sums are kept in single precision. Naming an accumulator makes it physical: an fp32 sum beside fp16
@@ -124,10 +125,10 @@ class Workload:
     def __init__(
         self,
         *,
-        n: int | None = None,
-        queries: int | None = None,
-        keys: int | None = None,
-        d: int,
+        n: int | str | None = None,
+        queries: int | str | None = None,
+        keys: int | str | None = None,
+        d: int | str,
         **options: Unpack[WorkloadOptions],
     ) -> None:
         check_keywords("Workload", options, WorkloadOptions)
@@ -135,12 +136,16 @@ class Workload:
         for name, value in checked_lengths(n, queries, keys).items():
             object.__setattr__(self, name, value)
         value_dim, heads, kv_heads = given["value_dim"], given["heads"], given["kv_heads"]
-        widths = {"d": d, "value_dim": d if value_dim is None else value_dim}
-        for name, value in widths.items():
-            object.__setattr__(self, name, checked_count(name, value, most=2**16))
-        counts = {"heads": heads, "kv_heads": heads if kv_heads is None else kv_heads, "batch": given["batch"]}
-        for name, value in counts.items():
-            object.__setattr__(self, name, checked_count(name, value, most=2**20))
+        widths: dict[str, int | str] = {"d": d, "value_dim": d if value_dim is None else value_dim}
+        for name, size in widths.items():
+            object.__setattr__(self, name, checked_count(name, as_count(name, size), most=2**16))
+        counts: dict[str, int | str] = {
+            "heads": heads,
+            "kv_heads": heads if kv_heads is None else kv_heads,
+            "batch": given["batch"],
+        }
+        for name, size in counts.items():
+            object.__setattr__(self, name, checked_count(name, as_count(name, size), most=2**20))
         mask = given["mask"]
         chosen_mask = mask_from_text(mask) if isinstance(mask, str) else mask
         if not isinstance(chosen_mask, get_args(Mask)):

@@ -24,6 +24,7 @@ from attenio.accelerator.programs.attenio import Switches
 from attenio.accelerator.step import Engine
 from attenio.accelerator.timeline import RAMP, Timeline
 from attenio.catalogue import as_machine
+from attenio.display import Shown
 from attenio.errors import InvalidInput
 from attenio.machine import Machine
 from attenio.names import checked_kind
@@ -34,7 +35,7 @@ from attenio.workload import Workload, checked_workload
 
 
 @dataclass(frozen=True, kw_only=True)
-class Simulation:
+class Simulation(Shown):
     """A plan, the program it became, and what that took."""
 
     plan: Plan
@@ -91,6 +92,18 @@ class Simulation:
     def stall_fraction(self) -> float:
         """The same as a share of all cycles."""
         return float(self.stall_cycles / self.cycles) if self.cycles else 0.0
+
+    def facts(self) -> dict[str, Any]:
+        """Cycles, utilisation, words and energy."""
+        return {
+            "workload": str(self.plan.workload),
+            "machine": self.machine.name,
+            "dataflow": self.plan.dataflow.value,
+            "tiles": str(self.plan.tiles),
+            "cycles": self.whole_cycles,
+            **plain_fields(self, "seconds", "pe_utilisation", "exp_utilisation", "stall_fraction", "moved_words"),
+            "energy_joules": self.energy.total_joules,
+        }
 
     def to_json(self) -> dict[str, Any]:
         """The simulation as plain values."""

@@ -19,6 +19,7 @@ from attenio.bounds.output_epochs import output_epoch_words, output_epochs
 from attenio.bounds.saha_ye import saha_ye
 from attenio.bounds.score_epochs import score_epoch_words, score_epochs
 from attenio.catalogue import as_machine
+from attenio.display import Listed
 from attenio.errors import InvalidInput
 from attenio.machine import Boundary, Machine
 from attenio.names import checked_kind
@@ -26,9 +27,7 @@ from attenio.quantities import checked_count
 from attenio.workload import Direction, Workload, checked_workload
 
 
-def bounds_for(
-    workload: Workload, fast_words: int, *, units: int = 1, degree: int | None = None
-) -> tuple[LowerBound, ...]:
+def bounds_for(workload: Workload, fast_words: int, *, units: int = 1, degree: int | None = None) -> Listed[LowerBound]:
     """Every bound for a fast memory of this many words, the absolute ones first.
 
     They hold for all heads and the whole batch together; a workload with ``heads=1, batch=1`` asks about one head.
@@ -48,6 +47,10 @@ def bounds_for(
     checked_workload(workload)
     checked_count("fast memory (words)", fast_words, most=2**60)
     checked_count("units", units, most=2**20)
+    return Listed(_every_bound(workload, fast_words, units, degree))
+
+
+def _every_bound(workload: Workload, fast_words: int, units: int, degree: int | None) -> tuple[LowerBound, ...]:
     if workload.tolerance is not None:
         exact = bounds_for(replace(workload, tolerance=None), fast_words, units=units)
         return approximate_bounds(workload, fast_words, exact, units=units, degree=degree)
@@ -96,7 +99,7 @@ def _forward_bounds(workload: Workload, fast_words: int, units: int) -> tuple[Lo
 
 def lower_bounds(
     workload: Workload, machine: Machine | str, *, boundary: Boundary | None = None, degree: int | None = None
-) -> tuple[LowerBound, ...]:
+) -> Listed[LowerBound]:
     """Every bound on the words that cross a boundary of a machine; the slowest one unless another is given.
 
     The fast memory granted to the algorithm is everything inside the boundary: the level and all faster ones.

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
+
+from attenio.display import Shown
 
 # What a bound covers, in words that need no theory; a theorem about other algorithms says so itself.
 ANY_ALGORITHM = "any algorithm that computes attention exactly"
@@ -20,7 +23,7 @@ class Strength(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LowerBound:
+class LowerBound(Shown):
     """What a theorem says of one workload and one size of fast memory; ``covers`` says which algorithms obey it."""
 
     theorem: str
@@ -31,6 +34,10 @@ class LowerBound:
     citation: str
     assumptions: tuple[str, ...]
     page: str
+
+    def facts(self) -> dict[str, Any]:
+        """How many words, how literally that may be taken, and which algorithms obey."""
+        return {"theorem": self.theorem, "words": self.words, "strength": self.strength.value, "covers": self.covers}
 
 
 def all_units(units: int) -> str:

@@ -1,11 +1,13 @@
 """What a run returns: the output or gradients, what was counted, and how far they are from the definition."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attenio.dataflows.inputs import Inputs
+from attenio.display import Shown
 from attenio.memory import Trace
 from attenio.planning.nested import NestedPlan
 from attenio.planning.plan import Plan
@@ -15,7 +17,7 @@ from attenio.workload import Workload
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Run:
+class Run(Shown):
     """One execution of a plan on the counted memory; ``output`` is (batch, heads, queries, value_dim).
 
     A backward run has ``gradients``, which its error is about; its ``output`` is the one that it was given. A forward
@@ -31,9 +33,22 @@ class Run:
     gradients: Gradients | None = None
     guaranteed_error: float | None = None
 
+    def facts(self) -> dict[str, Any]:
+        """What was counted beside what was planned, and the error."""
+        return {
+            "workload": str(self.plan.workload),
+            "dataflow": self.plan.dataflow.value,
+            "tiles": str(self.plan.tiles),
+            "moved_words": self.moved_words,
+            "planned_words": self.plan.moved_words,
+            "peak_words": self.peak_words,
+            "fast_words": self.plan.fast_words,
+            "max_abs_error": self.max_abs_error,
+        }
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class NestedRun:
+class NestedRun(Shown):
     """One execution of a nested plan; tuples have one entry per boundary, the innermost first."""
 
     plan: NestedPlan
@@ -43,9 +58,21 @@ class NestedRun:
     peak_words: tuple[int, ...]
     max_abs_error: float
 
+    def facts(self) -> dict[str, Any]:
+        """What was counted at every boundary, innermost first, beside what was planned, and the error."""
+        counted = zip(self.moved_words, self.plan.moved_words, strict=True)
+        return {
+            "workload": str(self.plan.workload),
+            **{
+                f"boundary {k}": f"moved {moved:,} words of {planned:,} planned"
+                for k, (moved, planned) in enumerate(counted)
+            },
+            "max_abs_error": self.max_abs_error,
+        }
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TrainingRun:
+class TrainingRun(Shown):
     """One execution of a training step; ``recomputed`` is the second forward run of a step that saves nothing."""
 
     plan: TrainingPlan
@@ -83,6 +110,17 @@ class TrainingRun:
     def max_abs_error(self) -> float:
         """The larger error of output and gradients."""
         return float(np.max([run.max_abs_error for run in self.runs]))  # keeps NaN
+
+    def facts(self) -> dict[str, Any]:
+        """What was counted beside what was planned, and the error."""
+        return {
+            "workload": str(self.plan.workload),
+            "saved": self.plan.saved.value,
+            "moved_words": self.moved_words,
+            "planned_words": self.plan.moved_words,
+            "peak_words": self.peak_words,
+            "max_abs_error": self.max_abs_error,
+        }
 
 
 def gradient_error(gradients: Gradients, inputs: Inputs, d_output: NDArray[np.float32], workload: Workload) -> float:

@@ -1,11 +1,13 @@
 """The front of the planner: best plans, published ones, plans with given tiles, and all of them side by side."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from attenio.catalogue import as_machine
+from attenio.display import Listed, Shown
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.granularity import FREE_TILES, Granularity
-from attenio.machine import Machine
+from attenio.machine import Boundary, Machine
 from attenio.names import checked_kind
 from attenio.planning.approximate.guarantees import certificate_at
 from attenio.planning.approximating import approximate_plan, best_approximate
@@ -21,7 +23,7 @@ from attenio.workload import Direction, Workload, checked_workload
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
+class Candidate(Shown):
     """A dataflow with tiles by some rule: its plan, or the reason why there is none.
 
     ``tiles`` are those of the plan; a published rule may also prescribe tiles that do not fit. ``needed_words`` are the
@@ -35,6 +37,19 @@ class Candidate:
     reason: str | None = None
     needed_words: int | None = None
 
+    def facts(self) -> dict[str, Any]:
+        """What it moves, or why it has no plan."""
+        plan = self.plan
+        return {
+            "dataflow": self.dataflow.value,
+            "rule": self.rule.value,
+            "tiles": None if self.tiles is None else str(self.tiles),
+            "moved_words": None if plan is None else plan.moved_words,
+            "gap": None if plan is None else plan.gap,
+            "peak_words": None if plan is None else plan.peak_words,
+            "reason": self.reason,
+        }
+
 
 def best_plan(workload: Workload, machine: Machine | str, *, dataflow: Dataflow | str | None = None) -> Plan:
     """The plan that moves the fewest words across the machine's slowest boundary, over all tiles that fit.
@@ -47,8 +62,14 @@ def best_plan(workload: Workload, machine: Machine | str, *, dataflow: Dataflow 
     ('attenio', 'query_tile=241 key_tile=3', 9437184)
     """
     machine = as_machine(machine)
-    fast_words = _fast_words(workload, machine)
-    return best_plan_for(workload, fast_words, dataflow=dataflow, granularity=machine.granularity_of(workload.dtype))
+    boundary, granularity = machine.slowest_boundary, machine.granularity_of(checked_workload(workload).dtype)
+    fast_words = boundary.fast_words(workload.dtype)
+    return _at(boundary, best_plan_for(workload, fast_words, dataflow=dataflow, granularity=granularity))
+
+
+def _at(boundary: Boundary, plan: Plan) -> Plan:
+    """The plan with the place where its words move."""
+    return replace(plan, boundary=boundary)
 
 
 def best_plan_for(
@@ -87,13 +108,15 @@ def plan_with(workload: Workload, machine: Machine | str, dataflow: Dataflow | s
     plan = _plan(workload, fast_words, chosen, tiles, rule=TileRule.GIVEN)
     if plan.peak_words > fast_words:
         raise _too_large(plan)
-    return plan
+    return _at(as_machine(machine).slowest_boundary, plan)
 
 
 def published_plan(workload: Workload, machine: Machine | str, dataflow: Dataflow | str) -> Plan | None:
     """The plan with the published tiles; None where there is no published rule or its tiles do not fit."""
+    machine = as_machine(machine)
     units = _parallel_units(machine)
-    return published_plan_for(workload, _fast_words(workload, machine), dataflow, units=units)
+    plan = published_plan_for(workload, _fast_words(workload, machine), dataflow, units=units)
+    return None if plan is None else _at(machine.slowest_boundary, plan)
 
 
 def published_plan_for(workload: Workload, fast_words: int, dataflow: Dataflow | str, *, units: int = 1) -> Plan | None:
@@ -103,19 +126,21 @@ def published_plan_for(workload: Workload, fast_words: int, dataflow: Dataflow |
     return _published(workload, fast_words, checked_dataflow(checked_workload(workload), dataflow), units).plan
 
 
-def candidates(workload: Workload, machine: Machine | str) -> tuple[Candidate, ...]:
+def candidates(workload: Workload, machine: Machine | str) -> Listed[Candidate]:
     """Every dataflow that applies, with its best tiles and, where a paper has a rule, its published ones.
 
     The best tiles keep to the machine's granularity; published ones are as published.
     """
     machine = as_machine(machine)
     fast_words, units = _fast_words(workload, machine), _parallel_units(machine)
-    return candidates_for(workload, fast_words, units=units, granularity=machine.granularity_of(workload.dtype))
+    every = candidates_for(workload, fast_words, units=units, granularity=machine.granularity_of(workload.dtype))
+    boundary = machine.slowest_boundary
+    return Listed(each if each.plan is None else replace(each, plan=_at(boundary, each.plan)) for each in every)
 
 
 def candidates_for(
     workload: Workload, fast_words: int, *, units: int = 1, granularity: Granularity = FREE_TILES
-) -> tuple[Candidate, ...]:
+) -> Listed[Candidate]:
     """The same for a fast memory of ``fast_words`` words in each of ``units`` parallel units."""
     check_memory(fast_words, granularity)
     checked_count("parallel units", units, most=2**20)
@@ -133,7 +158,7 @@ def candidates_for(
             every.append(_published(workload, fast_words, dataflow, units))
     if workload.tolerance is not None:
         every += [_approximate(workload, fast_words, each) for each in Dataflow.approximating(workload.direction)]
-    return tuple(every)
+    return Listed(every)
 
 
 def _approximate(workload: Workload, fast_words: int, dataflow: Dataflow) -> Candidate:

@@ -1,12 +1,14 @@
 """A plan: which dataflow, which tiles, and what it will move."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal, TypeGuard, get_args
+from typing import Any, Literal, TypeGuard, get_args
 
 from attenio.approximation import Certificate
+from attenio.machine import Boundary
 from attenio.names import member_named
+from attenio.planning.against_bounds import AgainstBounds
 from attenio.workload import Direction, Workload
 
 
@@ -172,10 +174,11 @@ class MovingTiles:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(AgainstBounds):
     """One dataflow with its tiles for a workload and a fast memory, and the exact words it moves and needs.
 
-    ``certificate`` is there if it approximates, and says what it guarantees.
+    ``certificate`` is there if it approximates, and says what it guarantees. ``boundary`` is where on a machine the
+    words move; None in a plan for a number of words of fast memory.
     """
 
     workload: Workload
@@ -186,3 +189,18 @@ class Plan:
     moved_words: int
     peak_words: int
     certificate: Certificate | None = None
+    boundary: Boundary | None = field(default=None, compare=False, repr=False)
+
+    def facts(self) -> dict[str, Any]:
+        """What it is, what it moves and holds, and how far that is from the bound."""
+        return {
+            "workload": str(self.workload),
+            "dataflow": self.dataflow.value,
+            "tiles": str(self.tiles),
+            "moved_words": self.moved_words,
+            "bound_words": (bound := self.bound).words,
+            "gap": self.moved_words / bound.words,
+            "bound": f"{bound.theorem} ({bound.strength.value})",
+            "peak_words": self.peak_words,
+            "fast_words": self.fast_words,
+        }

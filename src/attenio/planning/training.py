@@ -7,15 +7,16 @@
 Both passes have all of the fast memory, so the best step is made of the best passes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import assert_never
+from typing import Any, assert_never
 
 from attenio.catalogue import as_machine
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.granularity import FREE_TILES, Granularity
-from attenio.machine import Machine
+from attenio.machine import Boundary, Machine
 from attenio.names import member_named
+from attenio.planning.against_bounds import AgainstBounds
 from attenio.planning.best import best_plan_for, check_memory, or_free_tiles
 from attenio.planning.costs import cost_of
 from attenio.planning.plan import Dataflow, Plan, TileRule
@@ -46,7 +47,7 @@ class Saved(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingPlan:
+class TrainingPlan(AgainstBounds):
     """A forward and a backward plan, and the words that they move together.
 
     ``extra_words`` are those that neither plan counts by itself: what is stored for the backward pass, and a forward
@@ -61,6 +62,22 @@ class TrainingPlan:
     extra_words: int
     moved_words: int
     peak_words: int
+    boundary: Boundary | None = field(default=None, compare=False, repr=False)
+
+    def facts(self) -> dict[str, Any]:
+        """Both passes, what they move together, and how far that is from the bound."""
+        return {
+            "workload": str(self.workload),
+            "forward": f"{self.forward.dataflow.value}, {self.forward.tiles}",
+            "backward": f"{self.backward.dataflow.value}, {self.backward.tiles}",
+            "saved": self.saved.value,
+            "moved_words": self.moved_words,
+            "bound_words": (bound := self.bound).words,
+            "gap": self.moved_words / bound.words,
+            "bound": f"{bound.theorem} ({bound.strength.value})",
+            "peak_words": self.peak_words,
+            "fast_words": self.fast_words,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +100,10 @@ def training_plan(workload: Workload, machine: Machine | str, *, saved: Saved | 
     ('statistics', 'attenio', 'two-pass', 42225664)
     """
     machine = as_machine(machine)
-    fast_words = machine.slowest_boundary.fast_words(checked_workload(workload).dtype)
-    return training_plan_for(workload, fast_words, saved=saved, granularity=machine.granularity_of(workload.dtype))
+    boundary, granularity = machine.slowest_boundary, machine.granularity_of(checked_workload(workload).dtype)
+    found = training_plan_for(workload, boundary.fast_words(workload.dtype), saved=saved, granularity=granularity)
+    passes = {name: replace(getattr(found, name), boundary=boundary) for name in ("forward", "backward")}
+    return replace(found, boundary=boundary, **passes)
 
 
 def training_plan_for(

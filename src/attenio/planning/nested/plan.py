@@ -1,7 +1,9 @@
 """A nested plan: tiles for every boundary of a machine with more than two levels of memory."""
 
 from dataclasses import dataclass
+from typing import Any
 
+from attenio.display import Shown
 from attenio.quantities import checked_count
 from attenio.workload import Workload
 
@@ -19,7 +21,7 @@ class LevelTiles:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NestedPlan:
+class NestedPlan(Shown):
     """One loop nest over several levels of memory; every tuple has the innermost boundary first.
 
     ``head_tile`` heads of a group share the keys at every level. ``moved_words[k]`` crosses boundary k and
@@ -32,3 +34,16 @@ class NestedPlan:
     tiles: tuple[LevelTiles, ...]
     moved_words: tuple[int, ...]
     peak_words: tuple[int, ...]
+
+    def facts(self) -> dict[str, Any]:
+        """Tiles and words of every boundary, innermost first."""
+        boundaries = zip(self.tiles, self.moved_words, self.peak_words, self.fast_words, strict=True)
+        return {
+            "workload": str(self.workload),
+            "head_tile": self.head_tile,
+            **{
+                f"boundary {k}": f"query_tile={tiles.query_tile:,} key_tile={tiles.key_tile:,}: moves {moved:,} words,"
+                f" holds {peak:,} of {fast:,}"
+                for k, (tiles, moved, peak, fast) in enumerate(boundaries)
+            },
+        }

@@ -15,7 +15,7 @@ from attenio.errors import InvalidInput
 from attenio.machine import LARGEST_MEMORY_BYTES, Boundary, Machine
 from attenio.masks import Mask, mask_from_text
 from attenio.planning.sweeping.cases import Ints
-from attenio.quantities import checked_count
+from attenio.quantities import as_count, as_size, checked_count
 from attenio.workload import Direction, Workload
 
 _MOST_POINTS = 10**9
@@ -59,7 +59,7 @@ class SweepGrid:
         if bool(self.n) == bool(self.queries or self.keys):
             raise InvalidInput("a sweep needs lengths: give n, or queries and keys, and not both")
         for name in ("n", "queries", "keys"):
-            self._keep(name, [checked_count(name, value) for value in getattr(self, name)])
+            self._keep(name, [checked_count(name, as_count(name, value)) for value in getattr(self, name)])
         for name in ("d", "value_dim"):
             self._keep(name, [self._optional(name, value, 2**16) for value in getattr(self, name)])
         for name in ("heads", "kv_heads", "batch"):
@@ -67,7 +67,10 @@ class SweepGrid:
         self._keep("masks", [mask_from_text(mask) if isinstance(mask, str) else mask for mask in self.masks])
         self._keep("dtypes", [ElementType.named(dtype) for dtype in self.dtypes])
         self._keep("accumulators", [None if kind is None else ElementType.named(kind) for kind in self.accumulators])
-        sizes = [checked_count("fast-bytes", size, most=LARGEST_MEMORY_BYTES) for size in self.fast_bytes]
+        sizes = [
+            checked_count("fast-bytes", as_size("fast-bytes", size), most=LARGEST_MEMORY_BYTES)
+            for size in self.fast_bytes
+        ]
         self._keep("fast_bytes", sizes)
         self._keep("machines", [as_machine(machine) for machine in self.machines])
         object.__setattr__(self, "direction", Direction.named(self.direction))
@@ -81,7 +84,9 @@ class SweepGrid:
         object.__setattr__(self, name, tuple(values))
 
     def _optional(self, name: str, value: int | None, most: int) -> int | None:
-        return None if value is None and name in ("value_dim", "kv_heads") else checked_count(name, value, most=most)
+        if value is None and name in ("value_dim", "kv_heads"):
+            return None
+        return checked_count(name, as_count(name, value), most=most)
 
     @cached_property
     def lengths(self) -> tuple[tuple[int, int], ...]:

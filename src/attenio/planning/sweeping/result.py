@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.display import frame
 from attenio.planning.plan import Dataflow
 from attenio.planning.sweeping.cases import Ints
 from attenio.planning.sweeping.columns import ABSENT, CHOICES, plan_columns
@@ -72,6 +73,10 @@ class SweepResult:
 
         return np.array([text(value) for value in self.grid.axes[axis]], dtype=object)[positions]
 
+    def to_pandas(self) -> Any:
+        """Every column as a data frame (needs the extra ``pandas``); what a point does not have is None or NaN."""
+        return frame({name: _missing_as_none(values) for name, values in self.columns.items()})
+
     def rows(self) -> Iterator[dict[str, Any]]:
         """The points one by one, with None for what a point does not have."""
         names = list(self.columns)
@@ -84,6 +89,10 @@ class SweepResult:
         """The dataflow that is best at a point, or None; a training step has one for each pass, in columns."""
         name = self.columns["dataflow"][point]
         return None if name is None else Dataflow(name)
+
+
+def _missing_as_none(values: NDArray[Any]) -> Any:
+    return _with_none(values) if values.dtype.kind == "i" and (values == ABSENT).any() else values
 
 
 def _with_none(values: NDArray[Any]) -> list[Any]:
