@@ -14,6 +14,7 @@ from attenio.workload import Direction, Workload
 FIELDS = {
     "M": {"ph": str, "pid": int, "tid": int, "name": str, "args": dict},
     "X": {"ph": str, "pid": int, "tid": int, "cat": str, "name": str, "ts": float, "dur": float, "args": dict},
+    "C": {"ph": str, "pid": int, "tid": int, "name": str, "ts": float, "args": dict},
 }
 
 
@@ -42,6 +43,22 @@ def test_events_of_a_track_follow_each_other_to_the_end(dataflow: Dataflow) -> N
             at[event["tid"]] = event["ts"] + event["dur"]
     assert list(at.values()) == pytest.approx([cycles] * len(Engine))
     assert trace["otherData"]["steps_left_out"] == 0
+
+
+@pytest.mark.parametrize("dataflow", SIMULATED)
+def test_counters_end_at_the_words_moved_and_their_rates_add_up_to_them(dataflow: Dataflow) -> None:
+    direction = Direction.BACKWARD if dataflow is Dataflow.KEY_STATIONARY else Direction.FORWARD
+    done = simulate(Workload(n=40, d=16, direction=direction), machine_named("attenio-64k"), dataflow=dataflow)
+    events = json.loads(trace_json(done.program))["traceEvents"]
+    counted: dict[str, list[tuple[float, float]]] = {}
+    for event in events:
+        if event["ph"] == "C":
+            counted.setdefault(event["name"], []).append((event["ts"], event["args"][event["name"]]))
+    assert counted["words moved"][-1][1] == done.moved_words
+    for name, total in (("words per cycle", done.moved_words), ("products per cycle", done.program.work.macs)):
+        ends = [at for at, _ in counted[name][1:]] + [float(done.cycles)]
+        area = sum(rate * (end - at) for (at, rate), end in zip(counted[name], ends, strict=True))
+        assert area == pytest.approx(total)
 
 
 def test_a_trace_cut_short_says_how_many_steps_it_left_out() -> None:

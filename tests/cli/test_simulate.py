@@ -44,7 +44,7 @@ def test_a_trace_opens_as_chrome_events(attenio: Any, tmp_path: Path) -> None:
     path = tmp_path / "timeline.json"
     attenio("simulate", "--n", "128", "--d", "16", "--trace", str(path))
     events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
-    assert {event["ph"] for event in events} == {"M", "X"}
+    assert {event["ph"] for event in events} == {"M", "X", "C"}
 
 
 def test_numbers_are_computed_and_their_error_stated(attenio: Any) -> None:
@@ -130,3 +130,28 @@ def test_refreshes_at_their_times_are_told_beside_their_average(attenio: Any) ->
 def test_one_key_that_does_not_fit_is_not_told_to_be_fewer(attenio: Any) -> None:
     said = attenio("simulate", "--model", "deepseek-v3", "--n", "1K").mistake
     assert "1 x 192 words" in said and said.endswith("use a larger kv_buffer_bytes, or a narrower head")
+
+
+@pytest.mark.parametrize("way", ["forward", "backward"])
+def test_all_dataflows_are_those_that_are_told_one_by_one_the_fastest_first(attenio: Any, way: str) -> None:
+    asked = ("simulate", "--n", "256", "--d", "16", "--mask", "causal", "--direction", way)
+    found = attenio(*asked, "--dataflow", "all", "--json").json
+    cycles = [each["cycles"] for each in found["dataflows"]]
+    assert cycles == sorted(cycles) and not found["refused"]
+    for each in found["dataflows"]:
+        assert each == attenio(*asked, "--dataflow", each["dataflow"], "--json").json
+    said = attenio(*asked, "--dataflow", "all").out
+    assert all(f"{number:,}" in said for number in cycles)
+
+
+def test_a_dataflow_that_does_not_fit_says_so_beside_the_others(attenio: Any) -> None:
+    found = attenio("simulate", "--n", "64", "--d", "192", "--dataflow", "all", "--json").json
+    assert [each["dataflow"] for each in found["dataflows"]] == ["flash-attention-2", "flat", "standard"]
+    assert all("the KV buffer holds 128 words" in reason for reason in found["refused"].values())
+
+
+@pytest.mark.parametrize(
+    "option", [("--trace", "t.json"), ("--picture", "t.svg"), ("--refresh", "together"), ("--overlaps", "none")]
+)
+def test_what_is_about_one_dataflow_is_refused_beside_all(attenio: Any, option: tuple[str, str]) -> None:
+    assert option[0] in attenio("simulate", "--n", "64", "--dataflow", "all", *option).mistake

@@ -1,6 +1,7 @@
 """A timeline as Chrome trace events, which Perfetto and chrome://tracing open; a microsecond there is a cycle here.
 
-Steps are of category "step", and the waits between them, named by their reason, of category "idle".
+Steps are of category "step", and the waits between them, named by their reason, of category "idle". Counters have the
+words moved so far, and how many words and products there are in a cycle.
 """
 
 import json
@@ -17,7 +18,8 @@ from attenio.accelerator.tracks import spans_of
 from attenio.names import checked_kind
 
 Progress = Callable[[int, int], None]
-_AT_ONCE = 1000
+_AT_ONCE = 500
+WORDS_MOVED, WORDS_PER_CYCLE, PRODUCTS_PER_CYCLE = "words moved", "words per cycle", "products per cycle"
 
 
 def trace_json(program: Program, *, most_steps: int | None = None) -> str:
@@ -37,6 +39,7 @@ def trace_text(program: Program, *, most_steps: int | None = None, progress: Pro
     most = program.steps if most_steps is None else min(most_steps, program.steps)
     compiled_program = compiled(program)
     shown, spans, ticks = 0, spans_of(compiled_program), compiled_program.ticks_per_cycle
+    counters = _Counters(ticks)
 
     @cache
     def about_event(engine: int, name: str, step: Step | None) -> str:
@@ -46,6 +49,7 @@ def trace_text(program: Program, *, most_steps: int | None = None, progress: Pro
         shown += sum(step is not None for *_, step in some)
         yield "".join(
             f',\n{about_event(engine, name, step)},"ts":{begin / ticks!r},"dur":{(end - begin) / ticks!r}}}'
+            + counters.after(ENGINES[engine], begin, end, step)
             for engine, name, begin, end, step in some
         )
         if progress is not None:
@@ -56,6 +60,33 @@ def trace_text(program: Program, *, most_steps: int | None = None, progress: Pro
         "steps_left_out": program.steps - shown,
     }
     yield '],\n"otherData":' + _compact(about) + "}\n"
+
+
+class _Counters:
+    """Counter events, which stand where a counted value changes; an engine's track has one span after the other."""
+
+    def __init__(self, ticks: int) -> None:
+        self._ticks, self._words, self._last = ticks, 0, dict[str, float]()
+
+    def after(self, engine: Engine, begin: int, end: int, step: Step | None) -> str:
+        """What a span adds: rates from its begin on, words at its end."""
+        cycles = (end - begin) / self._ticks
+        if engine is Engine.HBM:
+            words = 0 if step is None else step.work.moved_words
+            self._words += words
+            rate = self._counted(WORDS_PER_CYCLE, begin, words / cycles if cycles else 0.0)
+            return rate + (self._counted(WORDS_MOVED, end, float(self._words)) if words else "")
+        if engine is Engine.PE:
+            macs = 0 if step is None else step.work.macs
+            return self._counted(PRODUCTS_PER_CYCLE, begin, macs / cycles if cycles else 0.0)
+        return ""
+
+    def _counted(self, name: str, at: int, value: float) -> str:
+        if self._last.get(name, 0.0) == value:
+            return ""
+        self._last[name] = value
+        at_cycle = at / self._ticks
+        return f',\n{{"ph":"C","pid":0,"tid":0,"name":"{name}","ts":{at_cycle!r},"args":{{"{name}":{value!r}}}}}'
 
 
 def _compact(value: dict[str, Any]) -> str:

@@ -57,7 +57,7 @@ def as_machine(value: Machine | str) -> Machine:
 
 
 def machine_named(name: str) -> Machine:
-    """The machine with this name, in any case, or the one in this YAML file.
+    """The machine with this name, in any case, or the one in this YAML file; ``host`` is this computer, measured once.
 
     ``boards.yaml#small`` is the machine ``small`` of a file that lists several.
     """
@@ -66,6 +66,10 @@ def machine_named(name: str) -> Machine:
             f"machine is {show_value(name)}; give a Machine, or a name such as 'h100' ('attenio machines' lists all)"
         )
     name = str(name)
+    if name.lower() == "host":
+        from attenio.catalogue.host import host
+
+        return host()
     path, _, wanted = name.partition("#")
     if Path(path).suffix.lower() in (".yaml", ".yml") or "/" in path or "\\" in path:
         return _machine_in_file(path, wanted)

@@ -25,7 +25,7 @@ from attenio.cli.weight_gradient import weight_gradient
 
 app = typer.Typer(
     name="attenio",
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -11,12 +11,19 @@ import typer
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value instead of tables.")]
 
 
-def option(name: str, help: str, metavar: str, *, panel: str | None = "Workload") -> Any:
+Completion = Callable[[str], list[str]]
+
+
+def option(
+    name: str, help: str, metavar: str, *, panel: str | None = "Workload", completion: Completion | None = None
+) -> Any:
     """An option whose default its help tells, or that has none.
 
     Its name is said, not left to Typer: some versions make it from the parameter, some from the metavar.
     """
-    return typer.Option(name, help=help, metavar=metavar, rich_help_panel=panel, show_default=False)
+    return typer.Option(
+        name, help=help, metavar=metavar, rich_help_panel=panel, show_default=False, autocompletion=completion
+    )
 
 
 def option_field(
@@ -26,9 +33,11 @@ def option_field(
     panel: str | None = "Workload",
     default: Any = None,
     show_default: bool = False,
+    completion: Completion | None = None,
 ) -> Any:
-    """A field of a group of options, which is an option of the same name."""
-    said = {"help": help, "metavar": metavar, "rich_help_panel": panel, "show_default": show_default}
+    """A field of a group of options, which is an option of the same name; a shell offers what ``completion`` finds."""
+    said: dict[str, Any] = {"help": help, "metavar": metavar, "rich_help_panel": panel, "show_default": show_default}
+    said |= {} if completion is None else {"autocompletion": completion}
     return field(default=default, metadata=said)
 
 

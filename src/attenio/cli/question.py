@@ -3,6 +3,14 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+from attenio.cli.completion import (
+    dataflow_names,
+    direction_names,
+    element_names,
+    machine_names,
+    mask_names,
+    model_names,
+)
 from attenio.cli.options import option, option_field, taking
 from attenio.errors import InvalidInput
 from attenio.quantities import parse_bytes, parse_count
@@ -25,6 +33,7 @@ DataflowName = Annotated[
         "Only this one: standard, flat, flash-attention-1, flash-attention-2, attenio, square-tiling, ...",
         "NAME",
         panel="Plan",
+        completion=dataflow_names,
     ),
 ]
 
@@ -47,14 +56,19 @@ class Question:
         "dense, causal, window:4096, documents:1024,512, prefix:8K, block-sparse:layout.npy:64 or a layout such as"
         " longformer:512:64, bigbird:192:128:3, strided:2048.",
         "MASK",
+        completion=mask_names,
     )
-    dtype: str | None = option_field("fp32, fp16, bf16 or fp8 (default fp16).", "TYPE")
+    dtype: str | None = option_field("fp32, fp16, bf16 or fp8 (default fp16).", "TYPE", completion=element_names)
     accumulator: str | None = option_field("Type of sums and scores; without it each takes one word.", "TYPE")
     scale: str | None = option_field("Factor on the scores (default 1/sqrt(d)).", "NUMBER")
     model: str | None = option_field(
-        "Shapes of a model by name, or of a config.json; other options override it.", "NAME|PATH"
+        "Shapes of a model by name, or of a config.json; other options override it.",
+        "NAME|PATH",
+        completion=model_names,
     )
-    direction: str | None = option_field("forward (default), backward (the gradient) or training (both).", "WAY")
+    direction: str | None = option_field(
+        "forward (default), backward (the gradient) or training (both).", "WAY", completion=direction_names
+    )
     tolerance: str | None = option_field(
         "Allow outputs to be off by this share of half the range of a column of values.", "NUMBER"
     )
@@ -63,7 +77,10 @@ class Question:
     )
     decode: bool = option_field("One query per sequence.", default=False)
     machine: str | None = option_field(
-        f"A machine by name, or a YAML file (default {DEFAULT_MACHINE}).", "NAME|PATH", panel="Machine"
+        f"A machine by name, host for this one, or a YAML file (default {DEFAULT_MACHINE}).",
+        "NAME|PATH",
+        panel="Machine",
+        completion=machine_names,
     )
     fast_bytes: str | None = option_field(
         "In place of --machine: this much fast memory, such as 512KB.", "SIZE", panel="Machine"

@@ -51,6 +51,21 @@ class HowRun:
         panel=None,
     )
 
+    @property
+    def is_all(self) -> bool:
+        """Whether every dataflow is asked for."""
+        return self.dataflow is not None and self.dataflow.strip().lower() == "all"
+
+    def refuse_options_of_one(self, files: "Files") -> None:
+        """What is about one dataflow is refused beside all of them."""
+        for name in ("overlaps", "softmax", "refresh", "compute"):
+            if getattr(self, name) is not None:
+                raise InvalidInput(f"--{name} is about one dataflow, and --dataflow all asks for each; name one")
+        for name in ("trace", "picture", "picture_cycles"):
+            if getattr(files, name) is not None:
+                shown = name.replace("_", "-")
+                raise InvalidInput(f"--{shown} is of one timeline, and --dataflow all has several; name one dataflow")
+
     def chosen(self, direction: "Direction") -> "Dataflow":
         """The dataflow that runs; refused where it has nothing to switch."""
         from attenio.accelerator.controller import SWITCHED
@@ -114,6 +129,7 @@ def simulate(
     Examples:
       attenio simulate --dataflow attenio --n 131072 --d 64 --machine attenio-512k --json
       attenio simulate --dataflow flash-attention-2 --n 32K --d 128 --mask causal
+      attenio simulate --dataflow all --n 32K --d 64
       attenio simulate --n 8K --overlaps none --softmax rows
       attenio simulate --n 4K --d 64 --trace timeline.json --picture timeline.svg
       attenio simulate --n 256 --d 64 --mask causal --compute table --json
@@ -122,6 +138,13 @@ def simulate(
     from attenio.accelerator import plan_for, simulate_plan
 
     question.refuse_tolerance("the accelerator runs")
+    if how.is_all:
+        from attenio.cli.simulate_all import simulate_all
+
+        how.refuse_options_of_one(files)
+        workload, machine = question.separate_workload(DEFAULT_N), question.chosen_machine()
+        simulate_all(workload, machine, by_events=how.events, as_json=as_json)
+        return
     files.check()
     drawn, exponentials = _Picture.of(files.picture, files.picture_cycles), _exponentials(how.compute)
     switches, refresh_times = _switches(how.overlaps, how.softmax), _refresh_times(how.refresh)
