@@ -48,6 +48,11 @@ def test_a_machine_is_found_by_its_name_in_any_case(name: str) -> None:
     assert machine_named(name.upper()).name == name
 
 
+@pytest.mark.parametrize("name", ["b200", "mi300x", "rtx-4090", "tpu-v5e", "tpu-v6e", "apple-m4", "graviton4"])
+def test_a_number_without_a_source_is_called_what_it_is(name: str) -> None:
+    assert any(word in machine_named(name).description for word in ("Estimated: ", "Unconfirmed: "))
+
+
 def test_names_are_unique() -> None:
     assert len(set(NAMES)) == len(NAMES)
 
@@ -76,7 +81,16 @@ def test_gpu_rates_follow_from_units_and_clock(name: str, units: int, tensor_hz:
     assert len(machine.levels) == 3
 
 
-@pytest.mark.parametrize(("wrong", "right"), [("h10", "h100"), ("attenio512k", "attenio-512k"), ("xeon", "xeon-8480+")])
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("h10", "h100"),
+        ("attenio512k", "attenio-512k"),
+        ("xeon", "xeon-8480+"),
+        ("rtx4090", "rtx-4090"),
+        ("mi300", "mi300x"),
+    ],
+)
 def test_an_unknown_machine_suggests_the_closest(wrong: str, right: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         machine_named(wrong)
@@ -240,4 +254,10 @@ def test_a_granularity_is_read_by_element_type_and_its_mistakes_are_named(tmp_pa
 
 
 def test_only_machines_with_tensor_cores_ask_for_tiles_of_whole_units() -> None:
-    assert {machine.name for machine in machines() if machine.granularity} == {"a100", "h100", "h200"}
+    assert {machine.name for machine in machines() if machine.granularity} == {
+        "a100",
+        "h100",
+        "h200",
+        "b200",
+        "rtx-4090",
+    }

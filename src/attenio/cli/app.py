@@ -8,6 +8,7 @@ from attenio import __version__
 from attenio.cli.bench import bench
 from attenio.cli.bounds import bounds
 from attenio.cli.certify import certify
+from attenio.cli.doctor import doctor
 from attenio.cli.explore_design import explore_design
 from attenio.cli.machines import machines
 from attenio.cli.models import models
@@ -78,6 +79,7 @@ for command in (
     models,
     report,
     reproduce,
+    doctor,
 ):
     app.command(command.__name__.replace("_", "-"))(command)
 app.add_typer(pebble)
