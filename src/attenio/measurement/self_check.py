@@ -96,7 +96,7 @@ def _attention_is_right() -> tuple[bool, str]:
         for queries in (1, 65):
             drawn = torch.Generator().manual_seed(0)
             q, k, v = (torch.randn(2, 4, n, 64, generator=drawn) for n in (queries, 65, 65))
-            out = attention(*(each.to(device) for each in (q, k, v)), is_causal=causal and queries > 1)
+            out = attention(q.to(device), k.to(device), v.to(device), is_causal=causal and queries > 1)
             scores = q.double() @ k.double().transpose(-1, -2) / 8
             if causal and queries > 1:
                 scores = scores.masked_fill(torch.ones(65, 65, dtype=torch.bool).triu(1), float("-inf"))
