@@ -22,7 +22,7 @@ Shape = dict[str, Any]
 Ask = Callable[["Tree", Shape], object]
 
 HERE = Path(__file__).parent
-PLANS, SWEEPS = 15, 5
+PLANS, SWEEPS = 15, 25
 LENGTHS = [2**k for k in (10, 14, 20, 26)]
 KINDS: list[Shape] = [
     {"mask": "dense"},

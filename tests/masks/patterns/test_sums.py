@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attenio.masks.patterns.sums import floor_sum, sum_clipped, sum_linear, sum_of_residues
+from attenio.masks.patterns.sums import ceil_div, floor_div, floor_sum, sum_clipped, sum_linear, sum_of_residues
 
 small = st.integers(-12, 12)
 laws = settings(max_examples=60, deadline=None, derandomize=True)
@@ -54,3 +54,15 @@ def test_sums_of_python_integers_do_not_overflow() -> None:
     count = 2**40
     assert floor_sum(count, 3, 3 * 2**40, 0) == 2**40 * (count * (count - 1) // 2)
     assert sum_clipped(1, count, 2**40, 0, 2**90) == 2**40 * (count * (count + 1) // 2)
+
+
+def test_quotients_of_long_arrays_are_exact_next_to_multiples_and_up_to_the_largest_integers() -> None:
+    random = np.random.default_rng(0)
+    for bits in (20, 50, 51, 53, 61):
+        denominators = random.integers(1, 2 ** random.integers(1, bits, 5000), dtype=np.int64)
+        multiples = random.integers(-(2**bits), 2**bits, 5000) // denominators * denominators
+        numerators = multiples + random.integers(-1, 2, 5000)
+        down, up = floor_div(numerators, denominators), ceil_div(numerators, denominators)
+        pairs = list(zip(numerators.tolist(), denominators.tolist(), strict=True))
+        assert down.tolist() == [n // d for n, d in pairs]
+        assert up.tolist() == [-(-n // d) for n, d in pairs]

@@ -99,7 +99,7 @@ class Band:
         """Keys that at least one row needs."""
         return self.end_key(self.rows - 1) - self.first_key(0 * self.rows)
 
-    @property
+    @lazy
     def is_dense(self) -> Counts:
         """Whether every row needs every key."""
         return (self.first_key(self.rows - 1) == 0) & (self.end_key(0 * self.rows) == self.keys)

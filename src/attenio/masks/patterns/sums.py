@@ -14,6 +14,7 @@ True
 from math import gcd
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attenio.masks.patterns.pattern import Counts
 
@@ -21,11 +22,34 @@ from attenio.masks.patterns.pattern import Counts
 _FEW = 40
 # Up to this many terms in all, adding them up is faster still.
 _TERMS = 2048
+# From this many quotients on, floating point is several times faster than integer division, where it is exact.
+_MANY = 4096
+_EXACT = 2**51
+
+
+def floor_div(numerator: Counts, denominator: Counts) -> Counts:
+    """The quotient rounded down."""
+    if type(numerator) is np.ndarray and numerator.size >= _MANY and _floats_are_exact(numerator, denominator):
+        return np.floor(numerator / denominator).astype(np.int64)
+    return numerator // denominator
 
 
 def ceil_div(numerator: Counts, denominator: Counts) -> Counts:
     """The quotient rounded up."""
+    if type(numerator) is np.ndarray and numerator.size >= _MANY and _floats_are_exact(numerator, denominator):
+        return np.ceil(numerator / denominator).astype(np.int64)
     return -(-numerator // denominator)
+
+
+def _floats_are_exact(numerator: NDArray[np.int64], denominator: Counts) -> bool:
+    """Whether quotients in floating point round to the right integer.
+
+    A quotient that is not an integer is at least 1/denominator away from one; rounding moves it by less if numerator
+    and denominator together are below 2^53. NumPy divides by one number quickly enough.
+    """
+    if type(denominator) is not np.ndarray or denominator.min() < 1 or denominator.max() >= _EXACT:
+        return False
+    return bool(numerator.min() > -_EXACT and numerator.max() < _EXACT)
 
 
 def smaller(left: Counts, right: Counts) -> Counts:
@@ -64,7 +88,7 @@ def sum_linear(first: Counts, last: Counts, slope: Counts, offset: Counts) -> Co
 
 def sum_clipped(first: Counts, last: Counts, step: Counts, offset: Counts, limit: Counts) -> Counts:
     """Sum of ``min(limit, max(0, step*i + offset))`` for i from ``first`` to ``last`` inclusive, step positive."""
-    rises = larger(first, -offset // step + 1)
+    rises = larger(first, floor_div(-offset, step) + 1)
     saturates = larger(first, ceil_div(limit - offset, step))
     inside = sum_linear(rises, smaller(last, saturates - 1), step, offset)
     return inside + limit * larger(last - larger(saturates, rises) + 1, 0)

@@ -4,7 +4,7 @@ A case is one KV head of one sequence with a dense, causal or window mask. Every
 words might not fit are told apart beforehand.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar, cast
@@ -22,8 +22,8 @@ Ints = NDArray[np.int64]
 
 # More words than any case moves: stands for "no plan yet".
 NOTHING = 2**62
-# What is counted once for cases and some of them.
-_COUNTS = ("scores", "touched_rows", "touched_keys", "key_load_floors")
+# What is counted once of a band and of parts of it.
+_COUNTS = ("scores", "touched_rows", "touched_keys", "key_load_floors", "is_dense")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,12 +100,6 @@ class Cases:
         """The same shapes with every score required, for operators that are blind to the mask."""
         return replace(self, left=self.rows + self.keys, right=self.rows + self.keys)
 
-    def know_counts_of(self, cases: "Cases", index: Ints | int) -> None:
-        """Take over what has been counted of these cases among others."""
-        if "band" in vars(cases):
-            known = vars(cases.band)
-            self.band.__dict__.update({name: take(known[name], index) for name in _COUNTS if name in known})
-
     @cached_property
     def fits_int64(self) -> NDArray[np.bool_]:
         """Cases in which no count of words can reach 2^61."""
@@ -114,28 +108,43 @@ class Cases:
 
 
 Value = TypeVar("Value")
+# What records have that is the same for all cases.
+_OF_ALL_CASES = {int, bool, str, type(None)}
 
 
 def take(value: Value, index: Ints | int) -> Value:
     """The same of some cases: of an array its elements, of a record the same of its fields; the rest is of all."""
     kind = type(value)
-    if kind is int or kind is str or value is None:
+    if kind in _OF_ALL_CASES:
         return value
     if isinstance(value, np.ndarray):
         return cast(Value, value[index])
-    if names := getattr(kind, "__dataclass_fields__", None):
-        parts = [getattr(value, name) for name in names]
-        parts = [part[index] if type(part) is np.ndarray else take(part, index) for part in parts]
-        some = kind(**dict(zip(names, parts, strict=True)))
-        if isinstance(some, Cases):
-            some.know_counts_of(cast(Cases, value), index)
-        return some
     if isinstance(value, tuple):
-        parts = [take(part, index) for part in value]
-        return kind(*parts) if hasattr(value, "_fields") else cast(Value, tuple(parts))
+        parts = _taken(value, index)
+        return kind(*parts) if hasattr(kind, "_fields") else cast(Value, tuple(parts))
+    if names := getattr(kind, "__dataclass_fields__", None):
+        some = kind(**dict(zip(names, _taken([getattr(value, name) for name in names], index), strict=True)))
+        if isinstance(some, Band):
+            _take_counts(cast(Band, value), some, index)
+        elif isinstance(some, Cases) and "band" in vars(value):
+            _take_counts(cast(Cases, value).band, some.band, index)
+        return some
     if isinstance(value, dict):
-        return cast(Value, {name: take(part, index) for name, part in value.items()})
+        return cast(Value, dict(zip(value, _taken(value.values(), index), strict=True)))
     return value
+
+
+def _taken(values: Iterable[Any], index: Ints | int) -> list[Any]:
+    return [
+        each[index] if (kind := type(each)) is np.ndarray else each if kind in _OF_ALL_CASES else take(each, index)
+        for each in values
+    ]
+
+
+def _take_counts(band: Band, some: Band, index: Ints | int) -> None:
+    """Take over what has been counted of a band; of items of it, which are more, only what every tile needs."""
+    known, names = vars(band), _COUNTS if np.size(index) <= np.size(band.rows) else ("touched_keys",)
+    vars(some).update({name: take(known[name], index) for name in names if name in known})
 
 
 def is_zero(weight: Counts) -> bool:

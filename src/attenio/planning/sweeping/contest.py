@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from attenio.planning.plan import Dataflow
 from attenio.planning.search.dataflow import contenders
 from attenio.planning.sweeping.cases import Cases, Ints, take
-from attenio.planning.sweeping.forms import most_rows, plans, promising
+from attenio.planning.sweeping.forms import may_win, most_rows, plans, promising
 from attenio.planning.sweeping.room import largest_sizes
 from attenio.planning.sweeping.solution import Solution
 from attenio.planning.words.dataflows import forms_of
@@ -48,11 +48,11 @@ def _offer(cases: Cases, dataflow: Dataflow, best: Solution, *, together: bool =
 
 def _offer_products(cases: Cases, best: Solution) -> None:
     """Offer the dataflows that end with products of stored scores."""
-    may_win = np.zeros(len(cases), dtype=np.bool_)
+    any_may_win = np.zeros(len(cases), dtype=np.bool_)
     for dataflow in _OF_PRODUCTS:
         for form in forms_of(dataflow)(cases.sizes):
-            may_win[promising(cases, form, best.words)[0]] = True
-    index = np.flatnonzero(may_win)
+            any_may_win[may_win(cases, form, best.words)] = True
+    index = np.flatnonzero(any_may_win)
     if index.size:
         few, part = take(cases, index), take(best, index)
         for dataflow in _OF_PRODUCTS:

@@ -49,22 +49,27 @@ def floors(cases: Cases, form: Form) -> Floats:
 
 
 def promising(cases: Cases, form: Form, words: Ints) -> tuple[Ints, Cases, Form]:
-    """Which cases a form may win against these words, these cases, and the form for them.
+    """Which cases a form may win against these words, these cases, and the form for them."""
+    index = may_win(cases, form, words)
+    return (index, cases, form) if len(index) == len(cases) else (index, take(cases, index), take(form, index))
+
+
+def may_win(cases: Cases, form: Form, words: Ints) -> Ints:
+    """The cases in which no floor keeps a form from moving fewer than these words.
 
     Floors of phase after phase rule cases out, so that the later ones are of few cases.
     """
     limit, index = words / ROUNDING, np.arange(len(cases))
     floor = np.where(form.least_held <= cases.fast_words, form.fixed.of(cases), np.inf)
-    for phase in range(-1, len(form.phases)):
-        if phase >= 0:
-            floor = floor + _floor(cases, form.phases[phase], limit - floor)
+    for place in range(len(form.phases)):
         left = np.flatnonzero(floor < limit)
-        if len(left) < len(index):
+        if 4 * len(left) < 3 * len(index):  # leaving out a few costs more than their floors
             index, floor, limit = index[left], floor[left], limit[left]
             cases, form = take(cases, left), take(form, left)
-        if not index.size:
-            break
-    return index, cases, form
+        if not left.size:
+            return left
+        floor = floor + _floor(cases, form.phases[place], limit - floor)
+    return index[floor < limit]
 
 
 def most_rows(cases: Cases, phase: RowTile) -> Ints:

@@ -5,6 +5,7 @@ Cases have a few options each, of which the one with the least floor is searched
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -70,12 +71,13 @@ class HeadForms:
 
 def best_head_tiles(forms: HeadForms) -> tuple[Ints, Ints, Ints]:
     """Words that tiles decide, head tile and query tile; no words where nothing fits."""
-    group, unit = np.broadcast_arrays(forms.cases.group, forms.cases.row_unit)
+    group, unit = forms.cases.group, forms.cases.row_unit
     words, heads, tiles = (np.full(len(group), NOTHING) for _ in range(3))
-    for size, step in np.unique(np.stack((group, unit)), axis=1).T.tolist():
+    for size, step in product(np.unique(group).tolist(), np.unique(unit).tolist()):
         chosen = np.flatnonzero((group == size) & (unit == step))
-        best = _best_of_group(take(forms, chosen), head_tiles(size, step))
-        words[chosen], heads[chosen], tiles[chosen] = best[0], best[2], best[3]
+        if chosen.size:
+            best = _best_of_group(take(forms, chosen), head_tiles(size, step))
+            words[chosen], heads[chosen], tiles[chosen] = best[0], best[2], best[3]
     return words, heads, tiles
 
 

@@ -131,6 +131,8 @@ class Batch:
 def _batches(counts: Ints) -> Iterator[Batch]:
     """Cases with ``counts`` items each, some at a time."""
     chosen = np.flatnonzero(counts)
+    if not chosen.size:
+        return
     for batch in batches(counts[chosen], _AT_ONCE):
         cases = chosen[batch]
         owner, number = spread(counts[cases])
