@@ -9,6 +9,7 @@ from attenio.cli.bench import bench
 from attenio.cli.bounds import bounds
 from attenio.cli.certify import certify
 from attenio.cli.doctor import doctor
+from attenio.cli.draw import draw
 from attenio.cli.explore_design import explore_design
 from attenio.cli.machines import machines
 from attenio.cli.models import models
@@ -80,6 +81,7 @@ for command in (
     report,
     reproduce,
     doctor,
+    draw,
 ):
     app.command(command.__name__.replace("_", "-"))(command)
 app.add_typer(pebble)

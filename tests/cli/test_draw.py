@@ -1,0 +1,31 @@
+"""Laws of ``attenio draw``."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def test_the_pictures_of_the_pages_are_what_their_commands_draw(attenio: Any, tmp_path: Path) -> None:
+    folder = Path(__file__).parents[2] / "docs" / "pictures"
+    commands = re.findall(r"^\$ attenio (draw .*) --out docs/pictures/(\S+)$", (folder / "README.md").read_text(), re.M)
+    assert {name for _, name in commands} == {file.name for file in folder.glob("*.svg")}
+    for command, name in commands:
+        assert attenio(*command.split(), "--out", tmp_path / name).status == 0
+        assert (tmp_path / name).read_text(encoding="utf-8") == (folder / name).read_text(encoding="utf-8"), (
+            f"{name} is out of date; make pictures draws it again"
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("draw", "tile"), "unknown picture 'tile'; did you mean tiles?"),
+        (("draw", "tiles", "--out", "x.png"), "does not end in .svg"),
+        (("draw", "words", "--direction", "training"), "a picture is of one pass"),
+        (("draw", "words", "--tolerance", "0.1"), "pictures are of exact attention"),
+    ],
+)
+def test_a_mistake_is_one_line(attenio: Any, arguments: tuple[str, ...], line: str) -> None:
+    assert line in attenio(*arguments).mistake
