@@ -4,7 +4,8 @@
 
 writes results.json beside this file: every sample of ours, of PyTorch's and of a function of Python that does nothing
 but call PyTorch's, taken in alternating order in one process, and what made it; ``answer.py`` turns it into answer.md.
-All of it takes about six minutes on two quiet cores, ``--quick`` a minute. A window is given to PyTorch as a boolean
+A form is sampled until it is clear on which side of 0.97 its ratio is, or for a second: all of it takes about ten
+minutes on two quiet cores, ``--quick`` one. A window is given to PyTorch as a boolean
 mask made before: it has no other way to say it. A growing cache has one key more at every call.
 ``--processor-time`` is for a machine that others use: one thread, and the time that the processor gave to it.
 """
@@ -33,8 +34,18 @@ SEED = 0
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "fp64": torch.float64}
 KINDS = ("dense", "causal", "boolean", "float", "groups", "cross", "decode", "growing", "window 64")
 WAYS = ("no_grad", "inference", "step")
-SECONDS_A_POINT = {False: 0.35, True: 0.04}
-MOST_ROUNDS, LEAST_ROUNDS = 400, 6
+SECONDS_A_POINT = {False: 1.0, True: 0.1}
+MOST_ROUNDS, LEAST_ROUNDS = 1000, 12
+GOAL = 0.97
+# Bounds of a median's 95 % confidence interval by the sign test, in standard deviations of ranks.
+DEVIATIONS = 1.96
+
+
+def interval(ratios: list[float]) -> tuple[float, float]:
+    """Within which the median of what the ratios are drawn from lies with 95 % confidence, whatever their law is."""
+    ordered, half = sorted(ratios), DEVIATIONS * len(ratios) ** 0.5 / 2
+    low, high = int(len(ordered) / 2 - half), int(len(ordered) / 2 + half)
+    return ordered[max(0, low)], ordered[min(len(ordered) - 1, high)]
 
 
 @dataclass(frozen=True)
@@ -130,12 +141,20 @@ def sampled(point: Point, seconds: float, clock: Callable[[], float]) -> dict[st
                 call()
                 samples[name].append(round((clock() - before) * 1e6, 2))
             order = order[1:] + order[:1] if len(samples["sdpa_us"]) % 2 else order[::-1]
-            if time.perf_counter() - start > seconds and len(samples["sdpa_us"]) >= LEAST_ROUNDS:
-                break
-    ours = median(samples["attenio_us"])
-    ratios = {"ratio": median(samples["sdpa_us"]) / ours, "ratio_to_bare": median(samples["bare_us"]) / ours}
-    found = {name: round(ratio, 3) for name, ratio in ratios.items()}
+            if len(samples["sdpa_us"]) >= LEAST_ROUNDS and len(samples["sdpa_us"]) % 8 == 0:
+                low, high = interval(rounds_of(samples, "sdpa_us"))
+                if low >= GOAL or high < GOAL or time.perf_counter() - start > seconds:
+                    break
+    ratios = {"ratio": rounds_of(samples, "sdpa_us"), "ratio_to_bare": rounds_of(samples, "bare_us")}
+    found = {name: round(median(each), 3) for name, each in ratios.items()}
+    low, high = interval(ratios["ratio"])
+    found |= {"ratio_low": round(low, 3), "ratio_high": round(high, 3)}
     return {"point": asdict(point), "name": point.name, "runs": runs, **found, **samples}
+
+
+def rounds_of(samples: dict[str, list[float]], other: str) -> list[float]:
+    """The other's time over ours, round by round: what disturbs a whole round is in both."""
+    return [theirs / ours for theirs, ours in zip(samples[other], samples["attenio_us"], strict=True)]
 
 
 def main() -> None:

@@ -24,6 +24,6 @@ def seeded():
 def tiles_only(monkeypatch):
     """No call goes to PyTorch's own attention."""
     monkeypatch.setattr(beside, "library_first", lambda _sizes: False)
-    monkeypatch.setattr(beside, "_ways", {})
-    monkeypatch.setattr(beside, "_short", {})
-    monkeypatch.setattr(beside, "_near", {})
+    beside.forget_ways()
+    yield
+    beside.forget_ways()

@@ -304,20 +304,72 @@ class FunctionWatching(TorchFunctionMode):
 
 
 @pytest.mark.parametrize(
-    "context",
-    [Watching, FunctionWatching, torch.autograd.profiler.profile, forward_ad.dual_level, lambda: torch.device("cpu")],
+    "context", [Watching, FunctionWatching, torch.autograd.profiler.profile, lambda: torch.device("cpu")]
 )
-def test_nothing_is_looked_up_while_somebody_watches(context):
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.enable_grad])
+def test_modes_and_profilers_see_what_runs(context, mode, called):
+    q, k, v = drawn()
+    with mode():
+        expected = attention(q, k, v)
+        with context():
+            before = len(called)
+            assert torch.equal(attention(q, k, v), expected) and len(called) == before + 1
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.enable_grad])
+def test_nothing_is_looked_up_where_tensors_are_mapped_or_differentiated_by_a_transform(mode, called):
+    q, k, v = drawn()
+    ask = lambda: beside.known_way(q, k, v, None, (False, None, False, False, None))  # noqa: E731
+    with mode():
+        attention(q, k, v)
+        assert ask() is not None
+        with forward_ad.dual_level():
+            assert ask() is None
+        found, before = [], len(called)
+        torch.vmap(lambda x: (found.append(ask()), attention(x, k[0], v[0]))[1])(q)
+        torch.func.grad(lambda x: (found.append(ask()), x.sum())[1])(q)
+        assert found == [None, None] and len(called) == before
+
+
+WRONG = {
+    "values of another length": (lambda q, k, v: (q, k, v[:, :, :-1]), {}),
+    "keys of another type": (lambda q, k, v: (q, k.double(), v), {}),
+    "values of another type": (lambda q, k, v: (q, k, v.bfloat16()), {}),
+    "keys elsewhere": (lambda q, k, v: (q, k.to("meta"), v), {}),
+    "values elsewhere": (lambda q, k, v: (q, k, v.to("meta")), {}),
+    "a number for a switch": (lambda q, k, v: (q, k, v), {"is_causal": 0}),
+    "another switch": (lambda q, k, v: (q, k, v), {"enable_gqa": 0}),
+    "no tensor": (lambda q, k, v: (q, k, None), {}),
+    "a list": (lambda q, k, v: (q.tolist(), k, v), {}),
+    "an option that is none": (lambda q, k, v: (q, k, v), {"scale": []}),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("gradients", [False, True])
+def test_a_wrong_call_of_a_known_form_is_refused_as_if_it_was_the_first(name, gradients):
+    q, k, v = (each.requires_grad_(gradients) for each in drawn())
+    change, options = WRONG[name]
+    wrong = change(q, k, v)
+    with torch.set_grad_enabled(gradients):
+        with pytest.raises((AttenioError, TypeError)) as first:
+            attention(*wrong, **options)
+        attention(q, k, v)
+        with pytest.raises(first.type) as then:
+            attention(*wrong, **options)
+        assert str(then.value) == str(first.value)
+
+
+def test_what_is_known_holds_on_any_number_of_threads(monkeypatch):
+    monkeypatch.setattr(beside, "library_first", lambda sizes: sizes.threads < 64)
+    monkeypatch.setattr(beside, "cpu_count", lambda: 64)
     q, k, v = drawn()
     attention(q, k, v)
-    ask = lambda: beside.known_way(q, k, v, None, (False, None, False, False, None))  # noqa: E731
-    assert ask() is not None
-    with context():
-        assert ask() is None
-    found = []
-    torch.vmap(lambda x: (found.append(ask()), x)[1])(q)
-    torch.func.grad(lambda x: (found.append(ask()), x.sum())[1])(q)
-    assert found == [None, None]
+    assert not beside.known_ways
+    monkeypatch.setattr(beside, "cpu_count", lambda: 2)
+    beside.forget_ways()
+    attention(q, k, v)
+    assert len(beside.known_ways) == 1
 
 
 @pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.3}, {"enable_gqa": True}], ids=str)

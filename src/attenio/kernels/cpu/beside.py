@@ -6,6 +6,7 @@ the choice depends on, and all that makes a call wrong: a form is remembered onl
 
 from collections.abc import Callable
 from dataclasses import replace
+from os import cpu_count
 from threading import Lock
 from types import NoneType
 from typing import Any, TypeAlias
@@ -32,76 +33,70 @@ _MOST = 1024
 _MOST_MASK = 2**20
 # What was chosen, by all of a form; None for tiles.
 _ways: dict[Form, Way | None] = {}
-# The same by less of it, only where PyTorch's own attention was chosen: it serves tensors of all strides and classes.
-_short: dict[Form, Way] = {}
+# The same by the least of it, where PyTorch's own attention is first on any number of threads. attention() itself looks
+# here for calls without mask, window and gradients.
+known_ways: dict[Form, Way] = {}
 # And for numbers of keys that were not met before.
 _near: dict[Form, Way] = {}
 _UNKNOWN: Form = ()
 _adding = Lock()
-_is_compiling, _threads, _is_grad_enabled = (
-    torch.compiler.is_dynamo_compiling,
-    torch.get_num_threads,
-    torch.is_grad_enabled,
-)
-# Modes, transforms, a tracer or a profiler see what functions are called.
-_function_modes, _modes = torch._C._is_torch_function_mode_enabled, torch._C._len_torch_dispatch_stack
-_level, _is_tracing = torch._C._functorch.maybe_current_level, torch._C._is_tracing
-_is_profiled = torch.autograd._profiler_enabled
+_is_compiling, _threads = torch.compiler.is_dynamo_compiling, torch.get_num_threads
+_is_grad_enabled, _transforms = torch.is_grad_enabled, torch._C._functorch.maybe_current_level
 
 
 def known_way(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: Form) -> Way | None:
     """What was chosen for calls like this one, found by the fewest questions; None where that is not known, or tiles.
 
-    ``options``: is_causal, scale, enable_gqa, deterministic and window. Whatever else the tensors are, PyTorch's own
-    function serves them or refuses them. Only who looks at what is called is asked about.
+    ``options``: is_causal, scale, enable_gqa, deterministic and window. A question takes a tenth of a microsecond, and
+    several times that after a kernel that filled the caches. So nothing is asked that PyTorch's function checks itself,
+    as types and devices that differ. Sizes of values it does not check: it would read past their end. Modes and
+    profilers see that function. Compilers and transforms see the operator: a compiler is not to trace this, and
+    gradients of a transform are not known here.
     """
-    try:  # calls on a GPU are not to wait for the rest, and a compiler does not trace it
-        if not (query.is_cpu and key.is_cpu and value.is_cpu) or _is_compiling() or forward_ad._current_level >= 0:
-            return None
-        if _function_modes() or _modes() or _level() is not None or _is_tracing() or _is_profiled():
-            return None
-        way = _short.get(_short_form(query, key, value, mask, options))
-        return _near.get(_near_form(query, key, value, options)) if way is mask is None else way
+    if _is_compiling() or _transforms() is not None or forward_ad._current_level >= 0:
+        return None
+    try:
+        form = _short_form(query, key, value, mask, options)
+        return known_ways.get(form) or (_near.get(_near_form(form)) if len(form) == _PLAIN else None)
     except (AttributeError, TypeError, RuntimeError, ValueError):
         return None  # no dense tensor, or no option: refused where calls are checked
 
 
+# Entries of a form without mask and window.
+_PLAIN = 8
+
+
 def _short_form(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: Form) -> Form:
     causal, scale, gqa, deterministic, window = options
-    if not (causal.__class__ is gqa.__class__ is deterministic.__class__ is bool):
+    if not (query.is_cpu and causal.__class__ is gqa.__class__ is deterministic.__class__ is bool):
         return ()  # 0 is as False for a dictionary
     wants = _is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
     if mask is window is None:
-        return (
-            query.shape, key.shape, value.shape, query.dtype, key.dtype, value.dtype, causal, scale, gqa, wants,
-            _threads(),
-        )  # fmt: skip
+        return query.shape, key.shape, value.shape, query.dtype, causal, scale, gqa, wants
     sides = map(type, window) if window.__class__ is tuple else (window.__class__,)
-    form = query.shape, key.shape, value.shape, query.dtype, key.dtype, value.dtype, *options, wants, _threads(), *sides
+    form = query.shape, key.shape, value.shape, query.dtype, *options, wants, *sides
     if mask is None:
         return form
     return (*form, mask.shape, mask.dtype, mask.is_cpu, _is_grad_enabled() and mask.requires_grad)
 
 
-def _near_form(query: Tensor, key: Tensor, value: Tensor, options: Form) -> Form:
+def _near_form(form: Form) -> Form:
     """The same without gradients for all numbers of keys between two powers of two: a cache grows with every call."""
-    causal, scale, gqa, deterministic, window = options
-    keys, width = key.shape[-2:]
-    values, value_width = value.shape[-2:]
-    types = causal.__class__ is gqa.__class__ is deterministic.__class__ is bool
-    wants = _is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
-    if window is not None or keys != values or keys < 2 or wants or not types:
+    query, (*batch, keys, width), (*values, tokens, value_width), *options, wants = form
+    if wants or keys < 2 or keys != tokens:
         return ()
-    return (
-        query.shape, key.shape[:-2], width, value.shape[:-2], value_width, keys.bit_length(),
-        query.dtype, key.dtype, value.dtype, causal, scale, gqa, _threads(),
-    )  # fmt: skip
+    return query, *batch, keys.bit_length(), width, *values, value_width, *options
+
+
+def _is_always_first(sizes: Sizes) -> bool:
+    """Whether PyTorch is first on any number of threads."""
+    return all(library_first(replace(sizes, threads=threads)) for threads in (1, sizes.threads, cpu_count() or 1))
 
 
 def _is_near(sizes: Sizes) -> bool:
     """Whether PyTorch is first with as few and as many keys as well: both times are linear in them."""
     least = 2 ** (sizes.keys.bit_length() - 1)
-    return all(library_first(replace(sizes, keys=n, visible_keys=n)) for n in (least, 2 * least - 1))
+    return all(_is_always_first(replace(sizes, keys=n, visible_keys=n)) for n in (least, 2 * least - 1))
 
 
 def _whole_form(given: tuple[Tensor, ...], options: Form) -> Form:
@@ -116,7 +111,7 @@ def forget_ways() -> None:
     """Choose again, for whoever chooses in another way."""
     with _adding:
         _ways.clear()
-        _short.clear()
+        known_ways.clear()
         _near.clear()
 
 
@@ -144,18 +139,18 @@ def choose(problem: KernelProblem, given: tuple[Tensor, ...], options: Form) -> 
 
         def forget() -> None:
             _ways[form] = None
-            _short.pop(short, None)
+            known_ways.pop(short, None)
 
         way = _way(problem, sizes, None if scale is None else problem.scale, gqa=gqa, forget=forget)
-    near = () if masks or way is None else _near_form(query, key, value, options)
+    near = _near_form(short) if way is not None and len(short) == _PLAIN else ()
     with _adding:
-        for forms in (_ways, _short, _near):
+        for forms in (_ways, known_ways, _near):
             if len(forms) >= _MOST:
                 del forms[next(iter(forms))]
-        if way is not None and short:
-            _short[short] = way
-        if way is not None and near and sizes is not None and _is_near(sizes):
-            _near[near] = way
+        if way is not None and short and sizes is not None and _is_always_first(sizes):
+            known_ways[short] = way
+            if near and _is_near(sizes):
+                _near[near] = way
         return _ways.setdefault(form, way)
 
 

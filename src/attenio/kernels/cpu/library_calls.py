@@ -56,6 +56,8 @@ def with_look(
                 return _seen(output, node._saved_logsumexp, forget)
             # Whoever packs what is saved is not to unpack it now.
             key, value, mask = _spelled_out(query, key, value, mask)
+        if not (query.dtype is key.dtype is value.dtype and key.is_cpu and value.is_cpu):
+            return None  # PyTorch's function refuses it, the kernel would take it
         if not query.stride(-1) == key.stride(-1) == value.stride(-1) == 1:  # the kernel takes it so without asking
             query, key, value = query.contiguous(), key.contiguous(), value.contiguous()
         output, lse = _flash(query, key, value, 0.0, causal, attn_mask=mask, scale=scale)
