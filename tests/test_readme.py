@@ -1,19 +1,24 @@
 """What README.md shows is what happens."""
 
+import json
 import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
+from attenio import __version__
+from attenio.accelerator import simulate
 from attenio.catalogue import machine_named, model_named
 from attenio.cli import main
 from attenio.masks import SharedPrefix
 from attenio.report import answer
 from attenio.workload import Workload
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
 COMMANDS = re.findall(r"^\$ \.venv/bin/attenio (.*?)(?:\s+#.*)?$", README, re.MULTILINE)
 
@@ -59,6 +64,35 @@ def test_the_numbers_in_the_text_are_those_of_the_answer() -> None:
     }
     assert f"moves {flash['published']:.0f} times the bound with the tiles that the ASPLOS'26 paper" in said
     assert f"and {flash['best']:g} times with the best ones" in said
+
+
+def test_the_doors_say_what_the_simulator_and_the_study_say() -> None:
+    said = " ".join(README.split())
+    done = simulate(Workload(n=131072, d=64), "attenio-512k")
+    assert f"takes {done.seconds:.4g} s and {done.energy.total_joules:.3g} J for 128K tokens" in said
+    study = (ROOT / "studies" / "hopper" / "answer.md").read_text(encoding="utf-8")
+    forward, backward = re.findall(r"(?:Forward|Backward): geometric mean ([\d.]+) over 30 cases", study)
+    assert f"the geometric mean is {forward} forward and {backward} backward" in said
+    assert not re.findall(r"= 0\.\d+ \|", study)  # none below 1
+
+
+def test_the_best_design_of_the_same_area_is_as_much_faster_as_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore-design", "--n", "128K", "--d", "64", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert f"is {found['speedup_over_base']:.2f} times as fast" in " ".join(README.split())
+
+
+def test_every_link_of_the_readme_leads_to_a_file_or_a_paper() -> None:
+    links = re.findall(r"\]\(([^)#]+)(?:#[\w-]+)?\)|src=\"([^\"]+)\"", README)
+    for link in (left or right for left, right in links):
+        assert link.startswith(("https://doi.org/", "https://arxiv.org/")) or (ROOT / link).exists(), link
+
+
+def test_the_citation_has_the_version_and_the_papers_of_the_readme() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == __version__
+    for paper in citation["references"]:
+        assert paper.get("doi", paper.get("url")) in README
 
 
 def test_memory_binds_where_the_flagship_says_so() -> None:
