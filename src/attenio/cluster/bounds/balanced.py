@@ -1,0 +1,123 @@
+"""Balanced work: devices that each do their share of the work must exchange words for it."""
+
+from collections import Counter
+from collections.abc import Iterable
+from fractions import Fraction
+
+from attenio.bounds.epochs import whole_words
+from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
+from attenio.cluster.bounds.one_device import HeadWords, Home, causal_price, row_and_key_words, words_for_work
+from attenio.cluster.grid import checked_devices
+from attenio.cluster.partition import even_sizes
+from attenio.errors import InvalidInput
+from attenio.masks import Causal
+from attenio.workload import Direction, Workload, checked_workload
+
+PAGE = "docs/theory/devices_balanced.md"
+
+
+def balanced_exchange(workload: Workload, devices: int, *, imbalance: Fraction | float = 1) -> LowerBound:
+    """Words that devices exchange when none does more than its share of the work, times ``imbalance``.
+
+    Theorem: with Z pairs, a device makes N <= imbalance·Z/P of them and exchanges at least the words that Y words of
+    rows and X words of keys take beyond its own, with Y·X >= G·N. For one dense head 4nd(sqrt(P) - 1) in all; for g
+    query heads on one KV head 2nd(P - 1) up to P = g and 4nd sqrt(gP) - 2nd(g+1) from there on.
+    Assumes: tokens are spread evenly with all their heads; scores and results are sums of products of their own.
+    Regime: any lengths; met word for word by a square grid, and by all-gather for P <= g.
+    Proof: docs/theory/devices_balanced.md
+
+    >>> n, d = 4096, 64
+    >>> balanced_exchange(Workload(n=n, d=d), 16).words == 4 * n * d * (4 - 1)
+    True
+    >>> balanced_exchange(Workload(n=n, d=d, heads=8, kv_heads=1), 8).words == 2 * n * d * (8 - 1)
+    True
+    """
+    words = exchanged_words(workload, devices, imbalance=imbalance)
+    return LowerBound(
+        theorem="balanced-exchange",
+        words=int(whole_words(words)),
+        strength=Strength.ORDINARY,
+        covers=OWN_SUMS,
+        regime=_regime(workload, devices),
+        citation=f"derived here, {PAGE}",
+        assumptions=(
+            "tokens are spread evenly over the devices with all their heads, and each word is on one device at first",
+            f"no device does more than {_share(imbalance)} of the products of a kind",
+            "each score and each result is a sum of products of its own; recomputation allowed",
+        ),
+        page=PAGE,
+    )
+
+
+def exchanged_words(workload: Workload, devices: int, *, imbalance: Fraction | float = 1) -> float:
+    """The same as a number, before it is rounded up to whole words."""
+    checked_workload(workload)
+    checked_devices(devices)
+    if not 1 <= imbalance < float("inf"):
+        raise InvalidInput(f"imbalance is {imbalance}; give the largest share over the mean one, 1 or more")
+    head, heads = HeadWords.of(workload), workload.kv_heads * workload.batch
+    share = min(float(imbalance * workload.scores / devices), float(workload.scores))
+    left, classes = float(workload.scores), []
+    for home, count in homes(workload, devices).items():
+        free = min(heads * home.pairs(head), share)
+        left -= count * free
+        words = max(words_for_work(share, heads, head, home), _causal_words(workload, share, head, home))
+        # concave beyond what is free, so at least its chord: so many words for each pair
+        classes.append((words / (share - free) if share > free else 0.0, count * (share - free)))
+    total = 0.0
+    for price, room in sorted(classes):
+        taken = min(max(left, 0.0), room)
+        total, left = total + price * taken, left - taken
+    return total
+
+
+def homes(workload: Workload, devices: int) -> Counter[Home]:
+    """What devices have of one head at first, and how many have the same."""
+    row, key = row_and_key_words(workload)
+    queries, keys = (even_sizes(length, devices).tolist() for length in (workload.queries, workload.keys))
+    causal = _is_square_causal(workload)
+    found: Counter[Home] = Counter()
+    for (q, k), count in Counter(zip(queries, keys, strict=True)).items():
+        unseen = workload.group * q * (q - 1) / 2 if causal else 0.0
+        found[Home(row_words=float(workload.group * q * row), key_words=float(k * key), unseen=unseen)] += count
+    return found
+
+
+def _is_square_causal(workload: Workload) -> bool:
+    """Whether a token's query sees the keys of the tokens up to it: of two tokens one does not see the other."""
+    return isinstance(workload.mask, Causal) and workload.queries == workload.keys
+
+
+def _causal_words(workload: Workload, share: float, head: HeadWords, home: Home) -> float:
+    """What a share of causal work takes by the price of a pair; 0 where that is not known."""
+    if not _is_square_causal(workload) or workload.direction is not Direction.FORWARD or workload.values_in_keys:
+        return 0.0
+    tokens = round(home.key_words / (head.key_words / workload.keys))
+    beyond = share - workload.kv_heads * workload.batch * home.pairs(head)
+    return max(beyond, 0.0) * causal_price(workload, tokens)
+
+
+def trade_off(
+    workload: Workload, devices: int, imbalances: Iterable[Fraction | float]
+) -> tuple[tuple[float, int], ...]:
+    """Bounds against the largest share of the work over the mean one: what unbalanced work can save.
+
+    >>> [words for _, words in trade_off(Workload(n=4096, d=64), 16, (1, 2, 4, 16))]
+    [3145728, 2362774, 1747627, 925215]
+    """
+    return tuple((float(each), balanced_exchange(workload, devices, imbalance=each).words) for each in imbalances)
+
+
+def _share(imbalance: Fraction | float) -> str:
+    return "its share" if imbalance == 1 else f"{float(imbalance):.6g} times its share"
+
+
+def _regime(workload: Workload, devices: int) -> str:
+    heads = workload.kv_heads * workload.batch
+    if devices == 1:
+        return "one device: nothing to exchange"
+    if devices <= heads:
+        return "no more devices than KV heads: whole heads on a device"
+    if devices <= workload.heads * workload.batch:
+        return "no more devices than query heads: rows of some, all keys of a head"
+    return "more devices than heads: rows and keys of one head"
