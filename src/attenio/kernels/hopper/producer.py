@@ -139,10 +139,7 @@ def producer(inputs, tiles, barriers, work, Progress, group, shape, PACE: gl.con
                 inputs.v_a, inputs.v_b, batch, head // group, key, barriers.v_full.index(stage),
                 tiles.v_a.index(stage), tiles.v_b.index(stage), shape.V_A, shape.V_B,
             )  # fmt: skip
-            stage += 1
-            if stage == shape.STAGES:
-                stage = 0
-                phase ^= 1
+            stage, phase = advanced(stage, phase, shape.STAGES)
         turn ^= 1
 
 

@@ -105,6 +105,15 @@ def staggered_start(tile, first_row, stop_row, ROWS: gl.constexpr):
 
 
 @gluon.jit
+def next_rows(i, block, ROWS: gl.constexpr):
+    """Where the tile of rows after that from i on begins: the first follows the last."""
+    i += ROWS
+    if i >= block.stop_row:
+        i = block.first_row
+    return i
+
+
+@gluon.jit
 def masked_scores(s, i, first, stop, LAYOUT: gl.constexpr, ROWS: gl.constexpr):
     """Scores (keys, rows from i) where rows outside ``first`` to ``stop`` of each key do not see it."""
     # A thread's rows differ from each other by constants: what comes from the thread (bits of 6) goes to the other side
@@ -119,6 +128,19 @@ def masked_edges(s, i, first, stop, whole_first, whole_stop, LAYOUT: gl.constexp
     """The same, where rows from ``whole_first`` to ``whole_stop`` see all of these keys, and most tiles lie there."""
     if (i < whole_first) | (i + ROWS > whole_stop):
         s = masked_scores(s, i, first, stop, LAYOUT, ROWS)
+    return s
+
+
+@gluon.jit
+def masked_at_edges(
+    s, i, first_key, batch, whole_first, whole_stop, ranges, launch, shape, LAYOUT: gl.constexpr
+):  # fmt: skip
+    """The same for 64 keys from ``first_key`` on; the rows that see each are looked up where a tile crosses an end."""
+    if shape.MASKED:
+        if (i < whole_first) | (i + shape.ROWS > whole_stop):
+            own = first_key + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT))
+            first, stop = visible_rows(own, batch, ranges, launch, shape.PACKED)
+            s = masked_scores(s, i, first, stop, LAYOUT, shape.ROWS)
     return s
 
 

@@ -42,14 +42,15 @@ from attenio.kernels.hopper.backward.block import (
     Shape,
     accumulate,
     block_work,
-    masked_scores,
+    masked_at_edges,
+    next_rows,
     staggered_start,
     to_fixed_point,
-    visible_rows,
     whole_rows,
 )
 from attenio.kernels.hopper.backward.probabilities import SHIFT, for_ds, rounded, unpacked
 from attenio.kernels.hopper.backward.producer import RowInputs, allocate, load_keys, load_rows
+from attenio.kernels.hopper.producer import advanced
 
 # Of a product that makes 64 rows and columns of dQ.
 _SQUARE = gl.constexpr(gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16]))
@@ -100,24 +101,14 @@ def _producer(k_desc, v_desc, dk_desc, dv_desc, dq_desc, DQScale, inputs, ranges
                 inputs, tiles, barriers, stage, phase, stage, phase,
                 batch_head, batch, kv_head, head, i, launch, shape, SHIFT,
             )  # fmt: skip
-            i += ROWS
-            if i >= block.stop_row:
-                i = block.first_row
+            i = next_rows(i, block, ROWS)
             if (i == start) & (step + 1 < steps):
                 head += 1
-            stage += 1
-            if stage == shape.STAGES:
-                stage = 0
-                phase ^= 1
+            stage, phase = advanced(stage, phase, shape.STAGES)
         if step >= shape.STAGES:
             _add_half(dq_desc, dq_scale, tiles, barriers.ds_free, slot, zero, part, 1)
-            slot += 1
-            if slot == shape.SLOTS:
-                slot = 0
-                slot_phase ^= 1
-            j += ROWS
-            if j >= block.stop_row:
-                j = block.first_row
+            slot, slot_phase = advanced(slot, slot_phase, shape.SLOTS)
+            j = next_rows(j, block, ROWS)
             if j == start:
                 acc_head += 1
     mbarrier.wait(barriers.written, 0)
@@ -134,11 +125,7 @@ def _probabilities(
     LAYOUT: gl.constexpr, DTYPE: gl.constexpr,
 ):  # fmt: skip
     """P of scores of rows from i on, rounded, in pairs; only tiles that cross an end are masked."""
-    if shape.MASKED:
-        if (i < whole_first) | (i + shape.ROWS > whole_stop):
-            own = first_key + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT))
-            first, stop = visible_rows(own, batch, ranges, launch, shape.PACKED)
-            s = masked_scores(s, i, first, stop, LAYOUT, shape.ROWS)
+    s = masked_at_edges(s, i, first_key, batch, whole_first, whole_stop, ranges, launch, shape, LAYOUT)
     return rounded(gl.exp2(s * scale_log2 - lse[None, :]), DTYPE)
 
 
@@ -189,14 +176,9 @@ def _consumer(ranges, tiles, barriers, launch, scale_log2, scale, shape, ME: gl.
         mbarrier.arrive(barriers.ds_full.index(slot), count=1)
         ds16 = gl.convert_layout(ds, operand, assert_trivial=True)
         before = stage
-        stage += 1
-        if stage == shape.STAGES:
-            stage = 0
-            phase ^= 1
+        stage, phase = advanced(stage, phase, shape.STAGES)
         mbarrier.wait(barriers.q_full.index(stage), phase)
-        i += ROWS
-        if i >= block.stop_row:
-            i = block.first_row
+        i = next_rows(i, block, ROWS)
         s = warpgroup_mma(k_s.index(zero + ME), q_s.index(stage).permute((1, 0)), zero_s, use_acc=False, is_async=True)
         dk = warpgroup_mma(ds16, q, dk, is_async=True)
         s = warpgroup_mma_wait(1, deps=(s,))
@@ -212,18 +194,12 @@ def _consumer(ranges, tiles, barriers, launch, scale_log2, scale, shape, ME: gl.
         dp = warpgroup_mma(
             v_s.index(zero + ME), do_s.index(stage).permute((1, 0)), zero_s, use_acc=False, is_async=True
         )
-        slot += 1
-        if slot == shape.SLOTS:
-            slot = 0
-            slot_phase ^= 1
+        slot, slot_phase = advanced(slot, slot_phase, shape.SLOTS)
     dp = warpgroup_mma_wait(0, deps=(dp,))
     # When all slots are free, dQ is done, and keys are read no more.
     for _ in gl.static_range(shape.SLOTS):
         mbarrier.wait(barriers.ds_free.index(slot), slot_phase)
-        slot += 1
-        if slot == shape.SLOTS:
-            slot = 0
-            slot_phase ^= 1
+        slot, slot_phase = advanced(slot, slot_phase, shape.SLOTS)
     v_s.index(ME).store((dv * (0.5**SHIFT)).to(dtype))
     k_s.index(ME).store((dk * scale).to(dtype))
     fence_async_shared()

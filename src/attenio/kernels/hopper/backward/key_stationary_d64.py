@@ -33,13 +33,14 @@ from attenio.kernels.hopper.backward.block import (
     Shape,
     accumulate,
     block_work,
-    masked_scores,
+    masked_at_edges,
+    next_rows,
     staggered_start,
     to_fixed_point,
-    visible_rows,
     whole_rows,
 )
 from attenio.kernels.hopper.backward.producer import RowInputs, allocate, load_keys, load_row_tiles
+from attenio.kernels.hopper.producer import advanced
 
 
 @gluon.jit
@@ -104,8 +105,9 @@ def _consumer(
     operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads, k_width=2)
     FIXED_POINT: gl.constexpr = dq_desc.dtype == gl.int32
     k_s, v_s, q_s, do_s, ds_s, dq_s = tiles.k, tiles.v, tiles.q_a, tiles.do_a, tiles.ds, tiles.dq
+    batch, first_key = block.batch_head // launch.kv_heads, block.tile * shape.KEYS + ME * 64
+    whole_first, whole_stop = 0, 0
     if shape.MASKED:
-        batch, first_key = block.batch_head // launch.kv_heads, block.tile * shape.KEYS + ME * 64
         whole_first, whole_stop = whole_rows(first_key, batch, ranges, launch, shape.PACKED)
     dk, dv = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, D], gl.float32, grads)
     zero_s, zero_dq = gl.zeros([64, ROWS], gl.float32, scores), gl.zeros([64, 64], gl.float32, square)
@@ -123,12 +125,9 @@ def _consumer(
         # Always 0, but not to the compiler: else it keeps the address of every operand in registers of its own.
         zero = step >> 30
         q, do = q_s.index(stage), do_s.index(stage)
-        seen = s
-        if shape.MASKED:
-            if (i < whole_first) | (i + ROWS > whole_stop):
-                own = first_key + zero + gl.arange(0, 64, gl.SliceLayout(1, scores))
-                first, stop = visible_rows(own, batch, ranges, launch, shape.PACKED)
-                seen = masked_scores(s, i, first, stop, scores, ROWS)
+        seen = masked_at_edges(
+            s, i, first_key + zero, batch, whole_first, whole_stop, ranges, launch, shape, scores
+        )  # fmt: skip
         lse = tiles.lse.index(stage).load(gl.SliceLayout(0, scores))
         p = gl.exp2(seen * scale_log2 - lse[None, :])
         p16 = gl.convert_layout(p.to(dtype), operand, assert_trivial=True)
@@ -150,10 +149,7 @@ def _consumer(
         dq = _issue_half(ds_s, k_s, zero_dq, last_slot, zero, ME)
         dv, dk, p16, ds16 = warpgroup_mma_wait(2, deps=(dv, dk, p16, ds16))
         mbarrier.arrive(barriers.q_empty.index(stage), count=1)
-        stage += 1
-        if stage == shape.STAGES:
-            stage = 0
-            phase ^= 1
+        stage, phase = advanced(stage, phase, shape.STAGES)
         mbarrier.wait(barriers.q_full.index(stage), phase)
         s = warpgroup_mma(k_s.index(zero + ME), q_s.index(stage).permute((1, 0)), zero_s, use_acc=False, is_async=True)
         dq = warpgroup_mma_wait(1, deps=(dq,))
@@ -169,13 +165,8 @@ def _consumer(
             v_s.index(zero + ME), do_s.index(stage).permute((1, 0)), zero_s, use_acc=False, is_async=True
         )
         s = warpgroup_mma_wait(1, deps=(s,))
-        slot += 1
-        if slot == shape.SLOTS:
-            slot = 0
-            slot_phase ^= 1
-        i += ROWS
-        if i >= block.stop_row:
-            i = block.first_row
+        slot, slot_phase = advanced(slot, slot_phase, shape.SLOTS)
+        i = next_rows(i, block, ROWS)
         if i == block.start:
             head += 1
     dp = warpgroup_mma_wait(0, deps=(dp,))

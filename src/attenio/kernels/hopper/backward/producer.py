@@ -13,7 +13,8 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 
-from attenio.kernels.hopper.producer import copy_tile
+from attenio.kernels.hopper.backward.block import next_rows
+from attenio.kernels.hopper.producer import advanced, copy_tile
 
 # TMA descriptors of Q and dO (B is None where there is no second tile beside A), and the two numbers of a row.
 RowInputs = namedtuple("RowInputs", "q_a q_b do_a do_b Lse Delta")
@@ -91,19 +92,11 @@ def load_row_tiles(
             inputs, tiles, barriers, stage, phase, do_stage, do_phase,
             block.batch_head, batch, kv_head, head, i, launch, shape, SHIFT,
         )  # fmt: skip
-        i += shape.ROWS
-        if i >= block.stop_row:
-            i = block.first_row
+        i = next_rows(i, block, shape.ROWS)
         if (i == block.start) & (step + 1 < block.steps):
             head += 1
-        stage += 1
-        if stage == STAGES:
-            stage = 0
-            phase ^= 1
-        do_stage += 1
-        if do_stage == DO_STAGES:
-            do_stage = 0
-            do_phase ^= 1
+        stage, phase = advanced(stage, phase, STAGES)
+        do_stage, do_phase = advanced(do_stage, do_phase, DO_STAGES)
 
 
 @gluon.jit

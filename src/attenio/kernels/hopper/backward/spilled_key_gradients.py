@@ -35,15 +35,17 @@ from attenio.kernels.hopper.backward.block import (
     accumulate,
     block_work,
     masked_edges,
+    next_rows,
     spill_ds,
     visible_rows,
     whole_rows,
 )
 from attenio.kernels.hopper.backward.probabilities import SHIFT, as_fp16
 from attenio.kernels.hopper.backward.producer import Barriers, RowInputs, Tiles, load_row_tiles
+from attenio.kernels.hopper.producer import advanced
 
-# Which keys the block keeps.
-_Keys = namedtuple("_Keys", "batch kv_head first_key")
+# Where the keys that the block keeps are.
+_Place = namedtuple("_Place", "batch kv_head first_key")
 
 
 @gluon.jit
@@ -75,8 +77,7 @@ def _issue_scores(held, others, rows_a, rows_b, zeros, A: gl.constexpr, B: gl.co
 
 @gluon.jit
 def _epilogue(
-    desc_a, desc_b, batch, kv_head, first_key, gradient, gradient_b, rows_a, rows_b,
-    A: gl.constexpr, B: gl.constexpr, ADDS: gl.constexpr,
+    desc_a, desc_b, place, gradient, gradient_b, rows_a, rows_b, A: gl.constexpr, B: gl.constexpr, ADDS: gl.constexpr
 ):  # fmt: skip
     """Write a block's gradient, or add it to an accumulator, by way of the memory of row tiles."""
     if ADDS:
@@ -91,15 +92,15 @@ def _epilogue(
         if B > 0:
             rows_b.index(0).store(gradient_b.to(rows_b.dtype))
         fence_async_shared()
-        tma.async_copy_shared_to_global(desc_a, [batch, kv_head, first_key, 0], rows_a.index(0))
+        tma.async_copy_shared_to_global(desc_a, [place.batch, place.kv_head, place.first_key, 0], rows_a.index(0))
         if B > 0:
-            tma.async_copy_shared_to_global(desc_b, [batch, kv_head, first_key, A], rows_b.index(0))
+            tma.async_copy_shared_to_global(desc_b, [place.batch, place.kv_head, place.first_key, A], rows_b.index(0))
     tma.store_wait(0)
 
 
 @gluon.jit
 def _p_consumer(
-    dv_a, dv_b, ranges, tiles, barriers, kept, block, launch, scale_log2, shape, ADDS: gl.constexpr,
+    dv_a, dv_b, ranges, tiles, barriers, place, block, launch, scale_log2, shape, ADDS: gl.constexpr,
     P_SHIFT: gl.constexpr,
 ):  # fmt: skip
     dtype: gl.constexpr = tiles.q_a.dtype
@@ -112,14 +113,13 @@ def _p_consumer(
     grads: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, V_A, 16])
     beside: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, V_B if V_B > 0 else V_A, 16])
     PRODUCTS: gl.constexpr = 2 if D_A + D_B > 128 else 1
-    batch, kv_head, first_key = kept.batch, kept.kv_head, kept.first_key
     q_sa, q_sb, do_sa, do_sb, p_s = tiles.q_a, tiles.q_b, tiles.do_a, tiles.do_b, tiles.p
     dv, zeros = gl.zeros([64, V_A], gl.float32, grads), gl.zeros([64, ROWS], gl.float32, scores)
     dv_beside = gl.zeros([64, V_B if V_B > 0 else V_A], gl.float32, beside)
     if shape.MASKED:
-        own = first_key + gl.arange(0, 64, gl.SliceLayout(1, scores))
-        first, stop = visible_rows(own, batch, ranges, launch, shape.PACKED)
-        whole_first, whole_stop = whole_rows(first_key, batch, ranges, launch, shape.PACKED)
+        own = place.first_key + gl.arange(0, 64, gl.SliceLayout(1, scores))
+        first, stop = visible_rows(own, place.batch, ranges, launch, shape.PACKED)
+        whole_first, whole_stop = whole_rows(place.first_key, place.batch, ranges, launch, shape.PACKED)
     i, stage, phase, slot, slot_phase = block.first_row, 0, 0, 0, 0
     mbarrier.wait(barriers.kv_full, 0)
     held, others = _held(p_s, tiles.k, dtype, scores, D_B)
@@ -142,10 +142,7 @@ def _p_consumer(
             dv_beside = warpgroup_mma(p16_b, do_sb.index(slot), dv_beside, is_async=True)
         p_s.index(slot).store(as_fp16(weights) if P_SHIFT > 0 else p)
         mbarrier.arrive(barriers.p_full.index(slot), count=1)
-        stage += 1
-        if stage == shape.STAGES:
-            stage = 0
-            phase ^= 1
+        stage, phase = advanced(stage, phase, shape.STAGES)
         mbarrier.wait(barriers.q_full.index(stage), phase)
         s = _issue_scores(held, others, q_sa.index(stage), q_sb.index(stage), zeros, D_A, D_B)
         if V_B > 0:
@@ -153,24 +150,19 @@ def _p_consumer(
         else:
             dv, p16 = warpgroup_mma_wait(PRODUCTS, deps=(dv, p16))
         mbarrier.arrive(barriers.do_empty.index(slot), count=1)
-        slot += 1
-        if slot == shape.SLOTS:
-            slot = 0
-            slot_phase ^= 1
-        i += ROWS
-        if i >= block.stop_row:
-            i = block.first_row
+        slot, slot_phase = advanced(slot, slot_phase, shape.SLOTS)
+        i = next_rows(i, block, ROWS)
         s = warpgroup_mma_wait(0, deps=(s,))
     mbarrier.arrive(barriers.finished, count=1)
     mbarrier.wait(barriers.finished, 0)
     if P_SHIFT > 0:
         dv, dv_beside = dv * 0.5**P_SHIFT, dv_beside * 0.5**P_SHIFT
-    _epilogue(dv_a, dv_b, batch, kv_head, first_key, dv, dv_beside, do_sa, do_sb, V_A, V_B, ADDS)
+    _epilogue(dv_a, dv_b, place, dv, dv_beside, do_sa, do_sb, V_A, V_B, ADDS)
 
 
 @gluon.jit
 def _ds_consumer(
-    dk_a, dk_b, ds_desc, tiles, barriers, kept, block, launch, scale, shape, ADDS: gl.constexpr, P_SHIFT: gl.constexpr
+    dk_a, dk_b, ds_desc, tiles, barriers, place, block, launch, scale, shape, ADDS: gl.constexpr, P_SHIFT: gl.constexpr
 ):  # fmt: skip
     dtype: gl.constexpr = tiles.q_a.dtype
     ROWS: gl.constexpr = shape.ROWS
@@ -182,7 +174,6 @@ def _ds_consumer(
     grads: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D_A, 16])
     beside: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D_B if D_B > 0 else D_A, 16])
     PRODUCTS: gl.constexpr = 2 if V_A + V_B > 128 else 1
-    batch, kv_head, first_key = kept.batch, kept.kv_head, kept.first_key
     q_sa, q_sb, do_sa, do_sb, p_s, ds_s = tiles.q_a, tiles.q_b, tiles.do_a, tiles.do_b, tiles.p, tiles.ds
     dk, zeros = gl.zeros([64, D_A], gl.float32, grads), gl.zeros([64, ROWS], gl.float32, scores)
     dk_beside = gl.zeros([64, D_B if D_B > 0 else D_A], gl.float32, beside)
@@ -212,10 +203,7 @@ def _ds_consumer(
         if i >= block.stop_row:
             i = block.first_row
             head += 1
-        slot += 1
-        if slot == shape.SLOTS:
-            slot = 0
-            slot_phase ^= 1
+        slot, slot_phase = advanced(slot, slot_phase, shape.SLOTS)
         mbarrier.wait(barriers.do_full.index(slot), slot_phase)
         dp = _issue_scores(held, others, do_sa.index(slot), do_sb.index(slot), zeros, V_A, V_B)
         if D_B > 0:
@@ -224,14 +212,11 @@ def _ds_consumer(
             dk, ds16 = warpgroup_mma_wait(PRODUCTS, deps=(dk, ds16))
         # For both consumers: the other was done with these rows when it shared P.
         mbarrier.arrive(barriers.q_empty.index(stage), count=1)
-        stage += 1
-        if stage == shape.STAGES:
-            stage = 0
-            phase ^= 1
+        stage, phase = advanced(stage, phase, shape.STAGES)
         dp = warpgroup_mma_wait(0, deps=(dp,))
     mbarrier.arrive(barriers.finished, count=1)
     mbarrier.wait(barriers.finished, 0)
-    _epilogue(dk_a, dk_b, batch, kv_head, first_key, dk * scale, dk_beside * scale, q_sa, q_sb, D_A, D_B, ADDS)
+    _epilogue(dk_a, dk_b, place, dk * scale, dk_beside * scale, q_sa, q_sb, D_A, D_B, ADDS)
 
 
 @gluon.jit
@@ -248,11 +233,11 @@ def _load_columns(desc_a, desc_b, place, rest, full, batch, kv_head, first_key, 
 
 
 @gluon.jit
-def _producer(k_a, k_b, v_a, v_b, inputs, tiles, barriers, kept, block, launch, shape, P_SHIFT: gl.constexpr):
+def _producer(k_a, k_b, v_a, v_b, inputs, tiles, barriers, place, block, launch, shape, P_SHIFT: gl.constexpr):
     """Load K and V, then rows."""
     mbarrier.expect(barriers.kv_full, 2 * 64 * (shape.D_A + shape.D_B + shape.V_A + shape.V_B))
     batch, kv_head = block.batch_head // launch.kv_heads, block.batch_head % launch.kv_heads
-    first_key = kept.first_key
+    first_key = place.first_key
     _load_columns(k_a, k_b, tiles.p, tiles.k, barriers.kv_full, batch, kv_head, first_key, shape.D_A, shape.D_B)
     _load_columns(v_a, v_b, tiles.ds, tiles.v, barriers.kv_full, batch, kv_head, first_key, shape.V_A, shape.V_B)
     load_row_tiles(inputs, tiles, barriers, block, launch, shape, shape.STAGES, shape.SLOTS, P_SHIFT)
@@ -316,9 +301,9 @@ def spilled_key_gradients_kernel(
     launch = Launch(first_block, together, kv_heads, group, keys, below, above, row_begin, row_end, padded)
     shape: gl.constexpr = Shape(ROWS, KEYS, D_A, D_B, V_A, V_B, STAGES, SLOTS, MASKED, PACKED)
     block = block_work(launch, ranges, ROWS, KEYS, PACKED)
-    kept = _Keys(block.batch_head // kv_heads, block.batch_head % kv_heads, block.tile * KEYS)
+    place = _Place(block.batch_head // kv_heads, block.batch_head % kv_heads, block.tile * KEYS)
     gl.warp_specialize([
-        (_producer, (k_a, k_b, v_a, v_b, inputs, tiles, barriers, kept, block, launch, shape, P_SHIFT)),
-        (_p_consumer, (dv_a, dv_b, ranges, tiles, barriers, kept, block, launch, scale_log2, shape, ADDS, P_SHIFT)),
-        (_ds_consumer, (dk_a, dk_b, ds_desc, tiles, barriers, kept, block, launch, scale, shape, ADDS, P_SHIFT)),
+        (_producer, (k_a, k_b, v_a, v_b, inputs, tiles, barriers, place, block, launch, shape, P_SHIFT)),
+        (_p_consumer, (dv_a, dv_b, ranges, tiles, barriers, place, block, launch, scale_log2, shape, ADDS, P_SHIFT)),
+        (_ds_consumer, (dk_a, dk_b, ds_desc, tiles, barriers, place, block, launch, scale, shape, ADDS, P_SHIFT)),
     ], [4, 4], [REGISTERS, REGISTERS])  # fmt: skip
