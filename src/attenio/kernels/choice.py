@@ -59,10 +59,10 @@ def place_of(problem: KernelProblem, machine: str | Machine | None) -> Place:
         here, threads = host_machine(), torch.get_num_threads()
         level = private_boundary(here).fast
         return Place(machine=here, level=level, dtype=ElementType.FP32, workers=f"{threads} threads")
-    found = gpu_at(problem.query.device) if machine is None else gpu_named(machine)
-    level, dtype = found.levels[0], _TYPES.get(problem.query.dtype, ElementType.FP32)
+    gpu = gpu_at(problem.query.device) if machine is None else gpu_named(machine)
+    level, dtype = gpu.levels[0], _TYPES.get(problem.query.dtype, ElementType.FP32)
     return Place(
-        machine=found, level=level, dtype=dtype, workers=f"{level.units} SMs", granularity=found.granularity_of(dtype),
+        machine=gpu, level=level, dtype=dtype, workers=f"{level.units} SMs", granularity=gpu.granularity_of(dtype),
         processors=None if machine is None else level.units,
     )  # fmt: skip
 
@@ -79,8 +79,8 @@ def workload_of(problem: KernelProblem, mask: Mask, dtype: ElementType) -> Workl
 def choose(problem: KernelProblem, place: Place, sizes: Sizes | None = None) -> Choice:
     """What ``attention()`` runs there; ``sizes`` are those by which a CPU's call may go to PyTorch's own attention."""
     if not place.is_cpu:
-        found: Choice = _gpu_backend(place.machine).choose(problem, place.processors)
-        return found
+        choice: Choice = _gpu_backend(place.machine).choose(problem, place.processors)
+        return choice
     if sizes is not None and library_first(sizes):
         return choose_library(problem, sizes)
     chosen = cpu.choose(problem)
@@ -95,8 +95,8 @@ def choose_backward(problem: KernelProblem, place: Place, forward: Choice, *, wi
     if place.is_cpu:
         return cpu.choose_backward(problem, subtracts=forward.kernel.subtracts)
     backend = _gpu_backend(place.machine)
-    found: Choice = backend.choose_backward(problem, place.processors, with_bias=with_bias)
-    return found
+    choice: Choice = backend.choose_backward(problem, place.processors, with_bias=with_bias)
+    return choice
 
 
 def backend_of(tensor: Tensor) -> ModuleType:

@@ -59,19 +59,21 @@ class Way:
         return self.reason is None
 
     def to_json(self) -> dict[str, Any]:
-        """Dictionaries, strings and numbers; what was not found is None."""
-        found = None if self.promise is None else self.promise.certificate
+        """Dictionaries, strings and numbers; what there is no certificate for is None."""
+        certificate = None if self.promise is None else self.promise.certificate
         return {
             "tolerance": self.tolerance,
             "runs": "approximate" if self.approximates else "exact",
             "reason": self.reason,
-            "radius": None if found is None else found.scores.radius,
-            "degree": None if found is None else found.degree,
-            "needed_degree": None if found is None else found.needed_degree,
-            "features": None if found is None else found.features,
-            "added_error": None if found is None or found.degree is None else found.added_error,
-            "guaranteed_error": None if found is None or found.degree is None else found.guaranteed_error,
-            "error_unit": None if found is None else found.scores.value_unit,
+            "radius": None if certificate is None else certificate.scores.radius,
+            "degree": None if certificate is None else certificate.degree,
+            "needed_degree": None if certificate is None else certificate.needed_degree,
+            "features": None if certificate is None else certificate.features,
+            "added_error": None if certificate is None or certificate.degree is None else certificate.added_error,
+            "guaranteed_error": None
+            if certificate is None or certificate.degree is None
+            else certificate.guaranteed_error,
+            "error_unit": None if certificate is None else certificate.scores.value_unit,
             "operations": self.operations,
             "exact_operations": self.exact_operations,
             "words": None if self.words is None else self.words.approximate,
@@ -83,12 +85,13 @@ class Way:
         lines = [f"tolerance  {self.tolerance:g}: {'approximate' if self.approximates else 'exact'} attention runs"]
         if self.reason is not None:
             lines[0] += f", because {self.reason}"
-        found = None if self.promise is None else self.promise.certificate
-        if found is not None and found.degree is not None:
+        certificate = None if self.promise is None else self.promise.certificate
+        if certificate is not None and certificate.degree is not None:
             lines.append(
-                f"  degree {found.degree}, {found.features:,} features, scores within ±{found.scores.radius:.4g}:"
-                f" outputs move by at most {found.added_error:.2g} of half the range of values,"
-                f" {found.guaranteed_error:.2g} when stored"
+                f"  degree {certificate.degree}, {certificate.features:,} features,"
+                f" scores within ±{certificate.scores.radius:.4g}:"
+                f" outputs move by at most {certificate.added_error:.2g} of half the range of values,"
+                f" {certificate.guaranteed_error:.2g} when stored"
             )
         if self.operations is not None and self.exact_operations is not None:
             lines.append(f"  {self.operations:,} operations approximately, {self.exact_operations:,} exactly")
@@ -195,10 +198,10 @@ def _planned(problem: KernelProblem, degree: int, machine: str | Machine | None,
         exact = plan_with(workload, place.boundary, choice.dataflow, choice.tiles)
     except AttenioError:  # the plan of the kernel is none of the planner's
         return None
-    found = [
+    plans = [
         (tried.moved_words, each.value, str(tried.tiles))
         for each in _BY_FEATURES
         if (tried := best_approximate_tiles(problems_of(workload, each), each, exact.fast_words, degree, 1)) is not None
     ]
-    words, name, shape = min(found, default=(None, None, None))
+    words, name, shape = min(plans, default=(None, None, None))
     return Words(exact.moved_words, words, name, shape)

@@ -80,8 +80,8 @@ def mask(*sizes: Any, config: Any = None, **others: Any) -> Tensor | None:
     from transformers.masking_utils import eager_mask, sdpa_mask
 
     make = sdpa_mask if config is None or _takes_masks_of_sdpa(config.__class__) else eager_mask
-    made: Tensor | None = make(*sizes, config=config, **others)
-    return made
+    mask: Tensor | None = make(*sizes, config=config, **others)
+    return mask
 
 
 def forward(  # noqa: PLR0913 - the interface of transformers

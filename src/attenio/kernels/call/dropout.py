@@ -34,5 +34,5 @@ class Dropout:
         x = which + self.seed
         for shift, factor in _STEPS:
             x = (x ^ ((x >> shift) & ((1 << (64 - shift)) - 1))) * factor
-        kept = ((x >> 31) & ((1 << _BITS) - 1)) >= int(self.probability * 2**_BITS)
-        return kept.to(like.dtype) / (1.0 - self.probability)
+        stays = ((x >> 31) & ((1 << _BITS) - 1)) >= int(self.probability * 2**_BITS)
+        return stays.to(like.dtype) / (1.0 - self.probability)

@@ -91,16 +91,16 @@ def _layout_on(device: torch.device, blocks: BlockSparse) -> Tensor:
     """The booleans of a block mask where a kernel reads them: copied to a GPU once, never while a graph is captured."""
     if device.type != "cuda" or torch.compiler.is_compiling():
         return torch.from_numpy(blocks.array.copy())
-    found: dict[torch.device, Tensor] = _layouts.setdefault(blocks, {})
+    by_device: dict[torch.device, Tensor] = _layouts.setdefault(blocks, {})
     captured = torch.cuda.is_current_stream_capturing()
-    if device not in found:
+    if device not in by_device:
         if captured:
             raise InvalidInput(
                 "block_mask is not on the GPU yet, and a CUDA graph is being captured; call attention once before with"
                 " the same BlockSparse"
             )
-        found[device] = torch.from_numpy(blocks.array.copy()).to(device)
-    layout = found[device]
+        by_device[device] = torch.from_numpy(blocks.array.copy()).to(device)
+    layout = by_device[device]
     if captured:
         _captured[id(layout)] = layout
     return layout

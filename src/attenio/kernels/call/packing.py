@@ -116,10 +116,10 @@ def _fault(lengths: Tensor, tokens: int) -> str | None:
     """What keeps these from being cumulative lengths of so many tokens."""
     if not lengths.is_cuda or lengths.is_inference():  # an inference tensor does not tell when it is written to
         return _read_fault(lengths, tokens)
-    state, found = (lengths._version, lengths.data_ptr(), tokens), _known.get(lengths)
-    if found is None or found[0] != state:
-        found = _known[lengths] = (state, _read_fault(lengths, tokens))
-    fault: str | None = found[1]
+    state, checked = (lengths._version, lengths.data_ptr(), tokens), _known.get(lengths)
+    if checked is None or checked[0] != state:
+        checked = _known[lengths] = (state, _read_fault(lengths, tokens))
+    fault: str | None = checked[1]
     return fault
 
 

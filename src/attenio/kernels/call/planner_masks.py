@@ -87,14 +87,14 @@ def nearest_mask(seen: Visibility, *, queries: int, keys: int, prefix: int = 0) 
         layout = seen.blocks.cpu().numpy()
         return BlockSparse.from_array(layout, query_block=seen.query_block, key_block=seen.key_block), notes
     packed = seen.first is not None
-    found = _documents(seen, queries, keys) if packed else _band_mask(seen, queries, keys)
-    if prefix and not isinstance(found, Dense | Causal):
+    mask = _documents(seen, queries, keys) if packed else _band_mask(seen, queries, keys)
+    if prefix and not isinstance(mask, Dense | Causal):
         notes.append(_MORE["prefix"])
-    elif found is None:
+    elif mask is None:
         notes.append(_MORE["packed" if packed else "band"])
     if prefix:
-        return SharedPrefix(length=prefix, causal=isinstance(found, Causal)), notes
-    return found or Dense(), notes
+        return SharedPrefix(length=prefix, causal=isinstance(mask, Causal)), notes
+    return mask or Dense(), notes
 
 
 def _band(seen: Visibility, queries: int, keys: int) -> tuple[int, int]:

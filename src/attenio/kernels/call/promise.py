@@ -48,11 +48,11 @@ def certificate_like(scores: Scores, terms: Terms) -> Certificate:
     """
     unit = scores.value_unit
     offset = _rounded_up(scores.value_bound / unit)
-    found = _certificate_for(replace(scores, value_bound=offset, value_radius=1.0), terms)
-    if found.polynomial is None:
-        return replace(found, scores=scores)
-    stored = storage_error(terms.dtype, largest=offset + found.added_error, unit=unit)
-    return replace(found, scores=replace(scores, value_bound=offset * unit), storage_error=stored)
+    certificate = _certificate_for(replace(scores, value_bound=offset, value_radius=1.0), terms)
+    if certificate.polynomial is None:
+        return replace(certificate, scores=scores)
+    stored = storage_error(terms.dtype, largest=offset + certificate.added_error, unit=unit)
+    return replace(certificate, scores=replace(scores, value_bound=offset * unit), storage_error=stored)
 
 
 def _rounded_up(value: float) -> float:

@@ -84,13 +84,13 @@ class _TileRows:
 
     def four(self, index: str) -> list[str]:
         """Pointers to four rows."""
-        body, found = self._body, []
+        body, pointers = self._body, []
         for k in range(4):
             j = body.let(f"add i64 {index}, {k}")
             row = body.at(self._base, body.let(f"mul i64 {j}, {self._step}"), kind=self.kind)
             inside = body.let(f"icmp slt i64 {j}, {self._count}")
-            found.append(body.let(f"select i1 {inside}, ptr {row}, ptr @zeros"))
-        return found
+            pointers.append(body.let(f"select i1 {inside}, ptr {row}, ptr @zeros"))
+        return pointers
 
     def read(self, row: str, column: str) -> str:
         """Four elements of a row, in single precision."""
@@ -204,15 +204,15 @@ def _hidden_behind(body: Body, vector: str, index: str, count: str) -> str:
 def _exp2(body: Body, x: str) -> str:
     """2^x for x <= 0, and 0 below 2^-126."""
     low = body.let(f"fcmp olt {FLOAT4} {x}, {splat(-126.0)}")
-    kept = body.let(f"select <4 x i1> {low}, {FLOAT4} {splat(-126.0)}, {FLOAT4} {x}")
-    whole = body.call("rint.v4f32", FLOAT4, kept)
-    part = body.let(f"fsub {FLOAT4} {kept}, {whole}")
-    found = splat(EXP2[-1])
+    x_or_least = body.let(f"select <4 x i1> {low}, {FLOAT4} {splat(-126.0)}, {FLOAT4} {x}")
+    whole = body.call("rint.v4f32", FLOAT4, x_or_least)
+    fraction = body.let(f"fsub {FLOAT4} {x_or_least}, {whole}")
+    power = splat(EXP2[-1])
     for coefficient in (*EXP2[-2::-1], 1.0):
-        found = body.muladd(found, part, splat(coefficient))
+        power = body.muladd(power, fraction, splat(coefficient))
     exponent = body.call("fptosi.sat.v4i32.v4f32", FLOAT4, whole, result="<4 x i32>")
     moved = body.let(f"shl <4 x i32> {exponent}, splat (i32 23)")
-    bits = body.let(f"add <4 x i32> {body.let(f'bitcast {FLOAT4} {found} to <4 x i32>')}, {moved}")
+    bits = body.let(f"add <4 x i32> {body.let(f'bitcast {FLOAT4} {power} to <4 x i32>')}, {moved}")
     scaled = body.let(f"bitcast <4 x i32> {bits} to {FLOAT4}")
     return body.let(f"select <4 x i1> {low}, {FLOAT4} zeroinitializer, {FLOAT4} {scaled}")
 

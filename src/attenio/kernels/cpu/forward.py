@@ -28,34 +28,34 @@ def attend(problem: KernelProblem) -> Attended:
 def run(problem: KernelProblem, choice: Choice) -> Attended:
     """Attention by a choice."""
     shape = (*problem.query.shape[:-1], problem.value.shape[-1])
-    found = Attended(
+    attended = Attended(
         output=torch.empty(shape, dtype=problem.query.dtype),
         largest=torch.empty(shape[:-1], dtype=problem.precision),
         total=torch.empty(shape[:-1], dtype=problem.precision),
     )
     if choice.own is not None:
-        _after_prefix(problem, choice, choice.own, found)
+        _after_prefix(problem, choice, choice.own, attended)
     elif choice.split is not None:
-        _split(problem, choice, found)
+        _split(problem, choice, attended)
     elif choice.name == "fused":
         output, total = fused(problem)
-        found.output.copy_(output)
-        found.total.copy_(total)
-        found.largest.zero_()
+        attended.output.copy_(output)
+        attended.total.copy_(total)
+        attended.largest.zero_()
     else:
-        _stationary(problem, choice.kernel, found)
-    return found
+        _stationary(problem, choice.kernel, attended)
+    return attended
 
 
-def _write(sums: Sums, part: Part, found: Attended) -> None:
+def _write(sums: Sums, part: Part, attended: Attended) -> None:
     """Divide, round and store what a part of the problem gave."""
     where = (part.batch, part.heads, slice(None), part.positions)
-    unstacked_rows(sums.normalised(), found.output[where])
-    unstacked_rows(sums.largest, found.largest[where][..., None])
-    unstacked_rows(sums.total, found.total[where][..., None])
+    unstacked_rows(sums.normalised(), attended.output[where])
+    unstacked_rows(sums.largest, attended.largest[where][..., None])
+    unstacked_rows(sums.total, attended.total[where][..., None])
 
 
-def _stationary(problem: KernelProblem, tiling: Tiling, found: Attended) -> None:
+def _stationary(problem: KernelProblem, tiling: Tiling, attended: Attended) -> None:
     """Tiles of queries stay; a thread has heads of its own, or positions of its own where heads are too few."""
     positions, every = cuts(problem.queries, tiling.query_tile), slice(0, problem.keys)
     where = units(problem, tiling.units_at_once)
@@ -69,7 +69,7 @@ def _stationary(problem: KernelProblem, tiling: Tiling, found: Attended) -> None
         keys = converted(unit) if shared is None else shared
         for i in mine:
             part = Part(*unit, i, every)
-            _write(attenio(problem, part, keys, subtracts=tiling.subtracts), part, found)
+            _write(attenio(problem, part, keys, subtracts=tiling.subtracts), part, attended)
 
     tasks = []
     for unit in where:
@@ -79,7 +79,7 @@ def _stationary(problem: KernelProblem, tiling: Tiling, found: Attended) -> None
     run_all(work, tasks, small=tiling.is_small)
 
 
-def _split(problem: KernelProblem, choice: Choice, found: Attended) -> None:
+def _split(problem: KernelProblem, choice: Choice, attended: Attended) -> None:
     """All rows of some heads at once; keys are split where heads alone do not keep the threads busy."""
     if choice.name == "fused_rows":
         whole = problem.batch * problem.kv_heads >= torch.get_num_threads()
@@ -87,12 +87,12 @@ def _split(problem: KernelProblem, choice: Choice, found: Attended) -> None:
         sums = run_all(lambda part: fused_rows(problem, part), parts)
         if max(float(each.largest.abs().max()) for each in sums) > MOST_SCORE:
             # Its log-sum-exp would lose a sum next to scores as large as these.
-            return _split(problem, choose(problem, fuses=False), found)
+            return _split(problem, choose(problem, fuses=False), attended)
     else:
         parts = _parts(problem, choice)
         sums = run_all(lambda part: _rows(problem, part, choice), parts, small=choice.kernel.is_small)
     for part, given in _joined(parts, sums):
-        _write(given, part, found)
+        _write(given, part, attended)
     return None
 
 
@@ -119,7 +119,7 @@ def _joined(parts: list[Part], sums: list[Sums]) -> list[tuple[Part, Sums]]:
     return [(part, merged(same)) for part, same in grouped.values()]
 
 
-def _after_prefix(problem: KernelProblem, choice: Choice, own: Choice, found: Attended) -> None:
+def _after_prefix(problem: KernelProblem, choice: Choice, own: Choice, attended: Attended) -> None:
     """The prefix once for the stacked rows of all requests, then each one's own keys, then both together."""
     together, tile = stacked(problem), choice.kernel.key_tile
     keys = [Keys(together, (slice(0, 1), slice(h, h + 1)), tile) for h in range(problem.kv_heads)]
@@ -148,7 +148,7 @@ def _after_prefix(problem: KernelProblem, choice: Choice, own: Choice, found: At
             output=outputs[unit].flatten(0, 1), largest=largest[unit].flatten(0, 1), total=totals[unit].flatten(0, 1),
             subtracts=given.subtracts,
         )  # fmt: skip
-        _write(merged([before, given]), part, found)
+        _write(merged([before, given]), part, attended)
 
 
 def _over_prefix(together: KernelProblem, part: Part, choice: Choice, keys: list[Keys]) -> Sums:

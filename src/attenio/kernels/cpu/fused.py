@@ -80,17 +80,17 @@ def fused_backward(
     pieces = cuts(problem.queries, -(-problem.queries // (4 * threads if causal else -(-threads // heads))))
 
     def work(piece: slice) -> list[tuple[slice, tuple[Tensor, Tensor, Tensor]]]:
-        mine, found = rows.cut(piece), []
+        mine, by_keys = rows.cut(piece), []
         start = min(piece.start, problem.keys) if causal else problem.keys
         for keys, diagonal in ((slice(0, start), False), (slice(start, min(piece.stop, problem.keys)), True)):
             if keys.start < keys.stop:
                 given = mine.gradients(key[:, :, keys], value[:, :, keys], problem.scale, causal=diagonal)
-                found.append((keys, given))
-        return found
+                by_keys.append((keys, given))
+        return by_keys
 
     of_query, of_key, of_value = (torch.zeros(x.shape, dtype=torch.float32) for x in (rows.query, key, value))
-    for piece, found in zip(pieces[::-1], run_all(work, pieces[::-1]), strict=True):
-        for keys, (to_query, to_key, to_value) in found:
+    for piece, by_keys in zip(pieces[::-1], run_all(work, pieces[::-1]), strict=True):
+        for keys, (to_query, to_key, to_value) in by_keys:
             of_query[:, :, piece] += to_query
             of_key[:, :, keys] += to_key
             of_value[:, :, keys] += to_value
@@ -112,7 +112,7 @@ class _Rows(NamedTuple):
 
     def gradients(self, key: Tensor, value: Tensor, scale: float, *, causal: bool) -> tuple[Tensor, Tensor, Tensor]:
         """What these rows give to queries, keys and values over some keys."""
-        found: tuple[Tensor, Tensor, Tensor] = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+        of_rows: tuple[Tensor, Tensor, Tensor] = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
             self.gradient, self.query, key, value, self.output, self.lse, 0.0, causal, attn_mask=None, scale=scale
         )
-        return found
+        return of_rows

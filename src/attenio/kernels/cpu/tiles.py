@@ -87,7 +87,7 @@ class Keys:
         self._key, self._value = problem.key[where], problem.value[where]
         self._precision, self.tile = problem.precision, tile
         words = self._key.numel() + self._value.numel()
-        self._kept: dict[int, tuple[Tensor, Tensor]] | None = {} if words * 4 <= keep_bytes else None
+        self._converted: dict[int, tuple[Tensor, Tensor]] | None = {} if words * 4 <= keep_bytes else None
 
     def tiles(self, within: slice) -> Iterator[slice]:
         """The tiles that a range of keys is met in."""
@@ -98,13 +98,13 @@ class Keys:
 
         With ``turned`` keys are copied into that order: products of many rows run up to twice as fast then.
         """
-        if self._kept is not None and keys.start in self._kept:
-            return self._kept[keys.start]
+        if self._converted is not None and keys.start in self._converted:
+            return self._converted[keys.start]
         key, value = (readable(x[:, :, keys].to(self._precision).flatten(0, 1)) for x in (self._key, self._value))
-        found = (key.transpose(1, 2).contiguous() if turned else key.transpose(1, 2)), value
-        if self._kept is not None:
-            self._kept[keys.start] = found
-        return found
+        tile = (key.transpose(1, 2).contiguous() if turned else key.transpose(1, 2)), value
+        if self._converted is not None:
+            self._converted[keys.start] = tile
+        return tile
 
 
 def readable(tensor: Tensor) -> Tensor:

@@ -63,7 +63,7 @@ def run_backward(problem: KernelProblem, saved: Saved, choice: Choice, *, with_b
     if choice.name == "fused_backward":
         return Gradients(*fused_backward(problem, saved.output, saved.total, saved.gradient), None)
     tiling, tiles, bias = choice.kernel, choice.tiles, problem.visible.bias
-    found = Gradients(
+    gradients = Gradients(
         query=torch.zeros(problem.query.shape, dtype=problem.query.dtype),
         key=torch.zeros(problem.key.shape, dtype=problem.key.dtype),
         value=torch.zeros(problem.value.shape, dtype=problem.value.dtype),
@@ -74,13 +74,13 @@ def run_backward(problem: KernelProblem, saved: Saved, choice: Choice, *, with_b
         saved = _anew(problem, saved, where, tiling)
     parts = [Part(*unit, i, slice(0, problem.keys)) for unit in where for i in positions[::-1]]
     # A bias that heads or sequences share collects from several tiles: one thread then.
-    alone = tiling.is_small or found.bias is not None
-    run_all(lambda part: _query_gradient(problem, saved, part, tiling, found), parts, small=alone)
+    alone = tiling.is_small or gradients.bias is not None
+    run_all(lambda part: _query_gradient(problem, saved, part, tiling, gradients), parts, small=alone)
     stationary, passing = tiles["stationary_keys"], tiles["passing_queries"]
     parts = [Part(*unit, slice(0, problem.queries), j) for unit in where for j in cuts(problem.keys, stationary)]
     turned = _TurnedRows(problem, saved, tiling.keep_bytes)
-    run_all(lambda part: _key_gradients(problem, turned, part, passing, found), parts, small=tiling.is_small)
-    return found if problem.keys > 1 else _of_one_key(problem, saved, found)
+    run_all(lambda part: _key_gradients(problem, turned, part, passing, gradients), parts, small=tiling.is_small)
+    return gradients if problem.keys > 1 else _of_one_key(problem, saved, gradients)
 
 
 def _anew(problem: KernelProblem, saved: Saved, where: list[tuple[slice, slice]], tiling: Tiling) -> Saved:
@@ -100,19 +100,19 @@ def _anew(problem: KernelProblem, saved: Saved, where: list[tuple[slice, slice]]
     return saved._replace(largest=largest, total=total)
 
 
-def _of_one_key(problem: KernelProblem, saved: Saved, found: Gradients) -> Gradients:
+def _of_one_key(problem: KernelProblem, saved: Saved, gradients: Gradients) -> Gradients:
     """The weight of an only key is 1 whatever its score: dO.V - dO.O is zero, and what is left of it is rounding."""
-    for gradient in (found.query, found.key, found.bias):
+    for gradient in (gradients.query, gradients.key, gradients.bias):
         if gradient is not None:
             gradient.zero_()
     if problem.dropout is None:
         sees = (saved.total != 0.0)[..., None]
         summed = (saved.gradient.to(problem.precision) * sees).sum((2, 3))
-        found.value.copy_(summed[:, :, None])
-    return found
+        gradients.value.copy_(summed[:, :, None])
+    return gradients
 
 
-def _query_gradient(problem: KernelProblem, saved: Saved, part: Part, tiling: Tiling, found: Gradients) -> None:
+def _query_gradient(problem: KernelProblem, saved: Saved, part: Part, tiling: Tiling, gradients: Gradients) -> None:
     note_launch("query_gradient", key_tile=tiling.key_tile, part=part)
     rows = _rows(problem, saved, part)
     dQ, multiply = torch.zeros_like(rows.Q), _multiply(problem)
@@ -130,13 +130,15 @@ def _query_gradient(problem: KernelProblem, saved: Saved, part: Part, tiling: Ti
             per_row(dP, here, problem.group).mul_(dropout_factors(problem, here, dP))
         dS = dP.sub_(rows.D[:, cut]).mul_(P)
         add_product(dQ[:, cut], dS, K_j)
-        if found.bias is not None:
-            _add_to_bias(problem, found.bias, dS, here)
-    into = found.query[part.batch, part.heads, :, part.positions]
+        if gradients.bias is not None:
+            _add_to_bias(problem, gradients.bias, dS, here)
+    into = gradients.query[part.batch, part.heads, :, part.positions]
     unstacked_rows(dQ.mul_(problem.scale), into)
 
 
-def _key_gradients(problem: KernelProblem, turned: "_TurnedRows", part: Part, passing: int, found: Gradients) -> None:
+def _key_gradients(
+    problem: KernelProblem, turned: "_TurnedRows", part: Part, passing: int, gradients: Gradients
+) -> None:
     note_launch("key_gradients", passing=passing, part=part)
     where = (part.batch, part.heads, part.keys)
     K_j, V_j = key_tiles(problem, part)
@@ -156,16 +158,16 @@ def _key_gradients(problem: KernelProblem, turned: "_TurnedRows", part: Part, pa
         if problem.dropout is not None:
             factors = dropout_factors(problem, here, dP)
             per_row(dP.transpose(1, 2), here, problem.group).mul_(factors)
-            kept = P.clone()
-            per_row(kept.transpose(1, 2), here, problem.group).mul_(factors)
-            add_product(dV, kept, rows.dO)
+            dropped_P = P.clone()
+            per_row(dropped_P.transpose(1, 2), here, problem.group).mul_(factors)
+            add_product(dV, dropped_P, rows.dO)
         else:
             add_product(dV, P, rows.dO)
         add_product(dK, dP.sub_(rows.D.transpose(1, 2)).mul_(P), rows.Q)
     # rows.Q carry the sign of the scale.
-    shape = found.key[where].shape
-    found.key[where] = dK.mul_(abs(problem.scale)).view(shape).to(found.key.dtype)
-    found.value[where] = dV.view(*shape[:-1], -1).to(found.value.dtype)
+    shape = gradients.key[where].shape
+    gradients.key[where] = dK.mul_(abs(problem.scale)).view(shape).to(gradients.key.dtype)
+    gradients.value[where] = dV.view(*shape[:-1], -1).to(gradients.value.dtype)
 
 
 def _multiply(problem: KernelProblem) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
@@ -183,17 +185,19 @@ class _TurnedRows:
     def __init__(self, problem: KernelProblem, saved: Saved, keep_bytes: int) -> None:
         self._problem, self._saved = problem, saved
         words = 2 * (problem.query.numel() + saved.gradient.numel())
-        self._kept: dict[tuple[int, ...], tuple[_Rows, Tensor, Tensor]] | None = {} if 4 * words <= keep_bytes else None
+        self._converted: dict[tuple[int, ...], tuple[_Rows, Tensor, Tensor]] | None = (
+            {} if 4 * words <= keep_bytes else None
+        )
 
     def __call__(self, part: Part) -> tuple[_Rows, Tensor, Tensor]:
         name = tuple(cut.start for cut in part[:3])
-        if self._kept is not None and name in self._kept:
-            return self._kept[name]
+        if self._converted is not None and name in self._converted:
+            return self._converted[name]
         rows = _rows(self._problem, self._saved, part)
-        found = rows, rows.Q.transpose(1, 2).contiguous(), rows.dO.transpose(1, 2).contiguous()
-        if self._kept is not None:
-            self._kept[name] = found
-        return found
+        turned = rows, rows.Q.transpose(1, 2).contiguous(), rows.dO.transpose(1, 2).contiguous()
+        if self._converted is not None:
+            self._converted[name] = turned
+        return turned
 
 
 def _rows(problem: KernelProblem, saved: Saved, part: Part) -> _Rows:

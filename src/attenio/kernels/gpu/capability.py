@@ -41,25 +41,25 @@ def processors_of(device: torch.device) -> int:
 
 def gpu_named(machine: str | Machine) -> Machine:
     """A machine whose fastest level the kernels' tiles are meant for: many of it, below them a cache that all share."""
-    found = as_machine(machine)
-    if not found.levels[0].name.startswith("registers"):
-        raise InvalidInput(f"{found.name} is no GPU of the catalogue; name one such as h200, or leave machine out")
-    return found
+    gpu = as_machine(machine)
+    if not gpu.levels[0].name.startswith("registers"):
+        raise InvalidInput(f"{gpu.name} is no GPU of the catalogue; name one such as h200, or leave machine out")
+    return gpu
 
 
 @lru_cache(maxsize=16)
 def gpu_at(device: torch.device) -> Machine:
     """The GPU that a tensor is on: registers and shared memory of an SM, and its cache."""
-    found = torch.cuda.get_device_properties(device)
-    inner = found.shared_memory_per_multiprocessor + 4 * found.regs_per_multiprocessor
+    properties = torch.cuda.get_device_properties(device)
+    inner = properties.shared_memory_per_multiprocessor + 4 * properties.regs_per_multiprocessor
     levels = (
-        MemoryLevel(name="registers+shared", capacity_bytes=inner, units=found.multi_processor_count),
-        MemoryLevel(name="L2", capacity_bytes=found.L2_cache_size),
+        MemoryLevel(name="registers+shared", capacity_bytes=inner, units=properties.multi_processor_count),
+        MemoryLevel(name="L2", capacity_bytes=properties.L2_cache_size),
         MemoryLevel(name="HBM"),
     )
-    whole = _UNITS.get((found.major, found.minor), _UNITS.get((found.major, 0)))
+    whole = _UNITS.get((properties.major, properties.minor), _UNITS.get((properties.major, 0)))
     types = (ElementType.FP16, ElementType.BF16)
     return Machine(
-        name=found.name, levels=levels, granularity={} if whole is None else dict.fromkeys(types, whole),
-        compute_capability=(found.major, found.minor),
+        name=properties.name, levels=levels, granularity={} if whole is None else dict.fromkeys(types, whole),
+        compute_capability=(properties.major, properties.minor),
     )  # fmt: skip

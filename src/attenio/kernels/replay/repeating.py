@@ -76,8 +76,8 @@ def known_after(known: Known, tensors: Tensors, *, repeats: bool) -> Known | Non
     if stream is None or not _are_aligned(places):
         return None
     form = (stream, repeats, tensors[-1].stride(), *map(places.index, places), *_sizes_of(tensors[:-1]))
-    found = known.after.get(form)
-    return _first(known.after, form, stream) if found is None else found
+    after = known.after.get(form)
+    return _first(known.after, form, stream) if after is None else after
 
 
 def _sizes_of(tensors: Tensors) -> list[Any]:
@@ -114,16 +114,16 @@ def _stream_of(tensor: Tensor) -> int | None:
 
 def repeated(known: Known, tensors: Tensors, compute: Callable[[], Tensors], wanted: int) -> Tensors:
     """The first ``wanted`` results, or more, of a computation of these tensors, given what is known of its form."""
-    found: Tensors | None
+    results: Tensors | None
     if known.tape is not None:
-        found = known.tape.play(tensors, wanted, known.stream)
-        return compute() if found is None else found
+        results = known.tape.play(tensors, wanted, known.stream)
+        return compute() if results is None else results
     record = recording(tensors[0]) if 0 < known.computed <= _TRIES else None
     known.computed += 1
     if record is None:
         return compute()
-    found, known.tape = record(compute, tensors)
-    return found
+    results, known.tape = record(compute, tensors)
+    return results
 
 
 def recording(tensor: Tensor) -> Callable[..., Any] | None:

@@ -26,14 +26,14 @@ _BIAS = Arguments._fields.index("bias")
 
 
 def _keep(ctx: Any, given: Arguments, results: tuple[Tensor, ...]) -> None:
-    """What ``_kept`` makes arguments of the backward operator of."""
+    """What ``_backward_arguments`` makes arguments of the backward operator of."""
     ctx.save_for_backward(*given.tensors, *results)
     ctx.numbers = (given.scale, given.below, given.above, given.query_block, given.key_block, given.dropout_p)
     ctx.deterministic = given.deterministic
     ctx.set_materialize_grads(False)
 
 
-def _kept(ctx: Any, gradient: Tensor, *, bias_needs_it: bool) -> BackwardArguments:
+def _backward_arguments(ctx: Any, gradient: Tensor, *, bias_needs_it: bool) -> BackwardArguments:
     deterministic = ctx.deterministic or torch.are_deterministic_algorithms_enabled()  # by now
     given = BackwardArguments._make((*ctx.saved_tensors, gradient, *ctx.numbers, deterministic, False))
     if given.bias is None or given.bias.dtype == torch.bool or not bias_needs_it:
@@ -52,19 +52,19 @@ def _gradients(
     """Those of queries, keys, values and of the bias, given what is known of the form of the call."""
     if gradient is None:
         return None, None, None, None
-    given = _kept(ctx, gradient, bias_needs_it=bias_needs_it)
+    given = _backward_arguments(ctx, gradient, bias_needs_it=bias_needs_it)
     # Gradients of gradients are asked of the operator, which knows none and says so. What was kept of a call of a known
     # form was not watched, and it is the same now.
     if torch.is_grad_enabled() or not is_unwatched(given.tensors if known is None else (gradient,)):
-        found = _backward_operated(*given)
+        gradients = _backward_operated(*given)
     else:
-        found = differentiated(given, known)
-    return *found[:3], found[3] if given.with_bias else None
+        gradients = differentiated(given, known)
+    return *gradients[:3], gradients[3] if given.with_bias else None
 
 
 def _differentiate(ctx: Any, gradient: Tensor | None, *_statistics: Any) -> tuple[Any, ...]:
-    found = _gradients(ctx, gradient, bias_needs_it=ctx.needs_input_grad[_BIAS])
-    return *found, *(None,) * (len(Arguments._fields) - len(found))
+    gradients = _gradients(ctx, gradient, bias_needs_it=ctx.needs_input_grad[_BIAS])
+    return *gradients, *(None,) * (len(Arguments._fields) - len(gradients))
 
 
 class _Attention(torch.autograd.Function):
@@ -72,10 +72,10 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, given: Arguments, known: Known | None, *_differentiable: Tensor | None) -> Tensor:
-        found = attended(given, known, wanted=3)
-        _keep(ctx, given, found)
+        results = attended(given, known, wanted=3)
+        _keep(ctx, given, results)
         ctx.known = known if are_kept_as_they_are() else None
-        return found[0]
+        return results[0]
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor | None) -> tuple[Any, ...]:
@@ -146,14 +146,14 @@ def _is_transformed() -> bool:
 
 def operated(*arguments: Any) -> tuple[Tensor, ...]:
     """What the operator gives, within transforms of ``torch.func`` too."""
-    found: tuple[Tensor, ...] = (_Transformed.apply if _is_transformed() else attention_operator)(*arguments)
-    return found
+    results: tuple[Tensor, ...] = (_Transformed.apply if _is_transformed() else attention_operator)(*arguments)
+    return results
 
 
 def _backward_operated(*arguments: Any) -> tuple[Tensor, ...]:
     apply = _TransformedBackward.apply if _is_transformed() else attention_backward_operator
-    found: tuple[Tensor, ...] = apply(*arguments)
-    return found
+    gradients: tuple[Tensor, ...] = apply(*arguments)
+    return gradients
 
 
 attention_operator.register_autograd(_differentiate, setup_context=_save)

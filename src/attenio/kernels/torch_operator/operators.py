@@ -69,8 +69,8 @@ def attend(given: Arguments) -> tuple[Tensor, ...]:
     problem = problem_of(given, prefix=given.prefix, dropout=_dropout(given))
     backend = backend_of(given.query)
     with _on_device_of(given.query):
-        found = backend.run(problem, backend.choose(problem))
-    return _own(found.output.flatten(1, 2)), found.largest.flatten(1, 2), found.total.flatten(1, 2)
+        results = backend.run(problem, backend.choose(problem))
+    return _own(results.output.flatten(1, 2)), results.largest.flatten(1, 2), results.total.flatten(1, 2)
 
 
 def differentiate(given: BackwardArguments) -> tuple[Tensor, ...]:
@@ -83,9 +83,9 @@ def differentiate(given: BackwardArguments) -> tuple[Tensor, ...]:
     heads = (key.shape[1], -1)
     saved = Saved(*(x.unflatten(1, heads) for x in (given.output, given.largest, given.total, given.gradient)))
     with _on_device_of(query):
-        found = backend_of(query).gradients(problem, saved, with_bias=given.with_bias)
-    of_bias = query.new_empty(0) if found.bias is None or bias is None else found.bias.to(bias.dtype)
-    return _own(found.query.flatten(1, 2)), _own(found.key), _own(found.value), _own(of_bias)
+        gradients = backend_of(query).gradients(problem, saved, with_bias=given.with_bias)
+    of_bias = query.new_empty(0) if gradients.bias is None or bias is None else gradients.bias.to(bias.dtype)
+    return _own(gradients.query.flatten(1, 2)), _own(gradients.key), _own(gradients.value), _own(of_bias)
 
 
 def attended(given: Arguments, known: Known | None, *, wanted: int) -> tuple[Tensor, ...]:
@@ -132,8 +132,8 @@ def _operate(*arguments: Any) -> tuple[Tensor, ...]:
 def _operate_backward(*arguments: Any) -> tuple[Tensor, ...]:
     """The same for gradients, which PyTorch's fused kernel gives with tokens before heads."""
     given = BackwardArguments(*arguments)
-    found = tuple(part.contiguous() for part in differentiated(given))
-    return found if len(found) == 4 else (*found, given.query.new_empty(0))
+    gradients = tuple(part.contiguous() for part in differentiated(given))
+    return gradients if len(gradients) == 4 else (*gradients, given.query.new_empty(0))
 
 
 def _fake_results(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:

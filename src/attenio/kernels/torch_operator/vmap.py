@@ -48,8 +48,8 @@ def mapped(operate: Operator, info: Any, in_dims: Places, *arguments: Any) -> Ma
     # A prefix belongs to one batch.
     if given.prefix or _differs(given, dims):
         return _one_by_one(operate, size, in_dims, arguments)
-    found = operate(*_into_batch(given, dims, size, _HEADS + _SHARED))
-    return tuple(part.unflatten(0, (size, -1)) for part in found), (0, 0, 0)
+    results = operate(*_into_batch(given, dims, size, _HEADS + _SHARED))
+    return tuple(part.unflatten(0, (size, -1)) for part in results), (0, 0, 0)
 
 
 def mapped_backward(operate: Operator, info: Any, in_dims: Places, *arguments: Any) -> Mapped:
@@ -58,8 +58,8 @@ def mapped_backward(operate: Operator, info: Any, in_dims: Places, *arguments: A
     if given.bias is not None or _differs(given, dims):
         return _one_by_one(operate, size, in_dims, arguments)
     of_query, of_key, of_value, _ = operate(*_into_batch(given, dims, size, _HEADS + _SHARED + _RESULTS))
-    found = [part.unflatten(0, (size, -1)) for part in (of_query, of_key, of_value)]
-    return (*found, of_query.new_empty(size, 0)), (0, 0, 0, 0)
+    gradients = [part.unflatten(0, (size, -1)) for part in (of_query, of_key, of_value)]
+    return (*gradients, of_query.new_empty(size, 0)), (0, 0, 0, 0)
 
 
 def _differs(given: _Flat, dims: _Flat) -> bool:

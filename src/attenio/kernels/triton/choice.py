@@ -29,10 +29,10 @@ def choose(problem: KernelProblem, processors: int | None = None) -> Choice:
     here = processors or processors_of(problem.query.device)
     if can_stack(problem):
         return _stacked(Shape.of(problem), problem.batch, problem.prefix, here)
-    found = choices(Shape.of(problem), here)
-    if processors is not None or found[0].split is not None:
-        return found[0]
-    return preferred(kind_of("forward", problem), found, problem.query.device)[0]
+    ranked = choices(Shape.of(problem), here)
+    if processors is not None or ranked[0].split is not None:
+        return ranked[0]
+    return preferred(kind_of("forward", problem), ranked, problem.query.device)[0]
 
 
 @lru_cache(maxsize=1024)

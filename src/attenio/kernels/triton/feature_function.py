@@ -36,8 +36,8 @@ def attend_by_features(problem: KernelProblem, promise: Promise, *, causal: bool
     if centre is not None and keys.requires_grad:
         mean = keys.mean(1, keepdim=True, dtype=torch.float32)
         centre = centre + (mean - mean.detach())  # the certificate's number with the mean's gradient
-    found: Tensor = FeatureAttention.apply(queries, keys, values, centre, reach.balance.to(queries.device), formula)
-    return found.unflatten(0, problem.query.shape[:2])
+    output: Tensor = FeatureAttention.apply(queries, keys, values, centre, reach.balance.to(queries.device), formula)
+    return output.unflatten(0, problem.query.shape[:2])
 
 
 def _sums(

@@ -276,7 +276,7 @@ def query_kernel(
     total = tl.zeros([ROW_TILE], tl.float32)
     nothing = tl.zeros([ROW_TILE, W_PADDED], tl.float32)
     if (not CAUSAL) or state > 0:
-        slopes = tl.load(Sums + W_PADDED + dims)[None, :]
+        key_sums = tl.load(Sums + W_PADDED + dims)[None, :]
         if QUADRATIC:
             for a in range(half):
                 at = a * (W_PADDED * D_PADDED) + dims[:, None] * W_PADDED + columns[None, :]
@@ -291,10 +291,10 @@ def query_kernel(
                 sums += factor.to(tl.float32)[:, None] * part
             at = dims[:, None] * D_PADDED + dims[None, :]
             wide = tl.zeros([ROW_TILE, D_PADDED], tl.float32)
-            slopes += by_state(q_halves, KeysHigh + at, KeysLow + at, wide, Q_EXACT)
+            key_sums += by_state(q_halves, KeysHigh + at, KeysLow + at, wide, Q_EXACT)
         at = D_PADDED * (W_PADDED * D_PADDED) + dims[:, None] * W_PADDED + columns[None, :]
         sums = by_state(q_halves, High + at, Low + at, sums, Q_EXACT) + tl.load(Sums + columns)[None, :]
-        total += c0 * seen + tl.sum(q * slopes, 1)
+        total += c0 * seen + tl.sum(q * key_sums, 1)
     if CAUSAL:
         K += batch * k_b + kv_head * k_h
         V += batch * v_b + kv_head * v_h

@@ -75,8 +75,8 @@ def sizes_of(problem: KernelProblem) -> Sizes:
         ROWS=_ROWS, TILES=_TILES, D=d, WIDTH=width, D_PADDED=d_padded, W_PADDED=w_padded, num_warps=4,
     )  # fmt: skip
     centre = sums.sum(1, keepdim=True) / problem.keys
-    found = torch.cat([largest.amax(1), centre.square().sum(-1)], 1).cpu()
-    squares, low, high, mean = found.split([2, width, width, 1], 1)
+    statistics = torch.cat([largest.amax(1), centre.square().sum(-1)], 1).cpu()
+    squares, low, high, mean = statistics.split([2, width, width, 1], 1)
     return Sizes.checked(torch.cat([squares, mean], 1).sqrt().T, low.neg(), high, centre)
 
 
