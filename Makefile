@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install report test steps lint types imports tests docs versions conformance gpu fuzz pictures clean
+.PHONY: help install report test lint types imports tests docs versions conformance gpu fuzz pictures clean
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
   if command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; break; fi; done)
@@ -11,6 +11,12 @@ BIN := $(VENV)/bin
 # How long `make test` takes, as measured once everything is installed; renew it when the tests grow.
 TEST_MINUTES := 10
 TEST_CORES := 2
+# What types, imports and documentation say while the tests run; it is shown when they are done.
+BESIDE := $(VENV)/beside-the-tests.log
+# Processes of the tests and of Sphinx start in half of the time where modules are compiled once.
+unexport PYTHONDONTWRITEBYTECODE
+# Extras of the commands that people use.
+ASKED := report,parquet,pebble,approximation
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 help: ## list the commands
@@ -23,10 +29,12 @@ report: install ## the main job on the default workload: tables here, plots in r
 
 test: $(VENV)/.developing ## lint, types, import contracts, tests, doctests
 	@echo "make test: up to $(TEST_MINUTES) minutes on $(TEST_CORES) cores; begun at $$(date +%H:%M:%S)"
-	@$(MAKE) --no-print-directory steps
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory --keep-going types imports docs >$(BESIDE) 2>&1 & beside=$$!; trap "kill $$beside 2>/dev/null || true" EXIT; failed=; \
+	$(MAKE) --no-print-directory tests || failed=tests; \
+	echo "what ran beside the tests:"; wait $$beside || failed="$$failed beside"; cat $(BESIDE); \
+	if [ -n "$$failed" ]; then echo "make test: failed at $$(date +%H:%M:%S)" >&2; exit 1; fi
 	@echo "make test: passed at $$(date +%H:%M:%S)"
-
-steps: lint types imports tests docs
 
 lint: $(VENV)/.developing
 	@echo "1 of 5: style, seconds"
@@ -34,21 +42,23 @@ lint: $(VENV)/.developing
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.developing
-	@echo "2 of 5: types, a minute at first"
+	@echo "2 of 5: types, beside the tests"
 	$(BIN)/mypy
 
 imports: $(VENV)/.developing
-	@echo "3 of 5: imports, seconds"
+	@echo "3 of 5: imports, beside the tests"
 	$(BIN)/lint-imports --no-cache
 
-tests: $(VENV)/.developing
-	@echo "4 of 5: tests, most of the time; the share that is done stands at the end of each line"
-	$(BIN)/pytest -n $(TEST_CORES)
-
+# The second builder reads what the first one parsed.
 docs: $(VENV)/.developing
-	@echo "5 of 5: documentation and what it computes, a minute or two"
-	$(BIN)/sphinx-build -q -W --keep-going -b doctest docs docs/_build/doctest
-	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@echo "4 of 5: documentation and what it computes, beside the tests"
+	$(BIN)/sphinx-build -q -W --keep-going -d docs/_build/doctrees -b doctest docs docs/_build/doctest
+	$(BIN)/sphinx-build -q -W --keep-going -d docs/_build/doctrees -b html docs docs/_build/html
+
+# Each worker has half of the list and takes from the other when it is done: tests of a file share what it computed.
+tests: $(VENV)/.developing
+	@echo "5 of 5: tests, most of the time; the share that is done stands at the end of each line"
+	$(BIN)/pytest -n $(TEST_CORES) --dist worksteal
 
 conformance: $(VENV)/.developing ## every decoder of the installed transformers beside its eager attention, by name
 	$(BIN)/pytest -n 2 -q --no-header tests/conformance/every_architecture.py
@@ -74,11 +84,12 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
-	@echo "installing attenio into $(VENV), minutes at first"
-	$(PIP) --editable '.[report,parquet,pebble,approximation]'
+	@echo "installing attenio into $(VENV), a minute or two at first"
+	$(PIP) --editable '.[$(ASKED)]'
 	@touch $@
 
-$(VENV)/.developing: $(VENV)/.installed
-	@echo "installing what the tests need, minutes at first"
-	$(PIP) --editable '.[report,parquet,pebble,approximation,torch,cpu,triton,transformers,docs,dev,pandas]'
-	@touch $@
+# All at once, and modules compiled when they are first imported, which most of them never are.
+$(VENV)/.developing: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "installing attenio and what the tests need into $(VENV), two minutes at first"
+	$(PIP) --no-compile --editable '.[$(ASKED),torch,cpu,triton,transformers,docs,dev]'
+	@touch $(VENV)/.installed $@
