@@ -149,12 +149,12 @@ def plan_for(workload: Workload, machine: Machine | str, dataflow: Dataflow | st
     hardware = Hardware.of(machine)  # a machine without an accelerator is refused before anything is planned
     if dataflow is Dataflow.KEY_STATIONARY and (filling := _filling_rows(workload, machine, hardware)) is not None:
         return filling
-    found = published_plan(workload, machine, dataflow) or best_plan(workload, machine, dataflow=dataflow)
+    plan = published_plan(workload, machine, dataflow) or best_plan(workload, machine, dataflow=dataflow)
     width = max(workload.d, workload.value_dim)
-    if dataflow is not Dataflow.STACKED_GROUPS or found.tiles["key_tile"] * width <= hardware.kv.words:
-        return found
+    if dataflow is not Dataflow.STACKED_GROUPS or plan.tiles["key_tile"] * width <= hardware.kv.words:
+        return plan
     # the planner has the whole cache for keys; the array takes them from the KV buffer, and words do not depend on it
-    fitting = {**found.tiles, "key_tile": max(1, hardware.kv.words // width)}
+    fitting = {**plan.tiles, "key_tile": max(1, hardware.kv.words // width)}
     return plan_with(workload, machine, dataflow, Tiles.of(**fitting))
 
 

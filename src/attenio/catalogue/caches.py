@@ -29,18 +29,18 @@ def host_machine() -> Machine:
     'DRAM'
     """
     cpus = os.cpu_count() or 1
-    found = _linux_caches(_CACHES, cpus) or (_macos_caches(cpus) if sys.platform == "darwin" else ())
+    caches = _linux_caches(_CACHES, cpus) or (_macos_caches(cpus) if sys.platform == "darwin" else ())
     source = "as the operating system states them"
-    if not found:
-        found = tuple(
+    if not caches:
+        caches = tuple(
             MemoryLevel(name=name, capacity_bytes=size, units=1 if name == "L3" else cpus)
             for name, size in FALLBACK_BYTES.items()
         )
         source = "assumed: the operating system does not state them"
     try:
-        return Machine(name="this machine", levels=(*found, MemoryLevel(name="DRAM")), source=source)
+        return Machine(name="this machine", levels=(*caches, MemoryLevel(name="DRAM")), source=source)
     except InvalidInput:  # a virtual machine may report a second level no larger than the first
-        largest = max(found, key=lambda level: level.capacity_bytes or 0)
+        largest = max(caches, key=lambda level: level.capacity_bytes or 0)
         return Machine(name="this machine", levels=(largest, MemoryLevel(name="DRAM")), source=source)
 
 

@@ -101,9 +101,9 @@ def training_plan(workload: Workload, machine: Machine | str, *, saved: Saved | 
     """
     machine = as_machine(machine)
     boundary, granularity = machine.slowest_boundary, machine.granularity_of(checked_workload(workload).dtype)
-    found = training_plan_for(workload, boundary.fast_words(workload.dtype), saved=saved, granularity=granularity)
-    passes = {name: replace(getattr(found, name), boundary=boundary) for name in ("forward", "backward")}
-    return replace(found, boundary=boundary, **passes)
+    plan = training_plan_for(workload, boundary.fast_words(workload.dtype), saved=saved, granularity=granularity)
+    passes = {name: replace(getattr(plan, name), boundary=boundary) for name in ("forward", "backward")}
+    return replace(plan, boundary=boundary, **passes)
 
 
 def training_plan_for(

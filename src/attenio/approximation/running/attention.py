@@ -95,24 +95,24 @@ def approximate_attention(
         if tolerance is None:
             raise InvalidInput("neither tolerance nor certificate is given; give one, such as tolerance=0.01")
         terms = terms_for(tolerance, chosen.kind or Kind.MINIMAX, value.dtype, causal=causal)
-        found = certified(certificate_of(reach, values, terms, d=query.shape[-1]))
+        checked = certified(certificate_of(reach, values, terms, d=query.shape[-1]))
     elif chosen.kind is not None:
         raise InvalidInput("kind chooses a polynomial for a tolerance, and the certificate has its own; leave kind out")
     else:
-        found = _promising(certificate, queries, values, tolerance=tolerance, causal=causal)
-        reach = _within(found, queries, keys, factor, centre=centre)
-    assert found.polynomial is not None
+        checked = _promising(certificate, queries, values, tolerance=tolerance, causal=causal)
+        reach = _within(checked, queries, keys, factor, centre=centre)
+    assert checked.polynomial is not None
     formula = Formula(
-        coefficients=found.polynomial.coefficients,
+        coefficients=checked.polynomial.coefficients,
         d=query.shape[-1],
         scale=factor,
         causal=causal,
-        sum_length=sum_length(found),
+        sum_length=sum_length(checked),
         rows=chosen.rows,
         value_columns=chosen.value_columns,
     )
-    if certificate is not None and found.scores.evidence is Evidence.EVERY_SCORE:
-        check_made_from(found, (queries, keys, values), reach.centre, formula)
+    if certificate is not None and checked.scores.evidence is Evidence.EVERY_SCORE:
+        check_made_from(checked, (queries, keys, values), reach.centre, formula)
     middle = centre_as_function(keys, reach.centre) if centre is True and reach.centre is not None else reach.centre
     output = PolynomialAttention.apply(queries, keys, values, middle, reach.balance, formula)
     return output.reshape(shapes)
@@ -140,16 +140,16 @@ def _promising(
     certificate: Certificate, queries: Tensor, values: Tensor, *, tolerance: float | None, causal: bool
 ) -> Certificate:
     """A certificate from elsewhere, if all but the scores are as it says."""
-    found = certified(certificate)
-    if causal and not found.terms.summation.direct:
+    checked = certified(certificate)
+    if causal and not checked.terms.summation.direct:
         raise InvalidInput("the certificate is not for causal tiles; make it with TiledSummation(direct=True)")
-    check_sizes(found, d=queries.shape[-1], keys=values.shape[1])
-    check_type(found, values.dtype)
+    check_sizes(checked, d=queries.shape[-1], keys=values.shape[1])
+    check_type(checked, values.dtype)
     ranges = ValueRange.of(values)
-    check_values(found, ranges, values.dtype)
+    check_values(checked, ranges, values.dtype)
     if tolerance is not None:
-        check_tolerance(found, ranges, tolerance)
-    return found
+        check_tolerance(checked, ranges, tolerance)
+    return checked
 
 
 def _within(certificate: Certificate, queries: Tensor, keys: Tensor, scale: float, *, centre: bool | Tensor) -> Reach:
@@ -172,11 +172,11 @@ def _closer(reach: Reach, queries: Tensor, keys: Tensor, scale: float) -> float:
     return reach_of(queries.flatten(1, 2), keys, scale=scale, centre=centre, dtype=torch.float64).bound
 
 
-def centre_as_function(keys: Tensor, found: Tensor) -> Tensor:
+def centre_as_function(keys: Tensor, centre: Tensor) -> Tensor:
     """The centre as a function of the keys, where someone will ask for their gradient."""
     if not (keys.requires_grad and loaded_torch().is_grad_enabled()):
-        return found
-    return keys.mean(1, keepdim=True, dtype=loaded_torch().float64).to(found.dtype)
+        return centre
+    return keys.mean(1, keepdim=True, dtype=loaded_torch().float64).to(centre.dtype)
 
 
 def computed_in(dtype: Any) -> Any:
@@ -187,10 +187,10 @@ def computed_in(dtype: Any) -> Any:
 
 def checked_scale(scale: float | None, query: Tensor) -> float:
     """The scale as a finite number; 1/sqrt(d) unless given."""
-    found = query.shape[-1] ** -0.5 if scale is None else float(scale)
-    if not math.isfinite(found):
-        raise InvalidInput(f"scale is {found}; give a finite number, or None for 1/sqrt(d)")
-    return found
+    factor = query.shape[-1] ** -0.5 if scale is None else float(scale)
+    if not math.isfinite(factor):
+        raise InvalidInput(f"scale is {factor}; give a finite number, or None for 1/sqrt(d)")
+    return factor
 
 
 def stacked(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -47,9 +47,9 @@ class _Board(NamedTuple):
     queues: np.ndarray
     # First and last of each queue.
     ends: Numbers
-    # For searches: what they are at, and what they found.
+    # For searches: what they are at, and what a goal needs.
     stack: Numbers
-    found: Numbers
+    needed: Numbers
 
 
 def in_blocks(program: Program, base: Numbers, inflow: int) -> Numbers:
@@ -57,7 +57,7 @@ def in_blocks(program: Program, base: Numbers, inflow: int) -> Numbers:
     starts, makers = makers_of(program)
     size = len(base)
     # Searches give up beyond a few operations for every word of inflow, so that a hopeless goal costs little.
-    found = np.empty(min(size, 8 * inflow + 64) + 1, np.int64)
+    needed = np.empty(min(size, 8 * inflow + 64) + 1, np.int64)
     values = np.full((len(program.weights), 4), -1, np.int64)
     values[:, _MAKERS] = program.makers
     values[:, _SKIP] = program.user_starts[:-1]
@@ -70,8 +70,8 @@ def in_blocks(program: Program, base: Numbers, inflow: int) -> Numbers:
         counts=np.zeros(4, np.int64),
         queues=np.empty((_QUEUES, len(program.operands) + 1), np.int32),
         ends=np.zeros((2, _QUEUES), np.int64),
-        stack=np.empty(len(found) + 1, np.int64),
-        found=found,
+        stack=np.empty(len(needed) + 1, np.int64),
+        needed=needed,
     )
     order: Numbers = _in_blocks(program, board, base, inflow)
     return order
@@ -106,8 +106,8 @@ def _unmet_maker(board, value, search):
 
 @compiled
 def _reach(program, board, goal, budget):
-    """What has to be done for a goal, in order, into ``found``; its length and the words needed, -1 if over budget."""
-    operations, counts, stack, found = board.operations, board.counts, board.stack, board.found
+    """What has to be done for a goal, in order, into ``needed``; its length and the words needed, -1 if over budget."""
+    operations, counts, stack, needed = board.operations, board.counts, board.stack, board.needed
     counts[_SEARCH] += 1
     stack[0] = goal
     depth, length = 1, 0
@@ -117,10 +117,10 @@ def _reach(program, board, goal, budget):
     while depth > 0:
         operation = stack[depth - 1]
         slot = operations[operation, _CURSOR]
-        if words > budget or depth + length >= len(found):
+        if words > budget or depth + length >= len(needed):
             return -1, words
         if slot == program.operand_starts[operation + 1]:
-            found[length] = operation
+            needed[length] = operation
             length += 1
             depth -= 1
             continue
@@ -150,7 +150,7 @@ def _have(program, board, value):
     while values[value, _SKIP] < last and operations[program.users[values[value, _SKIP]], _DONE] >= 0:
         values[value, _SKIP] += 1
     first = values[value, _SKIP]
-    for place in range(first, min(last, first + len(board.found))):
+    for place in range(first, min(last, first + len(board.needed))):
         user = program.users[place]
         if operations[user, _DONE] >= 0:
             continue
@@ -205,10 +205,10 @@ def _in_blocks(program, board, base, inflow):
                 length, words = _reach(program, board, goal, budget)
             if length < 0 and goal == seed:
                 # More must come before it than a search looks at. In the base order it is next, so it can go alone.
-                length, words, board.found[0] = 1, 0, seed
+                length, words, board.needed[0] = 1, 0, seed
             failures = failures + 1 if length < 0 else 0
             for index in range(length):
-                _do(program, board, board.found[index])
+                _do(program, board, board.needed[index])
             if length > 0:
                 counts[_INFLOW] += words
             budget = inflow - counts[_INFLOW]

@@ -148,18 +148,18 @@ def _sort(members):
 
 
 @compiled
-def _strip_of(parts, first, found, tally, length):
-    """Of the found parts up to ``length`` that share with the first one what its nearest neighbour shares with it."""
-    _clear(tally, found)
+def _strip_of(parts, first, neighbours, tally, length):
+    """Of these neighbours up to ``length`` that share with the first one what its nearest neighbour shares with it."""
+    _clear(tally, neighbours)
     for slot in range(parts.input_starts[first], parts.input_starts[first + 1]):
         value = parts.inputs[slot]
         for reader in range(parts.reader_starts[value], parts.reader_starts[value + 1]):
             tally[parts.readers[reader]] += 1
-    near = found[0]
-    for other in found:
+    near = neighbours[0]
+    for other in neighbours:
         if tally[other] > tally[near] or (tally[other] == tally[near] and other < near):
             near = other
-    _clear(tally, found)
+    _clear(tally, neighbours)
     theirs = parts.inputs[parts.input_starts[near] : parts.input_starts[near + 1]]
     common = 0
     for slot in range(parts.input_starts[first], parts.input_starts[first + 1]):
@@ -169,7 +169,7 @@ def _strip_of(parts, first, found, tally, length):
             common += 1
             for reader in range(parts.reader_starts[value], parts.reader_starts[value + 1]):
                 tally[parts.readers[reader]] += 1
-    alike = found[tally[found] == common]
+    alike = neighbours[tally[neighbours] == common]
     _sort(alike)
     return alike[:length]
 
@@ -177,8 +177,8 @@ def _strip_of(parts, first, found, tally, length):
 @compiled
 def _free(met, of_part):
     """The parts met so far that are in no group."""
-    found = met[: met[-1]]
-    return found[of_part[found, _GROUP] < 0]
+    neighbours = met[: met[-1]]
+    return neighbours[of_part[neighbours, _GROUP] < 0]
 
 
 @compiled

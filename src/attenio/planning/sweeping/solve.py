@@ -22,8 +22,8 @@ def solve(cases: Cases, direction: Direction) -> tuple[dict[str, Ints], NDArray[
     sound = np.flatnonzero(cases.fits_int64)
     if sound.size:
         few = cases if len(sound) == len(cases) else take(cases, sound)
-        found, left[sound] = _steps(few) if direction is Direction.TRAINING else _plans(few, direction)
-        for name, values in found.items():
+        columns, left[sound] = _steps(few) if direction is Direction.TRAINING else _plans(few, direction)
+        for name, values in columns.items():
             numbers[name][sound] = values
     return numbers, left
 

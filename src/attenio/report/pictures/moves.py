@@ -51,17 +51,17 @@ def small_plan(plan: Plan) -> Plan:
     wanted = max(_share(plan), 0.25)
     exact = is_exact_forward(plan.dataflow)
     dataflow = plan.dataflow if exact and workload.direction is Direction.FORWARD else Dataflow.ATTENIO
-    found: list[Plan] = []
+    plans: list[Plan] = []
     for words in (10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128):
         try:
-            found.append(best_plan_for(little, words, dataflow=dataflow))
+            plans.append(best_plan_for(little, words, dataflow=dataflow))
         except DoesNotFit:
             continue
         except AttenioError:
             break
-    if not found:
+    if not plans:
         return best_plan_for(little, 48)
-    return min(found, key=lambda each: abs(_share(each) - wanted))
+    return min(plans, key=lambda each: abs(_share(each) - wanted))
 
 
 def frames_of(plan: Plan) -> tuple[Frame, ...]:

@@ -93,8 +93,8 @@ class _Frame:
 
     def __init__(self, sizes: list[int], lines: list[_Line]) -> None:
         self.sizes = sizes
-        found = [words for line in lines for words in line.words if words is not None]
-        self.low, self.high = min(found) / 2, max(found) * 2
+        counts = [words for line in lines for words in line.words if words is not None]
+        self.low, self.high = min(counts) / 2, max(counts) * 2
 
     def x(self, size: float) -> float:
         """How far from the left."""

@@ -17,7 +17,7 @@ from attenio.pebbling.solving.search.encoding import POSITION_WORDS
 ITEM, PRICE, EXTRA, AT, OPTION, FRESH, REST, LIMIT = range(8)
 # Places in the last row: prices wanted from, to; what is paid already; the least price met above those wanted;
 # successors listed; the vertex of a step and the parent whose place it takes, or -1
-FROM, TO, PAID, NEXT, MADE, DOING, INTO = range(7)
+FROM, TO, PAID, NEXT, LISTED, DOING, INTO = range(7)
 NO_PRICE = 2**60
 # Columns of Scratch.evictions: what is deleted (two words), what of it is stored before (two words), the price
 EVICTION_COLUMNS = 5
@@ -74,7 +74,7 @@ def limit(room: Any, least: Any, most: Any) -> Any:
     """Ask for sets at these prices only."""
     room.numbers[LIMIT, FROM], room.numbers[LIMIT, TO] = least, most
     room.numbers[LIMIT, PAID], room.numbers[LIMIT, NEXT] = 0, NO_PRICE
-    room.numbers[LIMIT, MADE] = 0
+    room.numbers[LIMIT, LISTED] = 0
 
 
 @compiled
@@ -94,7 +94,7 @@ def choose(game: Any, room: Any, count: Any, need: Any) -> Any:
         _clear(room, 0)
         room.evictions[0, 4] = price
         return 1 if price >= limits[FROM] else 0
-    found = depth = freed = 0
+    sets = depth = freed = 0
     room.numbers[AT, 0], room.numbers[FRESH, 0] = 0, 1
     while depth >= 0:
         place = room.numbers[AT, depth]
@@ -125,12 +125,12 @@ def choose(game: Any, room: Any, count: Any, need: Any) -> Any:
             continue
         if price < limits[FROM]:
             continue
-        if found == len(room.evictions):
+        if sets == len(room.evictions):
             return -1
-        _keep(room, found, depth)
-        room.evictions[found, 4] = price
-        found += 1
-    return found
+        _keep(room, sets, depth)
+        room.evictions[sets, 4] = price
+        sets += 1
+    return sets
 
 
 @compiled

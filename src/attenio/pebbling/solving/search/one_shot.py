@@ -52,7 +52,7 @@ from attenio.pebbling.solving.search.bits import (
     words_of,
 )
 from attenio.pebbling.solving.search.encoding import COUNT, HEADER, POSITION_WORDS, RED, SLIDING
-from attenio.pebbling.solving.search.evictions import DELETED, EXTRA, LIMIT, MADE, PAID, PRICE, choose, list_evictable
+from attenio.pebbling.solving.search.evictions import DELETED, EXTRA, LIMIT, LISTED, PAID, PRICE, choose, list_evictable
 
 
 @compiled
@@ -60,9 +60,9 @@ def settle_one_shot(game: Any, s: Any, log: Any) -> Any:
     """Drop what nothing needs and make forced steps until there are none; how many were made."""
     _drop_unneeded(game, s)
     steps = 0
-    found = True
-    while found:
-        found = False
+    forced = True
+    while forced:
+        forced = False
         used = weigh(game, s[0], s[1])
         for vertex in range(fact(game, COUNT)):
             if is_input(game, vertex) or has(s, 4, vertex) or not _ready(game, s, vertex):
@@ -75,7 +75,7 @@ def settle_one_shot(game: Any, s: Any, log: Any) -> Any:
             log[steps, 2], log[steps, 3] = s[0], s[1]
             steps += 1
             used = weigh(game, s[0], s[1])
-            found = True
+            forced = True
     return steps
 
 
@@ -174,7 +174,7 @@ def expand_one_shot(game: Any, room: Any, s: Any) -> Any:
             word &= word - ONE
             room.numbers[PRICE, vertex] = _price(game, s, vertex)
             room.numbers[EXTRA, vertex] = 0
-    made = 0
+    listed = 0
     red = weigh(game, s[0], s[1])
     for vertex in range(fact(game, COUNT)):
         if is_input(game, vertex) or has(s, 4, vertex) or not _ready(game, s, vertex):
@@ -188,9 +188,9 @@ def expand_one_shot(game: Any, room: Any, s: Any) -> Any:
         items = list_evictable(game, room, s[0] & ~low, s[1] & ~high)
         room.numbers[LIMIT, PAID] = 0
         sets = choose(game, room, items, need)
-        made = _emit(game, room, s, vertex, -1, sets)
-        if made < 0 or not fact(game, SLIDING):
-            if made < 0:
+        listed = _emit(game, room, s, vertex, -1, sets)
+        if listed < 0 or not fact(game, SLIDING):
+            if listed < 0:
                 return -1
             continue
         # A parent that is still needed may give up its place too: it is deleted by it, and priced as such.
@@ -202,10 +202,10 @@ def expand_one_shot(game: Any, room: Any, s: Any) -> Any:
             if less < need:
                 room.numbers[LIMIT, PAID] = price
                 sets = choose(game, room, items, less)
-                made = _emit(game, room, s, vertex, parent, sets)
-                if made < 0:
+                listed = _emit(game, room, s, vertex, parent, sets)
+                if listed < 0:
                     return -1
-    return made
+    return listed
 
 
 @compiled
@@ -231,13 +231,13 @@ def _heaviest_freed(game: Any, s: Any, vertex: Any) -> Any:
 def _emit(game: Any, room: Any, s: Any, vertex: Any, parent: Any, sets: Any) -> Any:
     if sets < 0:
         return -1
-    made = room.numbers[LIMIT, MADE]
+    listed = room.numbers[LIMIT, LISTED]
     for row in range(sets):
         if _wasteful(game, room, s, vertex, room.evictions[row]):
             continue
-        if made == len(room.successors):
+        if listed == len(room.successors):
             return -1
-        then = room.successors[made]
+        then = room.successors[listed]
         copy_words(s, then, POSITION_WORDS)
         price = np.int64(room.evictions[row, 4])
         for half in range(2):
@@ -253,19 +253,19 @@ def _emit(game: Any, room: Any, s: Any, vertex: Any, parent: Any, sets: Any) -> 
         then[9], then[10] = vertex, 1 + parent
         for word in range(4):
             then[DELETED + word] = room.evictions[row, word]
-        made += 1
-    room.numbers[LIMIT, MADE] = made
-    return made
+        listed += 1
+    room.numbers[LIMIT, LISTED] = listed
+    return listed
 
 
 @compiled
 def _wasteful(game: Any, room: Any, s: Any, vertex: Any, evicted: Any) -> Any:
     """Whether a deleted value stands before a kept one that should have been deleted in its stead."""
     for half in range(2):
-        kept = s[half] & ~evicted[half] & ~game[vertex, half] & (game[HEADER, half] | s[2 + half])
-        while kept:
-            later = 64 * half + lowest(kept)
-            kept &= kept - ONE
+        staying = s[half] & ~evicted[half] & ~game[vertex, half] & (game[HEADER, half] | s[2 + half])
+        while staying:
+            later = 64 * half + lowest(staying)
+            staying &= staying - ONE
             for other in range(2):
                 word = evicted[other]
                 while word:

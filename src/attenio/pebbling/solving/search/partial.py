@@ -44,7 +44,7 @@ from attenio.pebbling.solving.search.bits import (
     words_of,
 )
 from attenio.pebbling.solving.search.encoding import COUNT, EDGES, IN_EDGES, OUT_EDGES, POSITION_WORDS, RED
-from attenio.pebbling.solving.search.evictions import DELETED, EXTRA, LIMIT, MADE, PRICE, choose, list_evictable
+from attenio.pebbling.solving.search.evictions import DELETED, EXTRA, LIMIT, LISTED, PRICE, choose, list_evictable
 
 
 @compiled
@@ -182,7 +182,7 @@ def expand_partial(game: Any, room: Any, s: Any) -> Any:
             saved = is_input(game, vertex) or has(s, 2, vertex)
             room.numbers[PRICE, vertex] = words_of(game, vertex) if saved else 2 * words_of(game, vertex)
             room.numbers[EXTRA, vertex] = 0
-    made = 0
+    listed = 0
     red = weigh(game, s[0], s[1])
     for edge in range(fact(game, EDGES)):
         source, target = edge_from(game, edge), edge_to(game, edge)
@@ -199,10 +199,10 @@ def expand_partial(game: Any, room: Any, s: Any) -> Any:
                 high &= ~(ONE << np.uint64(end - 64))
         items = list_evictable(game, room, low, high)
         sets = choose(game, room, items, need)
-        made = _emit(game, room, s, edge, sets)
-        if made < 0:
+        listed = _emit(game, room, s, edge, sets)
+        if listed < 0:
             return -1
-    return made
+    return listed
 
 
 @called_from_python
@@ -220,11 +220,11 @@ def mark_edge(game: Any, s: Any, edge: Any, log: Any) -> Any:
 def _emit(game: Any, room: Any, s: Any, edge: Any, sets: Any) -> Any:
     if sets < 0:
         return -1
-    made = room.numbers[LIMIT, MADE]
+    listed = room.numbers[LIMIT, LISTED]
     for row in range(sets):
-        if made == len(room.successors):
+        if listed == len(room.successors):
             return -1
-        then = room.successors[made]
+        then = room.successors[listed]
         copy_words(s, then, POSITION_WORDS)
         for half in range(2):
             then[half] &= ~room.evictions[row, half]
@@ -235,6 +235,6 @@ def _emit(game: Any, room: Any, s: Any, edge: Any, sets: Any) -> Any:
         then[9], then[10] = edge, 1 + -1
         for word in range(4):
             then[DELETED + word] = room.evictions[row, word]
-        made += 1
-    room.numbers[LIMIT, MADE] = made
-    return made
+        listed += 1
+    room.numbers[LIMIT, LISTED] = listed
+    return listed

@@ -35,46 +35,46 @@ def _group(game: Any, s: Any) -> Any:
 
 
 @compiled
-def _same_group(game: Any, kept: Any, peer: Any, s: Any) -> Any:
+def _same_group(game: Any, store: Any, peer: Any, s: Any) -> Any:
     first = 2 if fact(game, VARIANT) == 0 else 4
     last = 6 if first == 2 else 8
-    for column in range(len(kept.stored)):
-        word = kept.stored[column]
-        if first <= word < last and kept.keys[peer, column] != s[word]:
+    for column in range(len(store.stored)):
+        word = store.stored[column]
+        if first <= word < last and store.keys[peer, column] != s[word]:
             return False
     return True
 
 
 @compiled
-def group_place(game: Any, kept: Any, s: Any) -> Any:
+def group_place(game: Any, store: Any, s: Any) -> Any:
     """The place of a position's group in the table of groups, or the empty one where it belongs."""
-    mask = np.uint64(len(kept.groups) - 1)
+    mask = np.uint64(len(store.groups) - 1)
     place = _group(game, s) & mask
-    while kept.groups[place] and not _same_group(game, kept, kept.groups[place] - 1, s):
+    while store.groups[place] and not _same_group(game, store, store.groups[place] - 1, s):
         place = (place + ONE) & mask
     return place
 
 
 @compiled
-def enter_group(kept: Any, place: Any, position: Any) -> Any:
+def enter_group(store: Any, place: Any, position: Any) -> Any:
     """Put a position before its peers."""
-    kept.peers[position] = kept.groups[place] - 1
-    kept.groups[place] = position + 1
+    store.peers[position] = store.groups[place] - 1
+    store.groups[place] = position + 1
 
 
 @compiled
-def pointless(game: Any, kept: Any, s: Any, cost: Any) -> Any:
+def pointless(game: Any, store: Any, s: Any, cost: Any) -> Any:
     """Whether one of the peers looked at does as well as the position."""
-    peer = kept.groups[group_place(game, kept, s)] - 1
+    peer = store.groups[group_place(game, store, s)] - 1
     standard = fact(game, VARIANT) == 0
-    wide = len(kept.stored) > 1 and kept.stored[1] == 1
+    wide = len(store.stored) > 1 and store.stored[1] == 1
     second = 2 if wide else 1
     for _ in range(_MOST_PEERS):
         if peer < 0:
             return False
-        low = kept.keys[peer, 0]
-        high = kept.keys[peer, 1] if wide else NONE
-        spare = cost - kept.costs[peer]
+        low = store.keys[peer, 0]
+        high = store.keys[peer, 1] if wide else NONE
+        spare = cost - store.costs[peer]
         if standard:
             lacking_low, lacking_high = s[0] & ~low, s[1] & ~high
             if (lacking_low & ~(s[2] | game[HEADER, 0])) | (lacking_high & ~(s[3] | game[HEADER, 1])) == NONE:
@@ -82,12 +82,12 @@ def pointless(game: Any, kept: Any, s: Any, cost: Any) -> Any:
                 if spare >= 0:
                     return True
         elif spare >= 0:
-            saved_low = kept.keys[peer, second] | game[HEADER, 0]
-            saved_high = (kept.keys[peer, second + 1] if wide else NONE) | game[HEADER, 1]
+            saved_low = store.keys[peer, second] | game[HEADER, 0]
+            saved_high = (store.keys[peer, second + 1] if wide else NONE) | game[HEADER, 1]
             spare -= weigh(game, low & ~s[0], high & ~s[1])
             spare -= weigh(game, low & ~s[0] & ~saved_low, high & ~s[1] & ~saved_high)
             spare -= weigh(game, low & s[2] & ~saved_low, high & s[3] & ~saved_high)
             if spare >= 0:
                 return True
-        peer = kept.peers[peer]
+        peer = store.peers[peer]
     return False

@@ -14,7 +14,7 @@ from attenio.pebbling.solving.search.one_shot import do_one_shot
 from attenio.pebbling.solving.search.partial import mark_edge
 from attenio.pebbling.solving.search.standard import do_standard, drop_standard
 from attenio.pebbling.solving.search.symmetry import canonical, carry
-from attenio.pebbling.solving.search.table import expand, settle, store
+from attenio.pebbling.solving.search.table import expand, settle, store_for
 
 Position = NDArray[np.uint64]
 # Positions with their costs
@@ -50,7 +50,7 @@ class _Writer:
         self.encoded, self.table, self.variant, self.most = encoded, encoded.table, game.variant, game.red
         self.weights = game.graph.weights[originals].tolist()
         # Only the symmetries of it are read.
-        self.kept = store(1, encoded, encoded.compulsory)
+        self.store = store_for(1, encoded, encoded.compulsory)
         self.originals = originals.tolist()
         number = {vertex: place for place, vertex in enumerate(self.originals)}
         self.parents = [[number[u] for u in game.graph.parents[v]] for v in self.originals]
@@ -65,8 +65,8 @@ class _Writer:
     def turn(self, position: Position, least: Position) -> bool:
         """Go over from a position to its least image, if that is its image."""
         image = np.zeros_like(least)
-        for number, images in enumerate(self.kept.symmetries):
-            carry(self.kept, position, number, image)
+        for number, images in enumerate(self.store.symmetries):
+            carry(self.store, position, number, image)
             if np.array_equal(image, least):
                 before = self.frame.copy()
                 for vertex, turned in enumerate(images.tolist()):
@@ -85,7 +85,7 @@ class _Writer:
         least, trial = np.zeros_like(position), np.zeros_like(position)
         matching = []
         for row in range(made):
-            canonical(self.kept, self.room.successors[row], least, trial)
+            canonical(self.store, self.room.successors[row], least, trial)
             if np.array_equal(least, following):
                 matching.append((int(self.room.successors[row, COST]), row))
         chosen = self.room.successors[min(matching)[1]].copy()
@@ -134,14 +134,14 @@ class _Writer:
             else:
                 self._compute(int(row[0]), int(row[1]), self._framed(*row[2:].astype(np.uint64)), store=False)
 
-    def _compute(self, vertex: int, place: int, kept: set[int], *, store: bool) -> None:
+    def _compute(self, vertex: int, place: int, red_after: set[int], *, store: bool) -> None:
         vertex, place = self.frame[vertex], self.frame[place] if place >= 0 else place
         for parent in self.parents[vertex]:
             self._load(parent)
         own = self.weights[vertex]
         used = sum(self.weights[each] for each in self.red)
         if place < 0 and used + own > self.most:
-            free = [parent for parent in self.parents[vertex] if parent not in kept]
+            free = [parent for parent in self.parents[vertex] if parent not in red_after]
             place = max(free, key=lambda parent: self.weights[parent])
         if store and place not in self.blue:
             self._write(MoveKind.STORE, place)
@@ -152,7 +152,7 @@ class _Writer:
         if vertex in self.outputs and vertex not in self.blue:
             self._write(MoveKind.STORE, vertex)
             self.blue.add(vertex)
-        for unneeded in sorted(self.red - kept):
+        for unneeded in sorted(self.red - red_after):
             self._delete(unneeded, store=False)
 
     def _accumulate(self, row: Any) -> None:

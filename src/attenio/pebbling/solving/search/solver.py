@@ -123,7 +123,7 @@ def compile_search() -> None:
             encoded, originals = encode(game)
             search = _Search(table, encoded, 2 * len(graph), 2**22)
             search._run(inf, None)  # however long compiling takes; Ctrl-C ends it
-            table.enlarge(encoded.table, search.kept)
+            table.enlarge(encoded.table, search.store)
             replaying.replay(game, encoded, originals, search.way())
     if compiling.began:
         compile_scheduling()
@@ -139,18 +139,18 @@ class _Search:
         self.tables, self.encoded = tables, encoded
         words = len(encoded.stored)
         positions = min(_MOST_POSITIONS, max(1024, memory_limit_bytes // tables.Store.bytes_per_position(words)))
-        self.kept = tables.store(positions, encoded, known_cost)
+        self.store = tables.store_for(positions, encoded, known_cost)
         self.room = scratch(1024, encoded.vertices, encoded.edges)
         self.began, self.seconds = began, 0.0
         self.stride = self.last_round = self.before_round = 0
         if encoded.table[HEADER, VARIANT] == VARIANTS[Variant.STANDARD]:
             self._begin_again(encoded.compulsory)
         else:
-            tables.begin(encoded.table, self.room, self.kept, np.zeros(POSITION_WORDS, dtype=np.uint64))
+            tables.begin(encoded.table, self.room, self.store, np.zeros(POSITION_WORDS, dtype=np.uint64))
 
     def _begin_again(self, ceiling: int) -> None:
         start = np.zeros(POSITION_WORDS, dtype=np.uint64)
-        self.tables.begin_again(self.encoded.table, self.room, self.kept, start, ceiling)
+        self.tables.begin_again(self.encoded.table, self.room, self.store, start, ceiling)
 
     def _raise_ceiling(self) -> bool:
         """Search again with the lowest ceiling that helps; False if there is none.
@@ -158,7 +158,7 @@ class _Search:
         Where that does not double the positions taken up, ceilings rise in larger and larger strides: many totals are
         possible then, and searching again for each would take longer than keeping some positions too many.
         """
-        state, tables = self.kept.state, self.tables
+        state, tables = self.store.state, self.tables
         beyond = int(state[tables.BEYOND])
         if beyond >= self.best_cost:
             return False
@@ -171,24 +171,24 @@ class _Search:
     @property
     def best_cost(self) -> int:
         """The cost of the best schedule known."""
-        return int(self.kept.state[self.tables.BEST])
+        return int(self.store.state[self.tables.BEST])
 
     @property
     def best_position(self) -> int:
         """The number of its last position, -1 if the search has not met an end."""
-        return int(self.kept.state[self.tables.BEST_POSITION])
+        return int(self.store.state[self.tables.BEST_POSITION])
 
     @property
     def lower_bound(self) -> int:
         """What every schedule costs at least."""
-        state = self.kept.state
+        state = self.store.state
         level = int(state[self.tables.LEVEL]) + self.encoded.compulsory
         return min(self.best_cost, max(level, int(state[self.tables.PROVEN])))
 
     @property
     def explored(self) -> int:
         """Positions taken up."""
-        return int(self.kept.state[self.tables.EXPLORED])
+        return int(self.store.state[self.tables.EXPLORED])
 
     def run(self, time_limit_s: float, progress: Progress | None) -> Ending:
         """Search until the end, a limit, or Ctrl-C."""
@@ -203,7 +203,7 @@ class _Search:
         tables, steps = self.tables, 64
         while True:
             before = perf_counter()
-            answer = tables.advance(self.encoded.table, self.room, self.kept, steps)
+            answer = tables.advance(self.encoded.table, self.room, self.store, steps)
             now = perf_counter()
             if progress is not None:
                 progress(self.lower_bound, self.best_cost)
@@ -214,7 +214,7 @@ class _Search:
             if now - self.began > time_limit_s:
                 return Ending.TIME
             if answer == tables.TABLE_FULL:
-                self.kept = tables.enlarge(self.encoded.table, self.kept)
+                self.store = tables.enlarge(self.encoded.table, self.store)
             elif answer == tables.ROOM_FULL:
                 self._grow_room()
             elif now - before < _PAUSE_S / 2:
@@ -233,7 +233,7 @@ class _Search:
         number = self.best_position
         while number >= 0:
             position = np.zeros(POSITION_WORDS, dtype=np.uint64)
-            position[self.encoded.stored] = self.kept.keys[number]
-            way.append((position, int(self.kept.costs[number])))
-            number = int(self.kept.origins[number])
+            position[self.encoded.stored] = self.store.keys[number]
+            way.append((position, int(self.store.costs[number])))
+            number = int(self.store.origins[number])
         return way[::-1]

@@ -79,9 +79,9 @@ def covered(game: Any, s: Any, low: Any, high: Any, vertex: Any) -> Any:
 def settle_standard(game: Any, s: Any, log: Any) -> Any:
     """Drop what is useless and make forced steps until there are none; how many were made and what they cost."""
     steps = cost = 0
-    found = True
-    while found:
-        found = False
+    forced = True
+    while forced:
+        forced = False
         low, high, must_low, must_high = analyse(game, s)
         _drop_useless(game, s, low, high)
         if steps > 0:
@@ -92,7 +92,7 @@ def settle_standard(game: Any, s: Any, log: Any) -> Any:
         for half in range(2):
             word = (low if half == 0 else high) & ~s[half] & ~s[4 + half] & ~game[HEADER, half]
             must = (must_low if half == 0 else must_high) & ~s[2 + half]
-            while word and not found:
+            while word and not forced:
                 bit = word & (~word + ONE)
                 vertex = 64 * half + lowest(word)
                 word &= word - ONE
@@ -103,7 +103,7 @@ def settle_standard(game: Any, s: Any, log: Any) -> Any:
                         remove(s, 0, place)
                     log[steps, 0], log[steps, 1] = vertex, place
                     steps += 1
-                    found = True
+                    forced = True
     return steps, cost
 
 

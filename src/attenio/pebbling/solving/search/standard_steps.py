@@ -38,7 +38,7 @@ from attenio.pebbling.solving.search.evictions import (
     INTO,
     ITEM,
     LIMIT,
-    MADE,
+    LISTED,
     NEXT,
     OPTION,
     PAID,
@@ -67,7 +67,7 @@ def expand_standard(game: Any, room: Any, s: Any) -> Any:
                 continue
             if not covered(game, s, low, high, vertex) and not _list_steps(game, room, s, vertex):
                 return -1
-    return room.numbers[LIMIT, MADE]
+    return room.numbers[LIMIT, LISTED]
 
 
 @compiled
@@ -185,10 +185,10 @@ def _delete(game: Any, room: Any, s: Any, items: Any, need: Any) -> Any:
 @compiled
 def _emit(game: Any, room: Any, s: Any) -> Any:
     """List the step after the deletions so far, with what is forced after it."""
-    made = room.numbers[LIMIT, MADE]
-    if made == len(room.successors):
+    listed = room.numbers[LIMIT, LISTED]
+    if listed == len(room.successors):
         return False
-    now, then = room.positions[_NOW], room.successors[made]
+    now, then = room.positions[_NOW], room.successors[listed]
     cost = _step(game, room, then)
     for half in range(2):
         then[DELETED + half] = s[half] & ~now[half]
@@ -196,5 +196,5 @@ def _emit(game: Any, room: Any, s: Any) -> Any:
     _, more = settle_standard(game, then, room.log)
     then[COST] = cost + more
     then[DONE], then[PLACE] = room.numbers[LIMIT, DOING], 1 + room.numbers[LIMIT, INTO]
-    room.numbers[LIMIT, MADE] = made + 1
+    room.numbers[LIMIT, LISTED] = listed + 1
     return True

@@ -31,14 +31,14 @@ def _compare(a: Any, b: Any, first: Any, last: Any) -> Any:
 
 
 @called_from_python
-def canonical(kept: Any, s: Any, best: Any, trial: Any) -> Any:
+def canonical(store: Any, s: Any, best: Any, trial: Any) -> Any:
     """The least of a position's images under the symmetries, into ``best``; what was done is compared first."""
     copy_words(s, best, POSITION_WORDS)
-    partial = len(kept.edge_symmetries[0]) > 0
-    for number in range(1, len(kept.symmetries)):
-        images = kept.symmetries[number]
+    partial = len(store.edge_symmetries[0]) > 0
+    for number in range(1, len(store.symmetries)):
+        images = store.symmetries[number]
         if partial:
-            _image(kept.edge_symmetries[number], s, 4, 4, trial)
+            _image(store.edge_symmetries[number], s, 4, 4, trial)
         else:
             _image(images, s, 4, 2, trial)
             trial[6] = trial[7] = NONE
@@ -56,13 +56,13 @@ def canonical(kept: Any, s: Any, best: Any, trial: Any) -> Any:
 
 
 @called_from_python
-def carry(kept: Any, s: Any, number: Any, image: Any) -> Any:
+def carry(store: Any, s: Any, number: Any, image: Any) -> Any:
     """The image of a position under one symmetry."""
     for word in range(POSITION_WORDS):
         image[word] = NONE
-    _image(kept.symmetries[number], s, 0, 2, image)
-    _image(kept.symmetries[number], s, 2, 2, image)
-    if len(kept.edge_symmetries[0]) > 0:
-        _image(kept.edge_symmetries[number], s, 4, 4, image)
+    _image(store.symmetries[number], s, 0, 2, image)
+    _image(store.symmetries[number], s, 2, 2, image)
+    if len(store.edge_symmetries[0]) > 0:
+        _image(store.edge_symmetries[number], s, 4, 4, image)
     else:
-        _image(kept.symmetries[number], s, 4, 2, image)
+        _image(store.symmetries[number], s, 4, 2, image)

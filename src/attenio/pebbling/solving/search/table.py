@@ -60,7 +60,7 @@ class Store(NamedTuple):
         return 8 * words + 4 + 4 + 1 + 4 + 8 + 36
 
 
-def store(positions: int, encoded: Encoded, best: int) -> Store:
+def store_for(positions: int, encoded: Encoded, best: int) -> Store:
     """Room for this many positions and totals from the compulsory words to below ``best``; taken as it is written."""
     state = np.zeros(10, dtype=np.int64)
     state[FREED], state[BEST], state[BEST_POSITION] = _END, best, _END
@@ -128,15 +128,15 @@ def _hash(stored: Any, s: Any) -> Any:
 
 
 @compiled
-def _find(kept: Any, s: Any) -> Any:
+def _find(store: Any, s: Any) -> Any:
     """The table's place for a position: its own, or the empty one where it belongs."""
-    mask = np.uint64(len(kept.table) - 1)
-    place = _hash(kept.stored, s) & mask
-    while kept.table[place]:
-        number = kept.table[place] - 1
+    mask = np.uint64(len(store.table) - 1)
+    place = _hash(store.stored, s) & mask
+    while store.table[place]:
+        number = store.table[place] - 1
         same = True
-        for column in range(len(kept.stored)):
-            if kept.keys[number, column] != s[kept.stored[column]]:
+        for column in range(len(store.stored)):
+            if store.keys[number, column] != s[store.stored[column]]:
                 same = False
                 break
         if same:
@@ -146,120 +146,120 @@ def _find(kept: Any, s: Any) -> Any:
 
 
 @compiled
-def _push(kept: Any, number: Any, total: Any) -> Any:
-    entry = kept.state[FREED]
+def _push(store: Any, number: Any, total: Any) -> Any:
+    entry = store.state[FREED]
     if entry != _END:
-        kept.state[FREED] = kept.following[entry]
+        store.state[FREED] = store.following[entry]
     else:
-        entry = kept.state[WAITING]
-        if entry == len(kept.waiting):
+        entry = store.state[WAITING]
+        if entry == len(store.waiting):
             return False
-        kept.state[WAITING] += 1
-    kept.waiting[entry] = number
-    kept.following[entry] = kept.heads[total - kept.base]
-    kept.heads[total - kept.base] = entry
-    kept.state[LEVEL] = min(kept.state[LEVEL], total - kept.base)
+        store.state[WAITING] += 1
+    store.waiting[entry] = number
+    store.following[entry] = store.heads[total - store.base]
+    store.heads[total - store.base] = entry
+    store.state[LEVEL] = min(store.state[LEVEL], total - store.base)
     return True
 
 
 @compiled
-def offer(game: Any, kept: Any, s: Any, cost: Any, origin: Any, least: Any) -> Any:
+def offer(game: Any, store: Any, s: Any, cost: Any, origin: Any, least: Any) -> Any:
     """Keep a position that is new or cheaper than before and could lead to a better end; False when memory is full."""
     ahead = certain_words(game, s) if fact(game, VARIANT) == 0 else 0
     total = max(cost + ahead, least)
-    if total >= kept.state[BEST]:
+    if total >= store.state[BEST]:
         return True
-    if total > kept.state[CEILING]:
-        kept.state[BEYOND] = min(kept.state[BEYOND], total)
+    if total > store.state[CEILING]:
+        store.state[BEYOND] = min(store.state[BEYOND], total)
         return True
-    place = _find(kept, s)
-    number = kept.table[place] - 1
+    place = _find(store, s)
+    number = store.table[place] - 1
     if number >= 0:
-        if kept.costs[number] <= cost:
+        if store.costs[number] <= cost:
             return True
     else:
-        if pointless(game, kept, s, cost):
+        if pointless(game, store, s, cost):
             return True
-        number = kept.state[POSITIONS]
-        if number == len(kept.costs):
+        number = store.state[POSITIONS]
+        if number == len(store.costs):
             return False
-        kept.state[POSITIONS] += 1
-        kept.table[place] = number + 1
-        for column in range(len(kept.stored)):
-            kept.keys[number, column] = s[kept.stored[column]]
-        enter_group(kept, group_place(game, kept, s), number)
-    kept.costs[number] = cost
-    kept.origins[number] = origin
-    kept.done[number] = 0
+        store.state[POSITIONS] += 1
+        store.table[place] = number + 1
+        for column in range(len(store.stored)):
+            store.keys[number, column] = s[store.stored[column]]
+        enter_group(store, group_place(game, store, s), number)
+    store.costs[number] = cost
+    store.origins[number] = origin
+    store.done[number] = 0
     if _finished(game, s):
-        kept.state[BEST], kept.state[BEST_POSITION] = cost, number
+        store.state[BEST], store.state[BEST_POSITION] = cost, number
         return True
-    return _push(kept, number, total)
+    return _push(store, number, total)
 
 
 @called_from_python
-def begin(game: Any, room: Any, kept: Any, s: Any) -> Any:
+def begin(game: Any, room: Any, store: Any, s: Any) -> Any:
     """Keep the first position."""
     _, cost = settle(game, s, room.log)
     best, trial = np.zeros(8, dtype=np.uint64), np.zeros(8, dtype=np.uint64)
-    canonical(kept, s, best, trial)
+    canonical(store, s, best, trial)
     if fact(game, VARIANT):
         cost = fact(game, COMPULSORY)
-    offer(game, kept, best, cost, _END, kept.base)
+    offer(game, store, best, cost, _END, store.base)
 
 
-def begin_again(game: Any, room: Any, kept: Store, start: Any, ceiling: int) -> None:
+def begin_again(game: Any, room: Any, store: Store, start: Any, ceiling: int) -> None:
     """Forget every position and keep the first one, with another ceiling."""
-    state = kept.state
+    state = store.state
     state[PROVEN] = max(state[PROVEN], state[BEYOND] if state[BEYOND] < NO_PRICE else 0)
     state[POSITIONS] = state[WAITING] = state[LEVEL] = 0
     state[FREED], state[CEILING], state[BEYOND] = _END, ceiling, NO_PRICE
-    kept.table[:] = kept.groups[:] = 0
-    kept.heads[:] = _END
-    begin(game, room, kept, start)
+    store.table[:] = store.groups[:] = 0
+    store.heads[:] = _END
+    begin(game, room, store, start)
 
 
-def enlarge(game: Any, kept: Store) -> Store:
+def enlarge(game: Any, store: Store) -> Store:
     """The same positions with tables of twice the size."""
-    larger = kept._replace(table=np.zeros(2 * len(kept.table), dtype=np.int32))
-    larger = larger._replace(groups=np.zeros(2 * len(kept.groups), dtype=np.int32))
+    larger = store._replace(table=np.zeros(2 * len(store.table), dtype=np.int32))
+    larger = larger._replace(groups=np.zeros(2 * len(store.groups), dtype=np.int32))
     _enter_all(game, larger)
     return larger
 
 
 @called_from_python
-def _enter_all(game: Any, kept: Any) -> Any:
+def _enter_all(game: Any, store: Any) -> Any:
     s = np.zeros(8, dtype=np.uint64)
-    for number in range(kept.state[POSITIONS]):
-        for column in range(len(kept.stored)):
-            s[kept.stored[column]] = kept.keys[number, column]
-        kept.table[_find(kept, s)] = number + 1
-        enter_group(kept, group_place(game, kept, s), number)
+    for number in range(store.state[POSITIONS]):
+        for column in range(len(store.stored)):
+            s[store.stored[column]] = store.keys[number, column]
+        store.table[_find(store, s)] = number + 1
+        enter_group(store, group_place(game, store, s), number)
 
 
 @called_from_python
-def advance(game: Any, room: Any, kept: Any, steps: Any) -> Any:
+def advance(game: Any, room: Any, store: Any, steps: Any) -> Any:
     """Take up this many positions, cheapest first, or stop for one of the reasons above."""
     s, best, trial = np.zeros(8, dtype=np.uint64), np.zeros(8, dtype=np.uint64), np.zeros(8, dtype=np.uint64)
-    state = kept.state
+    state = store.state
     standard = fact(game, VARIANT) == 0
     for _ in range(steps):
-        while state[LEVEL] + kept.base < min(state[BEST], 1 + state[CEILING]) and kept.heads[state[LEVEL]] == _END:
+        while state[LEVEL] + store.base < min(state[BEST], 1 + state[CEILING]) and store.heads[state[LEVEL]] == _END:
             state[LEVEL] += 1
-        if state[LEVEL] + kept.base >= state[BEST]:
+        if state[LEVEL] + store.base >= state[BEST]:
             return EXHAUSTED
-        if state[LEVEL] + kept.base > state[CEILING]:
+        if state[LEVEL] + store.base > state[CEILING]:
             return CEILING_MET
-        if 3 * (state[POSITIONS] + len(room.successors)) > 2 * len(kept.table):
+        if 3 * (state[POSITIONS] + len(room.successors)) > 2 * len(store.table):
             return TABLE_FULL
         level = state[LEVEL]
-        entry = kept.heads[level]
-        number = kept.waiting[entry]
-        if not kept.done[number]:
-            for column in range(len(kept.stored)):
-                s[kept.stored[column]] = kept.keys[number, column]
-            total = level + kept.base
-            cost = kept.costs[number]
+        entry = store.heads[level]
+        number = store.waiting[entry]
+        if not store.done[number]:
+            for column in range(len(store.stored)):
+                s[store.stored[column]] = store.keys[number, column]
+            total = level + store.base
+            cost = store.costs[number]
             if standard:
                 limit(room, 0, min(state[BEST] - 1, state[CEILING]) - cost)
             else:
@@ -268,21 +268,21 @@ def advance(game: Any, room: Any, kept: Any, steps: Any) -> Any:
             if count < 0:
                 return ROOM_FULL
             state[EXPLORED] += 1
-            kept.done[number] = standard
-            kept.heads[level] = kept.following[entry]
-            kept.following[entry] = state[FREED]
+            store.done[number] = standard
+            store.heads[level] = store.following[entry]
+            store.following[entry] = state[FREED]
             state[FREED] = entry
             again = cost + room.numbers[LIMIT, NEXT]
             if standard:
                 state[BEYOND] = min(state[BEYOND], again)
             elif again < state[BEST]:
-                _push(kept, number, again)
+                _push(store, number, again)
             for row in range(count):
-                canonical(kept, room.successors[row], best, trial)
-                if not offer(game, kept, best, cost + np.int64(room.successors[row, COST]), number, total):
+                canonical(store, room.successors[row], best, trial)
+                if not offer(game, store, best, cost + np.int64(room.successors[row, COST]), number, total):
                     return MEMORY_FULL
         else:
-            kept.heads[level] = kept.following[entry]
-            kept.following[entry] = state[FREED]
+            store.heads[level] = store.following[entry]
+            store.following[entry] = state[FREED]
             state[FREED] = entry
     return PAUSED
