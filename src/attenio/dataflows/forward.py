@@ -34,7 +34,7 @@ from attenio.dataflows.value_columns import value_columns
 from attenio.dataflows.window_and_features import window_and_features
 from attenio.memory import FastMemory, Trace
 from attenio.planning.nested import NestedPlan
-from attenio.planning.plan import Dataflow, Plan, is_exact_forward
+from attenio.planning.plan import ApproximateDataflow, Dataflow, Plan, is_approximate, is_exact_forward
 
 
 def run_forward(plan: Plan, inputs: Inputs, *, trace: Trace, advance: Advance, extra: ExtraOutputs = NO_EXTRA) -> Run:
@@ -79,9 +79,11 @@ def _problems(dataflow: Dataflow, shared: Sharing) -> Iterator[Problem]:
 
 def _attend(plan: Plan, problem: Problem, fast: FastMemory) -> None:
     """Run the plan's loop nest on one problem."""
-    if not is_exact_forward(plan.dataflow):
-        _approximate(plan, problem, fast)
+    if is_approximate(plan.dataflow):
+        _approximate(plan, plan.dataflow, problem, fast)
         return
+    if not is_exact_forward(plan.dataflow):
+        raise ValueError(f"{plan.dataflow.value} does not compute outputs")
     match plan.dataflow:
         case Dataflow.STANDARD:
             standard(problem, plan.tiles, fast)
@@ -107,9 +109,9 @@ def _attend(plan: Plan, problem: Problem, fast: FastMemory) -> None:
             assert_never(plan.dataflow)
 
 
-def _approximate(plan: Plan, problem: Problem, fast: FastMemory) -> None:
+def _approximate(plan: Plan, dataflow: ApproximateDataflow, problem: Problem, fast: FastMemory) -> None:
     """The same where a polynomial takes the place of the exponential."""
-    match plan.dataflow:
+    match dataflow:
         case Dataflow.FEATURE_STATE:
             feature_state(problem, plan.tiles, fast, polynomial_of(plan))
         case Dataflow.VALUE_COLUMNS:
@@ -118,5 +120,7 @@ def _approximate(plan: Plan, problem: Problem, fast: FastMemory) -> None:
             feature_blocks(problem, plan.tiles, fast, polynomial_of(plan))
         case Dataflow.WINDOW_AND_FEATURES:
             window_and_features(problem, plan.tiles, fast, polynomial_of(plan))
+        case Dataflow.FEATURE_GRADIENT:
+            raise ValueError(f"{dataflow.value} does not compute outputs")
         case _:
-            raise ValueError(f"{plan.dataflow.value} does not compute outputs")
+            assert_never(dataflow)

@@ -4,7 +4,16 @@ from typing import assert_never
 
 from attenio.errors import DoesNotFit
 from attenio.planning.nested import NestedPlan
-from attenio.planning.plan import Dataflow, GradientDataflow, Plan, Tiles, is_exact_forward, is_exact_gradient
+from attenio.planning.plan import (
+    ApproximateDataflow,
+    Dataflow,
+    GradientDataflow,
+    Plan,
+    Tiles,
+    is_approximate,
+    is_exact_forward,
+    is_exact_gradient,
+)
 from attenio.planning.training import TrainingPlan
 from attenio.quantities import show_bytes
 from attenio.workload import Direction, Workload
@@ -59,8 +68,9 @@ def _spilled_values(plan: Plan) -> int:
     longest = max(rows for rows, _ in shapes)
     if is_exact_gradient(plan.dataflow):
         return _spilled_gradients(workload, plan.dataflow, tiles)
-    if not is_exact_forward(plan.dataflow):
-        return _spilled_features(plan, longest)
+    if is_approximate(plan.dataflow):
+        return _spilled_features(workload, plan.dataflow, longest)
+    assert is_exact_forward(plan.dataflow)
     match plan.dataflow:
         case Dataflow.ATTENIO | Dataflow.FLASH_ATTENTION_2 | Dataflow.STACKED_GROUPS:
             return 0
@@ -82,15 +92,17 @@ def _spilled_values(plan: Plan) -> int:
             assert_never(plan.dataflow)
 
 
-def _spilled_features(plan: Plan, longest: int) -> int:
+def _spilled_features(workload: Workload, dataflow: ApproximateDataflow, longest: int) -> int:
     """The same where a polynomial takes the place of the exponential."""
-    match plan.dataflow:
-        case Dataflow.VALUE_COLUMNS | Dataflow.FEATURE_BLOCKS:
-            return plan.workload.group * longest * (plan.workload.value_dim + 2)
-        case Dataflow.FEATURE_GRADIENT:
-            return 2 * plan.workload.group * longest
-        case _:
+    match dataflow:
+        case Dataflow.FEATURE_STATE | Dataflow.WINDOW_AND_FEATURES:
             return 0
+        case Dataflow.VALUE_COLUMNS | Dataflow.FEATURE_BLOCKS:
+            return workload.group * longest * (workload.value_dim + 2)
+        case Dataflow.FEATURE_GRADIENT:
+            return 2 * workload.group * longest
+        case _:
+            assert_never(dataflow)
 
 
 def _spilled_gradients(workload: Workload, dataflow: GradientDataflow, tiles: Tiles) -> int:

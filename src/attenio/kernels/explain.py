@@ -31,7 +31,7 @@ class Explanation:
     boundary of a core's cache or an SM's memory, the least that ordinary products move there, every other dataflow with
     its best tiles, and which way a tolerance goes.
 
-    ``choice`` is what ``attention`` runs, and ``backward`` what computes its gradients if they are asked for.
+    ``choice`` is what ``attention`` runs, and ``backward`` what computes its gradients if they are required.
     """
 
     plan: Plan

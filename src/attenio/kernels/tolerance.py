@@ -118,7 +118,7 @@ def approximated(problem: KernelProblem, tolerance: float) -> Tensor | None:
 
 
 def way_for(problem: KernelProblem, tolerance: float, machine: str | Machine | None = None) -> Way:
-    """Which way ``attention`` would go, and why not the other."""
+    """Whether ``attention`` would run exactly or by features, and why not the other."""
     seen, causal = _supported(problem)
     if seen is None:
         reason = "features are for calls in which queries see all keys, or all up to their own, and drop no weights"

@@ -45,7 +45,7 @@ def cost_of(problems: Problems, dataflow: Dataflow, tiles: Tiles) -> Cost:
 
 
 def checked_dataflow(workload: Workload, dataflow: Dataflow | str) -> Dataflow:
-    """The dataflow named, if it goes the workload's way."""
+    """The dataflow named, if it is of the workload's direction."""
     chosen = Dataflow.named(dataflow)
     if workload.direction is Direction.TRAINING:
         raise InvalidInput(

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from attenio.errors import InvalidInput
 
 PARTITIONS = 2
-# Passing rows move in this many chunks at least: a finer grain changes predictions by less than a percent.
+# Passing rows move in this many chunks at least: finer chunks change predictions by less than a percent.
 _CHUNKS = 512
 _LEAST_CHUNK = 64
 

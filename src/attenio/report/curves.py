@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from attenio.bounds import LowerBound, bounds_for, largest_ordinary
 from attenio.errors import DoesNotFit
 from attenio.granularity import FREE_TILES, Granularity
 from attenio.machine import Machine
-from attenio.masks import BlockSparse, Documents, Layout, SharedPrefix, SlidingWindow
+from attenio.masks import BlockSparse, Causal, Dense, Documents, Layout, SharedPrefix, SlidingWindow
 from attenio.planning import best_plan_for, candidates, published_plan_for
 from attenio.planning.approximate.applies import why_no_features
 from attenio.planning.plan import Dataflow, Plan
@@ -140,8 +141,10 @@ def lengthened(workload: Workload, octaves: float) -> Workload | None:
         case Layout():
             if mask.refusal(queries=queries, keys=keys) is not None:
                 return None
-        case _:
+        case Dense() | Causal():
             pass
+        case _:
+            assert_never(mask)
     if max(queries, keys) > LONGEST:
         return None
     return replace(workload, queries=queries, keys=keys, mask=mask)

@@ -20,7 +20,7 @@ class TensorMismatch(AttenioError, RuntimeError):
 
 
 class WrongType(AttenioError, TypeError):
-    """What is no tensor, or none of this kind; a TypeError, as PyTorch raises it."""
+    """An argument that is not a tensor, or not of a type that attention takes; a TypeError, as PyTorch raises it."""
 
 
 class NotComputed(AttenioError, NotImplementedError):
@@ -55,7 +55,7 @@ def check_switches(**switches: object) -> None:
 
 
 def checked_number(name: str, given: Any) -> float:
-    """What is given as a float, or one line that says that it is none; a parameter would get no gradient."""
+    """The argument as a float; raises where it is not a number. A learned parameter would get no gradient."""
     if isinstance(given, Tensor) and given.requires_grad:
         raise WrongType(f"{name} requires a gradient, and attention has none for it; give a number, or detach it")
     if not isinstance(given, str | bytes):
@@ -115,7 +115,7 @@ def check_tensors(
 
 
 def check_prefix(prefix: Any, keys: int) -> None:
-    """Refuse what is no number of shared keys."""
+    """Raise where this is not a valid number of shared keys."""
     try:
         known = 0 <= index(prefix) <= keys
     except TypeError:

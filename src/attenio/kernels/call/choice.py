@@ -74,7 +74,7 @@ _heard: list[Launch] | None = None
 
 @contextmanager
 def launches() -> Iterator[list[Launch]]:
-    """Every launch of this process from here on; those that are replayed are not heard of again.
+    """Record every launch of this process from here on; replayed launches are not recorded again.
 
     A test compares them with what was explained.
     """
@@ -87,11 +87,11 @@ def launches() -> Iterator[list[Launch]]:
 
 
 def is_heard() -> bool:
-    """Whether launches are being listened to."""
+    """Whether launches are being recorded."""
     return _heard is not None
 
 
 def note_launch(name: str, **settings: Any) -> None:
-    """Tell whoever listens: where a kernel is called, of what it is given there."""
+    """Record a launch where the kernel is called, from the arguments that it gets."""
     if _heard is not None:
         _heard.append(Launch(name, settings))

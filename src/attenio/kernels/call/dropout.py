@@ -14,7 +14,7 @@ _BITS = 24
 
 @dataclass(frozen=True, kw_only=True)
 class Dropout:
-    """Every score is dropped with this probability; those kept grow so that the expectation stays."""
+    """Every weight is dropped with this probability p, and the others are multiplied by 1/(1 - p)."""
 
     probability: float
     seed: int

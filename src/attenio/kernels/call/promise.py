@@ -19,14 +19,14 @@ _certificate_for = lru_cache(maxsize=1024)(certificate_for)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Promise:
-    """A certificate that the data of a call keep to, with the centre of the keys that it was found with."""
+    """A certificate that covers the data of a call, and the centre of the keys that it holds for."""
 
     certificate: Certificate
     reach: Reach
 
 
 def on_grid(reach: Reach) -> Reach:
-    """The same, bounded by one of few numbers that are not smaller: data alike share what was proven of them.
+    """The same reach, its bound rounded up to one of a few values, so that similar data share a certificate.
 
     >>> from attenio.approximation.certificate import Evidence
     >>> on_grid(Reach(bound=0.995, evidence=Evidence.BOX, centre=None, balance=None)).bound

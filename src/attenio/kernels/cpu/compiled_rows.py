@@ -31,7 +31,7 @@ _KINDS = {torch.float32: "float", torch.bfloat16: "bfloat", torch.float16: "half
 def can_compile(problem: KernelProblem, keys: int, *, at_once: int | None = None) -> bool:
     """Whether the compiled kernel takes these rows over so many keys, if all of them see these, and is worth making.
 
-    It takes ``MOST_ROWS`` at a time: all rows of a head, unless so many are met ``at_once``.
+    It takes ``MOST_ROWS`` at a time: all rows of a head, unless so many come ``at_once``.
     """
     d, width = problem.query.shape[-1], problem.value.shape[-1]
     rows = problem.group * problem.queries

@@ -1,7 +1,7 @@
 """A few rows against many keys in one pass, in LLVM's language.
 
 for each tile j of 64 keys:
-    widen K_j and V_j, if their precision is reduced and they are met more than once
+    widen K_j and V_j, if their precision is reduced and they are used more than once
     S = Q K_j^T, four keys and up to four rows at a time, sums in registers; values of j are prefetched meanwhile
     P, max, sum, rescale = online softmax of scale S
     O = rescale O + P V_j, up to four rows and sixteen columns at a time, sums in registers; the next are prefetched
@@ -77,7 +77,7 @@ def _few_rows(kind: str, abreast: int, widens: bool) -> Body:
 
 
 class _TileRows:
-    """Rows of a tile of keys or values; those behind the last are zero."""
+    """Rows of a tile of keys or values; those past the last are zero."""
 
     def __init__(self, body: Body, kind: str, base: str, step: str, count: str) -> None:
         self._body, self.kind, self._base, self._step, self._count = body, kind, base, step, count
@@ -187,14 +187,14 @@ def _softmax(body: Body, scores: str, count: str, state: tuple[str, str, str]) -
 
 
 def _folded(body: Body, values: list[str], join: Callable[[str, str], str]) -> str:
-    """Several vectors made one, in pairs."""
+    """Several vectors reduced to one, in pairs."""
     while len(values) > 1:
         values = [join(*values[k : k + 2]) for k in range(0, len(values), 2)]
     return values[0]
 
 
 def _hidden_behind(body: Body, vector: str, index: str, count: str) -> str:
-    """-inf in place of the scores of keys behind the last."""
+    """-inf in place of the scores of keys past the last."""
     last, limit = body.let(f"trunc i64 {index} to i32"), body.let(f"trunc i64 {count} to i32")
     places = body.let(f"add <4 x i32> {_spread(body, last, 'i32')}, <i32 0, i32 1, i32 2, i32 3>")
     inside = body.let(f"icmp slt <4 x i32> {places}, {_spread(body, limit, 'i32')}")

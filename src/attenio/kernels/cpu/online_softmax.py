@@ -1,4 +1,4 @@
-"""Sums of a softmax that is met a tile of keys at a time, in powers of two: exp2 takes two thirds of the time of exp.
+"""The online softmax, a tile of keys at a time, in powers of two: exp2 takes two thirds of the time of exp.
 
 Where queries and keys are short enough that no score can exceed 2^-32..2^32 as a weight, nothing has to be subtracted:
 the sums are those of the definition, and a tile costs one exponential and one sum a score. Otherwise the largest score

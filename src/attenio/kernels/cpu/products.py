@@ -1,6 +1,6 @@
-"""Batched products in buffers that are kept: a new one of a megabyte costs as much as an exponential of its elements.
+"""Batched products in buffers that are reused: a new one of a megabyte costs as much as an exponential of its elements.
 
-A batch of one is a plain product, which the library starts with less ado.
+A batch of one is a plain product, which takes the library less time to start.
 """
 
 import torch

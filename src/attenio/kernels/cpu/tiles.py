@@ -81,7 +81,7 @@ def dropout_factors(problem: KernelProblem, part: Part, like: Tensor) -> Tensor:
 
 
 class Keys:
-    """Tiles of keys and values of some heads, converted as they are met, and kept if all of them fit the cache."""
+    """Tiles of keys and values of some heads, converted when first used, and stored if all of them fit the cache."""
 
     def __init__(self, problem: KernelProblem, where: tuple[slice, slice], tile: int, *, keep_bytes: int = 0) -> None:
         self._key, self._value = problem.key[where], problem.value[where]
@@ -90,7 +90,7 @@ class Keys:
         self._converted: dict[int, tuple[Tensor, Tensor]] | None = {} if words * 4 <= keep_bytes else None
 
     def tiles(self, within: slice) -> Iterator[slice]:
-        """The tiles that a range of keys is met in."""
+        """The tiles of a range of keys, in order."""
         return iter(cuts(within.stop, self.tile, within.start))
 
     def transposed(self, keys: slice, *, turned: bool) -> tuple[Tensor, Tensor]:

@@ -180,7 +180,7 @@ def _has_few_rows(problem: KernelProblem) -> bool:
 
 
 class _TurnedRows:
-    """Tiles of rows with Q and dO transposed as well, kept if all of them fit the cache: every key tile meets them."""
+    """Tiles of rows with Q and dO transposed as well, stored if all fit the cache: every key tile reads them."""
 
     def __init__(self, problem: KernelProblem, saved: Saved, keep_bytes: int) -> None:
         self._problem, self._saved = problem, saved

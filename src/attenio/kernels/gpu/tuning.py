@@ -1,6 +1,6 @@
-"""Measured choice among the few tiles that a plan puts first, kept on disk for each device and version of the kernels.
+"""Measured choice among the best few planned tiles, stored on disk for each device and version of the kernels.
 
-A call that is large enough to be worth it runs every candidate a few times when its kind is first met; the winner is
+The first call of its kind that is large enough to be worth it runs every candidate a few times. The winner is
 remembered in this process and in a file, so that the next process does not measure again. Nothing is measured while a
 CUDA graph is captured, nor away from a GPU: the plan's first candidate runs then.
 """
@@ -46,13 +46,13 @@ def tuned(
 
 
 def recalled(name: str, device: torch.device) -> str | None:
-    """What was found under this name on this device, in this process or before."""
+    """What was measured under this name on this device, by this process or an earlier one."""
     _load(device)
     return _chosen.get(name)
 
 
 def remember(name: str, value: str, device: torch.device) -> None:
-    """Keep what was found, for this process and on disk."""
+    """Store what was measured, for this process and on disk."""
     _chosen[name] = value
     _save(_file(device))
 
@@ -113,7 +113,7 @@ def _file(device: torch.device) -> Path:
 
 @cache
 def _kernels() -> str:
-    """A name for the text of all kernels: what was found about one does not hold for another."""
+    """A name for the text of all kernels: what was measured for one does not hold for another."""
     read = hashlib.sha256()
     for file in sorted(Path(__file__).parents[1].glob("*/**/*.py")):
         read.update(file.read_bytes())

@@ -40,7 +40,7 @@ _GROUPS = (
     "each consumer warpgroup has 64 rows, their outputs and scores in fp32, and keys on their way take room as well;"
     " of the tiles that fit so these take the least time"
 )
-# Programs that walk keys together look at each other every PACE key tiles, and stay LAG such stretches apart at most.
+# Programs that walk keys together synchronise every PACE key tiles, and are at most LAG such stretches from each other.
 PACE = 32
 LAG = 4
 

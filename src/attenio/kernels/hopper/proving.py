@@ -3,7 +3,7 @@
 What a compiler makes of a kernel depends on its version and on the device, and a matrix product whose registers are
 used again too early is a known mistake of some. So the first time that a kernel is needed on a device it computes a
 small random problem, which PyTorch's products compute by the definition in float64. If the two differ by more than
-rounding, the portable kernels run from then on, and a warning says so. The verdict is kept beside the measured tiles,
+rounding, the portable kernels run from then on, and a warning says so. The verdict is stored beside the measured tiles,
 for each device and version. The definition compiles nothing.
 """
 

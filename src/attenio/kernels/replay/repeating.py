@@ -3,7 +3,7 @@
 The *form* of a call is everything about it but addresses and data: sizes, strides, types and options. Whatever is done
 for a call follows from its form. So a form that comes again is recorded as the launches that it ends in, and from then
 on only these are repeated. Only plain calls have a form: unwatched, on the current GPU, restricted by no tensor but a
-mask, and not captured by a CUDA graph, which would go on to read what is kept here only while it is used.
+mask, and not captured by a CUDA graph, whose replays would read memory that may be freed here by then.
 """
 
 from collections.abc import Callable
@@ -19,9 +19,9 @@ from attenio.kernels.gpu.capability import is_hopper
 Tensors: TypeAlias = tuple[Tensor, ...]
 # Options of other types may not stay what they are.
 _FIXED = frozenset((NoneType, bool, int, float))
-# Forms that are kept; keys that grow by one a step make a new one each time.
+# Forms that are remembered; keys that grow by one a step make a new one each time.
 _MOST = 1024
-# What is done once for a process or a stream may stand in the way of a recording, but not for long.
+# What is done once for a process or a stream may prevent a recording, but not for long.
 _TRIES = 4
 
 
@@ -61,15 +61,15 @@ def known_of(tensors: Tensors, options: tuple[Any, ...]) -> Known | None:
 
 
 def forget() -> None:
-    """Forget all forms, after kernels are to be chosen in another way."""
+    """Forget all forms, because kernels are chosen differently from now on."""
     with _adding:
         _known.clear()
 
 
 def known_after(known: Known, tensors: Tensors, *, repeats: bool) -> Known | None:
-    """The same for the gradients of a call of a known form: its tensors and results as kept, and their gradient.
+    """The same for the gradients of a call of a known form: its tensors and results as saved, and their gradient.
 
-    Autograd sees to it that sizes and types of the gradient are those of the output, but not that what it kept comes
+    Autograd sees to it that sizes and types of the gradient are those of the output, but not that what it saved comes
     back as it was: a hook on a saved tensor may give another, and so does ``tensor.data = ...``.
     """
     stream, places = _stream_of(tensors[0]), [tensor.data_ptr() for tensor in tensors]

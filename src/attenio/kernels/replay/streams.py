@@ -67,5 +67,5 @@ def stream_index() -> int:
 
 @cache
 def _side_streams(device: torch.device, count: int, *, captured: bool) -> SideStreams:
-    """Streams that are kept; captures have others, because whatever is launched on theirs becomes part of a graph."""
+    """Side streams, created once; captures have others, since launches on theirs become part of a graph."""
     return tuple(torch.cuda.Stream(device) for _ in range(count))

@@ -53,8 +53,8 @@ def _gradients(
     if gradient is None:
         return None, None, None, None
     given = _backward_arguments(ctx, gradient, bias_needs_it=bias_needs_it)
-    # Gradients of gradients are asked of the operator, which knows none and says so. What was kept of a call of a known
-    # form was not watched, and it is the same now.
+    # Gradients of gradients go to the operator, which raises that it has none. What was saved of a call of a known form
+    # was not watched, and is the same now.
     if torch.is_grad_enabled() or not is_unwatched(given.tensors if known is None else (gradient,)):
         gradients = _backward_operated(*given)
     else:

@@ -1,7 +1,7 @@
-"""The registered operators ``attenio::attention`` and ``attenio::attention_backward``, and the short way past them.
+"""The registered operators ``attenio::attention`` and ``attenio::attention_backward``; a path past the dispatcher.
 
 PyTorch sees through them only by rules: fakes tell ``torch.compile`` shapes and types, what autograd and ``torch.func``
-ask for is in ``autograd``, and how ``vmap`` moves its dimension into the batch in ``vmap``. Where nothing watches,
+need is in ``autograd``, and how ``vmap`` moves its dimension into the batch in ``vmap``. Where nothing watches,
 ``attended`` and ``differentiated`` do the same without asking PyTorch's dispatcher, which takes longer than a short
 kernel.
 """
@@ -41,7 +41,7 @@ def _own(tensor: Tensor) -> Tensor:
 def _on_device_of(tensor: Tensor) -> AbstractContextManager[Any]:
     """Launches go to the current device: within this it is the tensor's. Kernels of the CPU make tensors by default.
 
-    Autocast is off: what a kernel computes in is the kernel's to say, and gradients are asked for within it too.
+    Autocast is off: what a kernel computes in is the kernel's to say, and gradients may be computed within it too.
     """
     if not torch._C._is_any_autocast_enabled():
         return _with_current_device(tensor)
@@ -74,7 +74,7 @@ def attend(given: Arguments) -> tuple[Tensor, ...]:
 
 
 def differentiate(given: BackwardArguments) -> tuple[Tensor, ...]:
-    """Gradients of queries, keys, values, and of the bias (empty unless asked for)."""
+    """Gradients of queries, keys, values, and of the bias (empty unless requested)."""
     query, key, bias = given.query, given.key, given.bias
     if query.numel() == 0 or key.numel() == 0 or given.value.numel() == 0:
         nothing = query.new_empty(0) if bias is None or not given.with_bias else bias
@@ -137,7 +137,7 @@ def _operate_backward(*arguments: Any) -> tuple[Tensor, ...]:
 
 
 def _fake_results(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Output, largest scores and sums of weights, uninitialised: what ``torch.compile`` and others ask for."""
+    """Output, largest scores and sums of weights, uninitialised: what ``torch.compile`` and others need."""
     given = Arguments(*arguments)
     query, rows = given.query, given.query.shape[:-1]
     precision = torch.float64 if query.dtype == torch.float64 else torch.float32
@@ -146,7 +146,7 @@ def _fake_results(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _fake_gradients(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Those of queries, keys, values, and of the bias (empty unless asked for), uninitialised."""
+    """Those of queries, keys, values, and of the bias (empty unless requested), uninitialised."""
     given = BackwardArguments(*arguments)
     bias = given.bias
     of_bias = bias.new_empty(bias.shape) if given.with_bias and bias is not None else given.query.new_empty(0)

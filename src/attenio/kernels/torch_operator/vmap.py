@@ -53,7 +53,7 @@ def mapped(operate: Operator, info: Any, in_dims: Places, *arguments: Any) -> Ma
 
 
 def mapped_backward(operate: Operator, info: Any, in_dims: Places, *arguments: Any) -> Mapped:
-    """The same for the operator of its gradients; a bias whose gradient is asked for has one for each element."""
+    """The same for the operator of its gradients; a bias whose gradient is required has one for each element."""
     size, given, dims = info.batch_size, BackwardArguments(*arguments), BackwardArguments(*in_dims)  # type: ignore[arg-type]
     if given.bias is not None or _differs(given, dims):
         return _one_by_one(operate, size, in_dims, arguments)

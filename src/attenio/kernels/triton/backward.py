@@ -27,7 +27,7 @@ def gradients(problem: KernelProblem, saved: tuple[Tensor, ...], *, with_bias: b
 def run_backward(
     problem: KernelProblem, saved: tuple[Tensor, ...], choice: Choice, *, with_bias: bool = False
 ) -> Gradients:
-    """The gradients by a choice; a call that is large enough measures other tiles beside its own when first met."""
+    """The gradients by a choice; a call that is large enough measures other tiles beside its own the first time."""
     output, largest, total, gradient = saved[0], saved[1].contiguous(), saved[2].contiguous(), saved[3]
     query, output, gradient = (grouped_heads(tensor) for tensor in (problem.query, output, gradient))
     if with_bias and problem.visible.bias is not None:  # its gradient is written where the bias is read

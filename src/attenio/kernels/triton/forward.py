@@ -40,7 +40,7 @@ def attend(problem: KernelProblem) -> Attended:
 
 
 def run(problem: KernelProblem, choice: Choice) -> Attended:
-    """Attention by a choice; a call that is large enough measures other tiles beside its own when it is first met."""
+    """Attention by a choice; a call that is large enough measures other tiles beside its own the first time."""
     shape, device = problem.query.shape[:-1], problem.query.device
     output = torch.empty((*shape, problem.value.shape[-1]), dtype=problem.query.dtype, device=device)
     attended = Attended(output, *(torch.empty(shape, dtype=torch.float32, device=device) for _ in range(2)))

@@ -1,4 +1,4 @@
-"""How large the data of a call are, in one pass: what a certificate on a GPU is made from."""
+"""How large the data of a call are, in one pass: what a certificate on a GPU needs."""
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
 
@@ -18,7 +18,7 @@ _TILES, _ROWS = 8, 64  # rows of a program, in tiles that it holds at once
 
 @triton.jit
 def longest(rows):
-    """The largest sum of squares of a row; infinite where it is no number."""
+    """The largest sum of squares of a row; infinite where it is NaN."""
     squares = tl.sum(rows * rows, 1)
     return tl.max(tl.where(squares == squares, squares, float("inf")))
 

@@ -22,7 +22,7 @@ class PatternCounts:
 
     def __post_init__(self) -> None:
         (pattern, times), *others = self.patterns
-        if times == 1 and not others:  # most workloads, and worth a shorter way
+        if times == 1 and not others:  # most workloads, and worth a short cut
             rows, keys = pattern.rows, pattern.keys
             known = {"rows": rows, "keys": keys, "most_rows": rows, "most_keys": keys, "shapes": ((rows, keys),)}
             self.__dict__.update(known, sequences=1, _only=pattern)
@@ -137,7 +137,7 @@ class PatternCounts:
 
     @lazy
     def _only(self) -> Pattern | None:
-        """The pattern, if there is just one, just once: most workloads, and worth a shorter way."""
+        """The pattern, if there is just one, just once: most workloads, and worth a short cut."""
         return self.patterns[0][0] if len(self.patterns) == 1 and self.patterns[0][1] == 1 else None
 
     @lazy

@@ -23,8 +23,9 @@ ANY_NUMBER = [
     "first_block", "together", "kv_heads", "group", "keys", "below", "above", "row_begin", "row_end", "padded",
 ]  # fmt: skip
 ANY_PLACE = ["Lse", "Delta", "FirstRows", "StopRows"]
-# Tiles of rows that blocks begin apart. Of the 132 that an H200 runs at once nine at most then meet at a tile, and what
-# one of them reads the others need within 16 tiles: 1 MiB of Q, dO and dQ accumulators of each head, little for an L2.
+# How many row tiles apart neighbouring blocks start. Of the 132 that an H200 runs at once nine at most are then at the
+# same tile, and what one of them reads the others need within 16 tiles: 1 MiB of Q, dO and dQ accumulators of each
+# head, little for an L2.
 _APART = gl.constexpr(16)
 # 1.5 * 2^23, and a number near 1.5 * 2^33 whose last 22 bits are those that the bits of the other lack to 2^32.
 _FINE = gl.constexpr(12582912.0)
@@ -98,7 +99,7 @@ def staggered_start(tile, first_row, stop_row, ROWS: gl.constexpr):
 
     Blocks that run at once have tiles of keys that follow each other. Where all rows see these, blocks that begin at
     the first would all add to the same part of dQ at once, and L2 serialises additions to one address. So
-    neighbours begin apart, if they have so many rows.
+    neighbours start at different tiles, if they have so many rows.
     """
     start = first_row + tile % _APART * ROWS
     return gl.where(start < stop_row, start, first_row)
