@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install report test lint types imports tests docs versions conformance gpu fuzz pictures clean
+.PHONY: help install report test lint types imports tests docs browsing browser versions conformance gpu fuzz pictures clean
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
   if command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; break; fi; done)
@@ -33,32 +33,43 @@ test: $(VENV)/.developing ## lint, types, import contracts, tests, doctests
 	@$(MAKE) --no-print-directory --keep-going types imports docs >$(BESIDE) 2>&1 & beside=$$!; trap "kill $$beside 2>/dev/null || true" EXIT; failed=; \
 	$(MAKE) --no-print-directory tests || failed=tests; \
 	echo "what ran beside the tests:"; wait $$beside || failed="$$failed beside"; cat $(BESIDE); \
+	$(MAKE) --no-print-directory browsing || failed="$$failed browsing"; \
 	if [ -n "$$failed" ]; then echo "make test: failed at $$(date +%H:%M:%S)" >&2; exit 1; fi
 	@echo "make test: passed at $$(date +%H:%M:%S)"
 
 lint: $(VENV)/.developing
-	@echo "1 of 5: style, seconds"
+	@echo "1 of 6: style, seconds"
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.developing
-	@echo "2 of 5: types, beside the tests"
+	@echo "2 of 6: types, beside the tests"
 	$(BIN)/mypy
 
 imports: $(VENV)/.developing
-	@echo "3 of 5: imports, beside the tests"
+	@echo "3 of 6: imports, beside the tests"
 	$(BIN)/lint-imports --no-cache
 
 # The second builder reads what the first one parsed.
-docs: $(VENV)/.developing
-	@echo "4 of 5: documentation and what it computes, beside the tests"
+docs: $(VENV)/.developing ## the documentation, with what it computes: docs/_build/html/index.html opens from disk
+	@echo "4 of 6: documentation and what it computes, beside the tests"
 	$(BIN)/sphinx-build -q -W --keep-going -d docs/_build/doctrees -b doctest docs docs/_build/doctest
 	$(BIN)/sphinx-build -q -W --keep-going -d docs/_build/doctrees -b html docs docs/_build/html
 
 # Each worker has half of the list and takes from the other when it is done: tests of a file share what it computed.
 tests: $(VENV)/.developing
-	@echo "5 of 5: tests, most of the time; the share that is done stands at the end of each line"
-	$(BIN)/pytest -n $(TEST_CORES) --dist worksteal
+	@echo "5 of 6: tests, most of the time; the share that is done stands at the end of each line"
+	$(BIN)/pytest -n $(TEST_CORES) --dist worksteal --ignore tests/browser
+
+browsing: $(VENV)/.developing
+	@echo "6 of 6: pages in a browser, where there is one; seconds"
+	$(BIN)/pytest -rs tests/browser
+
+browser: $(VENV)/.developing docs ## every page in headless Chromium; installs what that needs
+	$(PIP) playwright
+	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
+	$(BIN)/python tests/browser/packages.py
+	$(BIN)/pytest -rs tests/browser --every-page
 
 conformance: $(VENV)/.developing ## every decoder of the installed transformers beside its eager attention, by name
 	$(BIN)/pytest -n 2 -q --no-header tests/conformance/every_architecture.py
