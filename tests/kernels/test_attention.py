@@ -15,7 +15,7 @@ from tests.kernels.definition import definition, gradients  # noqa: E402
 
 from attenio import attention  # noqa: E402
 from attenio.kernels.call.dropout import Dropout  # noqa: E402
-from attenio.kernels.call.visibility import Part  # noqa: E402
+from attenio.kernels.call.visibility import ProblemTile  # noqa: E402
 from attenio.kernels.cpu import compiled_rows  # noqa: E402
 from attenio.masks import BlockSparse  # noqa: E402
 
@@ -235,7 +235,7 @@ def test_dropout_drops_the_right_share_and_its_gradient_is_that_of_what_was_kept
     output = attention(q, k, v, dropout_p=0.25)
     torch.manual_seed(3)
     seed = int(torch.randint(2**62, (), dtype=torch.int64))
-    whole = Part(slice(0, 1), slice(0, 2), slice(0, 200), slice(0, 200))
+    whole = ProblemTile(slice(0, 1), slice(0, 2), slice(0, 200), slice(0, 200))
     factors = Dropout(probability=0.25, seed=seed).factors(whole, group=1, shape=(2, 200, 200), like=q)[:, :, :, 0]
     assert abs(float((factors == 0).double().mean()) - 0.25) < 0.01
     want = (torch.softmax(q @ k.transpose(-1, -2) / 4, -1) * factors) @ v

@@ -11,7 +11,7 @@ from attenio.masks import BandMask, Dense
 from attenio.workload import Direction, Workload
 
 Inputs = tuple[Tensor, Tensor, Tensor]
-Part = tuple[Tensor, ...]
+ProblemTile = tuple[Tensor, ...]
 Sees = Callable[[Tensor, Tensor], Tensor]
 # Queries whose outputs or gradients are compared, the last ones, and keys whose gradients are, the first ones.
 _CHECKED = 64
@@ -20,7 +20,7 @@ _ROWS = 1024
 _MOST_SCORES = {"cpu": 2**26, "cuda": 2**36}
 
 
-def exact_part(workload: Workload, inputs: Inputs) -> Part | None:
+def exact_part(workload: Workload, inputs: Inputs) -> ProblemTile | None:
     """The last rows of the first sequence, or gradients of a KV head, where that does not take too long."""
     if workload.direction is Direction.FORWARD:
         return (_definition_rows(workload, inputs, slice(-min(_CHECKED, workload.queries), None)),)
@@ -30,7 +30,7 @@ def exact_part(workload: Workload, inputs: Inputs) -> Part | None:
     return exact_gradients(inputs, gradient, _seen_in(workload), workload.softmax_scale)
 
 
-def compared(workload: Workload, part: Part, exact: Part | None) -> float | None:
+def compared(workload: Workload, part: ProblemTile, exact: ProblemTile | None) -> float | None:
     """The largest difference, or None where nothing exact is known."""
     if exact is None:
         return None
@@ -38,7 +38,7 @@ def compared(workload: Workload, part: Part, exact: Part | None) -> float | None
     return max(float((x.double() - y).abs().max()) for x, y in zip(same, exact, strict=True))
 
 
-def exact_gradients(inputs: Inputs, gradient: Tensor, sees: Sees | None, scale: float) -> Part:
+def exact_gradients(inputs: Inputs, gradient: Tensor, sees: Sees | None, scale: float) -> ProblemTile:
     """Gradients of the last KV head of the last sequence: of the last queries of its group, and of its first keys.
 
     ``sees`` says of positions of queries and keys which scores there are; None that all are.
@@ -66,7 +66,7 @@ def exact_gradients(inputs: Inputs, gradient: Tensor, sees: Sees | None, scale: 
     return torch.stack(of_queries)[None], of_keys[None, None], of_values[None, None]
 
 
-def checked_part(gradients: Part) -> Part:
+def checked_part(gradients: ProblemTile) -> ProblemTile:
     """Of whole gradients those that ``exact_gradients`` gives."""
     query, key, value = gradients
     group = query.shape[1] // key.shape[1]

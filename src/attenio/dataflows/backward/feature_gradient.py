@@ -46,7 +46,7 @@ class _Bunch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Rows:
+class _RowBuffers:
     """The buffers that rows pass through, and where the sums of rows are kept between passes."""
 
     keys_or_queries: Buffer
@@ -66,7 +66,7 @@ def feature_gradient(problem: BackwardProblem, tiles: Tiles, fast: FastMemory, p
         Z_buffer = stack.enter_context(fast.scratch("Z", len(features), width + 1))
         dZ_buffer = stack.enter_context(fast.scratch("dZ", len(features), width + 1)) if both else Z_buffer
         stack.enter_context(fast.scratch("products", 1, tiles["degree"] + 2))
-        rows = _Rows(
+        rows = _RowBuffers(
             keys_or_queries=stack.enter_context(fast.buffer("K or Q", 1, depth)),
             values_or_gradients=stack.enter_context(fast.buffer("V or dO", 1, width)),
             d_keys_or_queries=stack.enter_context(fast.scratch("dK or dQ", 1, depth)),
@@ -100,7 +100,7 @@ class _Passes:
         problem: BackwardProblem,
         fast: FastMemory,
         features: Features,
-        rows: _Rows,
+        rows: _RowBuffers,
         reach: NDArray[np.intp],
     ) -> None:
         self._problem, self._fast, self._features, self._rows, self._reach = problem, fast, features, rows, reach

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attenio.kernels.call.visibility import Part
+from attenio.kernels.call.visibility import ProblemTile
 
 # splitmix64 (Steele, Lea, Flood 2014): a counter becomes 64 well-mixed bits in two multiplications.
 _STEPS = ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15))
@@ -19,7 +19,7 @@ class Dropout:
     probability: float
     seed: int
 
-    def factors(self, part: Part, *, group: int, shape: tuple[int, int, int], like: Tensor) -> Tensor:
+    def factors(self, part: ProblemTile, *, group: int, shape: tuple[int, int, int], like: Tensor) -> Tensor:
         """Zeros and 1/(1 - p) for a part, as (batch, KV heads, positions, group, keys).
 
         ``shape`` is (KV heads, queries, keys) of the whole problem.

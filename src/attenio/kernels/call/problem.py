@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.call.dropout import Dropout
-from attenio.kernels.call.visibility import Part, Visibility
+from attenio.kernels.call.visibility import ProblemTile, Visibility
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,7 +67,7 @@ class KernelProblem:
         return torch.float64 if self.query.dtype == torch.float64 else torch.float32
 
     @cached_property
-    def everything(self) -> Part:
+    def everything(self) -> ProblemTile:
         """The whole problem as one part."""
         whole = (self.batch, self.kv_heads, self.queries, self.keys)
-        return Part(*(slice(0, size) for size in whole))
+        return ProblemTile(*(slice(0, size) for size in whole))

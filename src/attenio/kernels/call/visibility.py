@@ -13,7 +13,7 @@ from torch import Tensor
 UNBOUNDED = 2**40
 
 
-class Part(NamedTuple):
+class ProblemTile(NamedTuple):
     """A tile of the problem: sequences of the batch, KV heads, positions of queries, keys."""
 
     batch: slice
@@ -57,7 +57,7 @@ class Visibility(NamedTuple):
         """Whether something is added to scores, so that queries and keys alone do not bound them."""
         return self.bias is not None and self.bias.dtype != torch.bool
 
-    def positions_of(self, part: Part) -> slice:
+    def positions_of(self, part: ProblemTile) -> slice:
         """The stretch of the part's positions outside which none sees any of its keys; empty if there is none."""
         start = max(part.positions.start, part.keys.start - self.above)
         stop = min(part.positions.stop, part.keys.stop - self.below)
@@ -71,7 +71,7 @@ class Visibility(NamedTuple):
             return slice(start, start)
         return slice(start + int(seeing[0]), start + int(seeing[-1]) + 1)
 
-    def is_whole(self, part: Part) -> bool:
+    def is_whole(self, part: ProblemTile) -> bool:
         """Whether every score of the part is required as it is."""
         if self.bias is not None or self.query_ids is not None or self.blocks is not None:
             return False
@@ -83,7 +83,7 @@ class Visibility(NamedTuple):
         first, stop = (_part(x, part.batch, part.positions) for x in (self.first, self.stop))
         return bool(int(first.max()) <= part.keys.start and int(stop.min()) >= part.keys.stop)
 
-    def hide(self, scores: Tensor, part: Part, unit: float) -> None:
+    def hide(self, scores: Tensor, part: ProblemTile, unit: float) -> None:
         """Add the bias, times ``unit``, to scores (batch, KV heads, positions, group, keys); hidden ones become -inf.
 
         ``scores`` may be any view: a transposed one for key-stationary nests.
@@ -98,7 +98,7 @@ class Visibility(NamedTuple):
         if hidden is not None:
             scores.masked_fill_(hidden[:, None, :, None, :], -torch.inf)
 
-    def bias_tile(self, bias: Tensor, part: Part) -> Tensor:
+    def bias_tile(self, bias: Tensor, part: ProblemTile) -> Tensor:
         """The part of a bias or of its gradient, as (batch, KV heads, positions, group, keys), each may be 1."""
         tile = _part(bias, part.batch, slice(None), part.positions, part.keys)
         if bias.shape[1] == 1:
@@ -107,7 +107,7 @@ class Visibility(NamedTuple):
         grouped: Tensor = heads.unflatten(1, (-1, self.group))
         return grouped.transpose(2, 3)
 
-    def _hidden(self, part: Part) -> Tensor | None:
+    def _hidden(self, part: ProblemTile) -> Tensor | None:
         """What ranges, ids and blocks hide, as (batch or 1, positions, keys)."""
         rows = torch.arange(part.positions.start, part.positions.stop)[:, None]
         keys = torch.arange(part.keys.start, part.keys.stop)
@@ -131,14 +131,14 @@ class Visibility(NamedTuple):
             together = together | more
         return together
 
-    def _foreign(self, part: Part) -> bool:
+    def _foreign(self, part: ProblemTile) -> bool:
         """Whether ids of queries and of keys lie in ranges that do not meet."""
         if self.query_ids is None or self.key_ids is None:
             return False
         mine, theirs = _part(self.query_ids, part.batch, part.positions), _part(self.key_ids, part.batch, part.keys)
         return bool((mine.amax(1) < theirs.amin(1)).all() or (mine.amin(1) > theirs.amax(1)).all())
 
-    def _no_block(self, part: Part) -> bool:
+    def _no_block(self, part: ProblemTile) -> bool:
         if self.blocks is None:
             return False
         q, k = self.query_block, self.key_block

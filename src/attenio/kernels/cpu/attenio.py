@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attenio.kernels.call.choice import note_launch
 from attenio.kernels.call.problem import KernelProblem
-from attenio.kernels.call.visibility import Part
+from attenio.kernels.call.visibility import ProblemTile
 from attenio.kernels.cpu.online_softmax import Sums
 from attenio.kernels.cpu.products import product
 from attenio.kernels.cpu.tiles import Keys, as_exponents, dropout_factors, per_row, rows_of, rows_within
@@ -23,7 +23,7 @@ from attenio.kernels.cpu.tiles import Keys, as_exponents, dropout_factors, per_r
 MANY_ROWS = 128
 
 
-def attenio(problem: KernelProblem, part: Part, keys: Keys, *, subtracts: bool) -> Sums:
+def attenio(problem: KernelProblem, part: ProblemTile, keys: Keys, *, subtracts: bool) -> Sums:
     """The sums of a tile of positions over the keys of the part."""
     note_launch("attenio", key_tile=keys.tile, subtracts=subtracts, part=part)
     Q_i, group = rows_of(problem, part), problem.group
@@ -45,7 +45,7 @@ def attenio(problem: KernelProblem, part: Part, keys: Keys, *, subtracts: bool) 
     return sums
 
 
-def dropped(problem: KernelProblem, weights: Tensor, part: Part) -> Tensor:
+def dropped(problem: KernelProblem, weights: Tensor, part: ProblemTile) -> Tensor:
     """Weights with dropout applied, in place."""
     per_row(weights, part, problem.group).mul_(dropout_factors(problem, part, weights))
     return weights

@@ -16,7 +16,7 @@ import torch
 
 from attenio.kernels.call.choice import note_launch
 from attenio.kernels.call.problem import KernelProblem
-from attenio.kernels.call.visibility import Part
+from attenio.kernels.call.visibility import ProblemTile
 from attenio.kernels.cpu.few_rows import MOST_ROWS, MOST_WIDTH, NUMBERS, POINTERS, TILE, few_rows_text
 from attenio.kernels.cpu.online_softmax import LOG2_E, Sums
 from attenio.kernels.cpu.tiles import readable, rows_of
@@ -46,7 +46,7 @@ def _is_here() -> bool:
     return platform.machine() in ("aarch64", "arm64") and find_spec("llvmlite") is not None
 
 
-def compiled_rows(problem: KernelProblem, part: Part) -> Sums:
+def compiled_rows(problem: KernelProblem, part: ProblemTile) -> Sums:
     """The sums of all rows of a part over one run of keys that all of them see."""
     note_launch("compiled_rows", part=part)
     Q = rows_of(problem, part)

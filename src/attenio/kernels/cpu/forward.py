@@ -8,7 +8,7 @@ from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Attended
 from attenio.kernels.call.stacking import stacked
-from attenio.kernels.call.visibility import Part
+from attenio.kernels.call.visibility import ProblemTile
 from attenio.kernels.cpu.attenio import attenio
 from attenio.kernels.cpu.choice import choose
 from attenio.kernels.cpu.compiled_rows import compiled_rows
@@ -47,7 +47,7 @@ def run(problem: KernelProblem, choice: Choice) -> Attended:
     return attended
 
 
-def _write(sums: Sums, part: Part, attended: Attended) -> None:
+def _write(sums: Sums, part: ProblemTile, attended: Attended) -> None:
     """Divide, round and store what a part of the problem gave."""
     where = (part.batch, part.heads, slice(None), part.positions)
     unstacked_rows(sums.normalised(), attended.output[where])
@@ -68,7 +68,7 @@ def _stationary(problem: KernelProblem, tiling: Tiling, attended: Attended) -> N
         unit, mine, shared = task
         keys = converted(unit) if shared is None else shared
         for i in mine:
-            part = Part(*unit, i, every)
+            part = ProblemTile(*unit, i, every)
             _write(attenio(problem, part, keys, subtracts=tiling.subtracts), part, attended)
 
     tasks = []
@@ -96,23 +96,23 @@ def _split(problem: KernelProblem, choice: Choice, attended: Attended) -> None:
     return None
 
 
-def _rows(problem: KernelProblem, part: Part, choice: Choice) -> Sums:
+def _rows(problem: KernelProblem, part: ProblemTile, choice: Choice) -> Sums:
     if choice.name == "compiled_rows":
         return compiled_rows(problem, part)
     return split_keys(problem, part, choice.kernel.key_tile)
 
 
-def _parts(problem: KernelProblem, choice: Choice) -> list[Part]:
+def _parts(problem: KernelProblem, choice: Choice) -> list[ProblemTile]:
     assert choice.split is not None
     first, stop, run, _ = choice.split
     runs = cuts(stop, run, first) or [slice(first, stop)]
     where = units(problem, choice.kernel.units_at_once)
-    return [Part(*unit, slice(0, problem.queries), run) for unit in where for run in runs]
+    return [ProblemTile(*unit, slice(0, problem.queries), run) for unit in where for run in runs]
 
 
-def _joined(parts: list[Part], sums: list[Sums]) -> list[tuple[Part, Sums]]:
+def _joined(parts: list[ProblemTile], sums: list[Sums]) -> list[tuple[ProblemTile, Sums]]:
     """Sums over several runs of keys become one."""
-    grouped: dict[tuple[int, ...], tuple[Part, list[Sums]]] = {}
+    grouped: dict[tuple[int, ...], tuple[ProblemTile, list[Sums]]] = {}
     for part, given in zip(parts, sums, strict=True):
         name = tuple(cut.start for cut in part[:3])  # slices have no hash before Python 3.12
         grouped.setdefault(name, (part, []))[1].append(given)
@@ -127,10 +127,13 @@ def _after_prefix(problem: KernelProblem, choice: Choice, own: Choice, attended:
     runs = cuts(problem.prefix, choice.split.keys)
     positions = cuts(problem.batch * problem.queries, choice.kernel.query_tile)
     common_parts = [
-        Part(slice(0, 1), slice(h, h + 1), i, run) for h in range(problem.kv_heads) for i in positions for run in runs
+        ProblemTile(slice(0, 1), slice(h, h + 1), i, run)
+        for h in range(problem.kv_heads)
+        for i in positions
+        for run in runs
     ]
     parts = _parts(problem, own)
-    tasks: list[tuple[Callable[[Part], Sums], Part]] = [
+    tasks: list[tuple[Callable[[ProblemTile], Sums], ProblemTile]] = [
         (lambda part: _over_prefix(together, part, choice, keys), part) for part in common_parts
     ]
     tasks += [(lambda part: _rows(problem, part, own), part) for part in parts]
@@ -151,7 +154,7 @@ def _after_prefix(problem: KernelProblem, choice: Choice, own: Choice, attended:
         _write(merged([before, given]), part, attended)
 
 
-def _over_prefix(together: KernelProblem, part: Part, choice: Choice, keys: list[Keys]) -> Sums:
+def _over_prefix(together: KernelProblem, part: ProblemTile, choice: Choice, keys: list[Keys]) -> Sums:
     """The sums of a tile of stacked positions over some keys of the prefix, by the nest that was chosen."""
     if choice.name == "compiled_rows":
         return compiled_rows(together, part)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attenio.kernels.call.choice import note_launch
 from attenio.kernels.call.problem import KernelProblem
-from attenio.kernels.call.visibility import UNBOUNDED, Part
+from attenio.kernels.call.visibility import UNBOUNDED, ProblemTile
 from attenio.kernels.cpu.online_softmax import LOG2_E, Sums
 from attenio.kernels.cpu.tiles import cuts, readable, stacked_rows
 from attenio.kernels.cpu.workers import run_all
@@ -52,7 +52,7 @@ def fused(problem: KernelProblem) -> tuple[Tensor, Tensor]:
     return output[:, :, None], torch.exp2(lse * LOG2_E)[:, :, None]
 
 
-def fused_rows(problem: KernelProblem, part: Part) -> Sums:
+def fused_rows(problem: KernelProblem, part: ProblemTile) -> Sums:
     """The sums of the stacked rows of a part over all its keys: already divided, so that each row's total is 1."""
     note_launch("fused_rows", part=part)
     rows = stacked_rows(problem.query[part.batch, part.heads, :, part.positions], torch.float32)
@@ -70,7 +70,7 @@ def fused_backward(
     """Gradients of queries, keys and values."""
     note_launch("fused_backward", part=problem.everything)
     gradient, query, output = map(readable, (gradient[:, :, 0], problem.query[:, :, 0], output[:, :, 0]))
-    rows = _Rows(gradient, query, output, torch.log2(total[:, :, 0]) / LOG2_E)
+    rows = _FusedRows(gradient, query, output, torch.log2(total[:, :, 0]) / LOG2_E)
     key, value = readable(problem.key), readable(problem.value)
     heads, threads, causal = problem.batch * problem.kv_heads, torch.get_num_threads(), problem.visible.above == 0
     if heads >= threads:
@@ -97,7 +97,7 @@ def fused_backward(
     return of_query[:, :, None], of_key, of_value
 
 
-class _Rows(NamedTuple):
+class _FusedRows(NamedTuple):
     """Rows of all heads as the fused backward pass takes them."""
 
     gradient: Tensor
@@ -105,10 +105,10 @@ class _Rows(NamedTuple):
     output: Tensor
     lse: Tensor
 
-    def cut(self, positions: slice) -> "_Rows":
+    def cut(self, positions: slice) -> "_FusedRows":
         """Some positions."""
         gradient, query, output, lse = (x[:, :, positions] for x in self)
-        return _Rows(gradient, query, output, lse.contiguous())
+        return _FusedRows(gradient, query, output, lse.contiguous())
 
     def gradients(self, key: Tensor, value: Tensor, scale: float, *, causal: bool) -> tuple[Tensor, Tensor, Tensor]:
         """What these rows give to queries, keys and values over some keys."""

@@ -9,7 +9,7 @@ merge (O_s, max, sum) over s
 
 from attenio.kernels.call.choice import note_launch
 from attenio.kernels.call.problem import KernelProblem
-from attenio.kernels.call.visibility import Part
+from attenio.kernels.call.visibility import ProblemTile
 from attenio.kernels.cpu.attenio import dropped
 from attenio.kernels.cpu.online_softmax import Sums
 from attenio.kernels.cpu.products import product, product_in_pieces
@@ -19,7 +19,7 @@ from attenio.kernels.cpu.tiles import as_exponents, cuts, key_tiles, per_row, ro
 FEW_KEYS = 512
 
 
-def split_keys(problem: KernelProblem, part: Part, key_tile: int, *, in_pieces: bool = False) -> Sums:
+def split_keys(problem: KernelProblem, part: ProblemTile, key_tile: int, *, in_pieces: bool = False) -> Sums:
     """The sums of all rows of a part over one run of keys."""
     note_launch("split_keys", key_tile=key_tile, part=part)
     Q = rows_of(problem, part)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.call.problem import KernelProblem
-from attenio.kernels.call.visibility import Part
+from attenio.kernels.call.visibility import ProblemTile
 from attenio.kernels.cpu.online_softmax import LOG2_E
 
 
@@ -38,7 +38,7 @@ def unstacked_rows(rows: Tensor, into: Tensor) -> None:
     into.copy_(rows.view(batch, heads, positions, group, width).transpose(2, 3))
 
 
-def rows_of(problem: KernelProblem, part: Part) -> Tensor:
+def rows_of(problem: KernelProblem, part: ProblemTile) -> Tensor:
     """The queries of a part as they are, but for the sign of the scale: products are scaled after they are made.
 
     So are those of an untiled computation; queries scaled before would be rounded once more.
@@ -47,7 +47,7 @@ def rows_of(problem: KernelProblem, part: Part) -> Tensor:
     return rows if problem.scale > 0.0 else rows.mul_(-1.0 if problem.scale < 0.0 else 0.0)
 
 
-def as_exponents(problem: KernelProblem, scores: Tensor, by_row: Tensor, part: Part) -> None:
+def as_exponents(problem: KernelProblem, scores: Tensor, by_row: Tensor, part: ProblemTile) -> None:
     """Scale products to exponents of two, in place, and hide what a part may not see; ``by_row`` is a view of them."""
     scores.mul_((abs(problem.scale) or 1.0) * LOG2_E)
     if not problem.visible.is_whole(part):
@@ -59,21 +59,21 @@ def rows_within(positions: slice, outer: slice, group: int) -> slice:
     return slice((positions.start - outer.start) * group, (positions.stop - outer.start) * group)
 
 
-def per_row(scores: Tensor, part: Part, group: int) -> Tensor:
+def per_row(scores: Tensor, part: ProblemTile, group: int) -> Tensor:
     """Scores (units, rows, keys) as (batch, KV heads, positions, group, keys), without a copy."""
     batch = part.batch.stop - part.batch.start
     split: Tensor = scores.unflatten(0, (batch, -1)).unflatten(2, (-1, group))
     return split
 
 
-def key_tiles(problem: KernelProblem, part: Part) -> tuple[Tensor, Tensor]:
+def key_tiles(problem: KernelProblem, part: ProblemTile) -> tuple[Tensor, Tensor]:
     """Keys and values of a part, (units, keys, width), in the precision of the computation."""
     where = (part.batch, part.heads, part.keys)
     key, value = (tensor[where].to(problem.precision).flatten(0, 1) for tensor in (problem.key, problem.value))
     return key, value
 
 
-def dropout_factors(problem: KernelProblem, part: Part, like: Tensor) -> Tensor:
+def dropout_factors(problem: KernelProblem, part: ProblemTile, like: Tensor) -> Tensor:
     """What dropout multiplies the weights of a part by, as (batch, KV heads, positions, group, keys)."""
     assert problem.dropout is not None
     shape = (problem.kv_heads, problem.queries, problem.keys)

@@ -22,7 +22,7 @@ from torch import Tensor
 from attenio.kernels.call.choice import Choice, note_launch
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Gradients, Saved
-from attenio.kernels.call.visibility import Part
+from attenio.kernels.call.visibility import ProblemTile
 from attenio.kernels.cpu.choice import choose_backward
 from attenio.kernels.cpu.fused import can_fuse, fused_backward
 from attenio.kernels.cpu.products import add_product, product, product_in_pieces
@@ -43,7 +43,7 @@ from attenio.kernels.cpu.tiling import FEW_ROWS, Tiling
 from attenio.kernels.cpu.workers import run_all
 
 
-class _Rows(NamedTuple):
+class _StackedRows(NamedTuple):
     """Rows of a part, stacked: queries, dO and D over the row's sum, largest scores as exponents of two."""
 
     Q: Tensor
@@ -72,12 +72,12 @@ def run_backward(problem: KernelProblem, saved: Saved, choice: Choice, *, with_b
     where, positions = units(problem, tiling.units_at_once), cuts(problem.queries, tiling.query_tile)
     if _has_few_rows(problem):
         saved = _anew(problem, saved, where, tiling)
-    parts = [Part(*unit, i, slice(0, problem.keys)) for unit in where for i in positions[::-1]]
+    parts = [ProblemTile(*unit, i, slice(0, problem.keys)) for unit in where for i in positions[::-1]]
     # A bias that heads or sequences share collects from several tiles: one thread then.
     alone = tiling.is_small or gradients.bias is not None
     run_all(lambda part: _query_gradient(problem, saved, part, tiling, gradients), parts, small=alone)
     stationary, passing = tiles["stationary_keys"], tiles["passing_queries"]
-    parts = [Part(*unit, slice(0, problem.queries), j) for unit in where for j in cuts(problem.keys, stationary)]
+    parts = [ProblemTile(*unit, slice(0, problem.queries), j) for unit in where for j in cuts(problem.keys, stationary)]
     turned = _TurnedRows(problem, saved, tiling.keep_bytes)
     run_all(lambda part: _key_gradients(problem, turned, part, passing, gradients), parts, small=tiling.is_small)
     return gradients if problem.keys > 1 else _of_one_key(problem, saved, gradients)
@@ -91,7 +91,7 @@ def _anew(problem: KernelProblem, saved: Saved, where: list[tuple[slice, slice]]
     largest, total = torch.empty_like(saved.largest), torch.empty_like(saved.total)
 
     def work(unit: tuple[slice, slice]) -> None:
-        part = Part(*unit, slice(0, problem.queries), slice(0, problem.keys))
+        part = ProblemTile(*unit, slice(0, problem.queries), slice(0, problem.keys))
         sums = split_keys(problem, part, tiling.key_tile, in_pieces=True)
         unstacked_rows(sums.largest, largest[unit][..., None])
         unstacked_rows(sums.total, total[unit][..., None])
@@ -112,7 +112,9 @@ def _of_one_key(problem: KernelProblem, saved: Saved, gradients: Gradients) -> G
     return gradients
 
 
-def _query_gradient(problem: KernelProblem, saved: Saved, part: Part, tiling: Tiling, gradients: Gradients) -> None:
+def _query_gradient(
+    problem: KernelProblem, saved: Saved, part: ProblemTile, tiling: Tiling, gradients: Gradients
+) -> None:
     note_launch("query_gradient", key_tile=tiling.key_tile, part=part)
     rows = _rows(problem, saved, part)
     dQ, multiply = torch.zeros_like(rows.Q), _multiply(problem)
@@ -137,7 +139,7 @@ def _query_gradient(problem: KernelProblem, saved: Saved, part: Part, tiling: Ti
 
 
 def _key_gradients(
-    problem: KernelProblem, turned: "_TurnedRows", part: Part, passing: int, gradients: Gradients
+    problem: KernelProblem, turned: "_TurnedRows", part: ProblemTile, passing: int, gradients: Gradients
 ) -> None:
     note_launch("key_gradients", passing=passing, part=part)
     where = (part.batch, part.heads, part.keys)
@@ -150,7 +152,7 @@ def _key_gradients(
             continue
         here, cut = part._replace(positions=positions), rows_within(positions, i, problem.group)
         whole, Q_turned, dO_turned = turned(part._replace(positions=i))
-        rows = _Rows(*(x[:, cut] for x in whole))
+        rows = _StackedRows(*(x[:, cut] for x in whole))
         P = multiply(K_j, Q_turned[:, :, cut], buffers[0])
         by_row = per_row(P.transpose(1, 2), here, problem.group)
         _weigh(problem, P, by_row, rows.largest.transpose(1, 2), here)
@@ -185,11 +187,11 @@ class _TurnedRows:
     def __init__(self, problem: KernelProblem, saved: Saved, keep_bytes: int) -> None:
         self._problem, self._saved = problem, saved
         words = 2 * (problem.query.numel() + saved.gradient.numel())
-        self._converted: dict[tuple[int, ...], tuple[_Rows, Tensor, Tensor]] | None = (
+        self._converted: dict[tuple[int, ...], tuple[_StackedRows, Tensor, Tensor]] | None = (
             {} if 4 * words <= keep_bytes else None
         )
 
-    def __call__(self, part: Part) -> tuple[_Rows, Tensor, Tensor]:
+    def __call__(self, part: ProblemTile) -> tuple[_StackedRows, Tensor, Tensor]:
         name = tuple(cut.start for cut in part[:3])
         if self._converted is not None and name in self._converted:
             return self._converted[name]
@@ -200,21 +202,21 @@ class _TurnedRows:
         return turned
 
 
-def _rows(problem: KernelProblem, saved: Saved, part: Part) -> _Rows:
+def _rows(problem: KernelProblem, saved: Saved, part: ProblemTile) -> _StackedRows:
     where = (part.batch, part.heads, slice(None), part.positions)
     dO, output = (stacked_rows(x[where], problem.precision) for x in (saved.gradient, saved.output))
     total, largest = (stacked_rows(x[where][..., None], problem.precision) for x in (saved.total, saved.largest))
     dO.div_(torch.where(total == 0.0, torch.inf, total))  # a row that saw nothing gives nothing
     largest.masked_fill_(total == 0.0, 0.0)
-    return _Rows(Q=rows_of(problem, part), dO=dO, D=(dO * output).sum(-1, keepdim=True), largest=largest)
+    return _StackedRows(Q=rows_of(problem, part), dO=dO, D=(dO * output).sum(-1, keepdim=True), largest=largest)
 
 
-def _weigh(problem: KernelProblem, scores: Tensor, by_row: Tensor, largest: Tensor, part: Part) -> None:
+def _weigh(problem: KernelProblem, scores: Tensor, by_row: Tensor, largest: Tensor, part: ProblemTile) -> None:
     """Turn products into weights, in place; ``by_row`` is a view of the same scores."""
     as_exponents(problem, scores, by_row, part)
     torch.exp2(scores.sub_(largest), out=scores)
 
 
-def _add_to_bias(problem: KernelProblem, bias: Tensor, dS: Tensor, part: Part) -> None:
+def _add_to_bias(problem: KernelProblem, bias: Tensor, dS: Tensor, part: ProblemTile) -> None:
     tile = problem.visible.bias_tile(bias, part)
     tile.add_(per_row(dS, part, problem.group).sum_to_size(tile.shape))

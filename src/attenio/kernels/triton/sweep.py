@@ -11,7 +11,7 @@ from collections import namedtuple
 import triton
 import triton.language as tl
 
-from attenio.kernels.triton.visible import Rows, dropout, hide, ranges_of, stretch, stretches
+from attenio.kernels.triton.visible import ScoreRows, dropout, hide, ranges_of, stretch, stretches
 
 # Q, K and V with their strides.
 Inputs = namedtuple("Inputs", "Q K V q_b q_h q_n q_d k_b k_h k_n k_d v_b v_h v_n v_d")
@@ -54,7 +54,7 @@ def sweep(
     if run is not None:
         run_start = run.skipped + run.split * run.keys
         first, stop = tl.maximum(first, run_start), tl.minimum(stop, run_start + run.keys)
-    rows = Rows(positions[:, None], heads[:, None], first[:, None], stop[:, None])
+    rows = ScoreRows(positions[:, None], heads[:, None], first[:, None], stop[:, None])
     edges = stretches(first, stop, KEY_TILE, ALWAYS_HIDES)
     q = load_rows(
         inputs.Q + mask.batch * inputs.q_b, positions, heads, inputs.q_h, inputs.q_n, inputs.q_d, mask.queries,

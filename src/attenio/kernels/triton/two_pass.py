@@ -20,7 +20,17 @@ import triton
 import triton.language as tl
 
 from attenio.kernels.triton.sweep import Inputs, keys_of, load_rows
-from attenio.kernels.triton.visible import Mask, Rows, Widths, at_bias, dropout, hide, ranges_of, stretch, stretches
+from attenio.kernels.triton.visible import (
+    Mask,
+    ScoreRows,
+    Widths,
+    at_bias,
+    dropout,
+    hide,
+    ranges_of,
+    stretch,
+    stretches,
+)
 
 # What stays in the first pass: rows of Q and dO, m, 1 / l and D of each, and which are inside.
 Stationary = namedtuple("Stationary", "q do largest share delta inside")
@@ -100,7 +110,7 @@ def query_gradient_kernel(
     if dBias is not None:
         dBias += batch * bias_b
     first, stop = ranges_of(positions, mask)
-    rows = Rows(positions[:, None], heads[:, None], first[:, None], stop[:, None])
+    rows = ScoreRows(positions[:, None], heads[:, None], first[:, None], stop[:, None])
     edges = stretches(first, stop, KEY_TILE, ALWAYS_HIDES)
     inside = positions < queries
     q = load_rows(Q + batch * q_b, positions, heads, q_h, q_n, q_d, queries, D, D_PADDED)
@@ -155,7 +165,7 @@ def _add_to_key_gradients(
             largest, delta = tl.load(passing.Largest + positions), tl.load(passing.Delta + positions)
         scores = tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale
         first, end = ranges_of(positions, mask)
-        rows = Rows(positions[None, :], (positions * 0 + head)[None, :], first[None, :], end[None, :])
+        rows = ScoreRows(positions[None, :], (positions * 0 + head)[None, :], first[None, :], end[None, :])
         if HIDES:
             scores = hide(scores, rows, here[:, None], mask)
         weights = tl.exp2(scores - largest[None, :]) * share[None, :]

@@ -17,7 +17,7 @@ Mask = namedtuple(
     "Bias bias_h bias_q bias_k Seed probability BOOLEAN LOG2_E",
 )
 # Rows along one axis of scores: positions, query heads, and the keys that each may see by the band and its range.
-Rows = namedtuple("Rows", "positions heads first stop")
+ScoreRows = namedtuple("ScoreRows", "positions heads first stop")
 # Compile-time constants: widths of Q and K, and of V, the powers of two that hold them, and the precision of products.
 Widths = namedtuple("Widths", "D WIDTH D_PADDED W_PADDED PRECISION")
 
