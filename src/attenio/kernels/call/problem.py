@@ -15,7 +15,8 @@ class KernelProblem:
     """Queries (batch, KV heads, group, queries, d), keys and values (batch, KV heads, keys, width).
 
     The first ``prefix`` keys of all sequences are those of the first. ``deterministic`` asks for gradients that repeat
-    to the bit; kernels whose gradients always do pass it over.
+    to the bit; kernels whose gradients always do pass it over. ``is_part`` says that rows see more keys than these, and
+    that what a backward pass begins with was summed over all of them.
     """
 
     query: Tensor
@@ -26,6 +27,7 @@ class KernelProblem:
     prefix: int = 0
     dropout: Dropout | None = None
     deterministic: bool = False
+    is_part: bool = False
 
     @classmethod
     def of_heads(

@@ -70,7 +70,7 @@ def run_backward(problem: KernelProblem, saved: Saved, choice: Choice, *, with_b
         bias=torch.zeros(bias.shape, dtype=problem.precision) if with_bias and bias is not None else None,
     )
     where, positions = units(problem, tiling.units_at_once), cuts(problem.queries, tiling.query_tile)
-    if _has_few_rows(problem):
+    if _has_few_rows(problem) and not problem.is_part:
         saved = _anew(problem, saved, where, tiling)
     parts = [ProblemTile(*unit, i, slice(0, problem.keys)) for unit in where for i in positions[::-1]]
     # A bias that heads or sequences share collects from several tiles: one thread then.
@@ -80,7 +80,7 @@ def run_backward(problem: KernelProblem, saved: Saved, choice: Choice, *, with_b
     parts = [ProblemTile(*unit, slice(0, problem.queries), j) for unit in where for j in cuts(problem.keys, stationary)]
     turned = _TurnedRows(problem, saved, tiling.keep_bytes)
     run_all(lambda part: _key_gradients(problem, turned, part, passing, gradients), parts, small=tiling.is_small)
-    return gradients if problem.keys > 1 else _of_one_key(problem, saved, gradients)
+    return gradients if problem.keys > 1 or problem.is_part else _of_one_key(problem, saved, gradients)
 
 
 def _anew(problem: KernelProblem, saved: Saved, where: list[tuple[slice, slice]], tiling: Tiling) -> Saved:

@@ -73,13 +73,16 @@ def attend(given: Arguments) -> tuple[Tensor, ...]:
     return _own(results.output.flatten(1, 2)), results.largest.flatten(1, 2), results.total.flatten(1, 2)
 
 
-def differentiate(given: BackwardArguments) -> tuple[Tensor, ...]:
-    """Gradients of queries, keys, values, and of the bias (empty unless requested)."""
+def differentiate(given: BackwardArguments, *, is_part: bool = False) -> tuple[Tensor, ...]:
+    """Gradients of queries, keys, values, and of the bias (empty unless requested).
+
+    ``is_part``: rows see more keys than these, and their largest scores and sums are those over all of them.
+    """
     query, key, bias = given.query, given.key, given.bias
     if query.numel() == 0 or key.numel() == 0 or given.value.numel() == 0:
         nothing = query.new_empty(0) if bias is None or not given.with_bias else bias
         return tuple(x.new_zeros(x.shape) for x in (query, key, given.value, nothing))
-    problem = problem_of(given, dropout=_dropout(given), deterministic=given.deterministic)
+    problem = problem_of(given, dropout=_dropout(given), deterministic=given.deterministic, is_part=is_part)
     heads = (key.shape[1], -1)
     saved = Saved(*(x.unflatten(1, heads) for x in (given.output, given.largest, given.total, given.gradient)))
     with _on_device_of(query):

@@ -1,0 +1,115 @@
+"""Attention of some queries with some keys by the kernels of this device, and how such parts become a whole.
+
+A part gives outputs and, for every row, the log-sum-exp of its scores in powers of two. Parts of a row are added up by
+those, in single precision; the gradients of a part follow from the log-sum-exp of the whole row.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attenio.cluster.executor.assignment import Assignment
+from attenio.cluster.executor.spans import Span
+from attenio.kernels.call.visibility import UNBOUNDED, Visibility
+from attenio.kernels.torch_operator.operators import attend, differentiate
+from attenio.kernels.torch_operator.schema import Arguments, BackwardArguments
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Queries and keys at positions that lie in one piece each."""
+
+    queries: Span
+    keys: Span
+    work: Assignment
+    scale: float
+
+    @property
+    def visible(self) -> Visibility:
+        """What the block's own indices may see: the band, moved to where the block lies."""
+        shift, last_query = self.queries[0] - self.keys[0], self.queries[1] - self.queries[0] - 1
+        below, above = self.work.below + shift, self.work.above + shift
+        return Visibility(
+            below=-UNBOUNDED if below <= -last_query else below,
+            above=UNBOUNDED if above >= self.keys[1] - self.keys[0] - 1 else above,
+        )
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Output in the type of the queries, and log-sum-exp."""
+        output, largest, total = attend(
+            Arguments(
+                query, key, value, **self.visible.flattened(), seed=None,
+                scale=self.scale, prefix=0, dropout_p=0.0, deterministic=False,
+            )
+        )  # fmt: skip
+        return output, largest + torch.log2(total)
+
+    def differentiate(self, rows: "Rows", key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What these rows and keys give to the gradients of queries, keys and values."""
+        hidden = rows.lse == -torch.inf
+        found = differentiate(
+            BackwardArguments(
+                rows.query, key, value, **self.visible.flattened(), seed=None,
+                output=rows.output, largest=torch.where(hidden, 0.0, rows.lse), total=(~hidden).to(rows.lse.dtype),
+                gradient=rows.gradient, scale=self.scale, dropout_p=0.0, deterministic=False, with_bias=False,
+            ),
+            is_part=True,
+        )  # fmt: skip
+        return found[0], found[1], found[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """What a backward pass needs of rows: queries, dO, log-sum-exp, and outputs, of which only dO . O counts."""
+
+    query: Tensor
+    gradient: Tensor
+    lse: Tensor
+    output: Tensor
+
+    def cut(self, where: slice) -> "Rows":
+        """Some of them."""
+        return Rows(
+            query=self.query[:, :, where], gradient=self.gradient[:, :, where], lse=self.lse[:, :, where],
+            output=self.output[:, :, where],
+        )  # fmt: skip
+
+
+def projected_outputs(gradient: Tensor, delta: Tensor) -> Tensor:
+    """Outputs with the given products dO . O: those along dO, which are shorter than the true ones.
+
+    So one number a row travels in place of the output.
+    """
+    wide = gradient.to(delta.dtype)
+    largest = wide.abs().amax(-1, keepdim=True)
+    unit = wide / torch.where(largest == 0.0, 1.0, largest)
+    length = (unit * unit).sum(-1, keepdim=True)
+    share = (delta[..., None] / torch.where(largest == 0.0, 1.0, largest)) / torch.where(length == 0.0, 1.0, length)
+    return (unit * share).to(gradient.dtype)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outputs:
+    """Outputs and log-sum-exps of rows, over all keys met so far."""
+
+    output: Tensor
+    lse: Tensor
+
+    @classmethod
+    def of_nothing(cls, query: Tensor, width: int) -> "Outputs":
+        """Of rows that have seen no key."""
+        precision = torch.float64 if query.dtype == torch.float64 else torch.float32
+        output = query.new_zeros((*query.shape[:-1], width), dtype=precision)
+        return cls(output=output, lse=query.new_full(query.shape[:-1], -torch.inf, dtype=precision))
+
+    def add(self, where: slice, output: Tensor, lse: Tensor) -> None:
+        """Take in what some of the rows have over other keys."""
+        mine, before = self.output[:, :, where], self.lse[:, :, where]
+        largest = torch.maximum(before, lse)
+        shift = torch.where(largest == -torch.inf, 0.0, largest)
+        kept, added = torch.exp2(before - shift), torch.exp2(lse - shift)
+        total = kept + added
+        safe = torch.where(total == 0.0, 1.0, total)
+        mine.mul_((kept / safe)[..., None]).add_(output.to(mine.dtype) * (added / safe)[..., None])
+        before.copy_(largest + torch.log2(total))
