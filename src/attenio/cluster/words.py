@@ -181,7 +181,11 @@ def sent_words(workload: Workload, grid: Grid, sharding: Sharding | None = None)
 
 
 def _words_of(workload: Workload, grid: Grid, shares: Shares, stage: Stage) -> StageWords:
-    widths = stage_widths(workload, stage)
+    return exchanged(workload, grid, shares, stage, stage_widths(workload, stage))
+
+
+def exchanged(workload: Workload, grid: Grid, shares: Shares, stage: Stage, widths: Widths) -> StageWords:
+    """What every rank sends and receives in a stage where tokens have these widths, in words or in other units."""
     row = workload.batch * (workload.heads // grid.heads) * widths.row
     key = workload.batch * (workload.kv_heads // grid.heads) * widths.key
     q, k = shares.queries, shares.keys

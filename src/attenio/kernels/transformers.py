@@ -10,6 +10,10 @@ what cannot change the result is listed in ``HARMLESS``, and anything else is re
 
 import sys
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -37,6 +41,7 @@ HARMLESS = {
     "position_embeddings": "applied to queries and keys",
     "position_ids": "applied to queries and keys; the mask holds where packed sequences begin",
     "return_dict": "for the model's output",
+    "shift_labels": "for the loss",
     "use_cache": "keys and values have been through the cache",
 }
 # What changes the result and is not computed here: what it is, and what to do instead.
@@ -61,6 +66,36 @@ WINDOW = 'a window that no mask holds; use attn_implementation="sdpa" or "eager"
 UNKNOWN = 'an argument that attenio does not know; use attn_implementation="sdpa" or "eager"'
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Layer:
+    """What a layer hands to its attention, where something else than this device computes it.
+
+    ``window``: the last so many keys up to a query's own, if the layer has one.
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    attention_mask: Tensor | None
+    causal: bool
+    window: int | None
+    scale: float | None
+    dropout: float
+
+
+_elsewhere: ContextVar[Callable[[Layer], Tensor] | None] = ContextVar("elsewhere", default=None)
+
+
+@contextmanager
+def instead_of_attention(attend: Callable[[Layer], Tensor]) -> Iterator[None]:
+    """Within it, layers are computed by ``attend``; their masks are left to it and not made."""
+    token = _elsewhere.set(attend)
+    try:
+        yield
+    finally:
+        _elsewhere.reset(token)
+
+
 def register() -> None:
     """Make ``attn_implementation="attenio"`` known, with the masks that it takes for sdpa."""
     try:
@@ -77,6 +112,9 @@ def mask(*sizes: Any, config: Any = None, **others: Any) -> Tensor | None:
     sdpa's are boolean, or left out where causality says it all; a model with attention of its own would add True to its
     scores, and see the future where there is no mask.
     """
+    if _elsewhere.get() is not None:
+        _refuse_padding(others.get("attention_mask"))
+        return None
     from transformers.masking_utils import eager_mask, sdpa_mask
 
     make = sdpa_mask if config is None or _takes_masks_of_sdpa(config.__class__) else eager_mask
@@ -102,6 +140,13 @@ def forward(  # noqa: PLR0913 - the interface of transformers
         if given is not None and name not in HARMLESS and not (given is False and name in REFUSED):
             raise _refusal(module, name, REFUSED.get(name, UNKNOWN))
     causal = bool(is_causal if is_causal is not None else getattr(module, "is_causal", True))
+    elsewhere = _elsewhere.get()
+    if elsewhere is not None:
+        layer = Layer(
+            query=query, key=key, value=value, attention_mask=attention_mask, causal=causal, window=sliding_window,
+            scale=scaling, dropout=dropout,
+        )  # fmt: skip
+        return elsewhere(layer).transpose(1, 2).contiguous(), None
     # Where the mask was left out, a query of its own sees all keys; more queries see those up to their own.
     causal = causal and attention_mask is None and bool(query.shape[2] > 1)
     if attention_mask is not None:
@@ -120,6 +165,14 @@ def forward(  # noqa: PLR0913 - the interface of transformers
         deterministic=bool(deterministic),
     )
     return output.transpose(1, 2).contiguous(), None
+
+
+def _refuse_padding(padding: Tensor | None) -> None:
+    """Elsewhere what is visible follows from positions, and padding would be lost."""
+    if padding is not None and not bool(padding.all()):
+        raise InvalidInput(
+            "attention_mask hides some tokens, and sequences that are spread over devices take none; leave it out"
+        )
 
 
 def _refusal(module: Any, name: str, what: str) -> InvalidInput:

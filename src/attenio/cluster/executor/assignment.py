@@ -7,13 +7,18 @@ gradients go back. Only tokens with a visible score travel.
 """
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import assert_never
 
 from attenio.cluster.executor.spans import Span, Tokens
+from attenio.cluster.grid import Grid
+from attenio.cluster.partition import Sharding, even_sizes
+from attenio.errors import InvalidInput
 from attenio.kernels.call.visibility import UNBOUNDED
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Assignment:
     """Rank p = place x heads + head group owns spans of queries and of keys, in the order of its memory.
 
@@ -70,7 +75,21 @@ class Assignment:
 
     def columns(self, place: int, cell: int) -> Tokens:
         """Keys of a cell that a place computes with; under a window those that its queries see."""
-        return _columns(self, place, cell)
+        known = self._known_columns
+        if (place, cell) not in known:
+            known[place, cell] = self._seen_columns(place, cell)
+        return known[place, cell]
+
+    @cached_property
+    def _known_columns(self) -> dict[tuple[int, int], Tokens]:
+        return {}
+
+    def _seen_columns(self, place: int, cell: int) -> Tokens:
+        seers = [query for query, key in self.pairs[place] if key == cell]
+        mine = self.key_cells[cell]
+        if not self.is_window:
+            return mine if seers else Tokens(())
+        return Tokens.union(mine.within(*self.visible_keys(span)) for q in seers for span in self.query_cells[q].spans)
 
     def seeing(self, place: int, key_cell: int, query_cells: tuple[int, ...]) -> Tokens:
         """Queries of these cells whose scores with a key cell a place computes."""
@@ -86,44 +105,50 @@ class Assignment:
         return queries[0] + self.below, queries[1] + self.above
 
 
-@lru_cache(maxsize=65536)
-def _columns(work: Assignment, place: int, cell: int) -> Tokens:
-    seers = [query for query, k in work.pairs[place] if k == cell]
-    mine = work.key_cells[cell]
-    if not work.is_window:
-        return mine if seers else Tokens(())
-    return Tokens.union(mine.within(*work.visible_keys(s)) for q in seers for s in work.query_cells[q].spans)
+def spans_of(tokens: int, ranks: int, sharding: Sharding) -> tuple[tuple[Span, ...], ...]:
+    """The spans of every rank as ``partition`` shares tokens out.
+
+    >>> spans_of(10, 3, Sharding.ZIGZAG)
+    (((0, 2), (9, 10)), ((2, 4), (8, 9)), ((4, 6), (6, 8)))
+    """
+    match sharding:
+        case Sharding.CONTIGUOUS:
+            return tuple((span,) for span in _pieces(even_sizes(tokens, ranks).tolist()))
+        case Sharding.ZIGZAG:
+            chunks = _pieces(even_sizes(tokens, 2 * ranks).tolist())
+            return tuple((chunks[p], chunks[-1 - p]) for p in range(ranks))
+        case Sharding.STRIPED:
+            raise InvalidInput("striped tokens are planned and not run, a message for each; use zigzag")
+        case _:
+            assert_never(sharding)
 
 
-def contiguous(tokens: int, ranks: int) -> tuple[tuple[Span, ...], ...]:
-    """Tokens in order, as DTensor and ``torch.chunk`` cut them: the last ranks may have fewer, or none.
+def chunked(tokens: int, parts: tuple[int, ...]) -> tuple[tuple[Span, ...], ...]:
+    """The spans of every rank as DTensor and ``torch.chunk`` cut tokens, once for each dimension of a mesh.
 
-    >>> contiguous(7, 3)
+    >>> chunked(7, (3,))
     (((0, 3),), ((3, 6),), ((6, 7),))
     """
-    step = -(-tokens // ranks)
-    return tuple(((min(p * step, tokens), min((p + 1) * step, tokens)),) for p in range(ranks))
+    spans = [(0, tokens)]
+    for count in parts:
+        finer = []
+        for start, stop in spans:
+            step = max(1, -(-(stop - start) // count))
+            finer += [(min(start + i * step, stop), min(start + (i + 1) * step, stop)) for i in range(count)]
+        spans = finer
+    return tuple((span,) for span in spans)
 
 
-def balanced(tokens: int, ranks: int) -> tuple[tuple[Span, ...], ...]:
-    """An early and a late chunk for every rank, so that each has as many scores to compute under a causal mask.
-
-    >>> balanced(12, 3)
-    (((0, 2), (10, 12)), ((2, 4), (8, 10)), ((4, 6), (6, 8)))
-    """
-    edges = [tokens * chunk // (2 * ranks) for chunk in range(2 * ranks + 1)]
-    last = 2 * ranks - 1
-    return tuple(((edges[p], edges[p + 1]), (edges[last - p], edges[last - p + 1])) for p in range(ranks))
+def _pieces(sizes: list[int]) -> list[Span]:
+    edges = [0, *accumulate(sizes)]
+    return list(pairwise(edges))
 
 
-def grid_pairs(queries: int, keys: int) -> tuple[tuple[tuple[int, int], ...], ...]:
-    """Place (i, j) of a grid computes the scores of the queries of row i with the keys of column j.
+def grid_pairs(grid: Grid) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """The place at row i and column j of a grid computes the scores of the queries of the row with the column's keys.
 
-    >>> grid_pairs(1, 2)
+    >>> grid_pairs(Grid(queries=1, keys=2))
     (((0, 0), (1, 0)), ((0, 1), (1, 1)))
     """
-    return tuple(
-        tuple((i * keys + x, y * keys + j) for y in range(queries) for x in range(keys))
-        for i in range(queries)
-        for j in range(keys)
-    )
+    a, b = grid.queries, grid.keys
+    return tuple(tuple((i * b + x, y * b + j) for y in range(a) for x in range(b)) for i in range(a) for j in range(b))

@@ -47,6 +47,9 @@ class InMemory:
         """How many ranks there are."""
         return self.world.size
 
+    def agree(self, form: str) -> None:
+        """Threads of one process are given the same call by whoever runs them."""
+
     def post(self, sends: Sequence[tuple[int, Tensor]], receives: Sequence[tuple[int, int]], like: Tensor) -> "_Posted":
         """Hand messages over; whoever waits for one is woken."""
         for rank, message in sends:

@@ -139,7 +139,6 @@ class Part:
             shares[group] if group == self.group else unpack(found[group], came[group]) for group in range(len(peers))
         ]
 
-
     def gather(
         self, leg: Leg, tensors: Sequence[Tensor], held: Tokens, wanted: Callable[[int, int], Tokens]
     ) -> "Gathering":

@@ -44,6 +44,10 @@ class Transport(Protocol):
         """How many ranks there are."""
         ...
 
+    def agree(self, form: str) -> None:
+        """Go on when all ranks come with the same call."""
+        ...
+
     def post(self, sends: Sequence[tuple[int, Tensor]], receives: Sequence[tuple[int, int]], like: Tensor) -> Posted:
         """Send flat bytes to ranks and receive so many bytes from ranks, on the device of ``like``."""
         ...
@@ -74,6 +78,15 @@ class Network:
     def rank(self) -> int:
         """Which of the ranks this is."""
         return self.transport.rank
+
+    @property
+    def size(self) -> int:
+        """How many ranks there are."""
+        return self.transport.size
+
+    def agree(self, form: str) -> None:
+        """Go on when all ranks come with the same call."""
+        self.transport.agree(form)
 
     def post(
         self, leg: Leg, sends: Sequence[tuple[int, Tensor]], receives: Sequence[tuple[int, int]], like: Tensor

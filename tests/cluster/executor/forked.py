@@ -1,0 +1,61 @@
+"""Ranks as processes on gloo: one process imports PyTorch, starts the store as torchrun's agent does, and forks.
+
+python forked.py CASE:RANKS:SECONDS ... prints one JSON object: by case what every rank gave, or the line that it failed
+with, and its exit code.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import torch
+import torch.distributed as dist
+
+from attenio.errors import AttenioError
+from cluster.executor import cases  # before the fork, not after it in every rank
+
+
+def main(case: Callable[[], Any], ranks: int, seconds: float) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    store = dist.TCPStore("127.0.0.1", 0, None, True, timeout=timedelta(seconds=seconds), wait_for_workers=False)
+    ends = [os.pipe() for _ in range(ranks)]
+    children = []
+    for rank in range(ranks):
+        child = os.fork()
+        if child == 0:
+            os._exit(_run(case, rank, ranks, store.port, seconds, ends[rank][1]))
+        children.append(child)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    said = []
+    for reading, writing in ends:
+        os.close(writing)
+        with os.fdopen(reading) as pipe:
+            said.append(json.loads(pipe.read() or "null"))
+    return {"codes": codes, "said": said}
+
+
+def _run(case: Callable[[], Any], rank: int, ranks: int, port: int, seconds: float, pipe: int) -> int:
+    wait = timedelta(seconds=seconds)
+    store = dist.TCPStore("127.0.0.1", port, None, False, timeout=wait)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks, timeout=wait)
+    try:
+        found, code = case(), 0
+    except AttenioError as error:
+        found, code = str(error), 2
+    os.write(pipe, json.dumps(found).encode())
+    return code
+
+
+if __name__ == "__main__":
+    found = {}
+    for asked in sys.argv[1:]:
+        name, ranks, seconds = asked.split(":")
+        found[name] = main(getattr(cases, name), int(ranks), float(seconds))
+    print(json.dumps(found))

@@ -1,0 +1,98 @@
+"""Ranks as processes of torch.distributed on gloo: DTensors, gradients, models, bytes, and ranks that fail."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import attenio
+
+SCRIPT = Path(__file__).with_name("forked.py")
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="ranks are forked")
+
+
+# Ranks, and the seconds after which a rank that waits gives up.
+CASES = {
+    "beside_one_device": (4, 60),
+    "decode": (3, 60),
+    "shapes_that_differ": (3, 60),
+    "a_version_that_differs": (3, 60),
+    "a_rank_that_dies": (4, 60),
+    "a_rank_that_hangs": (3, 3),
+    "a_model": (3, 60),
+}
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    """All cases, by a process that imports PyTorch once."""
+    source = str(Path(attenio.__file__).parents[1])
+    asked = [f"{case}:{ranks}:{seconds}" for case, (ranks, seconds) in CASES.items()]
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), *asked], capture_output=True, text=True, check=False, timeout=300,
+        env={**os.environ, "PYTHONPATH": source},
+    )  # fmt: skip
+    assert done.stdout, done.stderr
+    every: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return every
+
+
+def test_dtensors_over_meshes_give_what_one_device_gives_and_send_what_is_planned(found: dict[str, Any]) -> None:
+    ran = found["beside_one_device"]
+    assert ran["codes"] == [0] * 4
+    for rank in ran["said"]:
+        assert len(rank) == 12
+        for case in rank:
+            assert all(error <= most for error, most in case["errors"]), case
+            assert case["planned"] in (None, case["sent"]), case
+    assert sum(case["planned"] is None for case in ran["said"][0]) <= 2
+
+
+def test_decode_with_keys_on_all_ranks_gives_what_one_device_gives_and_sends_partial_outputs_only(
+    found: dict[str, Any],
+) -> None:
+    ran = found["decode"]
+    rows, partial = 2 * 4, 8 * 4 + 4  # batch x heads; a row of outputs and its log-sum-exp
+    assert ran["codes"] == [0] * 3
+    for rank, ((replicated, sharded), (sent, sent_by_owner)) in enumerate(ran["said"]):
+        assert replicated < 1e-6 and sharded < 1e-6
+        assert sent == 2 * rows * partial
+        assert sent_by_owner == (2 * rows * 16 * 4 if rank == 0 else rows * partial)
+
+
+@pytest.mark.parametrize(
+    ("case", "line"),
+    [
+        ("shapes_that_differ", "rank 2 differs: 'query 1x2x13x8; key 1x2x13x8; value 1x2x13x8' there, "),
+        ("a_version_that_differs", f"rank 1 differs: 'attenio 0.0.9' there, 'attenio {attenio.__version__}' on rank 0"),
+    ],
+)
+def test_ranks_that_differ_end_with_one_line_that_names_the_one(case: str, line: str, found: dict[str, Any]) -> None:
+    ran = found[case]
+    assert ran["codes"] == [2] * 3
+    assert all(said.startswith(line) and "\n" not in said for said in ran["said"]), ran["said"]
+
+
+def test_when_a_rank_dies_all_others_end_with_a_line_that_names_it(found: dict[str, Any]) -> None:
+    ran = found["a_rank_that_dies"]
+    assert ran["codes"] == [2, 2, -9, 2]
+    assert all(said.startswith("rank 2 is gone; rank ") for said in ran["said"] if said is not None), ran["said"]
+
+
+def test_when_a_rank_hangs_all_others_end_after_the_timeout_with_a_line_that_names_it(found: dict[str, Any]) -> None:
+    ran = found["a_rank_that_hangs"]
+    assert ran["codes"] == [2, 9, 2]
+    for rank in (0, 2):
+        assert ran["said"][rank].startswith(f"rank 1 sends nothing for 3 s; rank {rank} ends")
+
+
+def test_a_model_of_transformers_trains_on_sharded_sequences_as_on_one_device(found: dict[str, Any]) -> None:
+    pytest.importorskip("transformers")
+    ran = found["a_model"]
+    assert ran["codes"] == [0] * 3
+    for loss, gradients, sent in ran["said"]:
+        assert abs(loss) < 1e-5 and gradients < 1e-5 and sent > 0
