@@ -49,7 +49,12 @@ def test_a_refusal_counts_only_by_a_name_that_is_listed():
         raise InvalidInput("attenio does not compute 'something', which nobody listed")
 
     assert agreement_of("llama", attention=unknown).kind == "disagrees"
-    assert agreement_of("gemma2").kind == "refused by name"
+
+    def listed(module, *_, **__):
+        raise door._refusal(module, "position_bias", door.REFUSED["position_bias"])
+
+    assert agreement_of("llama", attention=listed).kind == "refused by name"
+    assert agreement_of("gemma2").kind == agreement_of("gpt_oss").kind == "agrees"
 
 
 @pytest.fixture(autouse=True, scope="module")

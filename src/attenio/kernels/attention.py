@@ -17,11 +17,12 @@ from attenio.kernels.call.checks import (
 )
 from attenio.kernels.call.masking import MaskArguments, Packing, Window
 from attenio.kernels.call.planner_masks import arguments_of
+from attenio.kernels.call.scores import aligned, scores_of
 from attenio.kernels.call.watching import is_unwatched
 from attenio.kernels.cpu.beside import choose, known_way, known_ways
-from attenio.kernels.replay.repeating import known_of
+from attenio.kernels.replay.repeating import Known, known_of
 from attenio.kernels.tolerance import approximated
-from attenio.kernels.torch_operator.autograd import again, operated, unwatched
+from attenio.kernels.torch_operator.autograd import again, operated, unwatched, with_lse
 from attenio.kernels.torch_operator.schema import Arguments
 from attenio.masks import BlockSparse, Mask
 
@@ -35,7 +36,7 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
     value: Tensor,
     attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
-    is_causal: bool = False,
+    is_causal: bool | str = False,
     scale: float | None = None,
     enable_gqa: bool = False,
     *,
@@ -48,12 +49,16 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
     deterministic: bool = False,
     segments: Packing | None = None,
     mask: Mask | None = None,
-) -> Tensor:
+    sinks: Tensor | None = None,
+    softcap: float | None = None,
+    return_lse: bool = False,
+) -> Any:
     """softmax(Q K^T scale) V over (..., heads, tokens, width), by the best dataflow for this machine.
 
     The arguments up to ``enable_gqa`` mean what they mean in ``torch.nn.functional.scaled_dot_product_attention``,
     and so do the errors. ``is_causal`` lets query i see keys 0..i also where there are more keys than queries
-    (top-left aligned, as there). A row that may see nothing gives zeros. All restrictions hold together.
+    (top-left aligned, as there); ``is_causal="bottom-right"`` lets the last query see the last key, as FlashAttention
+    has it. A row that may see nothing gives zeros. All restrictions hold together.
 
     ``window``: the last so many keys up to the query's own, or (left, right) keys on either side, -1 for all; the last
     query stands at the last key (bottom-right aligned, as all masks of attenio).
@@ -74,11 +79,17 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
     certify that a polynomial keeps to it, and that computes and moves less, it takes the place of the exponential. In
     all other cases, and where data cannot be looked at (``torch.compile``, ``vmap``, CUDA graphs), the call is exact.
     Rounding outputs to their type comes on top, as always. ``explain`` tells which way a call goes.
+    ``sinks``: one logit for each query head, which takes weight in every row and gives nothing, as in gpt-oss.
+    ``softcap``: scores s become softcap tanh(s / softcap) before masks are added, as in Gemma 2.
+    ``return_lse``: gives ``(output, lse)``; lse (..., heads, queries) is the natural logarithm of the sum of
+    exponentials of a row's scores, with that of its sink, in single precision or double for double; -inf for a row that
+    sees nothing. It has gradients, without dropout.
     ``deterministic``: asks for gradients that repeat to the bit, as ``torch.use_deterministic_algorithms`` does for
     everything; only those of heads up to 128 wide on Hopper GPUs otherwise may not.
     """
     unmasked = mask is None and window is cu_seqlens is segment_ids is segments is block_mask is prefix is None
-    exact = tolerance is None and dropout_p.__class__ is float and dropout_p == 0.0
+    plain_scores = sinks is softcap is None and return_lse is False
+    exact = plain_scores and tolerance is None and dropout_p.__class__ is float and dropout_p == 0.0
     if unmasked and exact and attn_mask is None and not (_is_compiling() or _is_grad_enabled()):
         # The shortest calls take a few microseconds: one look-up leads them to PyTorch's own attention.
         try:
@@ -92,6 +103,8 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
             pass  # the checks below tell what is wrong
     if _is_any_autocast_enabled():
         query, key, value, attn_mask = autocast(query, key, value, attn_mask)
+    if isinstance(is_causal, str):
+        is_causal, window = aligned(is_causal, window)
     if mask is not None:
         asked = MaskArguments(attn_mask, is_causal, window, cu_seqlens, segment_ids, segments, block_mask, prefix)
         _, _, window, cu_seqlens, _, _, block_mask, prefix = arguments_of(mask, query, key, asked)
@@ -107,7 +120,7 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
             if answer is not None:
                 return answer
     undropped = isinstance(dropout_p, (float, int)) and dropout_p == 0.0
-    unpacked = undropped and apart
+    unpacked = undropped and apart and plain_scores
     plain = unpacked and tolerance is None
     on_cpu = unpacked and isinstance(query, Tensor) and query.is_cpu and forward_ad._current_level < 0
     sides = window if type(window) is tuple and len(window) == 2 else (window,)
@@ -121,11 +134,16 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
         known = known_of(given, (is_causal, scale, enable_gqa, deterministic, *sides))
         if known is not None and known.arguments is not None:
             return again(given, known)
-    check_switches(deterministic=deterministic)
+    check_switches(deterministic=deterministic, return_lse=return_lse)
     # From here on a number that stays what it is: gradients ask for it again, and a tensor may have changed by then.
     dropout_p = checked_number("dropout_p", dropout_p)
     asked = MaskArguments(attn_mask, is_causal, window, cu_seqlens, segment_ids, segments, block_mask, prefix)
     call = call_of(query, key, value, asked, dropout_p=dropout_p, scale=scale, enable_gqa=enable_gqa)
+    scores = scores_of(call.query, sinks, softcap)
+    if tolerance is not None and not plain_scores:
+        raise InvalidInput(
+            "tolerance is given with sinks, softcap or return_lse, which are exact; leave one of them out"
+        )
     if tolerance is not None:
         tolerance = checked_positive("tolerance", tolerance)
         close = None if torch.compiler.is_compiling() else approximated(problem_of(call, prefix, dropout_p), tolerance)
@@ -137,16 +155,24 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
             return answer
     arguments = Arguments(
         call.query, call.key, call.value, **call.visible.flattened(), seed=_drawn_seed(query, dropout_p),
-        scale=call.scale, prefix=prefix or 0, dropout_p=dropout_p, deterministic=deterministic,
+        scale=call.scale, prefix=prefix or 0, dropout_p=dropout_p, deterministic=deterministic, **scores._asdict(),
     )  # fmt: skip
-    if not is_unwatched(arguments.tensors):
-        output = operated(*arguments)[0]
-    elif known is None or any(mine is not theirs for mine, theirs in zip(arguments, given, strict=False)):
-        output = unwatched(arguments)
-    else:
-        output = unwatched(arguments, known)
-        known.arguments = arguments[len(given) :]
+    if return_lse:
+        output, lse = with_lse(arguments)
+        return output.reshape(call.shape), lse.reshape(call.shape[:-1])
+    output = _output_of(arguments, given, known)
     return output if output.shape == call.shape else output.reshape(call.shape)
+
+
+def _output_of(arguments: Arguments, given: tuple[Tensor, ...], known: Known | None) -> Tensor:
+    """By the operator where something watches; otherwise past it, and what is known of the call is added to."""
+    if not is_unwatched(arguments.tensors):
+        return operated(*arguments)[0]
+    if known is None or any(mine is not theirs for mine, theirs in zip(arguments, given, strict=False)):
+        return unwatched(arguments)
+    output = unwatched(arguments, known)
+    known.arguments = arguments[len(given) :]
+    return output
 
 
 def _drawn_seed(query: Tensor, dropout_p: float) -> Tensor | None:

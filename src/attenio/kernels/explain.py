@@ -15,6 +15,7 @@ from attenio.kernels.call.checks import autocast, check_switches, checked_number
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.masking import MaskArguments, Packing, Window
 from attenio.kernels.call.planner_masks import arguments_of, nearest_mask
+from attenio.kernels.call.scores import aligned, scores_of
 from attenio.kernels.call.stacking import can_stack
 from attenio.kernels.choice import Place, choose, choose_backward, place_of, workload_of
 from attenio.kernels.cpu.beside import goes_to_tiles, sizes_of
@@ -111,7 +112,7 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     value: Tensor,
     attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
-    is_causal: bool = False,
+    is_causal: bool | str = False,
     scale: float | None = None,
     enable_gqa: bool = False,
     *,
@@ -124,6 +125,9 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     deterministic: bool = False,
     segments: Packing | None = None,
     mask: Mask | None = None,
+    sinks: Tensor | None = None,
+    softcap: float | None = None,
+    return_lse: bool = False,
     machine: str | Machine | None = None,
 ) -> Explanation:
     """The plan that ``attention`` would run for the same arguments: print it, or ask its fields.
@@ -133,7 +137,9 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     """
     if torch._C._is_any_autocast_enabled():
         query, key, value, attn_mask = autocast(query, key, value, attn_mask)
-    check_switches(deterministic=deterministic)
+    check_switches(deterministic=deterministic, return_lse=return_lse)
+    if isinstance(is_causal, str):
+        is_causal, window = aligned(is_causal, window)
     dropout_p = checked_number("dropout_p", dropout_p)
     asked = MaskArguments(attn_mask, is_causal, window, cu_seqlens, segment_ids, segments, block_mask, prefix)
     if mask is not None:
@@ -144,10 +150,12 @@ def explain(  # noqa: PLR0913 - the arguments of attention
             f"query is {tuple(call.query.shape)} and there are {call.key.shape[2]:,} keys: nothing to plan;"
             " give at least one sequence, head, query and key"
         )
-    problem = problem_of(call, asked.prefix, dropout_p)
+    scores = scores_of(call.query, sinks, softcap)
+    problem = replace(problem_of(call, asked.prefix, dropout_p), softcap=scores.softcap)
     sizes, place = None, place_of(problem, machine)
     others = asked[3:]  # all that is not the mask, causal or a window
-    if place.is_cpu and query.is_cpu and dropout_p == 0.0 and all(other is None for other in others):
+    plain = dropout_p == 0.0 and sinks is softcap is None and not return_lse
+    if place.is_cpu and query.is_cpu and plain and all(other is None for other in others):
         given = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
         options = (is_causal, scale, enable_gqa, deterministic, asked.window)
         if not goes_to_tiles(given, options):
@@ -166,6 +174,8 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     if tolerance is not None:
         tolerance = checked_positive("tolerance", tolerance)
         way = way_for(problem, tolerance, machine)
+    if sinks is not None:
+        notes.append("sinks shrink outputs after the kernel: outputs are read and written once more")
     if deterministic:
         notes.append("results repeat to the bit: every sum is taken in one order, or in fixed point")
     return Explanation(

@@ -47,8 +47,6 @@ HARMLESS = {
 # What changes the result and is not computed here: what it is, and what to do instead.
 PACKED = "packed sequences; leave it out and give position_ids that begin again with each sequence"
 REFUSED = {
-    "s_aux": 'attention sinks; use attn_implementation="eager"',
-    "softcap": 'a cap on scores (tanh); use attn_implementation="eager"',
     "position_bias": 'a bias on scores; use attn_implementation="sdpa" or "eager"',
     "indices": 'keys picked for each query; use attn_implementation="sdpa" or "eager"',
     "block_indices": 'blocks of keys picked for each query; use attn_implementation="sdpa" or "eager"',
@@ -133,6 +131,8 @@ def forward(  # noqa: PLR0913 - the interface of transformers
     is_causal: bool | None = None,
     sliding_window: int | None = None,
     deterministic: bool | None = None,
+    s_aux: Tensor | None = None,
+    softcap: float | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
     """One layer's attention over (batch, heads, tokens, width); the output has tokens before heads, as asked there."""
@@ -163,6 +163,8 @@ def forward(  # noqa: PLR0913 - the interface of transformers
         scale=scaling,
         enable_gqa=bool(query.shape[1] != key.shape[1]),
         deterministic=bool(deterministic),
+        sinks=s_aux,
+        softcap=softcap,
     )
     return output.transpose(1, 2).contiguous(), None
 

@@ -15,8 +15,11 @@ CASES = {
     "ids": ((None, None, None, torch.arange(10)[None] // 4, torch.arange(12)[None] // 4, None, None), (-5, 5, 1, 1)),
     "ranges": ((None, torch.zeros(1, 10).long(), torch.full((1, 10), 7), *NONE[3:]), (-UNBOUNDED, UNBOUNDED, 1, 1)),
     "bias": ((torch.randn(1, 1, 10, 12), *NONE[1:]), (-UNBOUNDED, UNBOUNDED, 1, 1)),
+    "sinks": (NONE, (-UNBOUNDED, UNBOUNDED, 1, 1)),
     "blocks": ((*NONE[:5], torch.eye(5, 6).bool(), None), (-UNBOUNDED, UNBOUNDED, 2, 2)),
 }
+# Sinks and a cap on scores, by case.
+MORE = {"sinks": (torch.randn(4, requires_grad=True), 2.0), "ids": (None, 1.5)}
 
 
 def inputs(dtype=torch.float32):
@@ -26,13 +29,15 @@ def inputs(dtype=torch.float32):
 @pytest.mark.parametrize("case", CASES)
 def test_opcheck_is_clean(case):
     tensors, numbers = CASES[case]
-    arguments = (*inputs(), *tensors, 0.3, *numbers, 0, 0.0, case == "causal")
+    sinks, softcap = MORE.get(case, (None, 0.0))
+    arguments = (*inputs(), *tensors, 0.3, *numbers, 0, 0.0, case == "causal", sinks, softcap)
     torch.library.opcheck(attention_operator, arguments)
     q, k, v = (x.detach() for x in arguments[:3])
-    output = attention_operator(q, k, v, *arguments[3:])
+    sinks = None if sinks is None else sinks.detach()
+    output = attention_operator(q, k, v, *arguments[3:-2], sinks, softcap)
     gradient = torch.randn_like(output[0])
     backward = (q, k, v, *tensors, *output, gradient, 0.3, *numbers, 0.0, case == "causal", case == "bias")
-    torch.library.opcheck(attention_backward_operator, backward)
+    torch.library.opcheck(attention_backward_operator, (*backward, sinks, softcap))
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,12 @@ SEEN = (
     " Tensor? key_ids, Tensor? blocks, Tensor? seed"
 )
 BAND = "float scale, SymInt below, SymInt above, SymInt query_block, SymInt key_block"
-FORWARD = f"({SEEN}, {BAND}, SymInt prefix, float dropout_p, bool deterministic) -> (Tensor, Tensor, Tensor)"
+# With defaults: programs of before do not give them.
+MORE = "Tensor? sinks=None, float softcap=0."
+FORWARD = f"({SEEN}, {BAND}, SymInt prefix, float dropout_p, bool deterministic, {MORE}) -> (Tensor, Tensor, Tensor)"
 BACKWARD = (
     f"({SEEN}, Tensor output, Tensor largest, Tensor total, Tensor gradient, {BAND}, float dropout_p,"
-    " bool deterministic, bool with_bias) -> (Tensor, Tensor, Tensor, Tensor)"
+    f" bool deterministic, bool with_bias, {MORE}) -> (Tensor, Tensor, Tensor, Tensor)"
 )
 
 
@@ -33,6 +35,7 @@ def test_what_is_visible_comes_back_from_the_arguments_of_both_operators():
     results = dict.fromkeys(("output", "largest", "total", "gradient"), heads[0])
     backward = BackwardArguments(*heads, **visible.flattened(), **rest, **results, with_bias=False)
     for given in (forward, backward):
-        assert (*given.tensors, *given.numbers) == tuple(given) and given.numbers[0] == 0.5
+        *tensors, sinks = given.tensors
+        assert (*tensors, *given.numbers, sinks, given.softcap) == tuple(given) and given.numbers[0] == 0.5
         for name, mine in Visibility.unflattened(given)._asdict().items():
             assert mine is getattr(visible, name)

@@ -19,13 +19,14 @@ from attenio.kernels.triton.tiles import BackwardTiles, ForwardTiles
 from attenio.masks import BlockSparse
 
 
-def problem_of(shape, dtype=torch.float32, *, bias=None, prefix=0, scale=None, **options):
+def problem_of(shape, dtype=torch.float32, *, bias=None, prefix=0, scale=None, softcap=0.0, **options):
     batch, kv_heads, group, queries, keys, d, width = shape
     q = torch.randn(batch, kv_heads * group, queries, d).to(dtype)
     k, v = torch.randn(batch, kv_heads, keys, d).to(dtype), torch.randn(batch, kv_heads, keys, width).to(dtype)
     k[:, :, :prefix], v[:, :, :prefix] = k[:1, :, :prefix], v[:1, :, :prefix]
     visible = visibility_of(q, k, MaskArguments(attn_mask=bias, **options), (batch,))
-    return KernelProblem.of_heads(q, k, v, visible, d**-0.5 if scale is None else scale, prefix=prefix)
+    factor = d**-0.5 if scale is None else scale
+    return KernelProblem.of_heads(q, k, v, visible, factor, prefix=prefix, softcap=softcap)
 
 
 CASES = {
@@ -50,6 +51,11 @@ CASES = {
     ),
     "a negative scale": lambda: problem_of((1, 1, 1, 20, 20, 16, 16), scale=-0.3),
     "huge logits": lambda: problem_of((1, 1, 1, 20, 20, 16, 16), scale=1e4),
+    "a cap": lambda: problem_of((1, 1, 2, 37, 53, 16, 16), softcap=0.7, is_causal=True),
+    "a cap beside a bias": lambda: problem_of(
+        (1, 1, 1, 33, 47, 16, 16), softcap=5.0, bias=torch.randn(1, 1, 33, 47), scale=-3.0
+    ),
+    "a cap in decode": lambda: problem_of((2, 1, 4, 1, 260, 16, 16), softcap=2.0, scale=1.0),
     "decode": lambda: problem_of((2, 1, 4, 1, 260, 16, 16)),
     "decode in a window": lambda: problem_of((2, 1, 4, 1, 260, 16, 16), window=100),
     "a shared prefix": lambda: problem_of((3, 1, 2, 2, 150, 16, 16), prefix=100),

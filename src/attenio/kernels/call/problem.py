@@ -16,7 +16,8 @@ class KernelProblem:
 
     The first ``prefix`` keys of all sequences are those of the first. ``deterministic`` asks for gradients that repeat
     to the bit; kernels whose gradients always do pass it over. ``is_part`` says that rows see more keys than these, and
-    that what a backward pass begins with was summed over all of them.
+    that what a backward pass begins with was summed over all of them. Scores s become ``softcap`` tanh(s / ``softcap``)
+    before anything is added to them or hidden; 0 for no cap.
     """
 
     query: Tensor
@@ -28,6 +29,7 @@ class KernelProblem:
     dropout: Dropout | None = None
     deterministic: bool = False
     is_part: bool = False
+    softcap: float = 0.0
 
     @classmethod
     def of_heads(

@@ -16,9 +16,10 @@ import torch
 
 from attenio.kernels.call.choice import note_launch
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.results import LOG2_E
 from attenio.kernels.call.visibility import ProblemTile
 from attenio.kernels.cpu.few_rows import MOST_ROWS, MOST_WIDTH, NUMBERS, POINTERS, TILE, few_rows_text
-from attenio.kernels.cpu.online_softmax import LOG2_E, Sums
+from attenio.kernels.cpu.online_softmax import Sums
 from attenio.kernels.cpu.tiles import readable, rows_of
 
 # It is compiled once in a process, in a third of a second.
@@ -37,7 +38,8 @@ def can_compile(problem: KernelProblem, keys: int, *, at_once: int | None = None
     rows = problem.group * problem.queries
     fits = (at_once or rows) <= MOST_ROWS and all(size % 4 == 0 and size <= MOST_WIDTH for size in (d, width))
     worth = problem.batch * problem.kv_heads * rows * keys * (d + width) >= LEAST_PRODUCTS
-    return worth and fits and problem.query.dtype in _KINDS and problem.dropout is None and _is_here()
+    plain = problem.query.dtype in _KINDS and problem.dropout is None and not problem.softcap
+    return worth and fits and plain and _is_here()
 
 
 @cache

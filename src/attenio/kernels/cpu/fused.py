@@ -16,8 +16,9 @@ from torch import Tensor
 
 from attenio.kernels.call.choice import note_launch
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.results import LOG2_E
 from attenio.kernels.call.visibility import UNBOUNDED, ProblemTile
-from attenio.kernels.cpu.online_softmax import LOG2_E, Sums
+from attenio.kernels.cpu.online_softmax import Sums
 from attenio.kernels.cpu.tiles import cuts, readable, stacked_rows
 from attenio.kernels.cpu.workers import run_all
 
@@ -31,12 +32,13 @@ def can_fuse(problem: KernelProblem) -> bool:
     widths = problem.query.shape[-1] == problem.value.shape[-1]
     # It hides scores before it scales them: -inf times a scale of 0 is NaN, and of less than 0 no longer hidden.
     hides = visible.above < UNBOUNDED and problem.scale <= 0.0
-    return plain and band and widths and not hides and all(given is None for given in data)
+    return plain and band and widths and not hides and not problem.softcap and all(given is None for given in data)
 
 
 def can_fuse_rows(problem: KernelProblem) -> bool:
     """Whether the fused kernel computes stacked rows that see all keys."""
-    return bool(problem.query.dtype == torch.float32 and problem.query.shape[-1] == problem.value.shape[-1])
+    same = problem.query.shape[-1] == problem.value.shape[-1]
+    return bool(problem.query.dtype == torch.float32 and same and not problem.softcap)
 
 
 def fused(problem: KernelProblem) -> tuple[Tensor, Tensor]:

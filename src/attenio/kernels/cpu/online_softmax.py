@@ -12,7 +12,6 @@ from torch import Tensor
 
 from attenio.kernels.cpu.products import add_product
 
-LOG2_E = 1.4426950408889634
 MOST_SCORE = 32.0
 
 

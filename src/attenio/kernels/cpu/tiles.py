@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.results import LOG2_E
 from attenio.kernels.call.visibility import ProblemTile
-from attenio.kernels.cpu.online_softmax import LOG2_E
 
 
 def cuts(size: int, tile: int, start: int = 0) -> list[slice]:
@@ -49,7 +49,11 @@ def rows_of(problem: KernelProblem, part: ProblemTile) -> Tensor:
 
 def as_exponents(problem: KernelProblem, scores: Tensor, by_row: Tensor, part: ProblemTile) -> None:
     """Scale products to exponents of two, in place, and hide what a part may not see; ``by_row`` is a view of them."""
-    scores.mul_((abs(problem.scale) or 1.0) * LOG2_E)
+    factor = abs(problem.scale) or 1.0
+    if problem.softcap:
+        scores.mul_(factor / problem.softcap).tanh_().mul_(problem.softcap * LOG2_E)
+    else:
+        scores.mul_(factor * LOG2_E)
     if not problem.visible.is_whole(part):
         problem.visible.hide(by_row, part, LOG2_E)
 

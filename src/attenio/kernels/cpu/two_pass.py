@@ -126,14 +126,15 @@ def _query_gradient(
         here, cut = part._replace(keys=j, positions=positions), rows_within(positions, part.positions, problem.group)
         K_j, V_j = key_tiles(problem, here)
         P = multiply(rows.Q[:, cut], K_j.transpose(1, 2).contiguous(), buffers[0])
+        slope = _slope(problem, P)
         _weigh(problem, P, per_row(P, here, problem.group), rows.largest[:, cut], here)
         dP = multiply(rows.dO[:, cut], V_j.transpose(1, 2).contiguous(), buffers[1])
         if problem.dropout is not None:
             per_row(dP, here, problem.group).mul_(dropout_factors(problem, here, dP))
         dS = dP.sub_(rows.D[:, cut]).mul_(P)
-        add_product(dQ[:, cut], dS, K_j)
         if gradients.bias is not None:
             _add_to_bias(problem, gradients.bias, dS, here)
+        add_product(dQ[:, cut], dS if slope is None else dS.mul_(slope), K_j)
     into = gradients.query[part.batch, part.heads, :, part.positions]
     unstacked_rows(dQ.mul_(problem.scale), into)
 
@@ -154,7 +155,7 @@ def _key_gradients(
         whole, Q_turned, dO_turned = turned(part._replace(positions=i))
         rows = _StackedRows(*(x[:, cut] for x in whole))
         P = multiply(K_j, Q_turned[:, :, cut], buffers[0])
-        by_row = per_row(P.transpose(1, 2), here, problem.group)
+        slope, by_row = _slope(problem, P), per_row(P.transpose(1, 2), here, problem.group)
         _weigh(problem, P, by_row, rows.largest.transpose(1, 2), here)
         dP = multiply(V_j, dO_turned[:, :, cut], buffers[1])
         if problem.dropout is not None:
@@ -165,7 +166,8 @@ def _key_gradients(
             add_product(dV, dropped_P, rows.dO)
         else:
             add_product(dV, P, rows.dO)
-        add_product(dK, dP.sub_(rows.D.transpose(1, 2)).mul_(P), rows.Q)
+        dS = dP.sub_(rows.D.transpose(1, 2)).mul_(P)
+        add_product(dK, dS if slope is None else dS.mul_(slope), rows.Q)
     # rows.Q carry the sign of the scale.
     shape = gradients.key[where].shape
     gradients.key[where] = dK.mul_(abs(problem.scale)).view(shape).to(gradients.key.dtype)
@@ -209,6 +211,13 @@ def _rows(problem: KernelProblem, saved: Saved, part: ProblemTile) -> _StackedRo
     dO.div_(torch.where(total == 0.0, torch.inf, total))  # a row that saw nothing gives nothing
     largest.masked_fill_(total == 0.0, 0.0)
     return _StackedRows(Q=rows_of(problem, part), dO=dO, D=(dO * output).sum(-1, keepdim=True), largest=largest)
+
+
+def _slope(problem: KernelProblem, products: Tensor) -> Tensor | None:
+    """The derivative of capped scores by scores, where there is a cap: 1 - tanh(s / cap)^2."""
+    if not problem.softcap:
+        return None
+    return products.mul(abs(problem.scale) / problem.softcap).tanh_().square_().neg_().add_(1.0)
 
 
 def _weigh(problem: KernelProblem, scores: Tensor, by_row: Tensor, largest: Tensor, part: ProblemTile) -> None:

@@ -1,6 +1,5 @@
 """What the kernels take of a problem: pointers, strides and widths, in the order in which they take them."""
 
-import math
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -8,9 +7,8 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.results import LOG2_E
 from attenio.kernels.gpu.band import FAR, Band
-
-LOG2_E = math.log2(math.e)
 
 
 class Widths(NamedTuple):
@@ -49,7 +47,7 @@ class Shape(NamedTuple):
 
 
 class VisibilityArguments(NamedTuple):
-    """What is visible and what is dropped, flat: the arguments from ``below`` to ``probability`` as every kernel takes
+    """What is visible and what is dropped, flat: the arguments from ``below`` to ``softcap`` as every kernel takes
     them (pointers on the device, strides, numbers), and what is known of them at compile time."""
 
     band: tuple[int, int, float]
@@ -140,6 +138,7 @@ def restrictions_of(problem: KernelProblem, scale: float) -> VisibilityArguments
         0 if key_ids is None else _batch_stride(key_ids),
         None if blocks is None else blocks.view(torch.uint8), 0 if blocks is None else blocks.shape[1],
         seen.query_block, seen.key_block, bias, *steps, seed, 0.0 if dropout is None else dropout.probability,
+        problem.softcap or None,
     )  # fmt: skip
     below, above, _ = Band.of(problem)
     return VisibilityArguments(

@@ -9,9 +9,9 @@ import torch
 from attenio.kernels import triton
 from attenio.kernels.call.choice import READ_ONCE, Choice, Split
 from attenio.kernels.call.problem import KernelProblem
-from attenio.kernels.call.results import Attended
+from attenio.kernels.call.results import LOG2_E, Attended
 from attenio.kernels.call.stacking import can_stack
-from attenio.kernels.gpu.arguments import LOG2_E, Shape, grouped_heads, restrictions_of, scaled, widths_of
+from attenio.kernels.gpu.arguments import Shape, grouped_heads, restrictions_of, scaled, widths_of
 from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.gpu.counters import counters
 from attenio.kernels.hopper.descriptors import ELEMENTS, is_aligned, padded_descriptor
@@ -48,8 +48,8 @@ def why_not(problem: KernelProblem) -> str | None:
     most = _MASKED_ROWS if seen.bias is not None and max(widths) <= 128 else _ROWS
     if not (problem.query.dtype in ELEMENTS and problem.key.dtype == problem.value.dtype == problem.query.dtype):
         return "tensor cores take 16-bit heads"
-    if not (seen.query_ids is None and seen.blocks is None and problem.dropout is None):
-        return "ids, blocks and dropout are computed by portable kernels"
+    if not (seen.query_ids is None and seen.blocks is None and problem.dropout is None and not problem.softcap):
+        return "ids, blocks, dropout and caps are computed by portable kernels"
     if not all(32 <= size <= 256 and size % 8 == 0 for size in widths):
         return "heads of 32 to 256 columns, a multiple of 8, are taken"
     if not 0 < problem.group * problem.queries <= most:
@@ -97,7 +97,7 @@ def attend(problem: KernelProblem, choice: Choice | None = None) -> Attended:
     (query, scale), widths, device = scaled(problem), widths_of(problem), problem.query.device
     query = grouped_heads(query if query.stride(-1) == 1 else query.contiguous())
     seen = restrictions_of(problem, scale)
-    first, stop, range_b, *_, bias, bias_b, bias_h, bias_q, bias_k, _seed, _probability = seen.data
+    first, stop, range_b, *_, bias, bias_b, bias_h, bias_q, bias_k, _seed, _probability, _softcap = seen.data
     below, above, _ = seen.band
     cuts = problem.queries > 1 and (problem.queries - 1 + below > first_key or above + 1 < stop_key)
     rows, batch_heads = problem.group * problem.queries, problem.batch * problem.kv_heads

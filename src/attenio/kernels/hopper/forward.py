@@ -60,6 +60,8 @@ def why_not(problem: KernelProblem, processors: int | None = None) -> str | None
         return "no tiles of such heads fit an SM"
     if not (seen.bias is None and seen.query_ids is None and seen.blocks is None and problem.dropout is None):
         return "masks, ids, blocks and dropout are computed by portable kernels"
+    if problem.softcap:
+        return "a cap on scores is computed by portable kernels"
     batch_heads = problem.batch * problem.kv_heads * problem.group
     if problem.scale == 0.0 or not (problem.keys and batch_heads):
         return "there are no scores"

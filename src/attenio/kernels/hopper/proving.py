@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.results import LOG2_E
 from attenio.kernels.call.visibility import UNBOUNDED, Visibility
-from attenio.kernels.gpu.arguments import LOG2_E
 from attenio.kernels.gpu.tuning import recalled, remember
 
 # Two computations of one thing in 16 bits differ by so much of its norm at most: four roundings of the type.

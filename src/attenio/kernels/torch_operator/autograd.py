@@ -4,12 +4,13 @@ Calls that something watches go through ``operated``, the registered operator wi
 ``unwatched``, which has the same gradient without the dispatcher, in the forward pass and in the backward pass.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from attenio.kernels.call.checks import NotComputed
+from attenio.kernels.call.results import LOG2_E
 from attenio.kernels.call.watching import are_kept_as_they_are, is_unwatched
 from attenio.kernels.replay.repeating import Known
 from attenio.kernels.torch_operator.operators import (
@@ -22,20 +23,33 @@ from attenio.kernels.torch_operator.operators import (
 from attenio.kernels.torch_operator.schema import Arguments, BackwardArguments
 from attenio.kernels.torch_operator.vmap import Mapped, Places, mapped, mapped_backward
 
-_BIAS = Arguments._fields.index("bias")
+_BIAS, _SINKS = Arguments._fields.index("bias"), Arguments._fields.index("sinks")
+# Entries of a gradient in 16 bits that hold all digits of a number in 32.
+_PIECES = 3
+
+
+class Wants(NamedTuple):
+    """Which gradients are asked for, beside those of queries, keys and values."""
+
+    bias: bool
+    sinks: bool
 
 
 def _keep(ctx: Any, given: Arguments, results: tuple[Tensor, ...]) -> None:
     """What ``_backward_arguments`` makes arguments of the backward operator of."""
     ctx.save_for_backward(*given.tensors, *results)
     ctx.numbers = (given.scale, given.below, given.above, given.query_block, given.key_block, given.dropout_p)
-    ctx.deterministic = given.deterministic
+    ctx.deterministic, ctx.softcap = given.deterministic, given.softcap
     ctx.set_materialize_grads(False)
 
 
-def _backward_arguments(ctx: Any, gradient: Tensor, *, bias_needs_it: bool) -> BackwardArguments:
+def _backward_arguments(ctx: Any, gradient: Tensor | None, *, bias_needs_it: bool) -> BackwardArguments:
     deterministic = ctx.deterministic or torch.are_deterministic_algorithms_enabled()  # by now
-    given = BackwardArguments._make((*ctx.saved_tensors, gradient, *ctx.numbers, deterministic, False))
+    *tensors, sinks, output, largest, total = ctx.saved_tensors
+    gradient = torch.zeros_like(output) if gradient is None else gradient
+    given = BackwardArguments._make(
+        (*tensors, output, largest, total, gradient, *ctx.numbers, deterministic, False, sinks, ctx.softcap)
+    )
     if given.bias is None or given.bias.dtype == torch.bool or not bias_needs_it:
         return given
     return given._replace(with_bias=True)
@@ -43,16 +57,59 @@ def _backward_arguments(ctx: Any, gradient: Tensor, *, bias_needs_it: bool) -> B
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     _keep(ctx, Arguments(*inputs), output)
-    ctx.mark_non_differentiable(*output[1:])
+    ctx.mark_non_differentiable(output[1])
 
 
 def _gradients(
-    ctx: Any, gradient: Tensor | None, known: Known | None = None, *, bias_needs_it: bool
+    ctx: Any, gradient: Tensor | None, of_total: Tensor | None, known: Known | None = None, *, wants: Wants
 ) -> tuple[Tensor | None, ...]:
-    """Those of queries, keys, values and of the bias, given what is known of the form of the call."""
-    if gradient is None:
-        return None, None, None, None
-    given = _backward_arguments(ctx, gradient, bias_needs_it=bias_needs_it)
+    """Those of queries, keys, values, bias and sinks, by those of the output and of the sums of weights."""
+    if gradient is None and of_total is None:
+        return None, None, None, None, None
+    given = _backward_arguments(ctx, gradient, bias_needs_it=wants.bias)
+    per_row = None if of_total is None else of_total * given.total
+    of_sinks = _sinks_gradient(given, per_row) if wants.sinks and given.sinks is not None else None
+    if per_row is None:
+        return *_by_the_output(given, known), of_sinks
+    of_query, of_key, of_value, of_bias = _by_the_output(_with_rows(given, per_row), None)
+    assert of_value is not None
+    return of_query, of_key, of_value[..., : given.value.shape[-1]], of_bias, of_sinks
+
+
+def _sinks_gradient(given: BackwardArguments, per_row: Tensor | None) -> Tensor:
+    """A sink takes the rest of the weight: what it takes from the output, and gives to the log-sum-exp."""
+    assert given.sinks is not None
+    share = torch.exp2(given.sinks.to(given.total.dtype)[:, None] * LOG2_E - given.largest) / given.total
+    moved = -(given.gradient.to(share.dtype) * given.output.to(share.dtype)).sum(-1)
+    moved = moved if per_row is None else moved + per_row
+    return (share * moved).sum((0, 2)).to(given.sinks.dtype)
+
+
+def _with_rows(given: BackwardArguments, per_row: Tensor) -> BackwardArguments:
+    """dS = P (dP - D + g) for a g of every row, as kernels compute it: g is a column of dO, and that of V is 1.
+
+    The output has a zero there, so that D stays. In 16 bits g is the sum of several columns. Widths are multiples of 8.
+    """
+    if given.dropout_p > 0.0:
+        raise NotComputed("the log-sum-exp of a call with dropout has no gradient; set dropout_p to 0, or detach it")
+    pieces, rest, dtype = [], per_row, given.query.dtype
+    for _ in range(1 if per_row.dtype == dtype else _PIECES):
+        pieces.append(rest.to(dtype))
+        rest = rest - pieces[-1].to(rest.dtype)
+    spare = -(given.value.shape[-1] + len(pieces)) % 8
+    columns = torch.nn.functional.pad(torch.stack(pieces, -1), (0, spare))
+    ones = torch.nn.functional.pad(given.value.new_ones((*given.value.shape[:-1], len(pieces))), (0, spare))
+    wider = torch.nn.functional.pad(given.output, (0, columns.shape[-1]))
+    value, gradient = torch.cat((given.value, ones), -1), torch.cat((given.gradient, columns), -1)
+    sinks = given.sinks
+    if sinks is None and given.key.shape[2] == 1:  # a kernel may know that the output is an only key's value
+        sinks = per_row.new_full((given.query.shape[1],), -torch.inf)
+    return given._replace(value=value, output=wider, gradient=gradient, sinks=sinks)
+
+
+def _by_the_output(given: BackwardArguments, known: Known | None) -> tuple[Tensor | None, ...]:
+    """Gradients of queries, keys, values and of the bias, given what is known of the form of the call."""
+    gradient = given.gradient
     # Gradients of gradients go to the operator, which raises that it has none. What was saved of a call of a known form
     # was not watched, and is the same now.
     if torch.is_grad_enabled() or not is_unwatched(given.tensors if known is None else (gradient,)):
@@ -62,9 +119,14 @@ def _gradients(
     return *gradients[:3], gradients[3] if given.with_bias else None
 
 
-def _differentiate(ctx: Any, gradient: Tensor | None, *_statistics: Any) -> tuple[Any, ...]:
-    gradients = _gradients(ctx, gradient, bias_needs_it=ctx.needs_input_grad[_BIAS])
-    return *gradients, *(None,) * (len(Arguments._fields) - len(gradients))
+def _differentiate(
+    ctx: Any, gradient: Tensor | None, _largest: Tensor | None, of_total: Tensor | None
+) -> tuple[Any, ...]:
+    count = len(ctx.needs_input_grad)  # defaults at the end may have been left out
+    wants = Wants(ctx.needs_input_grad[_BIAS], count > _SINKS and ctx.needs_input_grad[_SINKS])
+    *found, of_sinks = _gradients(ctx, gradient, of_total, wants=wants)
+    every = (*found, *(None,) * (_SINKS - len(found)), of_sinks, *(None,) * (len(Arguments._fields) - _SINKS - 1))
+    return every[:count]
 
 
 class _Attention(torch.autograd.Function):
@@ -79,8 +141,7 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor | None) -> tuple[Any, ...]:
-        *_, bias_needs_it = ctx.needs_input_grad
-        return None, None, *_gradients(ctx, gradient, ctx.known, bias_needs_it=bias_needs_it)
+        return None, None, *_gradients(ctx, gradient, None, ctx.known, wants=Wants(*ctx.needs_input_grad[-2:]))
 
 
 # Without the question whether ``torch.func`` transforms it: then something watches.
@@ -89,14 +150,27 @@ _apply = super(torch.autograd.Function, _Attention).apply
 
 def unwatched(given: Arguments, known: Known | None = None) -> Tensor:
     """The operator's output for its arguments, where nothing watches, and what is known of the form of the call."""
-    query, key, value, bias = given.query, given.key, given.value, given.bias
-    wanted = (
-        query.requires_grad or key.requires_grad or value.requires_grad or (bias is not None and bias.requires_grad)
-    )
+    query, key, value, bias, sinks = given.query, given.key, given.value, given.bias, given.sinks
+    wanted = query.requires_grad or key.requires_grad or value.requires_grad
+    wanted = wanted or (bias is not None and bias.requires_grad) or (sinks is not None and sinks.requires_grad)
     if wanted and torch.is_grad_enabled():
-        output: Tensor = _apply(given, known, query, key, value, bias)
+        output: Tensor = _apply(given, known, query, key, value, bias, sinks)
         return output
     return attended(given, known, wanted=1)[0]
+
+
+def with_lse(given: Arguments) -> tuple[Tensor, Tensor]:
+    """The output, and the natural logarithm of the sum of exponentials of every row; -inf where it saw nothing.
+
+    The largest score is taken for a number: whatever it is, the sum of weights beside it holds the gradient.
+    """
+    if is_unwatched(given.tensors) and not torch.is_grad_enabled():
+        output, largest, total = attended(given, None, wanted=3)
+    else:
+        output, largest, total = operated(*given)
+    nothing = total == 0.0
+    lse = (largest + torch.log2(torch.where(nothing, 1.0, total))) / LOG2_E
+    return output, torch.where(nothing, -torch.inf, lse)
 
 
 def again(tensors: tuple[Tensor, ...], known: Known) -> Tensor:
@@ -105,7 +179,7 @@ def again(tensors: tuple[Tensor, ...], known: Known) -> Tensor:
         for tensor in tensors:
             if tensor.requires_grad:
                 given = Arguments._make((*tensors, *known.arguments))
-                output: Tensor = _apply(given, known, given.query, given.key, given.value, given.bias)
+                output: Tensor = _apply(given, known, given.query, given.key, given.value, given.bias, None)
                 return output
     return attended_again(tensors, known)[0]
 

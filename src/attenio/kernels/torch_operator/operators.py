@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.call.dropout import Dropout
-from attenio.kernels.call.results import Saved
+from attenio.kernels.call.results import LOG2_E, Saved, with_sink
 from attenio.kernels.choice import backend_of
 from attenio.kernels.replay.repeating import Known, known_after, known_of, repeated
 from attenio.kernels.torch_operator.schema import (
@@ -65,12 +65,24 @@ def attend(given: Arguments) -> tuple[Tensor, ...]:
     """
     if given.query.numel() == 0 or given.value.numel() == 0:  # a row that sees nothing gives zeros
         output, largest, total = _fake_results(*given)
-        return output.zero_(), largest.fill_(-torch.inf), total.zero_()
+        output, largest, total = output.zero_(), largest.fill_(-torch.inf), total.zero_()
+        if given.sinks is not None:
+            largest, total, _ = with_sink(largest, total, _in_log2(given.sinks, total)[:, None])
+        return output, largest, total
     problem = problem_of(given, prefix=given.prefix, dropout=_dropout(given))
     backend = backend_of(given.query)
     with _on_device_of(given.query):
         results = backend.run(problem, backend.choose(problem))
-    return _own(results.output.flatten(1, 2)), results.largest.flatten(1, 2), results.total.flatten(1, 2)
+    output, largest, total = results.output.flatten(1, 2), results.largest.flatten(1, 2), results.total.flatten(1, 2)
+    if given.sinks is not None:
+        largest, total, share = with_sink(largest, total, _in_log2(given.sinks, total)[:, None])
+        output = (output * share[..., None]).to(output.dtype)
+    return _own(output), largest, total
+
+
+def _in_log2(sinks: Tensor, like: Tensor) -> Tensor:
+    """Sinks as what exponents of two are compared with."""
+    return sinks.detach().to(like.dtype) * LOG2_E
 
 
 def differentiate(given: BackwardArguments, *, is_part: bool = False) -> tuple[Tensor, ...]:
@@ -82,6 +94,7 @@ def differentiate(given: BackwardArguments, *, is_part: bool = False) -> tuple[T
     if query.numel() == 0 or key.numel() == 0 or given.value.numel() == 0:
         nothing = query.new_empty(0) if bias is None or not given.with_bias else bias
         return tuple(x.new_zeros(x.shape) for x in (query, key, given.value, nothing))
+    is_part = is_part or given.sinks is not None  # which are as keys that are not here
     problem = problem_of(given, dropout=_dropout(given), deterministic=given.deterministic, is_part=is_part)
     heads = (key.shape[1], -1)
     saved = Saved(*(x.unflatten(1, heads) for x in (given.output, given.largest, given.total, given.gradient)))

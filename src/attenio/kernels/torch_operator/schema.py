@@ -32,16 +32,18 @@ class Arguments(NamedTuple):
     prefix: int
     dropout_p: float
     deterministic: bool
+    sinks: Tensor | None = None
+    softcap: float = 0.0
 
     @property
     def tensors(self) -> tuple[Tensor | None, ...]:
-        """All that come before the numbers."""
-        return self[:_NUMBERS]
+        """All that may be tensors."""
+        return *self[:_NUMBERS], self.sinks
 
     @property
     def numbers(self) -> tuple[Any, ...]:
-        """All that are no tensors."""
-        return self[_NUMBERS:]
+        """All numbers that come before the sinks: calls that have a form have no others."""
+        return self[_NUMBERS:_SINKS]
 
     @property
     def with_form(self) -> tuple[Tensor, ...]:
@@ -74,16 +76,18 @@ class BackwardArguments(NamedTuple):
     dropout_p: float
     deterministic: bool
     with_bias: bool
+    sinks: Tensor | None = None
+    softcap: float = 0.0
 
     @property
     def tensors(self) -> tuple[Tensor | None, ...]:
-        """All that come before the numbers."""
-        return self[:_BACKWARD_NUMBERS]
+        """All that may be tensors."""
+        return *self[:_BACKWARD_NUMBERS], self.sinks
 
     @property
     def numbers(self) -> tuple[Any, ...]:
-        """All that are no tensors."""
-        return self[_BACKWARD_NUMBERS:]
+        """All numbers that come before the sinks: calls that have a form have no others."""
+        return self[_BACKWARD_NUMBERS:_BACKWARD_SINKS]
 
     @property
     def with_form(self) -> tuple[Tensor, ...]:
@@ -95,22 +99,29 @@ Flat = Arguments | BackwardArguments
 # Heads come first, and numbers behind all tensors; slices take less time than names.
 _HEADS = Arguments._fields.index("bias")
 _NUMBERS = Arguments._fields.index("scale")
+_SINKS = Arguments._fields.index("sinks")
 _BACKWARD_NUMBERS = BackwardArguments._fields.index("scale")
+_BACKWARD_SINKS = BackwardArguments._fields.index("sinks")
 _WORDS = {Tensor: "Tensor", Tensor | None: "Tensor?", float: "float", int: "SymInt", bool: "bool"}
 
 
 def schema_of(arguments: type[Flat], results: int) -> str:
     """The schema of an operator that takes these arguments and gives so many tensors."""
-    parameters = ", ".join(f"{_WORDS[kind]} {name}" for name, kind in get_type_hints(arguments).items())
+    defaults = {name: f"={default}" for name, default in arguments._field_defaults.items()}
+    hints = get_type_hints(arguments).items()
+    parameters = ", ".join(f"{_WORDS[kind]} {name}{defaults.get(name, '')}" for name, kind in hints)
     return f"({parameters}) -> ({', '.join(['Tensor'] * results)})"
 
 
 def is_restricted(given: Flat) -> bool:
-    """Whether a tensor other than a mask restricts the call, or weights are dropped."""
-    return not (given.first is given.stop is given.query_ids is given.key_ids is given.blocks is given.seed is None)
+    """Whether a tensor other than a mask restricts the call, weights are dropped, or scores are more than scaled."""
+    free = given.first is given.stop is given.query_ids is given.key_ids is given.blocks is given.seed is given.sinks
+    return not (free and given.sinks is None) or given.softcap != 0.0
 
 
 def problem_of(given: Flat, **rest: object) -> KernelProblem:
     """What flat arguments mean."""
     visible = Visibility.unflattened(given)
-    return KernelProblem.of_heads(given.query, given.key, given.value, visible, given.scale, **rest)
+    return KernelProblem.of_heads(
+        given.query, given.key, given.value, visible, given.scale, softcap=given.softcap, **rest
+    )

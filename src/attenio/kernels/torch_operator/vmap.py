@@ -17,7 +17,7 @@ _HEADS = ("query", "key", "value")
 _RESULTS = ("output", "largest", "total", "gradient")
 # What may have a batch of 1 that stands for all, and what is always one for a batch.
 _SHARED = ("bias", "first", "stop", "query_ids", "key_ids")
-_ONE_FOR_ALL = ("blocks", "seed")
+_ONE_FOR_ALL = ("blocks", "seed", "sinks")
 
 
 def _into_batch(given: _Flat, dims: _Flat, size: int, names: tuple[str, ...]) -> _Flat:

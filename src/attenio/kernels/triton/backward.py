@@ -8,8 +8,8 @@ from torch import Tensor
 
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
-from attenio.kernels.call.results import Gradients
-from attenio.kernels.gpu.arguments import LOG2_E, Shape, flops_of, grouped_heads, kind_of, restrictions_of, widths_of
+from attenio.kernels.call.results import LOG2_E, Gradients
+from attenio.kernels.gpu.arguments import Shape, flops_of, grouped_heads, kind_of, restrictions_of, widths_of
 from attenio.kernels.gpu.tuning import beginning_with, tuned
 from attenio.kernels.triton.choice import choose_backward
 from attenio.kernels.triton.launching import constants_of, launch_noted

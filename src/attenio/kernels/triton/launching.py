@@ -3,7 +3,8 @@
 from typing import Any
 
 from attenio.kernels.call.choice import is_heard, note_launch
-from attenio.kernels.gpu.arguments import LOG2_E, VisibilityArguments, Widths
+from attenio.kernels.call.results import LOG2_E
+from attenio.kernels.gpu.arguments import VisibilityArguments, Widths
 
 
 def launch_noted(kernel: Any, programs: int, arguments: tuple[Any, ...], constants: dict[str, Any]) -> None:

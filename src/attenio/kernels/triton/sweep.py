@@ -11,7 +11,7 @@ from collections import namedtuple
 import triton
 import triton.language as tl
 
-from attenio.kernels.triton.visible import ScoreRows, dropout, hide, ranges_of, stretch, stretches
+from attenio.kernels.triton.visible import ScoreRows, cap, dropout, hide, ranges_of, stretch, stretches
 
 # Q, K and V with their strides.
 Inputs = namedtuple("Inputs", "Q K V q_b q_h q_n q_d k_b k_h k_n k_d v_b v_h v_n v_d")
@@ -23,7 +23,7 @@ Output = namedtuple("Output", "O Largest Total o_b o_h o_n")
 
 @triton.jit
 def load_rows(X, positions, heads, stride_h, stride_n, stride_d, count, WIDTH: tl.constexpr, PADDED: tl.constexpr):
-    """Rows of a matrix (heads of a group, positions, WIDTH) that stay; what is outside becomes zero.
+    """ScoreRows of a matrix (heads of a group, positions, WIDTH) that stay; what is outside becomes zero.
 
     They are read once, so they are the first that the L2 may give up for the rows that pass.
     """
@@ -97,12 +97,18 @@ def _fold(
         else:
             k = tl.load(at_k)
         scores = tl.dot(q, k, input_precision=widths.PRECISION)
+        if mask.softcap is not None:
+            scores, _ = cap(scores * scale, mask)
         if HIDES:
-            scores = hide(scores * scale, rows, here[None, :], mask)
+            scores = hide(scores if mask.softcap is not None else scores * scale, rows, here[None, :], mask)
             larger = tl.maximum(largest, tl.max(scores, 1))
             anchor = tl.where(larger == float("-inf"), 0.0, larger)
             weights = tl.exp2(scores - anchor[:, None])
             fading = tl.exp2(largest - anchor)
+        elif mask.softcap is not None:
+            larger = tl.maximum(largest, tl.max(scores, 1))
+            weights = tl.exp2(scores - larger[:, None])
+            fading = tl.exp2(largest - larger)
         else:
             larger = tl.maximum(largest, tl.max(scores, 1) * scale)
             weights = tl.exp2(scores * scale - larger[:, None])

@@ -25,6 +25,7 @@ from attenio.kernels.triton.visible import (
     ScoreRows,
     Widths,
     at_bias,
+    cap,
     dropout,
     hide,
     ranges_of,
@@ -40,7 +41,7 @@ Passing = namedtuple("Passing", "Q dO Largest Total Delta q_n q_d g_n g_d")
 
 @triton.jit
 def _load_tiles(X, Y, rows, x_n, x_d, y_n, y_d, count, widths, MASKED: tl.constexpr):
-    """Rows that pass, of a matrix as wide as K and of one as wide as V; MASKED past the end or padded."""
+    """ScoreRows that pass, of a matrix as wide as K and of one as wide as V; MASKED past the end or padded."""
     dims, columns = tl.arange(0, widths.D_PADDED), tl.arange(0, widths.W_PADDED)
     at_x = X + rows[:, None].to(tl.int64) * x_n + dims[None, :] * x_d
     at_y = Y + rows[:, None].to(tl.int64) * y_n + columns[None, :] * y_d
@@ -66,7 +67,7 @@ def _add_to_query_gradient(
         j = tl.multiple_of(step + backwards * (mirror - step - step), KEY_TILE)
         here = j + tl.arange(0, KEY_TILE)
         k, v = _load_tiles(K, V, here, inputs.k_n, inputs.k_d, inputs.v_n, inputs.v_d, mask.keys, widths, MASKED)
-        scores = tl.dot(own.q, tl.trans(k), input_precision=PRECISION) * scale
+        scores, slope = cap(tl.dot(own.q, tl.trans(k), input_precision=PRECISION) * scale, mask)
         if HIDES:
             scores = hide(scores, rows, here[None, :], mask)
         weights = tl.exp2(scores - own.largest[:, None]) * own.share[:, None]
@@ -77,6 +78,8 @@ def _add_to_query_gradient(
         if dBias is not None:
             wanted = own.inside[:, None] & (here < mask.keys)[None, :]
             tl.atomic_add(at_bias(dBias, rows, here[None, :], mask), ds, mask=wanted)
+        if mask.softcap is not None:
+            ds *= slope
         dq = tl.dot(ds.to(k.dtype), k, dq, input_precision=PRECISION)
     return dq
 
@@ -87,7 +90,7 @@ def query_gradient_kernel(
     q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, o_b, o_h, o_n, o_d, g_b, g_h, g_n, g_d,
     turn, heads_in_all, group, queries, keys, below, above, scale, softmax_scale,
     First, Stop, range_b, QueryIds, KeyIds, ids_b, key_ids_b, Blocks, blocks_in_row, query_block, key_block,
-    Bias, bias_b, bias_h, bias_q, bias_k, Seed, probability, dBias,
+    Bias, bias_b, bias_h, bias_q, bias_k, Seed, probability, softcap, dBias,
     ROW_TILE: tl.constexpr, KEY_TILE: tl.constexpr,
     D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
     ALWAYS_HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
@@ -103,7 +106,8 @@ def query_gradient_kernel(
         None if First is None else First + batch * range_b, None if Stop is None else Stop + batch * range_b,
         None if QueryIds is None else QueryIds + batch * ids_b, None if KeyIds is None else KeyIds + batch * key_ids_b,
         Blocks, blocks_in_row, query_block, key_block,
-        None if Bias is None else Bias + batch * bias_b, bias_h, bias_q, bias_k, Seed, probability, BOOLEAN, LOG2_E,
+        None if Bias is None else Bias + batch * bias_b, bias_h, bias_q, bias_k, Seed, probability, softcap,
+        BOOLEAN, LOG2_E,
     )  # fmt: skip
     widths: tl.constexpr = Widths(D, WIDTH, D_PADDED, W_PADDED, PRECISION)
     inputs = Inputs(Q, K, V, q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d)
@@ -163,7 +167,7 @@ def _add_to_key_gradients(
         else:
             share = 1.0 / tl.load(passing.Total + positions)
             largest, delta = tl.load(passing.Largest + positions), tl.load(passing.Delta + positions)
-        scores = tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale
+        scores, slope = cap(tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale, mask)
         first, end = ranges_of(positions, mask)
         rows = ScoreRows(positions[None, :], (positions * 0 + head)[None, :], first[None, :], end[None, :])
         if HIDES:
@@ -177,6 +181,8 @@ def _add_to_key_gradients(
             p = weights * factors
         dv = tl.dot(p.to(do.dtype), do, dv, input_precision=PRECISION)
         ds = weights * (dp - delta[None, :])
+        if mask.softcap is not None:
+            ds *= slope
         dk = tl.dot(ds.to(q.dtype), q, dk, input_precision=PRECISION)
     return dk, dv
 
@@ -187,7 +193,7 @@ def key_gradients_kernel(
     q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, g_b, g_h, g_n, g_d,
     turn, kv_heads, group, queries, keys, below, above, scale, softmax_scale,
     First, Stop, range_b, QueryIds, KeyIds, ids_b, key_ids_b, Blocks, blocks_in_row, query_block, key_block,
-    Bias, bias_b, bias_h, bias_q, bias_k, Seed, probability,
+    Bias, bias_b, bias_h, bias_q, bias_k, Seed, probability, softcap,
     KEY_TILE: tl.constexpr, ROW_TILE: tl.constexpr,
     D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
     ALWAYS_HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
@@ -213,7 +219,8 @@ def key_gradients_kernel(
         batch, queries, keys, below, above, First, Stop,
         None if QueryIds is None else QueryIds + batch * ids_b, None if KeyIds is None else KeyIds + batch * key_ids_b,
         Blocks, blocks_in_row, query_block, key_block,
-        None if Bias is None else Bias + batch * bias_b, bias_h, bias_q, bias_k, Seed, probability, BOOLEAN, LOG2_E,
+        None if Bias is None else Bias + batch * bias_b, bias_h, bias_q, bias_k, Seed, probability, softcap,
+        BOOLEAN, LOG2_E,
     )  # fmt: skip
     widths: tl.constexpr = Widths(D, WIDTH, D_PADDED, W_PADDED, PRECISION)
     inputs = Inputs(Q, K, V, q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d)

@@ -10,11 +10,11 @@ from collections import namedtuple
 import triton
 import triton.language as tl
 
-# One sequence of a batch: lengths, the band, and what data hide or drop, each None where there is none.
+# One sequence of a batch: lengths, the band, what data hide or drop, a cap on scores; each None where there is none.
 Mask = namedtuple(
     "Mask",
     "batch queries keys below above First Stop QueryIds KeyIds Blocks blocks_in_row query_block key_block "
-    "Bias bias_h bias_q bias_k Seed probability BOOLEAN LOG2_E",
+    "Bias bias_h bias_q bias_k Seed probability softcap BOOLEAN LOG2_E",
 )
 # Rows along one axis of scores: positions, query heads, and the keys that each may see by the band and its range.
 ScoreRows = namedtuple("ScoreRows", "positions heads first stop")
@@ -74,6 +74,25 @@ def hide(scores, rows, columns, mask):
         else:
             scores += tl.load(at, mask=inside, other=0.0).to(tl.float32) * mask.LOG2_E
     return tl.where(shown, scores, float("-inf"))
+
+
+@triton.jit
+def cap(scores, mask):
+    """Scores in log2 with a cap if there is one, c tanh(s / c), and the derivative of this; 1.0 without.
+
+    Next to zero the quotient of exponentials would lose digits: there it is a polynomial, right to a rounding.
+    """
+    if mask.softcap is None:
+        return scores, 1.0
+    most = mask.softcap * mask.LOG2_E
+    x = scores / most
+    square = x * x
+    inner = 1.0 + square * (
+        -0.3333333333333333 + square * (0.13333333333333333 + square * (-0.05396825396825397 + square * 0.021869488536))
+    )
+    outer = 1.0 - 2.0 / (1.0 + tl.exp2(tl.minimum(tl.abs(x), 30.0) * 2.0 * mask.LOG2_E))
+    ratio = tl.where(tl.abs(x) < 0.25, x * inner, tl.where(x < 0.0, -outer, outer))
+    return ratio * most, 1.0 - ratio * ratio
 
 
 @triton.jit

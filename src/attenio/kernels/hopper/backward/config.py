@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.call.problem import KernelProblem
-from attenio.kernels.call.results import Gradients
-from attenio.kernels.gpu.arguments import LOG2_E, grouped_heads
+from attenio.kernels.call.results import LOG2_E, Gradients
+from attenio.kernels.gpu.arguments import grouped_heads
 from attenio.kernels.hopper.backward.chunks import Chunk
 from attenio.kernels.hopper.backward.fixed_point import fixed_point_suffices
 from attenio.kernels.hopper.backward.key_stationary_d64 import key_stationary_d64_kernel

@@ -39,6 +39,8 @@ def why_not(problem: KernelProblem) -> str | None:
         return "TMA loads heads of up to 256 columns, a multiple of 8"
     if any(given is not None for given in (seen.bias, seen.query_ids, seen.blocks, problem.dropout)):
         return "masks, ids, blocks and dropout are computed by portable kernels"
+    if problem.softcap:
+        return "a cap on scores is computed by portable kernels"
     if not min(problem.query.numel(), problem.key.numel()):
         return "there are no scores"
     if problem.deterministic and not (config_of(problem).spills or fixed_point_suffices(problem)):
