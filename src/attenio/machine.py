@@ -9,7 +9,7 @@ from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.granularity import FREE_TILES, Granularity
 from attenio.names import checked_kind, show_value
-from attenio.parts import AcceleratorParts
+from attenio.parts import AcceleratorParts, Link
 from attenio.quantities import as_size, checked_count, show_bytes, words_in
 
 LARGEST_MEMORY_BYTES = 2**60
@@ -73,7 +73,8 @@ class Machine:
     """Memory levels, fastest first, and the rates of arithmetic.
 
     ``granularity`` says of which multiples tiles are, for element types whose products matrix units compute.
-    ``compute_capability`` is that of an NVIDIA GPU, such as (9, 0), by which kernels are chosen.
+    ``compute_capability`` is that of an NVIDIA GPU, such as (9, 0), by which kernels are chosen. ``links`` join several
+    such machines, the closest ones first.
 
     >>> toy = Machine.with_fast_bytes(512 * 1024)
     >>> toy.slowest_boundary.fast_words(ElementType.FP16)
@@ -89,6 +90,7 @@ class Machine:
     accelerator: AcceleratorParts | None = None
     granularity: Mapping[ElementType, Granularity] = field(default_factory=dict, hash=False)
     compute_capability: tuple[int, int] | None = None
+    links: tuple[Link, ...] = ()
 
     def __post_init__(self) -> None:
         for part, kind in (("levels", Iterable), ("flops_per_s", Mapping)):

@@ -1,4 +1,4 @@
-"""The parts of an accelerator, as a machine file states them: array, exponential unit, key buffer, memory timings.
+"""Parts that a machine file states: those of an accelerator, with its memory timings, and links between devices.
 
 Memory levels stay in the machine: the cache is its fastest level, and the HBM its slowest, with its rate.
 
@@ -8,8 +8,10 @@ Memory levels stay in the machine: the cache is its fastest level, and the HBM i
 """
 
 from dataclasses import dataclass, field, fields
+from enum import Enum
 
 from attenio.errors import InvalidInput
+from attenio.names import member_named
 from attenio.quantities import checked_count
 
 
@@ -70,3 +72,38 @@ class AcceleratorParts:
     def macs(self) -> int:
         """Multiply-accumulate units of the array."""
         return self.pe_lines * self.macs_per_line
+
+
+class LinkShape(Enum):
+    """How the devices of a link level are joined."""
+
+    SWITCH = "switch"  # each device sends to any other at the level's rate
+    RING = "ring"  # each device has a link to its neighbour on either side, as along one axis of a torus
+
+    @classmethod
+    def named(cls, name: "str | LinkShape") -> "LinkShape":
+        """The shape with this name; of an unknown one, what is known and closest."""
+        return member_named(cls, name, "shape of a link")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """One level of the links between devices: ``devices`` groups of the level before form one of this level.
+
+    ``bandwidth_bytes_per_s`` is what one device sends over one link of this level, in one direction; it receives as
+    much at the same time. ``latency_s`` is what a message takes besides its bytes.
+    """
+
+    name: str
+    devices: int
+    bandwidth_bytes_per_s: float
+    latency_s: float = 0.0
+    shape: LinkShape = LinkShape.SWITCH
+
+    def __post_init__(self) -> None:
+        checked_count(f"devices of link {self.name}", self.devices, most=2**17)
+        rate, latency = self.bandwidth_bytes_per_s, self.latency_s
+        if not (isinstance(rate, int | float) and 0 < rate < float("inf")):
+            raise InvalidInput(f"bandwidth of link {self.name} is {rate!r}; give bytes per second above zero")
+        if not (isinstance(latency, int | float) and 0 <= latency < 1e3):
+            raise InvalidInput(f"latency of link {self.name} is {latency!r}; give seconds, such as 2e-6")

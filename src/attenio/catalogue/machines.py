@@ -16,7 +16,7 @@ from attenio.files import checked_path
 from attenio.granularity import Granularity
 from attenio.machine import Machine, MemoryLevel
 from attenio.names import did_you_mean, show_value
-from attenio.parts import AcceleratorParts, HbmParts
+from attenio.parts import AcceleratorParts, HbmParts, Link, LinkShape
 
 # YAML loads when a file is read: a machine that is given as a value needs none.
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ _MACHINE_KEYS = (
     "accelerator",
     "granularity",
     "compute_capability",
+    "links",
 )
+_LINK_KEYS = ("name", "devices", "bandwidth_bytes_per_s", "latency_s", "shape")
 _LEVEL_KEYS = ("name", "capacity_bytes", "bandwidth_bytes_per_s", "units")
 _PART_KEYS = ("pe_lines", "macs_per_line", "exp_modules", "kv_buffer_bytes", "clock_hz", "hbm")
 _HBM_KEYS = tuple(field.name for field in fields(HbmParts))
@@ -139,6 +141,7 @@ def _machine(section: "Section", default_name: str) -> Machine:
             raise source.error(f"level {level.name} has no capacity_bytes; only the slowest may lack one")
     flops_per_s, exponentials_per_s = _flops(section), section.rate("exponentials_per_s", "/s")
     granularity, capability = _granularity(section), _capability(section)
+    links = tuple(_link(each) for each in section.sections("links")) if "links" in section else ()
     # A machine of the first levels alone fails exactly where the next level breaks the order: that is the line to name.
     for count in range(2, len(levels) + 1):
         try:
@@ -151,6 +154,7 @@ def _machine(section: "Section", default_name: str) -> Machine:
                 source=section.text("source"),
                 granularity=granularity,
                 compute_capability=capability,
+                links=links,
             )
         except InvalidInput as problem:
             raise described[count - 1].error(str(problem)) from None
@@ -193,6 +197,28 @@ def _hbm(section: "Section") -> HbmParts:
 def _at_its_line(problem: InvalidInput, section: "Section") -> InvalidInput:
     """A problem that begins with a key, with the line of that key."""
     return section.error(str(problem), next((key for key in section if str(problem).startswith(key)), None))
+
+
+def _link(section: "Section") -> Link:
+    section.only(_LINK_KEYS)
+    for key in ("name", "devices", "bandwidth_bytes_per_s"):
+        section.required(key)
+    rate, latency = section.rate("bandwidth_bytes_per_s", "B/s"), section.text("latency_s", "0")
+    assert rate is not None
+    try:
+        seconds = float(latency)
+    except ValueError:
+        raise section.error(f"latency_s is {latency!r}; give seconds, such as 2e-6", "latency_s") from None
+    try:
+        return Link(
+            name=section.text("name"),
+            devices=section.count("devices", most=2**17),
+            bandwidth_bytes_per_s=rate,
+            latency_s=seconds,
+            shape=LinkShape.named(section.text("shape", LinkShape.SWITCH.value)),
+        )
+    except InvalidInput as problem:
+        raise section.error(str(problem)) from None
 
 
 def _level(section: "Section") -> MemoryLevel:

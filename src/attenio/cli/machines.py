@@ -61,6 +61,7 @@ def _as_json(machine: "Machine") -> dict[str, Any]:
         **units,
         **gpu,
         **parts,
+        **({"links": [{**asdict(link), "shape": link.shape.value} for link in machine.links]} if machine.links else {}),
     }
 
 
@@ -85,6 +86,7 @@ def _in_full(machine: "Machine") -> "tuple[RenderableType, ...]":
         ", ".join(rates),
         ", ".join(f"{element.value} in {unit}" for element, unit in machine.granularity.items()),
         _parts(machine),
+        _links(machine),
         machine.description,
         f"Source: {machine.source}" if machine.source else "",
     )
@@ -101,6 +103,12 @@ def _parts(machine: "Machine") -> str:
         f" KV buffer {show_bytes(parts.kv_buffer_bytes)}, {parts.clock_hz / 1e9:g} GHz,"
         f" {parts.hbm.channels} HBM channels"
     )
+
+
+def _links(machine: "Machine") -> str:
+    """The links to other devices in a line, the closest first."""
+    joined = [f"{link.name} joins {link.devices:,} at {_rate(link.bandwidth_bytes_per_s)}" for link in machine.links]
+    return f"links: {', '.join(joined)}" if joined else ""
 
 
 def _short(level: "MemoryLevel") -> str:
