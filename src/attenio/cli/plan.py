@@ -2,24 +2,27 @@
 
 from typing import TYPE_CHECKING
 
+from attenio.cli.devices import Devices, asking_devices
 from attenio.cli.options import AsJson
 from attenio.cli.output import print_json, print_tables
 from attenio.cli.question import (
     DEFAULT_N,
     DataflowName,
     Question,
-    asking,
     dataflow_named,
     refuse_dataflow_of_step,
 )
+from attenio.errors import InvalidInput
 
 if TYPE_CHECKING:
     from attenio.workload import Workload
 
 
-@asking
-def plan(question: Question, dataflow: DataflowName = None, as_json: AsJson = False) -> None:
+@asking_devices
+def plan(question: Question, devices: Devices, dataflow: DataflowName = None, as_json: AsJson = False) -> None:
     """The plan that moves the fewest words, every other dataflow beside it, and the gap to the best certified bound.
+
+    With --devices or --topology, how to spread it over many devices: what each sends, holds and waits for.
 
     \b
     Examples:
@@ -31,8 +34,12 @@ def plan(question: Question, dataflow: DataflowName = None, as_json: AsJson = Fa
       attenio plan --n 8K --mask window:1024 --dtype bf16 --accumulator fp32
       attenio plan --n 32K --d 128 --direction training
       attenio plan --n 1M --d 64 --tolerance 0.01 --entry-bound 0.25
+      attenio plan --model llama-3-70b --n 1M --machine h100 --devices 64 --device-memory 80GB --topology dgx-h100:8x8
     """
     workload = question.workload(DEFAULT_N)
+    if devices.are_asked:
+        _plan_devices(question, devices, workload, dataflow, as_json=as_json)
+        return
     if workload.is_training:
         _plan_step(question, workload, dataflow, as_json=as_json)
         return
@@ -59,3 +66,21 @@ def _plan_step(question: Question, workload: "Workload", dataflow: str | None, *
     from attenio.report.tables import training_tables
 
     print_tables(training_tables(answered), *notes)
+
+
+def _plan_devices(
+    question: Question, devices: Devices, workload: "Workload", dataflow: str | None, *, as_json: bool
+) -> None:
+    from attenio.report import answer, training_answer
+    from attenio.report.cluster import cluster_answer, cluster_tables
+
+    if dataflow is not None:
+        raise InvalidInput(f"--dataflow {dataflow} is of one device; leave it out, or leave the devices out")
+    question.refuse_tolerance("many devices are planned for")
+    machine = question.chosen_machine()
+    spread, notes = cluster_answer(workload, devices.cluster(machine)), question.notes(workload)
+    if as_json:
+        alone = training_answer(workload, machine) if workload.is_training else answer(workload, machine)
+        print_json({**alone.to_json(), "cluster": spread.to_json(), "notes": list(notes)})
+        return
+    print_tables(cluster_tables(spread), *notes)

@@ -5,15 +5,17 @@ from typing import Annotated
 
 import typer
 
+from attenio.cli.devices import Devices, asking_devices
 from attenio.cli.options import AsJson
 from attenio.cli.output import check_place, print_json, print_tables, progress_bar
-from attenio.cli.question import DEFAULT_N, Question, asking
+from attenio.cli.question import DEFAULT_N, Question
 from attenio.errors import InvalidInput
 
 
-@asking
+@asking_devices
 def report(
     question: Question,
+    devices: Devices,
     out: Annotated[Path, typer.Option("--out", help="The page to write; it needs no network.", metavar="PATH")] = Path(
         "report.html"
     ),
@@ -27,19 +29,25 @@ def report(
       attenio report --n 32K --d 128 --machine h100 --out h100.html
       attenio report --model mistral-7b --n 32K --machine a100 --json
       attenio report --n 32K --d 128 --direction training --out step.html
+      attenio report --n 1M --d 128 --heads 64 --kv-heads 8 --machine h100 --devices 64 --topology dgx-h100:8x8
     """
     check_place(out)
     if out.suffix.lower() not in (".html", ".htm"):
         raise InvalidInput(f"report writes HTML, and {out} does not say so; use a name ending in .html")
     workload, machine = question.workload(DEFAULT_N), question.chosen_machine()
-    notes = question.notes(workload)
+    notes, spread = question.notes(workload), None
+    if devices.are_asked:
+        from attenio.report.cluster import cluster_answer
+
+        question.refuse_tolerance("many devices are planned for")
+        spread = cluster_answer(workload, devices.cluster(machine))
     if workload.is_training:
         from attenio.report import training_answer, write_training_report
         from attenio.report.tables import training_tables
 
         step = training_answer(workload, machine)
         with progress_bar("drawing the report") as progress:
-            written = write_training_report(out, workload, machine, progress=progress)
+            written = write_training_report(out, workload, machine, progress=progress, spread=spread)
         value, tables = step.to_json(), training_tables(step)
     else:
         from attenio.report import answer, write_report
@@ -47,9 +55,14 @@ def report(
 
         answered = answer(workload, machine)
         with progress_bar("drawing the report") as progress:
-            written = write_report(out, workload, machine, progress=progress)
+            written = write_report(out, workload, machine, progress=progress, spread=spread)
         value, tables = answered.to_json(), plan_tables(answered)
     if as_json:
-        print_json({**value, "notes": list(notes), "report": str(written)})
+        many = {} if spread is None else {"cluster": spread.to_json()}
+        print_json({**value, **many, "notes": list(notes), "report": str(written)})
         return
+    if spread is not None:
+        from attenio.report.cluster import cluster_tables
+
+        print_tables(cluster_tables(spread), "")
     print_tables(tables, *notes, f"\nThe plots are in {written}")

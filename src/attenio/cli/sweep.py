@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attenio.cli.devices import Devices, asking_devices
+from attenio.cli.devices_sweep import sweep_devices
 from attenio.cli.grid import numbers, sizes
 from attenio.cli.options import AsJson
 from attenio.cli.output import check_place, plain_table, print_aside, print_json, print_tables, progress_bar, prose
-from attenio.cli.question import DEFAULT_D, DEFAULT_MACHINE, Question, asking, direction_named
+from attenio.cli.question import DEFAULT_D, DEFAULT_MACHINE, Question, direction_named
 from attenio.cli.stopped import Stopped
 from attenio.errors import InvalidInput
 
@@ -35,9 +37,10 @@ _CHOSEN = {
 _SHOWN_COLUMNS = (*_LENGTHS, *_SHAPES, "mask", "dtype", "accumulator", "machine", "fast_words")
 
 
-@asking
+@asking_devices
 def sweep(
     question: Question,
+    devices: Devices,
     out: Annotated[
         Path | None,
         typer.Option("--out", help="Write every point to this .parquet, .csv, .json or .jsonl file.", metavar="PATH"),
@@ -49,6 +52,7 @@ def sweep(
     Counts, sizes, types, masks and machines may all be lists; machines and fast memories are swept one after the other.
     With --direction training a point has the plans of both passes, and what is saved between them.
     A sweep with --out that was stopped goes on where it was when the same command is given again.
+    With --devices, which may be a list too, a point has the best grid of devices and what each of them sends.
 
     \b
     Examples:
@@ -57,11 +61,15 @@ def sweep(
       attenio sweep --n 1K:1M:x1.01 --d 32:256:+32 --fast-bytes 32KB:2MB:+16KB --out results.parquet
       attenio sweep --model llama-3-70b --decode --n 1K:128K:x2 --machine a100,h100,h200 --json
       attenio sweep --n 4K --d 64,128 --fast-bytes 8KB:4MB:x2 --direction training --out step.csv
+      attenio sweep --n 1M --d 128 --heads 64 --kv-heads 8 --devices 8:4096:x2 --mask dense,causal --out devices.csv
     """
     if out is not None:
         check_place(out)
     grid = grid_of(question)
     _refuse_nonsense(grid)
+    if devices.are_asked:
+        sweep_devices(grid, devices, out, as_json=as_json)
+        return
     result = _planned(grid, out)
     if as_json:
         summary = _summary(result)

@@ -71,9 +71,7 @@ def topology_named(name: str, devices: int | None = None) -> Topology:
     counts = _counts(name, sizes) if sizes else ()
     if kind == "ethernet":
         if len(counts) > 1:
-            raise InvalidInput(
-                f"topology {name!r} has {len(counts)} sizes; ethernet joins so many devices: ethernet:16"
-            )
+            raise InvalidInput(f"topology {name!r} has {len(counts)} sizes; write how many devices: ethernet:16")
         return ethernet(counts[0] if counts else _given(name, devices))
     if kind == "dgx-h100":
         if len(counts) != 2:

@@ -16,6 +16,7 @@ from attenio.quantities import bytes_of, show_bytes, show_seconds
 from attenio.report import html_tables, palette
 from attenio.report.accelerator_section import AcceleratorSection, accelerator_section
 from attenio.report.answer import Answer, answer
+from attenio.report.cluster import ClusterAnswer, cluster_section
 from attenio.report.curves import Curves, Progress, along_length, along_memory
 from attenio.report.directions import along_directions, directions_figure
 from attenio.report.figures import length_figure, memory_figure
@@ -55,20 +56,33 @@ _NOT_ONE_ROOFLINE = "Exact and approximate plans do not have the same arithmetic
 
 
 def write_report(
-    path: Path | str, workload: Workload, machine: Machine | str, *, progress: Progress | None = None
+    path: Path | str,
+    workload: Workload,
+    machine: Machine | str,
+    *,
+    progress: Progress | None = None,
+    spread: ClusterAnswer | None = None,
 ) -> Path:
-    """Write the report of one workload on one machine; ``progress`` is told (steps done, steps in all)."""
+    """Write the report of one workload on one machine; ``progress`` is told (steps done, steps in all).
+
+    ``spread`` is the answer about many such machines, which then has a section of its own.
+    """
     _check(path)
-    return _write(path, answer(workload, as_machine(machine)), None, progress)
+    return _write(path, answer(workload, as_machine(machine)), None, progress, spread)
 
 
 def write_training_report(
-    path: Path | str, workload: Workload, machine: Machine | str, *, progress: Progress | None = None
+    path: Path | str,
+    workload: Workload,
+    machine: Machine | str,
+    *,
+    progress: Progress | None = None,
+    spread: ClusterAnswer | None = None,
 ) -> Path:
     """Write the report of a training step: its backward pass in full, and both passes side by side."""
     _check(path)
     step = training_answer(workload, as_machine(machine))
-    return _write(path, answer(workload.towards(Direction.BACKWARD), step.machine), step, progress)
+    return _write(path, answer(workload.towards(Direction.BACKWARD), step.machine), step, progress, spread)
 
 
 def _check(path: Path | str) -> None:
@@ -78,11 +92,17 @@ def _check(path: Path | str) -> None:
     plotly_script()
 
 
-def _write(path: Path | str, answered: Answer, step: TrainingAnswer | None, progress: Progress | None) -> Path:
+def _write(
+    path: Path | str,
+    answered: Answer,
+    step: TrainingAnswer | None,
+    progress: Progress | None,
+    spread: ClusterAnswer | None,
+) -> Path:
     first, second = _halves(progress)
     memory = along_memory(answered.workload, answered.machine, progress=first)
     length = along_length(answered.workload, answered.machine, progress=second)
-    return write_atomically(path, _page(answered, memory, length, step))
+    return write_atomically(path, _page(answered, memory, length, step, spread))
 
 
 def _halves(progress: Progress | None) -> tuple[Progress | None, Progress | None]:
@@ -95,7 +115,9 @@ def _halves(progress: Progress | None) -> tuple[Progress | None, Progress | None
     )
 
 
-def _page(answered: Answer, memory: Curves, length: Curves, step: TrainingAnswer | None) -> str:
+def _page(
+    answered: Answer, memory: Curves, length: Curves, step: TrainingAnswer | None, spread: ClusterAnswer | None
+) -> str:
     made_by = provenance()
     figures: dict[str, Any] = {"memory": memory_figure(memory, answered), "length": length_figure(length, answered)}
     exact = replace(answered.workload, tolerance=None)
@@ -113,7 +135,8 @@ def _page(answered: Answer, memory: Curves, length: Curves, step: TrainingAnswer
         figures=figures,
         answer=_sentence(answered) if step is None else _step_sentence(step),
         facts=_facts(answered) if step is None else _step_facts(step),
-        sections=_sections(answered, step, accelerated, has_roofline=roofline is not None),
+        sections=("" if spread is None else section("Many devices", cluster_section(spread)) + "\n")
+        + _sections(answered, step, accelerated, has_roofline=roofline is not None),
         footer=_footer(answered, made_by),
     )
 

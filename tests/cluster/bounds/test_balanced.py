@@ -97,12 +97,12 @@ def test_more_devices_than_query_heads_follow_the_root_of_their_product(group: i
 @given(problems(longest=60, directions=("forward", "backward", "training")))
 def test_no_grid_sends_less_than_the_bound_for_its_balance(problem: tuple[Workload, Grid]) -> None:
     workload, grid = problem
-    assert balanced_exchange(workload, grid.devices, imbalance=_imbalance(workload, grid)).words <= int(
+    assert balanced_exchange(workload, grid.devices, imbalance=counted_imbalance(workload, grid)).words <= int(
         sent_words(workload, grid).sum()
     )
 
 
-def _imbalance(workload: Workload, grid: Grid) -> Fraction:
+def counted_imbalance(workload: Workload, grid: Grid) -> Fraction:
     """Pairs of the busiest device over the mean, counted one by one."""
     from attenio.cluster.partition import positions, sharding_for
 

@@ -1,0 +1,54 @@
+"""Many devices: the options that describe them, said once for every command."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from attenio.cli.options import option_field, taking
+from attenio.cli.question import Question
+from attenio.errors import InvalidInput
+from attenio.quantities import parse_bytes, parse_count
+
+if TYPE_CHECKING:
+    from attenio.cluster.plan import Cluster
+    from attenio.machine import Machine
+
+
+@dataclass(frozen=True, kw_only=True)
+class Devices:
+    """The options as typed."""
+
+    devices: str | None = option_field("Spread it over this many devices.", "COUNT", panel="Devices")
+    device_memory: str | None = option_field("What one device holds, such as 80GB.", "SIZE", panel="Devices")
+    topology: str | None = option_field(
+        "Links between devices: dgx-h100:8x8, tpu-torus:4x4x4, ethernet, or a machine file with links.",
+        "NAME|PATH",
+        panel="Devices",
+    )
+
+    @property
+    def are_asked(self) -> bool:
+        """Whether many devices are asked about."""
+        return not (self.devices is None and self.device_memory is None and self.topology is None)
+
+    def cluster(self, machine: "Machine", devices: int | None = None) -> "Cluster":
+        """The devices asked about; arithmetic is that of the machine."""
+        from attenio.cluster.grid import checked_devices
+        from attenio.cluster.plan import Cluster
+        from attenio.cluster.topology import topology_named
+
+        count = devices if devices is not None or self.devices is None else parse_count(self.devices, "devices")
+        if count is not None:
+            checked_devices(count)
+        joined = None if self.topology is None else topology_named(self.topology, count)
+        if count is None and joined is None:
+            raise InvalidInput("--device-memory is of many devices; add --devices 8 or a topology that says how many")
+        memory = None if self.device_memory is None else parse_bytes(self.device_memory, "device-memory")
+        if memory is not None and memory < 1:
+            raise InvalidInput(f"device-memory is {memory:,}; it must be at least 1 byte, such as 80GB")
+        if count is None:
+            assert joined is not None
+            count = joined.devices
+        return Cluster(devices=count, memory_bytes=memory, topology=joined, machine=machine)
+
+
+asking_devices = taking(Question, Devices)

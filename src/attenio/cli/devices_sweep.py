@@ -1,0 +1,112 @@
+"""``attenio sweep --devices``: the best grid at every point, for every number of devices."""
+
+import csv
+import json
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attenio.cli.devices import Devices
+from attenio.cli.grid import numbers
+from attenio.cli.output import plain_table, print_json, print_tables, progress_bar
+from attenio.errors import AttenioError, InvalidInput
+from attenio.quantities import show_seconds
+
+if TYPE_CHECKING:
+    from attenio.machine import Machine
+    from attenio.planning import SweepGrid
+
+_ASKED = ("queries", "keys", "d", "value_dim", "heads", "kv_heads", "batch", "mask", "dtype", "devices")
+_MOST = 100_000
+_SHOWN = 40
+
+
+def sweep_devices(grid: "SweepGrid", devices: Devices, out: Path | None, *, as_json: bool) -> None:
+    """Plan every workload of a grid for every number of devices; a point without a plan says why."""
+    counts: tuple[int | None, ...] = (None,) if devices.devices is None else numbers(devices.devices, "devices")
+    if len(grid) * len(counts) > _MOST:
+        raise InvalidInput(
+            f"{len(grid) * len(counts):,} points of many devices are planned one by one; ask for at most {_MOST:,}"
+        )
+    if out is not None and out.suffix.lower() not in (".csv", ".json", ".jsonl"):
+        raise InvalidInput(f"a sweep of devices writes .csv, .json or .jsonl, and not {out.name}; use one of these")
+    for count in counts:
+        devices.cluster(_machine(grid, 0), count)  # a slip in the options is refused before anything is planned
+    rows: list[dict[str, Any]] = []
+    with progress_bar(f"planning {len(grid) * len(counts):,} points") as progress:
+        for row in _rows(grid, devices, counts):
+            rows.append(row)
+            if progress is not None:
+                progress(len(rows), len(grid) * len(counts))
+    if out is not None:
+        from attenio.files import write_atomically
+
+        write_atomically(out, _as_text(rows, out.suffix.lower()))
+    if as_json:
+        print_json({"points": len(rows), **({"rows": rows} if out is None else {"out": str(out)})})
+        return
+    if len(rows) <= _SHOWN:
+        print_tables(_table(rows))
+    print_tables(f"{sum(row['grid'] is not None for row in rows):,} of {len(rows):,} points have a plan")
+    if out is not None:
+        print_tables(f"every point is in {out}")
+
+
+def _rows(grid: "SweepGrid", devices: Devices, counts: tuple[int | None, ...]) -> Iterator[dict[str, Any]]:
+    from attenio.cluster.schemes import best_cluster_plan
+
+    for point in range(len(grid)):
+        for count in counts:
+            row: dict[str, Any] = dict.fromkeys((*_ASKED, "grid", "words_per_device", "bound_words_per_device"))
+            row |= dict.fromkeys(("gap", "memory_words", "seconds", "reason"))
+            try:
+                workload = grid.workload(point)
+                cluster = devices.cluster(_machine(grid, point), count)
+                row |= {name: getattr(workload, name) for name in _ASKED[:-3]}
+                row |= {"mask": str(workload.mask), "dtype": workload.dtype.value, "devices": cluster.devices}
+                plan = best_cluster_plan(workload, cluster)
+            except AttenioError as problem:
+                row["reason"] = str(problem)
+            else:
+                row |= {
+                    "grid": str(plan.grid).replace(" ", ""),
+                    **{name: getattr(plan, name) for name in ("words_per_device", "bound_words_per_device")},
+                    **{name: getattr(plan, name) for name in ("gap", "memory_words", "seconds")},
+                }
+            yield row
+
+
+def _machine(grid: "SweepGrid", point: int) -> "Machine":
+    return grid.computers[int(grid.positions(point, point + 1)["machines"][0])]
+
+
+def _as_text(rows: list[dict[str, Any]], suffix: str) -> str:
+    if suffix == ".json":
+        return json.dumps(rows, indent=1) + "\n"
+    if suffix == ".jsonl":
+        return "".join(json.dumps(row) + "\n" for row in rows)
+    stream = StringIO()
+    writer = csv.DictWriter(stream, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def _table(rows: list[dict[str, Any]]) -> Any:
+    from attenio.report.notation import show_ratio
+
+    shown = [name for name in _ASKED if len({row[name] for row in rows}) > 1]
+    table = plain_table(
+        *((name, "right") for name in shown), "heads x queries x keys", ("sent (words)", "right"), ("÷ bound", "right"),
+        ("time", "right"),
+    )  # fmt: skip
+    for row in rows:
+        asked = [f"{row[name]:,}" if isinstance(row[name], int) else str(row[name]) for name in shown]
+        if row["grid"] is None:
+            table.add_row(*asked, row["reason"], "-", "-", "-")
+            continue
+        gap = "-" if row["gap"] is None else show_ratio(row["gap"])
+        time = "-" if row["seconds"] is None else show_seconds(row["seconds"])
+        table.add_row(*asked, row["grid"], f"{row['words_per_device']:,}", gap, time)
+    return table

@@ -1,0 +1,78 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Attenio
+
+ASKED = ("plan", "--n", "4K", "--d", "64", "--heads", "8", "--dtype", "bf16")
+
+
+def test_a_plan_for_many_devices_tells_the_grid_the_words_and_every_scheme(attenio: Attenio) -> None:
+    told = attenio(
+        *ASKED, "--machine", "h100", "--devices", "16", "--device-memory", "80GB", "--topology", "dgx-h100:2x8"
+    )
+    assert told.status == 0
+    for text in ("must send", "plan sends", "8 head groups × 2 rows × 1 columns", "ulysses", "zigzag", "InfiniBand"):
+        assert text in told.out
+    value = attenio(*ASKED, "--devices", "16", "--topology", "dgx-h100:2x8", "--json").json
+    cluster = value["cluster"]
+    assert cluster["grid"] == {"heads": 8, "queries": 2, "keys": 1}
+    assert cluster["words_per_device"] >= cluster["bound_words_per_device"] > 0
+    assert [level["name"] for level in cluster["levels"]] == ["NVLink", "InfiniBand"]
+    assert sum(level["total_words"] for level in cluster["levels"]) == cluster["total_words"]
+    assert {each["scheme"] for each in cluster["schemes"]} == {
+        "ring", "zigzag", "striped", "ulysses", "usp", "loongtrain", "2d-mesh", "tree",
+    }  # fmt: skip
+    assert "plan" in value and "lower_bounds" in value
+
+
+def test_words_are_told_without_a_topology_and_a_topology_says_how_many_devices(attenio: Attenio) -> None:
+    assert "Without --topology words are counted" in attenio(*ASKED, "--devices", "4").out
+    assert attenio(*ASKED, "--topology", "tpu-torus:2x2x2", "--json").json["cluster"]["devices"] == 8
+    step = attenio(*ASKED, "--direction", "training", "--devices", "4", "--json").json
+    assert {each["direction"] for each in step["cluster"]["stages"]} == {"forward", "backward"}
+
+
+@pytest.mark.parametrize(
+    ("options", "mistake"),
+    [
+        (("--devices", "0"), "devices is 0; it must be at least 1"),
+        (("--devices", "1000000000"), "devices is 1,000,000,000; attenio plans up to 131,072: use fewer"),
+        (("--devices", "many"), "devices is 'many'; write a whole number such as 4096 or 128K"),
+        (("--devices", "8", "--topology", "star"), "unknown topology 'star'"),
+        (("--devices", "8", "--device-memory", "1KB"), "use more devices or more memory"),
+        (("--devices", "8", "--device-memory", "0"), "device-memory is 0; it must be at least 1 byte, such as 80GB"),
+        (("--device-memory", "80GB"), "--device-memory is of many devices; add --devices 8"),
+        (("--devices", "128", "--topology", "dgx-h100:8x8"), "joins 64 devices and 128 are asked for"),
+        (("--devices", "8", "--mask", "documents:2048,2048"), "planned for dense, causal and window masks"),
+        (("--devices", "8", "--dataflow", "flat"), "--dataflow flat is of one device"),
+        (("--devices", "8", "--tolerance", "0.1"), "leave --tolerance 0.1 out"),
+    ],
+)
+def test_what_cannot_be_planned_is_one_line(attenio: Attenio, options: tuple[str, ...], mistake: str) -> None:
+    assert mistake in attenio(*ASKED, *options).mistake
+
+
+def test_a_sweep_over_devices_has_a_row_for_each(attenio: Attenio, tmp_path: Path) -> None:
+    lists = ("sweep", "--n", "4K", "--d", "64", "--heads", "8", "--mask", "dense,causal", "--devices", "1:16:x4")
+    rows = attenio(*lists, "--json").json["rows"]
+    assert [(row["mask"], row["devices"]) for row in rows] == [(m, p) for m in ("dense", "causal") for p in (1, 4, 16)]
+    assert [row["grid"] for row in rows[:3]] == ["1x1x1", "4x1x1", "8x2x1"]
+    for suffix in ("csv", "json", "jsonl"):
+        out = tmp_path / f"devices.{suffix}"
+        assert f"every point is in {out}" in attenio(*lists, "--out", str(out)).out
+        text = out.read_text()
+        assert json.loads(text) == rows if suffix == "json" else len(text.splitlines()) in (6, 7)
+    assert "writes .csv, .json or .jsonl" in attenio(*lists, "--out", str(tmp_path / "a.parquet")).mistake
+    assert "devices is 0" in attenio("sweep", "--n", "4K", "--devices", "0").mistake
+    refused = attenio("sweep", "--n", "64", "--mask", "dense,documents:32,32", "--devices", "2", "--json").json["rows"]
+    assert [row["reason"] is None for row in refused] == [True, False]
+
+
+def test_a_report_has_a_section_about_many_devices(attenio: Attenio, tmp_path: Path) -> None:
+    page = tmp_path / "devices.html"
+    options = ("--n", "1K", "--d", "64", "--devices", "4", "--out", str(page), "--json")
+    assert attenio("report", *options).json["cluster"]["grid"] == {"heads": 1, "queries": 2, "keys": 2}
+    text = page.read_text()
+    assert "<h2>Many devices</h2>" in text and "<td>zigzag</td>" in text
