@@ -16,7 +16,7 @@ FORWARD = "Dataflow.FLASH_ATTENTION_2 | "
 # A file, what it says, and what with the dataflow: the member, its words, its loop nest, and what mypy asks for.
 DATAFLOW = [
     ("planning/plan.py", MEMBER, f'{MEMBER}    TOY = "toy"\n'),
-    ("planning/plan.py", "    Dataflow.STACKED_GROUPS,\n]", "    Dataflow.STACKED_GROUPS,\n    Dataflow.TOY,\n]"),
+    ("planning/plan.py", "    Dataflow.KEPT_ROWS,\n]", "    Dataflow.KEPT_ROWS,\n    Dataflow.TOY,\n]"),
     ("planning/words/dataflows.py", "    standard,\n)", "    standard,\n    toy,\n)"),
     ("planning/words/dataflows.py", "        case Dataflow.STANDARD:", "        case Dataflow.TOY:\n            return toy.forms\n        case Dataflow.STANDARD:"),  # noqa: E501
     ("planning/published.py", "        case Dataflow.RANK_ONE_TILING |", "        case Dataflow.TOY | Dataflow.RANK_ONE_TILING |"),  # noqa: E501

@@ -51,7 +51,7 @@ def test_the_python_example_runs() -> None:
 def test_the_numbers_in_the_text_are_those_of_the_answer() -> None:
     found = answer(Workload(n=131072, d=64), machine_named("attenio-512k"))
     said = " ".join(README.split())
-    assert f"within {100 * (found.gap - 1):g} % of that" in said
+    assert f"within {100 * (found.gap - 1):.3g} % of that" in said
     assert (found.bound.strength.value, found.bound.words * 2) == ("ordinary", 2 * 2**30)
     assert (found.absolute_bound.theorem, found.absolute_bound.words * 2) == ("fast-products", 128 * 2**20)
     memory, arithmetic = (time for time in found.times if time.resource != "exponentials")

@@ -178,6 +178,8 @@ def some_tiles(draw, workload, dataflow: Dataflow) -> Tiles:
         "output_columns": width,
         "depth_tile": 3,
         "head_tile": workload.group,
+        "kept_keys": keys,
+        "kept_rows": rows,
         "keys_per_split": keys,
         "stationary_keys": keys,
         "passing_queries": rows,
@@ -205,6 +207,8 @@ SMALL_TILES = {
     Dataflow.SCORE_STATIONARY: Tiles.of(query_tile=3, key_tile=2),
     Dataflow.SPLIT_KEYS: Tiles.of(query_tile=2, head_tile=2, keys_per_split=3, key_tile=2),
     Dataflow.STACKED_GROUPS: Tiles.of(query_tile=2, head_tile=2, key_tile=2),
+    Dataflow.KEPT_KEYS: Tiles.of(query_tile=3, kept_keys=2, value_columns=2),
+    Dataflow.KEPT_ROWS: Tiles.of(key_tile=3, kept_rows=2),
 }
 
 _PRODUCTS = {"value_keys": 3, "value_columns": 2, "key_keys": 2, "key_columns": 3, "query_rows": 3, "query_columns": 2}

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow
 from attenio.planning.costs import problems_of, tile_names
 from attenio.planning.plan import Dataflow, Tiles
+from attenio.planning.words.kept_keys import column_groups
 from attenio.workload import Workload
 
 
@@ -80,6 +81,8 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "key_tile": keys,
         "score_keys": keys,
         "resident_keys": range(problems.most_keys + 1),
+        "kept_keys": keys,
+        "kept_rows": rows,
         "keys_per_split": range(1, -(-problems.most_keys // 2) + 1),
         "head_tile": range(1, problems.group + 1),
         "output_columns": columns,
@@ -101,5 +104,8 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         choices = dict(sizes)
         if dataflow is Dataflow.FLAT and "resident_keys" in names:
             choices |= {"query_tile": range(1, 2), "resident_keys": range(problems.most_keys)}
+        if dataflow is Dataflow.KEPT_KEYS:
+            groups = (1,) if problems.values_in_keys else column_groups(problems.d, problems.value_dim)
+            choices["value_columns"] = tuple(-(-problems.value_dim // count) for count in groups)
         for chosen in product(*(choices[name] for name in names)):
             yield Tiles(tuple(zip(names, chosen, strict=True)))

@@ -209,7 +209,7 @@ def test_candidates_are_every_dataflow_that_applies_with_best_and_published_tile
     single = names(candidates(Workload(n=128, d=32), machine))
     grouped = names(candidates(Workload(n=128, d=32, heads=4, kv_heads=1), machine))
     both = {"standard", "flat", "flash-attention-1", "flash-attention-2", "attenio", "square-tiling", "split-keys"}
-    derived = {"rank-one-tiling", "score-stationary"}
+    derived = {"rank-one-tiling", "score-stationary", "kept-keys", "kept-rows"}
     expected = {(name, rule) for name in both for rule in ("best", "published")} | {(name, "best") for name in derived}
     assert single == expected
     assert grouped == expected | {("stacked-groups", "best")}

@@ -67,6 +67,9 @@ def test_every_dataflow_has_the_leading_term_of_its_order(dataflow: Dataflow) ->
         Dataflow.SCORE_STATIONARY: 5 * n * n * d // 32,
         Dataflow.SPLIT_KEYS: 2 * n * n * d // 32 + n * n * (3 * d + 4) // 32,
         Dataflow.STACKED_GROUPS: 2 * n * n * d // 32,
+        # tiles of 32 rows, 32 slots and two groups of 32 columns; tiles of 32 keys and 32 slots
+        Dataflow.KEPT_KEYS: 3 * n * n * d // 32,
+        Dataflow.KEPT_ROWS: n * n * (3 * d + 4) // 32,
         Dataflow.KEY_STATIONARY: n * n * (4 * d + 2) // 32,
         Dataflow.QUERY_STATIONARY: 6 * n * n * d // 32,
         Dataflow.TWO_PASS: 2 * n * n * d // 32 + n * n * (2 * d + 2) // 32,

@@ -147,6 +147,10 @@ def _units(plan: Plan) -> int:
             return 2 * rows
         case Dataflow.STANDARD:
             return 3 * rows
+        case Dataflow.KEPT_KEYS:
+            return rows * -(-workload.value_dim // plan.tiles["value_columns"])
+        case Dataflow.KEPT_ROWS:
+            return workload.batch * workload.heads * workload.keys
         case Dataflow.FLASH_ATTENTION_1:
             return workload.batch * workload.kv_heads * workload.keys
         case Dataflow.STACKED_GROUPS | Dataflow.SPLIT_KEYS:

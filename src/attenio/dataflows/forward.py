@@ -14,6 +14,8 @@ from attenio.dataflows.flash_attention_2 import flash_attention_2
 from attenio.dataflows.flat import flat
 from attenio.dataflows.guarantee import guaranteed_error, polynomial_of
 from attenio.dataflows.inputs import Inputs
+from attenio.dataflows.kept_keys import kept_keys
+from attenio.dataflows.kept_rows import kept_rows
 from attenio.dataflows.problem import (
     NO_EXTRA,
     Advance,
@@ -77,7 +79,7 @@ def _problems(dataflow: Dataflow, shared: Sharing) -> Iterator[Problem]:
     return separate_problems(shared, by_group=by_group)
 
 
-def _attend(plan: Plan, problem: Problem, fast: FastMemory) -> None:
+def _attend(plan: Plan, problem: Problem, fast: FastMemory) -> None:  # noqa: C901 - a case a dataflow
     """Run the plan's loop nest on one problem."""
     if is_approximate(plan.dataflow):
         _approximate(plan, plan.dataflow, problem, fast)
@@ -105,6 +107,10 @@ def _attend(plan: Plan, problem: Problem, fast: FastMemory) -> None:
             split_keys(problem, plan.tiles, fast)
         case Dataflow.STACKED_GROUPS:
             stacked_groups(problem, plan.tiles, fast)
+        case Dataflow.KEPT_KEYS:
+            kept_keys(problem, plan.tiles, fast)
+        case Dataflow.KEPT_ROWS:
+            kept_rows(problem, plan.tiles, fast)
         case _:
             assert_never(plan.dataflow)
 

@@ -82,6 +82,10 @@ def _spilled_values(plan: Plan) -> int:
             return scores + longest
         case Dataflow.SCORE_STATIONARY:
             return longest * width
+        case Dataflow.KEPT_KEYS:
+            return longest // max(1, min(tiles["query_tile"], longest)) * max(keys for _, keys in shapes)
+        case Dataflow.KEPT_ROWS:
+            return longest * (width + 2) + scores // max(1, tiles["key_tile"]) + _visits(shapes, tiles["key_tile"])
         case Dataflow.FLASH_ATTENTION_1:
             return workload.group * longest * (width + 2) + _visits(shapes, tiles["key_tile"])
         case Dataflow.SPLIT_KEYS:

@@ -32,6 +32,7 @@ class Step(Enum):
     SUM = "sum[i] += P[i,j]"
     OUTPUT = "O[i,c] += P[i,j] V[j,c]"
     RESCALED_OUTPUT = "O[i,c] = rescale[i] O[i,c] + P[i,j] V[j,c]"
+    ROW_BY_ROW = "row by row and key by key: S[i,j], max[i], sum[i], rescale[i], P[i,j], O[i,c]"
     MERGE = "O[i,c], max[i], sum[i] join those of another split"
     NORMALISE = "O[i,c] /= sum[i]"
     LOG_SUM_EXP = "L[i] = max[i] + log(sum[i])"
@@ -56,6 +57,7 @@ class Step(Enum):
 _RESULTS = {
     Step.OUTPUT: "O",
     Step.RESCALED_OUTPUT: "O",
+    Step.ROW_BY_ROW: "O",
     Step.MERGE: "O",
     Step.NORMALISE: "O",
     Step.LOG_SUM_EXP: "L",

@@ -17,7 +17,8 @@ from attenio.planning.problems import Problems
 from attenio.planning.problems.tile_sizes import keeps_to_granularity, smallest_tiles
 from attenio.planning.published import has_published_rule, published_tiles
 from attenio.planning.search.contest import applies, best_of_all
-from attenio.planning.search.dataflow import best_tiles, contenders
+from attenio.planning.search.dataflow import ONE_BY_ONE, best_tiles, contenders
+from attenio.planning.words.dataflows import known_forms
 from attenio.quantities import checked_count, show_words
 from attenio.workload import Direction, Workload, checked_workload
 
@@ -59,7 +60,7 @@ def best_plan(workload: Workload, machine: Machine | str, *, dataflow: Dataflow 
 
     >>> plan = best_plan(Workload(n=4096, d=64), Machine.with_fast_bytes(64 * 1024))
     >>> plan.dataflow.value, str(plan.tiles), plan.moved_words
-    ('attenio', 'query_tile=241 key_tile=3', 9437184)
+    ('kept-keys', 'query_tile=241 kept_keys=11 value_columns=64', 9414656)
     """
     machine = as_machine(machine)
     boundary, granularity = machine.slowest_boundary, machine.granularity_of(checked_workload(workload).dtype)
@@ -244,6 +245,9 @@ def _smallest(workload: Workload, dataflow: Dataflow, granularity: Granularity) 
     """The least fast memory that a dataflow works with, and the tiles that need no more."""
     problems = problems_of(workload, dataflow, granularity)
     options = [smallest_tiles(problems, names) for names in tile_names(dataflow)]
+    if dataflow is Dataflow.KEPT_KEYS:  # whose groups of columns are not of any size
+        constant = [dict(form.constant) for form in known_forms(dataflow, problems.sizes)]
+        options = [Tiles.of(**{**tiles, **sizes}) for tiles in options for sizes in constant]
     fits = (
         (cost(workload, dataflow, tiles).peak_words, tiles)
         for tiles in options
@@ -264,6 +268,11 @@ def _does_not_fit(
                 f"{dataflow.value} has nothing to split: its {keys:,} keys make one tile of {granularity.keys}; use"
                 " attenio, or free tiles (--free-tiles)"
             )
+    if dataflow in ONE_BY_ONE and not granularity.is_free:
+        return DoesNotFit(
+            f"{dataflow.value} makes one score at a time, and this machine computes with {granularity}; use attenio,"
+            " or free tiles (--free-tiles)"
+        )
     words, tiles = _smallest(workload, dataflow, granularity)
     return DoesNotFit(
         f"{dataflow.value} needs at least {show_words(words)} of fast memory ({tiles}); the machine has"
@@ -274,7 +283,9 @@ def _does_not_fit(
 
 def _nothing_fits(workload: Workload, fast_words: int, granularity: Granularity) -> DoesNotFit:
     words, dataflow = min(
-        (_smallest(workload, dataflow, granularity)[0], dataflow.value) for dataflow in contenders(workload.direction)
+        (_smallest(workload, dataflow, granularity)[0], dataflow.value)
+        for dataflow in contenders(workload.direction)
+        if granularity.is_free or dataflow not in ONE_BY_ONE
     )
     return DoesNotFit(
         f"no dataflow fits: the least demanding, {dataflow}, needs at least {show_words(words)} of fast memory;"

@@ -25,6 +25,8 @@ class Dataflow(Enum):
     SCORE_STATIONARY = "score-stationary"
     SPLIT_KEYS = "split-keys"
     STACKED_GROUPS = "stacked-groups"
+    KEPT_KEYS = "kept-keys"
+    KEPT_ROWS = "kept-rows"
     KEY_STATIONARY = "key-stationary"
     QUERY_STATIONARY = "query-stationary"
     TWO_PASS = "two-pass"
@@ -88,6 +90,8 @@ ForwardDataflow = Literal[
     Dataflow.SCORE_STATIONARY,
     Dataflow.SPLIT_KEYS,
     Dataflow.STACKED_GROUPS,
+    Dataflow.KEPT_KEYS,
+    Dataflow.KEPT_ROWS,
 ]
 GradientDataflow = Literal[
     Dataflow.KEY_STATIONARY,

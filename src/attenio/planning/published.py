@@ -21,6 +21,8 @@ def has_published_rule(dataflow: Dataflow) -> bool:
             return True
         case Dataflow.RANK_ONE_TILING | Dataflow.SCORE_STATIONARY | Dataflow.STACKED_GROUPS:
             return False
+        case Dataflow.KEPT_KEYS | Dataflow.KEPT_ROWS:
+            return False
         case Dataflow.QUERY_STATIONARY | Dataflow.TWO_PASS | Dataflow.TILED_PRODUCTS:
             return False
         case Dataflow.FUSED_VALUES | Dataflow.SPILLED_GRADIENTS | Dataflow.FEATURE_GRADIENT:
@@ -56,6 +58,8 @@ def published_tiles(problems: Problems, dataflow: Dataflow, fast_words: int, *, 
         case Dataflow.SPLIT_KEYS:
             return _flash_decoding(problems, fast_words, units)
         case Dataflow.RANK_ONE_TILING | Dataflow.SCORE_STATIONARY | Dataflow.STACKED_GROUPS:
+            return None
+        case Dataflow.KEPT_KEYS | Dataflow.KEPT_ROWS:
             return None
         case Dataflow.QUERY_STATIONARY | Dataflow.TWO_PASS | Dataflow.TILED_PRODUCTS:
             return None

@@ -18,6 +18,8 @@ _STYLES: dict[Dataflow, tuple[str, str, str]] = {
     Dataflow.SCORE_STATIONARY: ("#2f93b8", "#9addf2", "pentagon"),
     Dataflow.SPLIT_KEYS: ("#7a7a1f", "#cdcd63", "hexagon"),
     Dataflow.STACKED_GROUPS: ("#4b3ca8", "#a99cff", "star"),
+    Dataflow.KEPT_KEYS: ("#0b5345", "#76d7c4", "circle-cross"),
+    Dataflow.KEPT_ROWS: ("#784212", "#e59866", "circle-x"),
     Dataflow.TWO_PASS: ("#1f5f8b", "#6cc3ff", "hourglass"),
     Dataflow.KEY_STATIONARY: ("#a63603", "#ff9f6b", "triangle-left"),
     Dataflow.QUERY_STATIONARY: ("#006d2c", "#74d69a", "triangle-right"),

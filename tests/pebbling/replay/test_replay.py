@@ -93,7 +93,8 @@ def test_at_every_move_inputs_and_computed_values_fit_the_buffers_reserved_for_t
 def test_a_value_is_computed_twice_only_where_probabilities_are_made_again_for_other_columns(dataflow, workload, data):
     tiles = data.draw(tiles_for(workload, dataflow))
     game = replay(recorded(workload, dataflow, tiles)).game
-    chunk = {Dataflow.SQUARE_TILING: "depth_tile", Dataflow.RANK_ONE_TILING: "output_columns"}.get(dataflow)
+    chunks = {Dataflow.SQUARE_TILING: "depth_tile", Dataflow.RANK_ONE_TILING: "output_columns"}
+    chunk = (chunks | {Dataflow.KEPT_KEYS: "value_columns"}).get(dataflow)
     again = chunk is not None and tiles[chunk] < workload.value_dim
     assert game.variant is (Variant.STANDARD if again else Variant.ONE_SHOT)
     assert game.sliding

@@ -110,6 +110,17 @@ class Band:
         ends = self._sum_at_boundaries(boundaries, query_tile, self.shift + self.right)
         return self.touched_keys + ends - self._sum_at_boundaries(boundaries, query_tile, self.shift - self.left)
 
+    def kept_loads(self, query_tile: Counts, slots: Counts) -> Counts:
+        """Keys that tiles of queries need not read because ``slots`` keep them from the tile before.
+
+        All slots do: the key that passed last may stay. A single one does so in a dense band only: elsewhere the next
+        tile may not need the last key to pass.
+        """
+        boundaries = ceil_div(self.rows, query_tile) - 1
+        most = smaller(smaller(where(self.is_dense | (slots > 1), slots, 0), self.keys), self.left + self.right)
+        rising = sum_clipped(1, boundaries, query_tile, self.shift + self.right, most)
+        return rising - sum_clipped(1, boundaries, query_tile, self.shift - self.left - self.keys + most, most)
+
     def row_visits(self, key_tile: Counts) -> Counts:
         """Rows visited when every tile of keys visits the rows that need one of them."""
         return self.transposed.key_loads(key_tile)

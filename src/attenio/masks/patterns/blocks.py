@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.masks.patterns.pattern import Counts
+from attenio.masks.patterns.pattern import Counts, kept_by_fewer_slots
 from attenio.masks.values import BlockSparse
 
 Ints = NDArray[np.int64]
@@ -113,6 +113,10 @@ class BlockPattern:
     def row_visits(self, key_tile: Counts) -> Counts:
         """Rows visited when every tile of keys visits the rows that need one of them."""
         return self.transposed.key_loads(key_tile)
+
+    def kept_loads(self, query_tile: Counts, slots: Counts) -> Counts:
+        """Keys that tiles of queries need not read because ``slots`` keep them from the tile before."""
+        return kept_by_fewer_slots(self, query_tile, slots)
 
     def tile_rows(self, query_tile: Counts, key_tile: Counts) -> Counts:
         """Sum over query tiles of (rows in the tile) x (key tiles it meets)."""

@@ -9,6 +9,22 @@ from numpy.typing import NDArray
 Counts = Any
 
 
+def kept_by_fewer_slots(pattern: "Pattern", query_tile: Counts, slots: Counts) -> Counts:
+    """``kept_loads`` of any pattern: one slot lets keys pass, and the others keep what two neighbouring tiles need."""
+    if np.ndim(query_tile) or np.ndim(slots):
+        both = np.broadcast_arrays(query_tile, slots)
+        pairs = zip(*(values.ravel().tolist() for values in both), strict=True)
+        each = [kept_by_fewer_slots(pattern, tile, count) for tile, count in pairs]
+        return np.array(each, dtype=np.int64).reshape(both[0].shape)
+    starts = np.arange(0, pattern.rows, query_tile)
+    if len(starts) < 2 or slots < 2:
+        return 0
+    stops = np.minimum(starts + query_tile, pattern.rows)
+    needed = pattern.widths(starts, stops)
+    common = needed[:-1] + needed[1:] - pattern.widths(starts[:-1], stops[1:])
+    return int(np.minimum(common, slots - 1).sum())
+
+
 class Pattern(Protocol):
     """Required scores of one sequence of queries against one sequence of keys.
 
@@ -50,6 +66,9 @@ class Pattern(Protocol):
 
     def row_visits(self, key_tile: Counts) -> Counts:
         """Rows visited when every tile of keys visits the rows that need one of them."""
+
+    def kept_loads(self, query_tile: Counts, slots: Counts) -> Counts:
+        """Keys that tiles of queries need not read because ``slots`` keep them from the tile before."""
 
     def tile_rows(self, query_tile: Counts, key_tile: Counts) -> Counts:
         """Sum over query tiles of (rows in the tile) x (key tiles it meets)."""

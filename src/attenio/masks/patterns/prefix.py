@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from attenio.masks.patterns.band import Band
 from attenio.masks.patterns.lazy import lazy
-from attenio.masks.patterns.pattern import Counts
+from attenio.masks.patterns.pattern import Counts, kept_by_fewer_slots
 from attenio.masks.patterns.sums import ceil_div, floor_sum, smaller, sum_of_residues, where
 
 
@@ -126,6 +126,10 @@ class PrefixedRequests:
     def row_visits(self, key_tile: Counts) -> Counts:
         """Not asked of stacked requests: they are only run with queries stationary."""
         raise NotImplementedError("stacked requests are tiled by queries only")
+
+    def kept_loads(self, query_tile: Counts, slots: Counts) -> Counts:
+        """Keys that tiles of queries need not read because ``slots`` keep them from the tile before."""
+        return kept_by_fewer_slots(self, query_tile, slots)
 
     def tile_rows(self, query_tile: Counts, key_tile: Counts) -> Counts:
         """Sum over query tiles of (rows in the tile) x (key tiles it meets)."""

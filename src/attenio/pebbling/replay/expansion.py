@@ -80,6 +80,8 @@ class Expansion:
                 return self._named(self._stage("statistics", i, j) for i, j in self._required(rows, columns))
             case Step.SOFTMAX:
                 return chain.from_iterable(self._softmax(i, columns) for i in rows)
+            case Step.ROW_BY_ROW:
+                return chain.from_iterable(self._row_by_row(i, j, inner) for i, j in self._required(rows, columns))
             case Step.OUTPUT | Step.RESCALED_OUTPUT:
                 rescaled = event.step is Step.RESCALED_OUTPUT
                 return self._outputs(product(inner, rows, columns), hidden_too=rescaled)
@@ -145,6 +147,12 @@ class Expansion:
             if j not in own and f"P[{i},{j}]" in self._numbers:  # idle: a hidden key that stands for none
                 self._held["max", i, 0], self._held["sum", i, 0] = self._named([f"S[{i},{j}]", f"P[{i},{j}]"])
                 yield self._held["sum", i, 0]
+
+    def _row_by_row(self, i: int, j: int, columns: list[int]) -> Iterator[int]:
+        """A row takes in one key, from its score to its outputs."""
+        yield from self._scores([i], [j], list(range(self._head.d)))
+        yield from self._softmax(i, [j])
+        yield from self._outputs(((j, i, c) for c in columns), hidden_too=False)
 
     def _outputs(self, products: Iterable[tuple[int, int, int]], *, hidden_too: bool) -> Iterator[int]:
         """Products are added, those of hidden scores only if a state has to be made of them."""

@@ -14,6 +14,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.dataflows.key_slots import turns
 from attenio.errors import InvalidInput
 from attenio.pebbling.graphs.attention import PerRow, Runs, Softmax
 from attenio.planning.plan import Dataflow, Tiles, is_exact_forward, is_exact_gradient
@@ -40,8 +41,8 @@ class Grouping:
         )
 
 
-def grouping(dataflow: Dataflow, tiles: Tiles, required: Required) -> Grouping:
-    """How one head of these required scores is worked on."""
+def grouping(dataflow: Dataflow, tiles: Tiles, required: Required, *, keeping: int | None = None) -> Grouping:
+    """How one head of these required scores is worked on; ``keeping`` of the slots keep keys, all unless told."""
     if is_exact_gradient(dataflow):
         raise InvalidInput(f"{dataflow.value} computes gradients; replay runs of the forward pass")
     if not is_exact_forward(dataflow):
@@ -61,6 +62,10 @@ def grouping(dataflow: Dataflow, tiles: Tiles, required: Required) -> Grouping:
             return Grouping(softmax=Softmax.ONLINE, runs=[_own(row, runs) for row, runs in _met(tiles, required)])
         case Dataflow.SCORE_STATIONARY:
             return _score_stationary(tiles, required)
+        case Dataflow.KEPT_KEYS:
+            return _kept_keys(tiles, required, keeping)
+        case Dataflow.KEPT_ROWS:
+            return Grouping(softmax=Softmax.ONLINE)
         case Dataflow.SPLIT_KEYS:
             return _split_keys(tiles, required)
         case _:
@@ -86,6 +91,20 @@ def _split_keys(tiles: Tiles, required: Required) -> Grouping:
         counts.append([len(split) for split in own if split])
         idle.append([int(keys[0]) for keys, split in zip(splits, own, strict=True) if not split])
     return Grouping(softmax=Softmax.ONLINE, runs=runs, splits=counts, idle=idle)
+
+
+def _kept_keys(tiles: Tiles, required: Required, keeping: int | None) -> Grouping:
+    """A row meets the keys in the order of its tile: those in the slots first."""
+    a = tiles["query_tile"]
+    cut = [required[start : start + a] for start in range(0, len(required), a)]
+    needed = [np.flatnonzero(tile.any(axis=0)).tolist() for tile in cut]
+    order = turns(needed, slots=min(tiles["kept_keys"], required.shape[1]), keeping=keeping)
+    runs = [
+        [[visit.key] for visit in visits if row[visit.key]]
+        for tile, visits in zip(cut, order, strict=True)
+        for row in tile
+    ]
+    return Grouping(softmax=Softmax.ONLINE, runs=runs)
 
 
 def _needed(tiles: Tiles, required: Required) -> Iterator[tuple[Required, NDArray[np.intp]]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attenio.dataflows.key_slots import keeping_slots
 from attenio.errors import InvalidInput
 from attenio.masks import SharedPrefix
 from attenio.masks.patterns import Pattern
@@ -41,7 +42,10 @@ def _pebbled(plan: Plan, pattern: Pattern, group: int) -> PebbledProblem:
             f"row {empty[0]} needs no key under the mask {workload.mask}: it stores zeros, which no graph computes;"
             " replay a workload in which every row needs a key"
         )
-    keys = grouping(plan.dataflow, plan.tiles, required).stacked(group)
+    keeping = None
+    if plan.dataflow is Dataflow.KEPT_KEYS:
+        keeping = keeping_slots(pattern, min(plan.tiles["kept_keys"], pattern.keys))
+    keys = grouping(plan.dataflow, plan.tiles, required, keeping=keeping).stacked(group)
     head = Head(
         rows=group * pattern.rows,
         keys=pattern.keys,

@@ -5,7 +5,7 @@ from typing import Protocol, Self, TypeVar, assert_never
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
-from attenio.planning.words.form import Form, Held, Phase, Product, Rectangle, Resident, RowTile
+from attenio.planning.words.form import Form, Held, KeptTile, Phase, Product, Rectangle, Resident, RowTile
 
 
 def moved_words(problems: Problems, form: Form, tiles: Tiles) -> int:
@@ -35,7 +35,7 @@ Seen = TypeVar("Seen", bound=Turnable)
 
 def seen_by(problems: Seen, phase: Phase) -> Seen:
     """The problems as a phase sees them: without the mask, or with rows and keys exchanged."""
-    if isinstance(phase, RowTile):
+    if isinstance(phase, RowTile | KeptTile):
         return problems.transposed if phase.across else problems
     seen = problems.unmasked if phase.every else problems
     return seen.transposed if isinstance(phase, Product) and phase.across else seen
@@ -51,6 +51,10 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             if phase.split:
                 words += group * phase.met * seen.tile_rows(a, tiles[phase.split])
             return int(words + group * phase.live * seen.live_rows(a) if phase.live else words)
+        case KeptTile():
+            a = tiles[phase.tile]
+            read = seen.key_loads(a) - seen.kept_loads(a, tiles[phase.kept])
+            return int(group * (phase.loads * read + phase.live * seen.live_rows(a)))
         case Rectangle():
             a, b = tiles[phase.rows], tiles[phase.keys]
             words = phase.met * seen.tile_rows(a, b) + phase.loads * seen.key_loads(a)
@@ -75,6 +79,11 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
                 _held(phase.held, heads * min(a, n), min(b, m))
                 for n, m in (seen_by(problems, phase).shapes if phase.across else problems.shapes)
             )
+        case KeptTile():
+            a, slots = tiles[phase.tile], tiles[phase.kept]
+            shapes = seen_by(problems, phase).shapes
+            held = max(min(a, n) * phase.per_row + min(slots, m) * phase.per_slot for n, m in shapes)
+            return int(held + phase.beside)
         case Rectangle():
             a, b = tiles[phase.rows], tiles[phase.keys]
             return max(_held(held, min(a, n), min(b, m)) for held in phase.held for n, m in problems.shapes)

@@ -105,6 +105,12 @@ class PatternCounts:
             return self._only.key_loads(query_tile)
         return self._sum(lambda pattern: pattern.key_loads(query_tile), query_tile)
 
+    def kept_loads(self, query_tile: Counts, slots: Counts) -> Counts:
+        """Keys that tiles of queries need not read because ``slots`` keep them from the tile before (K)."""
+        if self._only is not None:
+            return self._only.kept_loads(query_tile, slots)
+        return self._sum(lambda pattern: pattern.kept_loads(query_tile, slots), query_tile, slots)
+
     def row_visits(self, key_tile: Counts) -> Counts:
         """Rows visited when every tile of keys visits the rows that need one of them (V)."""
         if self._only is not None:

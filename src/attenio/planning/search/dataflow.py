@@ -14,6 +14,8 @@ from attenio.workload import Direction
 CONTENDERS = (
     Dataflow.ATTENIO,
     Dataflow.STACKED_GROUPS,
+    Dataflow.KEPT_KEYS,
+    Dataflow.KEPT_ROWS,
     Dataflow.FLASH_ATTENTION_1,
     Dataflow.FLAT,
     Dataflow.RANK_ONE_TILING,
@@ -30,6 +32,10 @@ BACKWARD_CONTENDERS = (
 )
 
 
+# They make one score at a time, which no granularity allows.
+ONE_BY_ONE = (Dataflow.KEPT_KEYS, Dataflow.KEPT_ROWS)
+
+
 def contenders(direction: Direction) -> tuple[Dataflow, ...]:
     """The dataflows of a direction that can move the least, in the order in which equals are preferred."""
     return BACKWARD_CONTENDERS if direction is Direction.BACKWARD else CONTENDERS
@@ -40,6 +46,8 @@ def allowed_forms(problems: Problems, dataflow: Dataflow) -> tuple[Form, ...]:
     forms = known_forms(dataflow, problems.sizes)
     if problems.granularity.is_free:
         return forms
+    if dataflow in ONE_BY_ONE:
+        return ()
     return tuple(f for f in forms if not f.constant or keeps_to_granularity(problems, Tiles(f.constant)))
 
 
@@ -51,6 +59,8 @@ def exceeds(floor: float, limit: float) -> bool:
 def best_tiles(problems: Problems, dataflow: Dataflow, fast_words: int) -> MovingTiles | None:
     """Tiles that move the fewest words; None if none fits."""
     forms = allowed_forms(problems, dataflow)
+    if not forms:
+        return None
     if len(forms) == 1:
         return best_of_form(problems, forms[0], fast_words)
     best: tuple[int, int, int, MovingTiles] | None = None

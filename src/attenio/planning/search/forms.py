@@ -9,12 +9,13 @@ from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.problems.counting import seen_by
 from attenio.planning.search.floors import RectangleWords
+from attenio.planning.search.kept_tiles import KeptWords, best_kept_tile, least_read
 from attenio.planning.search.products import OutputRoom, best_output_tile, least_words
 from attenio.planning.search.rectangles import best_rectangle
 from attenio.planning.search.room import Room, key_room, row_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile
 from attenio.planning.words.cuts import head_tiles
-from attenio.planning.words.form import Form, Held, Phase, Product, Rectangle, Resident, RowTile
+from attenio.planning.words.form import Form, Held, KeptTile, Phase, Product, Rectangle, Resident, RowTile
 
 
 class _PhaseTiles(NamedTuple):
@@ -102,6 +103,8 @@ def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) 
     match phase:
         case RowTile():
             return _best_rows(problems, phase, fast_words, spare)
+        case KeptTile():
+            return _best_kept(problems, phase, fast_words, spare)
         case Rectangle():
             rooms = tuple(_room(held, fast_words) for held in phase.held)
             limit = None if spare is None else spare // problems.group
@@ -160,6 +163,20 @@ def _best_rows(problems: Problems, phase: RowTile, fast_words: int, spare: int |
     return _PhaseTiles(times * words, sizes)
 
 
+def _best_kept(problems: Problems, phase: KeptTile, fast_words: int, spare: int | None) -> _PhaseTiles | None:
+    seen, room = seen_by(problems, phase), _kept_room(phase, fast_words)
+    most = row_room(seen, room)
+    if most < 1:
+        return None
+    form = KeptWords(seen, phase.live, phase.loads, room)
+    words, tile = best_kept_tile(form, most, None if spare is None else spare // problems.group)
+    return _PhaseTiles(problems.group * words, {phase.tile: tile, phase.kept: int(form.slots(tile))})
+
+
+def _kept_room(phase: KeptTile, fast_words: int) -> Room:
+    return Room(fast_words - phase.beside, 0, phase.per_row, phase.per_slot)
+
+
 def _split(problems: Problems) -> int:
     """Keys of a run: two runs, as few as there can be."""
     unit = problems.granularity.keys
@@ -208,6 +225,13 @@ def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float) -> f
     match phase:
         case RowTile():
             return _row_floor(problems, phase, fast_words, spare)
+        case KeptTile():
+            seen, room = seen_by(problems, phase), _kept_room(phase, fast_words)
+            most = row_room(seen, room)
+            if most < 1:
+                return inf
+            read = least_read(seen, room, most) if len(seen.shapes) == 1 else seen.touched_keys
+            return int(problems.group * (phase.live * seen.touched_rows + phase.loads * read))
         case Rectangle():
             rooms = tuple([_room(held, fast_words) for held in phase.held])
             for room in rooms:

@@ -9,15 +9,17 @@ from numpy.typing import NDArray
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.problems.counting import seen_by
+from attenio.planning.search.kept_tiles import least_read
 from attenio.planning.search.room import Room
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, is_zero, take
 from attenio.planning.sweeping.floors import RectangleForms, form_floors
 from attenio.planning.sweeping.heads import HeadForms, best_head_tiles
+from attenio.planning.sweeping.kept_tiles import best_kept_tiles, most_kept_rows
 from attenio.planning.sweeping.products import best_output_tiles, output_floor
 from attenio.planning.sweeping.rectangles import best_score_tiles
 from attenio.planning.sweeping.room import key_room, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
-from attenio.planning.words.form import Form, Held, Phase, Product, Rectangle, Resident, RowTile
+from attenio.planning.words.form import Form, Held, KeptTile, Phase, Product, Rectangle, Resident, RowTile
 
 Floats = NDArray[np.float64]
 # Floors in floating point are off by less than this factor.
@@ -82,13 +84,16 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
 
     ``within`` are more cases, the form for them, and which of them these are: products are made for all of them, once.
     """
-    words, sizes = form.fixed.of(cases), dict[str, Ints]()
+    words = form.fixed.of(cases)
+    sizes = {name: size + 0 * cases.rows for name, size in form.constant}
     peak = form.least_held + 0 * cases.rows
     for place, phase in enumerate(form.phases):
         spare = limit - words
         match phase:
             case RowTile():
                 more, held, tiles = _rows(cases, phase)
+            case KeptTile():
+                more, held, tiles = _kept(cases, phase, spare // cases.group)
             case Rectangle():
                 more, held, tiles = _rectangle(cases, phase, spare)
             case Product():
@@ -131,6 +136,13 @@ def _rows(cases: Cases, phase: RowTile) -> tuple[Ints, Ints, dict[str, Ints]]:
     passing = key_room(seen, room, together)
     held = together * (passing * room.per_score + room.per_row) + passing * room.per_key + phase.held.beside
     return words, held, {phase.tile: tile, phase.passing: passing} | ({phase.heads: heads} if phase.heads else {})
+
+
+def _kept(cases: Cases, phase: KeptTile, limit: Ints) -> tuple[Ints, Ints, dict[str, Ints]]:
+    seen = seen_by(cases, phase)
+    words, tile, slots = best_kept_tiles(seen, phase, limit)
+    held = tile * phase.per_row + slots * phase.per_slot + phase.beside
+    return cases.group * words, held, {phase.tile: tile, phase.kept: slots}
 
 
 def _rectangle_forms(cases: Cases, phase: Rectangle, limit: Ints) -> RectangleForms:
@@ -188,6 +200,14 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
                 forms = replace(forms, live=phase.live if is_zero(phase.live) else cases.group * phase.live)
             words = forms.floor(np.maximum(most, 1))
             return np.where(most >= 1, words if phase.heads else cases.group * words, np.inf)
+        case KeptTile():
+            most, room = (
+                most_kept_rows(seen, phase),
+                Room(cases.fast_words - phase.beside, 0, phase.per_row, phase.per_slot),
+            )
+            own = phase.live * seen.touched_rows + phase.loads * least_read(seen, room, np.maximum(most, 1))
+            fits = (most >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1)
+            return np.where(fits, cases.group * own * 1.0, np.inf)
         case Rectangle():
             return cases.group * form_floors(_rectangle_forms(cases, phase, cases.fast_words))
         case Product():

@@ -4,12 +4,21 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import assert_never
 
-from attenio.planning.plan import Dataflow, GradientDataflow, Tiles, is_exact_forward, is_exact_gradient
+from attenio.planning.plan import (
+    Dataflow,
+    ForwardDataflow,
+    GradientDataflow,
+    Tiles,
+    is_exact_forward,
+    is_exact_gradient,
+)
 from attenio.planning.words import (
     attenio,
     flash_attention_1,
     flash_attention_2,
     flat,
+    kept_keys,
+    kept_rows,
     rank_one_tiling,
     score_stationary,
     split_keys,
@@ -37,6 +46,10 @@ def forms_of(dataflow: Dataflow) -> Forms:
         return _gradient_forms(dataflow)
     if not is_exact_forward(dataflow):
         raise ValueError(f"{dataflow.value} approximates; its words depend on a degree")
+    return _forward_forms(dataflow)
+
+
+def _forward_forms(dataflow: ForwardDataflow) -> Forms:
     match dataflow:
         case Dataflow.STANDARD:
             return standard.forms
@@ -58,6 +71,10 @@ def forms_of(dataflow: Dataflow) -> Forms:
             return split_keys.forms
         case Dataflow.STACKED_GROUPS:
             return stacked_groups.forms
+        case Dataflow.KEPT_KEYS:
+            return kept_keys.forms
+        case Dataflow.KEPT_ROWS:
+            return kept_rows.forms
         case _:
             assert_never(dataflow)
 
@@ -90,6 +107,8 @@ def form_with(sizes: Sizes, dataflow: Dataflow, tiles: Tiles) -> Form:
     """The form that has these tiles; those of tiled products that read probabilities included."""
     if dataflow is Dataflow.SQUARE_TILING:
         return square_tiling.form_at(sizes, tiles["depth_tile"])
+    if dataflow is Dataflow.KEPT_KEYS:
+        return kept_keys.form_at(sizes, tiles["value_columns"])
     if dataflow is Dataflow.TILED_PRODUCTS and "gradient_rows" in tiles:
         return tiled_products.reading_form(sizes)
     return next(form for form in known_forms(dataflow, sizes) if set(form.names) == set(tiles))

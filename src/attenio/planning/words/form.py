@@ -136,7 +136,25 @@ class Resident(NamedTuple):
     every: bool = False
 
 
-Phase = RowTile | Rectangle | Product | Resident
+class KeptTile(NamedTuple):
+    """A tile of rows stays while keys pass, and slots keep keys for the next: g*(live*L(a) + loads*(U(a) - K(a, s))).
+
+    K(a, s) are the keys that a tile finds in its s slots, which ``kept`` names. It holds a*per_row + s*per_slot +
+    ``beside`` words.
+    ``across``, keys stay and rows pass.
+    """
+
+    tile: str
+    kept: str
+    per_row: Counts
+    per_slot: Counts
+    beside: Counts
+    loads: Counts
+    live: Counts = 0
+    across: bool = False
+
+
+Phase = RowTile | KeptTile | Rectangle | Product | Resident
 
 
 class Form(NamedTuple):

@@ -1,0 +1,107 @@
+"""Kept keys: rows stay, and slots keep keys over the turn from one tile of rows to the next.
+
+    for each group of value_columns columns c of V:
+        for each tile i of query_tile rows:
+            load Q_i; O_i, max, sum = 0, -inf, 0
+            for each key that the tile needs, those in the slots first:
+                load k and v[c] into one of kept_keys slots (not if they are there; v not if it is part of k)
+                for each row that needs the key:
+                    s = scale q . k;  p, max, sum, rescale = online softmax of s;  o = rescale o + p v
+            store O_i / sum
+
+Slots keep what the next tile needs too. Walking back and forth over the keys with a slot for the key that passes, and
+others for those at the turn, reads as few; so does a ring of keys under a window, once it has a slot for each key of
+the window. Fast memory: a rows of Q, of O and of two statistics, slots for a key and its value each, and two words for
+the row whose turn it is.
+"""
+
+from contextlib import nullcontext
+
+import numpy as np
+
+from attenio.dataflows.key_slots import Visit, keeping_slots, needed_by_tiles, turns
+from attenio.dataflows.online_softmax import save_log_sum_exp
+from attenio.dataflows.problem import Problem
+from attenio.dataflows.row_by_row import Rows, note
+from attenio.memory import Buffer, FastMemory
+from attenio.memory.indices import compact, cuts, size
+from attenio.memory.matrix import Values
+from attenio.planning.plan import Tiles
+
+# Booleans of a mask looked at together.
+_MASK_AT_ONCE = 2**20
+_ONE = slice(0, 1)
+
+
+def kept_keys(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
+    """Run one head of one sequence."""
+    pattern, depth = problem.pattern, problem.depth
+    a, slots = min(tiles["query_tile"], pattern.rows), min(tiles["kept_keys"], pattern.keys)
+    width = min(tiles["value_columns"], problem.width)
+    needed = needed_by_tiles(pattern, a)
+    with (
+        fast.buffer("Q", a, depth) as Q_buffer,
+        fast.scratch("O", a, width) as O_buffer,
+        fast.scratch("max", a, 1) as max_buffer,
+        fast.scratch("sum", a, 1) as sum_buffer,
+        fast.scratch("S", 1, 1),
+        fast.scratch("next max", 1, 1),
+        fast.buffer("K", slots, depth) as K_buffer,
+        nullcontext() if problem.values_in_keys else fast.buffer("V", slots, width) as V_buffer,
+    ):
+        for columns in cuts(problem.width, width):
+            keys = _Slots(problem, fast, (K_buffer, V_buffer), slots, columns)
+            visits = turns(needed, slots=slots, keeping=keeping_slots(pattern, slots))
+            for places, visited in zip(cuts(pattern.rows, a), visits, strict=True):
+                outputs = O_buffer.over(places, columns)
+                statistics = [buffer.over(places, _ONE) for buffer in (max_buffer, sum_buffer)]
+                rows = Rows(Q_buffer.over(places, problem.Q.columns, name="Q"), outputs, *statistics)
+                rows.begin(slice(None))
+                if visited:
+                    with Q_buffer.holding(problem.Q, places) as Q_i:
+                        _attend(problem, fast, rows._replace(Q=Q_i), keys, visited)
+                if columns.start == 0:
+                    save_log_sum_exp(fast, problem, rows.max, rows.sum)
+                rows.normalise(fast, problem)
+                fast.store(outputs, problem.O)
+                problem.advance(size(places))
+
+
+class _Slots:
+    """Keys and some columns of their values in slots."""
+
+    def __init__(
+        self, problem: Problem, fast: FastMemory, buffers: tuple[Buffer, Buffer | None], slots: int, columns: slice
+    ) -> None:
+        K_buffer, V_buffer = buffers
+        every = slice(0, slots)
+        self._problem, self._fast, self._columns = problem, fast, columns
+        self._keys = K_buffer.over(every, problem.K.columns)
+        self._values = None if V_buffer is None else V_buffer.over(every, columns)
+
+    def key_and_value(self, visit: Visit) -> tuple[Values, Values]:
+        """The key of a visit and its value, loaded if it arrives."""
+        place, one = np.array([visit.slot]), slice(visit.key, visit.key + 1)
+        if visit.arrives:
+            self._fast.load(self._problem.K, self._keys, one, at=place)
+            if self._values is not None:
+                self._fast.load(self._problem.V, self._values, one, at=place)
+        key = self._keys.values[visit.slot : visit.slot + 1]
+        if self._values is None:
+            return key, key[:, self._columns]
+        return key, self._values.values[visit.slot : visit.slot + 1]
+
+
+def _attend(problem: Problem, fast: FastMemory, rows: Rows, keys: _Slots, visited: list[Visit]) -> None:
+    """All rows of a tile take in the keys of the visits."""
+    assert isinstance(rows.Q.rows, slice)
+    top, bottom = rows.Q.rows.start, rows.Q.rows.stop
+    at_once = max(1, _MASK_AT_ONCE // (bottom - top))
+    for first in range(0, len(visited), at_once):
+        some = visited[first : first + at_once]
+        required = problem.pattern.required(top, bottom, np.array([visit.key for visit in some]))
+        for visit, needing in zip(some, required.T, strict=True):
+            key, value = keys.key_and_value(visit)
+            at = np.flatnonzero(needing)
+            rows.take_in(problem.arithmetic, compact(at), key, value)
+            note(fast, compact(top + at), slice(visit.key, visit.key + 1), rows.O.columns)

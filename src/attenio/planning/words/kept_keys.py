@@ -1,0 +1,55 @@
+"""Kept keys: rows stay, keys pass through slots that keep some for the next rows; values in groups of columns.
+
+moved = g (G L(a) d + n dv + (U(a) - K(a, s))(G d + dv))           in G groups of c columns, G = ceil(dv/c)
+peak  = a'(d + (c'+2)w) + s'(d + c') + 2w
+
+K(a, s) are the keys that a tile of a rows finds in its s slots, from the tile before. A row has two statistics, its
+maximum and its sum, and rows take their turn with the one score in hand. Values that are part of their keys take no
+words of their own. Scores are computed once for every group: that pays where values are wider than keys, and about as
+many groups as keys fit into a value move the least, (G d + dv)^2 / G.
+"""
+
+from attenio.masks.patterns.pattern import Counts
+from attenio.masks.patterns.sums import ceil_div, where
+from attenio.planning.words.form import Form, KeptTile, Sizes
+
+_NAMES = ("query_tile", "kept_keys", "value_columns")
+
+
+def column_groups(d: Counts, value_dim: Counts) -> tuple[Counts, ...]:
+    """Numbers of groups that are tried: one, and where values are wider than keys the two next to dv/d.
+
+    >>> column_groups(64, 64), column_groups(64, 100), column_groups(64, 512)
+    ((1,), (1, 2), (1, 8, 9))
+    """
+    if type(d) is int and type(value_dim) is int:
+        return tuple(dict.fromkeys((1, value_dim // d, value_dim // d + 1))) if value_dim > d else (1,)
+    wider = value_dim > d
+    if not wider.any():
+        return (1,)
+    return 1, where(wider, value_dim // d, 1), where(wider, value_dim // d + 1, 1)
+
+
+def forms(sizes: Sizes) -> tuple[Form, ...]:
+    """Every head by itself, a form for every number of groups."""
+    if type(sizes.d) is int and sizes.key_words == sizes.d:  # values that are part of their keys: groups save nothing
+        return (form_at(sizes, sizes.value_dim),)
+    return tuple(form_at(sizes, ceil_div(sizes.value_dim, count)) for count in column_groups(sizes.d, sizes.value_dim))
+
+
+def form_at(sizes: Sizes, columns: Counts) -> Form:
+    """With so many value columns at a time."""
+    d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
+    groups, columns = ceil_div(dv, columns), where(columns < dv, columns, dv)
+    in_keys = sizes.key_words == d
+    phase = KeptTile(
+        "query_tile",
+        "kept_keys",
+        per_row=d + (columns + 2) * w,
+        per_slot=where(in_keys, d, d + columns),
+        beside=2 * w,
+        live=groups * d,
+        loads=where(in_keys, groups * d, groups * d + dv),
+    )
+    fixed = sizes.group * sizes.rows * dv
+    return Form(_NAMES, (phase,), fixed, constant=(("value_columns", columns),))

@@ -1,0 +1,65 @@
+import itertools
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attenio.dataflows import execute
+from attenio.planning import best_plan_for
+from attenio.planning.plan import Dataflow, Tiles
+from attenio.workload import Workload
+
+from .laws import QUICK, counted, obeys_its_closed_form, planned, sizes, workloads
+
+
+def kept(required, tile, slots, *, is_band):
+    """What tiles find in their slots, from the keys that each needs."""
+    needed = [set(np.flatnonzero(required[top : top + tile].any(axis=0))) for top in range(0, len(required), tile)]
+    keeping = slots if is_band and (slots > 1 or required.all()) else slots - 1
+    return sum(min(keeping, len(here & there)) for here, there in itertools.pairwise(needed))
+
+
+def closed_form(is_band):
+    def words(problem, tiles):
+        a, slots = min(tiles["query_tile"], problem.n), min(tiles["kept_keys"], problem.m)
+        c = min(tiles["value_columns"], problem.dv)
+        n, dk, dv, w = problem.n, problem.dk, problem.dv, problem.w
+        groups = -(-dv // c)
+        read = problem.key_loads(a) - kept(problem.required, a, slots, is_band=is_band)
+        moved = groups * problem.live_rows(a) * dk + n * dv + read * (groups * dk + dv)
+        return moved, a * (dk + (c + 2) * w) + slots * (dk + c) + 2 * w
+
+    return words
+
+
+@QUICK
+@given(workloads(), st.data())
+def test_kept_keys_move_and_hold_what_their_closed_form_says_and_compute_attention(workload, data):
+    tiles = sizes(
+        data.draw, query_tile=workload.queries + 1, kept_keys=workload.keys + 1, value_columns=workload.value_dim + 1
+    )
+    is_band = not hasattr(workload.mask, "query_block")
+    obeys_its_closed_form(workload, Dataflow.KEPT_KEYS, tiles, counted(workload), closed_form(is_band))
+
+
+def test_a_ring_reads_nothing_twice_once_it_holds_the_window():
+    workload = Workload(n=256, d=8, mask="window:32")
+    plan = best_plan_for(workload, 532)
+    assert (plan.dataflow, plan.moved_words) == (Dataflow.KEPT_KEYS, workload.compulsory_words)
+    assert execute(plan).moved_words == 8192
+
+
+def test_keys_kept_over_the_turn_save_words_of_every_pass():
+    workload = Workload(n=128, d=16)
+    plan = best_plan_for(workload, 4163)
+    assert plan.dataflow is Dataflow.KEPT_KEYS
+    assert plan.moved_words == execute(plan).moved_words < 10_464 + 1
+    assert best_plan_for(workload, 4163, dataflow="attenio").moved_words == 12_288
+
+
+def test_values_in_groups_of_columns_move_less_where_they_are_wider_than_keys():
+    workload = Workload(n=64, d=4, value_dim=64)
+    plan = best_plan_for(workload, 300)
+    whole = planned(workload, Dataflow.KEPT_KEYS, Tiles.of(query_tile=2, kept_keys=1, value_columns=64), 300)
+    assert plan.dataflow is Dataflow.KEPT_KEYS and plan.tiles["value_columns"] < 64
+    assert 2 * execute(plan).moved_words < execute(whole).moved_words
