@@ -67,7 +67,9 @@ def _add_to_query_gradient(
         j = tl.multiple_of(step + backwards * (mirror - step - step), KEY_TILE)
         here = j + tl.arange(0, KEY_TILE)
         k, v = _load_tiles(K, V, here, inputs.k_n, inputs.k_d, inputs.v_n, inputs.v_d, mask.keys, widths, MASKED)
-        scores, slope = cap(tl.dot(own.q, tl.trans(k), input_precision=PRECISION) * scale, mask)
+        scores = tl.dot(own.q, tl.trans(k), input_precision=PRECISION) * scale
+        if mask.softcap is not None:
+            scores, slope = cap(scores, mask)
         if HIDES:
             scores = hide(scores, rows, here[None, :], mask)
         weights = tl.exp2(scores - own.largest[:, None]) * own.share[:, None]
@@ -167,7 +169,9 @@ def _add_to_key_gradients(
         else:
             share = 1.0 / tl.load(passing.Total + positions)
             largest, delta = tl.load(passing.Largest + positions), tl.load(passing.Delta + positions)
-        scores, slope = cap(tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale, mask)
+        scores = tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale
+        if mask.softcap is not None:
+            scores, slope = cap(scores, mask)
         first, end = ranges_of(positions, mask)
         rows = ScoreRows(positions[None, :], (positions * 0 + head)[None, :], first[None, :], end[None, :])
         if HIDES:

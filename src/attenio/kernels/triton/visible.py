@@ -78,12 +78,10 @@ def hide(scores, rows, columns, mask):
 
 @triton.jit
 def cap(scores, mask):
-    """Scores in log2 with a cap if there is one, c tanh(s / c), and the derivative of this; 1.0 without.
+    """Scores in log2 with their cap, c tanh(s / c), and the derivative of this.
 
     Next to zero the quotient of exponentials would lose digits: there it is a polynomial, right to a rounding.
     """
-    if mask.softcap is None:
-        return scores, 1.0
     most = mask.softcap * mask.LOG2_E
     x = scores / most
     square = x * x
