@@ -1,0 +1,5 @@
+"""A grid of devices on counted memories and a counted network: the second witness of words and memory."""
+
+from attenio.cluster.counted.run import ClusterRun, execute_grid
+
+__all__ = ["ClusterRun", "execute_grid"]

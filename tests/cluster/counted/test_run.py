@@ -1,0 +1,87 @@
+"""Laws of a grid on counted memories: what it sends and holds is what was predicted, and it computes attention."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attenio.cluster import Grid, sent_words, stage_words
+from attenio.cluster.counted import execute_grid
+from attenio.cluster.counted.run import inputs_of
+from attenio.cluster.memory import memory_words, pass_columns
+from attenio.cluster.placement import Placement
+from attenio.cluster.plan import REPEATED, Cluster, plan_grid
+from attenio.cluster.topology import dgx_h100
+from attenio.errors import InvalidInput, MemoryOverflow
+from attenio.reference import attention, attention_gradients
+from attenio.workload import Workload
+from cluster.strategies import problems
+
+laws = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+@laws
+@given(problems(longest=24, most_devices=12), st.integers(1, 4))
+def test_a_grid_sends_and_holds_what_was_predicted_and_computes_the_definition(
+    problem: tuple[Workload, Grid], passes: int
+) -> None:
+    workload, grid = problem
+    inputs, passes = inputs_of(workload), len(pass_columns(grid, min(passes, grid.keys)))
+    run = execute_grid(workload, grid, inputs, passes=passes)
+    sent = np.zeros(grid.devices, dtype=int)
+    for each in stage_words(workload, grid):
+        counted = run.network.words.get(each.stage, np.zeros((grid.devices, grid.devices), dtype=int))
+        times = passes if each.stage in REPEATED else 1
+        assert counted.sum(axis=1).tolist() == (each.sent * times).tolist(), each.stage
+        assert counted.sum(axis=0).tolist() == (each.received * times).tolist(), each.stage
+        sent += each.sent * times
+    assert run.network.sent.tolist() == sent.tolist()
+    assert list(run.peak_words) == memory_words(workload, grid, passes=passes).tolist()
+    q, k, v, do = (inputs[name] for name in ("Q", "K", "V", "dO"))
+    if workload.direction.value == "forward":
+        expected = {"O": attention(q, k, v, workload)}
+    else:
+        gradients = attention_gradients(q, k, v, do, workload)
+        expected = {"dQ": gradients.dq, "dK": gradients.dk, "dV": gradients.dv}
+    assert run.results.keys() == expected.keys()
+    for name, right in expected.items():
+        np.testing.assert_allclose(run.results[name], right, atol=5e-5, err_msg=name)
+
+
+@laws
+@given(problems(longest=16, most_devices=8))
+def test_one_word_less_of_memory_overflows(problem: tuple[Workload, Grid]) -> None:
+    workload, grid = problem
+    needed, inputs = int(memory_words(workload, grid).max()), inputs_of(workload)
+    assert max(execute_grid(workload, grid, inputs, memory_words=needed).peak_words) == needed
+    with pytest.raises(MemoryOverflow, match="cannot hold"):
+        execute_grid(workload, grid, inputs, memory_words=needed - 1)
+
+
+@laws
+@given(problems(longest=24, most_devices=12))
+def test_words_of_every_link_level_are_those_of_the_plan(problem: tuple[Workload, Grid]) -> None:
+    workload, grid = problem
+    topology, placement = dgx_h100(nodes=-(-grid.devices // 3), gpus=3), Placement()
+    plan = plan_grid(workload, grid, Cluster(devices=grid.devices, topology=topology), placement=placement)
+    run = execute_grid(workload, grid, inputs_of(workload))
+    counted = run.network.level_words(grid, placement, topology)
+    assert [int(load.words.sum()) for load in counted] == [level.total_words for level in plan.levels]
+    assert [int(load.words.max()) for load in counted] == [level.words_per_device for level in plan.levels]
+
+
+def test_values_that_are_part_of_keys_travel_once() -> None:
+    workload = Workload(queries=3, keys=20, d=6, value_dim=4, heads=4, kv_heads=1, values_in_keys=True)
+    inputs = inputs_of(workload)
+    inputs["V"] = inputs["K"][..., :4]
+    grid = Grid(queries=2, keys=3)
+    run = execute_grid(workload, grid, inputs)
+    right = attention(inputs["Q"], inputs["K"], inputs["V"], workload)
+    np.testing.assert_allclose(run.results["O"], right, atol=5e-5)
+    assert run.network.sent.tolist() == sent_words(workload, grid).tolist()
+
+
+def test_a_counted_run_is_of_one_pass() -> None:
+    workload = Workload(n=8, d=4, direction="training")
+    with pytest.raises(InvalidInput, match="a counted run is of one pass"):
+        execute_grid(workload, Grid(queries=2), inputs_of(workload))
