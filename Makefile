@@ -102,5 +102,5 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 # All at once, and modules compiled when they are first imported, which most of them never are.
 $(VENV)/.developing: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "installing attenio and what the tests need into $(VENV), two minutes at first"
-	$(PIP) --no-compile --editable '.[$(ASKED),torch,cpu,triton,transformers,docs,dev]'
+	$(PIP) --no-compile --editable '.[$(ASKED),torch,cpu,triton,transformers,dask,docs,dev]'
 	@touch $(VENV)/.installed $@

@@ -1,9 +1,11 @@
 """Where it runs: memory levels from fast to slow, and arithmetic rates."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from itertools import pairwise
 from types import MappingProxyType
+from typing import Any
 
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
@@ -118,6 +120,13 @@ class Machine:
                 raise InvalidInput(f"rate of {name} on machine {self.name} is {shown}; give a number above zero")
         if self.accelerator is not None:
             _check_agreement(self, self.accelerator)
+
+    def __reduce__(self) -> tuple[Any, tuple[()]]:
+        """Read-only mappings cannot be pickled: they are sent as they were given."""
+        given: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        for name in ("flops_per_s", "granularity"):
+            given[name] = dict(given[name])
+        return partial(Machine, **given), ()
 
     def _check_order(self) -> None:
         for fast, slow in pairwise(self.levels):

@@ -152,6 +152,8 @@ def test_points_that_make_no_sense_have_a_reason(attenio: Any) -> None:
         (["--dtype", "fp16,fp7"], "unknown element type 'fp7'"),
         (["--model", "lama-3-8b"], "did you mean llama-3-8b?"),
         (["--scale", "2"], "leave it out of a sweep"),
+        (["--cluster", "local"], "cluster 'local' is neither local:N"),
+        (["--cluster", "local:2", "--devices", "8"], "takes no --cluster; leave one of them out"),
         (["--decode", "--queries", "1,2"], "--decode asks about one query"),
         (["--n", "1K", "--heads", "6", "--kv-heads", "4"], "6 query heads cannot share 4 KV heads"),
         (["--n", "1K,2K", "--mask", "window:4096"], "window 4,096 is wider than the 1,024 keys"),

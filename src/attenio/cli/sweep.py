@@ -45,6 +45,14 @@ def sweep(
         Path | None,
         typer.Option("--out", help="Write every point to this .parquet, .csv, .json or .jsonl file.", metavar="PATH"),
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            help="Plan on a Dask cluster: local:4 for four processes here, or the tcp:// address of a scheduler.",
+            metavar="WHERE",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Plan every combination of lists: 1K,2K,4K or first:last:x2 or first:last:+64.
@@ -62,15 +70,18 @@ def sweep(
       attenio sweep --model llama-3-70b --decode --n 1K:128K:x2 --machine a100,h100,h200 --json
       attenio sweep --n 4K --d 64,128 --fast-bytes 8KB:4MB:x2 --direction training --out step.csv
       attenio sweep --n 1M --d 128 --heads 64 --kv-heads 8 --devices 8:4096:x2 --mask dense,causal --out devices.csv
+      attenio sweep --n 1K:1M:x1.01 --mask documents:512,512 --out packed.parquet --cluster local:4
     """
     if out is not None:
         check_place(out)
     grid = grid_of(question)
     _refuse_nonsense(grid)
     if devices.are_asked:
+        if cluster is not None:
+            raise InvalidInput("a sweep over --devices takes no --cluster; leave one of them out")
         sweep_devices(grid, devices, out, as_json=as_json)
         return
-    result = _planned(grid, out)
+    result = _planned(grid, out, cluster)
     if as_json:
         summary = _summary(result)
         print_json({**summary, "out": str(out)} if out is not None else {**summary, "rows": list(result.rows())})
@@ -93,12 +104,12 @@ def _refuse_nonsense(grid: "SweepGrid") -> None:
         raise refusal
 
 
-def _planned(grid: "SweepGrid", out: Path | None) -> "SweepResult":
+def _planned(grid: "SweepGrid", out: Path | None, cluster: str | None) -> "SweepResult":
     from attenio.planning import sweep as planned_sweep
 
     try:
         with progress_bar(f"planning {len(grid):,} points") as progress:
-            return planned_sweep(grid, out=out, progress=progress, tell=print_aside)
+            return planned_sweep(grid, out=out, progress=progress, tell=print_aside, cluster=cluster)
     except KeyboardInterrupt:
         if out is None:
             raise

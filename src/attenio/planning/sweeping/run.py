@@ -1,6 +1,8 @@
 """The sweep: points in chunks, each planned at once, kept on disk until the last is done."""
 
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from attenio.names import checked_kind
 from attenio.planning.best import best_plan_for
 from attenio.planning.plan import Plan
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
+from attenio.planning.sweeping.cluster import checked_cluster, results_on
 from attenio.planning.sweeping.columns import ABSENT, numbers_of
 from attenio.planning.sweeping.files import FinishedChunks, export, format_of
 from attenio.planning.sweeping.grid import SweepGrid
@@ -38,6 +41,7 @@ def sweep(
     out: Path | str | None = None,
     progress: Callable[[int, int], None] | None = None,
     tell: Callable[[str], None] | None = None,
+    cluster: str | None = None,
 ) -> SweepResult:
     """Plan every point of a grid: the same plans as ``best_plan``, many at a time.
 
@@ -46,12 +50,17 @@ def sweep(
     Points without a plan have a reason instead. ``progress`` is told how many points are done, of how many; ``tell``
     is told, before the work begins, what becomes of the chunks that an earlier sweep left.
 
+    With ``cluster``, chunks are planned by the workers of a Dask cluster, ``local:4`` or ``tcp://host:8786``, and
+    written by this process; the result and the file are the same.
+
     >>> result = sweep(SweepGrid(n=[4096], d=[64, 128], fast_bytes=[65536]))
     >>> result.columns["dataflow"].tolist(), result.columns["moved_words"].tolist()
     (['kept-keys', 'kept-keys'], [9414656, 35635200])
     """
     checked_kind(grid, SweepGrid, "grid", "a SweepGrid, such as SweepGrid(n=[4096], d=[64], machines=['h100'])")
     path = None if out is None else checked_path(out)
+    if cluster is not None:
+        checked_cluster(cluster)
     if path is not None:
         format_of(path)  # a wrong ending is said before the work, not after
     # Points that are planned one by one take longer, and chunks are what progress and resuming go by.
@@ -61,21 +70,45 @@ def sweep(
     if tell is not None:
         for note in finished.notes:
             tell(note)
-    plans = []
-    for number, start in enumerate(range(0, len(grid), chunk)):
-        stop = min(start + chunk, len(grid))
-        planned = finished.load(number)
-        if planned is None:
-            planned = plan_points(Points(grid, start, stop))
-            finished.save(number, planned)
-        plans.append(planned)
+    numbers = range(-(-len(grid) // chunk))
+    plans = {number: planned for number in numbers if (planned := finished.load(number)) is not None}
+    done = sum(len(planned.reason) for planned in plans.values())
+    for number, planned in _planned(grid, chunk, [each for each in numbers if each not in plans], cluster):
+        finished.save(number, planned)
+        plans[number] = planned
+        done += len(planned.reason)
         if progress is not None:
-            progress(stop, len(grid))
-    result = SweepResult(grid, tuple(plans), finished.notes)
+            progress(done, len(grid))
+    result = SweepResult(grid, tuple(plans[number] for number in numbers), finished.notes)
     if path is not None:
         export(result, path)
         finished.remove()
     return result
+
+
+def _planned(
+    grid: SweepGrid, chunk: int, numbers: Sequence[int], cluster: str | None
+) -> Iterator[tuple[int, PlannedPoints]]:
+    """The chunks of these numbers, in their order here, and in any order from a cluster."""
+    if cluster is not None:
+        yield from results_on(cluster, partial(_chunk_of, pickle.dumps(grid), chunk), numbers)
+        return
+    for number in numbers:
+        yield number, plan_points(_points_of(grid, chunk, number))
+
+
+def _points_of(grid: SweepGrid, chunk: int, number: int) -> Points:
+    return Points(grid, number * chunk, min((number + 1) * chunk, len(grid)))
+
+
+def _chunk_of(pickled_grid: bytes, chunk: int, number: int) -> PlannedPoints:
+    """A chunk, on a worker: the grid comes with every task, so that no worker's death can lose it."""
+    return plan_points(_points_of(_unpickled(pickled_grid), chunk, number))
+
+
+@lru_cache(maxsize=2)
+def _unpickled(grid: bytes) -> SweepGrid:
+    return pickle.loads(grid)  # type: ignore[no-any-return]
 
 
 def plan_points(points: Points) -> PlannedPoints:
