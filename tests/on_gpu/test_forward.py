@@ -9,8 +9,7 @@ import torch
 from attenio import attention
 from attenio.kernels.call.masking import MaskArguments, visibility_of
 from attenio.kernels.call.problem import KernelProblem
-from attenio.kernels.call.results import Attended
-from attenio.kernels.gpu.arguments import LOG2_E
+from attenio.kernels.call.results import LOG2_E, Attended
 from attenio.kernels.hopper import forward
 from attenio.kernels.hopper.tiles import WIDE_TILES, computed_width, hopper_tiles
 

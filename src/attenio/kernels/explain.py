@@ -174,7 +174,7 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     if tolerance is not None:
         tolerance = checked_positive("tolerance", tolerance)
         way = way_for(problem, tolerance, machine)
-    if sinks is not None:
+    if sinks is not None and not choice.folds_sinks:
         notes.append("sinks shrink outputs after the kernel: outputs are read and written once more")
     if deterministic:
         notes.append("results repeat to the bit: every sum is taken in one order, or in fixed point")

@@ -11,7 +11,7 @@ from attenio.kernels import cpu, hopper, triton
 from attenio.kernels.call.dropout import Dropout
 from attenio.kernels.call.masking import MaskArguments, visibility_of
 from attenio.kernels.call.problem import KernelProblem
-from attenio.kernels.call.results import Attended
+from attenio.kernels.call.results import LOG2_E, Attended, with_sink
 from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.hopper import forward
 from attenio.kernels.hopper.tiles import WIDE_TILES, HopperTiles
@@ -93,6 +93,22 @@ def test_the_kernel_computes_attention_and_its_statistics(options, tiles):
     theirs = (exact.largest + exact.total.log2()).reshape(total.shape)[sees]
     assert float((mine - theirs).abs().max()) <= 1e-4
     assert not total[~sees].any() and not output[~sees].any()
+
+
+@pytest.mark.parametrize("name", ["dense, three consumers", "rows that see nothing", "packed sequences"])
+def test_sinks_are_one_weight_more(name):
+    options, tiles = CASES[name]
+    problem = problem_of(**options)
+    heads = problem.kv_heads * problem.group
+    sinks = torch.cat((torch.tensor([4.0]), torch.randn(heads)))[:heads]
+    output, *statistics = run(replace(problem, sinks=sinks), tiles)
+    plain = cpu.attend(problem)
+    largest, total, share = with_sink(
+        plain.largest, plain.total, (sinks * LOG2_E).view(problem.kv_heads, problem.group, 1)
+    )
+    torch.testing.assert_close(output.float(), plain.output.float() * share[..., None], atol=2e-2, rtol=2e-2)
+    mine = statistics[0] + statistics[1].log2()
+    torch.testing.assert_close(mine, largest + total.log2(), atol=1e-3, rtol=1e-4)
 
 
 def test_weights_that_are_powers_of_two_give_exact_sums():

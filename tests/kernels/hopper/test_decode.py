@@ -1,5 +1,7 @@
 """Decode on Hopper without one: its host logic, its own source interpreted against the CPU, and what it compiles to."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from gluon_interpreter import TmaDescriptor, interpreted, launch
@@ -10,9 +12,9 @@ from offline_compiler import instructions_of
 from attenio.kernels import cpu
 from attenio.kernels.call.masking import MaskArguments, visibility_of
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.results import LOG2_E, with_sink
 from attenio.kernels.call.stacking import stacked
 from attenio.kernels.gpu import counters
-from attenio.kernels.gpu.arguments import LOG2_E
 from attenio.kernels.hopper import decode
 from attenio.kernels.hopper.decode import decode_tiles, splits_for
 from attenio.kernels.triton.forward import SplitResults
@@ -120,6 +122,20 @@ def test_the_kernel_gives_what_the_cpu_gives(on_cpu, name):
     assert not any(held.any() for held in counters._of_streams.values())
 
 
+@pytest.mark.parametrize("name", ["decode", "several queries", "a mask that masked everything", "a shared prefix"])
+def test_sinks_are_one_weight_more_whatever_keys_are_split_into(on_cpu, name):
+    torch.manual_seed(0)
+    problem = CASES[name]()
+    heads = problem.kv_heads * problem.group
+    sinks = torch.cat((torch.tensor([-torch.inf, 90.0]), torch.randn(heads)))[:heads]
+    mine, plain = decode.attend(replace(problem, sinks=sinks)), cpu.attend(problem)
+    largest, total, share = with_sink(
+        plain.largest, plain.total, (sinks * LOG2_E).view(problem.kv_heads, problem.group, 1)
+    )
+    torch.testing.assert_close(mine.output.float(), plain.output.float() * share[..., None], atol=1e-2, rtol=1e-2)
+    torch.testing.assert_close(mine.largest + mine.total.log2(), largest + total.log2(), atol=1e-4, rtol=1e-4)
+
+
 def test_what_the_copy_engine_cannot_fetch_is_left_to_others():
     problem = problem_of((1, 1, 4, 1, 300, 64, 64))
     odd = torch.randn(1, 1, 300, 65, dtype=torch.bfloat16)[..., :64]
@@ -143,7 +159,9 @@ def built(rows, d, width, more):
                  ROW_WARPS=tiles.row_warps, PACK=4, D=d, WIDTH=width, D_PADDED=padded[0], W_PADDED=padded[1],
                  RANGED=False, BOOLEAN=False, BIAS_BY_ROW=False, LOG2_E=1.4427,
                  JOINS=True, PART_ROWS=4, JOINED_ROWS=4, AT_ONCE=16, EVEN=True,
-                 First=None, Stop=None, Bias=None, PrefixPartial=None, PrefixStatistics=None) | more
+                 First=None, Stop=None, Bias=None, Sinks=None, PrefixPartial=None, PrefixStatistics=None) | more
+    if fixed.pop("sinks", False):
+        del fixed["Sinks"]
     bias = fixed.pop("Bias") or ("*u8" if fixed["BOOLEAN"] else "*bf16")
     fixed |= {"Bias": None} if bias == "*bf16" else {}
     signature, constants = {}, {}
@@ -163,6 +181,7 @@ VARIANTS = [
     (4, 128, 128, {}),
     (32, 256, 256, {"RANGED": True, "PART_ROWS": 32, "JOINED_ROWS": 16, "AT_ONCE": 4, "EVEN": False}),
     (4, 96, 96, {"BOOLEAN": True, "JOINS": False}),
+    (4, 64, 64, {"sinks": True}),
 ]
 
 

@@ -12,6 +12,7 @@ import torch
 from attenio.kernels import cpu, triton
 from attenio.kernels.call.masking import MaskArguments, visibility_of
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.results import LOG2_E, with_sink
 from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.gpu.arguments import grouped_heads
 from attenio.kernels.triton.choice import TwoPassTiles
@@ -95,6 +96,18 @@ def test_the_forward_pass_gives_what_the_cpu_gives(problem):
     assert_close(mine.output, theirs.output, torch.finfo(torch.float32).eps * max(1.0, abs(problem.scale)))
 
 
+@pytest.mark.parametrize("case", ["causal", "a boolean mask that hides a row", "decode", "a shared prefix"])
+def test_sinks_are_one_weight_more(case):
+    problem = CASES[case]()
+    sinks = torch.randn(problem.kv_heads * problem.group) * 3
+    mine, plain = triton.attend(replace(problem, sinks=sinks)), cpu.attend(problem)
+    largest, total, share = with_sink(
+        plain.largest, plain.total, (sinks * LOG2_E).view(problem.kv_heads, problem.group, 1)
+    )
+    assert_close(mine.output, plain.output * share[..., None], torch.finfo(torch.float32).eps)
+    torch.testing.assert_close(mine.largest + mine.total.log2(), largest + total.log2(), atol=1e-5, rtol=1e-5)
+
+
 def test_the_gradients_are_those_of_the_cpu(problem):
     forward = triton.attend(problem)
     saved = (forward.output, forward.largest, forward.total, torch.randn_like(forward.output))
@@ -174,7 +187,7 @@ from attenio.kernels.triton.two_pass import key_gradients_kernel, query_gradient
 
 SINGLE = {"Largest", "Total", "Sums", "Statistics", "PrefixSums", "PrefixStatistics", "Delta"}
 ELEMENTS = {"Q", "K", "V", "O", "dO", "dQ", "dK", "dV"}
-NOTHING = dict.fromkeys(("First", "Stop", "QueryIds", "KeyIds", "Blocks", "Bias", "Seed", "softcap", "dBias",
+NOTHING = dict.fromkeys(("First", "Stop", "QueryIds", "KeyIds", "Blocks", "Bias", "Seed", "softcap", "Sinks", "dBias",
                          "RowStart", "RowStop", "PrefixSums", "PrefixStatistics"))
 FIXED = dict(D=64, WIDTH=64, D_PADDED=64, W_PADDED=64, BOOLEAN=False, LOG2_E=1.4427, PRECISION="ieee",
              ALWAYS_HIDES=False, **NOTHING)

@@ -17,7 +17,7 @@ class KernelProblem:
     The first ``prefix`` keys of all sequences are those of the first. ``deterministic`` asks for gradients that repeat
     to the bit; kernels whose gradients always do pass it over. ``is_part`` says that rows see more keys than these, and
     that what a backward pass begins with was summed over all of them. Scores s become ``softcap`` tanh(s / ``softcap``)
-    before anything is added to them or hidden; 0 for no cap.
+    before anything is added to them or hidden; 0 for no cap. ``sinks`` of a forward pass: a logit for each head.
     """
 
     query: Tensor
@@ -30,6 +30,7 @@ class KernelProblem:
     deterministic: bool = False
     is_part: bool = False
     softcap: float = 0.0
+    sinks: Tensor | None = None
 
     @classmethod
     def of_heads(

@@ -47,7 +47,7 @@ class Shape(NamedTuple):
 
 
 class VisibilityArguments(NamedTuple):
-    """What is visible and what is dropped, flat: the arguments from ``below`` to ``softcap`` as every kernel takes
+    """What is visible and what is dropped, flat: the arguments from ``below`` to ``Sinks`` as every kernel takes
     them (pointers on the device, strides, numbers), and what is known of them at compile time."""
 
     band: tuple[int, int, float]
@@ -138,7 +138,7 @@ def restrictions_of(problem: KernelProblem, scale: float) -> VisibilityArguments
         0 if key_ids is None else _batch_stride(key_ids),
         None if blocks is None else blocks.view(torch.uint8), 0 if blocks is None else blocks.shape[1],
         seen.query_block, seen.key_block, bias, *steps, seed, 0.0 if dropout is None else dropout.probability,
-        problem.softcap or None,
+        problem.softcap or None, None if problem.sinks is None else problem.sinks.detach().float(),
     )  # fmt: skip
     below, above, _ = Band.of(problem)
     return VisibilityArguments(

@@ -42,7 +42,7 @@ from attenio.kernels.hopper.producer import (
 )
 
 # TMA descriptors of O, and where the largest score and the sum of weights of every row go.
-Output = namedtuple("Output", "o_a o_b Largest Total")
+Output = namedtuple("Output", "o_a o_b Largest Total Sinks")
 # Keys that each row sees, from first to stop, and the key tiles that all rows see whole.
 Edges = namedtuple("Edges", "first stop whole_start whole_stop")
 
@@ -170,6 +170,9 @@ def consumer(
         onward = gl.where(backwards != 0, -1, 1)
         largest = gl.full([ROWS], float("-inf"), gl.float32, R_LAYOUT)
         total = gl.zeros([ROWS], gl.float32, R_LAYOUT)
+        if shape.SINKS:  # a first weight, whose value is zero
+            largest = gl.zeros([ROWS], gl.float32, R_LAYOUT) + gl.load(output.Sinks + head) * 1.4426950408889634
+            total = total + 1.0
         acc = gl.zeros([ROWS, V_A], gl.float32, O_LAYOUT)
         acc_b = gl.zeros([ROWS, V_B if V_B > 0 else V_A], gl.float32, B_LAYOUT)
 
@@ -250,16 +253,17 @@ def consumer(
         "Stop",
         "Bounds",
         "Progress",
+        "Sinks",
     ],
 )
 def attenio_kernel(
     q_a, q_b, k_a, k_b, v_a, v_b, o_a, o_b, Largest, Total, Starts, Entries, First, Stop, Bounds,
-    Progress, range_b, bounds_b, heads, group, queries, keys, below, above, scale_log2,
+    Progress, Sinks, range_b, bounds_b, heads, group, queries, keys, below, above, scale_log2,
     CONSUMERS: gl.constexpr, KEY_TILE: gl.constexpr, STAGES: gl.constexpr,
     D_A: gl.constexpr, D_B: gl.constexpr, V_A: gl.constexpr, V_B: gl.constexpr,
     MASKED: gl.constexpr, BELOW: gl.constexpr, RANGES: gl.constexpr,
     PINGPONG: gl.constexpr, STAGED: gl.constexpr, HELD: gl.constexpr,
-    PACE: gl.constexpr, LAG: gl.constexpr, REGISTERS: gl.constexpr,
+    PACE: gl.constexpr, LAG: gl.constexpr, REGISTERS: gl.constexpr, SINKS: gl.constexpr,
 ):  # fmt: skip
     q_sa = gl.allocate_shared_memory(q_a.dtype, [CONSUMERS, 1, 1, ROWS, D_A], q_a.layout)
     k_sa = gl.allocate_shared_memory(k_a.dtype, [STAGES, 1, 1, KEY_TILE, D_A], k_a.layout)
@@ -303,11 +307,11 @@ def attenio_kernel(
         mbarrier.init(v_free.index(s), count=CONSUMERS)
     fence_async_shared()
     mbarrier.arrive(tokens.index(0), count=1)
-    inputs, output = Inputs(q_a, q_b, k_a, k_b, v_a, v_b), Output(o_a, o_b, Largest, Total)
+    inputs, output = Inputs(q_a, q_b, k_a, k_b, v_a, v_b), Output(o_a, o_b, Largest, Total, Sinks)
     tiles = Tiles(q_sa, q_sb, k_sa, k_sb, v_sa, v_sb, o_sa, o_sb)
     barriers = Barriers(q_full, q_free, k_full, k_free, v_full, v_free)
     work = Work(Starts, Entries, First, Stop, Bounds, range_b, bounds_b, heads, queries, keys, below, above, scale_log2)
-    shape: gl.constexpr = Shape(CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B, MASKED, BELOW, RANGES)
+    shape: gl.constexpr = Shape(CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B, MASKED, BELOW, RANGES, SINKS)
     t_0 = tokens.index(0)
     if CONSUMERS == 1:
         gl.warp_specialize(

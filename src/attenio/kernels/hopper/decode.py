@@ -97,7 +97,7 @@ def attend(problem: KernelProblem, choice: Choice | None = None) -> Attended:
     (query, scale), widths, device = scaled(problem), widths_of(problem), problem.query.device
     query = grouped_heads(query if query.stride(-1) == 1 else query.contiguous())
     seen = restrictions_of(problem, scale)
-    first, stop, range_b, *_, bias, bias_b, bias_h, bias_q, bias_k, _seed, _probability, _softcap = seen.data
+    first, stop, range_b, *_, bias, bias_b, bias_h, bias_q, bias_k, _seed, _probability, _softcap, sinks = seen.data
     below, above, _ = seen.band
     cuts = problem.queries > 1 and (problem.queries - 1 + below > first_key or above + 1 < stop_key)
     rows, batch_heads = problem.group * problem.queries, problem.batch * problem.kv_heads
@@ -117,7 +117,7 @@ def attend(problem: KernelProblem, choice: Choice | None = None) -> Attended:
         problem.kv_heads, problem.queries, problem.keys, first_key, stop_key, run, splits,
         *((0, 0) if prefix is None else (prefix.sums.shape[2], prefix.sums.shape[1])), below, above,
     )  # fmt: skip
-    restricted = (first, stop, range_b, bias, bias_b, bias_h, bias_q, bias_k)
+    restricted = (first, stop, range_b, bias, bias_b, bias_h, bias_q, bias_k, sinks)
     constants = (
         tiles.rows, tiles.key_tile, tiles.stages, tiles.key_warps, tiles.row_warps, problem.group, *widths,
         cuts or first is not None, seen.boolean, bool(bias_h or bias_q), LOG2_E,
@@ -125,7 +125,12 @@ def attend(problem: KernelProblem, choice: Choice | None = None) -> Attended:
     )  # fmt: skip
     # Numbers of more than 32 bits make another kernel.
     long = tuple(abs(number) >= 2**31 for number in (*numbers, bias_b, bias_h, bias_q))
-    kinds = (prefix is None, *(None if tensor is None else tensor.dtype for tensor in (first, bias)), long)
+    kinds = (
+        prefix is None,
+        sinks is None,
+        *(None if tensor is None else tensor.dtype for tensor in (first, bias)),
+        long,
+    )
     launch(
         split_keys_kernel, splits * batch_heads,
         (padded_descriptor(problem.key, tiles.key_tile, widths.d_padded),

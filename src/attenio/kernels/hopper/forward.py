@@ -218,8 +218,10 @@ def _launch(problem: KernelProblem, attended: Attended, kind: _Kind, plan: _Plan
     if packed:
         seen = ranges = VisibleKeys.of(problem, kind.band)
         steps = (ranges.first.stride(0), ranges.bounds.stride(0)) if ranges.first.shape[0] > 1 else (0, 0)
-    arguments = (*given, *seen, progress, *steps, *sizes, below, above, scale)
-    return launch(attenio_kernel, plan.programs, described, arguments, plan.constants, options)
+    sinks = attended.total if problem.sinks is None else problem.sinks.detach().float()
+    arguments = (*given, *seen, progress, sinks, *steps, *sizes, below, above, scale)
+    constants = (*plan.constants, problem.sinks is not None)
+    return launch(attenio_kernel, plan.programs, described, arguments, constants, options)
 
 
 @lru_cache(maxsize=16)

@@ -32,8 +32,8 @@ Tiles = namedtuple("Tiles", "q_a q_b k_a k_b v_a v_b o_a o_b")
 Barriers = namedtuple("Barriers", "q_full q_free k_full k_free v_full v_free")
 # Lists of row tiles, what their rows see (ranges or a band), lengths, and the scale in units of log2.
 Work = namedtuple("Work", "Starts Entries First Stop Bounds range_b bounds_b heads queries keys below above scale_log2")
-# Compile-time constants: warpgroups, tiles, widths, and which masks there are.
-Shape = namedtuple("Shape", "CONSUMERS KEY_TILE STAGES D_A D_B V_A V_B MASKED BELOW RANGES")
+# Compile-time constants: warpgroups, tiles, widths, which masks there are, and whether rows have a sink.
+Shape = namedtuple("Shape", "CONSUMERS KEY_TILE STAGES D_A D_B V_A V_B MASKED BELOW RANGES SINKS")
 
 
 @gluon.jit

@@ -46,14 +46,20 @@ def _bias_tile(Bias, heads, positions, queries, keys_here, stop, bias_h, bias_q,
 
 @gluon.jit
 def _write(
-    O, Largest, Total, acc, largest, total, first_row, batch, kv_head, kv_heads, queries, row_count,
-    ROWS: gl.constexpr, PACK: gl.constexpr, WIDTH: gl.constexpr, LAYOUT: gl.constexpr,
+    O, Largest, Total, Sinks, acc, largest, total, first_row, batch, kv_head, kv_heads, queries, row_count,
+    ROWS: gl.constexpr, PACK: gl.constexpr, WIDTH: gl.constexpr, LOG2_E: gl.constexpr, LAYOUT: gl.constexpr,
 ):  # fmt: skip
     """Output and statistics of all rows; ``acc`` (rows, width) has LAYOUT, the statistics its slice."""
     W_PADDED: gl.constexpr = acc.shape[1]
     rows = first_row + gl.arange(0, ROWS, gl.SliceLayout(1, LAYOUT))
     columns = gl.arange(0, W_PADDED, gl.SliceLayout(0, LAYOUT))
     heads, positions = kv_head * PACK + rows % PACK, rows // PACK
+    if Sinks is not None:  # a weight more, whose value is zero
+        sink = gl.load(Sinks + heads, mask=rows < row_count, other=0.0) * LOG2_E
+        higher = gl.maximum(largest, sink)
+        anchor = gl.where(higher == float("-inf"), 0.0, higher)
+        rescale = gl.exp2(largest - anchor)
+        acc, total, largest = acc * rescale[:, None], total * rescale + gl.exp2(sink - anchor), higher
     output = acc / gl.where(total == 0.0, 1.0, total)[:, None]
     at = (gl.cast(batch, gl.int64) * kv_heads * PACK + heads) * queries + positions
     inside = (rows < row_count)[:, None] & (columns < WIDTH)[None, :]
@@ -141,7 +147,7 @@ _ANY_NUMBER = [
     "q_b", "q_h", "q_n", "kv_heads", "queries", "keys", "first_key", "stop_key", "keys_per_split", "splits",
     "below", "above", "prefix_rows", "prefix_splits", "range_b", "bias_b", "bias_h", "bias_q", "bias_k",
 ]  # fmt: skip
-_ANY_PLACE = ["Q", "Arrived", "First", "Stop", "Bias"]
+_ANY_PLACE = ["Q", "Arrived", "First", "Stop", "Bias", "Sinks"]
 
 
 @gluon.jit(do_not_specialize=_ANY_NUMBER, do_not_specialize_on_alignment=_ANY_PLACE)
@@ -149,7 +155,7 @@ def split_keys_kernel(
     K, V, Q, O, Largest, Total, Partial, Statistics, Arrived, PrefixPartial, PrefixStatistics,
     q_b, q_h, q_n,
     kv_heads, queries, keys, first_key, stop_key, keys_per_split, splits, prefix_rows, prefix_splits,
-    below, above, scale, First, Stop, range_b, Bias, bias_b, bias_h, bias_q, bias_k,
+    below, above, scale, First, Stop, range_b, Bias, bias_b, bias_h, bias_q, bias_k, Sinks,
     ROWS: gl.constexpr, KEY_TILE: gl.constexpr, STAGES: gl.constexpr, KEY_WARPS: gl.constexpr, ROW_WARPS: gl.constexpr,
     PACK: gl.constexpr, D: gl.constexpr, WIDTH: gl.constexpr, D_PADDED: gl.constexpr, W_PADDED: gl.constexpr,
     RANGED: gl.constexpr, BOOLEAN: gl.constexpr, BIAS_BY_ROW: gl.constexpr, LOG2_E: gl.constexpr,
@@ -322,9 +328,9 @@ def split_keys_kernel(
                         batch, kv_head, prefix_rows, prefix_splits, JOINED, WIDTH, AT_ONCE,
                     )  # fmt: skip
                 _write(
-                    O, Largest, Total, all_acc, all_largest, all_total, first_row,
+                    O, Largest, Total, Sinks, all_acc, all_largest, all_total, first_row,
                     batch, kv_head, kv_heads, queries, row_count,
-                    JOINED_ROWS, PACK, WIDTH, gl.SliceLayout(0, JOINED),
+                    JOINED_ROWS, PACK, WIDTH, LOG2_E, gl.SliceLayout(0, JOINED),
                 )  # fmt: skip
     else:
         if PrefixPartial is not None:
@@ -333,6 +339,6 @@ def split_keys_kernel(
                 batch, kv_head, prefix_rows, prefix_splits, MERGED, WIDTH, AT_ONCE,
             )  # fmt: skip
         _write(
-            O, Largest, Total, merged, merged_largest, merged_total, 0,
-            batch, kv_head, kv_heads, queries, row_count, PART_ROWS, PACK, WIDTH, BY_ROW,
+            O, Largest, Total, Sinks, merged, merged_largest, merged_total, 0,
+            batch, kv_head, kv_heads, queries, row_count, PART_ROWS, PACK, WIDTH, LOG2_E, BY_ROW,
         )  # fmt: skip

@@ -69,12 +69,13 @@ def attend(given: Arguments) -> tuple[Tensor, ...]:
         if given.sinks is not None:
             largest, total, _ = with_sink(largest, total, _in_log2(given.sinks, total)[:, None])
         return output, largest, total
-    problem = problem_of(given, prefix=given.prefix, dropout=_dropout(given))
+    problem = problem_of(given, prefix=given.prefix, dropout=_dropout(given), sinks=given.sinks)
     backend = backend_of(given.query)
     with _on_device_of(given.query):
-        results = backend.run(problem, backend.choose(problem))
+        choice = backend.choose(problem)
+        results = backend.run(problem, choice)
     output, largest, total = results.output.flatten(1, 2), results.largest.flatten(1, 2), results.total.flatten(1, 2)
-    if given.sinks is not None:
+    if given.sinks is not None and not choice.folds_sinks:
         largest, total, share = with_sink(largest, total, _in_log2(given.sinks, total)[:, None])
         output = (output * share[..., None]).to(output.dtype)
     return _own(output), largest, total

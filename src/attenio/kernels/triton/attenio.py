@@ -23,7 +23,7 @@ def attenio_kernel(
     q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, o_b, o_h, o_n,
     turn, kv_heads, heads_in_group, queries, keys, below, above, scale,
     First, Stop, range_b, QueryIds, KeyIds, ids_b, key_ids_b, Blocks, blocks_in_row, query_block, key_block,
-    Bias, bias_b, bias_h, bias_q, bias_k, Seed, probability, softcap,
+    Bias, bias_b, bias_h, bias_q, bias_k, Seed, probability, softcap, Sinks,
     ROW_TILE: tl.constexpr, KEY_TILE: tl.constexpr, PACK: tl.constexpr,
     D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
     ALWAYS_HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
@@ -41,7 +41,7 @@ def attenio_kernel(
         None if First is None else First + batch * range_b, None if Stop is None else Stop + batch * range_b,
         None if QueryIds is None else QueryIds + batch * ids_b, None if KeyIds is None else KeyIds + batch * key_ids_b,
         Blocks, blocks_in_row, query_block, key_block,
-        None if Bias is None else Bias + batch * bias_b, bias_h, bias_q, bias_k, Seed, probability, softcap,
+        None if Bias is None else Bias + batch * bias_b, bias_h, bias_q, bias_k, Seed, probability, softcap, Sinks,
         BOOLEAN, LOG2_E,
     )  # fmt: skip
     widths: tl.constexpr = Widths(D, WIDTH, D_PADDED, W_PADDED, PRECISION)

@@ -132,6 +132,12 @@ def _fold(
 def epilogue(output, sums, largest, total, positions, heads, inside, leads, mask, widths, PACK: tl.constexpr):
     """Write O / l, m and l of a tile of rows; a sequence has PACK query heads for each of its ``leads``."""
     columns = tl.arange(0, widths.W_PADDED)
+    if mask.Sinks is not None:  # a weight more, whose value is zero
+        sink = tl.load(mask.Sinks + heads, mask=inside, other=0.0) * mask.LOG2_E
+        higher = tl.maximum(largest, sink)
+        anchor = tl.where(higher == float("-inf"), 0.0, higher)
+        fading = tl.exp2(largest - anchor)
+        sums, total, largest = sums * fading[:, None], total * fading + tl.exp2(sink - anchor), higher
     quotient = sums / tl.where(total == 0.0, 1.0, total)[:, None]
     at = output.O + mask.batch * output.o_b + heads[:, None].to(tl.int64) * output.o_h
     at = at + positions[:, None].to(tl.int64) * output.o_n + columns[None, :]

@@ -92,7 +92,7 @@ def query_gradient_kernel(
     q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, o_b, o_h, o_n, o_d, g_b, g_h, g_n, g_d,
     turn, heads_in_all, group, queries, keys, below, above, scale, softmax_scale,
     First, Stop, range_b, QueryIds, KeyIds, ids_b, key_ids_b, Blocks, blocks_in_row, query_block, key_block,
-    Bias, bias_b, bias_h, bias_q, bias_k, Seed, probability, softcap, dBias,
+    Bias, bias_b, bias_h, bias_q, bias_k, Seed, probability, softcap, Sinks, dBias,
     ROW_TILE: tl.constexpr, KEY_TILE: tl.constexpr,
     D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
     ALWAYS_HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
@@ -108,7 +108,7 @@ def query_gradient_kernel(
         None if First is None else First + batch * range_b, None if Stop is None else Stop + batch * range_b,
         None if QueryIds is None else QueryIds + batch * ids_b, None if KeyIds is None else KeyIds + batch * key_ids_b,
         Blocks, blocks_in_row, query_block, key_block,
-        None if Bias is None else Bias + batch * bias_b, bias_h, bias_q, bias_k, Seed, probability, softcap,
+        None if Bias is None else Bias + batch * bias_b, bias_h, bias_q, bias_k, Seed, probability, softcap, Sinks,
         BOOLEAN, LOG2_E,
     )  # fmt: skip
     widths: tl.constexpr = Widths(D, WIDTH, D_PADDED, W_PADDED, PRECISION)
@@ -197,7 +197,7 @@ def key_gradients_kernel(
     q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, g_b, g_h, g_n, g_d,
     turn, kv_heads, group, queries, keys, below, above, scale, softmax_scale,
     First, Stop, range_b, QueryIds, KeyIds, ids_b, key_ids_b, Blocks, blocks_in_row, query_block, key_block,
-    Bias, bias_b, bias_h, bias_q, bias_k, Seed, probability, softcap,
+    Bias, bias_b, bias_h, bias_q, bias_k, Seed, probability, softcap, Sinks,
     KEY_TILE: tl.constexpr, ROW_TILE: tl.constexpr,
     D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
     ALWAYS_HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
@@ -223,7 +223,7 @@ def key_gradients_kernel(
         batch, queries, keys, below, above, First, Stop,
         None if QueryIds is None else QueryIds + batch * ids_b, None if KeyIds is None else KeyIds + batch * key_ids_b,
         Blocks, blocks_in_row, query_block, key_block,
-        None if Bias is None else Bias + batch * bias_b, bias_h, bias_q, bias_k, Seed, probability, softcap,
+        None if Bias is None else Bias + batch * bias_b, bias_h, bias_q, bias_k, Seed, probability, softcap, Sinks,
         BOOLEAN, LOG2_E,
     )  # fmt: skip
     widths: tl.constexpr = Widths(D, WIDTH, D_PADDED, W_PADDED, PRECISION)

@@ -10,11 +10,11 @@ from collections import namedtuple
 import triton
 import triton.language as tl
 
-# One sequence of a batch: lengths, the band, what data hide or drop, a cap on scores; each None where there is none.
+# One sequence of a batch: lengths, the band, what data hide or drop, a cap and sinks; each None where there is none.
 Mask = namedtuple(
     "Mask",
     "batch queries keys below above First Stop QueryIds KeyIds Blocks blocks_in_row query_block key_block "
-    "Bias bias_h bias_q bias_k Seed probability softcap BOOLEAN LOG2_E",
+    "Bias bias_h bias_q bias_k Seed probability softcap Sinks BOOLEAN LOG2_E",
 )
 # Rows along one axis of scores: positions, query heads, and the keys that each may see by the band and its range.
 ScoreRows = namedtuple("ScoreRows", "positions heads first stop")
