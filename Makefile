@@ -69,6 +69,7 @@ browser: $(VENV)/.developing docs ## every page in headless Chromium; installs w
 	$(PIP) playwright
 	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
 	$(BIN)/python tests/browser/packages.py
+	$(BIN)/attenio explore --build .browser/explorer
 	$(BIN)/pytest -rs tests/browser --every-page
 
 conformance: $(VENV)/.developing ## every decoder of the installed transformers beside its eager attention, by name
@@ -88,7 +89,7 @@ pictures: $(VENV)/.installed ## draw the pictures of the README and the document
 	grep '^\$$ attenio' docs/pictures/README.md | sed 's/^. //' | while read -r line; do $(BIN)/$$line; done
 
 clean: ## remove what make made
-	rm -rf $(VENV) docs/_build report.html
+	rm -rf $(VENV) docs/_build report.html .browser
 
 $(VENV)/bin/python:
 	@if [ -z "$(PYTHON)" ]; then echo "attenio needs Python 3.11 or newer and found none; install one, or run make PYTHON=/path/to/python" >&2; exit 2; fi
@@ -102,5 +103,5 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 # All at once, and modules compiled when they are first imported, which most of them never are.
 $(VENV)/.developing: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "installing attenio and what the tests need into $(VENV), two minutes at first"
-	$(PIP) --no-compile --editable '.[$(ASKED),torch,cpu,triton,transformers,dask,docs,dev]'
+	$(PIP) --no-compile --editable '.[$(ASKED),torch,cpu,triton,transformers,dask,docs,dev,pandas]'
 	@touch $(VENV)/.installed $@

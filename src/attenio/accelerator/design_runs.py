@@ -28,7 +28,7 @@ def design_runs(
     ticks, tiles = np.full(len(designs), -1, dtype=np.int64), np.zeros(len(designs), dtype=np.int64)
     cycles: dict[int, Fraction] = {}
     for number in range(len(designs)):
-        done = _fastest(designs.of(np.array([number])), workload, dataflow, tiling)
+        done = _fastest(designs.of(np.array([number], dtype=np.int64)), workload, dataflow, tiling)
         if done is not None:
             cycles[number], tiles[number] = done.cycles, _rows(done)
         if progress is not None:
@@ -74,7 +74,7 @@ def _fastest(design: Designs, workload: Workload, dataflow: Dataflow, tiling: Ti
         rows = min(room // (workload.d + workload.value_dim + 3 + min(keys, workload.keys)), workload.queries)
         if rows < 1:
             return None
-        filling = int(filling_tiles(design, np.array([rows]))[0])
+        filling = int(filling_tiles(design, np.array([rows], dtype=np.int64))[0])
         candidates = {rows, filling} if tiling is Tiling.FASTEST else {rows}
     try:
         runs = [simulated_design(machine, workload, dataflow, (rows, keys)) for rows in sorted(candidates)]

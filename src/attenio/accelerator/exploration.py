@@ -204,7 +204,7 @@ class _Evaluated:
         runs = []
         at_once = _AT_ONCE if is_vectorised(task.workload, task.dataflow, designs.key_tile) else len(designs)
         for start in range(0, len(designs), at_once):
-            chunk = designs.of(np.arange(start, min(start + at_once, len(designs))))
+            chunk = designs.of(np.arange(start, min(start + at_once, len(designs)), dtype=np.int64))
             runs.append(design_runs(chunk, task.workload, task.dataflow, task.tiling, progress))
             if progress is not None:
                 progress(start + len(chunk), len(designs))
@@ -228,7 +228,7 @@ class _Evaluated:
     def front(self, order: NDArray[np.intp]) -> list[int]:
         """Those that no other beats. The first of what is left is one: who beats it would come before it."""
         costs = np.stack([self.ticks, self.area, self.watts, self.designs.channels])[:, order]
-        left, front = np.arange(len(order)), []
+        left, front = np.arange(len(order), dtype=np.int64), []
         while len(left):
             front.append(int(order[left[0]]))
             left = left[(costs[:, left] < costs[:, left[:1]]).any(axis=0)]

@@ -10,6 +10,7 @@ from attenio.cli.bounds import bounds
 from attenio.cli.certify import certify
 from attenio.cli.doctor import doctor
 from attenio.cli.draw import draw
+from attenio.cli.explore import explore
 from attenio.cli.explore_design import explore_design
 from attenio.cli.machines import machines
 from attenio.cli.models import models
@@ -82,6 +83,7 @@ for command in (
     reproduce,
     doctor,
     draw,
+    explore,
 ):
     app.command(command.__name__.replace("_", "-"))(command)
 app.add_typer(pebble)

@@ -70,12 +70,12 @@ def positions(length: int, shares: int, share: int, sharding: Sharding) -> NDArr
     match sharding:
         case Sharding.CONTIGUOUS:
             start, stop = _interval(length, shares, share)
-            return np.arange(start, stop)
+            return np.arange(start, stop, dtype=np.int64)
         case Sharding.ZIGZAG:
             early, late = _interval(length, 2 * shares, share), _interval(length, 2 * shares, 2 * shares - 1 - share)
-            return np.concatenate([np.arange(*early), np.arange(*late)])
+            return np.concatenate([np.arange(*early, dtype=np.int64), np.arange(*late, dtype=np.int64)])
         case Sharding.STRIPED:
-            return np.arange(share, length, shares)
+            return np.arange(share, length, shares, dtype=np.int64)
         case _:
             assert_never(sharding)
 

@@ -78,7 +78,7 @@ def reaches(problem: Problem) -> NDArray[np.intp]:
     """How many keys each position needs: all up to there, since masks are dense or causal."""
     pattern = problem.pattern
     assert isinstance(pattern, Band)
-    return np.asarray(pattern.end_key(np.arange(pattern.rows)), dtype=np.intp)
+    return np.asarray(pattern.end_key(np.arange(pattern.rows, dtype=np.int64)), dtype=np.intp)
 
 
 class Sweeper(Residency):
@@ -154,7 +154,7 @@ class Sweeper(Residency):
             sums = features @ Z.values
             if tile is not None:
                 features_of_keys, values, start = tile
-                seen = start + np.arange(len(features_of_keys)) < self._reach[positions, None]
+                seen = start + np.arange(len(features_of_keys), dtype=np.int64) < self._reach[positions, None]
                 sums += np.where(seen, features @ features_of_keys.T, np.float32(0)) @ values
             places = turn.columns.places
             if turn.is_first:

@@ -50,7 +50,7 @@ class Features:
         """The gradient with respect to the coordinates, given that with respect to the monomials of every row."""
         wide = with_ones(rows)
         total = np.zeros(wide.shape, dtype=np.float32)
-        places = np.arange(wide.shape[1])
+        places = np.arange(wide.shape[1], dtype=np.int64)
         for left_out in range(self.factors.shape[1]):
             others = along.copy()
             for place, factor in enumerate(self.factors.T):
@@ -85,7 +85,7 @@ def features_by_group(d: int, polynomial: Polynomial, scale: float, group: int) 
         tuples = np.array([sum(parts_of, ()) for parts_of in product(*parts)], dtype=np.intp)
         needed = np.array([c for one in drawn for c in groups[one] if c > 0], dtype=np.intp)
         place = np.zeros(d + 1, dtype=np.intp)
-        place[needed] = np.arange(1, len(needed) + 1)
+        place[needed] = np.arange(1, len(needed) + 1, dtype=np.int64)
         weights = _weights(tuples, polynomial, scale)
         yield Features(coordinates=compact(needed - 1), factors=place[tuples], weights=weights)
 

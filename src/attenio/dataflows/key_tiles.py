@@ -58,11 +58,13 @@ class KeyTiles:
 
 def visits_of(pattern: Pattern, key_tile: int) -> Marks:
     """Which key tiles (columns) hold a key that a position (row) needs."""
-    keys, starts = np.arange(pattern.keys), np.arange(0, pattern.keys, key_tile)
+    keys, starts = np.arange(pattern.keys, dtype=np.int64), np.arange(0, pattern.keys, key_tile, dtype=np.int64)
     height = max(1, _MASK_AT_ONCE // pattern.keys)
     return np.concatenate(
         [
-            np.logical_or.reduceat(pattern.required(top, min(top + height, pattern.rows), keys), starts, axis=1)
+            np.logical_or.reduceat(
+                pattern.required(top, min(top + height, pattern.rows), keys), starts.astype(np.intp, copy=False), axis=1
+            )
             for top in range(0, pattern.rows, height)
         ]
     )

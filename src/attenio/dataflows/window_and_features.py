@@ -42,15 +42,17 @@ def window_and_features(problem: Problem, tiles: Tiles, fast: FastMemory, polyno
         for position, reach in enumerate(reaches(problem).tolist()):
             for key in range(loaded, reach):
                 if key - oldest == window:
-                    places = np.arange(oldest, oldest + leaving) % window
+                    places = np.arange(oldest, oldest + leaving, dtype=np.int64) % window
                     features_of_keys = features.of(K.values[places])
                     arithmetic.add_product(Z.values, features_of_keys.T, with_ones(V.values[places]))
-                    fast.computed(Step.FEATURE_STATE, Z.rows, Z.columns, np.arange(oldest, oldest + leaving))
+                    fast.computed(
+                        Step.FEATURE_STATE, Z.rows, Z.columns, np.arange(oldest, oldest + leaving, dtype=np.int64)
+                    )
                     oldest += leaving
                 fast.load(problem.K, K.row(key % window), slice(key, key + 1))
                 fast.load(problem.V, V.row(key % window), slice(key, key + 1))
             loaded = max(loaded, reach)
-            inside = np.arange(oldest, loaded) % window
+            inside = np.arange(oldest, loaded, dtype=np.int64) % window
             for head in range(problem.group):
                 row = problem.rows_of(range(head, head + 1), slice(position, position + 1))
                 Y = Y_buffer.zeros(row, slice(0, width + 1))

@@ -99,8 +99,8 @@ def all_elements(shape: Shape, *, prime: int) -> tuple[Elements, Elements]:
     count = prime**shape.input_words
     if count > _MOST_PAIRS:
         raise InvalidInput(f"there are {count:,} pairs Q, K; choose a shape and a prime with at most {_MOST_PAIRS:,}")
-    numbers = np.arange(count)
-    digits = numbers[:, None] // prime ** np.arange(shape.input_words) % prime
+    numbers = np.arange(count, dtype=np.int64)
+    digits = numbers[:, None] // prime ** np.arange(shape.input_words, dtype=np.int64) % prime
     cut = shape.rows * shape.depth
     return digits[:, :cut].reshape(-1, shape.rows, shape.depth), digits[:, cut:].reshape(-1, shape.keys, shape.depth)
 

@@ -112,7 +112,7 @@ def _words(event: Event, depth: int, rows: slice, columns: slice) -> Iterator[Ac
             whole = Multiplied(
                 kind=event.kind,
                 operand="S",
-                inner=event.inner if len(event.inner) else np.arange(depth),
+                inner=event.inner if len(event.inner) else np.arange(depth, dtype=np.int64),
                 left="Q",
                 right="K",
                 left_corner=(0, 0),

@@ -57,10 +57,10 @@ class Layout(ABC):
         refusal = self.refusal(queries=queries, keys=keys)
         if refusal is not None:
             raise InvalidInput(refusal)
-        positions = np.arange(_parts(keys, self.block))
+        positions = np.arange(_parts(keys, self.block), dtype=np.int64)
         blocks = self.rule(positions[:, None], positions[None, :])
         # A block of queries has its first and last at these positions; together they may lie in two blocks of keys.
-        starts = np.arange(0, queries, self.block)
+        starts = np.arange(0, queries, self.block, dtype=np.int64)
         first = starts + (keys - queries)
         last = np.minimum(starts + self.block, queries) + (keys - queries) - 1
         return np.asarray(blocks[first // self.block] | blocks[last // self.block])

@@ -77,7 +77,7 @@ class Game:
             together = sums[ends] - sums[begins]
             filled = np.flatnonzero(np.diff(starts) > 0)
             heaviest = np.zeros(len(graph), dtype=np.int64)
-            heaviest[filled] = np.maximum.reduceat(weights[flat], starts[filled])
+            heaviest[filled] = np.maximum.reduceat(weights[flat], starts[filled].astype(np.intp, copy=False))
             own = weights[computed]
             match self.variant:
                 case Variant.PARTIAL:

@@ -108,7 +108,7 @@ class ComputationGraph:
         _check_distinct(names, *_flat(parents))
         order = np.array(_topological(names, parents), dtype=np.int64)
         place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
+        place[order] = np.arange(len(order), dtype=np.int64)
         words = np.ones(len(order), dtype=np.int64)
         for vertex, weight in weights.items():
             words[place[vertex]] = checked_count(f"the weight of {names[vertex]}", weight, most=_HEAVIEST)

@@ -93,8 +93,8 @@ def reorder(
     # Blocks that may move: all but a short one at the end.
     movable = mask.array[: workload.queries // mask.query_block, : workload.keys // mask.key_block]
     queries, columns = _orders(movable, chosen, rows, keys)
-    query_blocks = np.append(queries, np.arange(len(queries), mask.array.shape[0]))
-    key_blocks = np.append(columns, np.arange(len(columns), mask.array.shape[1]))
+    query_blocks = np.append(queries, np.arange(len(queries), mask.array.shape[0], dtype=np.int64))
+    key_blocks = np.append(columns, np.arange(len(columns), mask.array.shape[1], dtype=np.int64))
     moved = BlockSparse.from_array(
         mask.array[np.ix_(query_blocks, key_blocks)], query_block=mask.query_block, key_block=mask.key_block
     )
@@ -119,7 +119,7 @@ def blocks_of(workload: Workload) -> BlockSparse:
 
 def _orders(blocks: Blocks, method: Method, rows: int, keys: int) -> tuple[Order, Order]:
     """Orders of the rows and of the columns of a table of blocks, for tiles of so many of each."""
-    natural = np.arange(blocks.shape[0]), np.arange(blocks.shape[1])
+    natural = np.arange(blocks.shape[0], dtype=np.int64), np.arange(blocks.shape[1], dtype=np.int64)
     if not blocks.size:
         return natural
     match method:
@@ -135,7 +135,7 @@ def _orders(blocks: Blocks, method: Method, rows: int, keys: int) -> tuple[Order
 
 
 def _rows_of(blocks: tuple[int, ...], block: int, length: int) -> Order:
-    rows = np.asarray(blocks, dtype=np.intp)[:, None] * block + np.arange(block)
+    rows = np.asarray(blocks, dtype=np.intp)[:, None] * block + np.arange(block, dtype=np.int64)
     return rows[rows < length]
 
 

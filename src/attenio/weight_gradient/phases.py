@@ -125,7 +125,7 @@ class Sweep(NamedTuple):
         least = RowWords(problems=problems, live=0, loads=2 * problems.d).least_tile(spare)
         assert problems.kinks is not None
         ends = piece_ends(problems.kinks, least, most)
-        tried = np.arange(least, most + 1) if ends is None else np.asarray(ends, dtype=np.int64)
+        tried = np.arange(least, most + 1, dtype=np.int64) if ends is None else np.asarray(ends, dtype=np.int64)
         for start in range(0, len(tried), _AT_ONCE):
             best = min(best, self._best_of(tried[start : start + _AT_ONCE]))
         return best[1]

@@ -57,5 +57,5 @@ def _row_blocks(workload: WeightGradient) -> list[slice]:
 
 def _softmax(scores: Float64, rows: slice, workload: WeightGradient) -> Float64:
     scores = workload.scale * scores
-    scores[~workload.band.required(rows.start, rows.stop, np.arange(workload.keys))] = -np.inf
+    scores[~workload.band.required(rows.start, rows.stop, np.arange(workload.keys, dtype=np.int64))] = -np.inf
     return softmax(scores)

@@ -40,7 +40,7 @@ class ExpApproximation(Enum):
 
 
 _TABLE_BITS = {ExpApproximation.TABLE: 5, ExpApproximation.LINEAR: 0}
-_ENDS = {kind: np.exp2(np.arange(2**bits + 1) / 2**bits) for kind, bits in _TABLE_BITS.items()}
+_ENDS = {kind: np.exp2(np.arange(2**bits + 1, dtype=np.int64) / 2**bits) for kind, bits in _TABLE_BITS.items()}
 
 
 def relative_error(kind: ExpApproximation) -> float:

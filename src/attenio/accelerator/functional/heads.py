@@ -85,7 +85,7 @@ def _sequences(plan: Plan) -> Iterator[list[_Places]]:
     for batch in range(workload.batch):
 
         def places(positions: slice, batch: int = batch) -> tuple[Indices, Indices]:
-            every = np.arange(positions.start, positions.stop)
+            every = np.arange(positions.start, positions.stop, dtype=np.int64)
             return np.full_like(every, batch), every
 
         yield [
@@ -99,8 +99,8 @@ def _sequences(plan: Plan) -> Iterator[list[_Places]]:
 def _stacked_requests(workload: Workload, prefix: int) -> _Places:
     """All requests, one under the other: the prefix once, as the first has it, then everyone's own keys."""
     ((pattern, _),) = workload.stacked_patterns
-    requests, own = np.arange(workload.batch), np.arange(prefix, workload.keys)
-    shared = np.arange(prefix)
-    rows = np.repeat(requests, workload.queries), np.tile(np.arange(workload.queries), workload.batch)
+    requests, own = np.arange(workload.batch, dtype=np.int64), np.arange(prefix, workload.keys, dtype=np.int64)
+    shared = np.arange(prefix, dtype=np.int64)
+    rows = np.repeat(requests, workload.queries), np.tile(np.arange(workload.queries, dtype=np.int64), workload.batch)
     batches = np.concatenate([np.zeros_like(shared), np.repeat(requests, len(own))])
     return pattern, rows, (batches, np.concatenate([shared, np.tile(own, workload.batch)]))

@@ -20,7 +20,7 @@ class ThreeOperators:
         self._q = numbers.keep(queries * plan.workload.softmax_scale)
         self._k, self._v = (numbers.keep(head.keys(each)) for each in (given.k, given.v))
         rows, keys = head.pattern.rows, head.pattern.keys
-        every = np.arange(keys)
+        every = np.arange(keys, dtype=np.int64)
         self._hidden = ~head.pattern.required(0, rows, every)
         self._scores: Values = np.full((rows, keys), np.nan, dtype=numbers.dtype)
         self._outputs: Values = np.full((rows, self._v.shape[1]), np.nan, dtype=numbers.dtype)

@@ -81,7 +81,7 @@ def _read_keys(workload: Workload) -> int:
 def _longest_row(pattern: Pattern) -> int:
     """Keys of a row that has as many as any; of a band one of the four where its ends begin or cease to move."""
     if isinstance(pattern, BlockPattern):
-        starts = np.arange(0, pattern.rows, pattern.layout.query_block)
+        starts = np.arange(0, pattern.rows, pattern.layout.query_block, dtype=np.int64)
         return int(np.max(pattern.widths(starts, starts + 1)))
     assert isinstance(pattern, Band)
     first, end = pattern.live_range

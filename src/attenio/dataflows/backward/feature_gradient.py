@@ -169,7 +169,7 @@ class _Passes:
 
     def _mask(self, bunch: _Bunch) -> NDArray[np.bool_]:
         """Which keys of a bunch its positions need."""
-        keys = np.arange(bunch.keys.start, bunch.keys.stop)
+        keys = np.arange(bunch.keys.start, bunch.keys.stop, dtype=np.int64)
         return np.asarray(keys < self._reach[bunch.positions, None])
 
     def _seen(

@@ -128,7 +128,9 @@ def probabilities_of(
                 q = inputs.q[batch, head, segment.rows].astype(np.float64)
                 k = inputs.k[batch, head // workload.group, segment.keys].astype(np.float64)
                 scores = workload.softmax_scale * (q @ k.T)
-                scores[~segment.pattern.required(0, segment.pattern.rows, np.arange(segment.pattern.keys))] = -np.inf
+                scores[
+                    ~segment.pattern.required(0, segment.pattern.rows, np.arange(segment.pattern.keys, dtype=np.int64))
+                ] = -np.inf
                 P = softmax(scores).astype(np.float32)
                 arithmetic.keep(P)
                 probabilities[batch, head, number] = P

@@ -19,7 +19,7 @@ def stream_delta(
 ) -> None:
     """D = dO . O for the rows ``at`` of a tile (all by default), while their saved outputs pass through one word."""
     named = as_array(dO.rows)
-    rows = np.arange(len(named)) if at is None else at
+    rows = np.arange(len(named), dtype=np.int64) if at is None else at
     total = np.zeros((len(rows), 1), dtype=np.float32)
     for column in singles(problem.width):
         with O_element.streaming(problem.O, named[rows], column, along="rows") as O_c:

@@ -160,7 +160,7 @@ class Band:
     def walk(self, query_tiles: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Rows and needed keys of every query tile, for each tile size; zeros behind the last. Integers as floats."""
         count = -(-self.rows // int(query_tiles.min()))
-        edges = np.minimum(np.arange(count + 1.0)[:, None] * query_tiles, self.rows)
+        edges = np.minimum(np.arange(count + 1.0, dtype=np.int64)[:, None] * query_tiles, self.rows)
         heights = edges[1:] - edges[:-1]
         widths = clip(edges[1:] + (self.shift + self.right), self.keys)
         if self.rows + self.shift - self.left > 0:  # otherwise every row begins with the first key
@@ -192,7 +192,7 @@ class Band:
 
     def required(self, start: int, stop: int, keys: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Which scores of rows ``start`` to ``stop`` with ``keys`` are required."""
-        rows = np.arange(start, stop)[:, None]
+        rows = np.arange(start, stop, dtype=np.int64)[:, None]
         return np.asarray((keys >= self.first_key(rows)) & (keys < self.end_key(rows)))
 
     @lazy

@@ -63,12 +63,12 @@ class BlockPattern:
 
     @cached_property
     def _key_widths(self) -> Ints:
-        edges = np.minimum(np.arange(self._blocks.shape[1] + 1) * self._key_block, self.keys)
+        edges = np.minimum(np.arange(self._blocks.shape[1] + 1, dtype=np.int64) * self._key_block, self.keys)
         return np.asarray(np.diff(edges))
 
     @cached_property
     def _row_widths(self) -> Ints:
-        edges = np.minimum(np.arange(self._blocks.shape[0] + 1) * self._row_block, self.rows)
+        edges = np.minimum(np.arange(self._blocks.shape[0] + 1, dtype=np.int64) * self._row_block, self.rows)
         return np.asarray(np.diff(edges))
 
     @cached_property
@@ -155,7 +155,7 @@ class BlockPattern:
 
     def required(self, start: int, stop: int, keys: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Which scores of rows ``start`` to ``stop`` with ``keys`` are required."""
-        rows = np.arange(start, stop) // self._row_block
+        rows = np.arange(start, stop, dtype=np.int64) // self._row_block
         return np.asarray(self._blocks[rows[:, None], (keys // self._key_block)[None, :]])
 
     @cached_property
@@ -191,7 +191,9 @@ class BlockPattern:
         if count <= _MOST_IN_TABLE:
             return np.asarray(self._unions.ravel()[first * count + last], dtype=np.int64)
         # reduceat takes every other stretch between these indices; one may end where the padding begins
-        unions = np.logical_or.reduceat(self._padded, np.stack([first, last + 1], axis=1).ravel(), axis=0)[::2]
+        unions = np.logical_or.reduceat(
+            self._padded, np.stack([first, last + 1], axis=1).ravel().astype(np.intp, copy=False), axis=0
+        )[::2]
         return np.asarray(unions @ self._key_widths)
 
     @cached_property
@@ -206,7 +208,7 @@ class BlockPattern:
         found = np.empty(len(sizes), dtype=np.int64)
         for part, tiles in self._tiles(sizes):
             widths = tiles.widths if tiles.times is None else tiles.widths * tiles.times
-            found[part] = np.add.reduceat(widths, tiles.starts)
+            found[part] = np.add.reduceat(widths, tiles.starts.astype(np.intp, copy=False))
         return found
 
     def _tile_rows(self, sizes: Ints, key_tiles: Ints) -> Ints:
@@ -215,7 +217,9 @@ class BlockPattern:
             rows, keys = sizes[part], key_tiles[part]
             lengths = np.diff(np.append(tiles.starts, len(tiles.widths)))
             met = -(-tiles.widths // np.repeat(keys, lengths))
-            total = np.add.reduceat(met if tiles.times is None else met * tiles.times, tiles.starts)
+            total = np.add.reduceat(
+                met if tiles.times is None else met * tiles.times, tiles.starts.astype(np.intp, copy=False)
+            )
             missing = -self.rows % rows  # the last tile may be shorter than the others
             found[part] = total * rows - missing * -(-tiles.last_widths // keys)
         return found
@@ -234,7 +238,7 @@ class BlockPattern:
         """Every tile once."""
         block, counts = self._row_block, -(-self.rows // sizes)
         starts = np.cumsum(counts) - counts
-        index = np.arange(int(counts.sum())) - np.repeat(starts, counts)
+        index = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(starts, counts)
         size = np.repeat(sizes, counts)
         first = index * size
         last = np.minimum(first + size, self.rows) - 1
@@ -244,17 +248,17 @@ class BlockPattern:
     def _cut_small(self, sizes: Ints) -> _Tiles:
         """Tiles within one block row, and those across two: of either kind all tiles of a block row are alike."""
         count, size = len(self._blocks), sizes[:, None]
-        edges = np.minimum(np.arange(count + 1) * self._row_block, self.rows)
+        edges = np.minimum(np.arange(count + 1, dtype=np.int64) * self._row_block, self.rows)
         begun = np.diff(-(-edges // size), axis=1)
         across = np.zeros_like(begun)
         across[:, :-1] = edges[1:-1] % size > 0
-        rows = np.arange(count)
+        rows = np.arange(count, dtype=np.int64)
         alone, both = self._union_widths(rows, rows), self._union_widths(rows, np.minimum(rows + 1, count - 1))
         widths = np.tile(np.concatenate([alone, both]), len(sizes))
         times = np.concatenate([begun - across, across], axis=1).ravel()
         # The last tile ends in the last block row, and begins before it if no tile begins in it.
         last = np.where(begun[:, -1] > 0, alone[-1], both[-2] if count > 1 else 0)
-        return _Tiles(widths, times, np.arange(len(sizes)) * (2 * count), last)
+        return _Tiles(widths, times, np.arange(len(sizes), dtype=np.int64) * (2 * count), last)
 
 
 def _once(kept: Ints, count: Callable[[Ints], Ints], tiles: Counts) -> Counts:

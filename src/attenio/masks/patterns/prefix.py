@@ -147,7 +147,7 @@ class PrefixedRequests:
         """
         height, whole = int(self.own.rows), ceil_div(self.rows, tile) - 1
         if height // width > whole:  # more key tiles in a request than query tiles in all: look at these
-            starts = np.arange(0, self.rows, tile)
+            starts = np.arange(0, self.rows, tile, dtype=np.int64)
             stops = np.minimum(starts + tile, self.rows)
             met = ceil_div(self.widths(starts, stops), width)
             return int(((stops - starts).astype(self._exact) * met).sum())
@@ -207,7 +207,7 @@ class PrefixedRequests:
     def needed_keys(self, start: int, stop: int) -> NDArray[np.intp]:
         """The keys that rows ``start`` to ``stop`` need, ascending."""
         height, width = int(self.own.rows), int(self.own.keys)
-        pieces = [np.arange(self.prefix)]
+        pieces = [np.arange(self.prefix, dtype=np.int64)]
         for request in range(start // height, (stop - 1) // height + 1):
             top = request * height
             keys = self.own.needed_keys(max(start - top, 0), min(stop - top, height))
@@ -217,7 +217,7 @@ class PrefixedRequests:
     def required(self, start: int, stop: int, keys: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Which scores of rows ``start`` to ``stop`` with ``keys`` are required."""
         height, width = int(self.own.rows), int(self.own.keys)
-        request, row = np.divmod(np.arange(start, stop)[:, None], height)
+        request, row = np.divmod(np.arange(start, stop, dtype=np.int64)[:, None], height)
         own = keys[None, :] - self.prefix - request * width
         inside = (own >= self.own.first_key(row)) & (own < self.own.end_key(row))
         return np.asarray((keys[None, :] < self.prefix) | inside)

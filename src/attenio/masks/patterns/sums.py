@@ -107,7 +107,7 @@ def floor_sum(count: Counts, modulus: Counts, slope: Counts, offset: Counts) -> 
     live = np.flatnonzero(n > 0)
     n, m, a, b = n[live], m[live], a[live], b[live]
     if live.size and live.size * int(n.max()) <= _TERMS:
-        i = np.arange(int(n.max()))
+        i = np.arange(int(n.max()), dtype=np.int64)
         terms = (a[:, None] * i + b[:, None]) // m[:, None]
         total[live] = np.where(i < n[:, None], terms, 0).sum(axis=1)
         return total.reshape(zeros.shape)
@@ -168,7 +168,7 @@ def _lattice_points(n: int, a: int, m: int) -> int:
 def _lattice_points_of_arrays(n: Counts, a: Counts, m: Counts) -> Counts:
     one = np.ones((), dtype=np.int64)
     total, even = np.zeros(np.shape(n), dtype=np.int64), True
-    every, place = total, np.arange(total.size)
+    every, place = total, np.arange(total.size, dtype=np.int64)
     while live := np.count_nonzero(k := n * a // m):
         if 2 * live < len(k):  # dropping the sums that have ended keeps the rest cheap
             every[place] = total

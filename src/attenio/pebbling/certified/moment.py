@@ -85,7 +85,7 @@ class Network:
             each = np.arange(steps.count, dtype=np.int64)
             return np.concatenate([each, hub + steps.target]), np.concatenate([hub + steps.source, each])
         place = np.full(len(graph), -1, dtype=np.int64)
-        place[steps.target] = np.arange(steps.count)
+        place[steps.target] = np.arange(steps.count, dtype=np.int64)
         owners = np.repeat(np.arange(len(graph), dtype=np.int64), np.diff(graph.parent_starts))
         tails, heads = place[owners], place[graph.parent_numbers]
         both = (tails >= 0) & (heads >= 0)
@@ -95,7 +95,7 @@ class Network:
         """The pairs (value, step that touches it) of these values."""
         starts = self.steps.starts
         lengths = starts[values + 1] - starts[values]
-        offsets = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        offsets = np.arange(int(lengths.sum()), dtype=np.int64) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         return np.repeat(values, lengths), self.steps.numbers[np.repeat(starts[values], lengths) + offsets]
 
     def orders_among(self, used: Numbers) -> tuple[Numbers, Numbers]:

@@ -127,7 +127,7 @@ def _from_inputs(shape: _Shape, words: int, *, partial: bool) -> int:
 
     # Divisions are few enough for 64 bits; without them Python's integers, as the square of a large memory is not.
     divided = partial and words <= _MOST_DIVISIONS
-    half_done = np.arange(words + 1) if divided else np.zeros(1, dtype=object)
+    half_done = np.arange(words + 1, dtype=np.int64) if divided else np.zeros(1, dtype=object)
     inputs = words - half_done
     most = inputs * inputs // 4 if shape.two_sided else inputs * (inputs - 1) // 2
     finished = half_done + shape.per_pair * np.minimum(most, inputs * shape.degree // 2)
@@ -140,6 +140,6 @@ def _from_inputs_and_accumulators(shape: _Shape, words: int, *, partial: bool) -
     if words > _MOST_DIVISIONS or not partial:
         most = each * 2 * (words / 3) ** 1.5 + (words if partial else 0)
     else:
-        accumulators = np.arange(words + 1)
+        accumulators = np.arange(words + 1, dtype=np.int64)
         most = float((accumulators + each * (words - accumulators) * np.sqrt(accumulators)).max())
     return int(most * (1 + 1e-12))

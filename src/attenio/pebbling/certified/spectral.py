@@ -71,7 +71,7 @@ def _best_segments(count: int, values: NDArray[np.float64], red: int) -> tuple[i
     if not count:
         return 0, 1
     sums = np.concatenate([[0.0], np.cumsum(values)])
-    segments = np.arange(1, count + 1)
+    segments = np.arange(1, count + 1, dtype=np.int64)
     size, longer = count // segments, count % segments
     words = size * sums[segments] + sums[longer] - 2.0 * (segments - 1) * red
     best = int(segments[words.argmax()])
@@ -160,7 +160,9 @@ class _Diagonalised:
 
 def seconds_per_cube() -> float:
     """What the eigenvalues of a block take on this computer, for the cube of its size; a few milliseconds' trial."""
-    trial = np.add.outer(np.arange(_TIMED_BLOCK), np.arange(_TIMED_BLOCK)) % 7 + np.eye(_TIMED_BLOCK)
+    trial = np.add.outer(np.arange(_TIMED_BLOCK, dtype=np.int64), np.arange(_TIMED_BLOCK, dtype=np.int64)) % 7 + np.eye(
+        _TIMED_BLOCK
+    )
     np.linalg.eigvalsh(trial)  # the first call also starts the library's threads
     began = time.monotonic()
     np.linalg.eigvalsh(trial)
@@ -212,14 +214,14 @@ def block_laplacians(game: Game, steps: Steps, blocks: Numbers) -> Iterator[NDAr
     kept = np.sort(rank[first])
     kept = kept[(sizes[kept] > 1) & (group_home[kept] >= 0)]
     by_block = kept[np.argsort(group_home[kept], kind="stable")]
-    bounds = np.searchsorted(group_home[by_block], np.arange(int(blocks.max()) + 2))
+    bounds = np.searchsorted(group_home[by_block], np.arange(int(blocks.max()) + 2, dtype=np.int64))
     members = np.argsort(blocks, kind="stable")
-    starts = np.searchsorted(blocks[members], np.arange(int(blocks.max()) + 2))
+    starts = np.searchsorted(blocks[members], np.arange(int(blocks.max()) + 2, dtype=np.int64))
     local = np.zeros(steps.count, dtype=np.int64)
     weights = game.graph.weights
     for block in range(int(blocks.max()) + 1):
         inside = members[starts[block] : starts[block + 1]]
-        local[inside] = np.arange(len(inside))
+        local[inside] = np.arange(len(inside), dtype=np.int64)
         laplacian = np.zeros((len(inside), len(inside)))
         for group in by_block[bounds[block] : bounds[block + 1]].tolist():
             size = int(sizes[group])

@@ -55,7 +55,7 @@ class Steps:
             computed = np.flatnonzero(graph.computed).astype(np.int64)
             origin = np.full(len(computed), -1, dtype=np.int64)
             place = np.zeros(len(graph), dtype=np.int64)
-            place[computed] = np.arange(len(computed))
+            place[computed] = np.arange(len(computed), dtype=np.int64)
             touched, by = np.concatenate([computed, sources]), np.concatenate([place[computed], place[targets]])
         order = np.lexsort((by, touched))
         price = np.full(len(graph), 2, dtype=np.int64)

@@ -212,5 +212,7 @@ def _required(workload: Workload) -> NDArray[np.bool_]:
     required = np.zeros((workload.queries, workload.keys), dtype=np.bool_)
     for segment in segments(workload):
         pattern = segment.pattern
-        required[segment.rows, segment.keys] = pattern.required(0, pattern.rows, np.arange(pattern.keys))
+        required[segment.rows, segment.keys] = pattern.required(
+            0, pattern.rows, np.arange(pattern.keys, dtype=np.int64)
+        )
     return required

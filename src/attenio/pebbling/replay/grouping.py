@@ -56,7 +56,7 @@ def grouping(dataflow: Dataflow, tiles: Tiles, required: Required, *, keeping: i
         case Dataflow.SQUARE_TILING | Dataflow.RANK_ONE_TILING:
             return Grouping(softmax=Softmax.PLAIN)
         case Dataflow.FLASH_ATTENTION_1:
-            grid = _cut(np.arange(required.shape[1]), tiles["key_tile"])
+            grid = _cut(np.arange(required.shape[1], dtype=np.int64), tiles["key_tile"])
             return Grouping(softmax=Softmax.ONLINE, runs=[_own(row, grid) for row in required])
         case Dataflow.FLASH_ATTENTION_2 | Dataflow.ATTENIO | Dataflow.STACKED_GROUPS:
             return Grouping(softmax=Softmax.ONLINE, runs=[_own(row, runs) for row, runs in _met(tiles, required)])

@@ -35,7 +35,7 @@ def pebbled_problems(plan: Plan) -> Iterator[PebbledProblem]:
 
 def _pebbled(plan: Plan, pattern: Pattern, group: int) -> PebbledProblem:
     workload = plan.workload
-    required = pattern.required(0, pattern.rows, np.arange(pattern.keys))
+    required = pattern.required(0, pattern.rows, np.arange(pattern.keys, dtype=np.int64))
     empty = np.flatnonzero(~required.any(axis=1))
     if len(empty):
         raise InvalidInput(

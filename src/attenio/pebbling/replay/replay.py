@@ -111,7 +111,7 @@ def piece_by_piece(events: Iterable[Event]) -> Iterator[Event]:
         by_key = first.along == "rows" or first.operand == "S"
         for number in (first.rows if first.along == "rows" else first.columns).tolist():
             for event in interleaved:
-                yield _piece(event, np.array([number]), by_key=by_key)
+                yield _piece(event, np.array([number], dtype=np.int64), by_key=by_key)
 
 
 def _piece(event: Event, number: NDArray[np.intp], *, by_key: bool) -> Event:

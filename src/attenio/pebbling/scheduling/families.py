@@ -38,7 +38,7 @@ class Best:
         self, program: Program, bound: int, *, deadline: float, orders: int, progress: Callable[[int, int], None] | None
     ) -> None:
         self.program, self.bound = program, bound
-        self.order: Numbers = np.arange(len(program.targets))
+        self.order: Numbers = np.arange(len(program.targets), dtype=np.int64)
         self.cost: int | None = None
         self.reluctance = RELUCTANCE
         self.explored = 0
@@ -89,7 +89,7 @@ class Family:
     @cached_property
     def bases(self) -> tuple[Numbers, ...]:
         """Orders without parameters: all that follows at once, depth first, by number."""
-        return eager(self.program), depth_first(self.program), np.arange(len(self.program.targets))
+        return eager(self.program), depth_first(self.program), np.arange(len(self.program.targets), dtype=np.int64)
 
 
 def _descended(judge: Callable[[int], int], start: int, least: int, most: int) -> tuple[int, int]:

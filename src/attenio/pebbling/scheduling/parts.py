@@ -75,7 +75,7 @@ def _root(leaders, value):
 
 @called_from_python
 def _roots(program):
-    leaders = np.arange(len(program.weights))
+    leaders = np.arange(len(program.weights), dtype=np.int64)
     for operation in range(len(program.targets)):
         mine = _root(leaders, program.targets[operation])
         for slot in range(program.operand_starts[operation], program.operand_starts[operation + 1]):
@@ -204,7 +204,7 @@ def _grow(parts, books, limit, strip, whole):
         if of_part[first, _GROUP] >= 0:
             continue
         met[-1] = 0
-        bundle = np.array([first])
+        bundle = np.array([first], dtype=np.int64)
         members = 0
         while len(bundle) > 0 and members < limit:
             if whole and members > 0 and members + len(bundle) > limit and of_part[bundle[0], _LACKING] > 0:
@@ -245,7 +245,7 @@ def side_by_side(program: Program, parts: Parts, places: tuple[Numbers, Numbers]
     by_place = base[np.argsort(place[part], kind="stable")]
     lengths = np.bincount(part, minlength=parts.number)
     leading = np.empty(parts.number, np.int64)
-    leading[np.lexsort((place, -lengths, group))] = np.arange(parts.number)
+    leading[np.lexsort((place, -lengths, group))] = np.arange(parts.number, dtype=np.int64)
     by_part = base[np.argsort(leading[part], kind="stable")]
     times = _times(program, by_part, group[parts.of_operation], parts.of_operation)
     keys = group[parts.of_operation[by_place]] * (size + 1) + times[by_place]

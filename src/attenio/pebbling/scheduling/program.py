@@ -62,7 +62,7 @@ def edge_by_edge(vertices: Program, order: Numbers) -> Numbers:
     starts = vertices.operand_starts
     counts = np.diff(starts)[order]
     ends = np.cumsum(counts)
-    return np.repeat(starts[order] - ends + counts, counts) + np.arange(len(vertices.operands))
+    return np.repeat(starts[order] - ends + counts, counts) + np.arange(len(vertices.operands), dtype=np.int64)
 
 
 def _program(game: Game, *, partial: bool) -> Program:

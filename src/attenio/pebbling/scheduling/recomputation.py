@@ -31,7 +31,7 @@ def computed_again(program: Program, order: Numbers, schedule: Schedule, *, shar
     At hand is what is red, and inputs of up to ``share`` times the words of the value.
     """
     maker = np.full(len(program.weights), -1, np.int64)
-    maker[program.targets] = np.arange(len(program.targets))
+    maker[program.targets] = np.arange(len(program.targets), dtype=np.int64)
     arrays = schedule.kinds, schedule.vertices, schedule.parents
     steps, operations = _reloads(program, maker, arrays, share)
     return np.insert(order, steps, operations)

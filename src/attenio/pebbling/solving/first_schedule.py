@@ -36,7 +36,7 @@ def first_schedule(game: Game, *, shuffled: int = 0, seed: int = 0, deadline: fl
         raise MissingExtra("a first schedule", "pebble") from missing
     program = program_of(game)
     least = game.graph.compulsory_words
-    best, best_cost = np.arange(len(program.targets)), inf
+    best, best_cost = np.arange(len(program.targets), dtype=np.int64), inf
     for order in _orders(game, shuffled, seed):
         cost = cost_of(program, order)
         if cost < best_cost:
@@ -54,7 +54,7 @@ def compile_first_schedule() -> None:
 
 def _orders(game: Game, shuffled: int, seed: int) -> Iterator[Numbers]:
     random = Random(seed)
-    yield np.arange(len(program_of(game).targets))
+    yield np.arange(len(program_of(game).targets), dtype=np.int64)
     yield _depth_first(game, list, edge_by_edge=False)
     for _ in range(shuffled):
         by_edge = game.variant is Variant.PARTIAL and random.random() < 0.5

@@ -170,8 +170,8 @@ class _Rectangles:
 
 def _numbered(counts: Numbers) -> tuple[Numbers, Numbers]:
     """For ``counts[k]`` pieces of every k: the k of each piece, and its number among those of k."""
-    owner = np.repeat(np.arange(len(counts)), counts)
-    return owner, np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+    owner = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+    return owner, np.arange(len(owner), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def _walk_band(band: Band, tiles: Sequence[LevelTiles], tallies: list[_Tally]) -> None:

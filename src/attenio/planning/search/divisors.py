@@ -71,9 +71,9 @@ def least_remainder(number: int, limits: tuple[int, int], largest: int) -> tuple
 def _by_dividing(number: int, limits: tuple[int, int], largest: int) -> tuple[int, int] | None:
     least, most = limits
     if most - least <= number // least - number // most:
-        tiles = np.arange(least, most + 1)
+        tiles = np.arange(least, most + 1, dtype=np.int64)
     else:  # of the tiles with the same quotient the largest leaves least
-        tiles = np.minimum(number // np.arange(number // most, number // least + 1), most)
+        tiles = np.minimum(number // np.arange(number // most, number // least + 1, dtype=np.int64), most)
     remainders = number % tiles
     good = np.flatnonzero((remainders <= largest) & (tiles >= least + remainders))
     if not good.size:

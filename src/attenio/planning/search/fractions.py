@@ -51,7 +51,7 @@ class Shells:
         """All tiles of the chosen shells; a few of them twice, as edges are rounded outwards."""
         counts = self.counts[chosen]
         starts = np.repeat(self.first[chosen] - np.cumsum(counts) + counts, counts)
-        return np.asarray(starts + np.arange(len(starts)))
+        return np.asarray(starts + np.arange(len(starts), dtype=np.int64))
 
     def hold(self, chosen: Ints, tiles: Ints) -> NDArray[np.bool_]:
         """Which of these tiles lie in one of the chosen shells."""
@@ -131,7 +131,7 @@ def shells_between(least: int, most: int, height: int) -> Shells:
     beside = np.roll(q, len(lower))
     side = np.repeat((1, -1), len(lower))
     centre, width = p / q, 1 / (q * (q + beside))
-    levels = np.arange(1 + max(0, int(np.log2(width.max() * height) / np.log2(_THINNER))))
+    levels = np.arange(1 + max(0, int(np.log2(width.max() * height) / np.log2(_THINNER))), dtype=np.int64)
     far = width[:, None] / _THINNER**levels
     # A shell within one tile of the fraction goes all the way.
     near = np.where(far * height < _THINNER, 0.0, far / _THINNER)

@@ -138,7 +138,7 @@ def _candidates(problems: Problems, least: int, most: int) -> Iterator[NDArray[n
     for start in range(-(-least // unit) * unit, most + 1, step):
         yield np.arange(start, min(start + step, most + 1), unit, dtype=np.int64)
     if most == whole and whole % unit:
-        yield np.array([whole])
+        yield np.array([whole], dtype=np.int64)
 
 
 def _take_best_of(

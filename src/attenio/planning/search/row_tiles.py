@@ -139,7 +139,7 @@ def _best_multiple(form: RowWords, most: int) -> tuple[int, int]:
         return _best_of_all(form, last * unit, best) if last else best
     for stop, ends in _candidates(kinks, form.least_tile(best[0]), most):
         if isinstance(ends, range):
-            tiles = np.arange(-(-ends.start // unit), stop // unit + 1)
+            tiles = np.arange(-(-ends.start // unit), stop // unit + 1, dtype=np.int64)
         else:
             array = np.asarray(ends, dtype=np.int64)
             tiles = np.unique(np.concatenate((array // unit, -(-array // unit))))
@@ -205,7 +205,7 @@ def piece_ends(kinks: tuple[int, ...], least: int, most: int) -> list[int] | NDA
         return None
     ranges = [(x, x // (most + 1) + 1, x // (least - 1) if least > 1 else x) for x in kinks]
     if count > _AT_FIRST:
-        quotients = np.concatenate([x // np.arange(first, last + 1) for x, first, last in ranges])
+        quotients = np.concatenate([x // np.arange(first, last + 1, dtype=np.int64) for x, first, last in ranges])
         return np.clip(np.concatenate(((least, most), quotients, quotients + 1)), least, most)
     ends = {least, most}
     for x, first, last in ranges:
@@ -242,7 +242,7 @@ def _best_of(form: RowWords, tiles: Tiles, known: int | None = None) -> tuple[in
     if len(tiles) <= (_FEW if len(form.problems.patterns) == 1 else 1):
         return min((form.words(int(tile)), int(tile)) for tile in tiles)
     array = (
-        np.arange(tiles.start, tiles.stop, tiles.step)
+        np.arange(tiles.start, tiles.stop, tiles.step, dtype=np.int64)
         if isinstance(tiles, range)
         else np.asarray(tiles, dtype=np.int64)
     )

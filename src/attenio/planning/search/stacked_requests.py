@@ -92,7 +92,7 @@ def _best_causal(pattern: PrefixedRequests, limits: tuple[int, int], best: KeysR
     least, most = limits
     least = max(least, _least_tile(pattern, best[0]))
     if most - least < _SHORT:
-        return _best_of(pattern, np.arange(least, most + 1), best)
+        return _best_of(pattern, np.arange(least, most + 1, dtype=np.int64), best)
     if _pieces(pattern, least, most) <= min(_AT_ONCE, (most - least) // 4):
         return _best_of(pattern, _piece_starts(pattern, least, most), best)
     shells = shells_between(least, most, int(pattern.own.rows))
@@ -142,12 +142,12 @@ def _pieces(pattern: PrefixedRequests, least: int, most: int) -> int:
 def _piece_starts(pattern: PrefixedRequests, least: int, most: int) -> Ints:
     """Tiles at which a boundary enters another request or leaves the rows, and those right behind."""
     height, boundaries = int(pattern.own.rows), ceil_div(pattern.rows, least) - 1
-    i = np.arange(1, boundaries + 1)
+    i = np.arange(1, boundaries + 1, dtype=np.int64)
     first = least * i // height
     counts = most * i // height + 1 - first
     i, first, before = (np.repeat(values, counts) for values in (i, first, np.cumsum(counts) - counts))
-    edges = (first + np.arange(len(i)) - before) * height // i
-    leaving = ceil_div(pattern.rows, np.arange(ceil_div(pattern.rows, most), boundaries + 2))
+    edges = (first + np.arange(len(i), dtype=np.int64) - before) * height // i
+    leaving = ceil_div(pattern.rows, np.arange(ceil_div(pattern.rows, most), boundaries + 2, dtype=np.int64))
     tiles = np.unique(np.concatenate(([least], leaving, edges, edges + 1)))
     return np.asarray(tiles[(tiles >= least) & (tiles <= most)])
 

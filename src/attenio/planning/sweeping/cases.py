@@ -179,8 +179,8 @@ def single(band: Band, index: int, granularity: Granularity) -> Problems:
 
 def spread(counts: Ints) -> tuple[Ints, Ints]:
     """For ``counts[k]`` items of each owner k, one after the other: the owner of every item, and its number there."""
-    owner = np.repeat(np.arange(len(counts)), counts)
-    return owner, np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+    owner = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+    return owner, np.arange(len(owner), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def batches(counts: Ints, most: int) -> Iterator[slice]:

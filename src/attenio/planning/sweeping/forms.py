@@ -61,7 +61,7 @@ def may_win(cases: Cases, form: Form, words: Ints) -> Ints:
 
     Floors of phase after phase rule cases out, so that the later ones are of few cases.
     """
-    limit, index = words / ROUNDING, np.arange(len(cases))
+    limit, index = words / ROUNDING, np.arange(len(cases), dtype=np.int64)
     floor = np.where(form.least_held <= cases.fast_words, form.fixed.of(cases), np.inf)
     for place in range(len(form.phases)):
         left = np.flatnonzero(floor < limit)
@@ -168,7 +168,7 @@ def _output_tiles(cases: Cases, phase: Product) -> _OutputTiles:
     for other, tiles in known:
         if np.array_equal(other, width):
             return tiles
-    best = _OutputTiles(*(np.full(len(cases), NOTHING) for _ in range(3)))
+    best = _OutputTiles(*(np.full(len(cases), NOTHING, dtype=np.int64) for _ in range(3)))
     left = np.ones(len(cases), dtype=np.bool_)
     for other, tiles in known:
         same = left & (other == width)

@@ -121,7 +121,7 @@ class SweepGrid:
 
     def positions(self, start: int, stop: int) -> dict[str, Ints]:
         """For the points from ``start`` to ``stop`` the position in each list."""
-        positions = np.unravel_index(np.arange(start, stop), self.shape)
+        positions = np.unravel_index(np.arange(start, stop, dtype=np.int64), self.shape)
         return dict(zip(self.axes, (np.asarray(index, dtype=np.int64) for index in positions), strict=True))
 
     def workload(self, point: int) -> Workload:

@@ -22,7 +22,7 @@ Evaluate = Callable[[int, Ints], tuple[Ints, ...]]
 
 def best_of_options(floors: Ints, evaluate: Evaluate, width: int) -> list[Ints]:
     """The least of ``width`` numbers, in lexicographic order, over options with these floors (options x cases)."""
-    best = [np.full(floors.shape[1], NOTHING) for _ in range(width)]
+    best = [np.full(floors.shape[1], NOTHING, dtype=np.int64) for _ in range(width)]
     first = floors.argmin(axis=0)
     for promising in (True, False):
         for option in range(floors.shape[0]):
@@ -72,7 +72,7 @@ class HeadForms:
 def best_head_tiles(forms: HeadForms) -> tuple[Ints, Ints, Ints]:
     """Words that tiles decide, head tile and query tile; no words where nothing fits."""
     group, unit = forms.cases.group, forms.cases.row_unit
-    words, heads, tiles = (np.full(len(group), NOTHING) for _ in range(3))
+    words, heads, tiles = (np.full(len(group), NOTHING, dtype=np.int64) for _ in range(3))
     for size, step in product(np.unique(group).tolist(), np.unique(unit).tolist()):
         chosen = np.flatnonzero((group == size) & (unit == step))
         if chosen.size:
@@ -88,7 +88,7 @@ def _best_of_group(forms: HeadForms, options: tuple[tuple[int, int], ...]) -> li
     def evaluate(option: int, index: Ints) -> tuple[Ints, ...]:
         words, tiles = best_row_tiles(take(rows[option], index), most[option][index])
         heads = options[option][1]
-        return words, heads * tiles, np.full(len(index), heads), tiles
+        return words, heads * tiles, np.full(len(index), heads, dtype=np.int64), tiles
 
     floors = [row_floors(each, positions) for each, positions in zip(rows, most, strict=True)]
     return best_of_options(np.stack(floors), evaluate, 4)

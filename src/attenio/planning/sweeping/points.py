@@ -113,7 +113,9 @@ class Points:
         """Sound points whose mask is a band and whose values are apart; the others are looked at one by one."""
         columns, masks = self.columns, self.positions["masks"]
         bands = np.array([isinstance(mask, BAND_MASKS) for mask in self.grid.masks])[masks]
-        widths = np.array([mask.width if isinstance(mask, SlidingWindow) else 0 for mask in self.grid.masks])[masks]
+        widths = np.array(
+            [mask.width if isinstance(mask, SlidingWindow) else 0 for mask in self.grid.masks], dtype=np.int64
+        )[masks]
         sound = (columns["heads"] % columns["kv_heads"] == 0) & (widths <= columns["keys"])
         sound &= not self.grid.values_in_keys
         return np.asarray(bands & sound & (self.intermediate_words >= 1) & (columns["fast_words"] >= 1))
@@ -157,7 +159,9 @@ class Points:
     def _window(self, index: Ints, wide: Ints) -> tuple[Ints, Ints]:
         """How far left and right of its diagonal position a row sees, as the patterns of a workload have it."""
         masks = self.positions["masks"][index]
-        widths = np.array([mask.width if isinstance(mask, SlidingWindow) else 0 for mask in self.grid.masks])[masks]
+        widths = np.array(
+            [mask.width if isinstance(mask, SlidingWindow) else 0 for mask in self.grid.masks], dtype=np.int64
+        )[masks]
         onward = np.array(
             [isinstance(m, Causal) or (isinstance(m, SlidingWindow) and m.causal) for m in self.grid.masks]
         )

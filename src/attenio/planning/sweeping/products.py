@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 def best_output_tiles(cases: Cases, width: Ints, extra: int) -> tuple[Ints, Ints, Ints]:
     """Words, rows and columns of the best tile of outputs of a width; no words where nothing fits."""
-    words, rows = (np.full(len(cases), NOTHING) for _ in range(2))
+    words, rows = (np.full(len(cases), NOTHING, dtype=np.int64) for _ in range(2))
     for each in np.unique(width).tolist():
         chosen = np.flatnonzero(width == each)
         words[chosen], rows[chosen] = _best_of_width(take(cases, chosen), each, extra)

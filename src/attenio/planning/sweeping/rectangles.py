@@ -35,7 +35,7 @@ def best_score_tiles(forms: RectangleForms) -> tuple[Ints, Ints, Ints]:
     columns, place = different(np.stack(np.broadcast_arrays(*sizes, *arrays)))
     rows, keys, left, right, words, per_score, per_row, met, loads, *rest = columns
     kept, row_unit, key_unit = (rest.pop(0) if isinstance(values, np.ndarray) else values for values in optional)
-    limit = np.full(columns.shape[1], -NOTHING)
+    limit = np.full(columns.shape[1], -NOTHING, dtype=np.int64)
     np.maximum.at(limit, place, forms.limit // common)
     bands = Band(rows=rows, keys=keys, left=left, right=right, shift=keys - rows)
     different_ones = RectangleForms(
@@ -56,7 +56,7 @@ def best_rectangles(forms: RectangleForms) -> tuple[Ints, Ints]:
     band = forms.band
     most = forms.most_rows()
     single_run = largest_sizes(np.minimum(_single_run_rows(forms), most), band.rows, forms.row_unit)
-    words, rows = forms.limit.copy(), np.full(len(most), NOTHING)
+    words, rows = forms.limit.copy(), np.full(len(most), NOTHING, dtype=np.int64)
     short = np.flatnonzero(single_run >= 1)
     if short.size:
         few = take(forms, short)
@@ -135,7 +135,7 @@ def _best_of(forms: RectangleForms, owner: Ints, tried: Ints, best: tuple[Ints, 
     items = take(forms, owner)
     floors = items.floor(tried)
     starts = np.flatnonzero(np.diff(owner, prepend=-1))
-    least = np.minimum.reduceat(floors, starts)
+    least = np.minimum.reduceat(floors, starts.astype(np.intp, copy=False))
     promising = floors == np.repeat(least, np.diff(starts, append=len(owner)))
     for chosen in (promising, ~promising):
         good = np.flatnonzero(chosen & (floors <= words[owner]))
@@ -148,8 +148,10 @@ def _take_best(moved: Ints, tried: Ints, owner: Ints, best: tuple[Ints, Ints]) -
     words, rows = best[0].copy(), best[1].copy()
     starts = np.flatnonzero(np.diff(owner, prepend=-1))
     lengths = np.diff(starts, append=len(owner))
-    fewest = np.minimum.reduceat(moved, starts)
-    smallest = np.minimum.reduceat(np.where(moved == np.repeat(fewest, lengths), tried, NOTHING), starts)
+    fewest = np.minimum.reduceat(moved, starts.astype(np.intp, copy=False))
+    smallest = np.minimum.reduceat(
+        np.where(moved == np.repeat(fewest, lengths), tried, NOTHING), starts.astype(np.intp, copy=False)
+    )
     who = owner[starts]
     better = (fewest < words[who]) | ((fewest == words[who]) & (smallest < rows[who]))
     words[who[better]], rows[who[better]] = fewest[better], smallest[better]

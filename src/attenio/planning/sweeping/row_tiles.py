@@ -143,8 +143,10 @@ def take_better(best: tuple[Ints, Ints], batch: Batch, forms: RowForms, tiles: I
     """Replace words and tiles of cases where an item has fewer words, or as few and is smaller; forms are of items."""
     words = forms.words(tiles)
     starts = np.cumsum(batch.counts) - batch.counts
-    fewest = np.minimum.reduceat(words, starts)
-    smallest = np.minimum.reduceat(np.where(words == np.repeat(fewest, batch.counts), tiles, NOTHING), starts)
+    fewest = np.minimum.reduceat(words, starts.astype(np.intp, copy=False))
+    smallest = np.minimum.reduceat(
+        np.where(words == np.repeat(fewest, batch.counts), tiles, NOTHING), starts.astype(np.intp, copy=False)
+    )
     known_words, known_tiles = best[0][batch.cases], best[1][batch.cases]
     better = (fewest < known_words) | ((fewest == known_words) & (smallest < known_tiles))
     best[0][batch.cases[better]], best[1][batch.cases[better]] = fewest[better], smallest[better]

@@ -128,8 +128,8 @@ class _PointPlans:
     def __init__(self, points: Points) -> None:
         self.points = points
         self.direction = Direction.named(points.grid.direction)
-        self.numbers = {name: np.full(len(points), ABSENT) for name in result_columns(points.grid)}
-        self.reason = np.full(len(points), ABSENT)
+        self.numbers = {name: np.full(len(points), ABSENT, dtype=np.int64) for name in result_columns(points.grid)}
+        self.reason = np.full(len(points), ABSENT, dtype=np.int64)
         self.reasons: dict[str, int] = {}
         self.unsound: dict[tuple[int, ...], str] = {}
         self.known: dict[tuple[Workload, int, Granularity], Plan | TrainingPlan] = {}
@@ -158,13 +158,13 @@ class _PointPlans:
         points = self.points
         shape = tuple(int(points.positions[name][index]) for name in _WHAT_MAKES_A_WORKLOAD_SOUND)
         if shape in self.unsound:
-            self._refuse(np.array([index]), self.unsound[shape])
+            self._refuse(np.array([index], dtype=np.int64), self.unsound[shape])
             return
         try:
             workload = points.grid.workload(points.start + index)
         except AttenioError as problem:
             self.unsound[shape] = str(problem)
-            self._refuse(np.array([index]), str(problem))
+            self._refuse(np.array([index], dtype=np.int64), str(problem))
             return
         if inside := int(points.inside_words[index]):
             bounds = bounds_for(workload, inside, units=int(points.units[index]))
@@ -173,11 +173,11 @@ class _PointPlans:
         try:
             plan = self._unit_plan(workload, index)
         except AttenioError as problem:
-            self._refuse(np.array([index]), str(problem))
+            self._refuse(np.array([index], dtype=np.int64), str(problem))
             return
         runs = int(points.runs[index])
         if plan.moved_words * runs > _MOST_WORDS:
-            self._refuse(np.array([index]), _TOO_MANY_WORDS)
+            self._refuse(np.array([index], dtype=np.int64), _TOO_MANY_WORDS)
             return
         for name, number in numbers_of(plan).items():
             self.numbers[name][index] = number * (runs if name.endswith(_OF_ALL_RUNS) else 1)

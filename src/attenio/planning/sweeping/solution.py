@@ -26,10 +26,10 @@ class Solution:
     def empty(cls, count: int, tile_names: tuple[str, ...]) -> "Solution":
         """No plan yet for any case."""
         return cls(
-            words=np.full(count, NOTHING),
+            words=np.full(count, NOTHING, dtype=np.int64),
             peak=np.zeros(count, dtype=np.int64),
-            dataflow=np.full(count, ABSENT),
-            tiles={name: np.full(count, ABSENT) for name in tile_names},
+            dataflow=np.full(count, ABSENT, dtype=np.int64),
+            tiles={name: np.full(count, ABSENT, dtype=np.int64) for name in tile_names},
         )
 
     def offer(self, index: Ints, dataflow: Dataflow, plans: Plans) -> None:

@@ -16,7 +16,7 @@ def solve(cases: Cases, direction: Direction) -> tuple[dict[str, Ints], NDArray[
 
     Those left are too large for these arrays, or nothing fits, or a dataflow may win that is not searched here.
     """
-    numbers = {name: np.full(len(cases), ABSENT) for name in plan_columns(direction)}
+    numbers = {name: np.full(len(cases), ABSENT, dtype=np.int64) for name in plan_columns(direction)}
     numbers["moved_words"][:] = NOTHING
     left = np.ones(len(cases), dtype=np.bool_)
     sound = np.flatnonzero(cases.fits_int64)

@@ -39,9 +39,9 @@ def best_steps(cases: Cases, forward: Solution, backward: Solution) -> dict[str,
 
 def _with_probabilities(cases: Cases, forward: Solution, backward: Solution) -> tuple[Solution, Solution]:
     """Standard attention, and tiled products that read its probabilities, in cases in which both fit."""
-    every = np.arange(len(cases))
+    every = np.arange(len(cases), dtype=np.int64)
     first, second = (Solution.empty(len(cases), tuple(each.tiles)) for each in (forward, backward))
-    (standard,), limit = standard_forms(cases.sizes), np.full(len(cases), NOTHING - 1)
+    (standard,), limit = standard_forms(cases.sizes), np.full(len(cases), NOTHING - 1, dtype=np.int64)
     first.offer(every, Dataflow.STANDARD, plans(cases, standard, limit))
     second.offer(every, Dataflow.TILED_PRODUCTS, plans(cases, reading_form(cases.sizes), limit))
     return first, second

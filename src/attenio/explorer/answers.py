@@ -1,0 +1,213 @@
+"""What the page is told: for each request a JSON text, with the same numbers as the command line."""
+
+import json
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+from attenio.accelerator import SIMULATED, plan_for, simulate_plan
+from attenio.catalogue import machines, models
+from attenio.errors import AttenioError, InvalidInput
+from attenio.explorer.state import State
+from attenio.planning.plan import Dataflow, Plan
+from attenio.quantities import bytes_of, show_bytes, show_seconds
+from attenio.report.answer import Answer, answer
+from attenio.report.notation import candidate_rows, show_ratio
+from attenio.report.pictures import frames_of, small_plan, tiles_svg, words_svg
+from attenio.workload import Direction, Workload
+
+_OPTIONS = {"fast": "fast-bytes"}
+
+
+def respond(request: str) -> str:
+    """Answer one request, ``{"view": ..., "address": ...}``; a mistake is an answer too, with what is wrong."""
+    try:
+        asked = json.loads(request)
+        view = VIEWS.get(asked["view"]) if isinstance(asked, dict) else None
+        if view is None:
+            raise InvalidInput(f"a request names one of {', '.join(VIEWS)} as its view")
+        return json.dumps(view(str(asked.get("address", ""))), allow_nan=False)
+    except (AttenioError, KeyError, json.JSONDecodeError) as problem:
+        return json.dumps({"error": str(problem) or type(problem).__name__})
+    except (MemoryError, OverflowError, RecursionError):
+        return json.dumps({"error": "this is too large for a page; ask the command line"})
+
+
+def _choices(_address: str) -> dict[str, Any]:
+    return {
+        "machines": [{"name": each.name, "what": each.description} for each in machines()],
+        "models": [each.name for each in models()],
+        "dataflows": {way.value: [each.value for each in Dataflow.towards(way)] for way in Direction},
+    }
+
+
+def _plan(address: str) -> dict[str, Any]:
+    state = State.of(address)
+    found = answer(state.workload, state.machine, dataflow=state.dataflow)
+    return {
+        "title": f"{state.workload} on {state.machine.name}",
+        "bound": {**_words(found.bound.words, state.workload), **_theorem(found.bound)},
+        "plan": {**_words(found.plan.moved_words, state.workload), **_tiles(found.plan)},
+        "gap": found.gap,
+        "gap_text": show_ratio(found.gap),
+        "dataflows": [_row(candidate, rule, found) for candidate, rule in candidate_rows(found)],
+        "times": [
+            {
+                "resource": each.resource,
+                "least": None if each.least_seconds is None else show_seconds(each.least_seconds),
+                "plan": show_seconds(each.plan_seconds),
+                "plan_seconds": each.plan_seconds,
+                "binds": each is found.binding,
+            }
+            for each in found.times
+        ],
+        "tiles_svg": tiles_svg(found.plan),
+        "json": found.to_json(),
+        "python": _python(state),
+        "command": _command(state),
+        "has_accelerator": state.machine.accelerator is not None,
+    }
+
+
+def _words(words: int, workload: Workload) -> dict[str, Any]:
+    return {"words": words, "bytes": show_bytes(bytes_of(words, element_bytes=workload.dtype.bytes))}
+
+
+def _theorem(bound: Any) -> dict[str, str]:
+    return {"theorem": bound.theorem, "strength": bound.strength.value, "covers": bound.covers}
+
+
+def _tiles(plan: Plan) -> dict[str, Any]:
+    return {"dataflow": plan.dataflow.value, "tiles": str(plan.tiles), "peak_words": plan.peak_words}
+
+
+def _row(candidate: Any, rule: str, found: Answer) -> dict[str, Any]:
+    plan = candidate.plan
+    return {
+        "dataflow": candidate.dataflow.value,
+        "rule": rule,
+        "tiles": "" if candidate.tiles is None else str(candidate.tiles),
+        "words": None if plan is None else plan.moved_words,
+        "over": None if plan is None else show_ratio(plan.moved_words / found.bound.words),
+        "reason": candidate.reason,
+        "chosen": plan is not None and plan == found.plan,
+    }
+
+
+def _curve(address: str) -> dict[str, Any]:
+    state = State.of(address)
+    if state.workload.direction is not Direction.FORWARD:
+        return {"note": "This picture is of the forward pass."}
+    return {"svg": words_svg(state.workload, state.machine.slowest_boundary.fast_words(state.workload.dtype))}
+
+
+def _frames(address: str) -> dict[str, Any]:
+    state = State.of(address)
+    little = small_plan(answer_plan(state))
+    return {
+        "title": f"{little.dataflow.value} on {little.workload.queries} queries and {little.workload.keys} keys,"
+        f" {little.tiles}, {little.fast_words} words of fast memory",
+        "rows": {"Q": little.workload.queries, "K": little.workload.keys, "V": little.workload.keys,
+                 "O": little.workload.queries},
+        "frames": [vars(frame) for frame in frames_of(little)],
+    }  # fmt: skip
+
+
+def answer_plan(state: State) -> Plan:
+    """The plan of a state, without everything beside it."""
+    from attenio.planning import best_plan
+
+    return best_plan(state.workload, state.machine, dataflow=state.dataflow)
+
+
+def _timeline(address: str) -> dict[str, Any]:
+    from attenio.report.timeline_picture import timeline_svg
+
+    state = State.of(address)
+    if state.machine.accelerator is None:
+        return {"note": f"{state.machine.name} is no accelerator that is simulated; attenio-512k is one."}
+    default = Dataflow.KEY_STATIONARY if state.workload.direction is Direction.BACKWARD else Dataflow.ATTENIO
+    chosen = state.dataflow or default
+    if chosen not in SIMULATED:
+        return {"note": f"{chosen.value} has no program; {', '.join(each.value for each in SIMULATED)} have one."}
+    done = simulate_plan(plan_for(state.workload, state.machine, chosen), state.machine)
+    facts = {name: str(value) for name, value in done.facts().items() if name not in ("workload", "machine")}
+    facts |= {"cycles": f"{done.whole_cycles:,}", "moved_words": f"{done.moved_words:,}"}
+    facts |= {"seconds": show_seconds(done.seconds), "energy_joules": f"{done.energy.total_joules:.4g}"}
+    for share in ("pe_utilisation", "exp_utilisation", "stall_fraction"):
+        facts[share] = f"{getattr(done, share):.2%}"
+    return {"facts": facts, "svg": timeline_svg(done.program, title=f"{chosen.value} on {state.machine.name}")}
+
+
+def _pebbles(address: str) -> dict[str, Any]:
+    """The chosen dataflow on three positions, replayed as a pebble game that the referee accepts."""
+    from attenio.dataflows import execute
+    from attenio.pebbling import check
+    from attenio.pebbling.frames import film_to_json
+    from attenio.pebbling.replay import replay
+    from attenio.planning import best_plan_for
+
+    state = State.of(address)
+    forward = state.workload.direction is Direction.FORWARD
+    wanted = state.dataflow if forward and state.dataflow is not None else Dataflow.ATTENIO
+    little = Workload(n=3, d=1)
+    try:
+        plan = best_plan_for(little, 12, dataflow=wanted)
+    except AttenioError:
+        plan = best_plan_for(little, 12)
+    played = replay(execute(plan, record=True))
+    verdict = check(played.game, played.schedule)
+    return {
+        "title": f"{plan.dataflow.value} on 3 positions of width 1: {verdict.cost_words} words, at most"
+        f" {verdict.peak_red} red at once, every move checked",
+        **film_to_json(played.game, played.schedule),
+    }
+
+
+def _python(state: State) -> str:
+    """Lines that give the same plan."""
+    given = state.given
+    if "model" in given:
+        changes = [f"{name}={given[name]!r}" for name in ("mask", "dtype", "direction") if name in given]
+        sizes = [f"n={state.workload.keys}", f"batch={state.workload.batch}"]
+        sizes += ["decode=True"] if state.workload.is_decode else []
+        made = [
+            "from dataclasses import replace",
+            "from attenio.catalogue import model_named",
+            f"workload = model_named({given['model']!r}).workload({', '.join(sizes)})",
+            *([f"workload = replace(workload, {', '.join(changes)})"] if changes else []),
+        ]
+    else:
+        w = state.workload
+        sizes = [f"queries={w.queries}, keys={w.keys}, d={w.d}, value_dim={w.value_dim}, heads={w.heads}"]
+        sizes += [f"kv_heads={w.kv_heads}, batch={w.batch}, mask={str(w.mask)!r}, dtype={w.dtype.value!r}"]
+        sizes += [f"direction={w.direction.value!r}"]
+        made = [f"workload = Workload({', '.join(sizes)})"]
+    machine = f"Machine.with_fast_bytes({given['fast']!r})" if "fast" in given else repr(state.machine.name)
+    dataflow = "" if state.dataflow is None else f", dataflow={state.dataflow.value!r}"
+    return "\n".join(
+        ["from attenio import Machine, Workload, best_plan", *made, f"plan = best_plan(workload, {machine}{dataflow})",
+         "print(plan)"]
+    )  # fmt: skip
+
+
+def _command(state: State) -> str:
+    """The command that prints the same plan."""
+    said = []
+    model = "model" in state.given
+    for name, value in state.given.items():
+        if model and name in ("d", "value_dim", "heads", "kv_heads"):
+            continue
+        option = f"--{_OPTIONS.get(name, name).replace('_', '-')}"
+        said.append(option if name == "decode" else f"{option} {shlex.quote(value)}")
+    return " ".join(["attenio plan", *said])
+
+
+VIEWS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "choices": _choices,
+    "plan": _plan,
+    "curve": _curve,
+    "frames": _frames,
+    "timeline": _timeline,
+    "pebbles": _pebbles,
+}

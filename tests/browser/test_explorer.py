@@ -1,0 +1,150 @@
+"""The explorer in a real browser: every control, wrong values, a slow machine, two tabs, a keyboard, axe."""
+
+import json
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attenio.explorer import respond
+from attenio.explorer.packages import kept_folder
+from attenio.explorer.serve import Explorer
+from attenio.explorer.site import build, files
+
+HERE = Path(__file__).parent
+SLOW = 180_000
+
+
+@pytest.fixture(scope="module")
+def explorer() -> Iterator[str]:
+    if not (kept_folder() / "numpy.zip").is_file():
+        pytest.skip("Python for the browser is not here: make browser fetches it")
+    with Explorer(files()) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.url
+        server.shutdown()
+
+
+def opened(watched: Any, url: str, **how: Any) -> Any:
+    view = watched(**how)
+    view.page.set_default_timeout(SLOW)
+    view.page.goto(url)
+    view.page.wait_for_selector("body[data-answered]", state="attached")
+    return view
+
+
+def answered(page: Any) -> None:
+    page.wait_for_function("document.body.dataset.answered === location.search.slice(1)")
+
+
+def natively(address: str) -> Any:
+    return json.loads(respond(json.dumps({"view": "plan", "address": address})))
+
+
+def test_every_control_changes_the_address_and_the_answer_is_the_native_one(
+    explorer: str, watched: Any, axe: str, tmp_path: Path
+) -> None:
+    view = opened(watched, explorer)
+    page = view.page
+    page.wait_for_function("document.getElementById('game-step').textContent")
+    assert f"{natively('')['plan']['words']:,} words" in page.inner_text("#numbers")
+    for name, value in (
+        ("n", "8K"),
+        ("d", "128"),
+        ("heads", "8"),
+        ("kv_heads", "2"),
+        ("batch", "3"),
+        ("mask", "causal"),
+    ):
+        page.fill(f"[name={name}]", value)
+        answered(page)
+        assert f"{name}={value}" in page.url
+    chosen = [("dtype", "bf16"), ("machine", "h100"), ("dataflow", "flash-attention-2"), ("direction", "backward")]
+    for name, value in [*chosen, ("dataflow", ""), ("direction", ""), ("machine", "attenio-512k")]:
+        page.select_option(f"[name={name}]", value)
+        answered(page)
+    page.check("[name=decode]")
+    answered(page)
+    page.uncheck("[name=decode]")
+    for slider in ("#n-slider", "#fast-slider"):
+        page.focus(slider)
+        page.keyboard.press("ArrowRight")
+        answered(page)
+    found = natively(page.url.partition("?")[2])
+    assert f"{found['plan']['words']:,} words" in page.inner_text("#numbers")
+    assert page.inner_text("#python").strip() == found["python"]
+    assert len(page.query_selector_all("#flows tbody tr")) == len(found["dataflows"])
+    page.fill("[name=fast]", "")
+    for name in ("heads", "kv_heads", "batch"):
+        page.fill(f"[name={name}]", "")
+    page.select_option("[name=model]", "llama-3-8b")
+    answered(page)
+    assert "heads=32/8 KV" in page.inner_text("#title")
+    with page.expect_download() as saved:
+        page.click("#save-json")
+    assert json.loads(Path(saved.value.path()).read_text()) == natively(page.url.partition("?")[2])["json"]
+    with page.expect_download() as saved:
+        page.click("#save-svg")
+    assert Path(saved.value.path()).read_text().startswith("<svg")
+    for film in ("film", "game"):
+        before = page.inner_text(f"#{film}-step")
+        page.focus(f"#{film}-buttons button:nth-child(4)")
+        page.keyboard.press("Enter")
+        assert page.inner_text(f"#{film}-step") != before
+    assert view.complaints == []
+    assert [url for url in view.requests if not url.startswith((explorer, "data:", "blob:"))] == []
+    assert view.violations(axe) == []
+
+
+def test_wrong_values_are_answered_in_the_page_and_an_address_opens_where_it_was(
+    explorer: str, watched: Any, every_page: bool
+) -> None:
+    view = opened(watched, f"{explorer}?n=many&machine=h100", narrow=True, dark=True)
+    page = view.page
+    assert "n is 'many'; write a whole number" in page.inner_text("#problem")
+    assert page.is_hidden("#answer") and page.input_value("[name=machine]") == "h100"
+    page.fill("[name=n]", "2K")
+    answered(page)
+    assert page.is_hidden("#problem") and "n=2,048" in page.inner_text("#title")
+    page.fill("[name=d]", "99999999")
+    page.wait_for_selector("#problem:not([hidden])")
+    assert "d is 99,999,999" in page.inner_text("#problem")
+    if every_page:
+        page.goto(f"{explorer}?colour=blue&machine=nothing")
+        page.wait_for_selector("#problem:not([hidden])")
+        assert "unknown choice 'colour'" in page.inner_text("#problem")
+    assert view.overflow <= 0 and view.complaints == []
+
+
+def test_a_slow_machine_and_two_tabs_get_their_own_answers(explorer: str, watched: Any, every_page: bool) -> None:
+    if not every_page:
+        pytest.skip("make browser opens two tabs on a slow machine")
+    one, other = watched(), watched()
+    slowed = one.page.context.new_cdp_session(one.page)
+    slowed.send("Emulation.setCPUThrottlingRate", {"rate": 4})
+    for view, n in ((one, "1K"), (other, "2K")):
+        view.page.set_default_timeout(2 * SLOW)
+        view.page.goto(f"{explorer}?n={n}")
+    for view, n in ((one, "1,024"), (other, "2,048")):
+        view.page.wait_for_selector("body[data-answered]", state="attached")
+        assert f"n={n}" in view.page.inner_text("#title") and view.complaints == []
+    for size in ("3K", "4K", "5K"):
+        one.page.fill("[name=n]", size)  # without waiting: only the last one counts
+    answered(one.page)
+    assert "n=5,120" in one.page.inner_text("#title")
+
+
+def test_doctests_hold_in_wasm(tmp_path: Path, every_page: bool) -> None:
+    node = shutil.which("node")
+    if node is None or not (kept_folder() / "numpy.zip").is_file():
+        pytest.skip("Node.js or Python for the browser is not here: make browser says how")
+    if not every_page:
+        pytest.skip("make browser runs the doctests in wasm")
+    build(tmp_path / "site")
+    command = [node, str(HERE / "wasm.mjs"), str(tmp_path / "site"), str(HERE / "doctests_in_wasm.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stdout[-3000:]
