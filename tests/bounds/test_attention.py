@@ -215,7 +215,8 @@ def test_keys_combined_beforehand_are_outside_the_model() -> None:
 
 def test_several_units_are_assumed_to_exchange_words_through_slow_memory_only() -> None:
     workload, assumed = Workload(n=4096, d=64), "units exchange words through slow memory only"
-    for alone, together in zip(bounds_for(workload, 2048), bounds_for(workload, 2048, units=2), strict=True):
+    every = [bound for bound in bounds_for(workload, 2048) if bound.theorem != "row-passes"]  # of one unit only
+    for alone, together in zip(every, bounds_for(workload, 2048, units=2), strict=True):
         assert assumed not in alone.assumptions
         any_units = together.theorem in ("compulsory", "saha-ye")
         assert together.assumptions == alone.assumptions + (() if any_units else (assumed,))

@@ -16,6 +16,8 @@ from attenio.bounds.lower_bound import LowerBound, Strength
 from attenio.bounds.one_shot import one_shot
 from attenio.bounds.operators import operator_by_operator
 from attenio.bounds.output_epochs import output_epoch_words, output_epochs
+from attenio.bounds.row_passes import applies as whole_rows
+from attenio.bounds.row_passes import row_passes
 from attenio.bounds.saha_ye import saha_ye
 from attenio.bounds.score_epochs import score_epoch_words, score_epochs
 from attenio.catalogue import as_machine
@@ -40,7 +42,7 @@ def bounds_for(workload: Workload, fast_words: int, *, units: int = 1, degree: i
     >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64), 8192)]
     ... # doctest: +NORMALIZE_WHITESPACE
     ['compulsory', 'score-epochs', 'output-epochs', 'fused-epochs', 'fast-products', 'one-shot',
-     'operator-by-operator', 'saha-ye']
+     'row-passes', 'operator-by-operator', 'saha-ye']
     >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64, direction="backward"), 8192)]
     ['compulsory', 'gradient-rows', 'gradient-epochs', 'fast-products', 'li-liang', 'nonzeros']
     """
@@ -68,6 +70,7 @@ def _every_bound(workload: Workload, fast_words: int, units: int, degree: int | 
                 compulsory(workload),
                 *_forward_bounds(workload, fast_words, units),
                 one_shot(workload, fast_words, units=units),
+                *((row_passes(workload, fast_words),) if whole_rows(workload, units) else ()),
                 operator_by_operator(workload, fast_words, units=units),
                 saha_ye(workload, fast_words),
             )
