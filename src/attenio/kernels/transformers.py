@@ -61,6 +61,7 @@ REFUSED = {
     "seq_idx": PACKED,
 }
 WINDOW = 'a window that no mask holds; use attn_implementation="sdpa" or "eager", which may leave it out'
+ELSEWHERE = "sequences that are spread over devices take none; train this model on whole ones"
 UNKNOWN = 'an argument that attenio does not know; use attn_implementation="sdpa" or "eager"'
 
 
@@ -142,6 +143,9 @@ def forward(  # noqa: PLR0913 - the interface of transformers
     causal = bool(is_causal if is_causal is not None else getattr(module, "is_causal", True))
     elsewhere = _elsewhere.get()
     if elsewhere is not None:
+        for name, given in (("s_aux", s_aux), ("softcap", softcap)):
+            if given is not None:
+                raise _refusal(module, name, ELSEWHERE)
         layer = Layer(
             query=query, key=key, value=value, attention_mask=attention_mask, causal=causal, window=sliding_window,
             scale=scaling, dropout=dropout,
