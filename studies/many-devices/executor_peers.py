@@ -177,7 +177,7 @@ def ring_flash_attn(problem: Problem) -> tuple[Attend, bool]:
 
 
 def yunchang(problem: Problem) -> tuple[Attend, bool]:
-    """USP with as many heads as it takes, the rest a ring; its tokens are in order here."""
+    """USP with as many heads as it takes, the rest a ring of two at least: a ring of one sends to itself."""
     import yunchang.ring.ring_flash_attn as ring
     from yunchang import LongContextAttention, set_seq_parallel_pg
     from yunchang.kernels import AttnType
@@ -186,7 +186,7 @@ def yunchang(problem: Problem) -> tuple[Attend, bool]:
         raise Refused("its zigzag takes tokens in an order of its own; dense problems have the same messages")
 
     ranks, rank = dist.get_world_size(), dist.get_rank()
-    ulysses = max(each for each in range(1, ranks + 1) if ranks % each == 0 and problem.kv_heads % each == 0)
+    ulysses = max(each for each in range(1, ranks // 2 + 1) if ranks % each == 0 and problem.kv_heads % each == 0)
     ring.select_flash_attn_impl = lambda _type, stage, **_: Flash.forward if stage == "fwd-only" else Flash.backward
     set_seq_parallel_pg(ulysses, ranks // ulysses, rank, ranks)
     layer = LongContextAttention(ring_impl_type="basic", attn_type=AttnType.FA)
@@ -199,19 +199,18 @@ def yunchang(problem: Problem) -> tuple[Attend, bool]:
 
 
 def deepspeed_ulysses(problem: Problem) -> tuple[Attend, bool]:
-    import deepspeed
-    from deepspeed.sequence.layer import DistributedAttention
+    from deepspeed.sequence import layer as ulysses
 
     if problem.kv_heads % dist.get_world_size():
         raise Refused(f"{problem.kv_heads} KV heads on {dist.get_world_size()} ranks")
 
-    deepspeed.init_distributed("gloo", verbose=False)
+    ulysses.dist = dist  # its own communication compiles operators first, and then calls the same functions
 
     def local(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         turned = (x.transpose(1, 2) for x in (q, k, v))
         return torch.nn.functional.scaled_dot_product_attention(*turned, is_causal=problem.causal).transpose(1, 2)
 
-    layer = DistributedAttention(local, dist.group.WORLD, scatter_idx=2, gather_idx=1)
+    layer = ulysses.DistributedAttention(local, dist.group.WORLD, scatter_idx=2, gather_idx=1)
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         turned = (x.transpose(1, 2).contiguous() for x in (q, k, v))

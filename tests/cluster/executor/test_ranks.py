@@ -11,7 +11,7 @@ from attenio.cluster import Grid, Sharding
 from attenio.cluster.bytes import stage_bytes
 from attenio.cluster.executor.assignment import Assignment, grid_pairs, spans_of
 from attenio.cluster.executor.backward import backward
-from attenio.cluster.executor.blocks import projected_outputs
+from attenio.cluster.executor.blocks import Block, projected_outputs
 from attenio.cluster.executor.forward import forward
 from attenio.cluster.executor.in_memory import InMemory, RankFailed, run_ranks
 from attenio.cluster.executor.part import Part
@@ -159,6 +159,37 @@ def test_under_a_causal_mask_zigzag_tokens_give_every_place_as_many_scores() -> 
                 count += sum(column == row for row in rows for column in columns) / 2
             scores.add(count)
         assert len(scores) == 1, grid
+
+
+def test_the_next_keys_are_under_way_while_a_kernel_works_on_those_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: dict[int, list[str]] = {}
+    attend, post = Block.attend, InMemory.post
+
+    def posted(end: InMemory, *given: Any) -> Any:
+        events.setdefault(end.rank, []).append("post")
+        return post(end, *given)
+
+    def attended(block: Block, *given: Any) -> Any:
+        (rank,) = [each for each, owned in enumerate(spans) if owned[0] == block.queries]
+        events[rank].append("kernel")
+        return attend(block, *given)
+
+    spans = spans_of(16, 4, Sharding.CONTIGUOUS)
+    work = Assignment(
+        heads=1, queries=spans, keys=spans, pairs=grid_pairs(Grid(queries=4)), below=-(2**40), above=2**40
+    )
+    monkeypatch.setattr(Block, "attend", attended)
+    monkeypatch.setattr(InMemory, "post", posted)
+
+    def rank(end: InMemory) -> None:
+        part = Part(work=work, network=Network(transport=end), scale=1.0)
+        forward(part, *(torch.randn(1, 1, 4, 2) for _ in range(3)))
+
+    run_ranks(4, rank)
+    for each in events.values():
+        # queries, which nobody needs, keys of the first step; then each kernel with one more step under way
+        assert each[:7] == ["post", "post", "kernel", "post", "kernel", "post", "kernel"]
+        assert each.count("kernel") == 4
 
 
 def test_the_output_along_its_gradient_has_the_same_product_with_it_also_where_that_is_tiny_or_zero() -> None:

@@ -14,7 +14,7 @@ Sums are in single precision and travel in the type of the tensors. They are add
 
 from torch import Tensor
 
-from attenio.cluster.executor.blocks import Rows, projected_outputs
+from attenio.cluster.executor.blocks import Rows, projected_outputs, row_products
 from attenio.cluster.executor.forward import Kept
 from attenio.cluster.executor.key_stream import KeyCell, KeyStream
 from attenio.cluster.executor.messages import add, put, take, with_tokens
@@ -47,7 +47,7 @@ class _Backward:
     def __init__(self, part: Part, kept: Kept, gradient: Tensor) -> None:
         self.part, self.kept = part, kept
         self.own, self.held = part.cell(Side.QUERIES), part.cell(Side.KEYS)
-        delta = (gradient.to(kept.lse.dtype) * kept.output.to(kept.lse.dtype)).sum(-1)
+        delta = row_products(gradient, kept.output, kept.lse.dtype)
         # What travels of a row, wider types first.
         self.sent = (kept.lse, delta, kept.query, gradient)
         self.mine = Rows(query=kept.query, gradient=gradient, lse=kept.lse, output=kept.output)

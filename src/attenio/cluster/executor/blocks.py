@@ -4,7 +4,7 @@ A part gives outputs and, for every row, the log-sum-exp of its scores in powers
 those, in single precision; the gradients of a part follow from the log-sum-exp of the whole row.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -14,6 +14,9 @@ from attenio.cluster.executor.spans import Span
 from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.kernels.torch_operator.operators import attend, differentiate
 from attenio.kernels.torch_operator.schema import Arguments, BackwardArguments
+
+# Tokens that are computed with in single precision at once.
+_STRETCH = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +79,15 @@ class Rows:
         )  # fmt: skip
 
 
+def row_products(gradient: Tensor, output: Tensor, precision: torch.dtype) -> Tensor:
+    """dO . O of every row, a stretch of tokens after another: no wide copy of a whole tensor is held."""
+    found = gradient.new_empty(gradient.shape[:-1], dtype=precision)
+    for start in range(0, gradient.shape[2], _STRETCH):
+        cut = slice(start, start + _STRETCH)
+        found[:, :, cut] = (gradient[:, :, cut].to(precision) * output[:, :, cut].to(precision)).sum(-1)
+    return found
+
+
 def projected_outputs(gradient: Tensor, delta: Tensor) -> Tensor:
     """Outputs with the given products dO . O: those along dO, which are shorter than the true ones.
 
@@ -91,10 +103,11 @@ def projected_outputs(gradient: Tensor, delta: Tensor) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """Outputs and log-sum-exps of rows, over all keys met so far."""
+    """Outputs and log-sum-exps of rows, over all keys met so far; which spans of rows have met any."""
 
     output: Tensor
     lse: Tensor
+    met: list[slice] = field(default_factory=list)
 
     @classmethod
     def of_nothing(cls, query: Tensor, width: int) -> "Outputs":
@@ -103,9 +116,19 @@ class Outputs:
         output = query.new_zeros((*query.shape[:-1], width), dtype=precision)
         return cls(output=output, lse=query.new_full(query.shape[:-1], -torch.inf, dtype=precision))
 
+    def is_first(self, where: slice) -> bool:
+        """Whether these rows have met no key before; from now on they have."""
+        first = not any(each.start < where.stop and where.start < each.stop for each in self.met)
+        self.met.append(where)
+        return first
+
     def add(self, where: slice, output: Tensor, lse: Tensor) -> None:
         """Take in what some of the rows have over other keys."""
         mine, before = self.output[:, :, where], self.lse[:, :, where]
+        if self.is_first(where):
+            mine.copy_(output)
+            before.copy_(lse)
+            return
         largest = torch.maximum(before, lse)
         shift = torch.where(largest == -torch.inf, 0.0, largest)
         kept, added = torch.exp2(before - shift), torch.exp2(lse - shift)

@@ -30,7 +30,7 @@ def attend_replicated(network: Network, call: ClusterCall, query: Tensor, key: T
         stop = start + keys[1] - keys[0]
         if stop > start:
             block = Block(queries=queries, keys=keys, work=work, scale=call.scale)
-            found.add(slice(None), *block.attend(query, key[:, :, start:stop], value[:, :, start:stop]))
+            found.add(slice(0, queries[1]), *block.attend(query, key[:, :, start:stop], value[:, :, start:stop]))
         start = stop
     mine = found.lse, found.output.to(query.dtype)
     shapes = [(tuple(each.shape), each.dtype) for each in mine]
@@ -46,5 +46,5 @@ def attend_replicated(network: Network, call: ClusterCall, query: Tensor, key: T
     whole = Outputs.of_nothing(query, call.value[3])
     for source in range(network.size):
         lse, output = mine if source == rank else unpack(came[source], shapes)
-        whole.add(slice(None), output, lse)
+        whole.add(slice(0, queries[1]), output, lse)
     return whole.output.to(query.dtype)

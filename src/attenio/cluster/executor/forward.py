@@ -111,7 +111,7 @@ class _Forward:
 
     def _merged(self, homecoming: list[Gathering]) -> tuple[Tensor, Tensor]:
         output, lse = (take(x, self.rows, self.own) for x in (self.found.output, self.found.lse))
-        whole = Outputs(output=output, lse=lse)
+        whole = Outputs(output=output, lse=lse, met=[slice(0, len(self.own))])
         for gathering in homecoming:
             for cell, (their_lse, their_output) in gathering.wait():
                 start = 0
