@@ -1,7 +1,8 @@
 """What the MACs compute: products and sums kept in half precision, in the order in which the array takes them.
 
 A multiply-accumulate takes two half-precision numbers and a half-precision sum; the product is exact and the sum is
-taken in single precision before it is rounded back. Numbers that would overflow stay at the largest. A row that several
+rounded once, as a fused unit does: it is taken in double precision, which never lies on the wrong side of what half
+precision rounds at, where single precision would in one of some ten thousand sums. Numbers that would overflow stay at the largest. A row that several
 MACs share has as many partial sums, which a tree of additions joins; so has a sum along a row, one for each line.
 
 In ``Precision.EXACT`` everything is float64 and exponentials are those of NumPy: the program alone, without rounding.
@@ -50,7 +51,7 @@ class Numbers:
 
     def add_product(self, total: Values, left: Values, right: Values) -> Values:
         """One multiply-accumulate everywhere: total + left * right."""
-        return self.keep(_wide(total) + _wide(left) * _wide(right))
+        return self.keep(_double(total) + _double(left) * _double(right))
 
     def times(self, left: Values, right: Values) -> Values:
         """Products, kept."""
@@ -114,3 +115,7 @@ class Numbers:
 
 def _wide(values: Values) -> Values:
     return values.astype(np.float32) if values.dtype == np.float16 else values
+
+
+def _double(values: Values) -> Values:
+    return values.astype(np.float64)

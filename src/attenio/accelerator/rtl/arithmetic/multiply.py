@@ -1,0 +1,27 @@
+"""A product, rounded."""
+
+from amaranth.hdl import Module, Signal, signed
+from amaranth.lib.wiring import In, Out
+
+from attenio.accelerator.rtl.arithmetic.floats import HALF, Format, rounded, unpack
+from attenio.accelerator.rtl.parts import Part
+
+
+class Multiply(Part):
+    """a * b; a zero has the sign of the product."""
+
+    clocked = False
+
+    def __init__(self, form: Format = HALF) -> None:
+        self.form = form
+        super().__init__({**{name: In(form.bits) for name in "ab"}, "result": Out(form.bits)})
+
+    def elaborate(self, _platform: object) -> Module:
+        """The unit, without registers."""
+        m, form = Module(), self.form
+        a, b = (unpack(m, form, number) for number in (self.a, self.b))
+        magnitude, lowest = Signal(3 * form.digits + 6), Signal(signed(form.exponent_bits + 4))
+        m.d.comb += magnitude.eq((a.significand * b.significand) << 3)
+        m.d.comb += lowest.eq(a.exponent + b.exponent - (2 * (form.bias + form.fraction_bits) + 3))
+        m.d.comb += self.result.eq(rounded(m, form, magnitude, lowest, a.sign ^ b.sign))
+        return m

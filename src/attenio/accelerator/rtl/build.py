@@ -1,0 +1,80 @@
+"""The accelerator in files: one part each, as RTLIL for the tools of Yosys or as Verilog for all others."""
+
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from amaranth.back import rtlil
+
+from attenio.accelerator.rtl.design import Design
+from attenio.accelerator.rtl.parts import Library, ports_of
+from attenio.accelerator.rtl.tools import run_yosys
+from attenio.accelerator.rtl.top import Accelerator
+from attenio.files import write_atomically
+
+TOP = "accelerator"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """RTLIL of every part by name; ``inside`` has how often each part stands in each other."""
+
+    parts: dict[str, str]
+    inside: dict[str, dict[str, int]]
+
+    def count(self, part: str, within: str = TOP) -> int:
+        """How often a part stands in another, and in what is in it."""
+        if part == within:
+            return 1
+        return sum(times * self.count(part, inner) for inner, times in self.inside[within].items())
+
+
+def built(design: Design) -> Built:
+    """Every part of a design, once."""
+    library = Library(separate=True)
+    parts, inside = {}, {}
+    waiting = {TOP: Accelerator(library, design)}
+    # thousands of equal wires make long chains of names
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), 20_000))
+    while waiting:
+        name, part = waiting.popitem()
+        library.placed.clear()
+        parts[name] = rtlil.convert(part, name=name, ports=ports_of(part))
+        inside[name] = dict(library.placed)
+        waiting |= {each: library.parts[each] for each in inside[name] if each not in parts and each not in waiting}
+    return Built(parts=parts, inside=inside)
+
+
+def write_verilog(design: Design, folder: Path) -> dict[str, str]:
+    """Write a file of Verilog for every part; the file of each part by its name."""
+    made = built(design)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        script = []
+        for name, text in made.parts.items():
+            (Path(scratch) / f"{name}.il").write_text(text)
+            # one part at a time: what stands in it is known by name only
+            script += ["design -reset", f"read_rtlil {name}.il", "proc", "memory_collect", "opt_clean"]
+            script += [f"write_verilog -noattr {name}.v"]
+        run_yosys(script, Path(scratch))
+        for name in made.parts:
+            text = (Path(scratch) / f"{name}.v").read_text()
+            write_atomically(folder / f"{name}.v", text)
+    files = {name: f"{name}.v" for name in sorted(made.parts)}
+    return files
+
+
+def write_rtlil(made: Built, folder: Path) -> list[Path]:
+    """Write RTLIL of every part."""
+    files = []
+    for name, text in made.parts.items():
+        files.append(folder / f"{name}.il")
+        files[-1].write_text(text)
+    return files
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder of what was built."""
+    shutil.rmtree(folder, ignore_errors=True)

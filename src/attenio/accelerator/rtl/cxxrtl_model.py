@@ -1,0 +1,84 @@
+"""A compiled model of the accelerator: Yosys writes it as C++ (CXXRTL), each large part is compiled by itself.
+
+Parts that do not depend on the workload, MACs and EXP modules, are compiled once and kept: their objects lie in the
+user's cache, named after what they were made of.
+"""
+
+import os
+import subprocess
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from attenio.accelerator.rtl.build import TOP, Built, write_rtlil
+from attenio.accelerator.rtl.tools import compiler, cxxrtl_headers, run_yosys
+from attenio.errors import InvalidInput
+from attenio.files import write_atomically
+
+# Parts that stay as they are, however often they stand there; the first ones do not depend on the workload.
+_COMPILED_APART = ("mac", "exp_module")
+_KEPT = (*_COMPILED_APART, "mac_line")
+
+
+def compile_model(made: Built, driver: str, folder: Path, *, optimise: int = 0, waves: bool = False) -> Path:
+    """The executable of a design and its driver."""
+    files = write_rtlil(made, folder)
+    script = [f"read_rtlil {path.name}" for path in files]
+    script += [f"hierarchy -top {TOP}", "proc"]
+    script += [f"setattr -mod -set keep_hierarchy 1 {part}" for part in _KEPT if part in made.parts]
+    script += ["flatten", "opt_expr", "opt_clean", f"write_cxxrtl -noflatten -g{2 if waves else 0} model.cc"]
+    run_yosys(script, folder)
+    (folder / "driver.cc").write_text(driver)
+    # without comments, which have the places of sources in them
+    lines = (folder / "model.cc").read_text().splitlines()
+    text = "\n".join(line for line in lines if not line.lstrip().startswith("// \\")) + "\n"
+    objects = []
+    for part in _COMPILED_APART:
+        text, apart = _split(text, part)
+        if apart:
+            objects.append(_object(apart, folder))
+    (folder / "model.cc").write_text(text)
+    _compile([f"-O{optimise}", "driver.cc", *map(str, objects), "-o", "model"], folder)
+    return folder / "model"
+
+
+def _split(text: str, part: str) -> tuple[str, str]:
+    """The model without the functions of a part, and these in a file of their own."""
+    name = "p_" + part.replace("_", "__")
+    opening, closing = f"struct {name} : public module {{", f"}}; // struct {name}\n"
+    if opening not in text:
+        return text, ""
+    prelude = text[: text.index("namespace cxxrtl_design {")] + "namespace cxxrtl_design {\n"
+    start, end = text.index(opening), text.index(closing) + len(closing)
+    following = text.find("\nstruct ", end)
+    body = text[end:following] if following >= 0 else text[end : text.rindex("} // namespace")]
+    return text[:end] + text[end + len(body) :], prelude + text[start:end] + body + "\n}\n"
+
+
+def _object(text: str, folder: Path) -> Path:
+    """The object of a part, compiled unless it is known."""
+    flags = ["-O2", "-c"]
+    key = sha256("\n".join([*compiler(), *flags, text]).encode()).hexdigest()[:24]
+    kept = _cache() / f"{key}.o"
+    if kept.is_file():
+        return kept
+    (folder / f"{key}.cc").write_text(text)
+    _compile([*flags, f"{key}.cc", "-o", f"{key}.o"], folder)
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(kept, (folder / f"{key}.o").read_bytes())
+    except OSError:
+        return folder / f"{key}.o"
+    return kept
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "attenio" / "rtl"
+
+
+def _compile(arguments: Sequence[str], folder: Path) -> None:
+    command = [*compiler(), "-std=c++14", "-w", f"-I{cxxrtl_headers()}", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        told = [line for line in done.stderr.splitlines() if "error" in line] or ["it said nothing"]
+        raise InvalidInput(f"the compiler {command[0]} stopped: {told[0].strip()}; set CXX to another")

@@ -1,0 +1,161 @@
+"""A run of the compiled model: a driver in C++, and the files through which words and times pass."""
+
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from attenio.accelerator.rtl.build import TOP
+from attenio.accelerator.rtl.design import Design
+from attenio.accelerator.rtl.geometry import Words
+from attenio.accelerator.rtl.streams import Streams
+from attenio.accelerator.step import Engine
+from attenio.errors import InvalidInput
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RawRun:
+    """What a run gave: (engine, place, begin, end) of every step, words of outputs, cycles, and whether sums were late."""
+
+    steps: list[tuple[int, int, int, int]]
+    outputs: Words
+    cycles: int
+    late: bool
+    seconds: float
+
+
+def run_model(model: Path, design: Design, given: Streams, most_cycles: int) -> RawRun:
+    """Run an executable on words until the program is over."""
+    folder = model.parent
+    given.queries.tofile(folder / "queries.bin")
+    given.kv.tofile(folder / "kv.bin")
+    begun = time.perf_counter()
+    done = subprocess.run([str(model), str(most_cycles)], cwd=folder, capture_output=True, text=True, check=False)
+    seconds = time.perf_counter() - begun
+    if done.returncode:
+        raise InvalidInput(f"the compiled model stopped: {done.stderr.strip() or done.returncode}")
+    cycles, late = map(int, done.stdout.split())
+    lines, macs = design.hardware.pe.lines, design.hardware.pe.macs_per_line
+    return RawRun(
+        steps=[tuple(step) for step in np.fromfile(folder / "steps.bin", dtype=np.int64).reshape(-1, 4).tolist()],
+        outputs=np.fromfile(folder / "outputs.bin", dtype=np.uint16).reshape(-1, lines, macs),
+        cycles=cycles,
+        late=bool(late),
+        seconds=seconds,
+    )
+
+
+def driver_text(design: Design, *, waves: bool) -> str:
+    """The main loop: a clock, words in, words and times out."""
+    lines, macs, arriving = design.hardware.pe.lines, design.hardware.pe.macs_per_line, design.arriving
+    engines = [engine.name.lower() for engine in Engine]
+    put_queries = "\n".join(f"  put(top.{_member(f'queries_{line}')}, beat + {line * macs}, {macs});" for line in range(lines))
+    get_outputs = "\n".join(f"  get(top.{_member(f'outputs_{line}')}, beat + {line * macs}, {macs});" for line in range(lines))
+    trace = "\n".join(
+        f"    note({number}, bit(top.{_member(f'{name}_active')}), bit(top.{_member(f'{name}_first')}),"
+        f" bit(top.{_member(f'{name}_last')}), number(top.{_member(f'{name}_place')}), cycle);"
+        for number, name in enumerate(engines)
+    )
+    finished = " && ".join(f"bit(top.{_member(f'{name}_finished')})" for name in engines)
+    return _DRIVER.format(
+        top=f"cxxrtl_design::{_member(TOP)}",
+        beat=lines * macs,
+        arriving=arriving,
+        put_queries=put_queries,
+        get_outputs=get_outputs,
+        trace=trace,
+        finished=finished,
+        vcd_include="#include <cxxrtl/cxxrtl_vcd.h>" if waves else "",
+        vcd_begin=_VCD_BEGIN if waves else "",
+        vcd_sample="    waves.sample(cycle); wave_file << waves.buffer; waves.buffer.clear();" if waves else "",
+        clk=_member("clk"),
+        rst=_member("rst"),
+        kv=_member("kv"),
+        take_queries=_member("take_queries"),
+        take_kv=_member("take_kv"),
+        give_outputs=_member("give_outputs"),
+        late=_member("late"),
+    )
+
+
+def _member(name: str) -> str:
+    return "p_" + name.replace("_", "__")
+
+
+_VCD_BEGIN = """  cxxrtl::debug_items items; top.debug_info(items);
+  cxxrtl::vcd_writer waves; waves.timescale(1, "ns"); waves.add_without_memories(items);
+  std::ofstream wave_file("waves.vcd");"""
+
+_DRIVER = r"""
+#include "model.cc"
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <vector>
+{vcd_include}
+using Words = std::vector<uint16_t>;
+static Words read(const char *name) {{
+  std::ifstream in(name, std::ios::binary | std::ios::ate);
+  Words words(in.tellg() / 2);
+  in.seekg(0); in.read((char *)words.data(), words.size() * 2);
+  return words;
+}}
+template<class T> static void put(T &to, const uint16_t *words, int count) {{
+  for (int at = 0; at < count; at++) {{
+    if (at % 2 == 0) to.data[at / 2] = words[at]; else to.data[at / 2] |= uint32_t(words[at]) << 16;
+  }}
+}}
+template<size_t N> static const cxxrtl::value<N> &now(const cxxrtl::value<N> &v) {{ return v; }}
+template<size_t N> static const cxxrtl::value<N> &now(const cxxrtl::wire<N> &w) {{ return w.curr; }}
+template<class T> static void get(const T &from, uint16_t *words, int count) {{
+  for (int at = 0; at < count; at++) words[at] = now(from).data[at / 2] >> (16 * (at % 2));
+}}
+template<class T> static bool bit(const T &v) {{ return now(v).data[0] & 1; }}
+template<class T> static int number(const T &v) {{ return now(v).data[0]; }}
+static std::vector<int64_t> steps;
+static int64_t begun[3];
+static void note(int engine, bool active, bool first, bool last, int place, int64_t cycle) {{
+  if (!active) return;
+  if (first) begun[engine] = cycle;
+  if (last) {{ steps.push_back(engine); steps.push_back(place); steps.push_back(begun[engine]); steps.push_back(cycle + 1); }}
+}}
+static {top} top;
+static void put_queries(const uint16_t *beat) {{
+{put_queries}
+}}
+static void get_outputs(uint16_t *beat) {{
+{get_outputs}
+}}
+int main(int, char **argv) {{
+  const int64_t most = atoll(argv[1]);
+  Words queries = read("queries.bin"), kv = read("kv.bin"), outputs;
+  queries.resize(queries.size() + {beat}); kv.resize(kv.size() + {arriving});
+  size_t query = 0, word = 0;
+{vcd_begin}
+  put_queries(queries.data()); put(top.{kv}, kv.data(), {arriving});
+  auto tick = [&] {{ top.{clk}.set<bool>(false); top.step(); top.{clk}.set<bool>(true); top.step(); }};
+  top.{rst}.set<bool>(true); tick(); top.{rst}.set<bool>(false); tick();
+  int64_t cycle = 0;
+  for (; cycle < most && !({finished}); cycle++) {{
+{vcd_sample}
+{trace}
+    bool take_queries = bit(top.{take_queries}), take_kv = bit(top.{take_kv});
+    if (bit(top.{give_outputs})) {{
+      outputs.resize(outputs.size() + {beat});
+      get_outputs(outputs.data() + outputs.size() - {beat});
+    }}
+    top.{clk}.set<bool>(false); top.step();
+    top.{clk}.set<bool>(true); top.step();
+    if (take_queries) {{ query += {beat}; if (query + {beat} <= queries.size()) put_queries(queries.data() + query); }}
+    if (take_kv) {{ word += {arriving}; if (word + {arriving} <= kv.size()) put(top.{kv}, kv.data() + word, {arriving}); }}
+    if (take_queries || take_kv) top.step();
+  }}
+  std::ofstream("steps.bin", std::ios::binary).write((char *)steps.data(), steps.size() * 8);
+  std::ofstream("outputs.bin", std::ios::binary).write((char *)outputs.data(), outputs.size() * 2);
+  printf("%lld %d\n", (long long)cycle, (int)bit(top.{late}));
+  return 0;
+}}
+"""

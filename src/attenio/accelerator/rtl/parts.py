@@ -1,0 +1,54 @@
+"""Parts of the machine, each placed inside another: as a submodule, or as an instance of a module of its own.
+
+Amaranth writes every submodule out, 2,048 times for 2,048 equal MACs. Parts that are placed as instances are written
+once, so that a file has one part, and a compiler sees it once.
+"""
+
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal, Signal
+from amaranth.lib.wiring import Component, Out
+
+
+class Part(Component):
+    """A component that may be looked at without being built; ``clocked`` says whether it has registers."""
+
+    clocked = True
+    _MustUse__silence = True
+
+
+class Library:
+    """The parts that were placed, by name; ``separate`` places instances."""
+
+    def __init__(self, *, separate: bool) -> None:
+        self.separate = separate
+        self.parts: dict[str, Component] = {}
+        self.placed: Counter[str] = Counter()
+
+    def place(self, m: Module, part: str, name: str, component: Component) -> Any:
+        """Put a part into a module; what comes back has its ports."""
+        if not self.separate:
+            m.submodules[name] = component
+            return component
+        self.parts.setdefault(part, component)
+        self.placed[part] += 1
+        ports = {port: Signal(member.shape, name=f"{name}_{port}") for port, member in _members(component)}
+        wired = {("o_" if member.flow is Out else "i_") + port: ports[port] for port, member in _members(component)}
+        clocked = {"i_clk": ClockSignal(), "i_rst": ResetSignal()} if _is_clocked(component) else {}
+        m.submodules[name] = Instance(part, **wired, **clocked)
+        return SimpleNamespace(**ports)
+
+
+def ports_of(component: Component) -> list[Signal]:
+    """The signals of a component's ports, in order."""
+    return [getattr(component, port) for port, _ in _members(component)]
+
+
+def _members(component: Component) -> list[tuple[str, Any]]:
+    return list(component.signature.members.items())
+
+
+def _is_clocked(component: Component) -> bool:
+    return not isinstance(component, Part) or component.clocked

@@ -1,0 +1,108 @@
+"""The accelerator: controller, PE array, EXP unit, KV buffer and HBM port, wired."""
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux
+from amaranth.lib.wiring import In, Out
+
+from attenio.accelerator.rtl.array_control import ArrayControl
+from attenio.accelerator.rtl.controller import TRACED, Controller
+from attenio.accelerator.rtl.design import Design
+from attenio.accelerator.rtl.exp_control import ExpControl
+from attenio.accelerator.rtl.exp_unit import ExpUnit
+from attenio.accelerator.rtl.hbm_port import HbmPort
+from attenio.accelerator.rtl.kv_buffer import KvBlock
+from attenio.accelerator.rtl.parts import Library, Part
+from attenio.accelerator.rtl.pe_array import PeArray
+from attenio.accelerator.step import Engine
+
+
+class Accelerator(Part):
+    """The whole. Words of queries and outputs pass line by line, those of keys and values as many as arrive at once."""
+
+    def __init__(self, library: Library, design: Design) -> None:
+        self.library, self.design = library, design
+        pe = design.hardware.pe
+        traced = dict(Controller(design.nest).signature.members.items())
+        super().__init__(
+            {
+                **{f"queries_{line}": In(16 * pe.macs_per_line) for line in range(pe.lines)},
+                "take_queries": Out(1),
+                "kv": In(16 * design.arriving),
+                "take_kv": Out(1),
+                **{f"outputs_{line}": Out(16 * pe.macs_per_line) for line in range(pe.lines)},
+                "give_outputs": Out(1),
+                **{name: Out(member.shape) for name, member in traced.items()},
+                "late": Out(1),
+            }
+        )
+
+    def elaborate(self, _platform: object) -> Module:
+        """Parts and wires."""
+        m, design, place = Module(), self.design, self.library.place
+        controller = place(m, "controller", "controller", Controller(design.nest))
+        control = place(m, "array_control", "array_control", ArrayControl(design))
+        exp_control = place(m, "exp_control", "exp_control", ExpControl(design))
+        port = place(m, "hbm_port", "hbm_port", HbmPort(design))
+        pe = design.hardware.pe
+        array = place(m, "pe_array", "pe_array", PeArray(self.library, design))
+        unit = ExpUnit(
+            self.library, modules=design.hardware.exp.modules, lines=pe.lines, macs_per_line=pe.macs_per_line
+        )
+        exp = place(m, "exp_unit", "exp_unit", unit)
+        for name in (f"{engine.name.lower()}_{each}" for engine in Engine for each in TRACED):
+            m.d.comb += getattr(self, name).eq(getattr(controller, name))
+        for target, engine in ((control, "pe"), (exp_control, "exp"), (port, "hbm")):
+            for name in ("place", "phase", "active"):
+                m.d.comb += getattr(target, name).eq(getattr(controller, f"{engine}_{name}"))
+        m.d.comb += [control.last.eq(controller.pe_last), exp_control.last.eq(controller.exp_last)]
+        m.d.comb += control.rescaled_passes.eq(exp_control.rescaled_passes)
+        m.d.comb += [exp_control.begins.eq(control.begins), exp_control.gives.eq(control.gives)]
+        self._array(m, array, control, exp_control, port)
+        m.d.comb += exp.slot.eq(exp_control.slot)
+        for line in range(pe.lines):
+            for name in ("minuend", "subtrahend"):
+                m.d.comb += getattr(exp, f"{name}_{line}").eq(getattr(array, f"{name}_{line}"))
+            m.d.comb += getattr(array, f"loaded_{line}").eq(getattr(self, f"queries_{line}"))
+            m.d.comb += getattr(self, f"outputs_{line}").eq(getattr(array, f"outputs_{line}"))
+        for module in range(design.hardware.exp.modules):
+            m.d.comb += getattr(array, f"result_{module}").eq(getattr(exp, f"result_{module}"))
+        self._kv(m, array, control, port)
+        m.d.comb += [self.take_queries.eq(port.load_queries), self.give_outputs.eq(port.store)]
+        m.d.comb += [self.take_kv.eq(port.load_key | port.load_value), self.late.eq(control.late)]
+        return m
+
+    def _array(self, m: Module, array: Any, control: Any, exp_control: Any, port: Any) -> None:
+        """What the lines are told."""
+        said = ("first", "score", "join", "output", "sum", "divide", "fresh", "capture", "shared", "capture_shared")
+        for name in (*said, "sum_pass", "output_pass", "capture_pass", "geometry", "level", "low", "high"):
+            m.d.comb += getattr(array, name).eq(getattr(control, name))
+        for name in ("take_p", "take_alpha", "give_step", "take_shared", "take_pass", "give_pass"):
+            m.d.comb += getattr(array, name).eq(getattr(exp_control, name))
+        m.d.comb += [array.take_base.eq(exp_control.take_base), array.take_geometry.eq(exp_control.take_geometry)]
+        m.d.comb += [array.load.eq(port.load_queries), array.load_address.eq(port.address)]
+        m.d.comb += array.query_address.eq(control.address)
+        m.d.comb += array.output_address.eq(Mux(port.store, port.address, control.address))
+
+    def _kv(self, m: Module, array: Any, control: Any, port: Any) -> None:
+        """The two blocks of the KV buffer; scores hear the key, outputs the value."""
+        design = self.design
+        blocks = []
+        for name, width, strobe in (
+            ("key_block", design.widths[0], port.load_key),
+            ("value_block", design.widths[1], port.load_value),
+        ):
+            block = KvBlock(words=width, ways=array_ways(design), arriving=design.arriving)
+            placed = self.library.place(m, name, name, block)
+            m.d.comb += [placed.element.eq(control.element), placed.write_element.eq(port.element)]
+            m.d.comb += [placed.write.eq(strobe), placed.write_words.eq(self.kv)]
+            blocks.append(placed)
+        key, value = blocks
+        for way in range(array_ways(design)):
+            given = Mux(control.score, getattr(key, f"given_{way}"), getattr(value, f"given_{way}"))
+            m.d.comb += getattr(array, f"element_{way}").eq(given)
+
+
+def array_ways(design: Design) -> int:
+    """The most elements that are broadcast at once."""
+    return max(design.ways(width) for width in design.widths)
