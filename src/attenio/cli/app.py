@@ -21,6 +21,7 @@ from attenio.cli.profile import profile
 from attenio.cli.reorder import reorder
 from attenio.cli.report import report
 from attenio.cli.reproduce import reproduce
+from attenio.cli.rtl import rtl
 from attenio.cli.run import run
 from attenio.cli.simulate import simulate
 from attenio.cli.sweep import sweep
@@ -87,6 +88,7 @@ for command in (
 ):
     app.command(command.__name__.replace("_", "-"))(command)
 app.add_typer(pebble)
+app.add_typer(rtl)
 
 
 def command_line() -> Any:

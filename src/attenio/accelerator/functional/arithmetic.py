@@ -2,8 +2,9 @@
 
 A multiply-accumulate takes two half-precision numbers and a half-precision sum; the product is exact and the sum is
 rounded once, as a fused unit does: it is taken in double precision, which never lies on the wrong side of what half
-precision rounds at, where single precision would in one of some ten thousand sums. Numbers that would overflow stay at the largest. A row that several
-MACs share has as many partial sums, which a tree of additions joins; so has a sum along a row, one for each line.
+precision rounds at, where single precision would in one of some ten thousand sums. Numbers that would overflow stay at
+the largest. A row that several MACs share has as many partial sums, which a tree of additions joins; so has a sum along
+a row, one for each line.
 
 In ``Precision.EXACT`` everything is float64 and exponentials are those of NumPy: the program alone, without rounding.
 """

@@ -59,7 +59,8 @@ class ArrayControl(Part):
         m.d.comb += counting.eq(self.active & (sum(is_step[op] for op in _COUNTING) != 0))
         self._count(m, counting, sizes, is_step[Operation.SCORES])
         m.d.comb += [
-            self.address.eq(self.phase),
+            # banks hear no address beyond their end
+            self.address.eq(Mux(self.score | self.output | self.divide, self.phase, 0)),
             self.output.eq(self.active & is_step[Operation.OUTPUTS]),
             self.divide.eq(self.active & is_step[Operation.NORMALISE]),
             self.begins.eq(self.active & is_step[Operation.MAXIMUM] & ~self.last),
@@ -133,7 +134,8 @@ class ArrayControl(Part):
     def _follow(self, m: Module) -> None:
         """The first and last row of the tile that sees the key at hand, counted from the first row of the pass."""
         band, bits = self.design.pattern, ROW_BITS
-        base, key, low = Signal(signed(bits)), Signal(signed(bits)), Signal(signed(bits))
+        back = int(band.shift) - int(band.left)
+        base, key, low = Signal(signed(bits)), Signal(signed(bits), init=max(0, back)), Signal(signed(bits))
         rows = Signal(signed(bits))
         with m.Switch(self.place):
             for place in self.places:
@@ -143,7 +145,7 @@ class ArrayControl(Part):
         m.d.comb += following.eq(Mux(base + rows == int(band.rows), 0, base + rows))
         with m.If(self.last & self.output):
             m.d.sync += key.eq(key + 1)
-        first, back = Signal(signed(bits)), int(band.shift) - int(band.left)
+        first = Signal(signed(bits))
         m.d.comb += first.eq(following + back)
         with m.If(self.last & self.divide):
             m.d.sync += [base.eq(following), key.eq(Mux(first > 0, first, 0))]

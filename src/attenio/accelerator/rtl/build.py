@@ -1,10 +1,11 @@
 """The accelerator in files: one part each, as RTLIL for the tools of Yosys or as Verilog for all others."""
 
-import shutil
+import json
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from amaranth.back import rtlil
 
@@ -12,6 +13,7 @@ from attenio.accelerator.rtl.design import Design
 from attenio.accelerator.rtl.parts import Library, ports_of
 from attenio.accelerator.rtl.tools import run_yosys
 from attenio.accelerator.rtl.top import Accelerator
+from attenio.errors import InvalidInput
 from attenio.files import write_atomically
 
 TOP = "accelerator"
@@ -47,23 +49,33 @@ def built(design: Design) -> Built:
     return Built(parts=parts, inside=inside)
 
 
-def write_verilog(design: Design, folder: Path) -> dict[str, str]:
-    """Write a file of Verilog for every part; the file of each part by its name."""
+def write_verilog(design: Design, folder: Path) -> dict[str, dict[str, Any]]:
+    """Write a file of Verilog for every part, and what each is as parts.json."""
     made = built(design)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"cannot make the folder {folder}: {error.strerror}; choose another place") from error
     with tempfile.TemporaryDirectory() as scratch:
         script = []
-        for name, text in made.parts.items():
-            (Path(scratch) / f"{name}.il").write_text(text)
+        for name in made.parts:
             # one part at a time: what stands in it is known by name only
             script += ["design -reset", f"read_rtlil {name}.il", "proc", "memory_collect", "opt_clean"]
             script += [f"write_verilog -noattr {name}.v"]
+        write_rtlil(made, Path(scratch))
         run_yosys(script, Path(scratch))
         for name in made.parts:
-            text = (Path(scratch) / f"{name}.v").read_text()
-            write_atomically(folder / f"{name}.v", text)
-    files = {name: f"{name}.v" for name in sorted(made.parts)}
-    return files
+            write_atomically(folder / f"{name}.v", (Path(scratch) / f"{name}.v").read_text())
+    parts = {
+        name: {
+            "file": f"{name}.v",
+            "times": made.count(name),
+            "inside": sorted(each for each, inner in made.inside.items() if name in inner),
+        }
+        for name in sorted(made.parts)
+    }
+    write_atomically(folder / "parts.json", json.dumps({"top": TOP, "parts": parts}, indent=2) + "\n")
+    return parts
 
 
 def write_rtlil(made: Built, folder: Path) -> list[Path]:
@@ -73,8 +85,3 @@ def write_rtlil(made: Built, folder: Path) -> list[Path]:
         files.append(folder / f"{name}.il")
         files[-1].write_text(text)
     return files
-
-
-def remove(folder: Path) -> None:
-    """Remove a folder of what was built."""
-    shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A bank of the cache: as wide as a line of MACs, one word for each, one address for all; one read, one write a cycle."""
+"""A bank of the cache: as wide as a line of MACs, one address for all of them, one read and one write a cycle."""
 
 from amaranth.hdl import Module
 from amaranth.lib.memory import Memory
@@ -11,7 +11,7 @@ class CacheBank(Part):
     """Words of a line, by address; a read sees what was written before the cycle."""
 
     def __init__(self, *, words: int, depth: int) -> None:
-        self.words, self.depth = words, depth
+        self.words, self.depth = words, max(2, depth)  # a memory of one word has no address, which tools stumble over
         super().__init__(
             {
                 "read_address": In(range(max(2, depth))),

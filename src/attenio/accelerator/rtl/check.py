@@ -113,9 +113,9 @@ def check(
         from attenio.accelerator.rtl.pysim_run import run_pysim
 
         if vcd is not None:
-            raise InvalidInput("waves are written by compiled models; leave --with pysim out")
+            raise InvalidInput("waves are written by compiled models; leave --runner pysim out")
         if most > _MOST_PYSIM:
-            raise InvalidInput(f"{most // 2:,} cycles take pysim hours; leave --with pysim out, or use a smaller n")
+            raise InvalidInput(f"{most // 2:,} cycles take pysim hours; leave --runner pysim out, or use a smaller n")
         raw = run_pysim(design, given, most)
     else:
         with tempfile.TemporaryDirectory() as scratch:

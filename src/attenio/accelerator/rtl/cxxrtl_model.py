@@ -59,7 +59,7 @@ def _object(text: str, folder: Path) -> Path:
     """The object of a part, compiled unless it is known."""
     flags = ["-O2", "-c"]
     key = sha256("\n".join([*compiler(), *flags, text]).encode()).hexdigest()[:24]
-    kept = _cache() / f"{key}.o"
+    kept = cache_folder() / f"{key}.o"
     if kept.is_file():
         return kept
     (folder / f"{key}.cc").write_text(text)
@@ -72,12 +72,14 @@ def _object(text: str, folder: Path) -> Path:
     return kept
 
 
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "attenio" / "rtl"
+def cache_folder() -> Path:
+    """Where what takes long to make is kept."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return home / "attenio" / "rtl"
 
 
 def _compile(arguments: Sequence[str], folder: Path) -> None:
-    command = [*compiler(), "-std=c++14", "-w", f"-I{cxxrtl_headers()}", *arguments]
+    command = [*compiler(), "-std=c++14", "-w", "-DCXXRTL_NDEBUG", f"-I{cxxrtl_headers()}", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         told = [line for line in done.stderr.splitlines() if "error" in line] or ["it said nothing"]

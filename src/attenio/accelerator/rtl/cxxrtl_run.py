@@ -17,7 +17,7 @@ from attenio.errors import InvalidInput
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RawRun:
-    """What a run gave: (engine, place, begin, end) of every step, words of outputs, cycles, and whether sums were late."""
+    """What a run gave: (engine, place, begin, end) of steps, words of outputs, cycles, and whether sums were late."""
 
     steps: list[tuple[int, int, int, int]]
     outputs: Words
@@ -39,7 +39,7 @@ def run_model(model: Path, design: Design, given: Streams, most_cycles: int) -> 
     cycles, late = map(int, done.stdout.split())
     lines, macs = design.hardware.pe.lines, design.hardware.pe.macs_per_line
     return RawRun(
-        steps=[tuple(step) for step in np.fromfile(folder / "steps.bin", dtype=np.int64).reshape(-1, 4).tolist()],
+        steps=[(a, b, c, d) for a, b, c, d in np.fromfile(folder / "steps.bin", dtype=np.int64).reshape(-1, 4).tolist()],
         outputs=np.fromfile(folder / "outputs.bin", dtype=np.uint16).reshape(-1, lines, macs),
         cycles=cycles,
         late=bool(late),
@@ -51,8 +51,12 @@ def driver_text(design: Design, *, waves: bool) -> str:
     """The main loop: a clock, words in, words and times out."""
     lines, macs, arriving = design.hardware.pe.lines, design.hardware.pe.macs_per_line, design.arriving
     engines = [engine.name.lower() for engine in Engine]
-    put_queries = "\n".join(f"  put(top.{_member(f'queries_{line}')}, beat + {line * macs}, {macs});" for line in range(lines))
-    get_outputs = "\n".join(f"  get(top.{_member(f'outputs_{line}')}, beat + {line * macs}, {macs});" for line in range(lines))
+    put_queries = "\n".join(
+        f"  put(top.{_member(f'queries_{line}')}, beat + {line * macs}, {macs});" for line in range(lines)
+    )
+    get_outputs = "\n".join(
+        f"  get(top.{_member(f'outputs_{line}')}, beat + {line * macs}, {macs});" for line in range(lines)
+    )
     trace = "\n".join(
         f"    note({number}, bit(top.{_member(f'{name}_active')}), bit(top.{_member(f'{name}_first')}),"
         f" bit(top.{_member(f'{name}_last')}), number(top.{_member(f'{name}_place')}), cycle);"
@@ -120,7 +124,7 @@ static int64_t begun[3];
 static void note(int engine, bool active, bool first, bool last, int place, int64_t cycle) {{
   if (!active) return;
   if (first) begun[engine] = cycle;
-  if (last) {{ steps.push_back(engine); steps.push_back(place); steps.push_back(begun[engine]); steps.push_back(cycle + 1); }}
+  if (last) for (int64_t each : {{(int64_t)engine, (int64_t)place, begun[engine], cycle + 1}}) steps.push_back(each);
 }}
 static {top} top;
 static void put_queries(const uint16_t *beat) {{
@@ -150,7 +154,8 @@ int main(int, char **argv) {{
     top.{clk}.set<bool>(false); top.step();
     top.{clk}.set<bool>(true); top.step();
     if (take_queries) {{ query += {beat}; if (query + {beat} <= queries.size()) put_queries(queries.data() + query); }}
-    if (take_kv) {{ word += {arriving}; if (word + {arriving} <= kv.size()) put(top.{kv}, kv.data() + word, {arriving}); }}
+    if (take_kv) word += {arriving};
+    if (take_kv && word + {arriving} <= kv.size()) put(top.{kv}, kv.data() + word, {arriving});
     if (take_queries || take_kv) top.step();
   }}
   std::ofstream("steps.bin", std::ios::binary).write((char *)steps.data(), steps.size() * 8);

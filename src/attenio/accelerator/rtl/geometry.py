@@ -83,7 +83,7 @@ class Geometry:
 
     def beats(self, matrix: Words) -> Words:
         """The words of a tile, one for every address, line and MAC; zeros where there is none."""
-        rows, width = matrix.shape
+        width = matrix.shape[1]
         beats = np.zeros((self.steps(width), self.lines, self.macs_per_line), dtype=np.uint16)
         for at in range(self.full):
             some = matrix[at * self.macs : (at + 1) * self.macs]

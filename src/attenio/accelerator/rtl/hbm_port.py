@@ -4,7 +4,7 @@ What lies behind it is not built: the words of queries, keys and values stand at
 program asks for them, and go on when they are taken.
 """
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import In, Out
 
 from attenio.accelerator.rtl.design import Design
@@ -54,5 +54,6 @@ class HbmPort(Part):
                     else:
                         begun = self.phase >= cycles - count
                         m.d.comb += [strobes[operation].eq(self.active & begun), at.eq(self.phase - (cycles - count))]
-        m.d.comb += [self.address.eq(at), self.element.eq(at * design.arriving)]
+        moves = self.load_queries | self.store
+        m.d.comb += [self.address.eq(Mux(moves, at, 0)), self.element.eq(at * design.arriving)]
         return m

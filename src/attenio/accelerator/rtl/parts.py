@@ -8,8 +8,13 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
-from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal, Signal
-from amaranth.lib.wiring import Component, Out
+from amaranth.hdl import ClockSignal, Instance, Module, ResetSignal, Shape, Signal
+from amaranth.hdl._ir import PortDirection
+from amaranth.lib.wiring import Component, In, Out
+
+# Amaranth numbers the bits of ports with 16 bits; a part that has more, clock and reset among them, is written where it
+# stands.
+_MOST_BITS = 2**16 - 4
 
 
 class Part(Component):
@@ -29,7 +34,10 @@ class Library:
 
     def place(self, m: Module, part: str, name: str, component: Component) -> Any:
         """Put a part into a module; what comes back has its ports."""
-        if not self.separate:
+        bits = Counter({In: 0, Out: 0})
+        for _, member in _members(component):
+            bits[member.flow] += Shape.cast(member.shape).width
+        if not self.separate or max(bits.values()) > _MOST_BITS:
             m.submodules[name] = component
             return component
         self.parts.setdefault(part, component)
@@ -41,9 +49,10 @@ class Library:
         return SimpleNamespace(**ports)
 
 
-def ports_of(component: Component) -> list[Signal]:
-    """The signals of a component's ports, in order."""
-    return [getattr(component, port) for port, _ in _members(component)]
+def ports_of(component: Component) -> dict[str, Any]:
+    """The ports of a component with their directions, which Amaranth else guesses from what is driven."""
+    ways = {In: PortDirection.Input, Out: PortDirection.Output}
+    return {port: (getattr(component, port), ways[member.flow]) for port, member in _members(component)}
 
 
 def _members(component: Component) -> list[tuple[str, Any]]:

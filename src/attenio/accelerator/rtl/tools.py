@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from attenio.errors import InvalidInput
+from attenio.errors import InvalidInput, MissingExtra, how_to_install
 
-INSTALL = "install it with: pip install 'attenio[rtl]'"
+INSTALL = how_to_install("rtl")
 
 
 def run_yosys(script: Sequence[str], folder: Path) -> str:
@@ -44,10 +44,12 @@ def compiler() -> list[str]:
             return [found]
     if find_spec("ziglang") is not None:
         return [sys.executable, "-m", "ziglang", "c++"]
-    raise InvalidInput(f"a compiled model takes a C++ compiler, and there is none; {INSTALL}, which brings one, or use --with pysim")
+    raise InvalidInput(
+        f"a compiled model takes a C++ compiler, and there is none; {INSTALL}, which brings one, or use --runner pysim"
+    )
 
 
 def need(module: str, what: str) -> None:
     """Refuse, in one line, what an extra package is missing for."""
     if find_spec(module) is None:
-        raise InvalidInput(f"{what} is not installed; {INSTALL}")
+        raise MissingExtra(what, "rtl")

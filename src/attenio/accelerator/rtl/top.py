@@ -80,9 +80,11 @@ class Accelerator(Part):
         for name in ("take_p", "take_alpha", "give_step", "take_shared", "take_pass", "give_pass"):
             m.d.comb += getattr(array, name).eq(getattr(exp_control, name))
         m.d.comb += [array.take_base.eq(exp_control.take_base), array.take_geometry.eq(exp_control.take_geometry)]
-        m.d.comb += [array.load.eq(port.load_queries), array.load_address.eq(port.address)]
-        m.d.comb += array.query_address.eq(control.address)
-        m.d.comb += array.output_address.eq(Mux(port.store, port.address, control.address))
+        m.d.comb += array.load.eq(port.load_queries)
+        m.d.comb += array.query_address.eq(Mux(control.score, control.address, 0))
+        uses_outputs = control.output | control.divide
+        m.d.comb += array.output_address.eq(Mux(uses_outputs, control.address, Mux(port.store, port.address, 0)))
+        m.d.comb += array.load_address.eq(Mux(port.load_queries, port.address, 0))
 
     def _kv(self, m: Module, array: Any, control: Any, port: Any) -> None:
         """The two blocks of the KV buffer; scores hear the key, outputs the value."""

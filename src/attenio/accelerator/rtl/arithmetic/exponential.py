@@ -1,4 +1,4 @@
-"""What a module of the EXP unit computes, bit for bit as the functional model has it: a shift, and a table of chords."""
+"""What a module of the EXP unit computes, bit for bit as the functional model has it: a shift and a table of chords."""
 
 import numpy as np
 from amaranth.hdl import Array, C, Cat, Module, Mux, Signal, signed

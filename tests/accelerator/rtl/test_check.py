@@ -1,0 +1,147 @@
+"""Laws of the accelerator as hardware, on arrays small enough for Amaranth's own simulator."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attenio.accelerator.functional.arithmetic import Numbers, Precision
+from attenio.accelerator.pe_array import PeArray
+from attenio.accelerator.rtl import check as checking
+from attenio.accelerator.rtl.check import Runner, TimedStep, check
+from attenio.accelerator.rtl.design import Design
+from attenio.accelerator.rtl.geometry import Geometry
+from attenio.accelerator.rtl.streams import Streams
+from attenio.accelerator.rtl.tools import compiler
+from attenio.errors import AttenioError, InvalidInput
+from attenio.machine import Machine, MemoryLevel
+from attenio.parts import AcceleratorParts, HbmParts
+from attenio.workload import Workload
+
+
+def machine(*, lines: int = 2, macs: int = 2, modules: int = 2, cache_words: int = 48, rate: int = 1) -> Machine:
+    """A machine whose times are whole cycles and whose rows open at once."""
+    hbm = HbmParts(
+        channels=1,
+        burst_bytes=2 * rate,
+        page_bytes=64,
+        row_precharge_ns=0,
+        row_activate_ns=1,
+        read_latency_ns=1,
+        four_activates_ns=0,
+        refresh_ns=0,
+    )
+    buffer = min(64, 2 * cache_words)
+    parts = AcceleratorParts(pe_lines=lines, macs_per_line=macs, exp_modules=modules, kv_buffer_bytes=buffer, hbm=hbm)
+    levels = (
+        MemoryLevel(name="cache", capacity_bytes=2 * cache_words),
+        MemoryLevel(name="HBM", bandwidth_bytes_per_s=2 * rate * 10**9),
+    )
+    return Machine(name="small", levels=levels, accelerator=parts)
+
+
+@pytest.mark.parametrize(
+    ("about", "shape"),
+    [
+        ({"cache_words": 24}, {"n": 4, "d": 2, "mask": "causal"}),  # several tiles, a ramp of keys, a row shared
+        ({"modules": 1}, {"queries": 3, "keys": 2, "d": 3, "value_dim": 2, "heads": 2}),  # rows shared by two MACs
+        ({"lines": 1, "cache_words": 60}, {"queries": 5, "keys": 4, "d": 1, "mask": "window:2"}),  # three passes
+    ],
+    ids=["causal", "shared", "passes"],
+)
+def test_every_step_and_every_word_are_those_of_the_simulator(about: dict[str, Any], shape: dict[str, Any]) -> None:
+    found = check(Design.of(Workload(**shape), machine(**about)), runner=Runner.PYSIM, seed=3)
+    assert found.to_json() == {
+        **found.to_json(),
+        "steps": found.design.program.steps,
+        "steps_equal": True,
+        "words": found.design.plan.workload.queries * found.design.widths[1] * found.design.plan.workload.heads,
+        "words_equal": True,
+        "cycles": found.simulated_cycles,
+    }
+
+
+def test_a_wrong_word_is_shown_beside_the_right_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    design, true_streams = Design.of(Workload(n=2, d=1), machine()), checking.streams
+
+    def wrong(design: Design, seed: int) -> Streams:
+        given = true_streams(design, seed)
+        return Streams(queries=given.queries, kv=given.kv ^ 0x8000)
+
+    monkeypatch.setattr(checking, "streams", wrong)
+    found = check(design, runner=Runner.PYSIM)
+    assert found.steps_equal and not found.words_equal
+    first = found.to_json()["first_word"]
+    assert first["row"] == 0 and first["rtl"]["bits"] != first["functional"]["bits"]
+
+
+def test_the_first_step_that_differs_is_shown_beside_the_simulated_one() -> None:
+    right = [TimedStep(engine="PE array", name=name, begin=at, end=at + 1) for at, name in enumerate("abc")]
+    late = [right[0], TimedStep(engine="PE array", name="b", begin=2, end=3), right[2]]
+    assert checking._first_step(tuple(late), right) == (1, late[1], right[1])
+    assert checking._first_step(tuple(right), right) is None
+    assert checking._first_step(tuple(right[:2]), right) == (2, None, right[2])
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=st.integers(1, 40), lines=st.integers(1, 6), macs=st.integers(1, 6), width=st.integers(1, 9))
+def test_words_come_back_from_the_places_where_they_were_put(rows: int, lines: int, macs: int, width: int) -> None:
+    geometry = Geometry(rows=rows, lines=lines, macs_per_line=macs)
+    matrix = np.arange(1, rows * width + 1, dtype=np.uint16).reshape(rows, width)
+    beats = geometry.beats(matrix)
+    assert (geometry.matrix(beats, width) == matrix).all()
+    assert (np.sort(beats[beats > 0]) == np.sort(matrix.ravel())).all()  # every word once
+    assert len(beats) == PeArray(lines=lines, macs_per_line=macs).broadcast_cycles(rows=rows, steps=width)
+
+
+def test_the_functional_model_rounds_a_multiply_add_once() -> None:
+    words = np.array([0x5022, 0x40CF, 0x305E], dtype=np.uint16).view(np.float16)[:, None]
+    total = Numbers(pe=PeArray(lines=1, macs_per_line=1), precision=Precision.HALF).add_product(*words)
+    exact = float(words[0, 0]) + float(words[1, 0]) * float(words[2, 0])
+    double = np.float16(np.float32(words[0, 0]) + np.float32(words[1, 0]) * np.float32(words[2, 0]))
+    assert abs(float(total[0]) - exact) < abs(float(double) - exact)
+
+
+@pytest.mark.parametrize(
+    ("about", "shape", "dataflow", "told"),
+    [
+        ({"modules": 3}, {"n": 4, "d": 2}, "attenio", "3 EXP modules do not divide 4 MACs"),
+        ({"rate": 16}, {"n": 4, "d": 2}, "attenio", "use a slower memory or a larger array"),
+        ({"cache_words": 4000, "lines": 1, "macs": 1, "modules": 1}, {"n": 99, "d": 2}, "attenio", "99 passes"),
+        ({}, {"n": 4, "d": 2}, "flat", "flat is simulated, and not built"),
+        ({}, {"n": 4, "d": 2, "dtype": "bf16"}, "attenio", "fp16"),
+        ({"cache_words": 3}, {"n": 4, "d": 2}, "attenio", "needs at least 10 words of fast memory"),
+        ({"cache_words": 400}, {"n": 4, "d": 40}, "attenio", "the KV buffer holds 32 words"),
+        ({}, {"n": 4, "d": 2, "mask": "documents:2,2"}, "attenio", None),
+    ],
+    ids=["modules", "banks", "passes", "dataflow", "type", "cache", "buffer", "documents"],
+)
+def test_what_cannot_be_built_is_refused_in_one_line(
+    about: dict[str, Any], shape: dict[str, Any], dataflow: str, told: str | None
+) -> None:
+    if told is None:  # equal documents are one band after the other
+        assert Design.of(Workload(**shape), machine(**about), dataflow).pattern.rows == 2
+        return
+    with pytest.raises(AttenioError) as refused:
+        Design.of(Workload(**shape), machine(**about), dataflow)
+    assert told in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_times_that_no_clock_has_are_refused() -> None:
+    slow = machine()
+    level = MemoryLevel(name="HBM", bandwidth_bytes_per_s=3 * 10**9)
+    odd = Machine(name="odd", levels=(slow.levels[0], level), accelerator=slow.accelerator)
+    with pytest.raises(InvalidInput, match="a clock counts whole ones"):
+        Design.of(Workload(n=4, d=2), odd)
+
+
+def test_a_missing_compiler_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    from attenio.accelerator.rtl import tools
+
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(tools.shutil, "which", lambda name: None)
+    monkeypatch.setattr(tools, "find_spec", lambda name: None)
+    with pytest.raises(InvalidInput, match="and there is none"):
+        compiler()
