@@ -38,8 +38,9 @@ def run_model(model: Path, design: Design, given: Streams, most_cycles: int) -> 
         raise InvalidInput(f"the compiled model stopped: {done.stderr.strip() or done.returncode}")
     cycles, late = map(int, done.stdout.split())
     lines, macs = design.hardware.pe.lines, design.hardware.pe.macs_per_line
+    steps = np.fromfile(folder / "steps.bin", dtype=np.int64).reshape(-1, 4).tolist()
     return RawRun(
-        steps=[(a, b, c, d) for a, b, c, d in np.fromfile(folder / "steps.bin", dtype=np.int64).reshape(-1, 4).tolist()],
+        steps=[(engine, place, begin, end) for engine, place, begin, end in steps],
         outputs=np.fromfile(folder / "outputs.bin", dtype=np.uint16).reshape(-1, lines, macs),
         cycles=cycles,
         late=bool(late),
