@@ -113,10 +113,14 @@ def _circles(workload: Workload, grid: Grid, stage: Stage, shares: Shares, devic
 
 
 def _flows(circles: Circles, by_source: bool) -> Flows:
-    """Messages in turns: first from every member to the next, then to the one after that."""
+    """Messages in turns, in each of which every member sends one and receives one.
+
+    With a power of two of members, those whose numbers differ in the same bits talk to each other, so that also the
+    messages of one level of links alone do not wait for each other; else each sends to the next, then to the one after.
+    """
     members = circles.ranks.shape[1]
     turn, source = np.divmod(np.arange(members * (members - 1), dtype=np.int64), max(members, 1))
-    target = (source + turn + 1) % members
+    target = source ^ (turn + 1) if members & (members - 1) == 0 else (source + turn + 1) % members
     words = circles.words[:, source if by_source else target].T.reshape(-1)
     sources, targets = (circles.ranks[:, side].T.reshape(-1) for side in (source, target))
     some = words > 0

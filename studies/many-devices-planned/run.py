@@ -1,0 +1,109 @@
+"""What do 8 to 4,096 devices send and wait for, with the best grid, a ring and USP, and when do columns of keys pay?
+
+    .venv/bin/python studies/many-devices-planned/run.py
+
+plans a million tokens, counts exact words against the bound, takes times on nodes of eight H100 GPUs from the planner
+and from the simulation of links, and writes results.json, figure.svg and answer.md beside this file. Takes minutes.
+"""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from attenio.catalogue import machine_named
+from attenio.cluster import grids, sent_words
+from attenio.cluster.events import simulate
+from attenio.cluster.plan import Cluster, ClusterPlan
+from attenio.cluster.schemes import Scheme, best_cluster_plan, scheme_plans
+from attenio.cluster.topology import dgx_h100
+from attenio.errors import InvalidInput
+from attenio.files import write_atomically
+from attenio.measurement.provenance import provenance
+from attenio.workload import Workload
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+from answer import answer, picture  # noqa: E402
+
+N, D = 2**20, 128
+DEVICES = tuple(2**k for k in range(3, 13))
+# Query heads and KV heads: one head, a small model, groups of four and eight, one KV head, many heads.
+SHAPES = ((1, 1), (8, 8), (32, 8), (64, 8), (16, 1), (32, 32))
+TIMED = ((64, 8), (32, 32))
+HEADS = tuple(2**k for k in range(8))
+
+
+def planned(workload: Workload, devices: int) -> dict[str, Any]:
+    """Words of the best grid and of the schemes that people use, and the bound."""
+    plan = best_cluster_plan(workload, Cluster(devices=devices))
+    schemes = {each.scheme: each.plan for each in scheme_plans(workload, Cluster(devices=devices))}
+    words = {
+        each.value: None if (found := schemes[each]) is None else found.words_per_device
+        for each in (Scheme.ZIGZAG, Scheme.USP, Scheme.MESH_2D)
+    }
+    grid = (plan.grid.heads, plan.grid.queries, plan.grid.keys)
+    return {
+        "grid": grid, "words": plan.words_per_device, "bound": plan.bound_words_per_device, "gap": plan.gap, **words,
+    }  # fmt: skip
+
+
+def timed(workload: Workload, devices: int) -> dict[str, Any]:
+    """Times of the best grid, of a ring and of USP on nodes of eight H100 GPUs: planned and simulated."""
+    topology = dgx_h100(nodes=devices // 8, gpus=8)
+    cluster = Cluster(devices=devices, topology=topology, machine=machine_named("h100"))
+    plans: dict[str, ClusterPlan | None] = {"attenio": best_cluster_plan(workload, cluster)}
+    plans |= {each.scheme.value: each.plan for each in scheme_plans(workload, cluster)}
+    found = {}
+    for name in ("attenio", "zigzag", "usp"):
+        plan = plans[name]
+        assert plan is not None
+        try:
+            simulated: Any = simulate(plan)
+        except InvalidInput:
+            simulated = None
+        found[name] = {
+            "grid": (plan.grid.heads, plan.grid.queries, plan.grid.keys),
+            "seconds": plan.seconds,
+            "exchange_seconds": plan.exchange_seconds,
+            "simulated_seconds": None if simulated is None else simulated.seconds,
+            "simulated_exchange_seconds": None if simulated is None else sum(s.seconds for s in simulated.stages),
+        }
+    return found
+
+
+def columns_that_pay(heads: int, devices: int) -> tuple[int, int, int]:
+    """The grid with the fewest words for heads with keys of their own; of equals the one with fewest columns."""
+    workload = Workload(n=N, d=D, heads=heads)
+    found = min(grids(devices, heads), key=lambda grid: (int(sent_words(workload, grid).max()), grid.keys))
+    return found.heads, found.queries, found.keys
+
+
+def main() -> None:
+    shape = {"n": N, "d": D, "dtype": "bf16"}
+    words, times = [], []
+    for heads, kv_heads in SHAPES:
+        for mask in ("dense", "causal"):
+            for direction in ("forward", "backward"):
+                asked = {"heads": heads, "kv_heads": kv_heads, "mask": mask, "direction": direction}
+                for devices in DEVICES:
+                    workload = Workload(**shape, **asked)  # type: ignore[arg-type]
+                    words.append({**asked, "devices": devices, **planned(workload, devices)})
+                    if (heads, kv_heads) in TIMED and mask == "causal":
+                        times.append({**asked, "devices": devices, "times": timed(workload, devices)})
+                print(*asked.values(), flush=True)
+    crossovers = [
+        {"heads": heads, "devices": devices, "grid": columns_that_pay(heads, devices)}
+        for heads in HEADS
+        for devices in (2**k for k in range(1, 13))
+    ]
+    results = {"provenance": asdict(provenance()), **shape, "words": words, "times": times, "crossovers": crossovers}
+    results = json.loads(json.dumps(results))
+    write_atomically(HERE / "results.json", json.dumps(results, indent=1) + "\n")
+    write_atomically(HERE / "figure.svg", picture(results))
+    write_atomically(HERE / "answer.md", answer(results))
+
+
+if __name__ == "__main__":
+    main()
