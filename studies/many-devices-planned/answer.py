@@ -10,9 +10,9 @@ def answer(results: dict[str, Any]) -> str:
     lines = [
         "# 8 to 4,096 devices: planned words and times, and when columns of keys pay",
         "",
-        f"{results['n']:,} tokens, d = {results['d']}, bf16; tokens spread evenly with all heads. Words are those that the",
-        "busiest device sends in one pass, by exact closed forms that counted runs confirm. The bound is that of balanced",
-        "work (docs/theory/devices_balanced.md, devices_causal.md). `run.py` computes everything here.",
+        f"{results['n']:,} tokens, d = {results['d']}, bf16; tokens spread evenly with all heads. Words are those",
+        "that the busiest device sends in one pass, by exact closed forms that counted runs confirm. The bound is that",
+        "of balanced work (docs/theory/devices_balanced.md, devices_causal.md). `run.py` computes everything here.",
         "",
         "## Gap to the bound",
         "",
@@ -51,8 +51,8 @@ def _verdict(results: dict[str, Any]) -> str:
             f" the worst is {worst:.3f}."
         )
     said.append(
-        "Causal grids send what dense ones do, and the causal bound is up to twice lower; what lies between is open but\n"
-        "for triangular numbers of devices (docs/theory/devices_causal.md)."
+        "Causal grids send what dense ones do, and the causal bound is up to twice lower; what lies between is open\n"
+        "but for triangular numbers of devices (docs/theory/devices_causal.md)."
     )
     return "\n".join(said)
 
@@ -80,7 +80,7 @@ def _times(results: dict[str, Any]) -> list[str]:
         "With keys coming in behind the arithmetic at peak rate; in brackets the exchange alone. *simulated*: every",
         "message waits for its ports, event by event; a dash where there are more than 400,000 messages in a circle.",
         "",
-        "| heads/KV | pass | devices | grid | planned | simulated | ring planned | simulated | USP planned | simulated |",
+        "| heads/KV | pass | devices | grid | planned | simulated | ring | simulated | USP | simulated |",
         "|---|---|--:|---|--:|--:|--:|--:|--:|--:|",
     ]
     for row in results["times"]:
@@ -117,7 +117,8 @@ def _crossovers(results: dict[str, Any]) -> list[str]:
     lines = [
         "## When columns of keys pay",
         "",
-        "With H heads that have keys of their own, the first power of two of devices whose best grid has several columns:",
+        "With H heads that have keys of their own, the first power of two of devices whose best grid has more columns",
+        "than one:",
         "",
         "| H | devices |",
         "|--:|--:|",

@@ -19,7 +19,9 @@ _CHUNK_PAIRS = 2**22
 
 @lru_cache(maxsize=1024)
 def imbalance(workload: Workload, grid: Grid, sharding: Sharding) -> Fraction:
-    """The largest share of the pairs over the mean one; 1 is exact balance. Never less than it is.
+    """The largest share of the pairs over the mean one; 1 is exact balance.
+
+    Of causal work in several columns of more than 1,024 devices it is taken as if shares were all at their largest.
 
     >>> imbalance(Workload(n=64, d=4, mask="causal"), Grid(queries=4, keys=2), Sharding.ZIGZAG)
     Fraction(1, 1)
