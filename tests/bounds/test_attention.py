@@ -20,6 +20,8 @@ from attenio.workload import Workload
 
 PROVEN = (Strength.ABSOLUTE, Strength.ORDINARY)
 laws = settings(max_examples=100, deadline=None, derandomize=True)
+# For a law that draws shapes for every schedule by itself.
+laws_of_each = settings(laws, max_examples=40)
 
 Shape = tuple[int, int, int, int, int]  # rows, keys, d, dv, fast words
 
@@ -130,7 +132,7 @@ once: list[Callable[[Shape], int | None]] = [
 
 
 @pytest.mark.parametrize("schedule", [*once, rows_stay_for_a_few_value_columns])
-@laws
+@laws_of_each
 @given(shape=shapes())
 def test_no_schedule_beats_a_bound_for_ordinary_products(schedule: Callable[[Shape], int | None], shape: Shape) -> None:
     moved = schedule(shape)
@@ -141,7 +143,7 @@ def test_no_schedule_beats_a_bound_for_ordinary_products(schedule: Callable[[Sha
 
 
 @pytest.mark.parametrize("schedule", once)
-@laws
+@laws_of_each
 @given(shape=shapes())
 def test_no_schedule_without_recomputation_beats_one_shot(
     schedule: Callable[[Shape], int | None], shape: Shape

@@ -13,11 +13,11 @@ from attenio.planning.nested import LevelTiles, nested_plan_with
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.planning.published import has_published_rule
 
-from .laws import QUICK, is_right, planned, some_tiles, workloads
+from .laws import QUICK, QUICK_EACH, is_right, planned, some_tiles, workloads
 
 
 @pytest.mark.parametrize("dataflow", Dataflow.towards("training"), ids=lambda dataflow: dataflow.value)
-@QUICK
+@QUICK_EACH
 @given(workload=workloads(), data=st.data())
 def test_a_run_moves_and_holds_exactly_what_its_closed_form_says(dataflow, workload, data):
     workload = workload.towards(dataflow.direction)
@@ -37,7 +37,7 @@ def test_flat_spills_exactly_what_its_closed_form_says(workload, data):
 
 
 @pytest.mark.parametrize("dataflow", Dataflow.towards("training"), ids=lambda dataflow: dataflow.value)
-@QUICK
+@QUICK_EACH
 @given(workload=workloads(), fast_words=st.integers(1, 200))
 def test_the_best_plan_of_a_dataflow_fits_and_runs_as_planned(dataflow, workload, fast_words):
     try:
@@ -54,7 +54,7 @@ PUBLISHED = [dataflow for dataflow in Dataflow if has_published_rule(dataflow)]
 
 
 @pytest.mark.parametrize("dataflow", PUBLISHED, ids=lambda dataflow: dataflow.value)
-@QUICK
+@QUICK_EACH
 @given(workload=workloads(), fast_words=st.integers(1, 400))
 def test_a_published_plan_runs_as_planned_and_never_beats_the_best(dataflow, workload, fast_words):
     workload = workload.towards(dataflow.direction)

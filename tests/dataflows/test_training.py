@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from attenio.dataflows import execute, random_gradient, random_inputs
@@ -11,9 +11,7 @@ from attenio.planning import Saved, best_plan_for, training_candidates_for, trai
 from attenio.planning.plan import Dataflow
 from attenio.workload import Workload
 
-from .laws import QUICK, is_right, some_tiles, workloads
-
-FEW = settings(QUICK, max_examples=40)
+from .laws import QUICK, QUICK_EACH, is_right, some_tiles, workloads
 
 
 @QUICK
@@ -31,7 +29,7 @@ def test_a_step_moves_and_holds_what_its_plan_says_and_computes_outputs_and_grad
 
 
 @pytest.mark.parametrize("dataflow", Dataflow.towards("forward"), ids=lambda dataflow: dataflow.value)
-@FEW
+@QUICK_EACH
 @given(workload=workloads(), data=st.data())
 def test_every_forward_dataflow_stores_the_log_sum_exp_of_each_row_once_in_the_same_memory(dataflow, workload, data):
     try:

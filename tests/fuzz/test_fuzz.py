@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 attention = running.attention
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_calls_in_random_order_agree_with_the_definition(seed):
     for step in itertools.islice(steps(seed, "cpu"), 30):
         found = wrong_in(step, "cpu")

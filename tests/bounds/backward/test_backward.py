@@ -14,6 +14,8 @@ from attenio.workload import Direction, Workload
 from .schedules import SCHEDULES, Shape
 
 laws = settings(max_examples=100, deadline=None, derandomize=True)
+# For a law that draws shapes for every schedule by itself.
+laws_of_each = settings(laws, max_examples=40)
 directions = st.sampled_from(list(Direction))
 
 
@@ -37,7 +39,7 @@ def workload_of(shape: Shape, direction: str | Direction) -> Workload:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@laws
+@laws_of_each
 @given(shape=shapes())
 def test_no_schedule_beats_an_absolute_bound(schedule: Callable[[Shape], int | None], shape: Shape) -> None:
     moved = schedule(shape)
@@ -47,7 +49,7 @@ def test_no_schedule_beats_an_absolute_bound(schedule: Callable[[Shape], int | N
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@laws
+@laws_of_each
 @given(shape=shapes())
 def test_a_forward_pass_and_then_a_backward_one_do_not_beat_a_step(
     schedule: Callable[[Shape], int | None], shape: Shape

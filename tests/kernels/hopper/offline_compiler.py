@@ -1,12 +1,11 @@
 """Kernels compiled for a Hopper GPU that need not be there, and the instructions that they became."""
 
 import json
-import os
-import subprocess
-import sys
+
+from tests.kernels.uninterpreted import uninterpreted
 
 _BEFORE = r"""
-import json, pathlib, re, subprocess, sys, tempfile
+import json, pathlib, re, subprocess, tempfile
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.experimental.gluon import language as gl
@@ -34,7 +33,7 @@ def overwritten_barriers(ptx):
 """
 _AFTER = """
 tools = pathlib.Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
-for variant in json.loads(sys.argv[1]):
+for variant in argument:
     binary = built(*variant)
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(binary.asm["cubin"])
@@ -48,14 +47,6 @@ for variant in json.loads(sys.argv[1]):
 
 
 def instructions_of(built, variants):
-    """What each variant became: ``built`` is the text of a function of that name, which compiles one.
-
-    In a process of its own, because tests of other kernels ask Triton to interpret them.
-    """
-    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _BEFORE + built + _AFTER, json.dumps(variants)],
-        capture_output=True, text=True, timeout=600, env=environment, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    """What each variant became: ``built`` is the text of a function of that name, which compiles one."""
+    said = uninterpreted(_BEFORE + built + _AFTER, variants)
+    return [json.loads(line) for line in said.splitlines()]

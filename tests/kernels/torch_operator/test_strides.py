@@ -68,7 +68,10 @@ def test_results_lie_as_fake_kernels_promise(mask, dtype):
     if mask.endswith("bias"):
         tensors = (tensors[0].to(dtype), *NONE[1:])
     dropped = 0.25 if mask == "dropout" else 0.0
-    for number, (size, order) in enumerate(product(sorted(SIZES), ORDERS)):
+    # Every size in two orders and every order in two sizes; the next mask or type has others.
+    turn = [*MASKS].index(mask) + DTYPES.index(dtype)
+    numbered = list(enumerate(product(sorted(SIZES), ORDERS)))
+    for number, (size, order) in (each for each in numbered if (each[0] // len(ORDERS) + each[0] + turn) % 3 == 0):
         q, k, v = heads_of(size, dtype, order, scale=30.0 if number % 5 == 4 else 1.0)
         found = assert_as_promised(attention_operator, (q, k, v, *tensors, 0.25, *numbers, 0, dropped, False))
         gradient = torch.ones_like(found[0]) if number % 2 else found[0].new_ones(()).expand(found[0].shape)
@@ -132,10 +135,10 @@ def assert_compiled_gives_the_same(backend, cases):
 COMPILED = [form for form in FORMS if form not in ("dropout", "tolerance")]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
-def test_compiled_programs_and_their_gradients_give_the_same_in_every_order(dtype, tiles_only):
+def test_compiled_programs_and_their_gradients_give_the_same_in_every_order(tiles_only):
     orders = [*ORDERS] * len(COMPILED)
-    assert_compiled_gives_the_same("aot_eager", list(zip(COMPILED, [dtype] * len(COMPILED), orders, strict=False)))
+    dtypes = [torch.float32, torch.float16, torch.float16, torch.float32, torch.bfloat16] * len(COMPILED)
+    assert_compiled_gives_the_same("aot_eager", list(zip(COMPILED, dtypes, orders, strict=False)))
 
 
 def test_inductor_and_its_gradients_give_the_same():

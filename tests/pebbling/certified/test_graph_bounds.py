@@ -31,7 +31,7 @@ from .exhaustive import optimum
 from .games import lines_of_a_plane, random_design, random_graph, tight_games
 
 
-@pytest.mark.parametrize("seed", range(28))
+@pytest.mark.parametrize("seed", range(18))
 def test_no_bound_exceeds_the_optimum_of_a_random_game(seed):
     for game in tight_games(random_graph(seed)):
         least = optimum(game)
@@ -40,7 +40,7 @@ def test_no_bound_exceeds_the_optimum_of_a_random_game(seed):
             assert bound.words <= least, (bound.theorem, game.variant, game.sliding, game.red)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_no_bound_exceeds_the_optimum_of_a_game_with_many_uses_of_few_inputs(seed):
     for game in tight_games(random_design(seed)):
         least = optimum(game)

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from interpreted_backward import interpret
+from interpreted_backward import FEW_PARTS, interpret
 
 from attenio.kernels import cpu
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.kernels.hopper import backward
-from attenio.kernels.hopper.backward import key_stationary
+from attenio.kernels.hopper.backward import fixed_point, key_stationary
 from attenio.kernels.hopper.backward.fixed_point import Maxima
 from attenio.kernels.hopper.backward.launch_groups import LaunchGroups
 
@@ -49,7 +49,7 @@ def attended(q, k, v, seen, gradient):
     return problem, (found.output.to(q.dtype), found.largest.float(), found.total.float(), gradient), right
 
 
-@pytest.mark.parametrize("queries, keys, d, above", [(200, 600, 64, UNBOUNDED), (150, 400, 128, 230)])
+@pytest.mark.parametrize("queries, keys, d, above", [(130, 400, 64, UNBOUNDED), (100, 400, 128, 290)])
 def test_bits_are_those_of_any_order_and_gradients_are_right(accumulated, queries, keys, d, above):
     q, k, v, seen, gradient = heads_of(queries, keys, d, above)
     problem, saved, right = attended(q, k, v, seen, gradient)
@@ -91,8 +91,9 @@ def test_gradients_too_small_to_be_squared_keep_their_digits(accumulated):
     assert torch.equal(accumulated(problem, small)[1].query, accumulated(problem, saved)[1].query * 2.0**-75)
 
 
-@pytest.mark.parametrize("keys", [1, 70, 5000])
-def test_maxima_are_those_of_all_keys(keys):
+@pytest.mark.parametrize("keys", [1, 70, 330])
+def test_maxima_are_those_of_all_keys(keys, monkeypatch):
+    monkeypatch.setattr(fixed_point, "_PARTS", FEW_PARTS)  # of 64 keys at once: some have two rounds, some none
     k, v = torch.randn(2, keys, 3, 40).transpose(1, 2).to(torch.float16), torch.randn(2, 3, keys, 72).to(torch.float16)
     problem = KernelProblem.of_heads(k, k, v, Visibility(group=1), 1.0)
     maxima = Maxima.of(problem)

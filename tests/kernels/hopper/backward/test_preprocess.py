@@ -1,18 +1,16 @@
 """What is done to single rows between the launches of the backward kernels, in Triton's interpreter."""
 
-import os
-import subprocess
-import sys
-
-# In a process of its own, because kernels are interpreted only if that was said before they are imported.
-_RUNS = """
+import pytest
 import torch
-from attenio.kernels.hopper.backward.preprocess import RowStatistics
+
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Visibility
+from attenio.kernels.hopper.backward.preprocess import RowStatistics
 
-heads, batch = 2, 2
-for n, width, d in ((70, 96, 128), (130, 40, 64)):
+
+@pytest.mark.parametrize(("n", "width", "d"), [(70, 96, 128), (130, 40, 64)])
+def test_rows_are_prepared_and_converted(n, width, d):
+    heads, batch = 2, 2
     padded = -(-n // 128) * 128
     output, gradient = torch.randn(batch, n, heads, width).transpose(1, 2), torch.randn(batch, heads, n, width)
     largest, total = torch.randn(2, batch, heads, 1, n)
@@ -42,13 +40,3 @@ for n, width, d in ((70, 96, 128), (130, 40, 64)):
     alone = RowStatistics.of(problem, saved)
     alone.between(range(0), range(4))
     assert torch.equal(alone.lse, statistics.lse) and torch.equal(alone.delta, statistics.delta)
-"""
-
-
-def test_rows_are_prepared_and_converted():
-    environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _RUNS],
-        capture_output=True, text=True, timeout=600, env=environment, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]

@@ -26,10 +26,17 @@ def built(dtype, d_a, d_b):
 """
 
 
-@pytest.mark.parametrize("columns", [(256, 0), (128, 64)])
-@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
-def test_it_multiplies_on_tensor_cores_and_fits(dtype, columns):
-    (found,) = instructions_of(_BUILT, [(dtype, *columns)])
+VARIANTS = [(dtype, *columns) for dtype in ("bf16", "fp16") for columns in ((256, 0), (128, 64))]
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    return dict(zip(VARIANTS, instructions_of(_BUILT, VARIANTS), strict=True))
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_it_multiplies_on_tensor_cores_and_fits(compiled, variant):
+    found, (_, *columns) = compiled[variant], variant
     assert found["shared"] <= 227 * 2**10 and found["overwritten barriers"] == 0
     assert found["LDL"] == found["STL"] == 0
     # Two consumers, 64 keys by 16, of each tile of columns, and a product waits for no other.
