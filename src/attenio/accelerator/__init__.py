@@ -3,6 +3,7 @@
 from attenio.accelerator.controller import SIMULATED, program_of
 from attenio.accelerator.energy import Area, Component, Energy, area_of, energy_of, peak_power_watts
 from attenio.accelerator.events import event_timeline
+from attenio.accelerator.fastest import fastest_plan
 from attenio.accelerator.functional import ExpApproximation, FunctionalRun, run_functional
 from attenio.accelerator.growth import Growing
 from attenio.accelerator.hardware import Hardware
@@ -41,6 +42,7 @@ __all__ = [
     "area_of",
     "energy_of",
     "event_timeline",
+    "fastest_plan",
     "peak_power_watts",
     "periodic_timeline",
     "plan_for",

@@ -40,6 +40,9 @@ class HowRun:
         "parallel (pipelined maps over rows, the default) or rows (reductions along rows).", "LIST", panel="AttenIO"
     )
     events: bool = option_field("Event by event; the same answer, slower.", panel="AttenIO", default=False)
+    fastest: bool = option_field(
+        "With the tiles of fewest cycles, where the paper's move fewest words.", panel="AttenIO", default=False
+    )
     refresh: str | None = option_field(
         "Also with refreshes at their times, step by step: together or by-channel (else their average).",
         "WHEN",
@@ -61,6 +64,8 @@ class HowRun:
         for name in ("overlaps", "softmax", "refresh", "compute"):
             if getattr(self, name) is not None:
                 raise InvalidInput(f"--{name} is about one dataflow, and --dataflow all asks for each; name one")
+        if self.fastest:
+            raise InvalidInput("--fastest is about attenio, and --dataflow all asks for each; name one")
         for name in ("trace", "picture", "picture_cycles"):
             if getattr(files, name) is not None:
                 shown = name.replace("_", "-")
@@ -80,6 +85,8 @@ class HowRun:
                 f"{found.value} has no overlaps and no parallel softmax to switch; leave --{given} out, or use one of"
                 f" {', '.join(each.value for each in SWITCHED)}"
             )
+        if self.fastest and found is not Dataflow.ATTENIO:
+            raise InvalidInput(f"--fastest chooses tiles of attenio, not of {found.value}; leave it out")
         return found
 
 
@@ -122,8 +129,8 @@ def simulate(
 ) -> None:
     """Run a dataflow on the accelerator of a machine: cycles, utilisation, stalls, words moved, energy.
 
-    Tiles are those of the dataflow's paper, or the planner's best where these do not fit. Every idle cycle of every
-    engine has a reason.
+    Tiles are those of the dataflow's paper, or the planner's best where these do not fit; with --fastest they are those
+    of fewest cycles. Every idle cycle of every engine has a reason.
 
     \b
     Examples:
@@ -134,8 +141,9 @@ def simulate(
       attenio simulate --n 4K --d 64 --trace timeline.json --picture timeline.svg
       attenio simulate --n 256 --d 64 --mask causal --compute table --json
       attenio simulate --n 4K --d 64 --refresh by-channel
+      attenio simulate --n 32K --d 128 --machine attenio-640k --fastest
     """
-    from attenio.accelerator import plan_for, simulate_plan
+    from attenio.accelerator import fastest_plan, plan_for, simulate_plan
 
     question.refuse_tolerance("the accelerator runs")
     if how.is_all:
@@ -152,7 +160,8 @@ def simulate(
     workload = question.separate_workload(default_n, executed=how.compute is not None)
     machine = question.chosen_machine()
     chosen = how.chosen(workload.direction)
-    done = simulate_plan(plan_for(workload, machine, chosen), machine, switches=switches, by_events=how.events)
+    plan = fastest_plan(workload, machine, switches=switches) if how.fastest else plan_for(workload, machine, chosen)
+    done = simulate_plan(plan, machine, switches=switches, by_events=how.events)
     # files come last: what is refused leaves none behind
     drawing = None if drawn is None else drawn.content(done)
     refreshes = None if refresh_times is None else _refreshed(done, refresh_times)
