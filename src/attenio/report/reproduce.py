@@ -80,8 +80,16 @@ class Reproduction:
 
 def published_data() -> dict[str, Any]:
     """The published numbers, with their source."""
-    text = resources.files("attenio.catalogue").joinpath("published.json").read_text(encoding="utf-8")
-    data: dict[str, Any] = json.loads(text)
+    return _in_catalogue("published.json")
+
+
+def measured_rates() -> dict[str, Any]:
+    """Products per second that a study measured on a GPU, with its name and the study."""
+    return _in_catalogue("measured.json")
+
+
+def _in_catalogue(name: str) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(resources.files("attenio.catalogue").joinpath(name).read_text(encoding="utf-8"))
     return data
 
 
