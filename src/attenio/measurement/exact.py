@@ -11,7 +11,7 @@ from attenio.masks import BandMask, Dense
 from attenio.workload import Direction, Workload
 
 Inputs = tuple[Tensor, Tensor, Tensor]
-ProblemTile = tuple[Tensor, ...]
+Tensors = tuple[Tensor, ...]
 Sees = Callable[[Tensor, Tensor], Tensor]
 # Queries whose outputs or gradients are compared, the last ones, and keys whose gradients are, the first ones.
 _CHECKED = 64
@@ -20,7 +20,7 @@ _ROWS = 1024
 _MOST_SCORES = {"cpu": 2**26, "cuda": 2**36}
 
 
-def exact_part(workload: Workload, inputs: Inputs) -> ProblemTile | None:
+def exact_part(workload: Workload, inputs: Inputs) -> Tensors | None:
     """The last rows of the first sequence, or gradients of a KV head, where that does not take too long."""
     if workload.direction is Direction.FORWARD:
         return (_definition_rows(workload, inputs, slice(-min(_CHECKED, workload.queries), None)),)
@@ -30,7 +30,7 @@ def exact_part(workload: Workload, inputs: Inputs) -> ProblemTile | None:
     return exact_gradients(inputs, gradient, _seen_in(workload), workload.softmax_scale)
 
 
-def compared(workload: Workload, part: ProblemTile, exact: ProblemTile | None) -> float | None:
+def compared(workload: Workload, part: Tensors, exact: Tensors | None) -> float | None:
     """The largest difference, or None where nothing exact is known."""
     if exact is None:
         return None
@@ -38,7 +38,7 @@ def compared(workload: Workload, part: ProblemTile, exact: ProblemTile | None) -
     return max(float((x.double() - y).abs().max()) for x, y in zip(same, exact, strict=True))
 
 
-def exact_gradients(inputs: Inputs, gradient: Tensor, sees: Sees | None, scale: float) -> ProblemTile:
+def exact_gradients(inputs: Inputs, gradient: Tensor, sees: Sees | None, scale: float) -> Tensors:
     """Gradients of the last KV head of the last sequence: of the last queries of its group, and of its first keys.
 
     ``sees`` says of positions of queries and keys which scores there are; None that all are.
@@ -66,7 +66,7 @@ def exact_gradients(inputs: Inputs, gradient: Tensor, sees: Sees | None, scale: 
     return torch.stack(of_queries)[None], of_keys[None, None], of_values[None, None]
 
 
-def checked_part(gradients: ProblemTile) -> ProblemTile:
+def checked_part(gradients: Tensors) -> Tensors:
     """Of whole gradients those that ``exact_gradients`` gives."""
     query, key, value = gradients
     group = query.shape[1] // key.shape[1]

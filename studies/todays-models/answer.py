@@ -1,0 +1,75 @@
+"""answer.md of this study, from its results.
+
+python studies/todays-models/answer.py
+"""
+
+import json
+from collections.abc import Iterable
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+_TEXT = """# What do sinks and caps on scores cost on Hopper?
+
+**By what kernels do**: a sink is one more number in the state that a row begins with, or one more term in what is
+joined at the end. No tile of scores has more to do, so it should cost next to nothing. A cap is computed by
+the portable kernels, which run at a third of the rate of the Hopper kernels.
+
+**Measured** (`results.json`, made by `run.py`): {device}, PyTorch {torch}, Triton {triton}, FlashAttention-4 {peer},
+bf16, causal, GPU time by replays of CUDA graphs, contenders in turns of every order, medians of {repeats} samples,
+{date}. Ratios are the other's time over ours. Backward passes are in `run.py` and have not been measured yet.
+
+| case | ours, TFLOP/s | without, over with | FlashAttention-4 over ours | FlexAttention over ours | our error |
+|---|---:|---:|---:|---:|---:|
+{rows}
+
+- **Sinks** cost {sinks:+.1f} % in the geometric mean over the sizes, at most {worst:+.1f} %. Beside FlashAttention-4
+  with sinks the ratio is {sinks_peer:.2f} in the mean, and {plain_peer:.2f} without: what is missing is not
+  in the sinks.
+- **A cap** takes {cap:.1f} times as long as none, and {cap_peer:.2f} of FlashAttention-4's rate is reached: the Hopper
+  kernels do not have it yet.
+- FlexAttention was compiled for the first forms only in this run (its limit of recompilations was not raised, which
+  `run.py` does now); where it has no number, that is the reason.
+"""
+
+
+def mean(values: Iterable[float]) -> float:
+    every = [log(value) for value in values]
+    return exp(sum(every) / len(every))
+
+
+def ratio(row: dict[str, Any], other: str) -> float | None:
+    there = row["contenders"].get(other, {})
+    return there["median_ms"] / row["contenders"]["attenio"]["median_ms"] if "median_ms" in there else None
+
+
+def answer(results: dict[str, Any]) -> str:
+    """The text, every number of it from the results."""
+    cases, made = results["cases"], results["provenance"]
+    by_form = {
+        form: [row for row in cases if row["form"] == form] for form in ("plain", "sinks", "cap", "sinks and cap")
+    }
+    ours = {form: [row["contenders"]["attenio"] for row in rows] for form, rows in by_form.items()}
+    costs = [1.0 / (ratio(row, "attenio, plain") or 1.0) for row in by_form["sinks"]]
+    peers = {form: mean(x for row in rows if (x := ratio(row, "FlashAttention-4"))) for form, rows in by_form.items()}
+    capped = [*by_form["cap"], *by_form["sinks and cap"]]
+    rows = [
+        f"| {row['case']} | {row['contenders']['attenio']['tflop_per_s']:.0f} | "
+        + " | ".join(f"{x:.2f}" if (x := ratio(row, name)) else "" for name in ("attenio, plain", *PEERS))
+        + f" | {row['contenders']['attenio']['relative_error']:.4f} |"
+        for row in cases
+    ]
+    return _TEXT.format(
+        device=made["device"], torch=made["torch"], triton=made["triton"], peer=made["flash_attn_4"], date=made["date"],
+        repeats=len(ours["plain"][0]["samples_ms"]), rows="\n".join(rows), sinks=100 * (mean(costs) - 1),
+        worst=100 * (max(costs) - 1), sinks_peer=peers["sinks"], plain_peer=peers["plain"],
+        cap=mean(1.0 / (ratio(row, "attenio, plain") or 1.0) for row in capped),
+        cap_peer=mean(x for row in capped if (x := ratio(row, "FlashAttention-4"))),
+    )  # fmt: skip
+
+
+PEERS = ("FlashAttention-4", "FlexAttention")
+
+if __name__ == "__main__":
+    (HERE / "answer.md").write_text(answer(json.loads((HERE / "results.json").read_text())), encoding="utf-8")

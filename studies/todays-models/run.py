@@ -1,0 +1,253 @@
+"""What sinks and caps on scores cost on Hopper, beside FlashAttention-4 and FlexAttention, in one run.
+
+    PYTHONPATH=src python studies/todays-models/run.py [--into FOLDER] [--commit NAME]
+
+writes results.json: GPU times of every contender (replays of CUDA graphs, contenders in turns of every order, bf16,
+random inputs), the error of outputs and gradients against float64 on a small problem of the same form, and what made
+it. A case that was measured at the same commit is not measured again. ``answer.py`` turns the results into answer.md.
+FlashAttention-4 takes part where ``flash_attn.cute`` can be imported.
+"""
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from itertools import permutations
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import torch
+import torch._dynamo
+import triton
+from torch import Tensor
+
+from attenio import attention
+from attenio.files import write_atomically
+from attenio.measurement.provenance import provenance
+
+HERE = Path(__file__).parent
+SEED, REPEATS, REPLAYED_MS = 0, 24, 3.0
+CAP = 30.0
+# Batch, query heads, KV heads, tokens, width: gpt-oss's heads, Gemma 2's, and those of studies/hopper.
+SIZES = (
+    (1, 64, 8, 8192, 64),
+    (8, 64, 8, 1024, 64),
+    (1, 32, 16, 8192, 128),
+    (4, 16, 16, 4096, 128),
+    (1, 8, 4, 8192, 256),
+)
+FORMS = ("plain", "sinks", "cap", "sinks and cap")
+DIRECTIONS = ("forward", "backward")
+
+
+@dataclass(frozen=True)
+class Case:
+    """Causal attention of one form."""
+
+    size: tuple[int, ...]
+    form: str
+    direction: str
+
+    @property
+    def name(self) -> str:
+        batch, heads, kv_heads, n, d = self.size
+        return f"{self.direction}, {self.form}, {batch} x {heads}/{kv_heads} x {n} x {d}"
+
+    @property
+    def flops(self) -> float:
+        batch, heads, _, n, d = self.size
+        return 2.0 * batch * heads * n * n * d * (1.0 if self.direction == "forward" else 2.5)
+
+
+def options_of(form: str, sinks: Tensor) -> dict[str, Any]:
+    return ({"sinks": sinks} if "sinks" in form else {}) | ({"softcap": CAP} if "cap" in form else {})
+
+
+def ours(form: str) -> Callable[..., Tensor]:
+    return lambda q, k, v, sinks: attention(q, k, v, is_causal=True, enable_gqa=True, **options_of(form, sinks))
+
+
+def flash_attention_4(form: str) -> Callable[..., Tensor]:
+    from flash_attn.cute.interface import flash_attn_func
+
+    def call(q: Tensor, k: Tensor, v: Tensor, sinks: Tensor) -> Tensor:
+        given = {"learnable_sink": sinks.bfloat16()} if "sinks" in form else {}
+        given |= {"softcap": CAP} if "cap" in form else {}
+        found = flash_attn_func(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), causal=True, **given)
+        output: Tensor = (found[0] if isinstance(found, tuple) else found).transpose(1, 2)
+        return output
+
+    return call
+
+
+def flex(form: str) -> Callable[..., Tensor]:
+    """Sinks as its own documentation has them: outputs shrunk by the log-sum-exp."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    compiled = torch.compile(flex_attention)
+    masks: dict[int, Any] = {}
+
+    def capped(score: Tensor, *_place: Tensor) -> Tensor:
+        return CAP * torch.tanh(score / CAP)
+
+    def call(q: Tensor, k: Tensor, v: Tensor, sinks: Tensor) -> Tensor:
+        n = q.shape[2]
+        if n not in masks:
+            masks[n] = create_block_mask(lambda b, h, i, j: i >= j, None, None, n, n, device="cuda")
+        given = {"score_mod": capped} if "cap" in form else {}
+        if "sinks" not in form:
+            plain: Tensor = compiled(q, k, v, block_mask=masks[n], enable_gqa=True, **given)
+            return plain
+        output, lse = compiled(q, k, v, block_mask=masks[n], enable_gqa=True, return_lse=True, **given)
+        shrunk: Tensor = (output * torch.sigmoid(lse - sinks[:, None])[..., None]).to(output.dtype)
+        return shrunk
+
+    return call
+
+
+PEERS = {"FlashAttention-4": flash_attention_4, "FlexAttention": flex}
+
+
+def drawn(size: tuple[int, ...], *, gradients: bool) -> tuple[list[Tensor], Tensor]:
+    batch, heads, kv_heads, n, d = size
+    shapes = (heads, n), (kv_heads, n), (kv_heads, n)
+    given = [torch.randn(batch, h, m, d, device="cuda").bfloat16().requires_grad_(gradients) for h, m in shapes]
+    return given, torch.randn(heads, device="cuda")
+
+
+def exact(q: Tensor, k: Tensor, v: Tensor, sinks: Tensor, form: str) -> Tensor:
+    group, n = q.shape[1] // k.shape[1], q.shape[2]
+    k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    scores = q @ k.mT * q.shape[-1] ** -0.5
+    if "cap" in form:
+        scores = CAP * torch.tanh(scores / CAP)
+    scores = scores.masked_fill(torch.ones(n, n, device="cuda", dtype=torch.bool).triu(1), -torch.inf)
+    if "sinks" in form:
+        scores = torch.cat((scores, sinks.double()[None, :, None, None].expand(*scores.shape[:3], 1)), -1)
+    output: Tensor = torch.softmax(scores, -1)[..., :n] @ v
+    return output
+
+
+def error_of(attend: Callable[..., Tensor], case: Case) -> float:
+    """Of outputs, or the largest of those of gradients: norms over those of float64."""
+    batch, heads, kv_heads, _, d = case.size
+    (q, k, v), sinks = drawn((batch, heads, kv_heads, 500, d), gradients=True)
+    wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    outputs = attend(q, k, v, sinks), exact(*wide, sinks, case.form)
+    if case.direction == "forward":
+        pairs = [outputs]
+    else:
+        g = torch.randn_like(outputs[0])
+        mine, theirs = torch.autograd.grad(outputs[0], (q, k, v), g), torch.autograd.grad(outputs[1], wide, g.double())
+        pairs = list(zip(mine, theirs, strict=True))
+    return max(float((x.double() - y).norm() / y.norm()) for x, y in pairs)
+
+
+def prepared(attend: Callable[..., Tensor], case: Case) -> Callable[[], Any]:
+    gradients = case.direction == "backward"
+    heads, sinks = drawn(case.size, gradients=gradients)
+    if not gradients:
+        return lambda: attend(*heads, sinks)
+    output = attend(*heads, sinks)
+    g = torch.randn_like(output)
+    return lambda: torch.autograd.grad(output, heads, g, retain_graph=True)
+
+
+def captured(call: Callable[[], Any]) -> tuple[torch.cuda.CUDAGraph, int]:
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream), torch.enable_grad():
+        call()
+        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        before.record()
+        call()
+        after.record()
+    torch.cuda.synchronize()
+    count = max(1, min(10, round(REPLAYED_MS / max(1e-3, before.elapsed_time(after)))))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        for _ in range(count):
+            call()
+    return graph, count
+
+
+def in_turns(graphs: dict[str, tuple[torch.cuda.CUDAGraph, int]]) -> dict[str, list[float]]:
+    samples: dict[str, list[float]] = {name: [] for name in graphs}
+    orders = list(permutations(graphs))
+    Random(SEED).shuffle(orders)
+    for repeat in range(REPEATS + 1):
+        for name in orders[repeat % len(orders)]:
+            graph, count = graphs[name]
+            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            before.record()
+            graph.replay()
+            after.record()
+            after.synchronize()
+            if repeat:
+                samples[name].append(before.elapsed_time(after) / count)
+    return samples
+
+
+def measured(case: Case) -> dict[str, Any]:
+    attends: dict[str, Callable[..., Tensor]] = {"attenio": ours(case.form)}
+    if case.form != "plain":
+        attends["attenio, plain"] = ours("plain")
+    found: dict[str, Any] = {}
+    graphs, calls = {}, []
+    for name in (*attends, *PEERS):
+        try:
+            attend = attends[name] if name in attends else PEERS[name](case.form)
+            found[name] = {} if name == "attenio, plain" else {"relative_error": error_of(attend, case)}
+            calls.append(prepared(attend, case))  # a graph holds addresses only
+            graphs[name] = captured(calls[-1])
+        except Exception as problem:  # a peer that refuses a form does so in its own way
+            found[name] = {"refused": (str(problem).splitlines() or [type(problem).__name__])[0][:160]}
+    for name, samples in in_turns(graphs).items():
+        found[name] |= {"samples_ms": samples, "median_ms": statistics.median(samples)}
+        found[name]["tflop_per_s"] = case.flops / found[name]["median_ms"] / 1e9
+    return {"case": case.name, **asdict(case), "contenders": found}
+
+
+def made_by(commit: str | None) -> dict[str, Any]:
+    named = asdict(provenance())
+    try:
+        peer = version("flash-attn-4")
+    except PackageNotFoundError:
+        peer = None
+    return {
+        **named, "commit": commit or named["commit"], "seed": SEED, "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__, "cuda": torch.version.cuda, "triton": triton.__version__, "flash_attn_4": peer,
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--into", type=Path, default=HERE, help="folder of results.json")
+    parser.add_argument("--commit", help="name of the commit, where there is no checkout")
+    parser.add_argument("--few", action="store_true", help="the first size only")
+    asked = parser.parse_args()
+    torch._dynamo.config.recompile_limit = 256  # FlexAttention is compiled for every form
+    file, made = asked.into / "results.json", made_by(asked.commit)
+    before = json.loads(file.read_text()) if file.exists() else {}
+    rows = {row["case"]: row for row in before.get("cases", []) if row.get("commit") == made["commit"]}
+    for direction in DIRECTIONS:
+        for size in SIZES[:1] if asked.few else SIZES:
+            for form in FORMS:
+                case = Case(size, form, direction)
+                if case.name in rows:
+                    continue
+                torch.manual_seed(SEED)
+                rows[case.name] = row = {**measured(case), "commit": made["commit"]}
+                told = {
+                    name: f"{each['median_ms']:.3f}" for name, each in row["contenders"].items() if "median_ms" in each
+                }
+                print(case.name, told, flush=True)
+                write_atomically(file, json.dumps({"provenance": made, "cases": list(rows.values())}, indent=1) + "\n")
+                torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()
