@@ -97,3 +97,14 @@ def test_more_cycles_than_are_counted_are_refused(attenio: Any) -> None:
     slow = ("--pe-lines", "1", "--macs-per-line", "1", "--exp-modules", "1", "--cache", "64KB", "--channels", "1")
     said = attenio("explore-design", "--n", "1G", "--d", "128", "--dataflow", "flash-attention-2", *slow)
     assert "more cycles than are counted exactly" in said.mistake
+
+
+def test_a_design_is_listed_once_and_the_machine_among_them(attenio: Any) -> None:
+    asked = ("explore-design", *SMALL, "--cache", "256KB,512KB", "--area-mm2", "9")
+    lines = [line.split() for line in attenio(*asked).out.splitlines()]
+    table = [line for line in lines if "KiB" in line and ("s" in line or "ms" in line)]
+    parts = [tuple(line[line.index("KiB") - 4 : line.index("KiB")]) for line in table]
+    assert len(parts) == len(set(parts)) > 2
+    assert sum("machine" in line for line in table) == 1
+    front = attenio(*asked, "--json").json["front"]
+    assert {(str(each["pe_lines"]), str(each["exp_modules"])) for each in front} <= {(p[0], p[2]) for p in parts}

@@ -1,10 +1,13 @@
 """What a report says about a machine with an accelerator."""
 
+import math
+
 import plotly.graph_objects as graphs
 
 from attenio.accelerator import simulate
 from attenio.catalogue import machine_named
 from attenio.report.accelerator_section import accelerator_section
+from attenio.report.page import with_links
 from attenio.workload import Workload
 
 
@@ -45,3 +48,28 @@ def test_the_report_and_the_command_line_count_the_same_cycles() -> None:
         (_, timeline), _ = accelerator_section(workload, machine_named("attenio-512k")).sections
         done = simulate(workload, "attenio-512k")
         assert f" {done.to_json()['cycles']:,} cycles" in timeline
+
+
+def test_axes_fit_their_figures() -> None:
+    figures = accelerator_section(Workload(n=128, d=64), machine_named("attenio-512k")).figures
+    for name, figure in figures.items():
+        if name.startswith("table3"):
+            continue
+        x_axis, y_axis = figure["layout"]["xaxis"], figure["layout"]["yaxis"]
+        places = sorted({at for trace in figure["data"] for at in trace["x"]})
+        values = [value for trace in figure["data"] for value in trace["y"]]
+        assert x_axis["tickvals"] == places and len(x_axis["ticktext"]) == len(places), name
+        ends = [math.log10(at) if x_axis["type"] == "log" else at for at in (places[0], places[-1])]
+        assert x_axis["range"][0] < ends[0] and ends[1] < x_axis["range"][1], name
+        assert all(trace["cliponaxis"] is False for trace in figure["data"]), name
+        if "(%)" in y_axis["title"]["text"]:
+            assert y_axis["type"] == "linear" and y_axis["range"][0] == 0, name
+        low, high = y_axis["range"] if y_axis["type"] == "linear" else [10**end for end in y_axis["range"]]
+        assert low <= min(values) and max(values) <= high, name
+
+
+def test_papers_are_links() -> None:
+    assert with_links("<Lu>, doi 10.1145/3779212.3790174, section 4") == (
+        '&lt;Lu&gt;, <a href="https://doi.org/10.1145/3779212.3790174">doi 10.1145/3779212.3790174</a>, section 4'
+    )
+    assert with_links("no paper here") == "no paper here"

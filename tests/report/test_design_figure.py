@@ -16,3 +16,4 @@ def test_it_has_a_line_for_every_bandwidth_of_the_front() -> None:
     texts = {element.text for element in root.iter("{http://www.w3.org/2000/svg}text")}
     assert {f"{design.bandwidth_gb_per_s:g} GB/s" for design in found.front} <= texts
     assert {"area (mm²)", "time (ms)"} <= texts
+    assert "the machine" in texts

@@ -27,6 +27,7 @@ _CHANNELS = "2:64:x2"
 # 264KB and 528KB are those whose rows, at width 64, fill 1,024 and 2,048 MACs.
 _CACHES = "32KB,64KB,96KB,128KB,192KB,256KB,264KB,320KB,384KB,448KB,512KB,528KB,640KB,768KB,1MB,1536KB,2MB,4MB"
 _SHOWN = 20
+_NO_TIME = 1.001
 
 
 def _sizes(help: str, default: str) -> Any:
@@ -126,7 +127,9 @@ def explore_design(
     if as_json:
         print_json(exploration.to_json())
         return
-    shown = "" if len(exploration.front) <= _SHOWN else f", the {_SHOWN} fastest of them above; all with --json"
+    different = len(each_once([exploration.best, *exploration.front]))
+    shown = f", {different:,} of them different in more than bandwidth, which is the least that costs no time"
+    shown += "" if different <= _SHOWN else "; the fastest are above, all with --json"
     lines = [f"{len(exploration.front):,} designs that no other beats{shown}", exploration.advice]
     lines += [] if picture is None else [f"The picture is in {picture}"]
     print_tables(_title(exploration), _designs(exploration), _growths(exploration), *lines)
@@ -151,11 +154,34 @@ def _title(exploration: "Exploration") -> str:
 def _designs(exploration: "Exploration") -> "Table":
     numbers_of = ("lines", "MACs", "EXP", "cache", "rows", "GB/s", "mm²", "mW", "time", "speedup")
     table = plain_table("design", *((name, "right") for name in numbers_of))
-    rows = [("the machine", exploration.base), ("fastest", exploration.best)]
-    rows += [("", design) for design in exploration.front[1:_SHOWN]]
+    listed = each_once([exploration.best, *exploration.front])
+    if _parts(exploration.base) in [_parts(design) for design in listed]:
+        rows = [("the machine" if _parts(design) == _parts(exploration.base) else "", design) for design in listed]
+        rows[0] = ("fastest, the machine" if rows[0][0] else "fastest", listed[0])
+    else:
+        rows = [("the machine", exploration.base), ("fastest", listed[0]), *(("", design) for design in listed[1:])]
+    rows = rows[:_SHOWN]
     for name, design in rows:
         table.add_row(name, *_cells(design), f"{float(exploration.base.cycles / design.cycles):.3g}")
     return table
+
+
+def each_once(designs: "list[Design]") -> "list[Design]":
+    """Designs that differ in more than channels, in their order: each with the fewest channels that cost no time.
+
+    No time is less than a thousandth: a design with twice the bandwidth and the same parts is no other design then.
+    """
+    best: dict[tuple[int, ...], Design] = {}
+    for design in designs:
+        kept = best.setdefault(_parts(design), design)
+        slower = float(design.cycles / kept.cycles) if kept.cycles else 1.0
+        if slower <= _NO_TIME and dict(design.sizes)["channels"] < dict(kept.sizes)["channels"]:
+            best[_parts(design)] = design
+    return list(best.values())
+
+
+def _parts(design: "Design") -> tuple[int, ...]:
+    return tuple(size for name, size in design.sizes if name != "channels")
 
 
 def _cells(design: "Design") -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """What a report says about a machine with an accelerator: a timeline of the workload, and the paper's figures."""
 
 import html
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -12,7 +13,7 @@ from attenio.machine import Machine
 from attenio.planning import Dataflow
 from attenio.report import palette
 from attenio.report.experiments import ExperimentRow, experiment
-from attenio.report.figures import axes
+from attenio.report.notation import short_count
 from attenio.report.page import figure_place
 from attenio.report.reproduce import reproduce
 from attenio.report.timeline_picture import timeline_svg
@@ -22,6 +23,8 @@ from attenio.workload import Direction, Workload
 Figure = dict[str, Any]
 
 _DRAWN = ("fig10", "fig11", "fig12", "fig13", "fig14", "fig15", "fig16", "fig17", "table3")
+# Values that span less than this factor are told apart on a linear axis.
+_LINEAR = 30
 _AXES = {"n": "n (positions)", "cache_kb": "cache (KB)"}
 
 
@@ -70,7 +73,8 @@ def _experiment_figures() -> tuple[tuple[str, tuple[str, Figure]], ...]:
         done = None if name == "fig11" else experiment(name)
         title, every = ("words moved", tuple(_volumes())) if done is None else (done.title, done.rows)
         in_parts = name == "table3"
-        drawn = [row for row in every if isinstance(row.at, str) is in_parts and row.value > 0]
+        shown = [row for row in every if row.value > 0 or is_share(row.quantity)]
+        drawn = [row for row in shown if isinstance(row.at, str) is in_parts]
         label = "Table 3" if in_parts else f"Figure {name[3:]}"
         for number, quantity in enumerate(dict.fromkeys(row.quantity for row in drawn)):
             rows = [row for row in drawn if row.quantity == quantity]
@@ -110,15 +114,46 @@ def _parts_figure(rows: list[ExperimentRow]) -> Figure:
 
 def _figure(rows: list[ExperimentRow]) -> Figure:
     values = [row.value for row in rows] + [row.published for row in rows if row.published]
-    places = sorted({int(row.at) for row in rows})
-    layout = axes(_AXES[rows[0].axis], rows[0].quantity, places, (min(values) / 1.3, max(values) * 1.3))
+    drawn = layout(_places_axis(rows), _values_axis(rows[0].quantity, values))
     traces = []
     for dataflow, d in dict.fromkeys((row.dataflow, row.d) for row in rows):
         own = [row for row in rows if (row.dataflow, row.d) == (dataflow, d)]
         traces.append(_trace(f"{dataflow}, d = {d}", own, dash="solid" if d == 64 else "dash"))
         if any(row.published for row in own):
             traces.append(_printed(f"{dataflow}, d = {d}, printed", own))
-    return {"data": traces, "layout": layout}
+    # what lies on an edge is drawn whole
+    return {"data": [{**trace, "cliponaxis": False} for trace in traces], "layout": drawn}
+
+
+def _places_axis(rows: list[ExperimentRow]) -> Figure:
+    """Every place that was run has its number, the last one too, and some room beside it."""
+    places = sorted({int(row.at) for row in rows})
+    titled = {
+        "title": {"text": _AXES[rows[0].axis]},
+        "tickvals": places,
+        "ticktext": [short_count(at) for at in places],
+    }
+    if rows[0].axis == "cache_kb":
+        room = (places[-1] - places[0]) / 25
+        return {**titled, "type": "linear", "range": [places[0] - room, places[-1] + room]}
+    low, high = math.log10(places[0]), math.log10(places[-1])
+    room = (high - low) / 25 or 0.1
+    return {**titled, "type": "log", "range": [low - room, high + room]}
+
+
+def _values_axis(quantity: str, values: list[float]) -> Figure:
+    """Shares, and what spans less than a few tens, from zero on a linear axis; the rest by powers of ten."""
+    low, high = min(values), max(values)
+    if is_share(quantity) or high < _LINEAR * low:
+        top = 100.0 if is_share(quantity) and high > 60 else high * 1.08
+        return {"type": "linear", "title": {"text": quantity}, "range": [0, max(top, high * 1.02)], "nticks": 8}
+    ends = [math.log10(low / 1.3), math.log10(high * 1.3)]
+    return {"type": "log", "title": {"text": quantity}, "range": ends, "dtick": 1, "exponentformat": "power"}
+
+
+def is_share(quantity: str) -> bool:
+    """Whether it is in percent."""
+    return quantity.endswith("(%)")
 
 
 def _trace(name: str, rows: list[ExperimentRow], *, dash: str) -> Figure:

@@ -22,7 +22,7 @@ from attenio.report.directions import along_directions, directions_figure
 from attenio.report.figures import length_figure, memory_figure
 from attenio.report.guarantee import guarantee
 from attenio.report.notation import capital, price_of_units, show_ratio, told_bounds
-from attenio.report.page import cards, figure_place, page, plotly_script, section
+from attenio.report.page import cards, figure_place, page, plotly_script, section, with_links
 from attenio.report.reproduce import reproduce
 from attenio.report.roofline_figure import roofline_figure
 from attenio.report.training import TrainingAnswer, training_answer
@@ -255,7 +255,7 @@ def _sections(
         ("Lower bounds", html_tables.bounds_table(answered)),
         (
             "Published I/O, reproduced",
-            f'<p class="caption">{html.escape(published.caption)} {html.escape(published.source)}.</p>'
+            f'<p class="caption">{html.escape(published.caption)} {with_links(published.source)}.</p>'
             + html_tables.reproduction_table(published),
         ),
         *accelerated.sections,
@@ -267,5 +267,5 @@ def _footer(answered: Answer, made_by: Provenance) -> str:
     machine = answered.machine
     source = f" Machine {machine.name}: {machine.source}" if machine.source else ""
     return (
-        f"<p>{html.escape(str(made_by))}. Words are {answered.workload.dtype.value} elements.{html.escape(source)}</p>"
+        f"<p>{html.escape(str(made_by))}. Words are {answered.workload.dtype.value} elements.{with_links(source)}</p>"
     )

@@ -17,6 +17,7 @@ from attenio.report.notation import (
     show_rate,
     show_ratio,
 )
+from attenio.report.page import with_links
 from attenio.report.reproduce import Reproduction
 from attenio.report.training import TrainingAnswer
 
@@ -81,7 +82,7 @@ def bounds_table(answer: Answer) -> str:
                 plain(bound.strength.value),
                 ("brief", html.escape(bound.regime)),
                 ("wider", html.escape("; ".join(bound.assumptions))),
-                ("brief", html.escape(bound.citation)),
+                ("brief", with_links(bound.citation)),
             ],
         )
         for bound in answer.lower_bounds

@@ -36,14 +36,21 @@ class LineChart:
     x_title: str
     y_title: str
 
-    def svg(self, series: Sequence[Series], *, marks: Sequence[tuple[float, str]] = ()) -> str:
-        """The chart with its lines, a legend, and vertical marks at some x, each with its text."""
-        xs = [x for line in series for x in line.x]
-        ys = [y for line in series for y in line.y if y is not None]
+    def svg(
+        self,
+        series: Sequence[Series],
+        *,
+        marks: Sequence[tuple[float, str]] = (),
+        points: Sequence[tuple[float, float, str]] = (),
+    ) -> str:
+        """The chart with its lines, a legend, vertical marks at some x, and points, each with its text."""
+        xs = [*(x for line in series for x in line.x), *(point[0] for point in points)]
+        ys = [*(y for line in series for y in line.y if y is not None), *(point[1] for point in points)]
         if not xs or not ys or min(*xs, *ys) <= 0:
             raise InvalidInput("a chart with logarithmic axes needs positive numbers; there are none, or some are not")
         frame = _Frame(min(xs), max(xs), min(ys) / 1.2, max(ys) * 1.2)
         parts = [*frame.grid(), *(frame.line(line) for line in series), *(frame.mark(*mark) for mark in marks)]
+        parts += [frame.point(*point) for point in points]
         parts += [_legend(number, line) for number, line in enumerate(series)]
         middle = _LEFT + (_WIDTH - _LEFT - _RIGHT) / 2
         texts = [
@@ -109,6 +116,14 @@ class _Frame:
         return (
             f'<path d="M{x:.1f} {_TOP}V{_HEIGHT - _BOTTOM}" stroke="#444" stroke-dasharray="2 3"/>'
             f'<text x="{x + 4:.1f}" y="{_TOP + 12}">{html.escape(text)}</text>'
+        )
+
+    def point(self, x: float, y: float, text: str) -> str:
+        """A ring with its text beside it."""
+        across, down = self.x(x), self.y(y)
+        return (
+            f'<circle cx="{across:.1f}" cy="{down:.1f}" r="6" fill="white" stroke="black" stroke-width="2.5"/>'
+            f'<text x="{across + 10:.1f}" y="{down - 8:.1f}" font-weight="bold">{html.escape(text)}</text>'
         )
 
 

@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 import string
 from collections.abc import Iterable
 from importlib import resources
@@ -33,6 +34,24 @@ def plotly_script() -> str:
         raise MissingExtra("an HTML report", "report") from None
     script: str = get_plotlyjs()
     return script
+
+
+_PAPERS = (
+    (re.compile(r"\bdoi (10\.\d{4,9}/[\w.()/:-]*\w)"), "https://doi.org/"),
+    (re.compile(r"\barXiv[: ](\d{4}\.\d{4,5})\b"), "https://arxiv.org/abs/"),
+)
+
+
+def with_links(text: str) -> str:
+    """The text as HTML, with the papers that it names as links.
+
+    >>> with_links("Saha & Ye, arXiv:2402.07443")
+    'Saha &amp; Ye, <a href="https://arxiv.org/abs/2402.07443">arXiv:2402.07443</a>'
+    """
+    shown = html.escape(text)
+    for pattern, place in _PAPERS:
+        shown = pattern.sub(rf'<a href="{place}\1">\g<0></a>', shown)
+    return shown
 
 
 def _resource(name: str) -> str:
