@@ -27,6 +27,8 @@ SAFETENSORS = (
 OF_EXTRA = {
     "report": [["attenio", "report", "--n", "1K", "--out", "report.html"]],
     "parquet": [["attenio", "sweep", "--n", "1K:4K:x2", "--d", "64,128", "--out", "sweep.parquet"]],
+    "pandas": [["-c", "import attenio; assert len(attenio.lower_bounds(attenio.Workload(n=64, d=8), 'h100').to_pandas()) > 3"]],
+    "dask": [["attenio", "sweep", "--n", "1K:4K:x2", "--d", "64", "--cluster", "local:1", "--out", "sweep.csv"]],
     "approximation": [["-c", SAFETENSORS], ["attenio", "certify", "heads.safetensors", "--tolerance", "0.1", "--json"]],
     "pebble": [
         ["attenio", "pebble", "solve", "--graph", "attention", "--n", "2", "--d", "1", "--red", "5", "--json"],

@@ -69,7 +69,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Page:
 
 
 def test_the_page_needs_no_network_and_has_plotly_once(page: Page) -> None:
-    assert page.links == ["data:,"]
+    papers = ("https://doi.org/", "https://arxiv.org/abs/")  # where a reader may go, not what the page asks for
+    assert [link for link in page.links if not link.startswith(papers)] == ["data:,"]
     assert len(page.scripts) == 3
     assert sum(len(script) > 1_000_000 for script in page.scripts) == 1
 
