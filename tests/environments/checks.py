@@ -24,10 +24,11 @@ SAFETENSORS = (
     "import numpy, safetensors.numpy; a = numpy.random.default_rng(0).normal(size=(3, 64, 8)).astype('float32') / 8;"
     " safetensors.numpy.save_file({'q': a[0], 'k': a[1].copy(), 'v': a[2].copy()}, 'heads.safetensors')"
 )
+TABLE = "from attenio import *; assert len(lower_bounds(Workload(n=64, d=8), 'h100').to_pandas()) > 3"
 OF_EXTRA = {
     "report": [["attenio", "report", "--n", "1K", "--out", "report.html"]],
     "parquet": [["attenio", "sweep", "--n", "1K:4K:x2", "--d", "64,128", "--out", "sweep.parquet"]],
-    "pandas": [["-c", "import attenio; assert len(attenio.lower_bounds(attenio.Workload(n=64, d=8), 'h100').to_pandas()) > 3"]],
+    "pandas": [["-c", TABLE]],
     "dask": [["attenio", "sweep", "--n", "1K:4K:x2", "--d", "64", "--cluster", "local:1", "--out", "sweep.csv"]],
     "approximation": [["-c", SAFETENSORS], ["attenio", "certify", "heads.safetensors", "--tolerance", "0.1", "--json"]],
     "pebble": [
