@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install report test lint types imports tests docs browsing browser versions conformance gpu fuzz pictures clean
+.PHONY: help install report test lint types imports tests docs browsing browser versions conformance gpu fuzz release pictures clean
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
   if command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; break; fi; done)
@@ -84,6 +84,9 @@ gpu: $(VENV)/.developing ## tests that need a Hopper GPU, in eight processes
 
 fuzz: $(VENV)/.developing ## random calls of attention() against the definition: make fuzz TIME=600 SEED=7
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(or $(TIME),60) --seed $(or $(SEED),0)
+
+release: $(VENV)/.developing ## a wheel and an sdist in dist/, installed from the files in clean environments
+	$(BIN)/python tests/environments/release.py dist
 
 pictures: $(VENV)/.installed ## draw the pictures of the README and the documentation again
 	grep '^\$$ attenio' docs/pictures/README.md | sed 's/^. //' | while read -r line; do $(BIN)/$$line; done
