@@ -39,6 +39,7 @@ OF_EXTRA = {
         ["attenio", "pebble", "graph", "--graph", "fft.graphml"],
         ["attenio", "reorder", "--n", "2K", "--mask", "strided:256"],
     ],
+    "rtl": [["attenio", "rtl", "build", "--machine", "attenio-64k", "--n", "32", "--d", "8", "--out", "rtl"]],
     "torch": [["-c", ATTENTION], ["attenio", "bench", "--n", "64", "--dtype", "fp32", "--repeats", "1", "--no-flex"]],
 }  # fmt: skip
 OF_ALL = [

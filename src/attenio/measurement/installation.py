@@ -19,6 +19,9 @@ _PURPOSES = {
     "cpu": "compiled decode steps on CPUs",
     "triton": "kernels for NVIDIA GPUs",
     "transformers": "attn_implementation='attenio'",
+    "cluster": "attention over torch.distributed",
+    "dask": "sweeps on a Dask cluster",
+    "rtl": "the accelerator as hardware (attenio rtl)",
 }
 _DEVELOPERS = ("dev", "docs", "browser")
 _REQUIREMENT = re.compile(r"^([A-Za-z0-9._-]+)[^;]*(?:;(.*))?$")
