@@ -164,6 +164,16 @@ def test_cases_of_flash_attention_are_counted_run_in_turns_and_found_out_where_a
 SERVED = {("dense", "local"), ("dense", "local right"), ("packed", "causal"), ("cached", "local"), ("narrow", "causal")}
 
 
+def test_bytes_of_ranks_beside_others_are_told_as_they_were_measured() -> None:
+    folder = STUDIES / "many-devices"
+    results = json.loads((folder / "executor_results.json").read_text(encoding="utf-8"))
+    text = module_of(folder / "executor_answer.py").answer(results)
+    assert text == (folder / "executor.md").read_text(encoding="utf-8")
+    for row in results["problems"]:  # every contender that ran was right
+        ran = [found for found in row["contenders"].values() if "errors" in found]
+        assert len(ran) >= 3 and all(error < 1e-2 for found in ran for error in found["errors"])
+
+
 def test_the_tiles_that_are_shipped_are_those_of_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
     script = module_of(STUDIES / "hopper-tiles" / "answer.py")
     assert script.SHIPPED.read_text(encoding="utf-8") == script.shipped(results_of("hopper-tiles"))
