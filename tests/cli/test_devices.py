@@ -30,6 +30,7 @@ def test_a_plan_for_many_devices_tells_the_grid_the_words_and_every_scheme(atten
 def test_words_are_told_without_a_topology_and_a_topology_says_how_many_devices(attenio: Attenio) -> None:
     assert "Without --topology words are counted" in attenio(*ASKED, "--devices", "4").out
     assert attenio(*ASKED, "--topology", "tpu-torus:2x2x2", "--json").json["cluster"]["devices"] == 8
+    assert attenio(*ASKED, "--grid", "2x2x2", "--json").json["cluster"]["grid"] == {"heads": 2, "queries": 2, "keys": 2}
     step = attenio(*ASKED, "--direction", "training", "--devices", "4", "--json").json
     assert {each["direction"] for each in step["cluster"]["stages"]} == {"forward", "backward"}
 
@@ -46,6 +47,11 @@ def test_words_are_told_without_a_topology_and_a_topology_says_how_many_devices(
         (("--device-memory", "80GB"), "--device-memory is of many devices; add --devices 8"),
         (("--devices", "128", "--topology", "dgx-h100:8x8"), "joins 64 devices and 128 are asked for"),
         (("--devices", "8", "--mask", "documents:2048,2048"), "planned for dense, causal and window masks"),
+        (("--grid", "3x2x1"), "cuts 8 KV heads into 3 groups, which do not come out equal"),
+        (("--grid", "3x2"), "grid is '3x2'; write head groups x rows x columns, such as 8x4x2"),
+        (("--grid", "0x2x1"), "heads of the grid is 0; it must be at least 1"),
+        (("--grid", "2x2x1", "--devices", "8"), "has 4 devices and --devices says 8; make them agree"),
+        (("--grid", "1x2x2", "--mask", "window:64"), "one column of keys, and this grid is 1 x 2 x 2"),
         (("--devices", "8", "--dataflow", "flat"), "--dataflow flat is of one device"),
         (("--devices", "8", "--tolerance", "0.1"), "leave --tolerance 0.1 out"),
     ],

@@ -9,6 +9,7 @@ from attenio.errors import InvalidInput
 from attenio.quantities import parse_bytes, parse_count
 
 if TYPE_CHECKING:
+    from attenio.cluster.grid import Grid
     from attenio.cluster.plan import Cluster
     from attenio.machine import Machine
 
@@ -24,11 +25,27 @@ class Devices:
         "NAME|PATH",
         panel="Devices",
     )
+    grid: str | None = option_field(
+        "Only this grid of head groups x rows of queries x columns of keys, such as 8x4x2.", "HxAxB", panel="Devices"
+    )
 
     @property
     def are_asked(self) -> bool:
         """Whether many devices are asked about."""
-        return not (self.devices is None and self.device_memory is None and self.topology is None)
+        return any(each is not None for each in (self.devices, self.device_memory, self.topology, self.grid))
+
+    @property
+    def chosen_grid(self) -> "Grid | None":
+        """The grid asked about, if one is."""
+        from attenio.cluster.grid import Grid
+
+        if self.grid is None:
+            return None
+        sides = self.grid.lower().split("x")
+        if len(sides) != 3:
+            raise InvalidInput(f"grid is {self.grid!r}; write head groups x rows x columns, such as 8x4x2")
+        heads, queries, keys = (parse_count(side, "a side of the grid") for side in sides)
+        return Grid(heads=heads, queries=queries, keys=keys)
 
     def cluster(self, machine: "Machine", devices: int | None = None) -> "Cluster":
         """The devices asked about; arithmetic is that of the machine."""
@@ -37,6 +54,13 @@ class Devices:
         from attenio.cluster.topology import topology_named
 
         count = devices if devices is not None or self.devices is None else parse_count(self.devices, "devices")
+        grid = self.chosen_grid
+        if grid is not None and count is not None and grid.devices != count:
+            raise InvalidInput(
+                f"a grid of {grid} has {grid.devices:,} devices and --devices says {count:,}; make them agree or leave"
+                " one out"
+            )
+        count = grid.devices if count is None and grid is not None else count
         if count is not None:
             checked_devices(count)
         joined = None if self.topology is None else topology_named(self.topology, count)

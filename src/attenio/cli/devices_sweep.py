@@ -65,7 +65,7 @@ def _rows(grid: "SweepGrid", devices: Devices, counts: tuple[int | None, ...]) -
                 cluster = devices.cluster(_machine(grid, point), count)
                 row |= {name: getattr(workload, name) for name in _ASKED[:-3]}
                 row |= {"mask": str(workload.mask), "dtype": workload.dtype.value, "devices": cluster.devices}
-                plan = best_cluster_plan(workload, cluster)
+                plan = best_cluster_plan(workload, cluster, grid=devices.chosen_grid)
             except AttenioError as problem:
                 row["reason"] = str(problem)
             else:

@@ -78,7 +78,7 @@ def _plan_devices(
         raise InvalidInput(f"--dataflow {dataflow} is of one device; leave it out, or leave the devices out")
     question.refuse_tolerance("many devices are planned for")
     machine = question.chosen_machine()
-    spread, notes = cluster_answer(workload, devices.cluster(machine)), question.notes(workload)
+    spread, notes = cluster_answer(workload, devices.cluster(machine), devices.chosen_grid), question.notes(workload)
     if as_json:
         alone = training_answer(workload, machine) if workload.is_training else answer(workload, machine)
         print_json({**alone.to_json(), "cluster": spread.to_json(), "notes": list(notes)})

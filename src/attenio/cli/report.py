@@ -40,7 +40,7 @@ def report(
         from attenio.report.cluster import cluster_answer
 
         question.refuse_tolerance("many devices are planned for")
-        spread = cluster_answer(workload, devices.cluster(machine))
+        spread = cluster_answer(workload, devices.cluster(machine), devices.chosen_grid)
     if workload.is_training:
         from attenio.report import training_answer, write_training_report
         from attenio.report.tables import training_tables

@@ -10,7 +10,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import assert_never
 
-from attenio.cluster.grid import Grid, grids
+from attenio.cluster.grid import Grid, check_grid, grids
 from attenio.cluster.partition import Sharding, sharding_for
 from attenio.cluster.placement import Axis, Placement, placements
 from attenio.cluster.plan import Cluster, ClusterPlan, plan_grid
@@ -50,15 +50,19 @@ class SchemePlan:
     reason: str = ""
 
 
-def best_cluster_plan(workload: Workload, cluster: Cluster) -> ClusterPlan:
-    """The grid whose busiest device sends the fewest words, placed so that it takes the least time.
+def best_cluster_plan(workload: Workload, cluster: Cluster, *, grid: Grid | None = None) -> ClusterPlan:
+    """The grid whose busiest device sends the fewest words, or the one given, placed so that it takes the least time.
 
     >>> plan = best_cluster_plan(Workload(n=65536, d=128, heads=8), Cluster(devices=64))
     >>> str(plan.grid), round(plan.gap, 3)
     ('8 x 4 x 2', 1.072)
     """
     checked_workload(workload)
-    return _best(workload, cluster, every_grid(workload, cluster.devices), orders=None)
+    if grid is not None:
+        check_grid(grid, workload)
+        sharding_for(workload.mask)
+    candidates = every_grid(workload, cluster.devices) if grid is None else (grid,)
+    return _best(workload, cluster, candidates, orders=None)
 
 
 def every_grid(workload: Workload, devices: int) -> tuple[Grid, ...]:

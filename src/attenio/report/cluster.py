@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from attenio.cluster.grid import Grid
 from attenio.cluster.plan import Cluster, ClusterPlan
 from attenio.cluster.schemes import SchemePlan, best_cluster_plan, scheme_plans
 from attenio.plain_values import plain_fields
@@ -38,6 +39,7 @@ class ClusterAnswer:
             **_numbers(plan),
             "resident": resident(plan),
             "bound_words_per_device": plan.bound_words_per_device,
+            "bound_total_words": plan.bound.words,
             "bound_theorem": plan.bound.theorem,
             "bound_strength": plan.bound.strength.value,
             "levels": [
@@ -56,9 +58,9 @@ class ClusterAnswer:
         }
 
 
-def cluster_answer(workload: Workload, cluster: Cluster) -> ClusterAnswer:
-    """The best grid for a workload on a cluster, and every scheme that has a name."""
-    plan = best_cluster_plan(workload, cluster)
+def cluster_answer(workload: Workload, cluster: Cluster, grid: Grid | None = None) -> ClusterAnswer:
+    """The best grid for a workload on a cluster, or the one given, and every scheme that has a name."""
+    plan = best_cluster_plan(workload, cluster, grid=grid)
     return ClusterAnswer(workload=workload, plan=plan, schemes=scheme_plans(workload, cluster))
 
 

@@ -133,6 +133,23 @@ def test_less_balance_never_asks_for_more_words(devices: int, heads: int, mask: 
     assert less <= more
 
 
+@laws
+@given(st.integers(2, 8), st.integers(2, 20), st.integers(1, 3), st.integers(1, 3))
+def test_a_narrow_window_costs_half_of_the_keys_before_each_share(
+    devices: int, share: int, group: int, kv_heads: int
+) -> None:
+    width, d = max(1, share // 2), 1
+    workload = Workload(n=share * devices, d=d, heads=group * kv_heads, kv_heads=kv_heads, mask=f"window:{width}")
+    own = share * width - width * (width - 1) // 2
+    beyond = workload.scores - devices * workload.heads * own
+    price = min(Fraction(2 * d, width * group), Fraction(1))
+    assert exchanged_words(workload, devices) >= float(beyond * price) * (1 - 1e-9)
+    halo = int(sent_words(workload, Grid(queries=devices)).sum())
+    assert balanced_exchange(workload, devices).words <= halo
+    if width > 1:
+        assert beyond > 0 and halo <= 2 * 2 * d * kv_heads * (width - 1) * (devices - 1)
+
+
 def test_work_on_one_device_exchanges_what_the_others_own() -> None:
     n, d, devices = 4096, 64, 16
     everything = balanced_exchange(Workload(n=n, d=d), devices, imbalance=devices).words

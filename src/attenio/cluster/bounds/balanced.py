@@ -6,11 +6,18 @@ from fractions import Fraction
 
 from attenio.bounds.epochs import whole_words
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
-from attenio.cluster.bounds.one_device import HeadWords, Home, causal_price, row_and_key_words, words_for_work
+from attenio.cluster.bounds.one_device import (
+    HeadWords,
+    Home,
+    causal_price,
+    row_and_key_words,
+    window_price,
+    words_for_work,
+)
 from attenio.cluster.grid import checked_devices
 from attenio.cluster.partition import even_sizes
 from attenio.errors import InvalidInput
-from attenio.masks import Causal
+from attenio.masks import Causal, SlidingWindow
 from attenio.workload import Direction, Workload, checked_workload
 
 PAGE = "docs/theory/devices_balanced.md"
@@ -61,7 +68,7 @@ def exchanged_words(workload: Workload, devices: int, *, imbalance: Fraction | f
     for home, count in homes(workload, devices).items():
         free = min(heads * home.pairs(head), share)
         left -= count * free
-        words = max(words_for_work(share, heads, head, home), _causal_words(workload, share, head, home))
+        words = max(words_for_work(share, heads, head, home), _priced_words(workload, share, head, home))
         # concave beyond what is free, so at least its chord: so many words for each pair
         classes.append((words / (share - free) if share > free else 0.0, count * (share - free)))
     total = 0.0
@@ -75,26 +82,40 @@ def homes(workload: Workload, devices: int) -> Counter[Home]:
     """What devices have of one head at first, and how many have the same."""
     row, key = row_and_key_words(workload)
     queries, keys = (even_sizes(length, devices).tolist() for length in (workload.queries, workload.keys))
-    causal = _is_square_causal(workload)
     found: Counter[Home] = Counter()
     for (q, k), count in Counter(zip(queries, keys, strict=True)).items():
-        unseen = workload.group * q * (q - 1) / 2 if causal else 0.0
+        unseen = workload.group * float(k * k - own_seen(workload, k)) if workload.queries == workload.keys else 0.0
         found[Home(row_words=float(workload.group * q * row), key_words=float(k * key), unseen=unseen)] += count
     return found
 
 
-def _is_square_causal(workload: Workload) -> bool:
-    """Whether a token's query sees the keys of the tokens up to it: of two tokens one does not see the other."""
-    return isinstance(workload.mask, Causal) and workload.queries == workload.keys
+def own_seen(workload: Workload, tokens: int) -> int:
+    """Pairs of so many tokens of which the query sees the key, at most: of the j-th token the keys up to it, or w.
+
+    >>> own_seen(Workload(n=8, d=4, mask="window:2"), 4), own_seen(Workload(n=8, d=4, mask="causal"), 4)
+    (7, 10)
+    """
+    mask = workload.mask
+    if not isinstance(mask, Causal | SlidingWindow):
+        return tokens * tokens
+    width = min(tokens, mask.width) if isinstance(mask, SlidingWindow) else tokens
+    before = tokens * width - width * (width - 1) // 2
+    return before if isinstance(mask, Causal) or mask.causal else 2 * before - tokens
 
 
-def _causal_words(workload: Workload, share: float, head: HeadWords, home: Home) -> float:
-    """What a share of causal work takes by the price of a pair; 0 where that is not known."""
-    if not _is_square_causal(workload) or workload.direction is not Direction.FORWARD or workload.values_in_keys:
+def _priced_words(workload: Workload, share: float, head: HeadWords, home: Home) -> float:
+    """What a share of causal or window work takes by the price of a pair; 0 where that is not known."""
+    forward = workload.direction is Direction.FORWARD and not workload.values_in_keys
+    mask = workload.mask
+    if workload.queries != workload.keys or not forward:
         return 0.0
-    tokens = round(home.key_words / (head.key_words / workload.keys))
-    beyond = share - workload.kv_heads * workload.batch * home.pairs(head)
-    return max(beyond, 0.0) * causal_price(workload, tokens)
+    if isinstance(mask, SlidingWindow):
+        price = window_price(workload)
+    elif isinstance(mask, Causal):
+        price = causal_price(workload, round(home.key_words / (head.key_words / workload.keys)))
+    else:
+        return 0.0
+    return max(share - workload.kv_heads * workload.batch * home.pairs(head), 0.0) * price
 
 
 def trade_off(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import assert_never
 
+from attenio.masks import SlidingWindow
 from attenio.workload import Direction, Workload
 
 
@@ -124,3 +125,14 @@ def causal_price(workload: Workload, share: int) -> float:
     square = (group * row * row + key * key / group) / 2
     inside = line * line - 4 * area * square
     return 0.0 if inside < 0 or area <= 0 else min((line + sqrt(inside)) / (2 * area), 1.0)
+
+
+def window_price(workload: Workload) -> float:
+    """Words that a device exchanges for each pair under a window beyond those of its own tokens, at least.
+
+    A key that it does not own is seen by ``width`` rows of each query head at most, and a row sees as many keys.
+    """
+    mask = workload.mask
+    assert isinstance(mask, SlidingWindow)
+    seen = mask.width if mask.causal else 2 * mask.width - 1
+    return min((workload.d + workload.value_dim) / (seen * workload.group), 1.0)
