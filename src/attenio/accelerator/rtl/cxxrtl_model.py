@@ -5,6 +5,7 @@ user's cache, named after what they were made of.
 """
 
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from hashlib import sha256
@@ -31,7 +32,7 @@ def compile_model(made: Built, driver: str, folder: Path, *, optimise: int = 0, 
     (folder / "driver.cc").write_text(driver)
     # without comments, which have the places of sources in them
     lines = (folder / "model.cc").read_text().splitlines()
-    text = "\n".join(line for line in lines if not line.lstrip().startswith("// \\")) + "\n"
+    text = "\n".join(line for line in lines if not line.lstrip().startswith("//")) + "\n"
     objects = []
     for part in _COMPILED_APART:
         text, apart = _split(text, part)
@@ -52,7 +53,19 @@ def _split(text: str, part: str) -> tuple[str, str]:
     start, end = text.index(opening), text.index(closing) + len(closing)
     following = text.find("\nstruct ", end)
     body = text[end:following] if following >= 0 else text[end : text.rindex("} // namespace")]
-    return text[:end] + text[end + len(body) :], prelude + text[start:end] + body + "\n}\n"
+    named = _numbered_anew(text[start:end] + body)
+    members = named[: named.index(closing) + len(closing)]
+    return text[:start] + members + text[end + len(body) :], prelude + named + "\n}\n"
+
+
+def _numbered_anew(text: str) -> str:
+    """The same part with the numbers that Yosys gave to names counted from the first: in every design the same text."""
+    names: dict[str, str] = {}
+
+    def renamed(match: re.Match[str]) -> str:
+        return names.setdefault(match.group(), f"{match.group(1)}{len(names)}")
+
+    return re.sub(r"\b(\w*_24_|tmp_|mem_init_)\d+\b", renamed, text)
 
 
 def _object(text: str, folder: Path) -> Path:

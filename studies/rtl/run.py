@@ -1,0 +1,44 @@
+"""The accelerator as hardware beside the simulator and beside the published chip: what was measured, put together.
+
+.venv/bin/python studies/rtl/machines.py            random machines, hours on one core; goes on where it was
+.venv/bin/python studies/rtl/areas.py LIBERTY       parts of the published machine, synthesised
+.venv/bin/python studies/rtl/published.py           the published array for 100,000 cycles, if there is an hour
+.venv/bin/python studies/rtl/run.py                 results.json and answer.md from what these have written
+"""
+
+import json
+import platform
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from answer import answer
+
+from attenio.files import write_atomically
+from attenio.measurement.provenance import provenance
+
+HERE = Path(__file__).parent
+
+
+def read(name: str) -> Any:
+    """What a script has written, None if it has not run."""
+    path = HERE / name
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def main() -> None:
+    """Put results together and answer from them."""
+    cases = [json.loads(line) for line in (HERE / "machines.jsonl").read_text().splitlines()]
+    results = {
+        "provenance": asdict(provenance()),
+        "processor": platform.machine(),
+        "machines": sorted(cases, key=lambda case: case["seed"]),
+        "areas": read("areas.json"),
+        "published": read("published.json"),
+    }
+    write_atomically(HERE / "results.json", json.dumps(results, indent=1) + "\n")
+    write_atomically(HERE / "answer.md", answer(results))
+
+
+if __name__ == "__main__":
+    main()
