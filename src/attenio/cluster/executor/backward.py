@@ -14,10 +14,10 @@ Sums are in single precision and travel in the type of the tensors. They are add
 
 from torch import Tensor
 
-from attenio.cluster.executor.blocks import Rows, projected_outputs, row_products
+from attenio.cluster.executor.blocks import Rows, Sum, projected_outputs, row_products
 from attenio.cluster.executor.forward import Kept
 from attenio.cluster.executor.key_stream import KeyCell, KeyStream
-from attenio.cluster.executor.messages import add, put, take, with_tokens
+from attenio.cluster.executor.messages import put, take, with_tokens
 from attenio.cluster.executor.part import Gathering, Part, Side
 from attenio.cluster.executor.spans import Tokens
 from attenio.cluster.executor.transport import Leg
@@ -52,8 +52,8 @@ class _Backward:
         self.sent = (kept.lse, delta, kept.query, gradient)
         self.mine = Rows(query=kept.query, gradient=gradient, lse=kept.lse, output=kept.output)
         self.stream = KeyStream(part, KEYS, kept.key, kept.value)
-        self.of_rows = kept.lse.new_zeros(with_tokens(kept.query, len(part.rows))[0])
-        self.of_keys = [kept.lse.new_zeros(each.shape) for each in (kept.key, kept.value)]
+        self.of_rows = Sum(with_tokens(kept.query, len(part.rows))[0], kept.lse)
+        self.of_keys = [Sum(tuple(each.shape), kept.lse) for each in (kept.key, kept.value)]
 
     def run(self) -> tuple[Tensor, Tensor, Tensor]:
         """Gradients of the place's own queries, keys and values."""
@@ -65,9 +65,9 @@ class _Backward:
         self._differentiate(stream.own, rows, part.rows, part.others, self.of_keys)
         homecoming: list[Gathering] = []
         for to, source, keys in stream:
-            found: list[Tensor] = []
+            found: list[Sum] = []
             if keys is not None:
-                found = [keys.key.new_zeros(each.shape, dtype=self.of_rows.dtype) for each in (keys.key, keys.value)]
+                found = [Sum(tuple(each.shape), self.kept.lse) for each in (keys.key, keys.value)]
                 self._differentiate(keys, rows, part.rows, (*part.others, part.place), found)
             for before in homecoming:
                 self._add_keys(before)
@@ -75,19 +75,17 @@ class _Backward:
         for last in homecoming:
             self._add_keys(last)
         dtype = self.kept.query.dtype
-        of_key, of_value = (each.to(dtype) for each in self.of_keys)
+        of_key, of_value = (each.total.to(dtype) for each in self.of_keys)
         return self._of_queries().to(dtype), of_key, of_value
 
-    def _differentiate(
-        self, keys: KeyCell, rows: Rows, held: Tokens, cells: tuple[int, ...], into: list[Tensor]
-    ) -> None:
+    def _differentiate(self, keys: KeyCell, rows: Rows, held: Tokens, cells: tuple[int, ...], into: list[Sum]) -> None:
         """Add what the rows of some cells give to their own gradients and to those of the keys."""
         for block, where, columns in self.part.blocks(keys.cell, keys.tokens, held, cells):
             found = block.differentiate(rows.cut(where), keys.key[:, :, columns], keys.value[:, :, columns])
-            into[0][:, :, columns] += found[1]
-            into[1][:, :, columns] += found[2]
+            into[0].add(columns, found[1])
+            into[1].add(columns, found[2])
             (place,) = self.part.rows.slices(Tokens((block.queries,)))
-            self.of_rows[:, :, place] += found[0]
+            self.of_rows.add(place, found[0])
 
     def _gathered(self, gathering: Gathering) -> Rows:
         """All rows of this rank, in the order of their positions."""
@@ -102,30 +100,32 @@ class _Backward:
         lse, delta, query, gradient = whole
         return Rows(query=query, gradient=gradient, lse=lse, output=projected_outputs(gradient, delta))
 
-    def _send_keys_home(self, to: int, source: int, found: list[Tensor]) -> Gathering:
+    def _send_keys_home(self, to: int, source: int, found: list[Sum]) -> Gathering:
         """Gradients of the keys that came go where these came from, those of own keys come from where they went."""
         part, dtype = self.part, self.kept.query.dtype
         mine = len(part.work.columns(to, part.place))
-        shapes = [(with_tokens(each, mine)[0], dtype) for each in self.of_keys] if mine else []
-        return part.post(OF_KEYS, source, [each.to(dtype) for each in found], to, shapes, self.kept.query)
+        shapes = [with_tokens(each, mine) for each in (self.kept.key, self.kept.value)] if mine else []
+        return part.post(OF_KEYS, source, [each.total.to(dtype) for each in found], to, shapes, self.kept.query)
 
     def _add_keys(self, gathering: Gathering) -> None:
         for place, tensors in gathering.wait():
             tokens = self.part.work.columns(place, self.part.place)
             for into, tensor in zip(self.of_keys, tensors, strict=True):
-                add(into, self.held, tokens, tensor)
+                into.add_tokens(self.held, tokens, tensor)
 
     def _of_queries(self) -> Tensor:
         """dQ of own rows, with what comes home from other places."""
         part, dtype = self.part, self.kept.query.dtype
-        homecoming = []
+        homecoming, rows = [], self.of_rows.total
         for to, source in part.routes:
             theirs, mine = part.work.rows(part.place, to), part.work.rows(source, part.place)
-            sends = [take(self.of_rows, part.rows, theirs).to(dtype)] if len(theirs) else []
-            shapes = [(with_tokens(self.of_rows, len(mine))[0], dtype)] if len(mine) else []
+            sends = [take(rows, part.rows, theirs).to(dtype)] if len(theirs) else []
+            shapes = [with_tokens(self.kept.query, len(mine))] if len(mine) else []
             homecoming.append(part.post(OF_QUERIES, to, sends, source, shapes, self.kept.query))
-        whole = take(self.of_rows, part.rows, self.own)
+        own = take(rows, part.rows, self.own)
+        whole = Sum(tuple(own.shape), self.kept.lse)
+        whole.add(slice(0, len(self.own)), own)
         for gathering in homecoming:
             for place, (tensor,) in gathering.wait():
-                add(whole, self.own, part.work.rows(place, part.place), tensor)
-        return whole
+                whole.add_tokens(self.own, part.work.rows(place, part.place), tensor)
+        return whole.total

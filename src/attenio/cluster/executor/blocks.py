@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from attenio.cluster.executor.assignment import Assignment
-from attenio.cluster.executor.spans import Span
+from attenio.cluster.executor.messages import add
+from attenio.cluster.executor.spans import Span, Tokens
 from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.kernels.torch_operator.operators import attend, differentiate
 from attenio.kernels.torch_operator.schema import Arguments, BackwardArguments
@@ -99,6 +100,40 @@ def projected_outputs(gradient: Tensor, delta: Tensor) -> Tensor:
     length = (unit * unit).sum(-1, keepdim=True)
     share = (delta[..., None] / torch.where(largest == 0.0, 1.0, largest)) / torch.where(length == 0.0, 1.0, length)
     return (unit * share).to(gradient.dtype)
+
+
+class Sum:
+    """A sum over parts of tokens, in single precision; one part that covers them all is kept as it is."""
+
+    def __init__(self, shape: tuple[int, ...], like: Tensor) -> None:
+        self._shape, self._like = shape, like
+        self._total: Tensor | None = None
+
+    def add(self, where: slice, part: Tensor) -> None:
+        """Add to some of the tokens."""
+        if self._total is None and part.shape == self._shape:
+            self._total = part
+            return
+        self._wide()[:, :, where] += part
+
+    def add_tokens(self, held: Tokens, tokens: Tokens, part: Tensor) -> None:
+        """Add to tokens that need not lie in one piece."""
+        if self._total is None and part.shape == self._shape:
+            self._total = part
+        else:
+            add(self._wide(), held, tokens, part)
+
+    def _wide(self) -> Tensor:
+        if self._total is None:
+            self._total = self._like.new_zeros(self._shape)
+        elif self._total.dtype != self._like.dtype:
+            self._total = self._total.to(self._like.dtype)
+        return self._total
+
+    @property
+    def total(self) -> Tensor:
+        """The sum so far."""
+        return self._wide() if self._total is None else self._total
 
 
 @dataclass(frozen=True, kw_only=True)

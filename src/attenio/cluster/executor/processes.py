@@ -64,7 +64,7 @@ class Processes:
         except RuntimeError as error:
             peer = messages[len(works)][2]
             raise self.watch.blame(peer, self.form, _why(error, self.watch.timeout)) from None
-        return _Posted(self, works, buffers, [message for _, message in sends])
+        return _Posted(self, works, buffers, [message for _, message in sends], like.is_cuda)
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,15 @@ class _Posted:
     works: list[tuple[int, Any]]
     buffers: list[Tensor]
     kept: list[Tensor]
+    on_gpu: bool
 
     def wait(self) -> list[Tensor]:
         """What came; a peer that sends nothing in time, or is gone, ends this rank with a line that names it."""
         watch = self.end.watch
         for peer, work in self.works:
             try:
-                work.wait(watch.timeout)
+                # NCCL's wait orders streams and does not stop the host, unless it is given a time.
+                work.wait() if self.on_gpu else work.wait(watch.timeout)
             except RuntimeError as error:
                 raise watch.blame(peer, self.end.form, _why(error, watch.timeout)) from None
         self.kept.clear()
