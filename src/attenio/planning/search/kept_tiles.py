@@ -76,6 +76,14 @@ class Kept(NamedTuple):
         read = read - sum_clipped(1, boundaries, most, band.shift - band.left - band.keys + peak, peak - slots)
         return self.compulsory + self.loads * larger(read, 0)
 
+    def least_tile(self, words: Counts) -> Counts:
+        """No tile below this one moves as few words: see ``least_read``, with the slots beside the tile."""
+        band = self.band
+        read = (words - self.live * band.touched_rows) // self.loads
+        beyond = band.scores * self.per_slot - band.rows * self.words
+        spare = read * self.per_slot - band.rows * self.per_row
+        return where(beyond > 0, where(spare > 0, ceil_div(beyond, larger(spare, 1)), band.rows + 1), 1)
+
     @property
     def compulsory(self) -> Counts:
         """Words of live rows and of keys read once."""
@@ -154,14 +162,17 @@ def _best_masked(kept: Kept, most: int, limit: int | None) -> tuple[int, int]:
     if every >= 1 and band.live_rows(tile) > band.touched_rows:
         tile = 1
     best = (int(kept.moved(tile)), tile)
-    ranges = [(1, most)] if best[0] > kept.compulsory else []
+    if tile != most:
+        best = min(best, (int(kept.moved(most)), most))
+    known = best[0] if limit is None else min(best[0], limit)
+    ranges = [(max(1, kept.least_tile(known)), most)] if best[0] > kept.compulsory else []
     while ranges:
         parts = []
         for first, last in ranges:
             length = last - first + 1
             edges = [first + length * part // _PARTS for part in range(_PARTS + 1)]
             parts += [(low, high - 1) for low, high in pairwise(edges) if low < high]
-        found = min((int(kept.moved(low)), low) for low, _ in parts)
+        found = min(((int(kept.moved(low)), low) for low, _ in parts), default=best)
         best = found if found[0] < best[0] else best
         most_words = best[0] - 1 if limit is None else min(best[0] - 1, limit)
         ranges = [(low + 1, high) for low, high in parts if low < high and kept.floor(low + 1, high) <= most_words]
@@ -174,9 +185,12 @@ def best_masked(kept: Kept, most: Ints, limit: Ints) -> tuple[Ints, Ints]:
     every = np.minimum(kept.nothing_twice(), most)
     tiles = np.where(every >= 1, np.maximum(every, 1), most)
     tiles = np.where((every >= 1) & (band.live_rows(tiles) > band.touched_rows), 1, tiles)
-    words = np.asarray(kept.moved(tiles))
-    owner = np.flatnonzero(words > kept.compulsory)
-    first, last = np.ones_like(owner), most[owner]
+    words, ends = np.asarray(kept.moved(tiles)), np.asarray(kept.moved(most))
+    better = (ends < words) | ((ends == words) & (most < tiles))
+    words, tiles = np.where(better, ends, words), np.where(better, most, tiles)
+    least = np.maximum(kept.least_tile(np.minimum(words, limit)), 1)
+    owner = np.flatnonzero((words > kept.compulsory) & (least <= most))
+    first, last = least[owner], most[owner]
     while owner.size:
         place, part = np.repeat(np.arange(len(owner)), _PARTS), np.tile(np.arange(_PARTS), len(owner))
         length = (last - first + 1)[place]
