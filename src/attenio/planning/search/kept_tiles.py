@@ -63,18 +63,21 @@ class Kept(NamedTuple):
         return smaller((self.words - tile * self.per_row) // self.per_slot, self.band.keys)
 
     def moved(self, tile: Counts) -> Counts:
-        """The words of a tile."""
-        read = self.band.key_loads(tile) - self.band.kept_loads(tile, self.slots(tile))
-        return self.live * self.band.live_rows(tile) + self.loads * read
+        """The words of a tile; of a band that is not dense."""
+        again = self._again(tile, tile, self.slots(tile))
+        return self.live * self.band.live_rows(tile) + self.loads * (self.band.touched_keys + again)
 
     def floor(self, least: Counts, most: Counts) -> Counts:
         """Words that no tile of a range goes below."""
+        return self.compulsory + self.loads * larger(self._again(least, most, self.slots(least)), 0)
+
+    def _again(self, least: Counts, most: Counts, slots: Counts) -> Counts:
+        """Keys read again with so many slots: by one tile, or at least by any from ``least`` to ``most``."""
         band, boundaries = self.band, ceil_div(self.band.rows, most) - 1
         peak = smaller(band.keys, band.left + band.right)
-        slots = smaller(self.slots(least), peak)
-        read = sum_clipped(1, boundaries, least, band.shift + band.right - slots, peak - slots)
-        read = read - sum_clipped(1, boundaries, most, band.shift - band.left - band.keys + peak, peak - slots)
-        return self.compulsory + self.loads * larger(read, 0)
+        beyond = peak - smaller(where(slots > 1, slots, 0), peak)
+        rising = sum_clipped(1, boundaries, least, band.shift + band.right - peak + beyond, beyond)
+        return rising - sum_clipped(1, boundaries, most, band.shift - band.left - band.keys + peak, beyond)
 
     def least_tile(self, words: Counts) -> Counts:
         """No tile below this one moves as few words: see ``least_read``, with the slots beside the tile."""
@@ -210,7 +213,11 @@ def taken(kept: Kept, index: Ints) -> Kept:
     """Some of the bands, with their weights and rooms."""
     fields = {name: getattr(kept.band, name)[index] for name in ("rows", "keys", "left", "right", "shift")}
     others = [value[index] if isinstance(value, np.ndarray) else value for value in kept[1:]]
-    return Kept(Band(**fields), *others)
+    band, known = Band(**fields), kept.band
+    first, end = known.live_range
+    band.__dict__["live_range"] = first[index], end[index]  # not counted twice
+    band.__dict__.update(touched_rows=known.touched_rows[index], touched_keys=known.touched_keys[index])
+    return Kept(band, *others)
 
 
 def _take_better(words: Ints, tiles: Ints, offered: tuple[Ints, Ints, Ints]) -> None:
