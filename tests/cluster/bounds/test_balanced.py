@@ -168,6 +168,15 @@ def test_from_eight_devices_on_the_best_grid_is_within_12_percent_of_the_bound_o
         assert best * devices <= 1.12 * balanced_exchange(workload, devices).words
 
 
+@laws
+@given(problems(directions=("training",)))
+def test_a_step_exchanges_no_less_than_either_of_its_passes(problem: tuple[Workload, Grid]) -> None:
+    workload, grid = problem
+    step = exchanged_words(workload, grid.devices)
+    for direction in ("forward", "backward"):
+        assert exchanged_words(workload.towards(direction), grid.devices) <= step
+
+
 def test_a_bound_names_its_page_and_what_it_assumes_and_nonsense_is_refused() -> None:
     bound = balanced_exchange(Workload(n=64, d=4), 4, imbalance=1.5)
     assert bound.strength is Strength.ORDINARY and bound.page == "docs/theory/devices_balanced.md"

@@ -62,6 +62,15 @@ def exchanged_words(workload: Workload, devices: int, *, imbalance: Fraction | f
     checked_devices(devices)
     if not 1 <= imbalance < float("inf"):
         raise InvalidInput(f"imbalance is {imbalance}; give the largest share over the mean one, 1 or more")
+    if workload.is_training:
+        # a step does what either of its passes does, with the same balance
+        passes = (workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD))
+        alone = [exchanged_words(each, devices, imbalance=imbalance) for each in passes]
+        return max(_exchanged(workload, devices, imbalance), *alone)
+    return _exchanged(workload, devices, imbalance)
+
+
+def _exchanged(workload: Workload, devices: int, imbalance: Fraction | float) -> float:
     head, heads = HeadWords.of(workload), workload.kv_heads * workload.batch
     share = min(float(imbalance * workload.scores / devices), float(workload.scores))
     left, classes = float(workload.scores), []
