@@ -48,7 +48,7 @@ def test_a_grid_sends_and_holds_what_was_predicted_and_computes_the_definition(
         np.testing.assert_allclose(run.results[name], right, atol=5e-5, err_msg=name)
 
 
-@laws
+@settings(laws, max_examples=30)
 @given(problems(longest=16, most_devices=8))
 def test_one_word_less_of_memory_overflows(problem: tuple[Workload, Grid]) -> None:
     workload, grid = problem
@@ -58,8 +58,8 @@ def test_one_word_less_of_memory_overflows(problem: tuple[Workload, Grid]) -> No
         execute_grid(workload, grid, inputs, memory_words=needed - 1)
 
 
-@laws
-@given(problems(longest=24, most_devices=12))
+@settings(laws, max_examples=25)
+@given(problems(longest=16, most_devices=9))
 def test_words_of_every_link_level_are_those_of_the_plan(problem: tuple[Workload, Grid]) -> None:
     workload, grid = problem
     topology, placement = dgx_h100(nodes=-(-grid.devices // 3), gpus=3), Placement()
