@@ -61,7 +61,7 @@ def answer(results: dict[str, Any]) -> str:
     lines += ["n = 1K, 8K, 64K; d = 16, 64, 128 and eight pairs of unequal widths; fast memories from three words to"]
     lines += [f"2nd. Before: commit {first['commit']}; after: commit {made['commit']}. Written by run.py.", ""]
     lines += ["A gap is the words of the best plan over the strongest bound for ordinary products.", ""]
-    lines += _goals(old, new) + _parts(old, new) + _worst(new) + _winners(new)
+    lines += _goals(old, new) + _whole_rows(new) + _parts(old, new) + _worst(new) + _winners(new)
     return "\n".join(lines) + "\n"
 
 
@@ -78,6 +78,28 @@ def _goals(old: list[Row], new: list[Row]) -> list[str]:
         lines.append(
             f"| {name} | {goal} | {len(last)} | {within[0]} | {within[1]} | {first[-1]:.2f} | {last[-1]:.2f} |"
         )
+    return [*lines, ""]
+
+
+def _whole_rows(new: list[Row]) -> list[str]:
+    """Dense forward points at which fast memory holds half of the rows or more, beside the bound for whole rows."""
+    lines = ["## Schedules of whole rows and keys, dense, forward, fast memory for half of the rows or more", ""]
+    lines += [
+        "The best plan over the larger of the ordinary bound and `row-passes`, which binds schedules that move whole"
+    ]
+    lines += ["rows and keys: what is left is the price of rows that have statistics and come in whole numbers.", ""]
+    rows = [r for r in new if r["row_passes_words"] is not None and r["gap"] is not None]
+    rows = [r for r in rows if 2 * r["fast_words"] >= r["n"] * (r["d"] + r["value_dim"])]
+    lines += [
+        "| widths | points | gap, ordinary: median, worst | with row passes: median, worst |",
+        "|---|--:|--:|--:|",
+    ]
+    for name, chosen in (("equal", True), ("unequal", False)):
+        some = [r for r in rows if (r["d"] == r["value_dim"]) == chosen]
+        ordinary = sorted(r["gap"] for r in some)
+        whole = sorted(r["moved_words"] / max(r["bound_words"], r["row_passes_words"]) for r in some)
+        cells = [f"{median(gaps):.2f}, {gaps[-1]:.2f}" for gaps in (ordinary, whole)]
+        lines.append(f"| {name} | {len(some)} | {cells[0]} | {cells[1]} |")
     return [*lines, ""]
 
 

@@ -32,8 +32,10 @@ Row = dict[str, Any]
 def row(point: Point) -> Row:
     """Words of the best plan, its dataflows, and the strongest bound; no words where nothing fits."""
     workload, fast_words = point.workload, point.fast_words
-    bound = largest_ordinary(bounds_for(workload, fast_words))
-    about = {**asdict(point), "bound_words": bound.words, "theorem": bound.theorem}
+    bounds = bounds_for(workload, fast_words)
+    bound = largest_ordinary(bounds)
+    whole = max((each.words for each in bounds if each.theorem == "row-passes"), default=None)
+    about = {**asdict(point), "bound_words": bound.words, "theorem": bound.theorem, "row_passes_words": whole}
     try:
         if point.direction == "training":
             step = training_plan_for(workload, fast_words)
