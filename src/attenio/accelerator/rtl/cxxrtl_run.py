@@ -89,7 +89,7 @@ def _member(name: str) -> str:
     return "p_" + name.replace("_", "__")
 
 
-_VCD_BEGIN = """  cxxrtl::debug_items items; top.debug_info(items);
+_VCD_BEGIN = """  cxxrtl::debug_items items; top.debug_info(&items, nullptr, "");
   cxxrtl::vcd_writer waves; waves.timescale(1, "ns"); waves.add_without_memories(items);
   std::ofstream wave_file("waves.vcd");"""
 

@@ -20,12 +20,12 @@ _LUTS_A_MAC = 3_500
 
 @dataclass(frozen=True, kw_only=True)
 class Placed:
-    """A design on the FPGA: what it uses, and how fast it may be clocked."""
+    """A design on the FPGA: what it uses, and how fast it may be clocked; a part without registers has no clock."""
 
     luts: int
     registers: int
     multipliers: int
-    clock_mhz: float
+    clock_mhz: float | None
 
 
 def placed(design: Design, part: str = TOP) -> Placed:
@@ -55,7 +55,7 @@ def placed(design: Design, part: str = TOP) -> Placed:
     used = {name: about["used"] for name, about in report["utilization"].items()}
     clocks = [about["achieved"] for about in report["fmax"].values()]
     found = re.findall(r"Max frequency.*?([\d.]+) MHz", done.stderr)
-    clock = min(clocks) if clocks else float(found[-1]) if found else 0.0
+    clock = min(clocks) if clocks else float(found[-1]) if found else None
     return Placed(
         luts=used.get("TRELLIS_COMB", 0),
         registers=used.get("TRELLIS_FF", 0),

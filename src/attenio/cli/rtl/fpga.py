@@ -35,5 +35,6 @@ def fpga(
         print_json({"part": part, "device": "ECP5 85k", **vars(found)})
         return
     table = plain_table("part", ("LUTs", "right"), ("registers", "right"), ("multipliers", "right"), ("MHz", "right"))
-    table.add_row(part, f"{found.luts:,}", f"{found.registers:,}", f"{found.multipliers:,}", f"{found.clock_mhz:.1f}")
+    clock = "-" if found.clock_mhz is None else f"{found.clock_mhz:.1f}"
+    table.add_row(part, f"{found.luts:,}", f"{found.registers:,}", f"{found.multipliers:,}", clock)
     print_tables(f"{design.machine.name} on an ECP5 85k", table)
