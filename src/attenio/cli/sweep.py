@@ -202,22 +202,28 @@ def _summary(result: "SweepResult") -> dict[str, Any]:
 
     from attenio.workload import Direction
 
-    columns = result.columns
-    planned = columns["moved_words"] >= 0
-    gaps = columns["gap"][planned & (columns["lower_bound_words"] > 0)]
-    chosen = {}
-    for column, (key, _) in _CHOSEN.items():
-        if column in columns:
-            names, counts = np.unique(columns[column][planned].astype(str), return_counts=True)
-            chosen[key] = dict(sorted(zip(names.tolist(), counts.tolist(), strict=True), key=lambda win: -win[1]))
+    found, gaps_found = 0, []
+    wins: dict[str, Counter[str]] = {}
+    reasons: Counter[str] = Counter()
+    for columns in result.blocks():
+        planned = columns["moved_words"] >= 0
+        found += int(planned.sum())
+        gaps_found.append(columns["gap"][planned & (columns["lower_bound_words"] > 0)])
+        reasons.update(reason for reason in columns["reason"] if reason is not None)
+        for column, (key, _) in _CHOSEN.items():
+            if column in columns:
+                names, counts = np.unique(columns[column][planned].astype(str), return_counts=True)
+                wins.setdefault(key, Counter()).update(dict(zip(names.tolist(), counts.tolist(), strict=True)))
+    chosen = {key: dict(sorted(each.items(), key=lambda win: (-win[1], win[0]))) for key, each in wins.items()}
+    gaps = np.concatenate(gaps_found)
     middle = np.quantile(gaps, (0.0, 0.5, 1.0)).tolist() if gaps.size else (None, None, None)
     return {
         "direction": Direction.named(result.grid.direction).value,
         "points": len(result),
-        "planned": int(planned.sum()),
+        "planned": found,
         **chosen,
         "gap": dict(zip(("least", "median", "largest"), middle, strict=True)),
-        "reasons": dict(Counter(reason for reason in columns["reason"] if reason is not None).most_common()),
+        "reasons": dict(reasons.most_common()),
         "notes": list(result.notes),
     }
 

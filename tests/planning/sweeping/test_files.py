@@ -4,12 +4,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.planning import SweepGrid, sweep
 from attenio.planning.sweeping import run
+from attenio.planning.sweeping.result import PlannedPoints
 from attenio.workload import Direction
 
 GRID = SweepGrid(n=[8, 64, 200], d=[4, 16], masks=["dense", "causal"], heads=[4], kv_heads=[1, 3], fast_bytes=[4, 600])
@@ -50,6 +52,32 @@ def test_files_hold_every_row_and_leave_nothing_else_behind(tmp_path: Path, name
         case _:
             found = parquet.read_table(tmp_path / name).to_pylist()
     assert found == rows
+
+
+@pytest.mark.parametrize("name", ["out.json", "out.csv", "out.parquet"])
+def test_files_written_a_few_points_at_a_time_hold_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    whole = sweep(GRID, out=tmp_path / f"whole-{name}")
+    monkeypatch.setattr("attenio.planning.sweeping.result._BLOCK_POINTS", 12)
+    parts = sweep(GRID, out=tmp_path / name)
+    assert [len(block["reason"]) for block in parts.blocks()] == [15, 15, 15, 3]
+    assert list(parts.rows()) == list(whole.rows())
+    if name.endswith("parquet"):
+        assert parquet.ParquetFile(tmp_path / name).num_row_groups == 4
+        assert parquet.read_table(tmp_path / name).to_pylist() == list(whole.rows())
+    else:
+        assert (tmp_path / name).read_bytes() == (tmp_path / f"whole-{name}").read_bytes()
+
+
+def test_chunks_are_kept_in_narrow_integers_and_columns_have_64_bits() -> None:
+    result = sweep(GRID)
+    assert {values.dtype.itemsize for chunk in result.chunks for values in chunk.numbers.values()} <= {1, 2, 4}
+    assert {values.dtype.itemsize for values in result.columns.values() if values.dtype.kind == "i"} == {8}
+    edges = np.array([-(2**63), 2**63 - 1, 127, 128, -128, -129, 0])
+    for edge in edges:
+        again = PlannedPoints({"x": np.array([edge])}, np.array([-1]), ()).narrowed()
+        assert again.numbers["x"].tolist() == [edge]
 
 
 @pytest.mark.parametrize("direction", list(Direction))

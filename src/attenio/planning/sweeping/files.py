@@ -124,8 +124,10 @@ def export(result: SweepResult, path: Path) -> None:
             match kind:
                 case "csv":
                     writer = csv.writer(text, lineterminator="\n")
-                    writer.writerow(result.columns)
-                    writer.writerows(row.values() for row in result.rows())
+                    for number, row in enumerate(result.rows()):
+                        if number == 0:
+                            writer.writerow(row)
+                        writer.writerow(row.values())
                 case "jsonl":
                     text.writelines(json.dumps(row) + "\n" for row in result.rows())
                 case _:
@@ -139,14 +141,20 @@ def _write_parquet(result: SweepResult, stream: IO[bytes]) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    arrays = {}
-    for name, values in result.columns.items():
-        if values.dtype.kind == "O":
-            arrays[name] = pyarrow.array(values, type=pyarrow.string()).dictionary_encode()
-        else:
-            missing = np.isnan(values) if values.dtype.kind == "f" else values == ABSENT
-            arrays[name] = pyarrow.array(values, mask=missing)
-    pyarrow.parquet.write_table(pyarrow.table(arrays), stream)
+    writer = None
+    for columns in result.blocks():
+        arrays = {}
+        for name, values in columns.items():
+            if values.dtype.kind == "O":
+                arrays[name] = pyarrow.array(values, type=pyarrow.string()).dictionary_encode()
+            else:
+                missing = np.isnan(values) if values.dtype.kind == "f" else values == ABSENT
+                arrays[name] = pyarrow.array(values, mask=missing)
+        table = pyarrow.table(arrays)
+        writer = writer or pyarrow.parquet.ParquetWriter(stream, table.schema)
+        writer.write_table(table)
+    assert writer is not None
+    writer.close()
 
 
 @contextmanager

@@ -72,11 +72,11 @@ def sweep(
             tell(note)
     numbers = range(-(-len(grid) // chunk))
     plans = {number: planned for number in numbers if (planned := finished.load(number)) is not None}
-    done = sum(len(planned.reason) for planned in plans.values())
+    done = sum(map(len, plans.values()))
     for number, planned in _planned(grid, chunk, [each for each in numbers if each not in plans], cluster):
         finished.save(number, planned)
         plans[number] = planned
-        done += len(planned.reason)
+        done += len(planned)
         if progress is not None:
             progress(done, len(grid))
     result = SweepResult(grid, tuple(plans[number] for number in numbers), finished.notes)
@@ -94,7 +94,7 @@ def _planned(
         yield from results_on(cluster, partial(_chunk_of, pickle.dumps(grid), chunk), numbers)
         return
     for number in numbers:
-        yield number, plan_points(_points_of(grid, chunk, number))
+        yield number, plan_points(_points_of(grid, chunk, number)).narrowed()
 
 
 def _points_of(grid: SweepGrid, chunk: int, number: int) -> Points:
@@ -103,7 +103,7 @@ def _points_of(grid: SweepGrid, chunk: int, number: int) -> Points:
 
 def _chunk_of(pickled_grid: bytes, chunk: int, number: int) -> PlannedPoints:
     """A chunk, on a worker: the grid comes with every task, so that no worker's death can lose it."""
-    return plan_points(_points_of(_unpickled(pickled_grid), chunk, number))
+    return plan_points(_points_of(_unpickled(pickled_grid), chunk, number)).narrowed()
 
 
 @lru_cache(maxsize=2)
