@@ -51,12 +51,12 @@ class Block:
 
     def differentiate(self, rows: "Rows", key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """What these rows and keys give to the gradients of queries, keys and values."""
-        hidden = rows.lse == -torch.inf
+        hidden, repeats = rows.lse == -torch.inf, torch.are_deterministic_algorithms_enabled()
         found = differentiate(
             BackwardArguments(
                 rows.query, key, value, **self.visible.flattened(), seed=None,
                 output=rows.output, largest=torch.where(hidden, 0.0, rows.lse), total=(~hidden).to(rows.lse.dtype),
-                gradient=rows.gradient, scale=self.scale, dropout_p=0.0, deterministic=False, with_bias=False,
+                gradient=rows.gradient, scale=self.scale, dropout_p=0.0, deterministic=repeats, with_bias=False,
             ),
             is_part=True,
         )  # fmt: skip
