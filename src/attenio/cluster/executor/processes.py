@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed import distributed_c10d
 
 from attenio.cluster.executor.failures import Watch
 
@@ -89,8 +90,9 @@ class _Posted:
 
 
 def _timeout(device_type: str) -> timedelta:
-    """How long the process group waits, as it was made."""
-    found: timedelta = dist.group.WORLD._get_backend(torch.device(device_type)).options._timeout
+    """How long the process group waits, as it was made; PyTorch's default where it does not say."""
+    options = getattr(dist.group.WORLD._get_backend(torch.device(device_type)), "options", None)
+    found: timedelta = getattr(options, "_timeout", distributed_c10d.default_pg_timeout)
     return found
 
 
