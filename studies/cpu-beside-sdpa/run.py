@@ -35,7 +35,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, 
 KINDS = ("dense", "causal", "boolean", "float", "groups", "cross", "decode", "growing", "window 64")
 WAYS = ("no_grad", "inference", "step")
 SECONDS_A_POINT = {False: 1.0, True: 0.1}
-MOST_ROUNDS, LEAST_ROUNDS = 1000, 12
+MOST_ROUNDS, CLEAR_ROUNDS, LEAST_ROUNDS = 1000, 16, 6
 GOAL = 0.97
 # Bounds of a median's 95 % confidence interval by the sign test, in standard deviations of ranks.
 DEVIATIONS = 1.96
@@ -141,9 +141,12 @@ def sampled(point: Point, seconds: float, clock: Callable[[], float]) -> dict[st
                 call()
                 samples[name].append(round((clock() - before) * 1e6, 2))
             order = order[1:] + order[:1] if len(samples["sdpa_us"]) % 2 else order[::-1]
-            if len(samples["sdpa_us"]) >= LEAST_ROUNDS and len(samples["sdpa_us"]) % 8 == 0:
+            done = len(samples["sdpa_us"])
+            if done >= LEAST_ROUNDS and time.perf_counter() - start > seconds:
+                break
+            if done >= CLEAR_ROUNDS and done % 8 == 0:
                 low, high = interval(rounds_of(samples, "sdpa_us"))
-                if low >= GOAL or high < GOAL or time.perf_counter() - start > seconds:
+                if low >= GOAL or high < GOAL:
                     break
     ratios = {"ratio": rounds_of(samples, "sdpa_us"), "ratio_to_bare": rounds_of(samples, "bare_us")}
     found = {name: round(median(each), 3) for name, each in ratios.items()}
