@@ -99,7 +99,8 @@ def test_more_cycles_than_are_counted_are_refused(attenio: Any) -> None:
     assert "more cycles than are counted exactly" in said.mistake
 
 
-def test_a_design_is_listed_once_and_the_machine_among_them(attenio: Any) -> None:
+def test_a_design_is_listed_once_and_the_machine_among_them(attenio: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     asked = ("explore-design", *SMALL, "--cache", "256KB,512KB", "--area-mm2", "9")
     lines = [line.split() for line in attenio(*asked).out.splitlines()]
     table = [line for line in lines if "KiB" in line and ("s" in line or "ms" in line)]

@@ -133,7 +133,10 @@ def test_one_key_that_does_not_fit_is_not_told_to_be_fewer(attenio: Any) -> None
 
 
 @pytest.mark.parametrize("way", ["forward", "backward"])
-def test_all_dataflows_are_those_that_are_told_one_by_one_the_fastest_first(attenio: Any, way: str) -> None:
+def test_all_dataflows_are_those_that_are_told_one_by_one_the_fastest_first(
+    attenio: Any, way: str, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     asked = ("simulate", "--n", "256", "--d", "16", "--mask", "causal", "--direction", way)
     found = attenio(*asked, "--dataflow", "all", "--json").json
     cycles = [each["cycles"] for each in found["dataflows"]]

@@ -24,7 +24,7 @@ CASES = [
 def test_outputs_log_sum_exps_and_gradients_are_those_of_the_definition(case, sunk, dtype):
     torch.manual_seed(case)
     (batch, heads, kv_heads, queries, keys, d), options = CASES[case]
-    d = min(d, 64) if dtype == torch.float32 else d  # wider ones are compiled for minutes in single precision
+    d = 16 if dtype == torch.float32 else d  # wider ones are compiled for minutes in single precision
     shapes = (heads, queries), (kv_heads, keys), (kv_heads, keys)
     given = [torch.randn(batch, h, n, d).to(dtype) for h, n in shapes] + ([torch.randn(heads)] if sunk else [])
     found = []

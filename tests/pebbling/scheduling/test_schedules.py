@@ -194,8 +194,8 @@ def test_the_partial_game_fills_wide_sums_tile_by_tile():
     assert solution.cost_words <= 64 * 2 * 2 + 64
 
 
-def test_attention_is_scheduled_no_worse_than_the_dataflow_made_for_it():
-    plan = best_plan_for(Workload(n=8, d=2, dtype="fp32"), 32)
+def test_attention_is_scheduled_no_worse_than_by_attenio():
+    plan = best_plan_for(Workload(n=8, d=2, dtype="fp32"), 32, dataflow="attenio")
     game = Game(graph=attention(Head(rows=8, keys=8, d=2)), red=32)
     solution = find_schedule(game, progress=stop_after(60))
     assert solution.cost_words <= plan.moved_words

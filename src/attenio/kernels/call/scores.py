@@ -46,7 +46,7 @@ def aligned(is_causal: object, window: Window | None) -> tuple[bool, Window | No
     if is_causal == TOP_LEFT:
         return True, window
     if is_causal != BOTTOM_RIGHT:
-        raise InvalidInput(
+        raise WrongType(
             f"is_causal is {show_value(is_causal)}; give True or False, {TOP_LEFT!r} (as True) or {BOTTOM_RIGHT!r}"
         )
     if window is None:
