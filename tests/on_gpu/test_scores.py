@@ -18,13 +18,21 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+# In single precision products are compiled for long: some cases, of narrow heads.
+SINGLE = (0, 4, 7)
+
+
 @pytest.mark.parametrize("sunk", [True, False])
-@pytest.mark.parametrize("case", range(len(CASES)))
+@pytest.mark.parametrize(
+    ("dtype", "case"),
+    [(dtype, case) for dtype in (torch.bfloat16, torch.float16) for case in range(len(CASES))]
+    + [(torch.float32, case) for case in SINGLE],
+    ids=str,
+)
 def test_outputs_log_sum_exps_and_gradients_are_those_of_the_definition(case, sunk, dtype):
     torch.manual_seed(case)
     (batch, heads, kv_heads, queries, keys, d), options = CASES[case]
-    d = 16 if dtype == torch.float32 else d  # wider ones are compiled for minutes in single precision
+    d = 16 if dtype == torch.float32 else d
     shapes = (heads, queries), (kv_heads, keys), (kv_heads, keys)
     given = [torch.randn(batch, h, n, d).to(dtype) for h, n in shapes] + ([torch.randn(heads)] if sunk else [])
     found = []
