@@ -1,6 +1,8 @@
 """Laws of the explorer's files that need no network."""
 
 import io
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -54,3 +56,20 @@ def test_a_port_that_is_none_is_refused(port: str, capsys: pytest.CaptureFixture
 
     assert main(["explore", "--port", port]) == 2
     assert "port is" in capsys.readouterr().err
+
+
+def test_the_page_needs_nothing_that_a_browser_does_not_have() -> None:
+    """Pyodide has NumPy and PyYAML beside the standard library; all views are asked where nothing else is there."""
+    program = """
+import sys
+for name in ("ml_dtypes", "rich", "typer", "click", "torch", "triton", "plotly", "numba", "networkx", "ortools",
+             "scipy", "pyarrow", "pandas", "dask", "amaranth", "IPython"):
+    sys.modules[name] = None
+import json
+from attenio.explorer import respond
+from attenio.explorer.answers import VIEWS
+for view in VIEWS:
+    assert "error" not in json.loads(respond(json.dumps({"view": view, "address": "n=64&d=8"}))), view
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-600:]

@@ -72,7 +72,8 @@ def _plan_devices(
     question: Question, devices: Devices, workload: "Workload", dataflow: str | None, *, as_json: bool
 ) -> None:
     from attenio.report import answer, training_answer
-    from attenio.report.cluster import cluster_answer, cluster_tables
+    from attenio.report.cluster import cluster_answer
+    from attenio.report.cluster_tables import cluster_tables
 
     if dataflow is not None:
         raise InvalidInput(f"--dataflow {dataflow} is of one device; leave it out, or leave the devices out")

@@ -62,7 +62,7 @@ def report(
         print_json({**value, **many, "notes": list(notes), "report": str(written)})
         return
     if spread is not None:
-        from attenio.report.cluster import cluster_tables
+        from attenio.report.cluster_tables import cluster_tables
 
         print_tables(cluster_tables(spread), "")
     print_tables(tables, *notes, f"\nThe plots are in {written}")

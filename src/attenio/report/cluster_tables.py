@@ -1,0 +1,84 @@
+"""The answer about many devices as tables of a terminal."""
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from attenio.cluster.plan import ClusterPlan
+from attenio.quantities import show_bytes, show_seconds
+from attenio.report.cluster import NOTHING, ClusterAnswer, memory_text, resident, scheme_rows
+from attenio.report.notation import show_ratio
+from attenio.report.tables import NAME, NUMBER, TEXT, plain_table
+
+
+def cluster_tables(answer: ClusterAnswer) -> RenderableType:
+    """The plan in a few lines, every scheme against the bound, and what crosses each level of links."""
+    plan, cluster = answer.plan, answer.plan.cluster
+    where = "" if cluster.topology is None else f" on {cluster.topology.name}"
+    memory = "" if cluster.memory_bytes is None else f", {show_bytes(cluster.memory_bytes)} each"
+    head = Text.assemble((str(answer.workload), "bold"), f" on {cluster.devices:,} devices{where}{memory}\n")
+    bound = plan.bound
+    summary = Table.grid(padding=(0, 2))
+    for justify in ("left", "right", "left"):
+        summary.add_column(justify=justify, no_wrap=justify == "right")
+    words = f"{plan.bound_words_per_device:,} words"
+    summary.add_row("must send", words, f"a device, {bound.theorem} ({bound.strength.value})")
+    grid = f"a device; {plan.grid.heads} head groups × {plan.grid.queries} rows × {plan.grid.keys} columns"
+    summary.add_row(Text("plan sends", style="bold"), Text(f"{plan.words_per_device:,} words", style="bold"), grid)
+    gap = NOTHING if plan.gap is None else show_ratio(plan.gap)
+    summary.add_row("gap", gap, "busiest device over bound")
+    summary.add_row("memory", memory_text(plan, plan.memory_words), f"a device; {resident(plan)}")
+    if plan.seconds is not None:
+        summary.add_row("time", show_seconds(plan.seconds), _time_note(plan))
+    lines = [Text(f"Tokens are {plan.sharding.value}; ranks sit by {plan.placement}, the closest first.", style="dim")]
+    lines.append(Text(f"The bound is for {bound.covers}.", style="dim"))
+    return Group(head, summary, Text(), *lines, Text(), _schemes(answer), *_levels(plan))
+
+
+def _time_note(plan: ClusterPlan) -> str:
+    compute = plan.compute_seconds
+    busy = "" if compute is None else f", arithmetic {show_seconds(compute)}, behind which keys come in"
+    return f"exchange {show_seconds(plan.exchange_seconds or 0.0)}{busy}"
+
+
+def _schemes(answer: ClusterAnswer) -> Table:
+    table = plain_table(
+        ("scheme", NAME),
+        ("grid", NAME),
+        ("sent (words)", NUMBER),
+        ("÷ bound", NUMBER),
+        ("time", NUMBER),
+        ("memory", NUMBER),
+        ("", TEXT),
+    )
+    for name, plan, note in scheme_rows(answer):
+        if plan is None:
+            table.add_row(name, *[NOTHING] * 5, Text(note, style="dim"))
+            continue
+        bound = answer.plan.bound_words_per_device
+        table.add_row(
+            name,
+            str(plan.grid),
+            f"{plan.words_per_device:,}",
+            show_ratio(plan.words_per_device / bound) if bound else NOTHING,
+            NOTHING if plan.seconds is None else show_seconds(plan.seconds),
+            memory_text(plan, plan.memory_words),
+            note,
+            style="bold" if plan is answer.plan else "",
+        )
+    return table
+
+
+def _levels(plan: ClusterPlan) -> list[RenderableType]:
+    if not plan.levels:
+        return [Text("\nWithout --topology words are counted, and no time.", style="dim")]
+    assert plan.cluster.topology is not None
+    table = plain_table(
+        ("links", NAME), ("rate", NUMBER), ("sent (words)", NUMBER), ("all devices", NUMBER), ("time", NUMBER)
+    )
+    for link, level in zip(plan.cluster.topology.links, plan.levels, strict=True):
+        rate = f"{link.bandwidth_bytes_per_s / 1e9:,.4g} GB/s"
+        sent = (f"{level.words_per_device:,}", f"{level.total_words:,}")
+        table.add_row(level.name, rate, *sent, show_seconds(level.seconds))
+    torus = "Words of a torus count once for every link that they take." if plan.cluster.topology.is_torus else ""
+    return [Text(), table, *([Text(torus, style="dim")] if torus else [])]
