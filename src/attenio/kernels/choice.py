@@ -72,7 +72,7 @@ def workload_of(problem: KernelProblem, mask: Mask, dtype: ElementType) -> Workl
     return Workload(
         queries=problem.queries, keys=problem.keys, d=int(problem.query.shape[-1]),
         value_dim=int(problem.value.shape[-1]), heads=problem.kv_heads * problem.group, kv_heads=problem.kv_heads,
-        batch=problem.batch, mask=mask, dtype=dtype,
+        batch=problem.batch, mask=mask, dtype=dtype, values_in_keys=problem.values_in_keys,
     )  # fmt: skip
 
 

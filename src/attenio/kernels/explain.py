@@ -9,12 +9,13 @@ from torch import Tensor
 from attenio.approximation.entries import checked_positive
 from attenio.bounds import LowerBound
 from attenio.bounds.attention import bounds_for, largest_ordinary
-from attenio.errors import InvalidInput
+from attenio.errors import DoesNotFit, InvalidInput
 from attenio.kernels.call.call import call_of, problem_of
 from attenio.kernels.call.checks import autocast, check_switches, checked_number
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.masking import MaskArguments, Packing, Window
 from attenio.kernels.call.planner_masks import arguments_of, nearest_mask
+from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.scores import aligned, scores_of
 from attenio.kernels.call.stacking import can_stack
 from attenio.kernels.choice import Place, choose, choose_backward, place_of, workload_of
@@ -22,8 +23,11 @@ from attenio.kernels.cpu.beside import goes_to_tiles, sizes_of
 from attenio.kernels.tolerance import Way, way_for
 from attenio.machine import Machine
 from attenio.masks import BlockSparse, Mask
-from attenio.planning import Candidate, Plan, candidates, plan_with
+from attenio.planning import Candidate, Plan, Tiles, candidates, plan_with
 from attenio.quantities import show_bytes, show_words
+from attenio.workload import Workload
+
+_CROWDED = "rows of all heads of a group do not fit the fast memory beside each other"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +58,7 @@ class Explanation:
             "moved_words": self.plan.moved_words,
             "peak_words": self.plan.peak_words,
             "fast_words": self.plan.fast_words,
-            **{name: choice[name] for name in ("kernel", "split", "own", "because", "why_not")},
+            **{name: choice[name] for name in ("kernel", "split", "own", "because", "why_not", "values_in_keys")},
             "backward": self.backward.to_json(),
             "machine": self.place.machine.name,
             "level": {"name": level.name, "capacity_bytes": level.capacity_bytes, "units": level.units},
@@ -176,11 +180,38 @@ def explain(  # noqa: PLR0913 - the arguments of attention
         way = way_for(problem, tolerance, machine)
     if sinks is not None and not choice.folds_sinks:
         notes.append("sinks shrink outputs after the kernel: outputs are read and written once more")
+    if problem.values_in_keys:
+        notes.append(_latent_note(problem, choice))
     if deterministic:
         notes.append("results repeat to the bit: every sum is taken in one order, or in fixed point")
     return Explanation(
-        plan=plan_with(workload, here, choice.dataflow, choice.tiles), choice=choice, backward=backward, place=place,
+        plan=_plan_of(choice, replace(workload, values_in_keys=choice.values_in_keys), here, notes),
+        choice=choice, backward=backward, place=place,
         bound=largest_ordinary(bounds_for(workload, fast_words, units=place.level.units)),
         candidates=candidates(workload, replace(here, granularity={workload.dtype: place.granularity})),
         notes=tuple(notes), way=way,
     )  # fmt: skip
+
+
+def _plan_of(choice: Choice, workload: Workload, here: Machine, notes: list[str]) -> Plan:
+    """The plan of what runs; where rows of a large group do not fit beside each other, that of as many as do."""
+    tiles = choice.tiles
+    while True:
+        try:
+            return plan_with(workload, here, choice.dataflow, tiles)
+        except DoesNotFit:
+            heads = tiles.get("head_tile", 1)
+            if heads == 1:
+                raise
+            tiles = Tiles.of(**{**tiles, "head_tile": -(-heads // 2)})
+            notes[:] = [note for note in notes if not note.startswith(_CROWDED)]
+            notes.append(f"{_CROWDED}: words are those of {tiles['head_tile']} at a time")
+
+
+def _latent_note(problem: KernelProblem, choice: Choice) -> str:
+    """What is read of keys that hold their values."""
+    d, width = problem.key.shape[-1], problem.value.shape[-1]
+    words, apart = (show_words(problem.batch * problem.kv_heads * problem.keys * each) for each in (d, d + width))
+    if choice.values_in_keys:
+        return f"values are the first {width} columns of keys: the latent is read once for both, {words}, not {apart}"
+    return f"values are the first {width} columns of keys, {words}; this kernel reads them once more, {apart}"

@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from attenio.errors import AttenioError, InvalidInput
+from attenio.kernels.call.latent import MOST_KEY_WIDTH, MOST_VALUE_WIDTH
 from attenio.names import show_value
 
-MOST_WIDTH = 512
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -93,8 +93,12 @@ def check_tensors(
                 f"query is {query.dtype} on {query.device} and {name} {tensor.dtype} on {tensor.device};"
                 " make them the same"
             )
-        if tensor.shape[-1] > MOST_WIDTH:
-            raise InvalidInput(f"{name} is {tensor.shape[-1]:,} wide; heads up to {MOST_WIDTH} wide are computed")
+        most = MOST_VALUE_WIDTH if name == "value" else MOST_KEY_WIDTH
+        if tensor.shape[-1] > most:
+            raise InvalidInput(
+                f"{name} is {tensor.shape[-1]:,} wide; queries and keys up to {MOST_KEY_WIDTH} wide are computed, and"
+                f" values up to {MOST_VALUE_WIDTH}"
+            )
     if query.device.type not in ("cpu", "cuda", "meta"):
         raise InvalidInput(
             f"tensors are on {query.device}; attention is computed on CPUs and NVIDIA GPUs: move them there"

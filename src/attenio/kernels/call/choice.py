@@ -29,7 +29,8 @@ class Choice:
     """Dataflow and tiles as they run; the kernel, what it is written in, and its settings; and why it has these.
 
     ``split`` are the runs that keys are cut into. ``own`` runs over the keys behind a prefix that requests share.
-    ``why_not`` says of other kernels why they do not run.
+    ``why_not`` says of other kernels why they do not run. ``values_in_keys``: values are the first columns of keys, and
+    the kernel reads both at once.
     """
 
     dataflow: Dataflow
@@ -41,6 +42,7 @@ class Choice:
     split: Split | None = None
     own: "Choice | None" = None
     why_not: tuple[str, ...] = ()
+    values_in_keys: bool = False
 
     @property
     def folds_sinks(self) -> bool:
@@ -57,6 +59,7 @@ class Choice:
             "own": None if self.own is None else self.own.to_json(),
             "because": self.why,
             "why_not": list(self.why_not),
+            "values_in_keys": self.values_in_keys,
         }
 
     def settings(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.call.dropout import Dropout
+from attenio.kernels.call.latent import are_values_in_keys
 from attenio.kernels.call.visibility import ProblemTile, Visibility
 
 
@@ -70,6 +71,11 @@ class KernelProblem:
     def precision(self) -> torch.dtype:
         """What is computed in: single precision, or double for double."""
         return torch.float64 if self.query.dtype == torch.float64 else torch.float32
+
+    @cached_property
+    def values_in_keys(self) -> bool:
+        """Whether values are the first columns of their keys, in the same memory: one latent."""
+        return are_values_in_keys(self.key, self.value)
 
     @cached_property
     def everything(self) -> ProblemTile:

@@ -32,6 +32,14 @@ _TWO_PASSES = "scores are computed twice, and every sum is taken by one thread: 
 
 def choose(problem: KernelProblem, *, fuses: bool = True) -> Choice:
     """What runs; without ``fuses`` not the fused kernel on stacked rows, whose log-sum-exp loses large scores."""
+    choice = _choose(problem, fuses=fuses)
+    if not problem.values_in_keys or choice.name.startswith("fused"):
+        return choice
+    own = None if choice.own is None else replace(choice.own, values_in_keys=True)
+    return replace(choice, own=own, values_in_keys=True)
+
+
+def _choose(problem: KernelProblem, *, fuses: bool) -> Choice:
     if can_stack(problem):
         return _stacked(problem)
     shape = Shape.of(problem)

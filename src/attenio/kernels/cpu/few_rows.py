@@ -14,7 +14,7 @@ from attenio.kernels.cpu.assembly import FLOAT4, Body, splat
 TILE = 64
 LINE = 64
 MOST_ROWS = 64
-MOST_WIDTH = 512
+MOST_WIDTH = 576
 # Vectors of scores at a time in the softmax: one exponential's chain of products is longer than what it waits for.
 ABREAST = 4
 # 2^f for |f| <= 1/2, relative error 3e-9: 1 + f (c1 + f (c2 + ...)), found by interpolation in 1 + f g(f).

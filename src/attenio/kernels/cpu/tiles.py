@@ -73,8 +73,10 @@ def per_row(scores: Tensor, part: ProblemTile, group: int) -> Tensor:
 def key_tiles(problem: KernelProblem, part: ProblemTile) -> tuple[Tensor, Tensor]:
     """Keys and values of a part, (units, keys, width), in the precision of the computation."""
     where = (part.batch, part.heads, part.keys)
-    key, value = (tensor[where].to(problem.precision).flatten(0, 1) for tensor in (problem.key, problem.value))
-    return key, value
+    key = problem.key[where].to(problem.precision).flatten(0, 1)
+    if problem.values_in_keys:
+        return key, key[..., : problem.value.shape[-1]]
+    return key, problem.value[where].to(problem.precision).flatten(0, 1)
 
 
 def dropout_factors(problem: KernelProblem, part: ProblemTile, like: Tensor) -> Tensor:
@@ -89,7 +91,7 @@ class Keys:
 
     def __init__(self, problem: KernelProblem, where: tuple[slice, slice], tile: int, *, keep_bytes: int = 0) -> None:
         self._key, self._value = problem.key[where], problem.value[where]
-        self._precision, self.tile = problem.precision, tile
+        self._precision, self.tile, self._in_keys = problem.precision, tile, problem.values_in_keys
         words = self._key.numel() + self._value.numel()
         self._converted: dict[int, tuple[Tensor, Tensor]] | None = {} if words * 4 <= keep_bytes else None
 
@@ -104,11 +106,15 @@ class Keys:
         """
         if self._converted is not None and keys.start in self._converted:
             return self._converted[keys.start]
-        key, value = (readable(x[:, :, keys].to(self._precision).flatten(0, 1)) for x in (self._key, self._value))
+        key = self._tile(self._key, keys)
+        value = key[..., : self._value.shape[-1]] if self._in_keys else self._tile(self._value, keys)
         tile = (key.transpose(1, 2).contiguous() if turned else key.transpose(1, 2)), value
         if self._converted is not None:
             self._converted[keys.start] = tile
         return tile
+
+    def _tile(self, tensor: Tensor, keys: slice) -> Tensor:
+        return readable(tensor[:, :, keys].to(self._precision).flatten(0, 1))
 
 
 def readable(tensor: Tensor) -> Tensor:

@@ -82,6 +82,9 @@ def tiling_for(shape: Shape) -> Tiling:
         # Where all rows fit, keys get what rows leave.
         room = min((words - rows * held) // (copies * rows + key_words), MOST_KEYS)
     key_tile = max(1, min(shape.keys, max(PRODUCT_KEYS, room // PRODUCT_KEYS * PRODUCT_KEYS)))
+    if not few:  # wide heads of a large group leave room for fewer keys than a product would like
+        beside = (words - shape.group * held) // (copies * shape.group + key_words)
+        key_tile = min(key_tile, max(PRODUCT_ROWS, beside))
     row_words = held + copies * key_tile
     most = max(PRODUCT_ROWS, (words - key_tile * key_words) // row_words)
     tile = rows if most >= rows or few else most // PRODUCT_ROWS * PRODUCT_ROWS
