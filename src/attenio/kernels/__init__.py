@@ -9,5 +9,7 @@ except ImportError:
 
 from attenio.kernels.attention import attention
 from attenio.kernels.explain import Explanation, explain
+from attenio.kernels.pages.explanation import PagedExplanation
+from attenio.kernels.pages.table import PageTable
 
-__all__ = ["Explanation", "attention", "explain"]
+__all__ = ["Explanation", "PageTable", "PagedExplanation", "attention", "explain"]

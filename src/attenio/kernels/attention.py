@@ -20,6 +20,8 @@ from attenio.kernels.call.planner_masks import arguments_of
 from attenio.kernels.call.scores import aligned, scores_of
 from attenio.kernels.call.watching import is_unwatched
 from attenio.kernels.cpu.beside import choose, known_way, known_ways
+from attenio.kernels.pages.attend import attend_pages
+from attenio.kernels.pages.problem import PageArguments
 from attenio.kernels.replay.repeating import Known, known_of
 from attenio.kernels.tolerance import approximated
 from attenio.kernels.torch_operator.autograd import again, operated, unwatched, with_lse
@@ -30,7 +32,7 @@ _is_any_autocast_enabled, _is_grad_enabled = torch._C._is_any_autocast_enabled, 
 _is_compiling, _transforms = torch.compiler.is_dynamo_compiling, torch._C._functorch.maybe_current_level
 
 
-def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_attention, and the short ways first
+def attention(  # noqa: C901, PLR0913, PLR0915 - the signature of scaled_dot_product_attention, and the short ways first
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -52,6 +54,9 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
     sinks: Tensor | None = None,
     softcap: float | None = None,
     return_lse: bool = False,
+    pages: Any = None,
+    lengths: Any = None,
+    page_scales: tuple[Tensor, Tensor] | None = None,
 ) -> Any:
     """softmax(Q K^T scale) V over (..., heads, tokens, width), by the best dataflow for this machine.
 
@@ -84,9 +89,24 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
     ``return_lse``: gives ``(output, lse)``; lse (..., heads, queries) is the natural logarithm of the sum of
     exponentials of a row's scores, with that of its sink, in single precision or double for double; -inf for a row that
     sees nothing. It has gradients, without dropout.
+    ``pages``: ``key`` and ``value`` are pages (pages, keys of a page, KV heads, width), as FlashAttention has them, of
+    16 to 256 keys. ``pages`` (requests, places) has the pages of each request in order, ``lengths`` (requests,) its
+    number of keys, those of its new tokens included. ``query`` is (requests, heads, new tokens, d), or
+    (heads, tokens, d) with the ``cu_seqlens`` of queries where requests have different numbers of them. New tokens are
+    the last of their request: ``is_causal`` (True or "bottom-right") and ``window`` count from there. A table in host
+    memory, or a ``PageTable``, is checked, and what requests share is read once where that moves less. A table on a GPU
+    is not waited for: the kernel reads no page outside, and rows of a request whose pages or length are impossible
+    become NaN. ``page_scales``: what entries of keys and of values are multiplied by, (pages, KV heads) in float32, for
+    pages in float8_e4m3fn or int8. Neither gradients nor masks by tensors are computed there.
     ``deterministic``: asks for gradients that repeat to the bit, as ``torch.use_deterministic_algorithms`` does for
     everything; only those of heads up to 128 wide on Hopper GPUs otherwise may not.
     """
+    if pages is not None or lengths is not None or page_scales is not None:
+        others = (attn_mask, dropout_p, segment_ids, segments, block_mask, prefix, mask, tolerance)
+        paged = PageArguments(
+            pages, lengths, page_scales, cu_seqlens, is_causal, window, scale, sinks, softcap, return_lse
+        )
+        return attend_pages(query, key, value, paged, others)
     unmasked = mask is None and window is cu_seqlens is segment_ids is segments is block_mask is prefix is None
     plain_scores = sinks is softcap is None and return_lse is False
     exact = plain_scores and tolerance is None and dropout_p.__class__ is float and dropout_p == 0.0

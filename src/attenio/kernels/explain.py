@@ -20,6 +20,9 @@ from attenio.kernels.call.scores import aligned, scores_of
 from attenio.kernels.call.stacking import can_stack
 from attenio.kernels.choice import Place, choose, choose_backward, place_of, workload_of
 from attenio.kernels.cpu.beside import goes_to_tiles, sizes_of
+from attenio.kernels.pages.attend import problem_on_pages
+from attenio.kernels.pages.explanation import explained
+from attenio.kernels.pages.problem import PageArguments
 from attenio.kernels.tolerance import Way, way_for
 from attenio.machine import Machine
 from attenio.masks import BlockSparse, Mask
@@ -132,13 +135,25 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     sinks: Tensor | None = None,
     softcap: float | None = None,
     return_lse: bool = False,
+    pages: Any = None,
+    lengths: Any = None,
+    page_scales: tuple[Tensor, Tensor] | None = None,
     machine: str | Machine | None = None,
-) -> Explanation:
+) -> Any:
     """The plan that ``attention`` would run for the same arguments: print it, or ask its fields.
 
     ``machine`` asks about a GPU of the catalogue, such as ``"h200"``, that need not be here; tensors may then be on the
-    CPU or on ``meta``, where they take no memory.
+    CPU or on ``meta``, where they take no memory. Calls on pages give a ``PagedExplanation``: the tree of what requests
+    share, and the words that it moves.
     """
+    if pages is not None or lengths is not None or page_scales is not None:
+        if machine is not None:
+            raise InvalidInput("machine is given with pages=, which are explained where they are; leave it out")
+        on_pages = PageArguments(
+            pages, lengths, page_scales, cu_seqlens, is_causal, window, scale, sinks, softcap, return_lse
+        )
+        not_taken = (attn_mask, dropout_p, segment_ids, segments, block_mask, prefix, mask, tolerance)
+        return explained(problem_on_pages(query, key, value, on_pages, not_taken))
     if torch._C._is_any_autocast_enabled():
         query, key, value, attn_mask = autocast(query, key, value, attn_mask)
     check_switches(deterministic=deterministic, return_lse=return_lse)

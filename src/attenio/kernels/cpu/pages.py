@@ -1,0 +1,126 @@
+"""Keys in pages on a CPU: tiles of pages are gathered one at a time, and never the whole.
+
+for each part (tokens of one request, or of all that share a run of pages), on a thread:
+    for each tile of pages of the part:
+        K_j, V_j = those pages, in the precision of the computation;  S = Q K_j^T, scaled, capped, hidden
+        P, max, sum, rescale = online softmax of S;  O = rescale O + P V_j
+merge (O, max, sum) of the parts of a token
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attenio.kernels.call.choice import note_launch
+from attenio.kernels.call.results import LOG2_E, with_sink
+from attenio.kernels.cpu.online_softmax import Sums
+from attenio.kernels.cpu.tiles import cuts
+from attenio.kernels.cpu.workers import run_all
+from attenio.kernels.pages.plan import PagedPlan, PagePart
+from attenio.kernels.pages.problem import PagedProblem
+
+# Keys of a tile and rows of one: scores and a tile of one head stay in a core's cache.
+KEY_TILE, ROW_TILE = 512, 512
+
+
+def attend(problem: PagedProblem, plan: PagedPlan) -> tuple[Tensor, Tensor]:
+    """Outputs (tokens, heads, width) and log-sum-exps (tokens, heads), the natural ones."""
+    tokens, heads = problem.query.shape[:2]
+    parts = _for_threads(problem, plan)
+    sums = run_all(lambda part: _fold(problem, part), parts)
+    shape = (tokens, problem.kv_heads, problem.group)
+    together = Sums.empty(shape, problem.width, problem.precision, subtracts=True)
+    for part, given in zip(parts, sums, strict=True):
+        _add(together, part, given, problem.group)
+    if problem.sinks is not None:
+        sink = (problem.sinks.detach().to(problem.precision) * LOG2_E).view(1, problem.kv_heads, problem.group, 1)
+        together.largest, total, kept = with_sink(together.largest, together.total, sink.expand_as(together.largest))
+        output = together.normalised() * kept
+        together.total = total
+    else:
+        output = together.normalised()
+    lse = together.largest / LOG2_E + torch.log(together.total)
+    return output.flatten(1, 2).to(problem.query.dtype), lse.view(tokens, heads)
+
+
+def _for_threads(problem: PagedProblem, plan: PagedPlan) -> list[PagePart]:
+    """Parts cut into tiles of rows, and into runs of keys where they are too few to keep the threads busy."""
+    rows = max(1, ROW_TILE // problem.group)
+    parts = [
+        part._replace(tokens=part.tokens[cut]) for part in plan.parts for cut in cuts(len(part.tokens), rows)
+    ]  # fmt: skip
+    work = sum(part.stop - part.first for part in parts)
+    most = max(KEY_TILE, -(-work // (2 * torch.get_num_threads())))
+    most = -(-most // problem.page_size) * problem.page_size
+    return [
+        part._replace(first=run.start, stop=run.stop) for part in parts for run in cuts(part.stop, most, part.first)
+    ]
+
+
+def _fold(problem: PagedProblem, part: PagePart) -> Sums:
+    """The sums (KV heads, rows, ...) of a part; the heads of a token follow each other."""
+    size, kv_heads, group = problem.page_size, problem.kv_heads, problem.group
+    per_tile = max(1, KEY_TILE // size)
+    note_launch("pages", part=part, key_tile=per_tile * size)
+    query = problem.query[torch.from_numpy(part.tokens)].to(problem.precision)
+    Q = query.unflatten(1, (kv_heads, group)).transpose(0, 1).reshape(kv_heads, -1, query.shape[-1])
+    sums = Sums.empty(Q.shape[:2], problem.width, problem.precision, subtracts=True)
+    rows, table = slice(0, Q.shape[1]), problem.placement.table[part.request]
+    for places in cuts(-(-part.stop // size), per_tile, part.first // size):
+        pages = table[places].to(torch.int64)
+        keys = slice(places.start * size, min(places.stop * size, part.stop))
+        count = keys.stop - keys.start
+        K, V = (_tile(pool, pages, count, problem.precision) for pool in (problem.key, problem.value))
+        S = torch.bmm(Q, K.transpose(1, 2))
+        if problem.scales is not None:
+            S.mul_(_factors(problem.scales[0], pages, size, count))
+        _as_exponents(problem, S)
+        if part.hides:
+            _hide(problem, S, part, keys)
+        P = sums.weigh(S, rows)
+        if problem.scales is not None:
+            P.mul_(_factors(problem.scales[1], pages, size, count))
+        sums.output.baddbmm_(P, V)
+    return sums
+
+
+def _tile(pool: Tensor, pages: Tensor, count: int, precision: torch.dtype) -> Tensor:
+    """(KV heads, keys, width) of some pages."""
+    tile = pool.index_select(0, pages).flatten(0, 1)[:count]
+    return tile.to(precision).transpose(0, 1)
+
+
+def _factors(scales: Tensor, pages: Tensor, size: int, count: int) -> Tensor:
+    """What the keys of some pages are multiplied by, (KV heads, 1, keys)."""
+    return scales[pages].repeat_interleave(size, 0)[:count].T[:, None]
+
+
+def _as_exponents(problem: PagedProblem, scores: Tensor) -> None:
+    if problem.softcap:
+        scores.mul_(problem.scale / problem.softcap).tanh_().mul_(problem.softcap * LOG2_E)
+    else:
+        scores.mul_(problem.scale * LOG2_E)
+
+
+def _hide(problem: PagedProblem, scores: Tensor, part: PagePart, keys: slice) -> None:
+    """-inf where a token does not see a key: the last token of a request stands at its last key."""
+    assert problem.known_starts is not None and problem.placement.known is not None
+    last = int(problem.placement.known.lengths[part.request]) - int(problem.known_starts[part.request + 1])
+    at = torch.from_numpy((part.tokens + last).repeat(problem.group))[:, None]
+    here = torch.from_numpy(np.arange(keys.start, keys.stop))
+    scores.masked_fill_((here < at - problem.left) | (here > at + problem.right), -torch.inf)
+
+
+def _add(together: Sums, part: PagePart, given: Sums, group: int) -> None:
+    """Merge the sums of a part into those of its tokens."""
+    tokens = torch.from_numpy(part.tokens)
+    output, largest, total = (
+        x.unflatten(1, (-1, group)).transpose(0, 1) for x in (given.output, given.largest, given.total)
+    )
+    before = together.largest[tokens]
+    higher = torch.maximum(before, largest)
+    shift = torch.where(higher == -torch.inf, 0.0, higher)
+    mine, theirs = torch.exp2(before - shift), torch.exp2(largest - shift)
+    together.output[tokens] = together.output[tokens] * mine + output * theirs
+    together.total[tokens] = together.total[tokens] * mine + total * theirs
+    together.largest[tokens] = higher

@@ -1,0 +1,85 @@
+"""What a call on pages reads once for several requests, and the words that this moves."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attenio.kernels.pages.plan import PagedPlan, plan_with
+from attenio.kernels.pages.problem import PagedProblem
+from attenio.kernels.pages.table import PageTable
+from attenio.quantities import show_words
+
+NOT_LOOKED_AT = "the table is on the GPU and a call does not wait for it: requests are read apart; give a PageTable"
+REDUCED_BITS = "keys and values of 8 bits are multiplied by the scale of their page and head inside of the kernel"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PagedExplanation:
+    """The tree of a call's page tables, and the words of it and of requests that each read their own pages.
+
+    A word has the width of an element of the queries.
+    """
+
+    about: str
+    plan: PagedPlan
+    runs: str
+    notes: tuple[str, ...]
+
+    @property
+    def moved_words(self) -> int:
+        """Words of keys, values and partial results that the call moves."""
+        tree = self.plan.tree
+        return tree.apart_words if NOT_LOOKED_AT in self.notes else tree.moved_words
+
+    def to_json(self) -> dict[str, Any]:
+        """Dictionaries, lists, strings and numbers."""
+        tree = self.plan.tree
+        return {
+            "about": self.about,
+            "tree": [
+                {"requests": list(run.requests), "first": run.first, "stop": run.stop, "depth": run.depth}
+                for run in tree.runs
+            ],
+            "own_pages": [stop - own for own, stop in zip(tree.own, tree.stop, strict=True)],
+            "key_words": tree.key_words,
+            "partial_words": tree.partial_words,
+            "apart_words": tree.apart_words,
+            "moved_words": self.moved_words,
+            "runs": self.runs,
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        tree = self.plan.tree
+        lines = [
+            self.about,
+            *(f"{'tree' if not at else '':<10} {line}" for at, line in enumerate(str(tree).splitlines())),
+            f"moves      {show_words(tree.moved_words)}: {tree.key_words:,} of keys and values,"
+            f" {tree.partial_words:,} of partial results",
+            f"apart      {show_words(tree.apart_words)}, a factor of {tree.apart_words / max(1, tree.moved_words):.3g}",
+            f"runs       {self.runs}",
+        ]
+        return "\n".join([*lines, *(f"note       {note}" for note in self.notes)])
+
+
+def explained(problem: PagedProblem) -> PagedExplanation:
+    """What ``attention`` does on these pages; a table on a GPU is waited for here."""
+    known, starts = problem.placement.known, problem.known_starts
+    notes = [] if problem.scales is None else [REDUCED_BITS]
+    if known is None or starts is None:
+        notes.append(NOT_LOOKED_AT)
+        known = PageTable.of(problem.placement.table, problem.placement.lengths)
+        known.checked(int(problem.key.shape[0]), problem.page_size)
+        starts = (
+            np.arange(problem.requests + 1) * problem.new
+            if problem.starts is None
+            else problem.starts.cpu().numpy().astype(np.int64)
+        )
+    about = (
+        f"{problem.requests:,} requests with {int(starts[-1]):,} new tokens and {int(known.lengths.sum()):,} keys in"
+        f" pages of {problem.page_size}, {problem.query.shape[1]}/{problem.kv_heads} heads,"
+        f" d={problem.query.shape[2]}/{problem.width}, pages in {str(problem.key.dtype).removeprefix('torch.')}"
+    )
+    runs = "tiles of pages on the CPU, gathered one at a time"
+    return PagedExplanation(about=about, plan=plan_with(problem, known, starts), runs=runs, notes=tuple(notes))

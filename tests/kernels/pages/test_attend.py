@@ -1,0 +1,92 @@
+"""Attention on pages against the definition: ragged requests, new tokens, chunks, prefixes that are shared."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attenio import attention
+from attenio.kernels.call.choice import launches
+from attenio.kernels.pages.table import PageTable
+from kernels.pages.paging import Requests, exact
+
+OPTIONS = {
+    "all keys": {},
+    "causal": {"causal": True},
+    "window": {"window": 5},
+    "two sides": {"window": (20, 2)},
+    "cap": {"causal": True, "softcap": 1.5, "scale": -0.7},
+}
+
+
+def attended(requests, *, causal=False, **options):
+    given = {"pages": requests.table, "lengths": requests.lengths, "cu_seqlens": requests.starts, **options}
+    return attention(requests.q, requests.k, requests.v, is_causal=causal, return_lse=True, **given)
+
+
+@given(st.data(), st.sampled_from(sorted(OPTIONS)))
+def test_ragged_requests_with_new_tokens_and_chunks_are_the_definition(data, form):
+    count = data.draw(st.integers(1, 4))
+    lengths = data.draw(st.lists(st.integers(0, 90), min_size=count, max_size=count))
+    new = [data.draw(st.integers(0, min(8, length))) for length in lengths]
+    new[0] = max(1, lengths[0])
+    size, prefix = data.draw(st.sampled_from((16, 32, 48))), data.draw(st.sampled_from((0, 48)))
+    requests = Requests(lengths, new, page_size=size, prefix=prefix, width=(8, 12))
+    output, lse = attended(requests, **OPTIONS[form])
+    right, sums = exact(requests, **OPTIONS[form])
+    torch.testing.assert_close(output, right, rtol=1e-11, atol=1e-12)
+    torch.testing.assert_close(lse, sums, rtol=1e-11, atol=1e-12)
+
+
+def test_requests_with_as_many_new_tokens_each_come_as_a_batch():
+    requests = Requests([40, 3, 77], [3, 3, 3])
+    batch = requests.q.unflatten(1, (3, 3)).transpose(0, 1)
+    output = attention(batch, requests.k, requests.v, pages=requests.table, lengths=requests.lengths, is_causal=True)
+    right, _ = exact(requests, causal=True)
+    torch.testing.assert_close(output, right.unflatten(1, (3, 3)).transpose(0, 1), rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_types_of_less_precision_round_once(dtype):
+    requests = Requests([700, 300], [1, 1], page_size=64, width=(32, 32), prefix=128, dtype=dtype)
+    output, _ = attended(requests)
+    right, _ = exact(requests)
+    assert output.dtype == dtype
+    assert (
+        float((output.double() - right).norm() / right.norm())
+        < (8 if dtype == torch.float32 else 1) * torch.finfo(dtype).eps
+    )
+
+
+def test_sinks_take_weight_and_give_nothing():
+    requests, sinks = Requests([40, 20], [1, 4]), torch.randn(4, dtype=torch.float64)
+    output, lse = attended(requests, causal=True, sinks=sinks)
+    right, sums = exact(requests, causal=True, sinks=sinks)
+    torch.testing.assert_close(output, right, rtol=1e-11, atol=1e-12)
+    torch.testing.assert_close(lse, sums, rtol=1e-11, atol=1e-12)
+
+
+def test_pages_that_requests_share_are_read_once_for_the_rows_of_all():
+    requests = Requests([330, 340, 350, 360], [1, 1, 1, 1], prefix=320, heads=(2, 2))
+    with launches() as heard:
+        attended(requests)
+    read = [each.settings["part"] for each in heard]
+    assert sum(part.stop - part.first for part in read) == 320 + 10 + 20 + 30 + 40
+    assert max(len(part.tokens) for part in read) == 4
+
+
+def test_a_table_that_layers_share_is_planned_once(monkeypatch):
+    requests = Requests([40, 50], [1, 1], prefix=32)
+    table = PageTable.of(requests.table, requests.lengths)
+    calls = [
+        attention(requests.q, requests.k, requests.v, pages=table, cu_seqlens=requests.starts) for _ in range(2)
+    ]  # fmt: skip
+    assert len([key for key in table.plans if key[0] == "plan"]) == 1
+    assert torch.equal(*calls)
+
+
+def test_pages_may_lie_with_heads_before_keys():
+    requests = Requests([40, 50], [1, 1])
+    turned = [pool.transpose(1, 2).contiguous().transpose(1, 2) for pool in (requests.k, requests.v)]
+    output = attention(requests.q, *turned, pages=requests.table, lengths=requests.lengths, cu_seqlens=requests.starts)
+    torch.testing.assert_close(output, exact(requests)[0], rtol=1e-11, atol=1e-12)

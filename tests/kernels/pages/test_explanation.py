@@ -1,0 +1,30 @@
+"""What is explained of pages is what is read: the tree, and its words."""
+
+import json
+
+from attenio import attention, explain
+from attenio.kernels.call.choice import launches
+from kernels.pages.paging import Requests
+
+
+def test_words_that_are_explained_are_those_of_the_pages_that_are_read():
+    requests = Requests([336, 352, 368, 48], [1, 1, 1, 1], prefix=320, heads=(2, 2))
+    given = {"pages": requests.table, "lengths": requests.lengths, "cu_seqlens": requests.starts}
+    told = explain(requests.q, requests.k, requests.v, **given)
+    with launches() as heard:
+        attention(requests.q, requests.k, requests.v, **given)
+    read = sum(each.settings["part"].stop - each.settings["part"].first for each in heard)
+    assert told.plan.tree.key_words == read * 2 * 16
+    assert told.plan.tree.apart_words == sum([336, 352, 368, 48]) * 2 * 16
+    assert told.moved_words < told.plan.tree.apart_words
+    assert json.loads(json.dumps(told.to_json()))["moved_words"] == told.moved_words
+    assert "pages 3..19 once for requests 0, 1, 2" in str(told)
+
+
+def test_requests_that_share_nothing_are_told_to_be_read_apart():
+    requests = Requests([40, 50], [1, 1])
+    told = explain(
+        requests.q, requests.k, requests.v, pages=requests.table, lengths=requests.lengths, cu_seqlens=requests.starts
+    )
+    assert told.plan.tree.is_flat and told.moved_words == told.plan.tree.apart_words
+    assert "7 pages by one request each" in str(told)
