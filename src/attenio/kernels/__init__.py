@@ -8,8 +8,8 @@ except ImportError:
     raise MissingExtra("attenio.kernels", "torch") from None
 
 from attenio.kernels.attention import attention
+from attenio.kernels.call.pages.table import PageTable
 from attenio.kernels.explain import Explanation, explain
 from attenio.kernels.pages.explanation import PagedExplanation
-from attenio.kernels.pages.table import PageTable
 
 __all__ = ["Explanation", "PageTable", "PagedExplanation", "attention", "explain"]

@@ -16,12 +16,12 @@ from attenio.kernels.call.checks import (
     refuse_tangents,
 )
 from attenio.kernels.call.masking import MaskArguments, Packing, Window
+from attenio.kernels.call.pages.problem import PageArguments
 from attenio.kernels.call.planner_masks import arguments_of
 from attenio.kernels.call.scores import aligned, scores_of
 from attenio.kernels.call.watching import is_unwatched
 from attenio.kernels.cpu.beside import choose, known_way, known_ways
 from attenio.kernels.pages.attend import attend_pages
-from attenio.kernels.pages.problem import PageArguments
 from attenio.kernels.replay.repeating import Known, known_of
 from attenio.kernels.tolerance import approximated
 from attenio.kernels.torch_operator.autograd import again, operated, unwatched, with_lse

@@ -14,6 +14,7 @@ from attenio.kernels.call.call import call_of, problem_of
 from attenio.kernels.call.checks import autocast, check_switches, checked_number
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.masking import MaskArguments, Packing, Window
+from attenio.kernels.call.pages.problem import PageArguments
 from attenio.kernels.call.planner_masks import arguments_of, nearest_mask
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.scores import aligned, scores_of
@@ -22,7 +23,6 @@ from attenio.kernels.choice import Place, choose, choose_backward, place_of, wor
 from attenio.kernels.cpu.beside import goes_to_tiles, sizes_of
 from attenio.kernels.pages.attend import problem_on_pages
 from attenio.kernels.pages.explanation import explained
-from attenio.kernels.pages.problem import PageArguments
 from attenio.kernels.tolerance import Way, way_for
 from attenio.machine import Machine
 from attenio.masks import BlockSparse, Mask

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from attenio import attention
 from attenio.kernels.call.choice import launches
-from attenio.kernels.pages.table import PageTable
+from attenio.kernels.call.pages.table import PageTable
 from kernels.pages.paging import Requests, exact
 
 OPTIONS = {

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.call.choice import note_launch
+from attenio.kernels.call.pages.plan import PagedPlan, PagePart
+from attenio.kernels.call.pages.problem import PagedProblem
 from attenio.kernels.call.results import LOG2_E, with_sink
 from attenio.kernels.cpu.online_softmax import Sums
 from attenio.kernels.cpu.tiles import cuts
 from attenio.kernels.cpu.workers import run_all
-from attenio.kernels.pages.plan import PagedPlan, PagePart
-from attenio.kernels.pages.problem import PagedProblem
 
 # Keys of a tile and rows of one: scores and a tile of one head stay in a core's cache.
 KEY_TILE, ROW_TILE = 512, 512

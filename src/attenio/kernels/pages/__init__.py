@@ -1,1 +1,1 @@
-"""Keys and values in pages: what calls hand over, what requests share and read once, and the cache."""
+"""Attention on pages: the doors that call a backend, what is explained, and the cache that fills pages."""

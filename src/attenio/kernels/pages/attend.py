@@ -6,9 +6,9 @@ from torch import Tensor
 
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.kernels.call.checks import check_switches
+from attenio.kernels.call.pages.plan import plan_of
+from attenio.kernels.call.pages.problem import PageArguments, PagedProblem, paged_problem
 from attenio.kernels.cpu import pages as cpu_pages
-from attenio.kernels.pages.plan import plan_of
-from attenio.kernels.pages.problem import PageArguments, PagedProblem, paged_problem
 
 # Arguments of ``attention`` that pages do not go with, in this order wherever they are handed over.
 NOT_TAKEN = ("attn_mask", "dropout_p", "segment_ids", "segments", "block_mask", "prefix", "mask", "tolerance")

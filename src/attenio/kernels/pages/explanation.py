@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from attenio.kernels.pages.plan import PagedPlan, plan_with
-from attenio.kernels.pages.problem import PagedProblem
-from attenio.kernels.pages.table import PageTable
+from attenio.kernels.call.pages.plan import PagedPlan, plan_with
+from attenio.kernels.call.pages.problem import PagedProblem
+from attenio.kernels.call.pages.table import PageTable
 from attenio.quantities import show_words
 
 NOT_LOOKED_AT = "the table is on the GPU and a call does not wait for it: requests are read apart; give a PageTable"

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attenio.kernels.pages.problem import FAR, PagedProblem
-from attenio.kernels.pages.table import PageTable
+from attenio.kernels.call.pages.problem import FAR, PagedProblem
+from attenio.kernels.call.pages.table import PageTable
 from attenio.page_tree import Integers, PageTree, PageWords, page_tree
 
 # A partial result has a largest score and a sum beside its columns, in single precision.

@@ -11,8 +11,8 @@ from torch import Tensor
 from attenio.errors import InvalidInput
 from attenio.kernels.call.checks import TensorMismatch, WrongType, check_switches, checked_number
 from attenio.kernels.call.masking import Window
+from attenio.kernels.call.pages.table import PageTable, check_shapes
 from attenio.kernels.call.scores import aligned, scores_of
-from attenio.kernels.pages.table import PageTable, check_shapes
 from attenio.names import show_value
 from attenio.page_tree import Integers
 
