@@ -2,7 +2,11 @@
 
     .venv/bin/python studies/rtl/published.py
 
-writes published.json beside this file. Building it takes minutes, running it some more.
+writes published.json beside this file.
+
+Expected before it ran: 12,700 lines of C++, of which MAC, line and EXP module are 4,000 and compiled once with -O2 in
+20 s, and the rest, wires and controllers, without optimisation in 60 s and 1 GB. 2,048 MACs of 1 us, evaluated three
+times a cycle: 160 cycles a second, 11 minutes for 100,000 cycles, on a core of its own.
 """
 
 import json
@@ -19,7 +23,7 @@ WORKLOAD = Workload(queries=1985, keys=640, d=64)
 
 def main() -> None:
     """Build, run, compare."""
-    found = check(Design.of(WORKLOAD, "attenio-512k"), optimise=1).to_json()
+    found = check(Design.of(WORKLOAD, "attenio-512k")).to_json()
     found["cycles_per_second"] = round(found["cycles"] / found["seconds"]["run"])
     (HERE / "published.json").write_text(json.dumps(found, indent=2) + "\n")
     print(found)

@@ -1,8 +1,10 @@
 """The accelerator in files: one part each, as RTLIL for the tools of Yosys or as Verilog for all others."""
 
 import json
+import os
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,8 @@ from attenio.errors import InvalidInput
 from attenio.files import write_atomically
 
 TOP = "accelerator"
+
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +37,7 @@ class Built:
         return sum(times * self.count(part, inner) for inner, times in self.inside[within].items())
 
 
-def built(design: Design) -> Built:
+def built(design: Design, progress: Progress | None = None) -> Built:
     """Every part of a design, once."""
     library = Library(separate=True)
     parts, inside = {}, {}
@@ -46,16 +50,25 @@ def built(design: Design) -> Built:
         parts[name] = rtlil.convert(part, name=name, ports=ports_of(part))
         inside[name] = dict(library.placed)
         waiting |= {each: library.parts[each] for each in inside[name] if each not in parts and each not in waiting}
+        if progress is not None:
+            progress(len(parts), len(parts) + len(waiting) + 1)
     return Built(parts=parts, inside=inside)
 
 
-def write_verilog(design: Design, folder: Path) -> dict[str, dict[str, Any]]:
-    """Write a file of Verilog for every part, and what each is as parts.json."""
-    made = built(design)
+def make_folder(folder: Path) -> None:
+    """Make a folder that files can be written to, or say why not."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInput(f"cannot make the folder {folder}: {error.strerror}; choose another place") from error
+    if not os.access(folder, os.W_OK):
+        raise InvalidInput(f"folder {folder} may not be written to; choose another place")
+
+
+def write_verilog(design: Design, folder: Path, progress: Progress | None = None) -> dict[str, dict[str, Any]]:
+    """Write a file of Verilog for every part, and what each is as parts.json."""
+    make_folder(folder)
+    made = built(design, progress)
     with tempfile.TemporaryDirectory() as scratch:
         script = []
         for name in made.parts:

@@ -1,7 +1,7 @@
 """A compiled model of the accelerator: Yosys writes it as C++ (CXXRTL), each large part is compiled by itself.
 
-Parts that do not depend on the workload, MACs and EXP modules, are compiled once and kept: their objects lie in the
-user's cache, named after what they were made of.
+MACs, EXP modules and lines are compiled once and kept, for many designs share them: their objects lie in the user's
+cache, named after what they were made of.
 """
 
 import os
@@ -16,9 +16,11 @@ from attenio.accelerator.rtl.tools import compiler, cxxrtl_headers, run_yosys
 from attenio.errors import InvalidInput
 from attenio.files import write_atomically
 
-# Parts that stay as they are, however often they stand there; the first ones do not depend on the workload.
-_COMPILED_APART = ("mac", "exp_module")
-_KEPT = (*_COMPILED_APART, "mac_line")
+# Parts that stay as they are, however often they stand there, each after those that stand in it. They are compiled by
+# themselves and optimised; what is left, wires and controllers, is long and runs once a cycle, so that it is not.
+_APART = ("mac", "exp_module", "mac_line")
+# Lines differ from machine to machine: only where there are many are they worth a compilation of their own.
+_MANY_LINES = 16
 
 
 def compile_model(made: Built, driver: str, folder: Path, *, optimise: int = 0, waves: bool = False) -> Path:
@@ -26,36 +28,39 @@ def compile_model(made: Built, driver: str, folder: Path, *, optimise: int = 0, 
     files = write_rtlil(made, folder)
     script = [f"read_rtlil {path.name}" for path in files]
     script += [f"hierarchy -top {TOP}", "proc"]
-    script += [f"setattr -mod -set keep_hierarchy 1 {part}" for part in _KEPT if part in made.parts]
+    script += [f"setattr -mod -set keep_hierarchy 1 {part}" for part in _APART if part in made.parts]
     script += ["flatten", "opt_expr", "opt_clean", f"write_cxxrtl -noflatten -g{2 if waves else 0} model.cc"]
     run_yosys(script, folder)
     (folder / "driver.cc").write_text(driver)
     # without comments, which have the places of sources in them
     lines = (folder / "model.cc").read_text().splitlines()
     text = "\n".join(line for line in lines if not line.lstrip().startswith("//")) + "\n"
-    objects = []
-    for part in _COMPILED_APART:
-        text, apart = _split(text, part)
-        if apart:
-            objects.append(_object(apart, folder))
+    objects, known = [], ""
+    for part in _APART:
+        if part == "mac_line" and made.count(part) < _MANY_LINES:
+            continue
+        text, members, body = _split(text, part)
+        if body:
+            prelude = text[: text.index("namespace cxxrtl_design {")] + "namespace cxxrtl_design {\n"
+            objects.append(_object(prelude + known + members + body + "\n}\n", folder))
+            known += members
     (folder / "model.cc").write_text(text)
     _compile([f"-O{optimise}", "driver.cc", *map(str, objects), "-o", "model"], folder)
     return folder / "model"
 
 
-def _split(text: str, part: str) -> tuple[str, str]:
-    """The model without the functions of a part, and these in a file of their own."""
+def _split(text: str, part: str) -> tuple[str, str, str]:
+    """The model without the functions of a part, its structure, and the functions."""
     name = "p_" + part.replace("_", "__")
     opening, closing = f"struct {name} : public module {{", f"}}; // struct {name}\n"
     if opening not in text:
-        return text, ""
-    prelude = text[: text.index("namespace cxxrtl_design {")] + "namespace cxxrtl_design {\n"
+        return text, "", ""
     start, end = text.index(opening), text.index(closing) + len(closing)
     following = text.find("\nstruct ", end)
     body = text[end:following] if following >= 0 else text[end : text.rindex("} // namespace")]
     named = _numbered_anew(text[start:end] + body)
-    members = named[: named.index(closing) + len(closing)]
-    return text[:start] + members + text[end + len(body) :], prelude + named + "\n}\n"
+    cut = named.index(closing) + len(closing)
+    return text[:start] + named[:cut] + text[end + len(body) :], named[:cut], named[cut:]
 
 
 def _numbered_anew(text: str) -> str:

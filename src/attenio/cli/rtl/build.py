@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from attenio.cli.options import AsJson, taking
-from attenio.cli.output import plain_table, print_json, print_tables, progress_bar
+from attenio.cli.output import plain_table, print_aside, print_json, print_tables, progress_bar
 from attenio.cli.question import DataflowName, Question
 from attenio.cli.rtl.designing import design_of
 
@@ -28,10 +28,12 @@ def build(
       attenio rtl build --machine attenio-512k --n 1985 --d 64 --out rtl --json
     """
     design = design_of(question, dataflow)
-    from attenio.accelerator.rtl.build import write_verilog
+    from attenio.accelerator.rtl.build import make_folder, write_verilog
 
-    with progress_bar("writing the accelerator"):
-        parts = write_verilog(design, out)
+    make_folder(out)
+    print_aside(f"building {design.hardware.pe.macs:,} MACs and their controller")
+    with progress_bar("writing the accelerator") as progress:
+        parts = write_verilog(design, out, progress)
     if as_json:
         print_json({"folder": str(out), "top": "accelerator", "parts": parts})
         return
