@@ -62,14 +62,16 @@ def test_the_latent_gives_what_separate_values_give_by_the_definition(shape, dty
 
 def test_a_latent_gets_the_sum_of_its_gradients_as_key_and_as_value():
     torch.manual_seed(0)
-    q = torch.randn(2, 6, 5, 20, dtype=torch.float64, requires_grad=True)
-    latent = torch.randn(2, 1, 9, 20, dtype=torch.float64, requires_grad=True)
-    rope = torch.tensor([0.3, -0.2, 1.0, 0.0, 2.0, -1.0], dtype=torch.float64, requires_grad=True)
+    q, latent = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((1, 2, 2, 5), (1, 1, 3, 5)))
+    sinks = torch.tensor([0.3, -0.2], dtype=torch.float64, requires_grad=True)
 
     def absorbed(query, latent, sinks):
-        return attention(query, latent, latent[..., :14], is_causal="bottom-right", enable_gqa=True, sinks=sinks)
+        return attention(query, latent, latent[..., :3], is_causal="bottom-right", enable_gqa=True, sinks=sinks)
 
-    assert torch.autograd.gradcheck(absorbed, (q, latent, rope), atol=1e-6)
+    assert torch.autograd.gradcheck(absorbed, (q, latent, sinks), atol=1e-6)
+    q, latent = (
+        torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in ((2, 6, 5, 20), (2, 1, 9, 20))
+    )
     g = torch.randn(2, 6, 5, 14, dtype=torch.float64)
     _, of_query, of_key, of_value = gradients(definition, q, latent, latent[..., :14], g)
     output = attention(q, latent, latent[..., :14], enable_gqa=True)
@@ -104,7 +106,8 @@ def test_explain_says_that_the_latent_is_read_once_and_what_that_moves():
     assert "latent" not in str(far)  # two tensors on meta
     latent = latent.to("meta", torch.bfloat16)
     far = explain(q.to("meta", torch.bfloat16), latent, latent[..., :512], enable_gqa=True, machine="h200")
-    assert "values are the first 512 columns of keys" in str(far)
+    assert "the latent is read once for both, 4,718,592 words" in str(far)
+    assert far.choice.tiles["head_tile"] == 64 and far.choice.values_in_keys
 
 
 def test_the_planner_s_workload_of_a_latent_is_that_of_deepseek_s_decode():

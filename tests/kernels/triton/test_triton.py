@@ -19,11 +19,12 @@ from attenio.kernels.triton.tiles import BackwardTiles, ForwardTiles
 from attenio.masks import BlockSparse
 
 
-def problem_of(shape, dtype=torch.float32, *, bias=None, prefix=0, scale=None, softcap=0.0, **options):
+def problem_of(shape, dtype=torch.float32, *, bias=None, prefix=0, scale=None, softcap=0.0, latent=False, **options):
     batch, kv_heads, group, queries, keys, d, width = shape
     q = torch.randn(batch, kv_heads * group, queries, d).to(dtype)
     k, v = torch.randn(batch, kv_heads, keys, d).to(dtype), torch.randn(batch, kv_heads, keys, width).to(dtype)
     k[:, :, :prefix], v[:, :, :prefix] = k[:1, :, :prefix], v[:1, :, :prefix]
+    v = k[..., :width] if latent else v
     visible = visibility_of(q, k, MaskArguments(attn_mask=bias, **options), (batch,))
     factor = d**-0.5 if scale is None else scale
     return KernelProblem.of_heads(q, k, v, visible, factor, prefix=prefix, softcap=softcap)
@@ -56,10 +57,20 @@ CASES = {
         (1, 1, 1, 33, 47, 16, 16), softcap=5.0, bias=torch.randn(1, 1, 33, 47), scale=-3.0
     ),
     "a cap in decode": lambda: problem_of((2, 1, 4, 1, 260, 16, 16), softcap=2.0, scale=1.0),
+    "keys of 576 columns": lambda: problem_of((1, 1, 2, 3, 20, 576, 512)),
     "decode": lambda: problem_of((2, 1, 4, 1, 260, 16, 16)),
     "decode in a window": lambda: problem_of((2, 1, 4, 1, 260, 16, 16), window=100),
     "a shared prefix": lambda: problem_of((3, 1, 2, 2, 150, 16, 16), prefix=100),
     "nothing but a prefix": lambda: problem_of((3, 1, 4, 1, 100, 16, 16), prefix=100),
+}
+
+# Gradients take keys and values apart.
+LATENTS = {
+    "latents": lambda: problem_of((1, 2, 2, 70, 53, 40, 24), latent=True, is_causal=True),
+    "latents without more columns": lambda: problem_of((1, 1, 1, 70, 40, 24, 24), latent=True),
+    "decode from latents": lambda: problem_of((2, 1, 70, 1, 300, 48, 32), latent=True, scale=-0.1),
+    "decode from ragged latents": lambda: problem_of((2, 1, 5, 3, 260, 29, 21), latent=True, window=100, softcap=3.0),
+    "decode from latents behind a prefix": lambda: problem_of((3, 1, 8, 1, 300, 40, 32), latent=True, prefix=200),
 }
 
 
@@ -93,6 +104,17 @@ def test_heads_that_lie_between_tokens_are_read_where_they_are(group):
 def test_the_forward_pass_gives_what_the_cpu_gives(problem):
     mine, theirs = triton.attend(problem), cpu.attend(problem)
     assert_close(mine.output, theirs.output, torch.finfo(torch.float32).eps * max(1.0, abs(problem.scale)))
+
+
+@pytest.mark.parametrize("case", LATENTS)
+def test_values_in_keys_are_loaded_with_them(case):
+    torch.manual_seed(0)
+    problem = LATENTS[case]()
+    apart = replace(problem, value=problem.value.clone())
+    assert triton.choose(problem).values_in_keys and not triton.choose(apart).values_in_keys
+    mine, theirs = triton.attend(problem), cpu.attend(apart)
+    assert_close(mine.output, theirs.output, torch.finfo(torch.float32).eps)
+    assert_close(mine.largest + mine.total.log2(), theirs.largest + theirs.total.log2(), torch.finfo(torch.float32).eps)
 
 
 @pytest.mark.parametrize("case", ["causal", "a boolean mask that hides a row", "decode", "a shared prefix"])
@@ -215,9 +237,11 @@ print(instructions(attenio_kernel, ROW_TILE=64, KEY_TILE=64, PACK=1)[0] > 0,
       instructions(key_gradients_kernel, ROW_TILE=64, KEY_TILE=64)[0] > 0,
       instructions(attenio_kernel, True, ROW_TILE=64, KEY_TILE=64, PACK=1)[0] > 0,
       instructions(query_gradient_kernel, True, ROW_TILE=64, KEY_TILE=64)[0] > 0,
-      instructions(key_gradients_kernel, True, ROW_TILE=64, KEY_TILE=64)[0] > 0)
+      instructions(key_gradients_kernel, True, ROW_TILE=64, KEY_TILE=64)[0] > 0,
+      instructions(split_keys_kernel, ROW_TILE=64, KEY_TILE=32, V=None, D=192, WIDTH=128, D_PADDED=64, W_PADDED=128,
+                   **split)[0] > 0)
 """
 
 
 def test_every_kernel_compiles_for_hopper_to_tensor_core_instructions():
-    assert uninterpreted(_COMPILES).split() == ["True"] * 7
+    assert uninterpreted(_COMPILES).split() == ["True"] * 8

@@ -30,11 +30,13 @@ class Shape(NamedTuple):
     widths: Widths
     element: int
     band: Band
+    values_in_keys: bool = False
 
     @classmethod
     def of(cls, problem: KernelProblem) -> "Shape":
         """The shape of a problem; ``batch_heads`` are sequences times KV heads."""
-        return _shape(problem.query.shape, problem.value.shape, problem.query.element_size(), Band.of(problem))
+        shape = _shape(problem.query.shape, problem.value.shape, problem.query.element_size(), Band.of(problem))
+        return shape._replace(values_in_keys=True) if problem.values_in_keys else shape
 
     def unrestricted(self) -> "Shape":
         """The same with every score required."""
@@ -44,6 +46,20 @@ class Shape(NamedTuple):
     def both_bytes(self) -> int:
         """Bytes of a row of a head's width and one of its values' width."""
         return (self.widths.d + self.widths.width) * self.element
+
+    @property
+    def key_bytes(self) -> int:
+        """Bytes of a key and its value, which may be part of it."""
+        return self.widths.d * self.element if self.values_in_keys else self.both_bytes
+
+    @property
+    def padded_columns(self) -> tuple[int, int]:
+        """Columns that a kernel holds of a query, and of a key with its value: powers of two, or a sum of two."""
+        widths = self.widths
+        if self.values_in_keys:
+            together = widths.width_padded + columns_beyond(widths)
+            return together, together
+        return widths.d_padded, widths.d_padded + widths.width_padded
 
 
 class VisibilityArguments(NamedTuple):
@@ -61,9 +77,24 @@ def widths_of(problem: KernelProblem) -> Widths:
     return _widths(problem.query.shape[-1], problem.value.shape[-1])
 
 
+def columns_beyond(widths: Widths) -> int:
+    """The power of two that holds the columns of a latent beyond its values; 0 where it has none."""
+    return _power(widths.d - widths.width) if widths.d > widths.width else 0
+
+
+def forward_widths_of(problem: KernelProblem) -> Widths:
+    """Widths as forward kernels take them: of a latent, ``d_padded`` holds the columns beyond its values."""
+    widths = widths_of(problem)
+    return widths._replace(d_padded=columns_beyond(widths)) if problem.values_in_keys else widths
+
+
+def _power(size: int) -> int:
+    return int(max(16, 1 << (size - 1).bit_length()))
+
+
 @lru_cache(maxsize=256)
 def _widths(d: int, width: int) -> Widths:
-    return Widths(d, width, *(max(16, 1 << (size - 1).bit_length()) for size in (d, width)))
+    return Widths(d, width, *map(_power, (d, width)))
 
 
 @lru_cache(maxsize=4096)
@@ -86,7 +117,17 @@ def _kind(kernel: str, shape: Shape, dtype: torch.dtype, data: tuple[bool, ...])
     given = (bounded or shape.band.above < FAR, *data)
     restricted = (name for name, is_so in zip(("band", "ranges", "ids", "blocks", "bias"), given, strict=True) if is_so)
     width = min(shape.keys, shape.band.above - shape.band.below + 1) if bounded else shape.keys
-    parts = (kernel, dtype, *shape.widths[:2], f"group{shape.group}", *lengths, *restricted, width.bit_length())
+    latent = ("latent",) if shape.values_in_keys else ()
+    parts = (
+        kernel,
+        dtype,
+        *shape.widths[:2],
+        f"group{shape.group}",
+        *lengths,
+        *restricted,
+        *latent,
+        width.bit_length(),
+    )
     return " ".join(str(part) for part in parts)
 
 

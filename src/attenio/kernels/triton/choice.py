@@ -48,7 +48,7 @@ def _whole(shape: Shape, tiles: ForwardTiles) -> Choice:
     rows = max(1, min(shape.queries, tiles.row_tile // tiles.pack))
     return Choice(
         dataflow=Dataflow.ATTENIO, tiles=Tiles.of(query_tile=rows, key_tile=min(tiles.key_tile, shape.keys)),
-        language="Triton", name="attenio_kernel", kernel=tiles, why=_POWERS,
+        language="Triton", name="attenio_kernel", kernel=tiles, why=_POWERS, values_in_keys=shape.values_in_keys,
     )  # fmt: skip
 
 
@@ -61,11 +61,12 @@ def _split(shape: Shape, tiles: ForwardTiles, processors: int, skipped: int) -> 
     return Choice(
         dataflow=Dataflow.SPLIT_KEYS,
         tiles=Tiles.of(
-            query_tile=max(1, min(shape.queries, tiles.row_tile // tiles.pack)), head_tile=shape.group,
+            query_tile=max(1, min(shape.queries, tiles.row_tile // tiles.pack)),
+            head_tile=min(shape.group, tiles.row_tile),
             key_tile=min(tiles.key_tile, shape.keys), keys_per_split=min(run, shape.keys),
         ),
         language="Triton", name="split_keys_kernel", kernel=tiles, why=READ_ONCE,
-        split=Split(first, stop, run, splits),
+        split=Split(first, stop, run, splits), values_in_keys=shape.values_in_keys,
     )  # fmt: skip
 
 

@@ -15,12 +15,12 @@ from attenio.kernels.call.stacking import stacked
 from attenio.kernels.gpu.arguments import (
     Shape,
     flops_of,
+    forward_widths_of,
     grouped_heads,
     kind_of,
     restrictions_of,
     scaled,
     strides_of,
-    widths_of,
 )
 from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.gpu.counters import counters
@@ -59,11 +59,11 @@ def run(problem: KernelProblem, choice: Choice) -> Attended:
 
 def _stationary(problem: KernelProblem, attended: Attended, tiles: ForwardTiles) -> None:
     query, scale = scaled(problem)
-    query, widths, seen = grouped_heads(query), widths_of(problem), restrictions_of(problem, scale)
+    query, widths, seen = grouped_heads(query), forward_widths_of(problem), restrictions_of(problem, scale)
     grid = grid_of(problem, tiles)
     launch_noted(
         attenio_kernel, grid.units * grid.tiles, (
-            query, problem.key, problem.value, attended.output, attended.largest, attended.total,
+            query, problem.key, _values(problem), attended.output, attended.largest, attended.total,
             *strides_of(query, problem.key, problem.value), *_output_strides(attended.output), turn_of(grid),
             problem.kv_heads, problem.group // tiles.pack, problem.queries, problem.keys, *seen.band, *seen.data,
         ), {
@@ -71,6 +71,11 @@ def _stationary(problem: KernelProblem, attended: Attended, tiles: ForwardTiles)
             "num_warps": tiles.warps, "num_stages": tiles.stages,
         },
     )  # fmt: skip
+
+
+def _values(problem: KernelProblem) -> Tensor | None:
+    """Values as kernels take them: none where keys hold them."""
+    return None if problem.values_in_keys else problem.value
 
 
 def grid_of(problem: KernelProblem, tiles: ForwardTiles) -> Grid:
@@ -84,11 +89,11 @@ def _grid(shape: Shape, tiles: ForwardTiles, device: torch.device) -> Grid:
     grid = Grid(
         units=shape.batch_heads * shape.group // tiles.pack, rows=shape.queries * tiles.pack, tile=tiles.row_tile,
         passing=min(shape.keys, shape.band.width), resident=1, read_bytes=widths.d * element,
-        written_bytes=widths.width * element + 8, passing_bytes=shape.both_bytes, sharing=shape.group // tiles.pack,
+        written_bytes=widths.width * element + 8, passing_bytes=shape.key_bytes, sharing=shape.group // tiles.pack,
         causal=shape.band.is_causal, drops_reads=True,
     )  # fmt: skip
-    padded = widths.d_padded + widths.width_padded
-    shared = (tiles.row_tile * widths.d_padded + tiles.stages * tiles.key_tile * padded) * element
+    of_query, of_key = shape.padded_columns
+    shared = (tiles.row_tile * of_query + tiles.stages * tiles.key_tile * of_key) * element
     return ordered(grid, device, warps=tiles.warps, shared_bytes=shared)
 
 
@@ -127,7 +132,7 @@ def _split_with(
     problem: KernelProblem, attended: Attended | None, choice: Choice, prefix: SplitResults | None
 ) -> SplitResults:
     query, scale = scaled(problem)
-    query, widths, seen = grouped_heads(query), widths_of(problem), restrictions_of(problem, scale)
+    query, widths, seen = grouped_heads(query), forward_widths_of(problem), restrictions_of(problem, scale)
     tiles, split = choice.kernel, choice.split
     assert split is not None
     row_tiles = -(-problem.group * problem.queries // tiles.row_tile)
@@ -136,7 +141,7 @@ def _split_with(
     written = attended or Attended(results.sums, results.sums, results.sums)
     launch_noted(
         split_keys_kernel, split.splits * blocks, (
-            query, problem.key, problem.value, *written, *results, counters(problem.query.device, blocks),
+            query, problem.key, _values(problem), *written, *results, counters(problem.query.device, blocks),
             None if prefix is None else prefix.sums, None if prefix is None else prefix.statistics,
             *strides_of(query, problem.key, problem.value), *_output_strides(written.output),
             problem.kv_heads, problem.queries, problem.keys, split.first, split.keys,

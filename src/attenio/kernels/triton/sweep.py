@@ -2,6 +2,9 @@
 
 for each tile j of KEY_TILE keys between start and stop:
     S = Q_i K_j^T;  m' = max(m, max S);  P = exp2(S - m');  l = l exp2(m - m') + sum P;  O = O exp2(m - m') + P V_j
+
+Where V is None, values are the first columns of keys: V_j is loaded once for both products, and beside it the columns
+of K_j beyond it; the same columns of Q_i stay apart.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
@@ -13,7 +16,7 @@ import triton.language as tl
 
 from attenio.kernels.triton.visible import ScoreRows, cap, dropout, hide, ranges_of, stretch, stretches
 
-# Q, K and V with their strides.
+# Q, K and V with their strides; V is None where values are the first columns of keys.
 Inputs = namedtuple("Inputs", "Q K V q_b q_h q_n q_d k_b k_h k_n k_d v_b v_h v_n v_d")
 # A run of keys: how many are skipped before the first one, which run it is, and keys of a run.
 Run = namedtuple("Run", "skipped split keys")
@@ -39,8 +42,40 @@ def load_rows(X, positions, heads, stride_h, stride_n, stride_d, count, WIDTH: t
 def keys_of(inputs, batch, kv_head):
     """Keys and values of one KV head."""
     K = inputs.K + (batch * inputs.k_b + kv_head.to(tl.int64) * inputs.k_h)
-    V = inputs.V + (batch * inputs.v_b + kv_head.to(tl.int64) * inputs.v_h)
+    V = K if inputs.V is None else inputs.V + (batch * inputs.v_b + kv_head.to(tl.int64) * inputs.v_h)
     return K, V
+
+
+@triton.jit
+def _queries_of(inputs, positions, heads, mask, FIRST: tl.constexpr, STOP: tl.constexpr, PADDED: tl.constexpr):
+    """Some columns of the rows of Q."""
+    Q = inputs.Q + mask.batch * inputs.q_b + FIRST * inputs.q_d
+    return load_rows(Q, positions, heads, inputs.q_h, inputs.q_n, inputs.q_d, mask.queries, STOP - FIRST, PADDED)
+
+
+@triton.jit
+def _scores_of_latents(q, q_beyond, K, inputs, here, mask, widths, HIDES: tl.constexpr):
+    """Products with a tile of latents, and the tile's values: loaded once."""
+    columns = tl.arange(0, widths.W_PADDED)
+    at_v = K + here[:, None].to(tl.int64) * inputs.k_n + columns[None, :] * inputs.k_d
+    if HIDES:
+        v = tl.load(at_v, mask=(here < mask.keys)[:, None] & (columns < widths.WIDTH)[None, :], other=0.0)
+    elif widths.W_PADDED != widths.WIDTH:
+        v = tl.load(at_v, mask=(columns < widths.WIDTH)[None, :], other=0.0)
+    else:
+        v = tl.load(at_v)
+    scores = tl.dot(q, tl.trans(v), input_precision=widths.PRECISION)
+    if widths.D_PADDED > 0:
+        dims = tl.arange(0, widths.D_PADDED)
+        at_k = K + here[None, :].to(tl.int64) * inputs.k_n + (widths.WIDTH + dims)[:, None] * inputs.k_d
+        if HIDES:
+            k = tl.load(at_k, mask=(here < mask.keys)[None, :] & (widths.WIDTH + dims < widths.D)[:, None], other=0.0)
+        elif widths.D_PADDED != widths.D - widths.WIDTH:
+            k = tl.load(at_k, mask=(widths.WIDTH + dims < widths.D)[:, None], other=0.0)
+        else:
+            k = tl.load(at_k)
+        scores = tl.dot(q_beyond, k, scores, input_precision=widths.PRECISION)
+    return scores, v
 
 
 @triton.jit
@@ -56,10 +91,13 @@ def sweep(
         first, stop = tl.maximum(first, run_start), tl.minimum(stop, run_start + run.keys)
     rows = ScoreRows(positions[:, None], heads[:, None], first[:, None], stop[:, None])
     edges = stretches(first, stop, KEY_TILE, ALWAYS_HIDES)
-    q = load_rows(
-        inputs.Q + mask.batch * inputs.q_b, positions, heads, inputs.q_h, inputs.q_n, inputs.q_d, mask.queries,
-        widths.D, widths.D_PADDED,
-    )  # fmt: skip
+    if inputs.V is None:
+        q = _queries_of(inputs, positions, heads, mask, 0, widths.WIDTH, widths.W_PADDED)
+    else:
+        q = _queries_of(inputs, positions, heads, mask, 0, widths.D, widths.D_PADDED)
+    q_beyond = None
+    if inputs.V is None and widths.D_PADDED > 0:
+        q_beyond = _queries_of(inputs, positions, heads, mask, widths.WIDTH, widths.D, widths.D_PADDED)
     K, V = keys_of(inputs, mask.batch, kv_head)
     sums = tl.zeros([ROW_TILE, widths.W_PADDED], tl.float32)
     largest = tl.full([ROW_TILE], float("-inf"), tl.float32)
@@ -67,15 +105,15 @@ def sweep(
     for part in tl.static_range(3):
         if part == 0 or not ALWAYS_HIDES:
             sums, largest, total = _fold(
-                sums, largest, total, q, K, V, inputs, stretch(edges, part), rows, scale, mask, backwards, widths,
-                KEY_TILE, part != 1,
+                sums, largest, total, q, q_beyond, K, V, inputs, stretch(edges, part), rows, scale, mask, backwards,
+                widths, KEY_TILE, part != 1,
             )  # fmt: skip
     return sums, largest, total
 
 
 @triton.jit
 def _fold(
-    O, largest, total, q, K, V, inputs, part, rows, scale, mask, backwards, widths,
+    O, largest, total, q, q_beyond, K, V, inputs, part, rows, scale, mask, backwards, widths,
     KEY_TILE: tl.constexpr, HIDES: tl.constexpr,
 ):  # fmt: skip
     """Fold the keys of a part into the sums, the last first where ``backwards`` is 1 and not 0.
@@ -83,20 +121,23 @@ def _fold(
     HIDES where some score may not be required.
     """
     start, stop = part
-    dims, columns = tl.arange(0, widths.D_PADDED), tl.arange(0, widths.W_PADDED)
+    columns = tl.arange(0, widths.W_PADDED)
     mirror = start + start + (tl.cdiv(stop - start, KEY_TILE) - 1) * KEY_TILE
     for step in range(start, stop, KEY_TILE):
         j = tl.multiple_of(step + backwards * (mirror - step - step), KEY_TILE)
         here = j + tl.arange(0, KEY_TILE)
-        at_k = K + here[None, :].to(tl.int64) * inputs.k_n + dims[:, None] * inputs.k_d
-        at_v = V + here[:, None].to(tl.int64) * inputs.v_n + columns[None, :] * inputs.v_d
-        if HIDES:
-            k = tl.load(at_k, mask=(here < mask.keys)[None, :] & (dims < widths.D)[:, None], other=0.0)
-        elif widths.D_PADDED != widths.D:
-            k = tl.load(at_k, mask=(dims < widths.D)[:, None], other=0.0)
+        if inputs.V is None:
+            scores, v = _scores_of_latents(q, q_beyond, K, inputs, here, mask, widths, HIDES)
         else:
-            k = tl.load(at_k)
-        scores = tl.dot(q, k, input_precision=widths.PRECISION)
+            dims = tl.arange(0, widths.D_PADDED)
+            at_k = K + here[None, :].to(tl.int64) * inputs.k_n + dims[:, None] * inputs.k_d
+            if HIDES:
+                k = tl.load(at_k, mask=(here < mask.keys)[None, :] & (dims < widths.D)[:, None], other=0.0)
+            elif widths.D_PADDED != widths.D:
+                k = tl.load(at_k, mask=(dims < widths.D)[:, None], other=0.0)
+            else:
+                k = tl.load(at_k)
+            scores = tl.dot(q, k, input_precision=widths.PRECISION)
         if mask.softcap is not None:
             scores, _ = cap(scores * scale, mask)
         if HIDES:
@@ -117,12 +158,14 @@ def _fold(
         if mask.Seed is not None:
             weights *= dropout(rows, here[None, :], mask)
         O = O * fading[:, None]
-        if HIDES:
-            v = tl.load(at_v, mask=(here < mask.keys)[:, None] & (columns < widths.WIDTH)[None, :], other=0.0)
-        elif widths.W_PADDED != widths.WIDTH:
-            v = tl.load(at_v, mask=(columns < widths.WIDTH)[None, :], other=0.0)
-        else:
-            v = tl.load(at_v)
+        if inputs.V is not None:
+            at_v = V + here[:, None].to(tl.int64) * inputs.v_n + columns[None, :] * inputs.v_d
+            if HIDES:
+                v = tl.load(at_v, mask=(here < mask.keys)[:, None] & (columns < widths.WIDTH)[None, :], other=0.0)
+            elif widths.W_PADDED != widths.WIDTH:
+                v = tl.load(at_v, mask=(columns < widths.WIDTH)[None, :], other=0.0)
+            else:
+                v = tl.load(at_v)
         O = tl.dot(weights.to(v.dtype), v, O, input_precision=widths.PRECISION)
         largest = larger
     return O, largest, total

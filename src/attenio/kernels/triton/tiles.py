@@ -53,13 +53,33 @@ class BackwardTiles:
 def forward_tiles(shape: Shape, processors: int, *, splits_keys: bool | None = None) -> tuple[ForwardTiles, ...]:
     """Tiles for this problem, best first; keys are split where rows alone leave SMs idle."""
     rows, (d, width, *_) = shape.group * shape.queries, shape.widths
+    if shape.values_in_keys and (splits_keys or (splits_keys is None and shape.queries < _FEW_ROWS)):
+        return _latent_tiles(shape)  # rows are heads of one latent, which stay together however many blocks there are
     if splits_keys is None:
         busy = shape.batch_heads * -(-rows // 128) >= processors
         splits_keys = rows <= _FEW_ROWS and shape.keys >= 256 and not (busy and rows > 16)
     if splits_keys:
         run = shape.keys * shape.batch_heads * -(-rows // 128) // processors
         return _split_tiles(rows, shape.group, _power(max(d, width)), shape.element, long_runs=run >= 1024)
-    return _stationary_tiles(shape.queries, shape.keys, d, width, shape.element)[:_MOST]
+    return _stationary_tiles(shape.queries, shape.keys, (d, width), shape.padded_columns, shape.element)[:_MOST]
+
+
+def _latent_tiles(shape: Shape) -> tuple[ForwardTiles, ...]:
+    """Rows of a tile are heads that read one latent: as many as keep their outputs in registers, 64 of 512 columns."""
+    of_query, of_key = shape.padded_columns
+    row_tile = min(_FEW_ROWS, _power(shape.group * shape.queries))
+    warps = 8 if row_tile * shape.widths.width_padded > 2**14 else 4
+    ranked = []
+    for key_tile, stages in product((64, 32, 16), (3, 2, 1)):
+        shared = (row_tile * of_query + stages * key_tile * of_key) * shape.element
+        compact = _is_compact(row_tile * key_tile * shape.widths.width_padded, warps, shape.element)
+        if (shared <= _SHARED_BYTES and compact) or (key_tile, stages) == (16, 1):
+            ranked.append(
+                ForwardTiles(
+                    row_tile=row_tile, key_tile=key_tile, pack=shape.group, warps=warps, stages=stages, splits_keys=True
+                )
+            )
+    return tuple(sorted(ranked, key=lambda tiles: tiles.stages == 1)[:_MOST])
 
 
 def _split_tiles(rows: int, group: int, widest: int, element: int, *, long_runs: bool) -> tuple[ForwardTiles, ...]:
@@ -76,19 +96,25 @@ def _split_tiles(rows: int, group: int, widest: int, element: int, *, long_runs:
                     row_tile=row_tile, key_tile=key_tile, pack=group, warps=warps, stages=stages, splits_keys=True
                 )
             )
+    if not ranked:  # single precision, so wide that even the narrowest tiles of keys leave no room for so many rows
+        least = ForwardTiles(row_tile=16, key_tile=16, pack=group, warps=4, stages=1, splits_keys=True)
+        return (least,)
     # A single stage fetches nothing while it computes: narrower tiles go before it.
     return tuple(sorted(ranked, key=lambda tiles: tiles.stages == 1)[:_MOST])
 
 
 @lru_cache(maxsize=1024)
-def _stationary_tiles(queries: int, keys: int, d: int, width: int, element: int) -> tuple[ForwardTiles, ...]:
+def _stationary_tiles(
+    queries: int, keys: int, widths: tuple[int, int], padded_columns: tuple[int, int], element: int
+) -> tuple[ForwardTiles, ...]:
     """Tiles of the query-stationary kernel that fit an SM.
 
     Three boundaries are looked at in turn: words that enter the SM (the closed form for ``row_tile`` rows), key tiles
     too narrow for a matrix instruction to run at its rate, and words that enter the registers of a group of four warps
     (the closed form for its share of the rows).
     """
-    d_padded, width_padded = _power(d), _power(width)
+    (d, width), (of_query, of_key) = widths, padded_columns
+    width_padded = _power(width)
     sized = Workload(
         queries=max(1, queries), keys=max(1, keys), d=d, value_dim=width,
         dtype=ElementType.FP16 if element <= 2 else ElementType.FP32,
@@ -99,13 +125,13 @@ def _stationary_tiles(queries: int, keys: int, d: int, width: int, element: int)
 
     ranked = []
     for row_tile, key_tile, warps, stages in product((128, 64, 32, 16), (128, 64, 32, 16), (4, 8), (3, 2, 1)):
-        shared = (row_tile * d_padded + stages * key_tile * (d_padded + width_padded)) * element
+        shared = (row_tile * of_query + stages * key_tile * of_key) * element
         scores = row_tile * key_tile * (4 + element) // 4
         registers = (row_tile * width_padded + scores) / (32 * warps)
         own_rows = row_tile * 4 // warps if element <= 2 else row_tile
         if shared > _SHARED_BYTES or registers > _REGISTERS or own_rows < min(64, row_tile):
             continue
-        if not _is_compact(row_tile * key_tile * max(d_padded, width_padded), warps, element):
+        if not _is_compact(row_tile * key_tile * max(of_query, width_padded), warps, element):
             continue
         tiles = ForwardTiles(
             row_tile=row_tile, key_tile=key_tile, pack=1, warps=warps, stages=stages, splits_keys=False

@@ -19,6 +19,7 @@ Mask = namedtuple(
 # Rows along one axis of scores: positions, query heads, and the keys that each may see by the band and its range.
 ScoreRows = namedtuple("ScoreRows", "positions heads first stop")
 # Compile-time constants: widths of Q and K, and of V, the powers of two that hold them, and the precision of products.
+# Where values are the first columns of keys, D_PADDED holds those beyond them, and is 0 where there are none.
 Widths = namedtuple("Widths", "D WIDTH D_PADDED W_PADDED PRECISION")
 
 
