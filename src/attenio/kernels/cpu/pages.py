@@ -86,7 +86,8 @@ def _fold(problem: PagedProblem, part: PagePart) -> Sums:
 
 def _tile(pool: Tensor, pages: Tensor, count: int, precision: torch.dtype) -> Tensor:
     """(KV heads, keys, width) of some pages."""
-    tile = pool.index_select(0, pages).flatten(0, 1)[:count]
+    bits = pool.view(torch.uint8) if pool.dtype == torch.float8_e4m3fn else pool  # which has no index_select
+    tile = bits.index_select(0, pages).view(pool.dtype).flatten(0, 1)[:count]
     return tile.to(precision).transpose(0, 1)
 
 

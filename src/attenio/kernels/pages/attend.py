@@ -2,11 +2,12 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.kernels.call.checks import check_switches
-from attenio.kernels.call.pages.plan import plan_of
+from attenio.kernels.call.pages.plan import PagedPlan, plan_of
 from attenio.kernels.call.pages.problem import PageArguments, PagedProblem, paged_problem
 from attenio.kernels.cpu import pages as cpu_pages
 
@@ -17,15 +18,28 @@ NOT_TAKEN = ("attn_mask", "dropout_p", "segment_ids", "segments", "block_mask", 
 def attend_pages(query: Tensor, key: Tensor, value: Tensor, asked: PageArguments, others: tuple[Any, ...]) -> Any:
     """The output in the shape of the query, with its log-sum-exp if that is asked for."""
     problem = problem_on_pages(query, key, value, asked, others)
+    plan = plan_of(problem)
     if problem.query.is_cpu:
-        plan = plan_of(problem)
         assert plan is not None
         output, lse = cpu_pages.attend(problem, plan)
     else:
-        raise MissingExtra("attention on pages on a GPU", "triton")
+        output, lse = _on_gpu(problem, plan)
     lead = (*query.shape[:-3], query.shape[-2], query.shape[-3])  # tokens before heads, as they are computed
     output = output.view(*lead, problem.width).transpose(-2, -3)
     return (output, lse.view(lead).transpose(-1, -2)) if asked.return_lse else output
+
+
+def _on_gpu(problem: PagedProblem, plan: PagedPlan | None) -> tuple[Tensor, Tensor]:
+    if not problem.query.is_cuda or problem.query.dtype == torch.float64:
+        raise InvalidInput(
+            f"pages are {problem.query.dtype} on {problem.query.device}; attention on them is computed on CPUs, and on"
+            " NVIDIA GPUs up to float32"
+        )
+    try:
+        from attenio.kernels.triton import pages
+    except ImportError:
+        raise MissingExtra("attention on pages on a GPU", "triton") from None
+    return pages.attend(problem, plan)
 
 
 def problem_on_pages(

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from attenio.kernels.call.pages.plan import PagedPlan, plan_with
 from attenio.kernels.call.pages.problem import PagedProblem
 from attenio.kernels.call.pages.table import PageTable
+from attenio.kernels.cpu.pages import KEY_TILE
 from attenio.quantities import show_words
 
 NOT_LOOKED_AT = "the table is on the GPU and a call does not wait for it: requests are read apart; give a PageTable"
@@ -81,5 +83,16 @@ def explained(problem: PagedProblem) -> PagedExplanation:
         f" pages of {problem.page_size}, {problem.query.shape[1]}/{problem.kv_heads} heads,"
         f" d={problem.query.shape[2]}/{problem.width}, pages in {str(problem.key.dtype).removeprefix('torch.')}"
     )
-    runs = "tiles of pages on the CPU, gathered one at a time"
-    return PagedExplanation(about=about, plan=plan_with(problem, known, starts), runs=runs, notes=tuple(notes))
+    plan = plan_with(problem, known, starts)
+    together = NOT_LOOKED_AT not in notes and not plan.tree.is_flat
+    return PagedExplanation(about=about, plan=plan, runs=_runs(problem, together=together), notes=tuple(notes))
+
+
+def _runs(problem: PagedProblem, *, together: bool) -> str:
+    """The kernels of a call, and the tiles that they begin with."""
+    if not problem.query.is_cuda:
+        return f"on {torch.get_num_threads()} threads, tiles of {KEY_TILE} keys, gathered one at a time"
+    from attenio.kernels.triton.pages import tiles_of
+
+    names = "page_runs_kernel and merge_pages_kernel" if together else "paged_kernel, one launch"
+    return f"in Triton: {names}, from {tiles_of(problem, together=together)[0]}"
