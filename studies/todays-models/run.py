@@ -1,6 +1,6 @@
-"""What sinks and caps on scores cost on Hopper, beside FlashAttention-4 and FlexAttention, in one run.
+"""What sinks, caps on scores and keys in pages cost on Hopper, beside FlashAttention-4 and FlexAttention, in one run.
 
-    PYTHONPATH=src python studies/todays-models/run.py [--into FOLDER] [--commit NAME]
+    PYTHONPATH=src python studies/todays-models/run.py [--into FOLDER] [--commit NAME] [--only scores | paged]
 
 writes results.json: GPU times of every contender (replays of CUDA graphs, contenders in turns of every order, bf16,
 random inputs), the error of outputs and gradients against float64 on a small problem of the same form, and what made
@@ -19,6 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pages
 import torch
 import torch._dynamo
 import triton
@@ -227,26 +228,54 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--into", type=Path, default=HERE, help="folder of results.json")
     parser.add_argument("--commit", help="name of the commit, where there is no checkout")
+    parser.add_argument("--only", choices=("scores", "paged"), help="sinks and caps alone, or keys in pages alone")
     parser.add_argument("--few", action="store_true", help="the first size only")
     asked = parser.parse_args()
     torch._dynamo.config.recompile_limit = 256  # FlexAttention is compiled for every form
     file, made = asked.into / "results.json", made_by(asked.commit)
     before = json.loads(file.read_text()) if file.exists() else {}
+    if asked.only != "paged":
+        before = scores(file, before, made, SIZES[:1] if asked.few else SIZES)
+    if asked.only != "scores":
+        paged(file, before, made)
+
+
+def scores(file: Path, before: dict[str, Any], made: dict[str, Any], sizes: tuple[tuple[int, ...], ...]) -> Any:
+    """Sinks and caps; the results with theirs."""
     rows = {row["case"]: row for row in before.get("cases", []) if row.get("commit") == made["commit"]}
     for direction in DIRECTIONS:
-        for size in SIZES[:1] if asked.few else SIZES:
+        for size in sizes:
             for form in FORMS:
                 case = Case(size, form, direction)
                 if case.name in rows:
                     continue
                 torch.manual_seed(SEED)
                 rows[case.name] = row = {**measured(case), "commit": made["commit"]}
-                told = {
-                    name: f"{each['median_ms']:.3f}" for name, each in row["contenders"].items() if "median_ms" in each
-                }
-                print(case.name, told, flush=True)
-                write_atomically(file, json.dumps({"provenance": made, "cases": list(rows.values())}, indent=1) + "\n")
-                torch.cuda.empty_cache()
+                print(case.name, told(row), flush=True)
+                before = {**before, "provenance": made, "cases": list(rows.values())}
+                write_atomically(file, json.dumps(before, indent=1) + "\n")
+    return before
+
+
+def paged(file: Path, before: dict[str, Any], made: dict[str, Any]) -> None:
+    """Keys in pages, under a name of their own in the results."""
+    rows = {}
+    for case in pages.CASES:
+        torch.manual_seed(SEED)
+        rows[case.name] = row = {
+            **pages.measured(case, lambda calls: in_turns({name: captured(call) for name, call in calls.items()})),
+            "commit": made["commit"],
+        }
+        print(case.name, told(row), flush=True)
+        section = {"provenance": made, "cases": list(rows.values())}
+        write_atomically(file, json.dumps({**before, "paged": section}, indent=1) + "\n")
+
+
+def told(row: dict[str, Any]) -> dict[str, str]:
+    return {
+        name: f"{each['median_ms']:.4f}" if "median_ms" in each else each.get("refused", "")
+        for name, each in row["contenders"].items()
+    }
 
 
 if __name__ == "__main__":

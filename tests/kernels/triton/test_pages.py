@@ -128,3 +128,13 @@ print(*facts(page_runs_kernel, "*bf16", warps=8, ROW_TILE=128, KEY_TILE=64, PAGE
 def test_kernels_on_pages_compile_for_hopper_with_keys_in_flight_and_without_loads_of_single_bytes():
     decode, together = "True False False True", "True False True False"
     assert uninterpreted(_COMPILES).splitlines() == [decode] * 2 + [together]
+
+
+def test_a_run_of_pages_is_cut_into_one_block_a_multiprocessor_and_no_more():
+    requests = Requests([4096 + 16] * 64, [1] * 64, page_size=64, heads=(32, 8), width=(2, 2), prefix=4096)
+    problem = problem_of(requests)
+    runs = list(plan_of(problem).parts[:1])
+    tiles = pages.PageTiles(rows=128, keys=64, warps=8, stages=5)
+    cut = pages._cut(runs, tiles, problem, 132)
+    assert 0.9 * 132 < len(cut) * problem.kv_heads <= 132
+    assert sum(len(part.tokens) * (part.stop - part.first) for part in cut) == 64 * 4096

@@ -200,11 +200,14 @@ def _cut(parts: list[PagePart], tiles: PageTiles, problem: PagedProblem, slots: 
     """Parts in tiles of rows, and in runs of keys that fill the GPU about evenly."""
     per_tile = tiles.rows // problem.group
     cut = [part._replace(tokens=part.tokens[some]) for part in parts for some in cuts(len(part.tokens), per_tile)]
-    every = sum(-(-(part.stop - part.first) // tiles.keys) for part in cut)
-    most = max(4, -(-every * problem.kv_heads // slots)) * tiles.keys
     unit = max(tiles.keys, problem.page_size)
-    most = -(-most // unit) * unit
-    return [part._replace(first=run.start, stop=run.stop) for part in cut for run in cuts(part.stop, most, part.first)]
+    counts = [-(-(part.stop - part.first) // unit) for part in cut]
+    share = max(4 * tiles.keys / unit, sum(counts) * problem.kv_heads / slots)  # of one block, in units
+    return [
+        part._replace(first=run.start, stop=run.stop)
+        for part, count in zip(cut, counts, strict=True)
+        for run in cuts(part.stop, -(-count // max(1, int(count / share))) * unit, part.first)
+    ]
 
 
 def _uploaded(problem: PagedProblem, parts: list[list[PagePart]], lengths: Any, starts: Any) -> Items:
