@@ -14,7 +14,9 @@ import transformers
 from transformers.masking_utils import AttentionMaskInterface
 
 from attenio.errors import InvalidInput
-from attenio.kernels.transformers import HARMLESS, NAME, REFUSED, forward, register
+from attenio.kernels.call.absorption import attend_latents
+from attenio.kernels.call.choice import launches
+from attenio.kernels.transformers import HARMLESS, NAME, REFUSED, absorb, forward, register
 
 SMALL = {
     "vocab_size": 97, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -95,6 +97,76 @@ def test_sinks_and_caps_are_honoured(family, fields):
         found.append((output.logits.detach(), *wanted.values()))
     for mine, theirs in zip(*found, strict=True):
         torch.testing.assert_close(mine, theirs, atol=2e-5, rtol=2e-4)
+
+
+def deepseek(implementation, rank=24, **fields):
+    """DeepSeek-V3 in the proportions of the original, keys 192 and values 128 wide, over few experts."""
+    register()
+    torch.manual_seed(0)
+    sizes = {**SMALL, "num_key_value_heads": 4, "kv_lora_rank": rank, "q_lora_rank": 16, "first_k_dense_replace": 1}
+    widths = {"qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "moe_intermediate_size": 16}
+    experts = {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1, "n_shared_experts": 1}
+    config = transformers.DeepseekV3Config(**sizes | widths | experts | fields, attn_implementation=implementation)
+    return transformers.DeepseekV3ForCausalLM(config).eval()
+
+
+def test_deepseek_generates_eager_s_tokens_with_expanded_and_with_absorbed_latents():
+    tokens = torch.randint(3, 97, (2, 7))
+    mask = torch.ones_like(tokens)
+    mask[1, :2] = 0
+    models = deepseek("eager"), deepseek("attenio"), absorb(deepseek("attenio"))
+    logits = [model(tokens, attention_mask=mask).logits.detach()[mask.bool()] for model in models]
+    asked = {"attention_mask": mask, "max_new_tokens": 6, "do_sample": False, "use_cache": True}
+    with launches() as heard:
+        eager, expanded, absorbed = (model.generate(tokens, **asked) for model in models)
+    assert torch.equal(expanded, eager) and torch.equal(absorbed, eager) and heard
+    for mine in logits[1:]:
+        torch.testing.assert_close(mine, logits[0], atol=2e-5, rtol=1e-4)
+
+
+def test_absorbed_latents_of_576_columns_decode_to_what_expanded_keys_do():
+    wide = {"rank": 512, "first_k_dense_replace": 2}  # experts take no double
+    expanded, absorbed = deepseek("sdpa", **wide).double(), absorb(deepseek("attenio", **wide).double())
+    seen = []
+    layer = absorbed.model.layers[1].self_attn
+    layer.expand_kv, keep = lambda *parts: seen.append(keep(*parts)) or seen[-1], layer.expand_kv
+    layer.expand_kv.expanded = keep.expanded
+    tokens, found = torch.randint(3, 97, (2, 5)), []
+    for model in (expanded, absorbed):
+        steps = model(tokens[:, :4], use_cache=True)
+        steps = model(tokens[:, 4:], past_key_values=steps.past_key_values, use_cache=True)
+        steps.logits.square().sum().backward()
+        weights = [p.grad for name, p in model.named_parameters() if "self_attn.kv" in name]
+        found.append((steps.logits.detach(), *weights))
+    assert [(k.shape[-1], v.shape[-1], k.data_ptr() == v.data_ptr()) for k, v in seen] == [(576, 512, True)] * 2
+    for mine, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(mine, theirs, atol=1e-9, rtol=1e-6)
+
+
+def test_many_tokens_of_an_absorbed_model_are_computed_by_expanded_keys():
+    model, shapes = absorb(deepseek("attenio", rank=8)).model.layers[0].self_attn, []
+    for queries in (1, 40):
+        query, latent = torch.randn(1, 4, queries, 192), torch.randn(1, 1, 40, 8 + 64)
+        attend_latents(
+            model, query, latent, lambda q, k, v: shapes.append(k.shape) or v[:, :, :1].expand(-1, 4, -1, -1)
+        )
+    rank = model.kv_lora_rank
+    assert shapes[0] == shapes[1] == (1, 1, 40, rank + 64)  # such a narrow latent is always less
+    model.kv_lora_rank = 200  # as if it were wide
+    model.kv_b_proj = torch.nn.Linear(200, 4 * 256, bias=False)
+    query, latent = torch.randn(1, 4, 400, 192), torch.randn(1, 1, 40, 264)
+    attend_latents(model, query, latent, lambda q, k, v: shapes.append(k.shape) or v)
+    assert shapes[2] == (1, 4, 40, 192)
+
+
+def test_what_has_no_latent_or_too_wide_a_one_is_not_absorbed():
+    with pytest.raises(InvalidInput, match="LlamaForCausalLM has no layer that caches a latent"):
+        absorb(llama("attenio"))
+    with pytest.raises(InvalidInput, match="latents are 600 \\+ 64 wide"):
+        absorb(deepseek("attenio", rank=600))
+    eager, tokens = deepseek("eager"), torch.randint(3, 97, (1, 5))
+    before = eager(tokens).logits
+    assert torch.equal(absorb(absorb(eager))(tokens).logits, before)  # other implementations are left as they are
 
 
 def test_anything_handed_over_is_honoured_or_known_to_be_harmless_or_refused_by_its_name():

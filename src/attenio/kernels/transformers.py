@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ from torch import Tensor
 
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.kernels.attention import attention
+from attenio.kernels.call import absorption
 
 NAME = "attenio"
 
@@ -105,6 +106,14 @@ def register() -> None:
     AttentionMaskInterface.register(NAME, mask)
 
 
+def absorb(model: Any) -> Any:
+    """Have layers that cache a latent, as those of DeepSeek-V3, attend to it without expanding it, where that is less.
+
+    Results are those of the model to rounding; the model is changed and given back.
+    """
+    return absorption.absorb(model, NAME)
+
+
 def mask(*sizes: Any, config: Any = None, **others: Any) -> Tensor | None:
     """The mask of a layer: as for sdpa where the model declares that it takes those, and else as for eager.
 
@@ -146,6 +155,8 @@ def forward(  # noqa: PLR0913 - the interface of transformers
         for name, given in (("s_aux", s_aux), ("softcap", softcap)):
             if given is not None:
                 raise _refusal(module, name, ELSEWHERE)
+        if absorption.is_absorbed(module):
+            raise _refusal(module, "a latent", ELSEWHERE)
         layer = Layer(
             query=query, key=key, value=value, attention_mask=attention_mask, causal=causal, window=sliding_window,
             scale=scaling, dropout=dropout,
@@ -157,19 +168,21 @@ def forward(  # noqa: PLR0913 - the interface of transformers
         attention_mask = attention_mask[..., : key.shape[2]]
     elif sliding_window is not None and key.shape[2] > sliding_window:  # masks hold windows where these bite
         raise _refusal(module, "sliding_window", WINDOW)
-    output = attention(
-        query,
-        key,
-        value,
+    attend = partial(
+        attention,
         attn_mask=attention_mask,
         dropout_p=dropout,
         is_causal=causal,
         scale=scaling,
-        enable_gqa=bool(query.shape[1] != key.shape[1]),
+        enable_gqa=True,
         deterministic=bool(deterministic),
         sinks=s_aux,
         softcap=softcap,
     )
+    if absorption.is_absorbed(module):
+        output = absorption.attend_latents(module, query, key, attend)
+    else:
+        output = attend(query, key, value, enable_gqa=bool(query.shape[1] != key.shape[1]))
     return output.transpose(1, 2).contiguous(), None
 
 
