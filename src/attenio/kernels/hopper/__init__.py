@@ -7,9 +7,10 @@ from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Attended, Gradients, Saved
 from attenio.kernels.hopper import backward as backward_pass
-from attenio.kernels.hopper import decode, forward
+from attenio.kernels.hopper import decode, forward, latent
 from attenio.kernels.hopper.backward.config import BackwardConfig
 from attenio.kernels.hopper.decode import DecodeTiles
+from attenio.kernels.hopper.latent import LatentTiles
 from attenio.kernels.hopper.tiles import HopperTiles
 from attenio.planning.shared_cache import Grid, Sweep
 
@@ -21,9 +22,13 @@ def choose(problem: KernelProblem, processors: int | None = None) -> Choice:
     few = decode.why_not(problem)
     if few is None:
         return decode.choose(problem, processors)
+    one = latent.why_not(problem)
+    if one is None:
+        return latent.choose(problem, processors)
     many = forward.why_not(problem, processors)
     if many is None:
         return forward.choose(problem, processors)
+    few = one if problem.values_in_keys else few
     reasons = (f"Gluon, split-keys: {few}", f"Gluon, attenio: {many}")
     return replace(triton.choose(problem, processors), why_not=reasons)
 
@@ -33,6 +38,8 @@ def run(problem: KernelProblem, choice: Choice) -> Attended:
     match (choice.own or choice).kernel:
         case DecodeTiles():
             return decode.attend(problem, choice)
+        case LatentTiles():
+            return latent.attend(problem, choice)
         case HopperTiles():
             return forward.attend(problem, choice)
         case _:

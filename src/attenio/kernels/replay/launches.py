@@ -49,7 +49,7 @@ def launch(
     options: CompileOptions,
 ) -> None:
     """Call a kernel whose parameters are TMA descriptors, tensors and numbers, and constants, in this order."""
-    base = next(each.base for each in descriptors if each is not None)
+    base = next((each.base for each in descriptors if each is not None), arguments[0])
     key = (id(kernel), base.device, base.dtype, options, constants)
     launcher, rest = _launchers.get(key), (*arguments, *constants)
     if launcher is not None:
