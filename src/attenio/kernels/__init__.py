@@ -10,6 +10,7 @@ except ImportError:
 from attenio.kernels.attention import attention
 from attenio.kernels.call.pages.table import PageTable
 from attenio.kernels.explain import Explanation, explain
+from attenio.kernels.pages.cache import PagedCache
 from attenio.kernels.pages.explanation import PagedExplanation
 
-__all__ = ["Explanation", "PageTable", "PagedExplanation", "attention", "explain"]
+__all__ = ["Explanation", "PageTable", "PagedCache", "PagedExplanation", "attention", "explain"]
