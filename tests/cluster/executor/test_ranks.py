@@ -115,6 +115,17 @@ def test_results_and_gradients_of_all_ranks_are_those_of_one_device_within_twice
     assert_within_twice(ran.found, on_one_device(*ran.tensors, **ran.options), right)
 
 
+def test_outputs_in_half_precision_that_are_sums_over_many_parts_are_rounded_once() -> None:
+    problem = {
+        "grid": Grid(queries=4), "sharding": Sharding.ZIGZAG, "kv_heads": 1, "heads": 2, "batch": 1, "queries": 203,
+        "keys": 203, "d": 16, "value_dim": 16, "is_causal": True, "window": None, "dtype": torch.bfloat16, "seed": 3,
+    }  # fmt: skip
+    ran = Ran(problem)
+    right = defined(*ran.tensors, *ran.band)[0]
+    half_ulp = 2.0 ** (torch.floor(torch.log2(right.abs())) - 8)
+    assert ((ran.found[0].double() - right).abs() <= half_ulp + 1e-6).all()
+
+
 @laws
 @given(problems())
 def test_every_rank_sends_in_every_stage_the_bytes_that_are_planned(problem: dict[str, Any]) -> None:

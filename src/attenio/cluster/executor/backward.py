@@ -81,11 +81,14 @@ class _Backward:
     def _differentiate(self, keys: KeyCell, rows: Rows, held: Tokens, cells: tuple[int, ...], into: list[Sum]) -> None:
         """Add what the rows of some cells give to their own gradients and to those of the keys."""
         for block, where, columns in self.part.blocks(keys.cell, keys.tokens, held, cells):
-            found = block.differentiate(rows.cut(where), keys.key[:, :, columns], keys.value[:, :, columns])
-            into[0].add(columns, found[1])
-            into[1].add(columns, found[2])
-            (place,) = self.part.rows.slices(Tokens((block.queries,)))
-            self.of_rows.add(place, found[0])
+            key, value = (block.computed_with(each[:, :, columns]) for each in (keys.key, keys.value))
+            mine = rows.cut(where)
+            for stretch, part in block.stretches(mine.query):
+                found = stretch.differentiate(mine.cut(part), key, value)
+                into[0].add(columns, found[1])
+                into[1].add(columns, found[2])
+                (place,) = self.part.rows.slices(Tokens((stretch.queries,)))
+                self.of_rows.add(place, found[0])
 
     def _gathered(self, gathering: Gathering) -> Rows:
         """All rows of this rank, in the order of their positions."""

@@ -1,10 +1,12 @@
 """Attention of some queries with some keys by the kernels of this device, and how such parts become a whole.
 
 A part gives outputs and, for every row, the log-sum-exp of its scores in powers of two. Parts of a row are added up by
-those, in single precision; the gradients of a part follow from the log-sum-exp of the whole row.
+those, in single precision; the gradients of a part follow from the log-sum-exp of the whole row. On a CPU parts of
+tensors in half precision are computed in single precision, some rows at a time: results are rounded once, at the end.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -18,16 +20,18 @@ from attenio.kernels.torch_operator.schema import Arguments, BackwardArguments
 
 # Tokens that are computed with in single precision at once.
 _STRETCH = 1024
+_HALF = (torch.bfloat16, torch.float16)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Queries and keys at positions that lie in one piece each."""
+    """Queries and keys at positions that lie in one piece each. ``is_part``: results of other blocks are added."""
 
     queries: Span
     keys: Span
     work: Assignment
     scale: float
+    is_part: bool = False
 
     @property
     def visible(self) -> Visibility:
@@ -39,8 +43,25 @@ class Block:
             above=UNBOUNDED if above >= self.keys[1] - self.keys[0] - 1 else above,
         )
 
+    def stretches(self, query: Tensor) -> Iterator[tuple["Block", slice]]:
+        """The block for so many rows at a time as are computed with at once, and where those are among its rows."""
+        start, stop = self.queries
+        length = _STRETCH if self.is_wide(query) else max(1, stop - start)
+        for first in range(start, stop, length):
+            end = min(first + length, stop)
+            yield replace(self, queries=(first, end)), slice(first - start, end - start)
+
+    def is_wide(self, tensor: Tensor) -> bool:
+        """Whether it is computed in single precision though the tensors are not."""
+        return self.is_part and tensor.dtype in _HALF and not tensor.is_cuda
+
+    def computed_with(self, tensor: Tensor) -> Tensor:
+        """A tensor in the precision that the block is computed in."""
+        return tensor.float() if self.is_wide(tensor) else tensor
+
     def attend(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Output in the type of the queries, and log-sum-exp."""
+        """Output and log-sum-exp."""
+        query, key, value = (self.computed_with(each) for each in (query, key, value))
         output, largest, total = attend(
             Arguments(
                 query, key, value, **self.visible.flattened(), seed=None,
@@ -52,11 +73,13 @@ class Block:
     def differentiate(self, rows: "Rows", key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """What these rows and keys give to the gradients of queries, keys and values."""
         hidden, repeats = rows.lse == -torch.inf, torch.are_deterministic_algorithms_enabled()
+        query, output, gradient = (self.computed_with(each) for each in (rows.query, rows.output, rows.gradient))
+        key, value = self.computed_with(key), self.computed_with(value)
         found = differentiate(
             BackwardArguments(
-                rows.query, key, value, **self.visible.flattened(), seed=None,
-                output=rows.output, largest=torch.where(hidden, 0.0, rows.lse), total=(~hidden).to(rows.lse.dtype),
-                gradient=rows.gradient, scale=self.scale, dropout_p=0.0, deterministic=repeats, with_bias=False,
+                query, key, value, **self.visible.flattened(), seed=None,
+                output=output, largest=torch.where(hidden, 0.0, rows.lse), total=(~hidden).to(rows.lse.dtype),
+                gradient=gradient, scale=self.scale, dropout_p=0.0, deterministic=repeats, with_bias=False,
             ),
             is_part=True,
         )  # fmt: skip

@@ -96,8 +96,11 @@ class _Forward:
 
     def _attend(self, keys: KeyCell, cells: tuple[int, ...]) -> None:
         for block, rows, columns in self.part.blocks(keys.cell, keys.tokens, self.rows, cells):
-            output, lse = block.attend(self.queries[:, :, rows], keys.key[:, :, columns], keys.value[:, :, columns])
-            self.found.add(rows, output, lse)
+            key, value = (block.computed_with(each[:, :, columns]) for each in (keys.key, keys.value))
+            query = self.queries[:, :, rows]
+            for stretch, where in block.stretches(query):
+                output, lse = stretch.attend(query[:, :, where], key, value)
+                self.found.add(slice(rows.start + where.start, rows.start + where.stop), output, lse)
 
     def _exchange(self, to: int, source: int) -> Gathering:
         """Send the outputs of another cell's rows home, and receive those of one's own from another place."""

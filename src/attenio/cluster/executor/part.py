@@ -57,6 +57,12 @@ class Part:
         theirs = (self.work.rows(self.place, cell) for cell in self.others)
         return Tokens.union([self.cell(Side.QUERIES), *theirs])
 
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether one block is all that this rank computes, and all that its rows and keys meet."""
+        cells = self.cell(Side.QUERIES), self.cell(Side.KEYS)
+        return self.work.places == 1 and all(len(each.spans) <= 1 for each in cells)
+
     def rank_at(self, place: int) -> int:
         """The rank of the same heads at another place."""
         return self.work.rank(place, self.group)
@@ -76,7 +82,8 @@ class Part:
                 seen = max(start, first), min(stop, end)
                 if seen[0] < seen[1]:
                     (mine,), (theirs,) = rows.slices(Tokens((queries,))), keys.slices(Tokens((seen,)))
-                    yield Block(queries=queries, keys=seen, work=work, scale=self.scale), mine, theirs
+                    part = not self.is_whole
+                    yield Block(queries=queries, keys=seen, work=work, scale=self.scale, is_part=part), mine, theirs
 
     def cell(self, side: Side, place: int | None = None) -> Tokens:
         """The tokens of a place, by default of its own."""
