@@ -49,7 +49,8 @@ def test_shares_that_come_out_even_send_the_words_of_the_formula(h: int, a: int,
     assert sent == {
         Direction.FORWARD: {forward},
         Direction.BACKWARD: {backward},
-        Direction.TRAINING: {forward + backward},
+        # the forward pass kept Q, K, V and O of the own heads: of what backward scatters only dO is left
+        Direction.TRAINING: {forward + backward - share * (1 - Fraction(1, h)) * (heads * (d + 1) + kv_heads * 2 * d)},
     }
 
 

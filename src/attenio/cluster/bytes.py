@@ -1,9 +1,8 @@
 """The bytes that every rank sends when attention runs on a grid, stage by stage.
 
 Words become bytes: elements, and partial sums too, travel in the type of the tensors. Log-sum-exps and D = dO . O are
-in single precision whatever that type is (in double for double). The backward pass follows a forward pass on the same
-grid, which kept queries, keys, values and outputs of the rank's heads: of these only dO is exchanged again, and D is
-made of what is there. A plan of the backward pass by itself, whose inputs lie with their tokens, sends more.
+in single precision whatever that type is (in double for double). The backward pass is that of a training step: it
+follows a forward pass on the same grid, which kept what it had of the rank's heads.
 
 >>> workload = Workload(n=1024, d=64, heads=8, kv_heads=2, dtype="bf16")
 >>> grid = Grid(heads=2, queries=2, keys=2)
@@ -14,20 +13,18 @@ made of what is there. A plan of the backward pass by itself, whose inputs lie w
 from typing import assert_never
 
 from attenio.cluster.grid import Grid, check_grid
-from attenio.cluster.words import Shares, Stage, StageWords, Widths, exchanged, stages_of
-from attenio.errors import InvalidInput
+from attenio.cluster.words import FORWARD_STAGES, LATER_STAGES, Shares, Stage, StageWords, Widths, exchanged
 from attenio.workload import Direction, Workload
 
 
 def stage_bytes(workload: Workload, grid: Grid, shares: Shares) -> tuple[StageWords, ...]:
-    """Bytes that every rank sends and receives in every stage of a forward pass, or of the backward pass after it."""
+    """Bytes that every rank sends and receives in every stage: forward, backward after a forward pass, or both."""
     check_grid(grid, workload)
-    if workload.direction is Direction.TRAINING:
-        raise InvalidInput("a training step has the stages of two passes; ask about forward and backward")
-    return tuple(
-        exchanged(workload, grid, shares, stage, stage_widths_bytes(workload, stage))
-        for stage in stages_of(workload.direction)
-    )
+    if workload.is_training:
+        passes = (workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD))
+        return tuple(each for one in passes for each in stage_bytes(one, grid, shares))
+    stages = LATER_STAGES if workload.direction is Direction.BACKWARD else FORWARD_STAGES
+    return tuple(exchanged(workload, grid, shares, stage, stage_widths_bytes(workload, stage)) for stage in stages)
 
 
 def stage_widths_bytes(workload: Workload, stage: Stage) -> Widths:
@@ -38,7 +35,9 @@ def stage_widths_bytes(workload: Workload, stage: Stage) -> Widths:
     backward = workload.direction is Direction.BACKWARD
     match stage:
         case Stage.SCATTER_HEADS:
-            return Widths(row=width, key=0) if backward else Widths(row=d, key=key)
+            return Widths(row=d, key=key)
+        case Stage.SCATTER_GRADIENTS:
+            return Widths(row=width, key=0)
         case Stage.GATHER_QUERIES:
             return Widths(row=d + width + 2 * statistic if backward else d, key=0)
         case Stage.GATHER_KEYS | Stage.REDUCE_KEYS:

@@ -84,7 +84,7 @@ def flows_of(workload: Workload, grid: Grid, stage: Stage) -> Flows:
 def axis_of(stage: Stage) -> Axis:
     """Along which side of the grid a stage's messages go."""
     match stage:
-        case Stage.SCATTER_HEADS | Stage.RETURN_HEADS:
+        case Stage.SCATTER_HEADS | Stage.SCATTER_GRADIENTS | Stage.RETURN_HEADS:
             return Axis.HEADS
         case Stage.GATHER_QUERIES | Stage.REDUCE_OUTPUTS | Stage.REDUCE_QUERIES:
             return Axis.KEYS
@@ -96,7 +96,7 @@ def axis_of(stage: Stage) -> Axis:
 
 def is_by_source(stage: Stage) -> bool:
     """Whether a rank sends the same to all its peers; else each peer gets what belongs to it."""
-    return stage in (Stage.SCATTER_HEADS, Stage.GATHER_QUERIES, Stage.GATHER_KEYS)
+    return stage in (Stage.SCATTER_HEADS, Stage.SCATTER_GRADIENTS, Stage.GATHER_QUERIES, Stage.GATHER_KEYS)
 
 
 def _circles(workload: Workload, grid: Grid, stage: Stage, shares: Shares, devices: Counts) -> Circles:

@@ -15,6 +15,9 @@ keys come again. What is counted, forward:
 Backward: home also has dO, dQ, dK, dV and D; place has dO and D; log-sum-exps of the own heads are at hand from the
 forward pass; sums are those of dQ for the rows and of dK and dV for the own keys; beside a peer's keys there is room
 for its partial dK and dV, and for those that arrive.
+
+A training step keeps Q, K, V and O of the own heads and their log-sum-exps between its passes, and makes D where
+these are.
 """
 
 import numpy as np
@@ -29,18 +32,19 @@ Words = NDArray[np.int64]
 
 
 def memory_words(workload: Workload, grid: Grid, *, passes: int = 1) -> Words:
-    """Words that every rank holds at its peak; of a training step, those of the pass that holds more.
+    """Words that every rank holds at its peak; a training step in that of its passes that holds more.
 
     >>> from attenio.workload import Workload
     >>> int(memory_words(Workload(n=1024, d=64, heads=8), Grid(heads=2, queries=2, keys=2)).max())
     987136
     """
-    if workload.direction is Direction.TRAINING:
-        each = [memory_words(workload.towards(way), grid, passes=passes) for way in ("forward", "backward")]
-        return np.maximum(*each)
-    shares = Shares.of(workload, grid)
-    parts = _Parts(workload, grid, shares, passes)
-    words: Words = parts.backward() if workload.direction is Direction.BACKWARD else parts.forward()
+    parts, step = _Parts(workload, grid, Shares.of(workload, grid), passes), workload.is_training
+    each = []
+    if workload.direction is not Direction.BACKWARD:
+        each.append(parts.forward(keeps=step))
+    if workload.direction is not Direction.FORWARD:
+        each.append(parts.backward(kept=step))
+    words: Words = np.max(each, axis=0)
     return words.reshape(-1)
 
 
@@ -77,23 +81,27 @@ class _Parts:
         most = np.where(everyones == largest[-1:], largest[-2:-1], largest[-1:])
         return np.broadcast_to(most, shares.keys.shape)
 
-    def forward(self) -> Words:
-        work, several = self.workload, self.grid.heads > 1
+    def forward(self, *, keeps: bool) -> Words:
+        work, several, wide = self.workload, self.grid.heads > 1, self.workload.accumulator_words
         home = self.own_rows * (work.d + work.value_dim) + self.own_keys * work.key_words
         place = (self.place_rows * work.d + self.place_keys * work.key_words) * several
+        outputs = self.place_rows * work.value_dim * several
         rows = self.pass_rows * work.d * (self.grid.keys > 1)
-        state = self.pass_rows * (work.value_dim + 2) * work.accumulator_words
+        state = self.pass_rows * (work.value_dim + 2) * wide
         stream = 2 * self.peer_keys * work.key_words
-        merge = self.place_rows * (work.value_dim + 1) * work.accumulator_words * (self.grid.keys > 1)
-        merge = merge + self.place_rows * work.value_dim * several
-        return np.asarray(home + place + rows + state + np.maximum(stream, merge))
+        merge = self.place_rows * (work.value_dim + 1) * wide * (self.grid.keys > 1)
+        if keeps:
+            return np.asarray(
+                home + place + outputs + self.place_rows * wide + rows + state + np.maximum(stream, merge)
+            )
+        return np.asarray(home + place + rows + state + np.maximum(stream, merge + outputs))
 
-    def backward(self) -> Words:
+    def backward(self, *, kept: bool) -> Words:
         work, wide, several = self.workload, self.workload.accumulator_words, self.grid.heads > 1
         d, value_dim, key = work.d, work.value_dim, work.key_words
-        home = self.own_rows * (2 * (d + value_dim) + wide) + self.own_keys * 2 * key
+        home = self.own_rows * (2 * (d + value_dim) + wide * (not (kept and several))) + self.own_keys * 2 * key
         saved = self.place_rows * wide
-        place = (self.place_rows * (d + value_dim + wide) + self.place_keys * key) * several
+        place = (self.place_rows * (d + value_dim * (1 + kept) + wide) + self.place_keys * key) * several
         rows = self.pass_rows * (d + value_dim + 2 * wide) * (self.grid.keys > 1)
         sums = self.pass_rows * d * wide + self.place_keys * key * wide
         stream = self.peer_keys * key * (2 + wide) + self.place_keys * key * wide * (self.grid.queries > 1)

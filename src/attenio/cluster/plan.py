@@ -20,7 +20,7 @@ from attenio.cluster.memory import memory_words
 from attenio.cluster.partition import Sharding, sharding_for
 from attenio.cluster.placement import Placement
 from attenio.cluster.topology import Topology
-from attenio.cluster.words import Stage, stage_words
+from attenio.cluster.words import Shares, Stage, exchanged, passes_of, stage_widths
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine
 from attenio.quantities import bytes_of, show_bytes, words_in
@@ -154,15 +154,16 @@ def plan_grid(
     passes, memory = _passes(workload, grid, cluster)
     # shares of any sharding differ in which rank has a token more, not in how many have one
     times, sent, levels = [], np.zeros(grid.devices, dtype=np.int64), _Levels(cluster, workload)
-    for direction in _passes_of(workload):
-        part = workload.towards(direction)
-        for each in stage_words(part, grid):
+    shares = Shares.of(workload, grid)
+    for part, stages in passes_of(workload):
+        for stage in stages:
+            each = exchanged(part, grid, shares, stage, stage_widths(part, stage))
             repeats = passes if each.stage in REPEATED else 1
             sent += each.sent * repeats
             seconds = levels.add(part, grid, each.stage, chosen, repeats)
             times.append(
                 StageTime(
-                    direction=direction,
+                    direction=part.direction,
                     stage=each.stage,
                     words_per_device=int(each.sent.max()) * repeats,
                     seconds=seconds,
@@ -185,10 +186,6 @@ def plan_grid(
         stages=tuple(times),
         compute_seconds=_compute_seconds(workload, cluster, uneven),
     )
-
-
-def _passes_of(workload: Workload) -> tuple[Direction, ...]:
-    return (Direction.FORWARD, Direction.BACKWARD) if workload.is_training else (workload.direction,)
 
 
 def _passes(workload: Workload, grid: Grid, cluster: Cluster) -> tuple[int, int]:

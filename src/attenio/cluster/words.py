@@ -20,6 +20,10 @@ row sum of dO·O, made where the tokens are:
     reduce-keys      partial dK and dV to the column peers
     return-heads     dQ, dK and dV
 
+In a training step the backward pass follows a forward pass on the same grid, which kept queries, keys, values and
+outputs of the rank's heads. Of these only dO is exchanged, and D is made of what is there: scatter-gradients, dO alone,
+takes the place of scatter-heads.
+
 Elements take one word. Partial sums, log-sum-exps and D take as many as an accumulator (``workload.accumulator_words``:
 one, unless an accumulator is named). Sums that are complete travel as elements. A stage without peers sends nothing.
 
@@ -52,6 +56,7 @@ class Stage(Enum):
     """One exchange of messages between ranks that need nothing of each other's in between."""
 
     SCATTER_HEADS = "scatter-heads"
+    SCATTER_GRADIENTS = "scatter-gradients"
     GATHER_QUERIES = "gather-queries"
     GATHER_KEYS = "gather-keys"
     REDUCE_OUTPUTS = "reduce-outputs"
@@ -75,6 +80,8 @@ BACKWARD_STAGES = (
     Stage.REDUCE_KEYS,
     Stage.RETURN_HEADS,
 )
+# The backward pass of a training step.
+LATER_STAGES = (Stage.SCATTER_GRADIENTS, *BACKWARD_STAGES[1:])
 
 
 class Message(NamedTuple):
@@ -127,9 +134,16 @@ def stages_of(direction: Direction) -> tuple[Stage, ...]:
         case Direction.BACKWARD:
             return BACKWARD_STAGES
         case Direction.TRAINING:
-            return FORWARD_STAGES + BACKWARD_STAGES
+            return FORWARD_STAGES + LATER_STAGES
         case _:
             assert_never(direction)
+
+
+def passes_of(workload: Workload) -> tuple[tuple[Workload, tuple[Stage, ...]], ...]:
+    """The passes of a workload with their stages: one, or the two of a training step."""
+    if not workload.is_training:
+        return ((workload, stages_of(workload.direction)),)
+    return (workload.towards(Direction.FORWARD), FORWARD_STAGES), (workload.towards(Direction.BACKWARD), LATER_STAGES)
 
 
 def stage_widths(workload: Workload, stage: Stage) -> Widths:
@@ -141,6 +155,8 @@ def stage_widths(workload: Workload, stage: Stage) -> Widths:
     match stage:
         case Stage.SCATTER_HEADS:
             return Widths(row=d + value_dim + wide if backward else d, key=key)
+        case Stage.SCATTER_GRADIENTS:
+            return Widths(row=value_dim, key=0)
         case Stage.GATHER_QUERIES:
             return Widths(row=d + value_dim + 2 * wide if backward else d, key=0)
         case Stage.GATHER_KEYS:
@@ -160,11 +176,8 @@ def stage_widths(workload: Workload, stage: Stage) -> Widths:
 def stage_words(workload: Workload, grid: Grid, sharding: Sharding | None = None) -> tuple[StageWords, ...]:
     """What every rank sends and receives in every stage of the workload's direction."""
     check_grid(grid, workload)
-    if workload.direction is Direction.TRAINING:
-        passes = (workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD))
-        return tuple(each for one in passes for each in stage_words(one, grid, sharding))
     shares = Shares.of(workload, grid, sharding)
-    return tuple(_words_of(workload, grid, shares, stage) for stage in stages_of(workload.direction))
+    return tuple(_words_of(one, grid, shares, stage) for one, stages in passes_of(workload) for stage in stages)
 
 
 def sent_words(workload: Workload, grid: Grid, sharding: Sharding | None = None) -> NDArray[np.int64]:
@@ -194,7 +207,7 @@ def exchanged(workload: Workload, grid: Grid, shares: Shares, stage: Stage, widt
     mine = row * q + key * k
     everyones = row * all_q + key * all_k
     match stage:
-        case Stage.SCATTER_HEADS:
+        case Stage.SCATTER_HEADS | Stage.SCATTER_GRADIENTS:
             sent, received = mine * (grid.heads - 1), everyones - mine
         case Stage.RETURN_HEADS:
             sent, received = everyones - mine, mine * (grid.heads - 1)
@@ -248,7 +261,7 @@ def stage_messages(workload: Workload, grid: Grid, stage: Stage, shares: Shares)
         for target in _peers(grid, source, stage):
             there = grid.place(target)
             match stage:
-                case Stage.SCATTER_HEADS:
+                case Stage.SCATTER_HEADS | Stage.SCATTER_GRADIENTS:
                     words = mine[source]
                 case Stage.RETURN_HEADS:
                     words = mine[target]
@@ -269,7 +282,7 @@ def stage_messages(workload: Workload, grid: Grid, stage: Stage, shares: Shares)
 def _peers(grid: Grid, rank: int, stage: Stage) -> tuple[int, ...]:
     """Whom a rank sends to in a stage."""
     match stage:
-        case Stage.SCATTER_HEADS | Stage.RETURN_HEADS:
+        case Stage.SCATTER_HEADS | Stage.SCATTER_GRADIENTS | Stage.RETURN_HEADS:
             peers = grid.head_peers(rank)
         case Stage.GATHER_QUERIES | Stage.REDUCE_OUTPUTS | Stage.REDUCE_QUERIES:
             peers = grid.row_peers(rank)

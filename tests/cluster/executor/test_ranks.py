@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attenio.cluster import Grid, Sharding
+from attenio.cluster import Grid, Sharding, sent_words
 from attenio.cluster.bytes import stage_bytes
 from attenio.cluster.executor.assignment import Assignment, grid_pairs, spans_of
 from attenio.cluster.executor.backward import backward
@@ -147,6 +147,17 @@ def test_every_rank_sends_in_every_stage_the_bytes_that_are_planned(problem: dic
             leg = Leg(direction, each.stage)
             assert [ledger.sent_bytes[leg] for ledger in ran.ledgers] == each.sent.tolist(), leg
             assert [ledger.received_bytes[leg] for ledger in ran.ledgers] == each.received.tolist(), leg
+
+
+@settings(laws, max_examples=15)
+@given(problems())
+def test_a_training_step_in_single_precision_sends_the_words_that_are_planned_four_bytes_each(
+    problem: dict[str, Any],
+) -> None:
+    problem |= {"window": None, "is_causal": False, "dtype": torch.float32}
+    ran = Ran(problem)
+    planned = sent_words(ran.workload(Direction.TRAINING, "dense"), ran.grid, problem["sharding"])
+    assert [ledger.total_sent_bytes for ledger in ran.ledgers] == (4 * planned).tolist()
 
 
 @settings(max_examples=5, deadline=None, derandomize=True)

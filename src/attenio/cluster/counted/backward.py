@@ -36,11 +36,18 @@ from attenio.cluster.words import Stage
 
 
 def run_backward(devices: list[Device], network: Network) -> None:
-    """Gradients of all ranks, from their inputs, outputs, dO and log-sum-exps."""
+    """Gradients of all ranks, from their inputs, outputs, dO and log-sum-exps; in a step the forward pass kept some."""
     setting, work = devices[0].setting, devices[0].setting.workload
-    for device in devices:
-        device.arrays["D"][..., 0] = (device.arrays["dO"] * device.arrays["O"]).sum(axis=-1)
-    scatter_heads(devices, network, {"Q": True, "dO": True, "D": True, "KV": False})
+    if setting.is_step:
+        scatter_heads(devices, network, {"dO": True}, Stage.SCATTER_GRADIENTS)
+        for device in devices:
+            outputs = placed(device, "O")
+            products = device.room("place D" if setting.grid.heads > 1 else "D", (*outputs.shape[1:3], 1), sums=True)
+            products[..., 0] = (placed(device, "dO") * outputs).sum(axis=-1)
+    else:
+        for device in devices:
+            device.arrays["D"][..., 0] = (device.arrays["dO"] * device.arrays["O"]).sum(axis=-1)
+        scatter_heads(devices, network, {"Q": True, "dO": True, "D": True, "KV": False})
     for device in devices:
         keys = len(setting.placed(device.rank, work.keys))
         device.room("sums of dKV", (setting.keys_heads, keys, work.key_words), sums=True)[...] = 0.0

@@ -29,6 +29,11 @@ class Setting:
     passes: int
 
     @property
+    def is_step(self) -> bool:
+        """Whether a forward pass keeps what the backward pass after it needs."""
+        return self.workload.is_training
+
+    @property
     def rows_heads(self) -> int:
         """Query heads of a head group."""
         return self.workload.heads // self.grid.heads

@@ -18,7 +18,9 @@ from attenio.cluster.memory import pass_columns
 from attenio.cluster.words import Stage
 
 
-def scatter_heads(devices: list[Device], network: Network, names: dict[str, bool]) -> None:
+def scatter_heads(
+    devices: list[Device], network: Network, names: dict[str, bool], stage: Stage = Stage.SCATTER_HEADS
+) -> None:
     """Give every rank its heads of its head peers' tokens; ``names`` says which arrays, and whether they are rows."""
     grid = devices[0].setting.grid
     if grid.heads == 1:
@@ -35,7 +37,7 @@ def scatter_heads(devices: list[Device], network: Network, names: dict[str, bool
                 chosen = device.row_heads if is_rows else device.key_heads
                 values = devices[peer].arrays[name][:, chosen]
                 each = work.accumulator_words if sums else 1
-                network.send(Stage.SCATTER_HEADS, (peer, device.rank), values, into[:, :, part], words_each=each)
+                network.send(stage, (peer, device.rank), values, into[:, :, part], words_each=each)
 
 
 def placed(device: Device, name: str) -> Values:
@@ -136,6 +138,8 @@ def run_forward(devices: list[Device], network: Network) -> None:
     """Outputs of all ranks, from their queries and keys."""
     setting = devices[0].setting
     scatter_heads(devices, network, {"Q": True, "KV": False})
+    if setting.is_step:
+        _keep(devices)
     for columns in pass_columns(setting.grid, setting.passes):
         with ExitStack() as every:
             stacks = [every.enter_context(ExitStack()) for _ in devices]
@@ -143,6 +147,16 @@ def run_forward(devices: list[Device], network: Network) -> None:
             for device, stack in zip(devices, stacks, strict=True):
                 _attend(devices, device, network, columns, stack)
             _merge(devices, network, columns, stacks)
+
+
+def _keep(devices: list[Device]) -> None:
+    """Room for what stays until the backward pass: log-sum-exps, and outputs of the own heads."""
+    setting, work = devices[0].setting, devices[0].setting.workload
+    for device in devices:
+        tokens = len(setting.placed(device.rank, work.queries))
+        device.room("lse", (setting.rows_heads, tokens, 1), sums=True)
+        if setting.grid.heads > 1:
+            device.room("place O", (setting.rows_heads, tokens, work.value_dim))
 
 
 def _attend(devices: list[Device], device: Device, network: Network, columns: slice, stack: ExitStack) -> None:
@@ -193,7 +207,7 @@ def _merge(devices: list[Device], network: Network, columns: slice, stacks: list
         tokens = len(device.setting.placed(device.rank, work.queries))
         if grid.keys > 1:
             device.room("merge", (device.setting.rows_heads, tokens, work.value_dim + 1), sums=True, stack=stack)
-        if grid.heads > 1:
+        if grid.heads > 1 and not device.setting.is_step:
             device.room("place O", (device.setting.rows_heads, tokens, work.value_dim), stack=stack)
     for device in devices:
         setting, peers = device.setting, row_peers_of_pass(device, columns)
@@ -211,6 +225,8 @@ def _merge(devices: list[Device], network: Network, columns: slice, stacks: list
             out, lse = _added(out, lse, room[..., :-1], room[..., -1])
         home = device.arrays["place O"] if grid.heads > 1 else device.arrays["O"]
         home[...] = out
+        if setting.is_step:
+            device.arrays["lse"][..., 0] = lse
     if grid.heads > 1:
         return_heads(devices, network, columns, {"place O": ("O", True)})
 

@@ -19,7 +19,6 @@ from attenio.cluster.counted.forward import run_forward
 from attenio.cluster.counted.network import Network
 from attenio.cluster.grid import Grid, check_grid
 from attenio.cluster.partition import sharding_for
-from attenio.errors import InvalidInput
 from attenio.memory import FastMemory
 from attenio.reference import attention, attention_blocks
 from attenio.workload import Direction, Workload
@@ -51,10 +50,11 @@ def inputs_of(workload: Workload, seed: int = 0) -> Arrays:
 def execute_grid(
     workload: Workload, grid: Grid, inputs: Arrays, *, passes: int = 1, memory_words: int | None = None
 ) -> ClusterRun:
-    """Run a pass of attention over the ranks of a grid; ``memory_words`` is what each holds at most."""
+    """Run attention, its gradients or a training step over the ranks of a grid.
+
+    ``memory_words`` is what each rank holds at most.
+    """
     check_grid(grid, workload)
-    if workload.direction is Direction.TRAINING:
-        raise InvalidInput("a counted run is of one pass; ask about forward and backward")
     setting = Setting(workload=workload, grid=grid, sharding=sharding_for(workload.mask), passes=passes)
     network = Network(grid.devices)
     with ExitStack() as every:
@@ -63,34 +63,50 @@ def execute_grid(
             room = 2**50 if memory_words is None else memory_words
             memory = FastMemory(room, intermediate_words=workload.accumulator_words)
             devices.append(Device(setting=setting, rank=rank, memory=memory, stack=every.enter_context(ExitStack())))
-        backward = workload.direction is Direction.BACKWARD
         for device in devices:
-            _settle(device, inputs, backward=backward)
-        (run_backward if backward else run_forward)(devices, network)
-        results = _collected(devices, ("dQ", "dKV") if backward else ("O",))
+            _settle(device, inputs)
+        names: tuple[str, ...] = ()
+        if workload.direction is not Direction.BACKWARD:
+            run_forward(devices, network)
+            names += ("O",)
+        if workload.direction is not Direction.FORWARD:
+            for device in devices:
+                _settle_gradients(device, inputs)
+            run_backward(devices, network)
+            names += ("dQ", "dKV")
+        results = _collected(devices, names)
         peaks = tuple(device.memory.peak_words for device in devices)
     return ClusterRun(network=network, peak_words=peaks, results=_separate(workload, results))
 
 
-def _settle(device: Device, inputs: Arrays, *, backward: bool) -> None:
-    """Put a rank's own tokens into its memory, and room for its results."""
+def _settle(device: Device, inputs: Arrays) -> None:
+    """Put a rank's own tokens into its memory, and room for its outputs."""
     setting, work = device.setting, device.setting.workload
     rows, keys = (setting.own(device.rank, length) for length in (work.queries, work.keys))
     both = inputs["K"] if work.values_in_keys else np.concatenate([inputs["K"], inputs["V"]], axis=-1)
-    own = {"Q": inputs["Q"][:, :, rows], "KV": both[:, :, keys]}
-    if backward:
-        own |= {"dO": inputs["dO"][:, :, rows], "O": _outputs(inputs, work)[:, :, rows].astype(np.float32)}
-    for name, values in own.items():
-        device.room(name, (values.shape[1], values.shape[2], values.shape[3]))[...] = values
-    if not backward:
-        device.room("O", (work.heads, len(rows), work.value_dim))
-        return
+    _put(device, "Q", inputs["Q"][:, :, rows])
+    _put(device, "KV", both[:, :, keys])
+    device.room("O", (work.heads, len(rows), work.value_dim))
+
+
+def _settle_gradients(device: Device, inputs: Arrays) -> None:
+    """Put dO beside them, and room for gradients; of a backward pass alone also what a forward pass would have left."""
+    setting, work = device.setting, device.setting.workload
+    rows, keys = (setting.own(device.rank, length) for length in (work.queries, work.keys))
+    _put(device, "dO", inputs["dO"][:, :, rows])
     device.room("dQ", (work.heads, len(rows), work.d))
     device.room("dKV", (work.kv_heads, len(keys), work.key_words))
+    if setting.is_step:
+        return
+    device.arrays["O"][...] = _outputs(inputs, work)[:, :, rows]
     device.room("D", (work.heads, len(rows), 1), sums=True)
     placed = setting.placed(device.rank, work.queries)
     lse = _log_sum_exps(inputs, work)[:, device.row_heads][:, :, placed, None]
     device.room("lse", (setting.rows_heads, len(placed), 1), sums=True)[...] = lse
+
+
+def _put(device: Device, name: str, values: NDArray[np.float32]) -> None:
+    device.room(name, (values.shape[1], values.shape[2], values.shape[3]))[...] = values
 
 
 def _outputs(inputs: Arrays, workload: Workload) -> NDArray[np.float64]:

@@ -24,7 +24,7 @@ from attenio.cluster.executor.transport import Leg
 from attenio.cluster.words import Stage
 from attenio.workload import Direction
 
-SCATTER = Leg(Direction.BACKWARD, Stage.SCATTER_HEADS)
+SCATTER = Leg(Direction.BACKWARD, Stage.SCATTER_GRADIENTS)
 ROWS = Leg(Direction.BACKWARD, Stage.GATHER_QUERIES)
 KEYS = Leg(Direction.BACKWARD, Stage.GATHER_KEYS)
 OF_QUERIES = Leg(Direction.BACKWARD, Stage.REDUCE_QUERIES)
