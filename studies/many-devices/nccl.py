@@ -94,9 +94,12 @@ def started(ranks: int, **more: str) -> dict[str, Any]:
         about = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         every.append(
             subprocess.Popen(
-                [sys.executable, __file__, "rank"], env={**os.environ, **about, **more}, text=True,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            )  # fmt: skip
+                [sys.executable, __file__, "rank"],
+                env={**os.environ, **about, **more},
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
         )
     found, said = [], []
     for rank, process in enumerate(every):
