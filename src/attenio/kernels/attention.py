@@ -1,5 +1,6 @@
 """``attention()``: the signature people know, the dataflow that this machine wants."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from attenio.kernels.call.checks import (
     checked_number,
     refuse_tangents,
 )
+from attenio.kernels.call.jagged import attend_jagged, is_jagged
 from attenio.kernels.call.masking import MaskArguments, Packing, Window
 from attenio.kernels.call.pages.problem import PageArguments
 from attenio.kernels.call.planner_masks import arguments_of
@@ -98,6 +100,8 @@ def attention(  # noqa: C901, PLR0913, PLR0915 - the signature of scaled_dot_pro
     is not waited for: the kernel reads no page outside, and rows of a request whose pages or length are impossible
     become NaN. ``page_scales``: what entries of keys and of values are multiplied by, (pages, KV heads) in float32, for
     pages in float8_e4m3fn or int8. Neither gradients nor masks by tensors are computed there.
+    Jagged nested tensors (sequences, heads, tokens, width) are packed sequences, and give a jagged one: ``cu_seqlens``
+    and what counts tokens of the whole batch are not given with them.
     ``deterministic``: asks for gradients that repeat to the bit, as ``torch.use_deterministic_algorithms`` does for
     everything; only those of heads up to 128 wide on Hopper GPUs otherwise may not.
     """
@@ -121,6 +125,14 @@ def attention(  # noqa: C901, PLR0913, PLR0915 - the signature of scaled_dot_pro
                     return way(query, key, value)
         except (AttributeError, TypeError, RuntimeError):
             pass  # the checks below tell what is wrong
+    if is_jagged(query, key, value):
+        refused = {"attn_mask": attn_mask, "cu_seqlens": cu_seqlens, "segment_ids": segment_ids, "segments": segments,
+                   "block_mask": block_mask, "prefix": prefix, "mask": mask}  # fmt: skip
+        packed = partial(
+            attention, dropout_p=dropout_p, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa, window=window,
+            tolerance=tolerance, deterministic=deterministic, sinks=sinks, softcap=softcap, return_lse=return_lse,
+        )  # fmt: skip
+        return attend_jagged(packed, query, key, value, refused)
     if _is_any_autocast_enabled():
         query, key, value, attn_mask = autocast(query, key, value, attn_mask)
     if isinstance(is_causal, str):

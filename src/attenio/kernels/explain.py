@@ -13,6 +13,7 @@ from attenio.errors import DoesNotFit, InvalidInput
 from attenio.kernels.call.call import call_of, problem_of
 from attenio.kernels.call.checks import autocast, check_switches, checked_number
 from attenio.kernels.call.choice import Choice
+from attenio.kernels.call.jagged import is_jagged, jagged_of
 from attenio.kernels.call.masking import MaskArguments, Packing, Window
 from attenio.kernels.call.pages.problem import PageArguments
 from attenio.kernels.call.planner_masks import arguments_of, nearest_mask
@@ -154,6 +155,10 @@ def explain(  # noqa: PLR0913 - the arguments of attention
         )
         not_taken = (attn_mask, dropout_p, segment_ids, segments, block_mask, prefix, mask, tolerance)
         return explained(problem_on_pages(query, key, value, on_pages, not_taken))
+    if is_jagged(query, key, value):
+        asked_jagged = {"attn_mask": attn_mask, "cu_seqlens": cu_seqlens, "segment_ids": segment_ids,
+                        "segments": segments, "block_mask": block_mask, "prefix": prefix, "mask": mask}  # fmt: skip
+        query, key, value, cu_seqlens, _ = jagged_of(query, key, value, asked_jagged)
     if torch._C._is_any_autocast_enabled():
         query, key, value, attn_mask = autocast(query, key, value, attn_mask)
     check_switches(deterministic=deterministic, return_lse=return_lse)

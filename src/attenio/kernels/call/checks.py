@@ -82,7 +82,8 @@ def check_tensors(
             kind = "nested" if isinstance(tensor, Tensor) and tensor.is_nested else "sparse"
             given = f"{kind} tensor" if isinstance(tensor, Tensor) else type(tensor).__name__
             raise WrongType(
-                f"{name} is a {given}; give a dense torch.Tensor (ragged sequences: packed, with cu_seqlens=)"
+                f"{name} is a {given}; give a dense torch.Tensor (ragged sequences: layout=torch.jagged, or packed with"
+                " cu_seqlens=)"
             )
         if tensor.dim() < 2:
             raise TensorMismatch(f"{name} has {tensor.dim()} dimensions; give at least two, (tokens, width)")
