@@ -17,18 +17,18 @@ class Controller(Part):
 
     def __init__(self, nest: Nest) -> None:
         self.nest = nest
-        ports = {engine: dict(Sequencer(nest, engine).signature.members.items()) for engine in Engine}
+        self.walks = {engine: Sequencer(nest, engine) for engine in Engine}
+        awaited = sorted({name for walk in self.walks.values() for name in walk.awaited})
+        self.ended = {name: Signal(COUNT_BITS, name=f"ended_{at}") for at, name in enumerate(awaited)}
+        ports = {engine: dict(walk.signature.members.items()) for engine, walk in self.walks.items()}
         super().__init__(
             {f"{engine.name.lower()}_{name}": Out(ports[engine][name].shape) for engine in Engine for name in TRACED}
         )
 
     def elaborate(self, _platform: object) -> Module:
         """Sequencers, and a count of ends for every name that someone waits for."""
-        m = Module()
-        walks = {engine: Sequencer(self.nest, engine) for engine in Engine}
-        awaited = sorted({name for walk in walks.values() for name in walk.awaited})
-        ended = {name: Signal(COUNT_BITS, name=f"ended_{at}") for at, name in enumerate(awaited)}
-        for engine, walk in walks.items():
+        m, ended = Module(), self.ended
+        for engine, walk in self.walks.items():
             m.submodules[f"{engine.name.lower()}_sequencer"] = walk
             for at, name in enumerate(walk.awaited):
                 m.d.comb += getattr(walk, f"ended_{at}").eq(ended[name])

@@ -43,56 +43,56 @@ class Sequencer(Part):
                 "finished": Out(1),
             }
         )
+        # the state, which proofs speak about
+        self.started = Signal()
+        self.needed = {name: Signal(COUNT_BITS, name=f"needed_{at}") for at, name in enumerate(self.awaited)}
+        self.left = {loop: Signal(range(max(*loop.counts, 2)), name=f"left_{at}") for at, loop in enumerate(nest.loops)}
+        self.round = Signal(range(max([2, *(loop.counts[0] for loop in nest.loops if loop.is_ramp)])))
+        self.last_phase = Signal(range(1 << len(self.phase)))
+        self.ready = Signal()
 
     def elaborate(self, _platform: object) -> Module:
         """Counters, and what comes after every place."""
         m = Module()
-        self._started = Signal()
-        self._needed = {name: Signal(COUNT_BITS, name=f"needed_{at}") for at, name in enumerate(self.awaited)}
-        self._left = {
-            loop: Signal(range(max(*loop.counts, 2)), name=f"left_{at}") for at, loop in enumerate(self.nest.loops)
-        }
-        self._round = Signal(range(max([2, *(loop.counts[0] for loop in self.nest.loops if loop.is_ramp)])))
-        ready, length = self._ready(m), Signal(range(1 << len(self.phase)), name="length_less_one")
+        self._wait(m)
+        ready, length = self.ready, self.last_phase
         with m.Switch(self.place):
             for place in self.places:
                 with m.Case(place.number):
                     m.d.comb += length.eq(int(place.step.cycles) - 1)
         running = self.phase != 0
         m.d.comb += [
-            self.active.eq(self._started & ~self.finished & (running | ready)),
+            self.active.eq(self.started & ~self.finished & (running | ready)),
             self.first.eq(self.active & ~running),
             self.last.eq(self.active & (self.phase == length)),
         ]
         with m.If(self.active):
             m.d.sync += self.phase.eq(Mux(self.last, 0, self.phase + 1))
-        with m.If(~self._started):
-            m.d.sync += self._started.eq(1)
-            self._scan(m, self.nest.root, 0, self._round, {})
+        with m.If(~self.started):
+            m.d.sync += self.started.eq(1)
+            self._scan(m, self.nest.root, 0, self.round, {})
         with m.Elif(self.last), m.Switch(self.place):
             for loop in (self.nest.root, *self.nest.loops):
                 for at, node in enumerate(loop.body):
                     if isinstance(node, Place) and node.step.engine is self.engine:
                         with m.Case(node.number):
-                            self._scan(m, loop, at + 1, self._round, {})
+                            self._scan(m, loop, at + 1, self.round, {})
         return m
 
-    def _ready(self, m: Module) -> Signal:
+    def _wait(self, m: Module) -> None:
         """Whether nothing that the step at hand waits for is missing."""
         over = {}
         for number, name in enumerate(self.awaited):
             missing, over[name] = Signal(COUNT_BITS, name=f"missing_{number}"), Signal(name=f"over_{number}")
-            m.d.comb += missing.eq(self._needed[name] - getattr(self, f"ended_{number}"))
+            m.d.comb += missing.eq(self.needed[name] - getattr(self, f"ended_{number}"))
             m.d.comb += over[name].eq((missing == 0) | missing[-1])
-        ready = Signal()
-        m.d.comb += ready.eq(1)
+        m.d.comb += self.ready.eq(1)
         with m.Switch(self.place):
             for place in self.places:
                 waits = [over[name] for name in place.step.after if name in over]
                 if waits:
                     with m.Case(place.number):
-                        m.d.comb += ready.eq(_all(waits))
-        return ready
+                        m.d.comb += self.ready.eq(_all(waits))
 
     def _scan(self, m: Module, loop: Loop, start: int, number: Value, passed: _Passed) -> None:
         """Go to the next place of this engine, from a position in the body of a loop on."""
@@ -102,15 +102,15 @@ class Sequencer(Part):
                 if node.step.engine is self.engine:
                     self._go(m, node, passed)
                     return
-                passed = _more(passed, {node.step.name: 1}, self._needed)
+                passed = _more(passed, {node.step.name: 1}, self.needed)
             elif not node.has(self.engine):
-                runs = {name: node.runs(name, self._rounds(node)) for name in self._needed}
-                passed = _more(passed, {name: _in_round(each, number) for name, each in runs.items()}, self._needed)
+                runs = {name: node.runs(name, self._rounds(node)) for name in self.needed}
+                passed = _more(passed, {name: in_round(each, number) for name, each in runs.items()}, self.needed)
             elif min(node.counts) > 0:
                 self._enter(m, node, number, passed)
                 return
             else:
-                with m.If(_in_round(node.counts, number) != 0):
+                with m.If(in_round(node.counts, number) != 0):
                     self._enter(m, node, number, passed)
                 with m.Else():
                     self._scan(m, loop, at + 1, number, passed)
@@ -118,12 +118,12 @@ class Sequencer(Part):
         if loop.parent is None:
             m.d.sync += self.finished.eq(1)
             return
-        again = self._left[loop] != 0
+        again = self.left[loop] != 0
         with m.If(again):
-            m.d.sync += self._left[loop].eq(self._left[loop] - 1)
+            m.d.sync += self.left[loop].eq(self.left[loop] - 1)
             if loop.is_ramp:
-                following = (self._round + 1)[: len(self._round)]
-                m.d.sync += self._round.eq(following)
+                following = (self.round + 1)[: len(self.round)]
+                m.d.sync += self.round.eq(following)
                 self._scan(m, loop, 0, following, passed)
             else:
                 self._scan(m, loop, 0, number, passed)
@@ -131,16 +131,16 @@ class Sequencer(Part):
             self._scan(m, loop.parent, loop.position + 1, number, passed)
 
     def _enter(self, m: Module, loop: Loop, number: Value, passed: _Passed) -> None:
-        m.d.sync += self._left[loop].eq(_in_round(loop.counts, number) - 1)
+        m.d.sync += self.left[loop].eq(in_round(loop.counts, number) - 1)
         if loop.is_ramp:
-            m.d.sync += self._round.eq(0)
-            number = C(0, len(self._round))
+            m.d.sync += self.round.eq(0)
+            number = C(0, len(self.round))
         self._scan(m, loop, 0, number, passed)
 
     def _go(self, m: Module, place: Place, passed: _Passed) -> None:
         m.d.sync += self.place.eq(place.number)
         for name, runs in passed.items():
-            m.d.sync += self._needed[name].eq(self._needed[name] + runs)
+            m.d.sync += self.needed[name].eq(self.needed[name] + runs)
 
     def _rounds(self, loop: Loop) -> int:
         around: Loop | None = loop
@@ -151,7 +151,7 @@ class Sequencer(Part):
         return 1
 
 
-def _in_round(counts: tuple[int, ...], number: Value) -> Value:
+def in_round(counts: tuple[int, ...], number: Value) -> Value:
     """A count that may depend on the round."""
     bits = max(1, max(counts).bit_length())
     return C(counts[0], bits) if len(set(counts)) == 1 else Array(C(count, bits) for count in counts)[number]
