@@ -23,6 +23,7 @@ from torch import Tensor
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.kernels.attention import attention
 from attenio.kernels.call import absorption
+from attenio.kernels.pages.views import KeysInPages
 
 NAME = "attenio"
 
@@ -162,6 +163,16 @@ def forward(  # noqa: PLR0913 - the interface of transformers
             scale=scaling, dropout=dropout,
         )  # fmt: skip
         return elsewhere(layer).transpose(1, 2).contiguous(), None
+    if isinstance(key, KeysInPages):
+        if attention_mask is None and not dropout:
+            paged = attention(
+                query, key.cache.keys[key.layer], key.cache.values[key.layer], is_causal=causal, scale=scaling,
+                window=sliding_window, sinks=s_aux, softcap=softcap, pages=key.cache.table(key.requests, key.layer),
+                page_scales=key.cache.scales(key.layer),
+            )  # fmt: skip
+            return paged.transpose(1, 2).contiguous(), None
+        gathered = key.cache.gathered(key.requests, key.layer)
+        key, value = (each.to(query.dtype) for each in gathered)
     # Where the mask was left out, a query of its own sees all keys; more queries see those up to their own.
     causal = causal and attention_mask is None and bool(query.shape[2] > 1)
     if attention_mask is not None:
