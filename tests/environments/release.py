@@ -4,7 +4,8 @@
     python tests/environments/release.py dist report,pebble only these extras
 
 Both are built from a copy of the tree. The wheel is then installed alone, with nothing but what it requires, and once
-with each extra; the sdist alone. Every command's --help is asked in each, and something of each extra is run.
+with each extra; the sdist alone. Every command's --help is asked of either alone, and something of each extra is run.
+Versions are those of constraints.txt; where pip has no PyTorch for CPUs alone, each extra that needs it brings CUDA.
 """
 
 import os
@@ -18,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from versions import CHECKS, OPTION_NAMES, ROOT, extras
+from versions import CHECKS, OPTION_NAMES, ROOT, every_extra
 
 COPIED = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff")
 # setuptools changes sys.argv
@@ -50,7 +51,8 @@ def attempt(package: Path, wanted: Sequence[str]) -> bool:
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "--constraint", str(ROOT / "constraints.txt"), named], check=True, cwd=folder)
         clean = {name: value for name, value in os.environ.items() if not re.match("PYTHONPATH|COLUMNS", name)}
-        done = subprocess.run([python, CHECKS, OPTION_NAMES, *wanted], cwd=folder, env={**clean, "COLUMNS": "200"})
+        asked = "-" if wanted else OPTION_NAMES
+        done = subprocess.run([python, CHECKS, asked, *wanted], cwd=folder, env={**clean, "COLUMNS": "200"})
         return done.returncode == 0
 
 
@@ -59,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
     folder = Path(arguments[0] if arguments else "dist")
     shutil.rmtree(folder, ignore_errors=True)
     wheel, sdist = build(folder)
-    tried = arguments[1].split(",") if len(arguments) > 1 else extras()
+    tried = arguments[1].split(",") if len(arguments) > 1 else every_extra()
     ways = [(wheel, ()), (sdist, ()), *((wheel, (extra,)) for extra in tried)]
     failed = [f"{package.name}[{','.join(wanted)}]" for package, wanted in ways if not attempt(package, wanted)]
     print(f"release: {wheel.name} and {sdist.name}: " + (f"failed with {failed}" if failed else "installed every way"))

@@ -39,6 +39,11 @@ OF_TORCH = ("torch", "triton", "transformers")
 KINDS = ("lowest", "newest", "pinned")
 
 
+def every_extra() -> tuple[str, ...]:
+    """All extras by name."""
+    return tuple(_project()["optional-dependencies"])
+
+
 def extras() -> tuple[str, ...]:
     """The extras that are tried with every version: those that do not bring PyTorch."""
     optional = _project()["optional-dependencies"]

@@ -5,7 +5,6 @@ import shlex
 from collections.abc import Callable
 from typing import Any
 
-from attenio.accelerator import SIMULATED, plan_for, simulate_plan
 from attenio.catalogue import machines, models
 from attenio.errors import AttenioError, InvalidInput
 from attenio.explorer.state import State
@@ -13,7 +12,7 @@ from attenio.planning.plan import Dataflow, Plan
 from attenio.quantities import bytes_of, show_bytes, show_seconds
 from attenio.report.answer import Answer, answer
 from attenio.report.notation import candidate_rows, show_ratio
-from attenio.report.pictures import frames_of, small_plan, tiles_svg, words_svg
+from attenio.report.pictures import tiles_svg
 from attenio.workload import Direction, Workload
 
 _OPTIONS = {"fast": "fast-bytes"}
@@ -94,76 +93,6 @@ def _row(candidate: Any, rule: str, found: Answer) -> dict[str, Any]:
     }
 
 
-def _curve(address: str) -> dict[str, Any]:
-    state = State.of(address)
-    if state.workload.direction is not Direction.FORWARD:
-        return {"note": "This picture is of the forward pass."}
-    return {"svg": words_svg(state.workload, state.machine.slowest_boundary.fast_words(state.workload.dtype))}
-
-
-def _frames(address: str) -> dict[str, Any]:
-    state = State.of(address)
-    little = small_plan(answer_plan(state))
-    return {
-        "title": f"{little.dataflow.value} on {little.workload.queries} queries and {little.workload.keys} keys,"
-        f" {little.tiles}, {little.fast_words} words of fast memory",
-        "rows": {"Q": little.workload.queries, "K": little.workload.keys, "V": little.workload.keys,
-                 "O": little.workload.queries},
-        "frames": [vars(frame) for frame in frames_of(little)],
-    }  # fmt: skip
-
-
-def answer_plan(state: State) -> Plan:
-    """The plan of a state, without everything beside it."""
-    from attenio.planning import best_plan
-
-    return best_plan(state.workload, state.machine, dataflow=state.dataflow)
-
-
-def _timeline(address: str) -> dict[str, Any]:
-    from attenio.report.timeline_picture import timeline_svg
-
-    state = State.of(address)
-    if state.machine.accelerator is None:
-        return {"note": f"{state.machine.name} is no accelerator that is simulated; attenio-512k is one."}
-    default = Dataflow.KEY_STATIONARY if state.workload.direction is Direction.BACKWARD else Dataflow.ATTENIO
-    chosen = state.dataflow or default
-    if chosen not in SIMULATED:
-        return {"note": f"{chosen.value} has no program; {', '.join(each.value for each in SIMULATED)} have one."}
-    done = simulate_plan(plan_for(state.workload, state.machine, chosen), state.machine)
-    facts = {name: str(value) for name, value in done.facts().items() if name not in ("workload", "machine")}
-    facts |= {"cycles": f"{done.whole_cycles:,}", "moved_words": f"{done.moved_words:,}"}
-    facts |= {"seconds": show_seconds(done.seconds), "energy_joules": f"{done.energy.total_joules:.4g}"}
-    for share in ("pe_utilisation", "exp_utilisation", "stall_fraction"):
-        facts[share] = f"{getattr(done, share):.2%}"
-    return {"facts": facts, "svg": timeline_svg(done.program, title=f"{chosen.value} on {state.machine.name}")}
-
-
-def _pebbles(address: str) -> dict[str, Any]:
-    """The chosen dataflow on three positions, replayed as a pebble game that the referee accepts."""
-    from attenio.dataflows import execute
-    from attenio.pebbling import check
-    from attenio.pebbling.frames import film_to_json
-    from attenio.pebbling.replay import replay
-    from attenio.planning import best_plan_for
-
-    state = State.of(address)
-    forward = state.workload.direction is Direction.FORWARD
-    wanted = state.dataflow if forward and state.dataflow is not None else Dataflow.ATTENIO
-    little = Workload(n=3, d=1)
-    try:
-        plan = best_plan_for(little, 12, dataflow=wanted)
-    except AttenioError:
-        plan = best_plan_for(little, 12)
-    played = replay(execute(plan, record=True))
-    verdict = check(played.game, played.schedule)
-    return {
-        "title": f"{plan.dataflow.value} on 3 positions of width 1: {verdict.cost_words} words, at most"
-        f" {verdict.peak_red} red at once, every move checked",
-        **film_to_json(played.game, played.schedule),
-    }
-
-
 def _python(state: State) -> str:
     """Lines that give the same plan."""
     given = state.given
@@ -203,11 +132,20 @@ def _command(state: State) -> str:
     return " ".join(["attenio plan", *said])
 
 
+def _picture(name: str) -> Callable[[str], dict[str, Any]]:
+    """A view of ``explorer.pictures``, which is loaded when it is first asked for: plans do not wait for it."""
+
+    def view(address: str) -> dict[str, Any]:
+        from attenio.explorer import pictures
+
+        found: dict[str, Any] = getattr(pictures, name)(State.of(address))
+        return found
+
+    return view
+
+
 VIEWS: dict[str, Callable[[str], dict[str, Any]]] = {
     "choices": _choices,
     "plan": _plan,
-    "curve": _curve,
-    "frames": _frames,
-    "timeline": _timeline,
-    "pebbles": _pebbles,
+    **{name: _picture(name) for name in ("curve", "roofline", "frames", "timeline", "pebbles")},
 }

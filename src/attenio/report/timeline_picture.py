@@ -65,6 +65,14 @@ def window(program: Program) -> tuple[Fraction, Fraction]:
     return (begins[0] if begins else Fraction(0)), last
 
 
+# Names of classes are the picture's own: a style in a page applies to all of it.
+_STYLE = (
+    ".t-paper{fill:#fff}.t-ink{fill:#1c1c1c}.t-black{fill:#000}.t-soft{fill:#555}.t-idle{fill:#f4f4f4}"
+    ".t-stripe{stroke:#c4c4c4}.t-axis{stroke:#444}@media (prefers-color-scheme:dark){.t-paper{fill:#14171a}"
+    ".t-ink{fill:#ececec}.t-soft{fill:#c4c4c4}.t-idle{fill:#1d2226}.t-stripe{stroke:#3a4047}.t-axis{stroke:#b5b5b5}}"
+)
+
+
 def timeline_svg(program: Program, *, title: str, begin: Fraction | None = None, cycles: Fraction | None = None) -> str:
     """The picture of some cycles; unless said otherwise three rounds of the inner loop."""
     start, stop = window(program)
@@ -85,10 +93,10 @@ def timeline_svg(program: Program, *, title: str, begin: Fraction | None = None,
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" font-family="sans-serif"'
         f' font-size="12"><defs><pattern id="idle" width="6" height="6" patternUnits="userSpaceOnUse"'
-        f' patternTransform="rotate(45)"><rect width="6" height="6" fill="#f4f4f4"/>'
-        f'<path d="M0 0V6" stroke="#c4c4c4" stroke-width="2"/></pattern></defs>'
-        f'<rect width="{_WIDTH}" height="{height}" fill="white"/>'
-        f'<text x="12" y="26" font-size="15">{html.escape(title)}</text>{"".join(body)}</svg>\n'
+        f' patternTransform="rotate(45)"><rect width="6" height="6" class="t-idle"/>'
+        f'<path d="M0 0V6" class="t-stripe" stroke-width="2"/></pattern></defs><style>{_STYLE}</style>'
+        f'<rect width="{_WIDTH}" height="{height}" class="t-paper"/>'
+        f'<text x="12" y="26" font-size="15" class="t-ink">{html.escape(title)}</text>{"".join(body)}</svg>\n'
     )
 
 
@@ -152,7 +160,7 @@ class _Frame:
         told = f"{name}: cycles {float(part.begin):,.1f} to {float(part.end):,.1f}"
         text = (
             f'<text x="{x + width / 2:.2f}" y="{y + _LANE / 2 + 4:.0f}" text-anchor="middle"'
-            f' fill="{"#555" if part.step is None else "black"}">{html.escape(name)}</text>'
+            f' class="{"t-soft" if part.step is None else "t-black"}">{html.escape(name)}</text>'
             if width > 7 * len(name)
             else ""
         )
@@ -163,19 +171,22 @@ class _Frame:
         )
 
     def labels(self) -> list[str]:
-        return [f'<text x="12" y="{self.y(engine) + _LANE / 2 + 4:.0f}">{engine.value}</text>' for engine in Engine]
+        return [
+            f'<text x="12" y="{self.y(engine) + _LANE / 2 + 4:.0f}" class="t-ink">{engine.value}</text>'
+            for engine in Engine
+        ]
 
     def axis(self) -> list[str]:
         y = _TOP + len(Engine) * (_LANE + _GAP)
-        marks = [f'<path d="M{_LEFT} {y}H{_WIDTH - _RIGHT}" stroke="#444"/>']
+        marks = [f'<path d="M{_LEFT} {y}H{_WIDTH - _RIGHT}" class="t-axis"/>']
         for tick in range(6):
             cycle = self._start + (self._stop - self._start) * Fraction(tick, 5)
             x = self.x(cycle)
             marks.append(
-                f'<path d="M{x:.1f} {y}v5" stroke="#444"/>'
-                f'<text x="{x:.1f}" y="{y + 18}" text-anchor="middle">{float(cycle):,.0f}</text>'
+                f'<path d="M{x:.1f} {y}v5" class="t-axis"/>'
+                f'<text x="{x:.1f}" y="{y + 18}" text-anchor="middle" class="t-ink">{float(cycle):,.0f}</text>'
             )
-        return [*marks, f'<text x="12" y="{y + 18}">cycles</text>']
+        return [*marks, f'<text x="12" y="{y + 18}" class="t-ink">cycles</text>']
 
 
 def _legend(names: list[str]) -> list[str]:
@@ -186,6 +197,6 @@ def _legend(names: list[str]) -> list[str]:
         fill = "url(#idle)" if number == len(names) else _COLOURS.get(name, _OTHER)
         entries.append(
             f'<rect x="{x}" y="{y - 10}" width="12" height="12" fill="{fill}"/>'
-            f'<text x="{x + 16}" y="{y}">{html.escape(name)}</text>'
+            f'<text x="{x + 16}" y="{y}" class="t-ink">{html.escape(name)}</text>'
         )
     return entries

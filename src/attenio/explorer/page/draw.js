@@ -13,7 +13,10 @@ function element(tag, text, className) {
 
 function fillTable(table, columns, rows) {
   const head = element("thead"), top = element("tr"), body = element("tbody");
-  for (const name of columns) { const cell = element("th", name); cell.scope = "col"; top.append(cell); }
+  columns.forEach((name, column) => {
+    const number = rows.length && rows[0].cells[column] instanceof Node && rows[0].cells[column].className === "number";
+    const cell = element("th", name, number ? "number" : ""); cell.scope = "col"; top.append(cell);
+  });
   head.append(top);
   for (const { cells, className } of rows) {
     const row = element("tr", null, className);
@@ -23,8 +26,21 @@ function fillTable(table, columns, rows) {
   table.replaceChildren(head, body);
 }
 
-function fillList(list, pairs) {
-  list.replaceChildren(...pairs.flatMap(([name, value]) => [element("dt", name), element("dd", value)]));
+// Groups of a list as cards: what it is, the number, and what is said about it.
+function fillCards(list, cards) {
+  list.replaceChildren(...cards.map(([className, name, value, more]) => {
+    const card = element("div", null, className);
+    card.append(element("dt", name), element("dd", value, more === undefined ? "" : "large"), ...(more === undefined ? [] : [element("dd", more)]));
+    return card;
+  }));
+}
+
+// A bar in a cell, with its number for those who do not see it.
+function track(share, told) {
+  const cell = element("td", null, "track"), ink = element("span", "", "bar");
+  ink.style.width = `${Math.max(0.5, Math.min(100, 100 * share))}%`; ink.setAttribute("role", "img"); ink.setAttribute("aria-label", told);
+  cell.append(ink);
+  return cell;
 }
 
 // A film: buttons that a keyboard reaches, a status that is read out, and frames drawn one by one.
@@ -32,6 +48,9 @@ class Film {
   constructor(name, draw, tell) {
     this.canvas = document.getElementById(name);
     this.status = document.getElementById(`${name}-step`);
+    this.width = this.canvas.width; this.height = this.canvas.height;
+    const sharp = Math.min(3, window.devicePixelRatio || 1);
+    this.canvas.width *= sharp; this.canvas.height *= sharp; this.canvas.getContext("2d").scale(sharp, sharp);
     this.draw = draw; this.tell = tell; this.frames = []; this.at = 0; this.timer = null;
     const buttons = document.getElementById(`${name}-buttons`);
     for (const [label, act] of [["First", () => this.show(0)], ["Back", () => this.show(this.at - 1)],
@@ -42,12 +61,12 @@ class Film {
       buttons.append(button);
     }
   }
-  load(frames) { this.stop(); this.frames = frames; this.show(0); }
+  load(frames, first) { this.stop(); this.frames = frames; this.show(first); }
   show(number) {
     if (!this.frames.length) return;
     this.at = Math.max(0, Math.min(this.frames.length - 1, number));
     const brush = this.canvas.getContext("2d");
-    brush.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    brush.clearRect(0, 0, this.width, this.height);
     this.draw(brush, this.at);
     this.status.textContent = `${this.at + 1} of ${this.frames.length}: ${this.tell(this.at)}`;
   }

@@ -43,6 +43,14 @@ def outline(x: float, y: float, width: float, height: float) -> str:
     return f'<rect x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}" fill="none" class="s-soft"/>'
 
 
+def circle(x: float, y: float, radius: float, kind: str, name: str) -> str:
+    """A dot with an edge of paper, so that dots on top of each other are told apart; its name shows on hovering."""
+    return (
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" class="f-{kind} s-paper" stroke-width="1.5">'
+        f"<title>{escape(name)}</title></circle>"
+    )
+
+
 def text(x: float, y: float, words: str, kind: str = "ink", **more: str) -> str:
     """A line of text."""
     extra = "".join(f' {name.replace("_", "-")}="{escape(value)}"' for name, value in more.items())

@@ -10,7 +10,6 @@ True
 
 from dataclasses import dataclass
 
-from attenio.dataflows import execute
 from attenio.errors import AttenioError, DoesNotFit
 from attenio.masks import Causal, Dense, Mask, SlidingWindow
 from attenio.memory.trace import Event, EventKind
@@ -66,6 +65,8 @@ def small_plan(plan: Plan) -> Plan:
 
 def frames_of(plan: Plan) -> tuple[Frame, ...]:
     """Every load, store and computation of a run, in order."""
+    from attenio.dataflows import execute
+
     resident: dict[str, tuple[int, ...]] = {}
     loaded = stored = 0
     frames = []
