@@ -54,3 +54,11 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
 def test_front_pages_name_files() -> None:
     assert len(named_files(ROOT / "ARCHITECTURE.md")) > 20
     assert len(named_files(ROOT / "CONTRIBUTING.md")) > 5
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_no_column_is_named_by_a_formula_alone(page: Path) -> None:
+    """Screen readers say nothing of a heading that has only a formula."""
+    headings = re.findall(r"^(\|.*\|)\n\|[ :|-]+\|$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    names = [name.strip() for heading in headings for name in heading.strip("|").split("|")]
+    assert not [name for name in names if re.fullmatch(r"\$[^$]+\$", name)]

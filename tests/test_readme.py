@@ -105,3 +105,28 @@ def test_memory_binds_where_the_flagship_says_so() -> None:
     (flash,) = (c.plan for c in found.candidates if c.dataflow.value == "flash-attention-2" and c.rule.value == "best")
     assert flash is not None
     assert f"moves {flash.moved_words / found.bound.words:.1f} times as much" in " ".join(README.split())
+
+
+def test_the_table_of_rates_has_the_medians_of_the_studies() -> None:
+    peers = {"cuDNN": "cudnn", "FlashAttention-4": "FlashAttention-4"}
+    found = {
+        (form, ours, peer, theirs)
+        for form, ours, peer, theirs in re.findall(
+            r"^\| (\w+ \w+), [^|]+ \| \W*(\d+)\W* \| \W*(\S+) (\d+)\W* \|$", README, re.M
+        )
+    }
+    assert len(found) == 6
+    measured = set()
+    for study in ("hopper", "todays-models"):
+        for case in json.loads((ROOT / "studies" / study / "results.json").read_text(encoding="utf-8"))["cases"]:
+            rates = {
+                name: f"{each['tflop_per_s']:.0f}" for name, each in case["contenders"].items() if "tflop_per_s" in each
+            }
+            mask = case["about"]["mask"] if "about" in case and "mask" in case["about"] else "causal"
+            direction = case.get("part", case.get("direction"))
+            measured |= {
+                (f"{direction} {mask}", rates["attenio"], shown, rates[name])
+                for shown, name in peers.items()
+                if name in rates
+            }
+    assert found <= measured

@@ -24,6 +24,7 @@ def test_the_pictures_of_the_pages_are_what_their_commands_draw(attenio: Any, tm
         (("draw", "tile"), "unknown picture 'tile'; did you mean tiles?"),
         (("draw", "tiles", "--out", "x.png"), "does not end in .svg"),
         (("draw", "words", "--direction", "training"), "a picture is of one pass"),
+        (("draw", "roofline", "--fast-bytes", "64KB"), "states no rates, so it has no roof"),
         (("draw", "words", "--tolerance", "0.1"), "pictures are of exact attention"),
     ],
 )

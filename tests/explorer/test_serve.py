@@ -8,6 +8,7 @@ from http.client import HTTPConnection
 
 import pytest
 
+from attenio.explorer import serve
 from attenio.explorer.serve import Explorer
 
 
@@ -81,6 +82,22 @@ def test_it_survives_a_thousand_malformed_requests(server: Explorer) -> None:
             if number % 100 == 0:
                 assert asked(server, "/")[0] == 200
     assert asked(server, "/")[0] == 200
+
+
+def test_many_connections_that_say_nothing_do_not_stop_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "_SECONDS", 0.2)
+    with Explorer({"index.html": b"<p>here</p>"}) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        silent = [socket.create_connection(server.server_address[:2]) for _ in range(2 * serve._AT_ONCE)]
+        dripping = silent[0]
+        dripping.sendall(b"GET / HTT")
+        assert asked(server, "/")[0] == 200
+        assert threading.active_count() < 3 * serve._AT_ONCE
+        dripping.settimeout(5)
+        assert dripping.recv(100) == b""  # whoever takes longer is hung up on
+        for connection in silent:
+            connection.close()
+        server.shutdown()
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])

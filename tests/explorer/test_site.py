@@ -34,6 +34,18 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
 
 
+@pytest.mark.parametrize("place", ["/proc/nope", "file/folder"])
+def test_a_folder_that_cannot_be_made_is_refused_in_one_line(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from attenio.cli import main
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "nothing kept"))
+    (tmp_path / "file").write_text("")
+    assert main(["explore", "--build", str(tmp_path / place)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
 def test_without_npm_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(packages.shutil, "which", lambda _: None)

@@ -31,15 +31,18 @@ def explore(
       attenio explore
       attenio explore --build public/explorer
     """
-    from attenio.explorer.site import build as build_site
-    from attenio.explorer.site import files
+    from attenio.explorer import site
+    from attenio.explorer.packages import are_kept
 
     number = parse_count(port, "port")
     if not 0 <= number < 2**16:
         raise InvalidInput(f"port is {number:,}; give one below 65,536, or 0 for a free one")
-    print_aside("making the page; the first time npm fetches Python for the browser")
     if build is not None:
-        size = build_site(build)
+        site.make_folder(build)
+    if not are_kept():
+        print_aside("npm fetches Python for the browser, 9 MB, the first time")
+    if build is not None:
+        size = site.build(build)
         if as_json:
             print_json({"folder": str(build), "bytes": size})
         else:
@@ -48,7 +51,7 @@ def explore(
     from attenio.explorer.serve import Explorer
 
     try:
-        server = Explorer(files(), number)
+        server = Explorer(site.files(), number)
     except OSError as problem:
         raise InvalidInput(f"port {number} cannot be used: {problem.strerror}; give another one, or 0") from None
     if as_json:

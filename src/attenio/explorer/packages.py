@@ -35,10 +35,15 @@ def kept_folder() -> Path:
     return home / "attenio" / "explorer-pyodide-0.27.7"
 
 
+def are_kept() -> bool:
+    """Whether nothing has to be fetched."""
+    return (kept_folder() / _READY).is_file()
+
+
 def packages() -> Path:
     """The folder with everything but attenio itself; fetched by npm the first time."""
     folder = kept_folder()
-    if (folder / _READY).is_file():
+    if are_kept():
         return folder
     npm = shutil.which("npm")
     if npm is None:

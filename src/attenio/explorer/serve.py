@@ -1,9 +1,13 @@
 """The explorer on loopback: files from memory, and nothing else.
 
 Only this computer reaches it, and only pages of its own: a foreign Host is refused (another site's name that points
-here), and so is a foreign Origin. It reads no path from disk, so no request can ask for one.
+here), and so is a foreign Origin. It reads no path from disk, so no request can ask for one. A request has some seconds
+and a hundred header lines, and only so many are served at once: its work is bounded.
 """
 
+import socket
+import threading
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -14,6 +18,7 @@ _TYPES = {
     ".json": "application/json",
 }  # fmt: skip
 _SECONDS = 10.0
+_AT_ONCE = 32
 # Pyodide compiles WebAssembly and makes functions; nothing else than our own files may run or be asked.
 _POLICY = (
     "default-src 'self'; img-src 'self' data:; script-src 'self' 'wasm-unsafe-eval' 'unsafe-eval';"
@@ -32,14 +37,39 @@ class Explorer(ThreadingHTTPServer):
         self.files = files
         here = self.server_address[1]
         self.hosts = {f"127.0.0.1:{here}", f"localhost:{here}"}
+        self._free = threading.BoundedSemaphore(_AT_ONCE)
 
     @property
     def url(self) -> str:
         """Where the page is."""
         return f"http://127.0.0.1:{self.server_address[1]}/"
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread of its own, or close it where too many are open."""
+        if not self._free.acquire(timeout=_SECONDS):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """One connection, which ends after some seconds whatever comes or does not."""
+        ended = threading.Timer(_SECONDS, _hang_up, [request])
+        ended.daemon = True
+        ended.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            ended.cancel()
+            self._free.release()
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that breaks is no news."""
+
+
+def _hang_up(connection: socket.socket) -> None:
+    """End a connection that another thread waits on."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -1,6 +1,7 @@
 """The explorer's files: the page, its worker, Python for the browser, and attenio itself."""
 
 import io
+import os
 import zipfile
 from importlib import resources
 from pathlib import Path
@@ -47,10 +48,21 @@ def source_zip() -> bytes:
     return written.getvalue()
 
 
-def build(folder: Path) -> int:
-    """Write the site into a folder that is new, empty, or holds an older one; how many bytes that are."""
+def make_folder(folder: Path) -> None:
+    """Make the folder of a site, unless it is there and empty or holds an older one."""
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / "worker.js").is_file())):
         raise InvalidInput(f"{folder} is there and holds something else; give a new folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise InvalidInput(f"cannot make the folder {folder}: {problem.strerror}; give another one") from None
+    if not os.access(folder, os.W_OK):
+        raise InvalidInput(f"folder {folder} may not be written to; give another one")
+
+
+def build(folder: Path) -> int:
+    """Write the site into a folder that is new, empty, or holds an older one; how many bytes that are."""
+    make_folder(folder)
     every = files()
     for name, content in every.items():
         path = folder / name

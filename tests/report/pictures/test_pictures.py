@@ -11,7 +11,8 @@ from attenio.bounds import bounds_for, largest_ordinary
 from attenio.errors import InvalidInput
 from attenio.planning import best_plan_for
 from attenio.planning.plan import Dataflow
-from attenio.report.pictures import frames_of, moves_svg, small_plan, tiles_svg, words_svg
+from attenio.report.answer import answer
+from attenio.report.pictures import frames_of, moves_svg, roofline_svg, small_plan, tiles_svg, words_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -66,3 +67,24 @@ def test_a_gradient_has_tiles_and_no_curve() -> None:
     assert "(backward)" in described(tiles_svg(best_plan(workload, Machine.with_fast_bytes("16K"))))
     with pytest.raises(InvalidInput, match="no lines for backward"):
         words_svg(workload, 4096)
+
+
+@pytest.mark.parametrize("machine", ["attenio-512k", "h100", "graviton4"])
+def test_the_roofline_has_the_rate_that_the_plan_allows_and_no_plan_right_of_the_bound(machine: str) -> None:
+    found = answer(Workload(n=3000, d=48, mask="causal"), machine)
+    drawn = roofline_svg(found)
+    assert drawn is not None
+    slowest = found.boundaries[-1]
+    assert slowest.moved_words is not None and slowest.boundary.slow.bandwidth_bytes_per_s is not None
+    intensity = found.workload.flops / (2 * slowest.moved_words)
+    assert f"{intensity:,.4g} flops for each byte" in described(drawn)
+    bandwidth, peak = slowest.boundary.slow.bandwidth_bytes_per_s, found.machine.flops_per_s[found.workload.dtype]
+    assert ("arithmetic binds" in described(drawn)) == (intensity * bandwidth >= peak)
+    tree = ET.fromstring(drawn)
+    dots = [float(dot.attrib["cx"]) for dot in tree.iter(f"{SVG}circle")]
+    bar = max(path.attrib["d"] for path in tree.iter(f"{SVG}path") if path.attrib["class"] == "s-bound")
+    assert len(dots) > 5 and max(dots) <= float(bar[1:].split()[0]) + 0.1
+
+
+def test_a_machine_without_rates_has_no_roof() -> None:
+    assert roofline_svg(answer(Workload(n=64, d=8), Machine.with_fast_bytes("4KB"))) is None
