@@ -27,7 +27,7 @@ SPELLS_A_BAND = {
 # Matches on dataflows that a new member need not know: all others end in assert_never, so that mypy lists them.
 LEAVES_DATAFLOWS_OUT = {
     "accelerator/controller.py program_of": "few dataflows have a program; the others are refused with their names",
-    "report/reproduce.py paper_volume_words": "the paper has formulas for four",
+    "report/reproduction.py paper_volume_words": "the paper has formulas for four",
 }
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -34,7 +34,7 @@ def test_numbers_are_those_of_the_command_that_the_page_shows(address: str, caps
     assert main([*shlex.split(page["command"])[1:], "--json"]) == 0
     command = json.loads(capsys.readouterr().out)
     command.pop("notes")
-    assert page["json"] == command
+    assert told("whole", address)["json"] == command
     assert (page["gap"], page["plan"]["words"]) == (command["gap"], command["plan"]["moved_words"])
 
 
@@ -68,7 +68,7 @@ def test_every_view_has_an_answer(address: str) -> None:
         ("direction=training", "choose the direction forward or backward"),
         ("fast=1", "no dataflow fits"),
         ("model=llama-3-8b&heads=7", "has its own heads"),
-        ("mask=longformer:512:64&n=128K", "layouts are explored up to 65,536 keys"),
+        ("mask=longformer:512:64&n=128K", "layouts are explored up to 16,384 keys"),
         ("n=" + "1" * 3000, "characters; use at most 2,000"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 from attenio.errors import InvalidInput
 from attenio.report.experiments import EXPERIMENTS, ExperimentRow, experiment
-from attenio.report.reproduce import measured_rates
+from attenio.report.reproduction import measured_rates
 
 
 @lru_cache

@@ -9,7 +9,7 @@ from attenio.errors import InvalidInput
 from attenio.machine import Machine
 from attenio.planning import published_plan
 from attenio.planning.plan import Dataflow
-from attenio.report.reproduce import FIGURES, Reproduction, paper_volume_words, published_data, reproduce
+from attenio.report.reproduction import FIGURES, Reproduction, paper_volume_words, published_data, reproduce
 from attenio.workload import Workload
 
 

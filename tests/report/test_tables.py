@@ -10,7 +10,7 @@ from attenio.machine import Machine
 from attenio.planning.published import has_published_rule
 from attenio.report.answer import answer
 from attenio.report.notation import nested_rows, show_ratio
-from attenio.report.reproduce import reproduce
+from attenio.report.reproduction import reproduce
 from attenio.report.tables import bounds_table, plan_tables, reproduction_table, run_table
 from attenio.workload import Workload
 

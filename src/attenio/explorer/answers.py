@@ -9,8 +9,8 @@ from attenio.catalogue import machines, models
 from attenio.errors import AttenioError, InvalidInput
 from attenio.explorer.state import State
 from attenio.planning.plan import Dataflow, Plan
-from attenio.quantities import bytes_of, show_bytes, show_seconds
-from attenio.report.answer import Answer, answer
+from attenio.quantities import bytes_of, show_bytes
+from attenio.report.answer import Answer, answer_at_slowest
 from attenio.report.notation import candidate_rows, show_ratio
 from attenio.report.pictures import tiles_svg
 from attenio.workload import Direction, Workload
@@ -41,8 +41,9 @@ def _choices(_address: str) -> dict[str, Any]:
 
 
 def _plan(address: str) -> dict[str, Any]:
+    """What is shown while a slider moves; plans over all levels of a machine take longer and are in ``whole``."""
     state = State.of(address)
-    found = answer(state.workload, state.machine, dataflow=state.dataflow)
+    found = answer_at_slowest(state.workload, state.machine, dataflow=state.dataflow)
     return {
         "title": f"{state.workload} on {state.machine.name}",
         "bound": {**_words(found.bound.words, state.workload), **_theorem(found.bound)},
@@ -50,18 +51,7 @@ def _plan(address: str) -> dict[str, Any]:
         "gap": found.gap,
         "gap_text": show_ratio(found.gap),
         "dataflows": [_row(candidate, rule, found) for candidate, rule in candidate_rows(found)],
-        "times": [
-            {
-                "resource": each.resource,
-                "least": None if each.least_seconds is None else show_seconds(each.least_seconds),
-                "plan": show_seconds(each.plan_seconds),
-                "plan_seconds": each.plan_seconds,
-                "binds": each is found.binding,
-            }
-            for each in found.times
-        ],
         "tiles_svg": tiles_svg(found.plan),
-        "json": found.to_json(),
         "python": _python(state),
         "command": _command(state),
         "has_accelerator": state.machine.accelerator is not None,
@@ -147,5 +137,5 @@ def _picture(name: str) -> Callable[[str], dict[str, Any]]:
 VIEWS: dict[str, Callable[[str], dict[str, Any]]] = {
     "choices": _choices,
     "plan": _plan,
-    **{name: _picture(name) for name in ("curve", "roofline", "frames", "timeline", "pebbles")},
+    **{name: _picture(name) for name in ("whole", "curve", "frames", "timeline", "pebbles")},
 }

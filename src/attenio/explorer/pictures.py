@@ -5,6 +5,7 @@ from typing import Any
 from attenio.accelerator import SIMULATED, plan_for, simulate_plan
 from attenio.errors import AttenioError
 from attenio.explorer.state import State
+from attenio.masks import Layout
 from attenio.planning import best_plan
 from attenio.planning.plan import Dataflow
 from attenio.quantities import show_seconds
@@ -17,6 +18,10 @@ def curve(state: State) -> dict[str, Any]:
     """Words against fast memory around the one asked about."""
     if state.workload.direction is not Direction.FORWARD:
         return {"note": "This picture is of the forward pass."}
+    if isinstance(state.workload.mask, Layout):
+        return {
+            "note": "Plans of a layout for every size of fast memory take too long for a page; see attenio draw words."
+        }
     return {"svg": words_svg(state.workload, state.machine.slowest_boundary.fast_words(state.workload.dtype))}
 
 
@@ -32,10 +37,25 @@ def frames(state: State) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def roofline(state: State) -> dict[str, Any]:
-    """Every dataflow under what bandwidth and arithmetic allow."""
-    drawn = roofline_svg(answer(state.workload, state.machine, dataflow=state.dataflow))
-    return {"note": f"{state.machine.name} states no rates, so it has no roof."} if drawn is None else {"svg": drawn}
+def whole(state: State) -> dict[str, Any]:
+    """The answer of ``attenio plan --json``, the time of every resource, and every dataflow under the roofline."""
+    found = answer(state.workload, state.machine, dataflow=state.dataflow)
+    drawn = roofline_svg(found)
+    roof = {"note": f"{state.machine.name} states no rates, so it has no roof."} if drawn is None else {"svg": drawn}
+    return {
+        "times": [
+            {
+                "resource": each.resource,
+                "least": None if each.least_seconds is None else show_seconds(each.least_seconds),
+                "plan": show_seconds(each.plan_seconds),
+                "plan_seconds": each.plan_seconds,
+                "binds": each is found.binding,
+            }
+            for each in found.times
+        ],
+        "roofline": roof,
+        "json": found.to_json(),
+    }
 
 
 def timeline(state: State) -> dict[str, Any]:

@@ -24,8 +24,8 @@ NAMES = (
 )  # fmt: skip
 _COUNTS = ("queries", "keys", "d", "value_dim", "heads", "kv_heads", "batch")
 _LONGEST_ADDRESS = 2000
-# Sparse layouts are counted block by block, which takes too long for a page beyond this.
-_LONGEST_LAYOUT = 2**16
+# Sparse layouts are counted block by block, which takes a second in a page, and too long beyond this.
+_LONGEST_LAYOUT = 2**14
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from attenio.report.training import TrainingAnswer, training_answer
 
 if TYPE_CHECKING:
     from attenio.report.html import write_report, write_training_report
-    from attenio.report.reproduce import Reproduction, reproduce
+    from attenio.report.reproduction import Reproduction, reproduce
 
 __all__ = [
     "Answer",
@@ -28,7 +28,7 @@ __all__ = [
     "write_training_report",
 ]
 
-_HOMES = {"html": ("write_report", "write_training_report"), "reproduce": ("Reproduction", "reproduce")}
+_HOMES = {"html": ("write_report", "write_training_report"), "reproduction": ("Reproduction", "reproduce")}
 
 
 def __getattr__(name: str) -> Any:

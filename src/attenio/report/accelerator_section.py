@@ -15,7 +15,7 @@ from attenio.report import palette
 from attenio.report.experiments import ExperimentRow, experiment
 from attenio.report.notation import short_count
 from attenio.report.page import figure_place
-from attenio.report.reproduce import reproduce
+from attenio.report.reproduction import reproduce
 from attenio.report.timeline_picture import timeline_svg
 from attenio.report.traces import hover, layout, lines, markers
 from attenio.workload import Direction, Workload

@@ -1,6 +1,6 @@
 """One question, one answer: what must move, what the best plan moves, and how far apart the two are."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from attenio.bounds import LowerBound, largest_absolute, largest_ordinary, lower_bounds
@@ -204,12 +204,10 @@ class Answer(Planned[Plan]):
         return answer_to_json(self)
 
 
-def answer(workload: Workload, machine: Machine | str, *, dataflow: Dataflow | str | None = None) -> Answer:
-    """Bounds, the best plan (of one dataflow, if named), every candidate, and every boundary of the machine."""
+def answer_at_slowest(workload: Workload, machine: Machine | str, *, dataflow: Dataflow | str | None = None) -> Answer:
+    """What is known about the slowest boundary alone: bounds, the best plan and every candidate, but no times."""
     machine, chosen = as_machine(machine), None if dataflow is None else Dataflow.named(dataflow)
     plan = best_plan(workload, machine, dataflow=chosen)
-    nested, nested_reason = _nested(workload, machine)
-    boundaries = tuple(_boundary(workload, machine, k, chosen, nested) for k in range(len(machine.boundaries)))
     return Answer(
         workload=workload,
         machine=machine,
@@ -217,13 +215,23 @@ def answer(workload: Workload, machine: Machine | str, *, dataflow: Dataflow | s
         plan=plan,
         lower_bounds=lower_bounds(workload, machine, degree=_degree(workload)),
         candidates=candidates(workload, machine),
-        boundaries=boundaries,
-        nested=nested,
-        nested_reason=nested_reason,
-        times=_times(workload, machine, boundaries),
+        boundaries=(),
+        nested=None,
+        nested_reason="",
+        times=(),
         dataflow=chosen,
         free_plan=_free_plan(workload, machine, chosen),
     )
+
+
+def answer(workload: Workload, machine: Machine | str, *, dataflow: Dataflow | str | None = None) -> Answer:
+    """Bounds, the best plan (of one dataflow, if named), every candidate, and every boundary of the machine."""
+    found = answer_at_slowest(workload, machine, dataflow=dataflow)
+    machine = found.machine
+    nested, nested_reason = _nested(workload, machine)
+    boundaries = tuple(_boundary(workload, machine, k, found.dataflow, nested) for k in range(len(machine.boundaries)))
+    times = _times(workload, machine, boundaries)
+    return replace(found, boundaries=boundaries, nested=nested, nested_reason=nested_reason, times=times)
 
 
 def _free_plan(workload: Workload, machine: Machine, dataflow: Dataflow | None) -> Plan | None:

@@ -32,7 +32,7 @@ from attenio.machine import Machine, MemoryLevel
 from attenio.names import did_you_mean
 from attenio.plain_values import plain_fields
 from attenio.planning import Dataflow, Tiles
-from attenio.report.reproduce import GEOMEAN, geometric_mean, measured_rates, published_data
+from attenio.report.reproduction import GEOMEAN, geometric_mean, measured_rates, published_data
 from attenio.workload import Workload
 
 MACHINE = "attenio-512k"

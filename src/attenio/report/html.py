@@ -23,7 +23,7 @@ from attenio.report.figures import length_figure, memory_figure
 from attenio.report.guarantee import guarantee
 from attenio.report.notation import capital, price_of_units, show_ratio, told_bounds
 from attenio.report.page import cards, figure_place, page, plotly_script, section, with_links
-from attenio.report.reproduce import reproduce
+from attenio.report.reproduction import reproduce
 from attenio.report.roofline_figure import roofline_figure
 from attenio.report.training import TrainingAnswer, training_answer
 from attenio.workload import Direction, Workload

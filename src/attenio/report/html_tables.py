@@ -18,7 +18,7 @@ from attenio.report.notation import (
     show_ratio,
 )
 from attenio.report.page import with_links
-from attenio.report.reproduce import Reproduction
+from attenio.report.reproduction import Reproduction
 from attenio.report.training import TrainingAnswer
 
 Cell = tuple[str, str]  # class, markup

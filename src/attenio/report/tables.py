@@ -27,7 +27,7 @@ from attenio.report.notation import (
     show_ratio,
     told_bounds,
 )
-from attenio.report.reproduce import Reproduction
+from attenio.report.reproduction import Reproduction
 from attenio.report.training import TrainingAnswer
 
 NUMBER, NAME, TEXT = "number", "name", "text"

@@ -27,11 +27,11 @@ function fillTable(table, columns, rows) {
 }
 
 // Groups of a list as cards: what it is, the number, and what is said about it.
-function fillCards(list, cards) {
-  list.replaceChildren(...cards.map(([className, name, value, more]) => {
+function fillCards(list, cards, inside = false) {
+  list.replaceChildren(...cards.flatMap(([className, name, value, more]) => {
     const card = element("div", null, className);
     card.append(element("dt", name), element("dd", value, more === undefined ? "" : "large"), ...(more === undefined ? [] : [element("dd", more)]));
-    return card;
+    return inside ? [...card.children] : card;
   }));
 }
 

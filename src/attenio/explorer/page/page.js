@@ -3,10 +3,10 @@
 
 const form = document.getElementById("choices"), at = (id) => document.getElementById(id);
 // One Python plans, and a second one draws what belongs to the plan: a moved slider never waits for a picture.
-const planner = new Worker("worker.js"), pictures = ["curve", "roofline", "frames", "timeline", "pebbles"];
+const planner = new Worker("worker.js"), pictures = ["whole", "curve", "frames", "timeline", "pebbles"];
 let painter = null;
 const defaults = { n: "128K", d: "64", machine: "attenio-512k" };
-let latest = null, sent = 0, rows = {}, game = null, pending = null, before = "attenio-512k";
+let latest = null, sent = 0, rows = {}, game = null, pending = null, before = "attenio-512k", binds = ["…", ""];
 const film = new Film("film", (brush, k) => drawRows(brush, film.frames[k], rows), (k) => {
   const frame = film.frames[k], span = frame.rows.length ? `rows ${frame.rows[0]} to ${frame.rows[frame.rows.length - 1]} of ` : "";
   const what = frame.kind === "compute" ? `compute ${frame.step}` : `${frame.kind} ${span}${frame.operand}, ${frame.words} words`;
@@ -58,6 +58,7 @@ function ask(query = address(), unknown = null) {
   const url = query ? `?${query}` : location.pathname;
   if (location.search.slice(1) !== query) history.replaceState(null, "", url);
   sent = performance.now(); latest = unknown ?? query;
+  at("save-json").disabled = true; // until it is the plan's own
   planner.postMessage({ view: "plan", address: latest });
   clearTimeout(pending);
   if (painter) pending = setTimeout(paint, 60);
@@ -79,11 +80,10 @@ const shown = {
   },
   plan(answer) {
     at("answer").hidden = false; at("title").textContent = answer.title;
-    const binding = answer.times.find((each) => each.binds);
     fillCards(at("numbers"), [
       ["", "must move", answer.bound.bytes, `${plain(answer.bound.words)} words; ${answer.bound.theorem}, ${answer.bound.strength}`],
       ["ours", "this plan moves", answer.plan.bytes, `${plain(answer.plan.words)} words`], ["ours", "gap", answer.gap_text, `${answer.plan.dataflow}, ${answer.plan.tiles}`],
-      ...(binding ? [["", "what binds", binding.resource, `${binding.plan} with this plan`]] : [])]);
+      ["binds", "what binds", ...binds]]);
     at("covers").textContent = `The bound is for ${answer.bound.covers}.`;
     at("tiles").innerHTML = answer.tiles_svg;
     const most = Math.log(Math.max(...answer.dataflows.map((row) => row.words ?? 0)) / answer.bound.words) || 1;
@@ -92,16 +92,21 @@ const shown = {
       cells: [row.dataflow, element("td", row.words === null ? "does not fit" : plain(row.words), "number"), element("td", row.over, "number"),
         row.words === null ? element("td", "", "track") : track(Math.log(row.words / answer.bound.words) / most, row.over), row.rule, element("td", row.reason || row.tiles, "tiles")],
     })));
+    at("python").textContent = answer.python; at("command").textContent = answer.command;
+  },
+  whole(answer) {
     const longest = Math.max(...answer.times.map((each) => each.plan_seconds), 1e-30);
     fillTable(at("times"), ["resource", "at least", "with this plan", "share of the longest"], answer.times.map((each) => {
       const share = each.plan_seconds / longest, bar = track(share, `${(100 * share).toFixed(1)} percent`);
       return { className: each.binds ? "chosen" : "", cells: [each.resource + (each.binds ? " (binds)" : ""), element("td", each.least ?? "unknown", "number"), element("td", each.plan, "number"), bar] };
     }));
-    at("python").textContent = answer.python; at("command").textContent = answer.command;
-    at("answer").dataset.json = JSON.stringify(answer.json, null, 2);
+    const binding = answer.times.find((each) => each.binds);
+    binds = binding ? [binding.resource, `${binding.plan} with this plan`] : ["–", "no rates are known"];
+    const card = document.querySelector("#numbers .binds"); if (card) fillCards(card, [["", "what binds", ...binds]], true);
+    drawing("roofline", answer.roofline);
+    at("answer").dataset.json = JSON.stringify(answer.json, null, 2); at("answer").dataset.whole = latest; at("save-json").disabled = false;
   },
   curve(answer) { drawing("curve", answer); },
-  roofline(answer) { drawing("roofline", answer); },
   frames(answer) { rows = answer.rows; at("film-note").textContent = answer.title; film.load(answer.frames, Math.floor(answer.frames.length / 3)); },
   timeline(answer) {
     at("timeline-note").textContent = answer.note || ""; fillCards(at("timeline-facts"), Object.entries(answer.facts || {}).map(([name, value]) => ["", name.replaceAll("_", " "), value]));
@@ -118,7 +123,7 @@ function drawing(name, { svg, note }) {
   if (note) at(name).append(element("p", note));
 }
 
-const notes = { curve: "curve", roofline: "roofline", frames: "film-note", timeline: "timeline-note", pebbles: "game-note", choices: "problem" };
+const notes = { curve: "curve", whole: "roofline", frames: "film-note", timeline: "timeline-note", pebbles: "game-note", choices: "problem" };
 
 function problem(text) {
   at("problem").hidden = !text; at("problem").textContent = text || "";
