@@ -1,9 +1,10 @@
-"""Is the planner of this tree as fast as that of another checkout, and are its plans the same?
+"""Is the planner of this tree as fast as that of another checkout, and do its plans never move more?
 
     .venv/bin/python studies/planner-speed/compare.py ../other-checkout
 
 Both packages are loaded into one process and asked in turns, so that whatever else the machine does slows both; times
-are those of the processor. comparison.json beside this file has ratios of the least times, this tree over the other.
+are those of the processor. comparison.json beside this file has ratios of the least times, this tree over the other,
+and how many plans of each row move fewer words here. A plan that moves more stops the comparison.
 """
 
 import importlib
@@ -13,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from operator import le, lt
 from pathlib import Path
 from statistics import geometric_mean
 from types import ModuleType
@@ -65,18 +67,12 @@ class Tree:
         return lambda: self.planning.sweep(grid)
 
 
-def same(left: Any, right: Any) -> bool:
-    if hasattr(left, "columns"):
-        return all(
-            values.tolist() == right.columns[name].tolist() for name, values in left.columns.items() if name != "gap"
-        )
-    names = ("moved_words", "peak_words")
-    alike = all(getattr(left, name) == getattr(right, name) for name in names) and dict(left.tiles) == dict(right.tiles)
-    return alike and left.dataflow.value == right.dataflow.value
+def words(answer: Any) -> list[int]:
+    return answer.columns["moved_words"].tolist() if hasattr(answer, "columns") else [answer.moved_words]
 
 
-def ratio(trees: tuple[Tree, Tree], way: str, shape: Shape, repeats: int) -> float:
-    """Least time of the first tree over that of the second; each question is a new workload or grid."""
+def ratio(trees: tuple[Tree, Tree], way: str, shape: Shape, repeats: int) -> tuple[float, int, int]:
+    """Least time of the first tree over that of the second, plans, and how many are better; every question is new."""
     least, answers = [float("inf")] * 2, [None, None]
     for turn in range(2 * repeats):
         which = (turn + turn // 2) % 2
@@ -84,11 +80,12 @@ def ratio(trees: tuple[Tree, Tree], way: str, shape: Shape, repeats: int) -> flo
         start = time.process_time()
         answers[which] = ask()
         least[which] = min(least[which], time.process_time() - start)
-    assert same(*answers), f"different answers: {shape}"
-    return least[0] / least[1]
+    here, there = map(words, answers)
+    assert len(here) == len(there) and all(map(le, here, there)), f"more words: {shape}"
+    return least[0] / least[1], len(here), sum(map(lt, here, there))
 
 
-def ratios(trees: tuple[Tree, Tree]) -> Iterator[tuple[str, list[float]]]:
+def ratios(trees: tuple[Tree, Tree]) -> Iterator[tuple[str, list[tuple[float, int, int]]]]:
     for kind in KINDS:
         shapes = [{"n": n, "d": d, "fast_words": w, **kind} for n in LENGTHS for d in (64, 256) for w in FAST_WORDS]
         yield " ".join(map(str, kind.values())), [ratio(trees, "plan", shape, PLANS) for shape in shapes]
@@ -104,7 +101,9 @@ def main() -> None:
     trees = Tree(HERE.parents[1]), Tree(other)
     rows = []
     for name, each in ratios(trees):
-        row = {"what": name, "ratio": round(geometric_mean(each), 3), "least": min(each), "largest": max(each)}
+        times, plans, better = zip(*each, strict=True)
+        row = {"what": name, "ratio": geometric_mean(times), "least": min(times), "largest": max(times)}
+        row |= {"plans": sum(plans), "better": sum(better)}
         rows.append({key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()})
         print(rows[-1], flush=True)
     made_by = {**asdict(trees[0].provenance.provenance()), "other_commit": commit.stdout.strip()}

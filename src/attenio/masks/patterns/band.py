@@ -204,8 +204,8 @@ class Band:
     @lazy
     def key_load_floors(self) -> tuple[tuple[Counts, Counts, int], ...]:
         """Triples (constant, area, lost): key_loads(a) is at least constant + area/a - lost*a for every a."""
-        at_ends = self._alive(0 * self.rows), self._alive(self.rows)
-        peak = self.most_alive[0]
+        peak, end = self.most_alive
+        at_ends = self.alive_first, end
         # At distance one the trapezoid rule is exact, as the corners are integers; inside, alive sums to Z - touched.
         area = self.scores - self.touched_keys + (at_ends[0] + at_ends[1]) // 2
         middle = ceil_div(peak + at_ends[0], 2)
@@ -215,10 +215,23 @@ class Band:
     def most_alive(self) -> tuple[Counts, Counts]:
         """The most keys alive at any boundary, and those alive behind the last row."""
         end = self._alive(self.rows)
-        peak = larger(self._alive(0 * self.rows), end)
+        peak = larger(self.alive_first, end)
         for corner in (self.left - self.shift, self.keys - self.shift - self.right):
             peak = larger(peak, self._alive(clip(corner, self.rows)))
         return peak, end
+
+    @lazy
+    def most_alive_inside(self) -> Counts:
+        """The most keys alive at a boundary between two rows; none if there is one row."""
+        peak = larger(self._alive(smaller(1, self.rows)), self._alive(self.rows - 1))
+        for corner in (self.left - self.shift, self.keys - self.shift - self.right):
+            peak = larger(peak, self._alive(larger(smaller(corner, self.rows - 1), 1)))
+        return where(self.rows > 1, peak, 0)
+
+    @lazy
+    def alive_first(self) -> Counts:
+        """Keys alive before the first row."""
+        return self._alive(0 * self.rows)
 
     @property
     def moving_ends(self) -> tuple[Counts, Counts]:

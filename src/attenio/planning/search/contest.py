@@ -8,9 +8,10 @@ from attenio.planning.costs import problems_of
 from attenio.planning.plan import Dataflow, MovingTiles, Plan, TileRule
 from attenio.planning.problems import Problems
 from attenio.planning.problems.counting import peak_words
-from attenio.planning.search.dataflow import allowed_forms, contenders, exceeds
+from attenio.planning.search.dataflow import allowed_forms, exceeds, forms_of_all
 from attenio.planning.search.forms import best_of_form, floor_of_form, most_rows, some_words
-from attenio.planning.words.form import Form, RowTile
+from attenio.planning.search.kept_tiles import keeps_more
+from attenio.planning.words.form import Form, KeptTile, RowTile
 from attenio.workload import Direction, Workload
 
 
@@ -74,23 +75,37 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
 
 
 def _entrants(workload: Workload, separate: Problems, fast_words: int) -> list[_Entrant]:
-    """The forms of all dataflows that may win; not those of FLAT if attenio holds as many rows with less."""
+    """The forms of all dataflows that may win, attenio the first unless kept keys move less with each of its tiles.
+
+    Not those of FLAT if attenio holds as many rows with less.
+    """
     entrants: list[_Entrant] = []
-    for dataflow in contenders(workload.direction):
+    rank, held, known = 0, 0, forms_of_all(workload.direction, separate.sizes)
+    for dataflow in known:
         problems = separate
         if dataflow is Dataflow.STACKED_GROUPS:
             if not applies(workload, dataflow):
                 continue
             if isinstance(workload.mask, SharedPrefix):
                 problems = Problems.stacked(workload, separate.granularity)
-        forms = allowed_forms(problems, dataflow)
-        if dataflow is Dataflow.FLAT:
-            complete, single = (_stationary(separate, form, fast_words) for form in (forms[0], entrants[0].form))
-            if single >= max(complete, 1):
-                continue
+        forms = allowed_forms(problems, dataflow, known)
+        if dataflow is Dataflow.ATTENIO:
+            held = _stationary(separate, forms[0], fast_words)
+        elif dataflow is Dataflow.FLAT and held >= max(_stationary(separate, forms[0], fast_words), 1):
+            continue
+        elif dataflow is Dataflow.KEPT_KEYS and forms and _keep_more(separate, forms[0], held, fast_words):
+            del entrants[0]
         for form in forms:
-            entrants.append(_Entrant(len(entrants), dataflow, problems, form))
+            entrants.append(_Entrant(rank, dataflow, problems, form))
+            rank += 1
     return entrants
+
+
+def _keep_more(problems: Problems, form: Form, held: int, fast_words: int) -> bool:
+    """Whether kept keys have room for a key beside any tile that attenio holds, and so move less with that tile."""
+    (phase,), band = form.phases, problems.only_band
+    assert isinstance(phase, KeptTile)
+    return band is not None and bool(keeps_more(band, phase, held, fast_words))
 
 
 def _stationary(problems: Problems, form: Form, fast_words: int) -> int:
@@ -105,7 +120,7 @@ def _reached_at_once(workload: Workload, entrants: list[_Entrant], fast_words: i
     if workload.direction is Direction.BACKWARD:
         promising = entrants[1:2]  # keys that stay: one tile, and often near the best
     else:
-        promising = entrants[1:2] if entrants[1].dataflow is Dataflow.STACKED_GROUPS else entrants[:1]
+        promising = [each for each in entrants[:2] if each.dataflow is Dataflow.STACKED_GROUPS] or entrants[:1]
         if entrants[1].problems is not entrants[0].problems:
             promising.append(entrants[0])  # stacked heads never move more than single ones; stacked requests may
     words = [(some_words(each.problems, each.form, fast_words), each.rank) for each in promising]

@@ -1,11 +1,13 @@
 """Best tiles of any exact dataflow, and which dataflows can move the least at all."""
 
+from functools import lru_cache
+
 from attenio.planning.plan import Dataflow, MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.problems.tile_sizes import keeps_to_granularity
 from attenio.planning.search.forms import best_of_form, floor_of_form
 from attenio.planning.words.dataflows import known_forms
-from attenio.planning.words.form import Form
+from attenio.planning.words.form import Form, Sizes
 from attenio.workload import Direction
 
 # In the order in which equals are preferred. The dataflows that are missing never move less than one that is here:
@@ -41,9 +43,17 @@ def contenders(direction: Direction) -> tuple[Dataflow, ...]:
     return BACKWARD_CONTENDERS if direction is Direction.BACKWARD else CONTENDERS
 
 
-def allowed_forms(problems: Problems, dataflow: Dataflow) -> tuple[Form, ...]:
-    """The forms whose tiles of one size keep to the granularity."""
-    forms = known_forms(dataflow, problems.sizes)
+@lru_cache(maxsize=1024)
+def forms_of_all(direction: Direction, sizes: Sizes) -> dict[Dataflow, tuple[Form, ...]]:
+    """The forms of every contender."""
+    return {dataflow: known_forms(dataflow, sizes) for dataflow in contenders(direction)}
+
+
+def allowed_forms(
+    problems: Problems, dataflow: Dataflow, known: dict[Dataflow, tuple[Form, ...]] | None = None
+) -> tuple[Form, ...]:
+    """The forms, of those known, whose tiles of one size keep to the granularity."""
+    forms = known_forms(dataflow, problems.sizes) if known is None else known[dataflow]
     if problems.granularity.is_free:
         return forms
     if dataflow in ONE_BY_ONE:

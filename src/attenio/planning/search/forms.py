@@ -9,7 +9,7 @@ from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.problems.counting import seen_by
 from attenio.planning.search.floors import RectangleWords
-from attenio.planning.search.kept_tiles import KeptWords, best_kept_tile, least_read
+from attenio.planning.search.kept_tiles import KeptWords, best_kept_tile
 from attenio.planning.search.products import OutputRoom, best_output_tile, least_words
 from attenio.planning.search.rectangles import best_rectangle
 from attenio.planning.search.room import Room, key_room, row_room
@@ -61,6 +61,12 @@ def some_words(problems: Problems, form: Form, fast_words: int) -> int | None:
     """Words of good tiles of a form that has tiles of rows and no others, quickly; None if none fits."""
     total = form.fixed.of(problems)
     for phase in form.phases:
+        if isinstance(phase, KeptTile):
+            kept, most = _kept_words(problems, phase, fast_words)
+            if most < 1:
+                return None
+            total += problems.group * kept.some_words(most)
+            continue
         assert isinstance(phase, RowTile)
         options = _head_options(problems, phase, fast_words)
         if not options:
@@ -164,17 +170,17 @@ def _best_rows(problems: Problems, phase: RowTile, fast_words: int, spare: int |
 
 
 def _best_kept(problems: Problems, phase: KeptTile, fast_words: int, spare: int | None) -> _PhaseTiles | None:
-    seen, room = seen_by(problems, phase), _kept_room(phase, fast_words)
-    most = row_room(seen, room)
+    form, most = _kept_words(problems, phase, fast_words)
     if most < 1:
         return None
-    form = KeptWords(seen, phase.live, phase.loads, room)
     words, tile = best_kept_tile(form, most, None if spare is None else spare // problems.group)
     return _PhaseTiles(problems.group * words, {phase.tile: tile, phase.kept: int(form.slots(tile))})
 
 
-def _kept_room(phase: KeptTile, fast_words: int) -> Room:
-    return Room(fast_words - phase.beside, 0, phase.per_row, phase.per_slot)
+def _kept_words(problems: Problems, phase: KeptTile, fast_words: int) -> tuple[KeptWords, int]:
+    """Words as a function of the tile, and the largest tile; less than one if none fits."""
+    seen, room = seen_by(problems, phase), Room(fast_words - phase.beside, 0, phase.per_row, phase.per_slot)
+    return KeptWords(seen, phase.live, phase.loads, room), row_room(seen, room)
 
 
 def _split(problems: Problems) -> int:
@@ -226,12 +232,7 @@ def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float) -> f
         case RowTile():
             return _row_floor(problems, phase, fast_words, spare)
         case KeptTile():
-            seen, room = seen_by(problems, phase), _kept_room(phase, fast_words)
-            most = row_room(seen, room)
-            if most < 1:
-                return inf
-            read = least_read(seen, room, most) if len(seen.shapes) == 1 else seen.touched_keys
-            return int(problems.group * (phase.live * seen.touched_rows + phase.loads * read))
+            return _kept_floor(problems, phase, fast_words, spare)
         case Rectangle():
             rooms = tuple([_room(held, fast_words) for held in phase.held])
             for room in rooms:
@@ -244,6 +245,26 @@ def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float) -> f
             return inf if most_resident(problems, phase, fast_words) < 0 else 0
         case _:
             assert_never(phase)
+
+
+def _kept_floor(problems: Problems, phase: KeptTile, fast_words: int, spare: float) -> float:
+    rows, longest = (problems.keys, problems.most_keys) if phase.across else (problems.rows, problems.most_rows)
+    room = fast_words - phase.beside
+    most = min((room - phase.per_slot) // phase.per_row, longest)
+    if most < 1:
+        return inf
+    # as ``Kept.rough_read``, without transposing problems only to ask
+    beyond = problems.scores * phase.per_slot - rows * room
+    rough: float = problems.group * phase.loads * (beyond / most + rows * phase.per_row) / phase.per_slot
+    if beyond > 0 and rough > spare:
+        return rough
+    touched = (problems.touched_keys, problems.touched_rows)
+    live, loaded = touched if phase.across else touched[::-1]
+    once: float = problems.group * (phase.live * live + phase.loads * loaded)
+    if once > spare:
+        return once
+    words, most = _kept_words(problems, phase, fast_words)
+    return problems.group * words.floor(most)
 
 
 def _row_floor(problems: Problems, phase: RowTile, fast_words: int, spare: float) -> float:

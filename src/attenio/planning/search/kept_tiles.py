@@ -5,16 +5,20 @@ band reads
 
     touched + sum over boundaries x = a, 2a, ... of max(0, alive(x) - s(a))
 
-keys (see ``Band``). Dense, that is m p - s(a)(p - 1) for p tiles, and with a real s(n/p) it is concave in p and grows
-with p unless all keys fit: few numbers of tiles have to be tried. In other bands, for all tiles from a to b,
+keys (see ``Band``). Where alive does not fall from the first row to the last (dense, causal, causal windows), the
+smallest of the tiles that make p of them is the best: few numbers p have to be tried. Samples at a distance D
+of a function that rises, stays and falls with slopes of one sum up to at least
 
-    alive(i*x) - s(x) >= min(up + a*i, peak, down - b*i) - s(a),
+    (integral)/D - (both ends)/2 - D/8 for each end of the middle,
 
-which added up is a floor under the words of a range. Ranges are cut until their floors rule them out.
+and for a real s(D) = S - rho*D that is A/D + B + C*D or more, A and -C not negative, which grows with p and ends the
+search. In other bands ranges of tiles are cut until floors rule them out. For all tiles from a to b,
+
+    alive(i*x) - s(x) >= min(up + a*i, peak, down - b*i) - s(a).
 """
 
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +28,24 @@ from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div, larger, smaller, sum_clipped, where
 from attenio.planning.problems import Problems
 from attenio.planning.search.room import Room, key_room
+from attenio.planning.words.form import KeptTile
 
 Ints = NDArray[np.int64]
+Line = tuple[Counts, Counts, Counts]
+Lines = tuple[Line, Line]
 # Ranges are cut into so many parts.
-_PARTS = 4
+PARTS = 4
+# Up to this many numbers of tiles, one by one in Python integers is faster than in arrays.
+_FEW = 20
+# Where more tiles than these may do, those of the fewest rows are tried first.
+LEAST_TILES = 40
+# Floors in floating point are off by less than this factor.
+_ROUNDED = 1 - 1e-9
+
+
+def _positive(value: Counts) -> Counts:
+    """The value where it is above zero."""
+    return (value if value > 0 else 0 * value) if type(value) is not np.ndarray else np.maximum(value, 0)
 
 
 class KeptWords(NamedTuple):
@@ -41,6 +59,28 @@ class KeptWords(NamedTuple):
     def slots(self, tile: Counts) -> Counts:
         """Slots beside a tile."""
         return key_room(self.problems, (self.room,), tile)
+
+    @property
+    def of_band(self) -> "Kept | None":
+        """The same for the band, if that is what the problem is."""
+        band, room = self.problems.only_band, self.room
+        return None if band is None else Kept(band, self.live, self.loads, room.words, room.per_row, room.per_key)
+
+    def floor(self, most: int) -> float:
+        """A number that no tile up to this size goes below."""
+        problems, kept = self.problems, self.of_band
+        once = self.live * problems.touched_rows + self.loads * problems.touched_keys
+        if kept is None or problems.touched_rows < problems.rows:
+            return once
+        return float(once + self.loads * kept.least_again(most))
+
+    def some_words(self, most: int) -> int:
+        """The words of a good tile, quickly."""
+        rows, kept = self.problems.most_rows, self.of_band
+        even = -(-rows // -(-rows // most))
+        if kept is not None and rises(kept.band):
+            return int(kept.compulsory + self.loads * kept.read_again(even))
+        return int(self.words(even))
 
     def words(self, tile: Counts) -> Counts:
         """The words of tiles, each with as many slots as fit."""
@@ -79,8 +119,69 @@ class Kept(NamedTuple):
         rising = sum_clipped(1, boundaries, least, band.shift + band.right - peak + beyond, beyond)
         return rising - sum_clipped(1, boundaries, most, band.shift - band.left - band.keys + peak, beyond)
 
+    def read_again(self, tile: Counts) -> Counts:
+        """Keys that a tile reads again, if they rise."""
+        band, slots = self.band, self.slots(tile)
+        peak = smaller(band.keys, band.left + band.right)
+        first = smaller(band.shift + band.right, peak)
+        if type(slots) is int:
+            over = peak - min(slots if slots > 1 or band.is_dense else 0, peak)
+            boundaries = -(-band.rows // tile) - 1
+            if not over or first == peak:
+                return boundaries * over
+            # the first boundary over which not all keys are kept, and the first at the peak
+            begin, level = (max(1, (peak - over - first) // tile + 1), -((first - peak) // tile))
+            rising = min(boundaries, level - 1)
+            few = max(rising - begin + 1, 0)
+            some = tile * ((begin + rising) * few // 2) + (first - peak + over) * few
+            return some + over * max(boundaries - max(level, begin) + 1, 0)
+        keeping = smaller(where((slots > 1) | band.is_dense, slots, 0), peak)
+        return sum_clipped(1, ceil_div(band.rows, tile) - 1, tile, first - keeping, peak - keeping)
+
+    def floor_lines(self, most: Counts) -> Lines:
+        """Triples A, B, C: tiles of D <= ``most`` rows read A/D + B + C*D keys or more again. C is not positive.
+
+        With slots as there would be without rounding, and with those beside a single row. Of bands without idle rows.
+        """
+        band, lines = self.band, list[Line]()
+        peak, end = band.most_alive
+        for slots, per_row in ((self.words / self.per_slot, self.per_row / self.per_slot), (self.slots(1) * 1.0, 0.0)):
+            over = peak - slots
+            a, b, c = over * band.rows, per_row * band.rows, 0.0
+            for alive in (band.alive_first, end):
+                rise, beyond = peak - alive, alive - slots
+                always = (beyond > 0) | (rise == 0)  # keys are read again at this end, whatever the tile
+                above, below = beyond * always, _positive(beyond + per_row * most) * (1 - always)
+                a = a + over * over / 2 - over * rise - above * above / 2
+                b = b + per_row * (over - rise) - above * (per_row + 0.5) - below * below / (2.0 * most) - below / 2
+                c = (
+                    c
+                    + per_row * per_row / 2
+                    - always * per_row * (per_row + 1) / 2
+                    - ((rise > 0) & (rise < band.rows)) / 8
+                )
+            some = over + per_row > 0
+            lines.append((a * some, b * some, -_positive(-c) * some))
+        return lines[0], lines[1]
+
+    def least_again(self, most: Counts) -> Counts:
+        """Keys that tiles of up to ``most`` rows read again at least; of bands without idle rows."""
+        again = [(a / most + b + c * most) * (a >= 0) for a, b, c in self.floor_lines(most)]
+        # a boundary lies within a tile of the one over which the most keys are alive
+        slope = self.per_row / self.per_slot - 1
+        one = self.band.most_alive[0] - self.words / self.per_slot - _positive(-slope) * most
+        return _positive(larger(larger(*again), one * (most < self.band.rows))) * _ROUNDED
+
+    def rough_read(self, most: Counts) -> Counts:
+        """Keys that tiles of up to so many rows read at least, quickly, where slots do not do everything.
+
+        A key read serves the a rows of a tile, and s slots serve every row once: Z <= a*read + n*s.
+        """
+        beyond = self.band.scores * self.per_slot - self.band.rows * self.words
+        return (beyond / most + self.band.rows * self.per_row) / self.per_slot * (beyond > 0)
+
     def least_tile(self, words: Counts) -> Counts:
-        """No tile below this one moves as few words: see ``least_read``, with the slots beside the tile."""
+        """No tile below this one moves as few words: as ``rough_read``."""
         band = self.band
         read = (words - self.live * band.touched_rows) // self.loads
         beyond = band.scores * self.per_slot - band.rows * self.words
@@ -94,67 +195,99 @@ class Kept(NamedTuple):
 
     def nothing_twice(self) -> Counts:
         """The largest tile beside which all keys alive at any boundary fit; less than one if there is none."""
-        peak = self.band.most_alive[0]
+        peak = self.band.most_alive_inside
         slots = smaller(larger(peak, smaller(2 * peak, 2)), self.band.keys)
         return (self.words - larger(slots, 1) * self.per_slot) // self.per_row
 
 
-class Counted(Protocol):
-    """What a floor asks of problems, or of cases."""
-
-    @property
-    def rows(self) -> Counts:
-        """Query rows."""
-
-    @property
-    def scores(self) -> Counts:
-        """Required scores."""
-
-    @property
-    def touched_keys(self) -> Counts:
-        """Keys that a row needs."""
+def rises(band: Band) -> Counts:
+    """Whether all rows need a key, and the keys alive never become fewer from one boundary to the next."""
+    last = band.shift + band.rows - 1
+    return (band.touched_rows == band.rows) & ((last + band.right <= band.keys) | (last <= band.left))
 
 
-def least_read(counted: Counted, room: Room, most: Counts) -> Counts:
-    """Keys that are read at least: one serves the a rows of a tile, and s slots serve every row once.
-
-    So Z <= a*read + n*s with a*per_row + s*per_key within the room, where a large tile reads least unless slots do all.
-    """
-    beyond = counted.scores * room.per_key - counted.rows * room.words
-    read = (beyond // most + counted.rows * room.per_row) // room.per_key
-    return larger(counted.touched_keys, where(beyond > 0, read, 0))
+def keeps_more(band: Band, phase: KeptTile, most: Counts, fast_words: Counts) -> Counts:
+    """Whether slots keep a key over every boundary, with any tile up to ``most`` rows and never all of them."""
+    two = phase.beside + most * phase.per_row + 2 * phase.per_slot <= fast_words
+    return two & (most >= 1) & (most < band.rows) & (band.left + band.right > 0) & rises(band)
 
 
 def best_kept_tile(form: KeptWords, most: int, limit: int | None = None) -> tuple[int, int]:
     """The fewest words over all tiles up to ``most``, and a tile that has them; if all exceed ``limit``, any tile."""
-    band, room = form.problems.only_band, form.room
-    if band is None:
+    kept = form.of_band
+    if kept is None:
         return _best_of_all(form, most)
-    kept = Kept(band, form.live, form.loads, room.words, room.per_row, room.per_key)
-    return best_dense(kept, most) if band.is_dense else _best_masked(kept, most, limit)
+    return best_rising(kept, most, limit) if rises(kept.band) else _best_masked(kept, most, limit)
 
 
-def best_dense(kept: Kept, most: int) -> tuple[int, int]:
-    """The same for one dense band: the fewest tiles that move the least."""
-    rows, keys = int(kept.band.rows), int(kept.band.keys)
-    count = -(-rows // most)
-    best = (keys * count - min(int(kept.slots(-(-rows // count))), keys) * (count - 1), -(-rows // count))
-    every = int(kept.nothing_twice())
-    if best[0] > keys and every >= 1:
-        count = -(-rows // every)
-        best = (keys, -(-rows // count))
-    slots = int(kept.slots(1))
-    while best[0] > keys and count < rows:
-        count += 1
-        tile = -(-rows // count)
-        # what slots for one row more or less would save, and with the slots beside a single row
-        spare = (kept.words * count - kept.per_row * rows) / (kept.per_slot * count)
-        least = max(keys * count - (count - 1) * min(keys, spare), keys + (count - 1) * (keys - min(slots, keys)))
-        if least * (1 - 1e-12) >= best[0]:
-            break
-        read = keys * count - min(int(kept.slots(tile)), keys) * (count - 1)
-        best = (read, tile) if read < best[0] else best
-    return int(kept.live * rows + kept.loads * best[0]), best[1]
+def best_rising(kept: Kept, most: int, limit: int | None) -> tuple[int, int]:
+    """The same for a band whose alive keys rise: the fewest tiles that move the least."""
+    rows, count = kept.band.rows, -(-kept.band.rows // most)
+    tile = -(-rows // count)
+    again = kept.read_again(tile)
+    known = again if limit is None else min(again, (limit - kept.compulsory) // kept.loads + 1)
+    more = kept.rough_read(rows / (count + 1)) * _ROUNDED < kept.band.touched_keys + known
+    if again and more and (every := kept.nothing_twice()) >= 1:
+        again, tile = 0, -(-rows // -(-rows // every))
+    if again and more and count < rows:
+        lines, best = kept.floor_lines(rows / count), (again, tile)
+        last, _ = worth_trying(lines, (rows, count), known - 1)
+        if last > count:  # one more tile first, which rules out most of the others
+            count += 1
+            best = _better(kept, -(-rows // count), best)
+            last, high = worth_trying(lines, (rows, count), min(best[0], known) - 1)
+            if last > count + LEAST_TILES and high > LEAST_TILES:
+                best = _best_of_many(kept, np.arange(LEAST_TILES, 0, -1, dtype=np.int64), best)
+                last, high = worth_trying(lines, (rows, count), min(best[0], known) - 1)
+            least = -(-rows // last) if last > count else high + 1
+            if min(last - count, high + 1 - least) > _FEW:
+                best = _best_of_many(kept, _tiles(rows, (count, last), (least, high)), best)
+            elif high >= least:
+                for tile in dict.fromkeys(_tiles(rows, (count, last), (least, high)).tolist()):
+                    best = _better(kept, tile, best)
+        again, tile = best
+    return kept.compulsory + kept.loads * again, tile
+
+
+def worth_trying(lines: Lines, rows_and_count: tuple[Counts, Counts], again: Counts) -> tuple[Counts, Counts]:
+    """Up to how many tiles, more than there are, may read so few keys again, and up to how many rows."""
+    rows, count = rows_and_count
+    last, high = rows, ceil_div(rows, count) - 1
+    for a, b, c in lines:
+        room = again + 1e-9 * (again + 1) - b - c * rows / count
+        if type(rows) is not int:
+            last = np.where(a > 0, np.minimum(rows * room / np.where(a > 0, a, 1.0), last), last)
+            low = (a < 0) & (room < 0)
+            high = np.where(low, np.minimum(a / np.where(low, room, -1.0), high), high)
+        elif a > 0:
+            last = min(last, int(rows * room / a))
+        elif a < 0 and room < 0:
+            high = min(high, int(a / room))
+    return (last, high) if type(rows) is int else (np.asarray(last).astype(np.int64), np.asarray(high).astype(np.int64))
+
+
+def _tiles(rows: int, counts: tuple[int, int], limits: tuple[int, int]) -> Ints:
+    """Tiles of so many counts, or all within the limits if these are fewer; descending."""
+    (first, last), (least, high) = counts, limits
+    if last - first <= high + 1 - least:
+        return np.asarray(-(-rows // np.arange(first + 1, last + 1, dtype=np.int64)))
+    return np.arange(high, least - 1, -1, dtype=np.int64)
+
+
+def _better(kept: Kept, tile: int, best: tuple[int, int]) -> tuple[int, int]:
+    again = kept.read_again(tile)
+    return (again, tile) if again < best[0] else best
+
+
+def _best_of_many(kept: Kept, tiles: Ints, best: tuple[int, int]) -> tuple[int, int]:
+    """Keys read again, and the tile: the better of those known and of these tiles."""
+    if not tiles.size:
+        return best
+    rows, again = kept.band.rows, np.asarray(kept.read_again(tiles))
+    place = int(np.argmin(again))
+    if again[place] >= best[0]:
+        return best
+    return int(again[place]), -(-rows // -(-rows // int(tiles[place])))
 
 
 def _best_masked(kept: Kept, most: int, limit: int | None) -> tuple[int, int]:
@@ -173,60 +306,13 @@ def _best_masked(kept: Kept, most: int, limit: int | None) -> tuple[int, int]:
         parts = []
         for first, last in ranges:
             length = last - first + 1
-            edges = [first + length * part // _PARTS for part in range(_PARTS + 1)]
+            edges = [first + length * part // PARTS for part in range(PARTS + 1)]
             parts += [(low, high - 1) for low, high in pairwise(edges) if low < high]
         found = min(((int(kept.moved(low)), low) for low, _ in parts), default=best)
         best = found if found[0] < best[0] else best
         most_words = best[0] - 1 if limit is None else min(best[0] - 1, limit)
         ranges = [(low + 1, high) for low, high in parts if low < high and kept.floor(low + 1, high) <= most_words]
     return best
-
-
-def best_masked(kept: Kept, most: Ints, limit: Ints) -> tuple[Ints, Ints]:
-    """The same for arrays of bands."""
-    band = kept.band
-    every = np.minimum(kept.nothing_twice(), most)
-    tiles = np.where(every >= 1, np.maximum(every, 1), most)
-    tiles = np.where((every >= 1) & (band.live_rows(tiles) > band.touched_rows), 1, tiles)
-    words, ends = np.asarray(kept.moved(tiles)), np.asarray(kept.moved(most))
-    better = (ends < words) | ((ends == words) & (most < tiles))
-    words, tiles = np.where(better, ends, words), np.where(better, most, tiles)
-    least = np.maximum(kept.least_tile(np.minimum(words, limit)), 1)
-    owner = np.flatnonzero((words > kept.compulsory) & (least <= most))
-    first, last = least[owner], most[owner]
-    while owner.size:
-        place, part = np.repeat(np.arange(len(owner)), _PARTS), np.tile(np.arange(_PARTS), len(owner))
-        length = (last - first + 1)[place]
-        low, high = (first[place] + length * number // _PARTS for number in (part, part + 1))
-        full = np.flatnonzero(low < high)
-        owner, first, last = owner[place[full]], low[full], high[full] - 1
-        some = taken(kept, owner)
-        _take_better(words, tiles, (owner, np.asarray(some.moved(first)), first))
-        longer = np.flatnonzero(first < last)
-        owner, first, last = owner[longer], first[longer] + 1, last[longer]
-        left = np.asarray(taken(kept, owner).floor(first, last)) <= np.minimum(words - 1, limit)[owner]
-        owner, first, last = owner[left], first[left], last[left]
-    return words, tiles
-
-
-def taken(kept: Kept, index: Ints) -> Kept:
-    """Some of the bands, with their weights and rooms."""
-    fields = {name: getattr(kept.band, name)[index] for name in ("rows", "keys", "left", "right", "shift")}
-    others = [value[index] if isinstance(value, np.ndarray) else value for value in kept[1:]]
-    band, known = Band(**fields), kept.band
-    first, end = known.live_range
-    band.__dict__["live_range"] = first[index], end[index]  # not counted twice
-    band.__dict__.update(touched_rows=known.touched_rows[index], touched_keys=known.touched_keys[index])
-    return Kept(band, *others)
-
-
-def _take_better(words: Ints, tiles: Ints, offered: tuple[Ints, Ints, Ints]) -> None:
-    """Take the least words of every owner, and the smallest tile among equals."""
-    owner, found, tile = offered
-    order = np.lexsort((tile, found, owner))
-    front = order[np.flatnonzero(np.diff(owner[order], prepend=-1))]
-    better = front[found[front] < words[owner[front]]]
-    words[owner[better]], tiles[owner[better]] = found[better], tile[better]
 
 
 def _best_of_all(form: KeptWords, most: int) -> tuple[int, int]:

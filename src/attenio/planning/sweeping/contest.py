@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from attenio.planning.plan import Dataflow
 from attenio.planning.search.dataflow import contenders
+from attenio.planning.search.kept_tiles import keeps_more
 from attenio.planning.sweeping.cases import Cases, Ints, take
 from attenio.planning.sweeping.forms import may_win, most_rows, plans, promising
 from attenio.planning.sweeping.room import largest_sizes
 from attenio.planning.sweeping.solution import Solution
 from attenio.planning.words.dataflows import forms_of
-from attenio.planning.words.form import Resident, RowTile
+from attenio.planning.words.form import KeptTile, Resident, RowTile
 from attenio.workload import Direction
 
 # They make the same products, which are made together for the cases that any of these may win.
@@ -39,11 +40,21 @@ def _offer(cases: Cases, dataflow: Dataflow, best: Solution, *, together: bool =
     words = best.words
     if dataflow is Dataflow.STACKED_GROUPS:
         words = np.where(cases.group > 1, words, 0)
+    if dataflow is Dataflow.ATTENIO:
+        words = np.where(_keeps_more(cases), 0, words)
     for form in forms_of(dataflow)(cases.sizes):
         index, few, some = promising(cases, form, words)
         if index.size:
             within = (cases, form, index) if together else None
             best.offer(index, dataflow, plans(few, some, best.words[index] - 1, within))
+
+
+def _keeps_more(cases: Cases) -> NDArray[np.bool_]:
+    """As in ``search.contest``: where kept keys move less than attenio with every tile."""
+    single, kept = (forms_of(each)(cases.sizes)[0].phases[0] for each in (Dataflow.ATTENIO, Dataflow.KEPT_KEYS))
+    assert isinstance(single, RowTile) and isinstance(kept, KeptTile)
+    free = (cases.row_unit == 1) & (cases.key_unit == 1)
+    return np.asarray(free & keeps_more(cases.band, kept, most_rows(cases, single), cases.fast_words))
 
 
 def _offer_products(cases: Cases, best: Solution) -> None:

@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.problems.counting import seen_by
-from attenio.planning.search.kept_tiles import least_read
 from attenio.planning.search.room import Room
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, is_zero, take
 from attenio.planning.sweeping.floors import RectangleForms, form_floors
 from attenio.planning.sweeping.heads import HeadForms, best_head_tiles
-from attenio.planning.sweeping.kept_tiles import best_kept_tiles, most_kept_rows
+from attenio.planning.sweeping.kept_tiles import best_kept_tiles, kept_floors, kept_of, most_kept_rows
 from attenio.planning.sweeping.products import best_output_tiles, output_floor
 from attenio.planning.sweeping.rectangles import best_score_tiles
 from attenio.planning.sweeping.room import key_room, row_room
@@ -61,17 +60,17 @@ def may_win(cases: Cases, form: Form, words: Ints) -> Ints:
 
     Floors of phase after phase rule cases out, so that the later ones are of few cases.
     """
-    limit, index = words / ROUNDING, np.arange(len(cases), dtype=np.int64)
+    limit, index = (words - 1) / ROUNDING, np.arange(len(cases), dtype=np.int64)
     floor = np.where(form.least_held <= cases.fast_words, form.fixed.of(cases), np.inf)
     for place in range(len(form.phases)):
-        left = np.flatnonzero(floor < limit)
+        left = np.flatnonzero(floor <= limit)
         if 4 * len(left) < 3 * len(index):  # leaving out a few costs more than their floors
             index, floor, limit = index[left], floor[left], limit[left]
             cases, form = take(cases, left), take(form, left)
         if not left.size:
             return left
         floor = floor + _floor(cases, form.phases[place], limit - floor)
-    return index[floor < limit]
+    return index[floor <= limit]
 
 
 def most_rows(cases: Cases, phase: RowTile) -> Ints:
@@ -201,13 +200,10 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
             words = forms.floor(np.maximum(most, 1))
             return np.where(most >= 1, words if phase.heads else cases.group * words, np.inf)
         case KeptTile():
-            most, room = (
-                most_kept_rows(seen, phase),
-                Room(cases.fast_words - phase.beside, 0, phase.per_row, phase.per_slot),
-            )
-            own = phase.live * seen.touched_rows + phase.loads * least_read(seen, room, np.maximum(most, 1))
+            most = most_kept_rows(seen, phase)
+            own = kept_floors(kept_of(seen, phase), np.maximum(most, 1), spare / cases.group)
             fits = (most >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1)
-            return np.where(fits, cases.group * own * 1.0, np.inf)
+            return np.where(fits, cases.group * own, np.inf)
         case Rectangle():
             return cases.group * form_floors(_rectangle_forms(cases, phase, cases.fast_words))
         case Product():
