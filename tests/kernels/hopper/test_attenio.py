@@ -32,11 +32,11 @@ def tiles_of(consumers=2, key_tile=64, stages=2, *, staged=True, ping_pong=True)
 
 def run(problem, tiles, programs=3):
     """The host's launch, on an interpreter in place of a GPU with so many SMs."""
-    producer, narrow = "attenio.kernels.hopper.producer", "attenio.kernels.hopper.attenio"
+    producer, capping, narrow = (f"attenio.kernels.hopper.{name}" for name in ("producer", "capping", "attenio"))
     kernels = {
-        "attenio_kernel": interpreted(narrow, needing=(producer,)).attenio_kernel,
+        "attenio_kernel": interpreted(narrow, needing=(producer, capping)).attenio_kernel,
         "attenio_256_rows_kernel": interpreted(
-            "attenio.kernels.hopper.attenio_256_rows", needing=(producer, narrow)
+            "attenio.kernels.hopper.attenio_256_rows", needing=(producer, capping, narrow)
         ).attenio_256_rows_kernel,
     }
 
@@ -109,6 +109,20 @@ def test_sinks_are_one_weight_more(name):
     torch.testing.assert_close(output.float(), plain.output.float() * share[..., None], atol=2e-2, rtol=2e-2)
     mine = statistics[0] + statistics[1].log2()
     torch.testing.assert_close(mine, largest + total.log2(), atol=1e-3, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["ragged ends", "causal in groups", "packed sequences"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_scores_are_capped(name, dtype):
+    options, tiles = CASES[name]
+    problem = problem_of(**options)
+    query, key, value = (x.to(dtype) for x in (problem.query, problem.key, problem.value))
+    problem = replace(problem, query=query, key=key, value=value, softcap=0.7)
+    output, largest, total = run(problem, tiles)
+    exact = cpu.attend(problem)
+    torch.testing.assert_close(output.float(), exact.output.float().reshape(output.shape), atol=2e-2, rtol=2e-2)
+    theirs = (exact.largest + exact.total.log2()).reshape(total.shape)
+    torch.testing.assert_close(largest + total.log2(), theirs, atol=1e-3, rtol=1e-4)
 
 
 def test_weights_that_are_powers_of_two_give_exact_sums():

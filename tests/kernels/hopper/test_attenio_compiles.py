@@ -9,7 +9,7 @@ _BUILT = """
 from attenio.kernels.hopper.attenio import attenio_kernel as kernel
 from attenio.kernels.hopper.tiles import hopper_tiles, side_by_side
 
-TYPES = {"scale_log2": "fp32", **dict.fromkeys(("Largest", "Total", "Sinks"), "*fp32")}
+TYPES = {"scale_log2": "fp32", "inner": "fp32", **dict.fromkeys(("Largest", "Total", "Sinks"), "*fp32")}
 POINTERS = ("Starts", "Entries", "First", "Stop", "Bounds", "Progress")
 
 def built(d, width, which, dtype, masked, below, ranges, pace):
@@ -17,7 +17,7 @@ def built(d, width, which, dtype, masked, below, ranges, pace):
     widths = {"q": (d_a, d_b), "k": (d_a, d_b), "v": (v_a, v_b), "o": (v_a, v_b)}
     fixed = dict(CONSUMERS=tiles.consumers, KEY_TILE=tiles.key_tile, STAGES=tiles.stages, D_A=d_a, D_B=d_b, V_A=v_a,
                  V_B=v_b, MASKED=masked, BELOW=below, RANGES=ranges, PINGPONG=tiles.ping_pong, STAGED=tiles.staged,
-                 HELD=tiles.held, PACE=pace, LAG=4, REGISTERS=tiles.registers, SINKS=d == 128)
+                 HELD=tiles.held, PACE=pace, LAG=4, REGISTERS=tiles.registers, SINKS=d == 128, CAPPED=d == 256)
     signature, constants = {}, {}
     for index, name in enumerate(kernel.arg_names):
         if name in fixed:

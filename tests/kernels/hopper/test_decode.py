@@ -96,7 +96,7 @@ def parts_of(problem, _choice):
 
 @pytest.fixture
 def on_cpu(monkeypatch):
-    kernel = interpreted("attenio.kernels.hopper.split_keys").split_keys_kernel
+    kernel = interpreted("attenio.kernels.hopper.split_keys", ("attenio.kernels.hopper.capping",)).split_keys_kernel
 
     def on_interpreter(_kernel, programs, described, arguments, constants, _options):
         descriptors = [TmaDescriptor(each.base, each.block_shape) for each in described]
@@ -136,6 +136,17 @@ def test_sinks_are_one_weight_more_whatever_keys_are_split_into(on_cpu, name):
     torch.testing.assert_close(mine.largest + mine.total.log2(), largest + total.log2(), atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["decode", "several queries", "a bias"])
+def test_scores_are_capped_before_anything_is_added(on_cpu, name):
+    torch.manual_seed(0)
+    problem = replace(CASES[name](), softcap=0.7)
+    mine, theirs = decode.attend(problem), cpu.attend(problem)
+    torch.testing.assert_close(mine.output.float(), theirs.output.float(), atol=1e-2, rtol=1e-2)
+    torch.testing.assert_close(
+        mine.largest + mine.total.log2(), theirs.largest + theirs.total.log2(), atol=1e-4, rtol=0
+    )
+
+
 def test_what_the_copy_engine_cannot_fetch_is_left_to_others():
     problem = problem_of((1, 1, 4, 1, 300, 64, 64))
     odd = torch.randn(1, 1, 300, 65, dtype=torch.bfloat16)[..., :64]
@@ -157,7 +168,7 @@ def built(rows, d, width, more):
     tiles = decode_tiles(rows, *padded)
     fixed = dict(ROWS=tiles.rows, KEY_TILE=tiles.key_tile, STAGES=tiles.stages, KEY_WARPS=tiles.key_warps,
                  ROW_WARPS=tiles.row_warps, PACK=4, D=d, WIDTH=width, D_PADDED=padded[0], W_PADDED=padded[1],
-                 RANGED=False, BOOLEAN=False, BIAS_BY_ROW=False, LOG2_E=1.4427,
+                 RANGED=False, BOOLEAN=False, BIAS_BY_ROW=False, LOG2_E=1.4427, CAPPED=False,
                  JOINS=True, PART_ROWS=4, JOINED_ROWS=4, AT_ONCE=16, EVEN=True,
                  First=None, Stop=None, Bias=None, Sinks=None, PrefixPartial=None, PrefixStatistics=None) | more
     if fixed.pop("sinks", False):
@@ -171,7 +182,7 @@ def built(rows, d, width, more):
         elif name in ("K", "V"):
             signature[name] = descriptor([1, 1, tiles.key_tile, padded[name == "V"]], "bf16")
         else:
-            signature[name] = POINTERS.get(name) or (bias if name == "Bias" else "fp32" if name == "scale"
+            signature[name] = POINTERS.get(name) or (bias if name == "Bias" else "fp32" if name in ("scale", "inner")
                                                      else "*fp32" if name[0].isupper() else "i32")
     options = {"num_warps": tiles.row_warps * tiles.key_warps, "launch_pdl": True}
     return compiled(kernel, signature, constants, options)
@@ -181,7 +192,7 @@ VARIANTS = [
     (4, 128, 128, {}),
     (32, 256, 256, {"RANGED": True, "PART_ROWS": 32, "JOINED_ROWS": 16, "AT_ONCE": 4, "EVEN": False}),
     (4, 96, 96, {"BOOLEAN": True, "JOINS": False}),
-    (4, 64, 64, {"sinks": True}),
+    (4, 64, 64, {"sinks": True, "CAPPED": True}),
 ]
 
 

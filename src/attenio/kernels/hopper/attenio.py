@@ -26,6 +26,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
+from attenio.kernels.hopper.capping import tanh
 from attenio.kernels.hopper.producer import (
     ENTRY,
     ROWS,
@@ -142,6 +143,7 @@ def consumer(
     R_LAYOUT: gl.constexpr = gl.SliceLayout(1, S_LAYOUT)
     C_LAYOUT: gl.constexpr = gl.SliceLayout(0, S_LAYOUT)
     PRODUCTS: gl.constexpr = 2 if V_B > 0 else 1
+    FAST_TANH: gl.constexpr = element == gl.bfloat16
     program = gl.program_id(0)
     begin, end = gl.load(work.Starts + program), gl.load(work.Starts + program + 1)
     batch_head, code = gl.load(work.Entries + ENTRY * begin), gl.load(work.Entries + ENTRY * begin + 1)
@@ -187,6 +189,8 @@ def consumer(
         scores = issue_scores(q_a, q_b, tiles.k_a.index(stage), tiles.k_b.index(stage), zeros, shape)
         scores = warpgroup_mma_wait(0, deps=(scores,))
         mbarrier.arrive(barriers.k_free.index(stage), count=1)
+        if shape.CAPPED:
+            scores = tanh(scores * work.inner, FAST_TANH)
         weights, largest, total, _ = softmax_step(scores, largest, total, work.scale_log2, edges, tile, shape, C_LAYOUT)
         narrow = weights.to(element)
         for _ in range(1, stop - start):
@@ -207,6 +211,8 @@ def consumer(
                 mbarrier.arrive(theirs, count=1)
             scores = warpgroup_mma_wait(PRODUCTS, deps=(coming,))
             mbarrier.arrive(barriers.k_free.index(ahead), count=1)
+            if shape.CAPPED:
+                scores = tanh(scores * work.inner, FAST_TANH)
             weights, largest, total, rescale = softmax_step(
                 scores, largest, total, work.scale_log2, edges, tile, shape, C_LAYOUT
             )
@@ -242,28 +248,20 @@ def consumer(
     tma.store_wait(0)
 
 
-@gluon.jit(
-    do_not_specialize=["range_b", "bounds_b", "heads", "group", "queries", "keys", "below", "above"],
-    do_not_specialize_on_alignment=[
-        "Largest",
-        "Total",
-        "Starts",
-        "Entries",
-        "First",
-        "Stop",
-        "Bounds",
-        "Progress",
-        "Sinks",
-    ],
-)
+_ANY_NUMBER = ["range_b", "bounds_b", "heads", "group", "queries", "keys", "below", "above"]
+_ANY_PLACE = ["Largest", "Total", "Starts", "Entries", "First", "Stop", "Bounds", "Progress", "Sinks"]
+
+
+@gluon.jit(do_not_specialize=_ANY_NUMBER, do_not_specialize_on_alignment=_ANY_PLACE)
 def attenio_kernel(
     q_a, q_b, k_a, k_b, v_a, v_b, o_a, o_b, Largest, Total, Starts, Entries, First, Stop, Bounds,
-    Progress, Sinks, range_b, bounds_b, heads, group, queries, keys, below, above, scale_log2,
+    Progress, Sinks, range_b, bounds_b, heads, group, queries, keys, below, above, scale_log2, inner,
     CONSUMERS: gl.constexpr, KEY_TILE: gl.constexpr, STAGES: gl.constexpr,
     D_A: gl.constexpr, D_B: gl.constexpr, V_A: gl.constexpr, V_B: gl.constexpr,
     MASKED: gl.constexpr, BELOW: gl.constexpr, RANGES: gl.constexpr,
     PINGPONG: gl.constexpr, STAGED: gl.constexpr, HELD: gl.constexpr,
     PACE: gl.constexpr, LAG: gl.constexpr, REGISTERS: gl.constexpr, SINKS: gl.constexpr,
+    CAPPED: gl.constexpr,
 ):  # fmt: skip
     q_sa = gl.allocate_shared_memory(q_a.dtype, [CONSUMERS, 1, 1, ROWS, D_A], q_a.layout)
     k_sa = gl.allocate_shared_memory(k_a.dtype, [STAGES, 1, 1, KEY_TILE, D_A], k_a.layout)
@@ -310,8 +308,10 @@ def attenio_kernel(
     inputs, output = Inputs(q_a, q_b, k_a, k_b, v_a, v_b), Output(o_a, o_b, Largest, Total, Sinks)
     tiles = Tiles(q_sa, q_sb, k_sa, k_sb, v_sa, v_sb, o_sa, o_sb)
     barriers = Barriers(q_full, q_free, k_full, k_free, v_full, v_free)
-    work = Work(Starts, Entries, First, Stop, Bounds, range_b, bounds_b, heads, queries, keys, below, above, scale_log2)
-    shape: gl.constexpr = Shape(CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B, MASKED, BELOW, RANGES, SINKS)
+    work = Work(
+        Starts, Entries, First, Stop, Bounds, range_b, bounds_b, heads, queries, keys, below, above, scale_log2, inner
+    )
+    shape: gl.constexpr = Shape(CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B, MASKED, BELOW, RANGES, SINKS, CAPPED)
     t_0 = tokens.index(0)
     if CONSUMERS == 1:
         gl.warp_specialize(

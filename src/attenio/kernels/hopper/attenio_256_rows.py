@@ -150,8 +150,8 @@ def attenio_256_rows_kernel(
     inputs, output = Inputs(q_desc, None, k_desc, None, v_desc, None), Output(o_desc, o_desc, Largest, Total, Total)
     tiles = Tiles(q_s, q_s, k_s, k_s, v_s, v_s, q_s, q_s)
     barriers = Barriers(q_full, q_free, k_full, k_free, v_full, v_free)
-    work = Work(Starts, Entries, Starts, Starts, Starts, 0, 0, heads, queries, keys, 0, 0, scale_log2)
-    shape: gl.constexpr = Shape(2 * CONSUMERS, KEY_TILE, STAGES, D, 0, V, 0, False, False, False, False)
+    work = Work(Starts, Entries, Starts, Starts, Starts, 0, 0, heads, queries, keys, 0, 0, scale_log2, 1.0)
+    shape: gl.constexpr = Shape(2 * CONSUMERS, KEY_TILE, STAGES, D, 0, V, 0, False, False, False, False, False)
     gl.warp_specialize(
         [
             (producer, (inputs, tiles, barriers, work, Progress, group, shape, PACE, LAG)),

@@ -48,8 +48,10 @@ def why_not(problem: KernelProblem) -> str | None:
     most = _MASKED_ROWS if seen.bias is not None and max(widths) <= 128 else _ROWS
     if not (problem.query.dtype in ELEMENTS and problem.key.dtype == problem.value.dtype == problem.query.dtype):
         return "tensor cores take 16-bit heads"
-    if not (seen.query_ids is None and seen.blocks is None and problem.dropout is None and not problem.softcap):
-        return "ids, blocks, dropout and caps are computed by portable kernels"
+    if not (seen.query_ids is None and seen.blocks is None and problem.dropout is None):
+        return "ids, blocks and dropout are computed by portable kernels"
+    if problem.softcap and can_stack(problem):
+        return "a shared prefix is computed for all requests at once, and portable kernels cap its scores"
     if not all(32 <= size <= 256 and size % 8 == 0 for size in widths):
         return "heads of 32 to 256 columns, a multiple of 8, are taken"
     if not 0 < problem.group * problem.queries <= most:
@@ -117,10 +119,11 @@ def attend(problem: KernelProblem, choice: Choice | None = None) -> Attended:
         problem.kv_heads, problem.queries, problem.keys, first_key, stop_key, run, splits,
         *((0, 0) if prefix is None else (prefix.sums.shape[2], prefix.sums.shape[1])), below, above,
     )  # fmt: skip
+    inner, scale = (scale / LOG2_E / problem.softcap, problem.softcap * LOG2_E) if problem.softcap else (1.0, scale)
     restricted = (first, stop, range_b, bias, bias_b, bias_h, bias_q, bias_k, sinks)
     constants = (
         tiles.rows, tiles.key_tile, tiles.stages, tiles.key_warps, tiles.row_warps, problem.group, *widths,
-        cuts or first is not None, seen.boolean, bool(bias_h or bias_q), LOG2_E,
+        cuts or first is not None, seen.boolean, bool(bias_h or bias_q), LOG2_E, bool(problem.softcap),
         part_rows, splits > 1, joined_rows, at_once, splits % at_once == 0,
     )  # fmt: skip
     # Numbers of more than 32 bits make another kernel.
@@ -135,7 +138,7 @@ def attend(problem: KernelProblem, choice: Choice | None = None) -> Attended:
         split_keys_kernel, splits * batch_heads,
         (padded_descriptor(problem.key, tiles.key_tile, widths.d_padded),
          padded_descriptor(problem.value, tiles.key_tile, widths.width_padded)),
-        (*pointers, *numbers, scale, *restricted), constants,
+        (*pointers, *numbers, scale, inner, *restricted), constants,
         CompileOptions(warps=warps, overlaps=True, kinds=kinds),
     )  # fmt: skip
     return Attended(output, largest, total)

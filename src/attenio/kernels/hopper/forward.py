@@ -10,7 +10,7 @@ from torch import Tensor
 from attenio.catalogue import machine_named
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
-from attenio.kernels.call.results import Attended
+from attenio.kernels.call.results import LOG2_E, Attended
 from attenio.kernels.call.stacking import can_stack
 from attenio.kernels.gpu.arguments import scaled
 from attenio.kernels.gpu.band import FAR, Band
@@ -60,8 +60,6 @@ def why_not(problem: KernelProblem, processors: int | None = None) -> str | None
         return "no tiles of such heads fit an SM"
     if not (seen.bias is None and seen.query_ids is None and seen.blocks is None and problem.dropout is None):
         return "masks, ids, blocks and dropout are computed by portable kernels"
-    if problem.softcap:
-        return "a cap on scores is computed by portable kernels"
     batch_heads = problem.batch * problem.kv_heads * problem.group
     if problem.scale == 0.0 or not (problem.keys and batch_heads):
         return "there are no scores"
@@ -131,13 +129,14 @@ class _Kind(NamedTuple):
     width: int
     dtype: torch.dtype
     device: torch.device
+    capped: bool = False
 
     @classmethod
     def of(cls, problem: KernelProblem) -> "_Kind":
         batch, kv_heads, group, queries, d = problem.query.shape
         return cls(
             batch * kv_heads * group, queries, problem.keys, Band.of(problem), d, problem.value.shape[3],
-            problem.query.dtype, problem.query.device,
+            problem.query.dtype, problem.query.device, bool(problem.softcap),
         )  # fmt: skip
 
     @property
@@ -219,8 +218,9 @@ def _launch(problem: KernelProblem, attended: Attended, kind: _Kind, plan: _Plan
         seen = ranges = VisibleKeys.of(problem, kind.band)
         steps = (ranges.first.stride(0), ranges.bounds.stride(0)) if ranges.first.shape[0] > 1 else (0, 0)
     sinks = attended.total if problem.sinks is None else problem.sinks.detach().float()
-    arguments = (*given, *seen, progress, sinks, *steps, *sizes, below, above, scale)
-    constants = (*plan.constants, problem.sinks is not None)
+    inner, scale = (scale / LOG2_E / problem.softcap, problem.softcap * LOG2_E) if problem.softcap else (1.0, scale)
+    arguments = (*given, *seen, progress, sinks, *steps, *sizes, below, above, scale, inner)
+    constants = (*plan.constants, problem.sinks is not None, kind.capped)
     return launch(attenio_kernel, plan.programs, described, arguments, constants, options)
 
 
@@ -252,7 +252,7 @@ def candidates(kind: _Kind, processors: int | None = None) -> Sequence[HopperTil
     """Tiles that may run: for dense heads much larger than L2 those that read them from memory least often."""
     (d, width), whole = kind.columns, kind.keys % WIDE_TILES.key_tile == 0
     large = kind.band.is_dense and kind.head_bytes > 2 * _cache_bytes() and kind.queries >= WIDE_TILES.row_tile
-    wide = large and whole and d == width and d in WIDE_WIDTHS
+    wide = large and whole and d == width and d in WIDE_WIDTHS and not kind.capped
     if wide and _wide_is_proven(d, kind):
         return (WIDE_TILES,)
     extent = Extent(kind.batch_heads, kind.queries, kind.keys, kind.band)

@@ -30,10 +30,13 @@ Inputs = namedtuple("Inputs", "q_a q_b k_a k_b v_a v_b")
 Tiles = namedtuple("Tiles", "q_a q_b k_a k_b v_a v_b o_a o_b")
 # Full when bytes have arrived, free when all consumers are done; of each consumer's Q, and of each stage.
 Barriers = namedtuple("Barriers", "q_full q_free k_full k_free v_full v_free")
-# Lists of row tiles, what their rows see (ranges or a band), lengths, and the scale in units of log2.
-Work = namedtuple("Work", "Starts Entries First Stop Bounds range_b bounds_b heads queries keys below above scale_log2")
-# Compile-time constants: warpgroups, tiles, widths, which masks there are, and whether rows have a sink.
-Shape = namedtuple("Shape", "CONSUMERS KEY_TILE STAGES D_A D_B V_A V_B MASKED BELOW RANGES SINKS")
+# Lists of row tiles, what their rows see (ranges or a band), lengths, the scale in units of log2 (or the cap, where
+# there is one), and what scores are multiplied by inside of the cap.
+Work = namedtuple(
+    "Work", "Starts Entries First Stop Bounds range_b bounds_b heads queries keys below above scale_log2 inner"
+)
+# Compile-time constants: warpgroups, tiles, widths, which masks there are, whether rows have a sink and scores a cap.
+Shape = namedtuple("Shape", "CONSUMERS KEY_TILE STAGES D_A D_B V_A V_B MASKED BELOW RANGES SINKS CAPPED")
 
 
 @gluon.jit

@@ -18,6 +18,8 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 from triton.language import debug_barrier
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
+from attenio.kernels.hopper.capping import tanh
+
 
 @gluon.jit
 def _expect(key_full, value_full, slot, wanted, KEY_BYTES: gl.constexpr, VALUE_BYTES: gl.constexpr):
@@ -155,10 +157,10 @@ def split_keys_kernel(
     K, V, Q, O, Largest, Total, Partial, Statistics, Arrived, PrefixPartial, PrefixStatistics,
     q_b, q_h, q_n,
     kv_heads, queries, keys, first_key, stop_key, keys_per_split, splits, prefix_rows, prefix_splits,
-    below, above, scale, First, Stop, range_b, Bias, bias_b, bias_h, bias_q, bias_k, Sinks,
+    below, above, scale, inner, First, Stop, range_b, Bias, bias_b, bias_h, bias_q, bias_k, Sinks,
     ROWS: gl.constexpr, KEY_TILE: gl.constexpr, STAGES: gl.constexpr, KEY_WARPS: gl.constexpr, ROW_WARPS: gl.constexpr,
     PACK: gl.constexpr, D: gl.constexpr, WIDTH: gl.constexpr, D_PADDED: gl.constexpr, W_PADDED: gl.constexpr,
-    RANGED: gl.constexpr, BOOLEAN: gl.constexpr, BIAS_BY_ROW: gl.constexpr, LOG2_E: gl.constexpr,
+    RANGED: gl.constexpr, BOOLEAN: gl.constexpr, BIAS_BY_ROW: gl.constexpr, LOG2_E: gl.constexpr, CAPPED: gl.constexpr,
     PART_ROWS: gl.constexpr, JOINS: gl.constexpr, JOINED_ROWS: gl.constexpr, AT_ONCE: gl.constexpr, EVEN: gl.constexpr,
 ):  # fmt: skip
     """Keys from ``first_key`` to ``stop_key`` are split; RANGED where rows may see fewer than all of them."""
@@ -244,7 +246,10 @@ def split_keys_kernel(
             )
         mbarrier.wait(key_full.index(slot), phase)
         k = key_ring.index(slot).reshape((KEY_WARPS, OWN, D_PADDED)).permute((0, 2, 1)).load(RIGHT)
-        scores = mma_v2(q, k, nothing) * scale
+        scores = mma_v2(q, k, nothing)
+        if CAPPED:
+            scores = tanh(scores * inner, False)
+        scores = scores * scale
         shown = here < stop
         if RANGED:
             shown = shown & (here >= first) & (here < end)
