@@ -47,6 +47,10 @@ class FastMemory:
         """A ``with`` block that reserves room for elements, one word each."""
         return Buffer(self, name, (rows, columns), 1)
 
+    def packed(self, name: str, rows: int, columns: int, per_word: int) -> "Buffer":
+        """A ``with`` block that reserves room for elements of which so many share a word."""
+        return Buffer(self, name, (rows, columns), 1, per_word)
+
     def scratch(self, name: str, rows: int, columns: int) -> "Buffer":
         """A ``with`` block that reserves room for intermediates, as wide as the accumulator."""
         return Buffer(self, name, (rows, columns), self.intermediate_words)
@@ -90,7 +94,7 @@ class FastMemory:
             into.values[slice(None) if at is None else at] = values
             moved = values.size
         named = (compose(source.rows, where), into.columns)
-        self.trace.moved(EventKind.LOAD, source.name, moved * source.words_each, named, cells=cells)
+        self.trace.moved(EventKind.LOAD, source.name, source.words(moved), named, cells=cells)
 
     def store(
         self,
@@ -131,12 +135,12 @@ class Buffer:
 
     __slots__ = ("_fast", "_shape", "_values", "_words", "_words_each", "name")
 
-    def __init__(self, fast: FastMemory, name: str, shape: tuple[int, int], words_each: int) -> None:
+    def __init__(self, fast: FastMemory, name: str, shape: tuple[int, int], words_each: int, per_word: int = 1) -> None:
         self.name = name
         self._fast = fast
         self._shape = shape
         self._words_each = words_each
-        self._words = shape[0] * shape[1] * words_each
+        self._words = -(-shape[0] * shape[1] * words_each // per_word)
         self._values: Values | None = None
 
     def __enter__(self) -> "Buffer":
@@ -248,7 +252,7 @@ class Streaming:
         trace.open_stream()
         values = np.array(source.values[rows, columns])
         named = (compose(source.rows, rows), columns)
-        trace.moved(EventKind.LOAD, source.name, values.size * source.words_each, named, along=self._along)
+        trace.moved(EventKind.LOAD, source.name, source.words(values.size), named, along=self._along)
         self._values = values
         return Tile(source.name, values, *named, source.words_each)
 

@@ -19,6 +19,7 @@ Values = NDArray[np.float32]
 class Matrix:
     """Named values with their row and column numbers; ``words_each`` is what one value takes to move.
 
+    ``per_word`` values share a word where they take fewer bits; the last word of a move may be half empty.
     ``element`` is the type that values are rounded to when they are stored here; None for intermediates, which are
     rounded where they are computed.
     """
@@ -29,6 +30,11 @@ class Matrix:
     columns: Indices
     words_each: int = 1
     element: ElementType | None = None
+    per_word: int = 1
+
+    def words(self, values: int) -> int:
+        """Words that so many values take to move."""
+        return -(-values * self.words_each // self.per_word)
 
 
 @dataclass(slots=True)
@@ -59,6 +65,12 @@ class SlowArray(Matrix):
         """Inputs or outputs: one word a value, rounded to ``element`` when stored."""
         rows, columns = values.shape
         return cls(name, values, span(rows), span(columns), 1, element)
+
+    @classmethod
+    def packed(cls, name: str, values: Values, per_word: int) -> "SlowArray":
+        """Inputs of which so many share a word."""
+        rows, columns = values.shape
+        return cls(name, values, span(rows), span(columns), per_word=per_word)
 
     @classmethod
     def unwritten(cls, name: str, shape: tuple[int, int], element: ElementType) -> "SlowArray":

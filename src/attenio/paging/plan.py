@@ -1,0 +1,45 @@
+"""A plan of attention on pages: which pages are read for whom, with which tiles, and what that moves."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from attenio.page_tree import PageTree
+from attenio.paging.workload import PagedWorkload
+
+
+class Part(NamedTuple):
+    """Rows of these requests against the keys from ``first`` up to ``stop`` that all of them have."""
+
+    requests: tuple[int, ...]
+    first: int
+    stop: int
+
+
+class PagedTiles(NamedTuple):
+    """Rows that stay together, and keys of a page that pass together."""
+
+    row_tile: int
+    key_tile: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PagingPlan:
+    """Parts in the order in which they are computed, and the exact words that they move and need.
+
+    A request's last part joins what the others gave. ``apart_words``: what it would move if every request read its own
+    pages, with the tiles that are best then.
+    """
+
+    workload: PagedWorkload
+    fast_words: int
+    tree: PageTree
+    parts: tuple[Part, ...]
+    tiles: PagedTiles
+    moved_words: int
+    peak_words: int
+    apart_words: int
+
+    @property
+    def shares(self) -> bool:
+        """Whether some pages are read once for several requests."""
+        return not self.tree.is_flat

@@ -1,0 +1,256 @@
+"""What is computed on pages: requests, where their keys lie, how many bits these take, and what is done to scores."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from attenio.elements import ElementType
+from attenio.errors import InvalidInput
+from attenio.names import checked_kind
+from attenio.page_tree import Integers, misplaced_page
+from attenio.quantities import checked_count
+
+# A scale is a number of 32 bits, whatever a word is.
+_SCALE_BITS = 32
+_MOST = 2**20
+
+Table = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PagedWorkload:
+    """Requests whose keys lie in pages: ``new`` tokens of each attend to its ``lengths`` keys, theirs the last of them.
+
+    ``table`` has the pages of each request, in order; requests whose tables begin alike share these pages. Without one,
+    nobody shares. A new token sees the keys up to its own. A key takes ``kv_bits`` an entry, by default as many as a
+    word of ``dtype``; with fewer, keys and values of a page and KV head have a scale each. ``sinks``: a logit a head.
+    ``softcap``: scores s become softcap tanh(s / softcap). ``values_in_keys``: values are the first columns of keys.
+
+    >>> PagedWorkload(lengths=(100, 30), page_size=16, d=8, kv_bits=8).key_words
+    8
+    """
+
+    lengths: tuple[int, ...]
+    page_size: int
+    d: int
+    table: Table = ()
+    new: tuple[int, ...] = ()
+    value_dim: int = 0
+    heads: int = 1
+    kv_heads: int = 0
+    dtype: ElementType = ElementType.FP16
+    kv_bits: int = 0
+    accumulator: ElementType | None = None
+    scale: float | None = None
+    sinks: bool = False
+    softcap: float | None = None
+    values_in_keys: bool = False
+
+    def __post_init__(self) -> None:
+        self._set("lengths", _counts("lengths", self.lengths))
+        requests = len(self.lengths)
+        self._set("new", _counts("new", self.new) if self.new else (1,) * requests)
+        self._set("new", self.new * requests if len(self.new) == 1 else self.new)
+        checked_count("page_size", self.page_size, most=_MOST)
+        for name, other in (("value_dim", self.d), ("kv_heads", self.heads)):
+            self._set(name, getattr(self, name) or other)
+        for name in ("d", "value_dim", "heads", "kv_heads"):
+            checked_count(name, getattr(self, name), most=_MOST)
+        self._set("dtype", ElementType.named(self.dtype))
+        self._set("accumulator", None if self.accumulator is None else ElementType.named(self.accumulator))
+        self._set("kv_bits", self.kv_bits or self.word_bits)
+        self._set("table", tuple(tuple(row) for row in self.table) or _apart(self.lengths, self.page_size))
+        self._check()
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    @classmethod
+    def of_levels(
+        cls, levels: tuple[tuple[int, int], ...], *, own: int, page_size: int, **rest: Any
+    ) -> "PagedWorkload":
+        """A tree of equal branches: each level has keys that so many requests share, the last ``own`` keys nobody.
+
+        >>> PagedWorkload.of_levels(((64, 4), (32, 2)), own=16, page_size=16, d=8).table
+        ((0, 1, 2, 3, 4, 5, 8), (0, 1, 2, 3, 4, 5, 9), (0, 1, 2, 3, 6, 7, 10), (0, 1, 2, 3, 6, 7, 11))
+        """
+        requests = levels[0][1] if levels else 1
+        tables: list[list[int]] = [[] for _ in range(requests)]
+        used, before = 0, requests
+        for keys, sharing in levels:
+            if keys % page_size or keys < 1 or sharing < 1 or before % sharing:
+                raise InvalidInput(
+                    f"{keys:,} keys that {sharing:,} of {before:,} requests share are no tree; give whole pages of"
+                    f" {page_size:,} keys, and numbers of requests that divide each other"
+                )
+            for first in range(0, requests, sharing):
+                pages = range(used, used + keys // page_size)
+                used += len(pages)
+                for row in tables[first : first + sharing]:
+                    row.extend(pages)
+            before = sharing
+        mine = -(-own // page_size)
+        for number, row in enumerate(tables):
+            row.extend(range(used + number * mine, used + (number + 1) * mine))
+        length = sum(keys for keys, _ in levels) + own
+        table = tuple(tuple(row) for row in tables)
+        return cls(lengths=(length,) * requests, page_size=page_size, table=table, **rest)
+
+    def _check(self) -> None:
+        if len(self.new) != len(self.lengths) or any(n > m for n, m in zip(self.new, self.lengths, strict=True)):
+            raise InvalidInput(f"new is {self.new} for lengths {self.lengths}; give as many, none above its length")
+        if self.heads % self.kv_heads:
+            raise InvalidInput(f"{self.heads} query heads cannot share {self.kv_heads} KV heads evenly")
+        if self.kv_bits > self.word_bits or self.word_bits % self.kv_bits:
+            raise InvalidInput(
+                f"kv_bits is {self.kv_bits}; give a divisor of {self.word_bits}, the bits of a word of"
+                f" {self.dtype.value}"
+            )
+        for name, width in (("d", self.d), ("value_dim", self.value_dim)):
+            if width % self.per_word:
+                raise InvalidInput(
+                    f"{name} is {width}, and {self.per_word} entries of {self.kv_bits} bits share a word; give a"
+                    f" multiple of {self.per_word}"
+                )
+        if self.softcap is not None and not 0 < self.softcap < float("inf"):
+            raise InvalidInput(f"softcap is {self.softcap}; give a number above 0, or leave it out")
+        if self.values_in_keys and self.value_dim > self.d:
+            raise InvalidInput(f"values in keys are {self.value_dim} wide and keys {self.d}; use at most {self.d}")
+        self._check_table()
+
+    def _check_table(self) -> None:
+        if len(self.table) != len(self.lengths):
+            raise InvalidInput(f"the table has {len(self.table)} rows for {len(self.lengths)} requests; give one each")
+        for number, (row, begun) in enumerate(zip(self.table, self.begun.tolist(), strict=True)):
+            if len(row) < begun:
+                raise InvalidInput(
+                    f"request {number} has {len(row)} pages for {self.lengths[number]:,} keys; give it {begun} of"
+                    f" {self.page_size}"
+                )
+            if min(row) < 0:
+                raise InvalidInput(f"request {number} has page {min(row)}; pages are numbered from 0")
+        wrong = misplaced_page(self.places, self.begun)
+        if wrong is not None:
+            page, one, other = wrong
+            raise InvalidInput(
+                f"page {page} is at place {one[1]} of request {one[0]} and at place {other[1]} of request {other[0]};"
+                " a page that is shared is at the same place of all"
+            )
+
+    @cached_property
+    def begun(self) -> Integers:
+        """Pages of each request that hold a key of it."""
+        return -(-np.asarray(self.lengths, dtype=np.int64) // self.page_size)
+
+    @cached_property
+    def places(self) -> Integers:
+        """The table as an array, as wide as the longest request needs."""
+        table = np.full((len(self.lengths), int(self.begun.max())), -1, dtype=np.int64)
+        for number, begun in enumerate(self.begun.tolist()):
+            table[number, :begun] = self.table[number][:begun]
+        return table
+
+    @property
+    def group(self) -> int:
+        """Query heads that share a KV head."""
+        return self.heads // self.kv_heads
+
+    @property
+    def word_bits(self) -> int:
+        """Bits of a word: of an entry of queries and outputs."""
+        return 8 * self.dtype.bytes
+
+    @property
+    def per_word(self) -> int:
+        """Entries of keys and values that share a word."""
+        return self.word_bits // self.kv_bits
+
+    @property
+    def has_scales(self) -> bool:
+        """Whether keys take fewer bits than a word, and scales with them."""
+        return self.kv_bits < self.word_bits
+
+    @property
+    def key_words(self) -> int:
+        """Words of a key and its value, or of a latent."""
+        return (self.d if self.values_in_keys else self.d + self.value_dim) // self.per_word
+
+    @property
+    def scale_words(self) -> int:
+        """Words of the scales of a page and KV head: of keys and of values, or of a latent."""
+        each = -(-_SCALE_BITS // self.word_bits) if self.has_scales else 0
+        return each if self.values_in_keys else 2 * each
+
+    @property
+    def accumulator_words(self) -> int:
+        """Words that one accumulated value takes in memory."""
+        return 1 if self.accumulator is None else self.accumulator.bytes // self.dtype.bytes
+
+    @property
+    def softmax_scale(self) -> float:
+        """The factor on scores: the one given, or 1/sqrt(d)."""
+        return float(self.d) ** -0.5 if self.scale is None else self.scale
+
+    @cached_property
+    def distinct(self) -> tuple[int, int]:
+        """Pages that are read by somebody, and keys that lie in them: each counted once."""
+        held: dict[int, int] = {}
+        for row, length in zip(self.places, self.lengths, strict=True):
+            for place, page in enumerate(row[: -(-length // self.page_size)].tolist()):
+                held[page] = max(held.get(page, 0), min(self.page_size, length - place * self.page_size))
+        return len(held), sum(held.values())
+
+    @cached_property
+    def scores(self) -> int:
+        """Required scores of all heads."""
+        each = zip(self.new, self.lengths, strict=True)
+        return self.heads * sum(n * (m - n) + n * (n + 1) // 2 for n, m in each)
+
+    @property
+    def compulsory_words(self) -> int:
+        """Words that any run moves: every key that is there once, queries, sinks, and outputs."""
+        pages, keys = self.distinct
+        read = self.kv_heads * (keys * self.key_words + pages * self.scale_words)
+        rows = self.heads * sum(self.new)
+        return read + rows * (self.d + self.value_dim) + (self.heads if self.sinks else 0)
+
+    def __str__(self) -> str:
+        lengths = sorted(set(self.lengths))
+        span = f"{lengths[0]:,}" if len(lengths) == 1 else f"{lengths[0]:,}..{lengths[-1]:,}"
+        width = f"d={self.d}" if self.d == self.value_dim else f"d={self.d} value_dim={self.value_dim}"
+        kv = "" if self.kv_heads == self.heads else f"/{self.kv_heads:,} KV"
+        more = f" kv_bits={self.kv_bits}" if self.has_scales else ""
+        more += " values in keys" if self.values_in_keys else ""
+        more += " sinks" if self.sinks else ""
+        more += "" if self.softcap is None else f" softcap={self.softcap:g}"
+        return (
+            f"{len(self.lengths):,} requests of {span} keys and {sum(self.new):,} new tokens in pages of"
+            f" {self.page_size:,}, {width} heads={self.heads:,}{kv} {self.dtype.value}{more}"
+        )
+
+
+def checked_paged_workload(value: object) -> PagedWorkload:
+    """``value`` if it is such a workload, or an error that says how to make one."""
+    return checked_kind(
+        value, PagedWorkload, "workload", "a PagedWorkload, such as PagedWorkload(lengths=(100, 30), page_size=16, d=8)"
+    )
+
+
+def _counts(name: str, given: Any) -> tuple[int, ...]:
+    """Whole numbers of at least 1."""
+    many = (given,) if isinstance(given, int) else tuple(given)
+    if not many:
+        raise InvalidInput(f"{name} is empty; give a number for each request")
+    return tuple(checked_count(name, int(each)) for each in many)
+
+
+def _apart(lengths: tuple[int, ...], page_size: int) -> Table:
+    """Pages of which nobody shares one."""
+    rows, used = [], 0
+    for length in lengths:
+        pages = -(-length // page_size)
+        rows.append(tuple(range(used, used + pages)))
+        used += pages
+    return tuple(rows)
