@@ -65,7 +65,7 @@ def test_without_a_length_a_model_is_run_at_a_size_that_takes_seconds(attenio: A
     found = attenio("run", "--model", "vit-b-16", "--heads", "1", "--json").json
     assert found["workload"]["keys"] == 197
     found = attenio("run", "--model", "mistral-7b", "--heads", "1", "--kv-heads", "1", "--json").json
-    assert (found["workload"]["keys"], found["workload"]["mask"]) == (512, "causal")
+    assert (found["workload"]["keys"], found["workload"]["mask"]) == (1024, "causal")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,3 +64,14 @@ def test_values_in_groups_of_columns_move_less_where_they_are_wider_than_keys():
     whole = planned(workload, Dataflow.KEPT_KEYS, Tiles.of(query_tile=2, kept_keys=1, value_columns=64), 300)
     assert plan.dataflow is Dataflow.KEPT_KEYS and plan.tiles["value_columns"] < 64
     assert 2 * execute(plan).moved_words < execute(whole).moved_words
+
+
+@pytest.mark.parametrize(("mask", "fast_words"), [("dense", 300), ("causal", 300), ("window:9", 420)])
+def test_keys_taken_in_together_move_the_words_and_give_the_outputs_of_those_taken_in_one_by_one(
+    mask: str, fast_words: int
+) -> None:
+    workload = Workload(queries=37, keys=41, d=5, value_dim=7, mask=mask, dtype="fp32")
+    plan = best_plan_for(workload, fast_words, dataflow="kept-keys")
+    together, one_by_one = execute(plan), execute(plan, record=True)
+    assert (together.trace.loads, together.trace.stores) == (one_by_one.trace.loads, one_by_one.trace.stores)
+    np.testing.assert_allclose(together.output, one_by_one.output, rtol=1e-5, atol=1e-6)

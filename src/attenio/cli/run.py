@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from attenio.workload import Workload
 
 # A run does all the arithmetic in NumPy, tile by tile: this many positions take seconds.
-EXECUTED_N = 512
+EXECUTED_N = 1024
 # About what a run reaches, and how much of it is announced: half a minute.
 _FLOPS_PER_S = 1e10
 _LONG_FLOPS = 3e11

@@ -51,9 +51,14 @@ class Arithmetic:
             wide = wide or d_scores * max(largest_q, largest_k, 1.0) * max(abs(scale), 1.0) * longest > _SAFE
         return cls(scale=scale, accumulator=accumulator, wide=wide)
 
+    @property
+    def rounds(self) -> bool:
+        """Whether intermediates are rounded, or saturated, beyond what single precision does by itself."""
+        return self.accumulator is not ElementType.FP32 or self.wide
+
     def keep(self, values: Values) -> None:
         """Round intermediates in place, as keeping them in the accumulator type does."""
-        if self.accumulator is ElementType.FP32 and not self.wide:
+        if not self.rounds:
             return
         masked = np.isneginf(values)
         largest = _LARGEST[self.accumulator]

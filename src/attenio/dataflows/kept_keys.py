@@ -15,7 +15,9 @@ the window. Fast memory: a rows of Q, of O and of two statistics, slots for a ke
 the row whose turn it is.
 """
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from itertools import groupby
 
 import numpy as np
 
@@ -75,33 +77,48 @@ class _Slots:
     ) -> None:
         K_buffer, V_buffer = buffers
         every = slice(0, slots)
-        self._problem, self._fast, self._columns = problem, fast, columns
-        self._keys = K_buffer.over(every, problem.K.columns)
-        self._values = None if V_buffer is None else V_buffer.over(every, columns)
+        self._fast, self._columns, self._buffers = fast, columns, [K_buffer, *([] if V_buffer is None else [V_buffer])]
+        self._sources = [problem.K, problem.V][: len(self._buffers)]
+        wide = (problem.K.columns, columns)
+        self._tiles = [buffer.over(every, part) for buffer, part in zip(self._buffers, wide, strict=False)]
 
-    def key_and_value(self, visit: Visit) -> tuple[Values, Values]:
-        """The key of a visit and its value, loaded if it arrives."""
-        place, one = np.array([visit.slot]), slice(visit.key, visit.key + 1)
-        if visit.arrives:
-            self._fast.load(self._problem.K, self._keys, one, at=place)
-            if self._values is not None:
-                self._fast.load(self._problem.V, self._values, one, at=place)
-        key = self._keys.values[visit.slot : visit.slot + 1]
-        if self._values is None:
-            return key, key[:, self._columns]
-        return key, self._values.values[visit.slot : visit.slot + 1]
+    @contextmanager
+    def keys_and_values(self, visits: list[Visit]) -> Iterator[tuple[Values, Values]]:
+        """The keys of some visits and their values: loaded into slots if they arrive, or passing through a slot."""
+        first = visits[0]
+        keys, slots = (np.array([getattr(each, name) for each in visits]) for name in ("key", "slot"))
+        if first.arrives and not first.stays and len(visits) > 1:
+            with ExitStack() as stack:
+                streams = [
+                    buffer.streaming(source, compact(keys), tile.columns, along="rows")
+                    for buffer, source, tile in zip(self._buffers, self._sources, self._tiles, strict=True)
+                ]
+                yield self._both([stack.enter_context(stream).values for stream in streams])
+            return
+        if first.arrives:
+            for source, tile in zip(self._sources, self._tiles, strict=True):
+                self._fast.load(source, tile, keys, at=slots)
+        yield self._both([tile.values[slots] for tile in self._tiles])
+
+    def _both(self, values: list[Values]) -> tuple[Values, Values]:
+        return values[0], values[1] if len(values) > 1 else values[0][:, self._columns]
 
 
 def _attend(problem: Problem, fast: FastMemory, rows: Rows, keys: _Slots, visited: list[Visit]) -> None:
-    """All rows of a tile take in the keys of the visits."""
+    """All rows of a tile take in the keys of the visits.
+
+    Keys that were kept, that pass, and that will stay are taken in together; one by one where every step is noted.
+    """
     assert isinstance(rows.Q.rows, slice)
     top, bottom = rows.Q.rows.start, rows.Q.rows.stop
-    at_once = max(1, _MASK_AT_ONCE // (bottom - top))
-    for first in range(0, len(visited), at_once):
-        some = visited[first : first + at_once]
-        required = problem.pattern.required(top, bottom, np.array([visit.key for visit in some]))
-        for visit, needing in zip(some, required.T, strict=True):
-            key, value = keys.key_and_value(visit)
-            at = np.flatnonzero(needing)
-            rows.take_in(problem.arithmetic, compact(at), key, value)
-            note(fast, compact(top + at), slice(visit.key, visit.key + 1), rows.O.columns)
+    at_once = 1 if fast.trace.record else max(1, _MASK_AT_ONCE // (bottom - top))
+    for _, group in groupby(visited, lambda visit: (visit.arrives, visit.arrives and visit.stays)):
+        alike = list(group)
+        for part in cuts(len(alike), at_once):
+            some = alike[part]
+            required = problem.pattern.required(top, bottom, np.array([visit.key for visit in some]))
+            at = np.flatnonzero(required.any(axis=1))
+            with keys.keys_and_values(some) as (key, value):
+                needed = required[at]
+                rows.take_in(problem.arithmetic, compact(at), key, value, None if needed.all() else needed)
+            note(fast, compact(top + at), compact(np.array([visit.key for visit in some])), rows.O.columns)

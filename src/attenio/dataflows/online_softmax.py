@@ -50,7 +50,7 @@ def raise_maximum(fast: FastMemory, largest: Tile, S: Tile) -> None:
 
 def exponentiate(fast: FastMemory, arithmetic: Arithmetic, S: Tile, largest: Tile, total: Tile) -> Tile:
     """Scores become exp(S - max) in place, and each row's sum takes them in."""
-    np.exp(S.values - _finite(largest.values), out=S.values)
+    np.exp(S.values - finite(largest.values), out=S.values)
     arithmetic.keep(S.values)
     total.values += S.values.sum(axis=1, keepdims=True)
     arithmetic.keep(total.values)
@@ -112,7 +112,7 @@ class OnlineSoftmax(Residency):
         hide(S, hidden)
         old, total, rescale = self.max.values, self.sum.values, self.rescale.values
         largest = np.maximum(old, S.values.max(axis=1, keepdims=True))
-        shift = _finite(largest)
+        shift = finite(largest)
         np.exp(old - shift, out=rescale)
         self._arithmetic.keep(rescale)
         np.exp(S.values - shift, out=S.values)
@@ -159,7 +159,7 @@ class RowStatistics(Residency):
         """Take in scores of the row."""
         largest, total = self._values
         raised = np.maximum(largest, S.values.max(axis=1, keepdims=True))
-        shift = _finite(raised)
+        shift = finite(raised)
         total *= np.exp(largest - shift)
         total += np.exp(S.values - shift).sum(axis=1, keepdims=True)
         self._arithmetic.keep(total)
@@ -175,13 +175,13 @@ class RowStatistics(Residency):
     def probabilities(self, S: Tile) -> Tile:
         """Scores of the row become exp(S - max) / sum in place."""
         largest, total = self._values
-        np.exp(S.values - _finite(largest), out=S.values)
+        np.exp(S.values - finite(largest), out=S.values)
         S.values /= np.where(total == 0, np.float32(1), total)
         self._arithmetic.keep(S.values)
         self._fast.computed(Step.PROBABILITIES, S.rows, S.columns)
         return S
 
 
-def _finite(largest: Values) -> Values:
+def finite(largest: Values) -> Values:
     """The maximum, made finite where a row has seen no score: -inf minus it is then -inf, not NaN."""
     return np.maximum(largest, _LOWEST)

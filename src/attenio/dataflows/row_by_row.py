@@ -8,15 +8,16 @@ words, and a row has nothing but its maximum and its sum beside its query and it
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attenio.dataflows.arithmetic import Arithmetic
-from attenio.dataflows.online_softmax import normalise
+from attenio.dataflows.online_softmax import finite, normalise
 from attenio.dataflows.problem import Problem
 from attenio.memory import FastMemory, Step, Tile
-from attenio.memory.indices import Indices, size
+from attenio.memory.indices import Indices, singles, size
 from attenio.memory.matrix import Values
 
-_ONE = slice(0, 1)
+Required = NDArray[np.bool_] | None
 
 
 class Rows(NamedTuple):
@@ -36,21 +37,27 @@ class Rows(NamedTuple):
         at, named = slice(place, place + 1), slice(row, row + 1)
         return Rows(*(Tile(x.name, x.values[at], named, x.columns, x.words_each) for x in self))
 
-    def take_in(self, arithmetic: Arithmetic, at: Indices, keys: Values, values: Values) -> None:
-        """The rows ``at`` take in some keys and their values, one after the other."""
+    def take_in(
+        self, arithmetic: Arithmetic, at: Indices, keys: Values, values: Values, required: Required = None
+    ) -> None:
+        """The rows ``at`` take in some keys and their values, one after the other; of each, what is required."""
         largest, total, outputs = (x.values[at] for x in (self.max, self.sum, self.O))  # views of slices
         scores = np.zeros((size(at), len(keys)), dtype=np.float32)
         arithmetic.add_product(scores, self.Q.values[at], keys.T, arithmetic.scale)
-        for place in range(len(keys)):
-            score = scores[:, place : place + 1]
-            raised = np.maximum(largest, score)
-            rescale, weight = np.exp(largest - raised), np.exp(score - raised)
+        if required is not None:
+            scores[~required] = -np.inf
+        # in single precision the order changes the last digits alone, and one step takes in all keys
+        for part in singles(len(keys)) if arithmetic.rounds else (slice(0, len(keys)),):
+            some = scores[:, part]
+            raised = np.maximum(largest, some.max(axis=1, keepdims=True))
+            shift = finite(raised)
+            rescale, weight = np.exp(largest - shift), np.exp(some - shift)
             arithmetic.keep(rescale)
             arithmetic.keep(weight)
-            total = total * rescale + weight
+            total = total * rescale + weight.sum(axis=1, keepdims=True)
             arithmetic.keep(total)
             outputs *= rescale
-            arithmetic.add_product(outputs, weight, values[place : place + 1])
+            arithmetic.add_product(outputs, weight, values[part])
             largest = raised
         self.max.values[at], self.sum.values[at], self.O.values[at] = largest, total, outputs
 
