@@ -14,6 +14,7 @@ from attenio.cli.explore import explore
 from attenio.cli.explore_design import explore_design
 from attenio.cli.machines import machines
 from attenio.cli.models import models
+from attenio.cli.pages import pages
 from attenio.cli.pebble import pebble
 from attenio.cli.plan import plan
 from attenio.cli.product import product
@@ -75,6 +76,7 @@ for command in (
     reorder,
     certify,
     weight_gradient,
+    pages,
     product,
     bench,
     profile,
