@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 OURS = "attenio"
 Cases: TypeAlias = list[dict[str, Any]]
 
-_TEXT = """# Is dense attention on Hopper ahead of cuDNN, FlashAttention-2, FlexAttention and JAX?
+_TEXT = """# Is dense attention on Hopper ahead of FlashAttention-4, cuDNN, FlashAttention-2, FlexAttention and JAX?
 
 **Prediction** (before the run). Forward attention of these lengths is bound by the tensor cores: the bytes of a head
 are read once and stay in L2, and exponentials take half the time of the products at d=128 and as long as them at d=64.
@@ -29,7 +29,7 @@ in turns of every order (JAX by itself afterwards). Ratios are the fastest peer'
 faster. Commits: {commits}.
 
 {tables}
-{others}{forms}
+{others}{forms}{front}
 **What it means.** {verdict}
 """
 
@@ -45,12 +45,23 @@ PyTorch has cuDNN for them too, but its calls could not be captured in a graph.
 """
 
 
+_FRONT = """
+Beside the front runner, FlashAttention-4 {version}, and cuDNN in one run: TFLOP/s of each, and the fastest peer's median
+over ours. Forms are sequences x heads/KV heads x queries[/keys] x width[/that of values]. {means}
+
+| case | ours | FlashAttention-4 | cuDNN | ratio | our error | FlashAttention-4's |
+|---|---:|---:|---:|---:|---:|---:|
+{lines}
+"""
+
+
 def answer(results: dict[str, Any]) -> str:
     """The text, every number of it from the results."""
     made = results["provenance"]
     cases = [case for case in results["cases"] if case["ratio_to_best_peer"]]
     parts = {part: [case for case in cases if case["part"] == part] for part in ("forward", "backward")}
-    rest = [case for case in cases if case["part"] not in (*parts, "others")]
+    front = [case for case in results["cases"] if case["part"] in ("front runner", "odd forms")]
+    rest = [case for case in cases if case["part"] not in (*parts, "others", "front runner", "odd forms")]
     forms = [case for case in results["cases"] if case["part"] == "others"]
     head = "\n| case | ours, ms | best peer | its ms | ratio | target |\n|---|---:|---|---:|---:|---|\n"
     return _TEXT.format(
@@ -58,6 +69,7 @@ def answer(results: dict[str, Any]) -> str:
         tokens="16,384", hidden="2,048", commits=_commits(cases),
         tables="\n\n".join(_table(part, found) for part, found in parts.items() if found),
         others=head + "\n".join(_row(case) for case in rest) + "\n" if rest else "", forms=_forms(forms),
+        front=_front(front, made.get("flash_attn_4")),
         verdict=" ".join((*_verdicts(parts["forward"], parts["backward"], rest), *_verdicts_on_forms(forms))),
     )  # fmt: skip
 
@@ -122,6 +134,29 @@ def _form(case: dict[str, Any]) -> str:
         mine[1], its[1], ", ".join(name for name, entry in case["contenders"].items() if "refused" in entry),
     )  # fmt: skip
     return "| " + " | ".join(cells) + " |"
+
+
+def _front(cases: Cases, peer: str | None) -> str:
+    """A line for each case beside FlashAttention-4, and means by part and direction."""
+    if not cases:
+        return ""
+    means = []
+    for part in dict.fromkeys(case["part"] for case in cases):
+        for direction in ("forward", "backward"):
+            these = [case for case in cases if (case["part"], case["about"]["direction"]) == (part, direction)]
+            these = [case for case in these if case["ratio_to_best_peer"]]
+            if these:
+                least = min(case["ratio_to_best_peer"] for case in these)
+                means.append(f"{part}, {direction}: {_mean(these):.3f} over {len(these)}, the least {least:.3f}")
+    lines = []
+    for case in cases:
+        rates = [_number(case, name, "tflop_per_s", ".0f") for name in (OURS, "flash-4", "cudnn")]
+        errors = [_number(case, name, "max_abs_error", ".1e") for name in (OURS, "flash-4")]
+        ratio = case["ratio_to_best_peer"]
+        cells = (case["case"], *rates, f"{ratio:.3f}" if ratio else "", *errors)
+        lines.append("| " + " | ".join(cells) + " |")
+    said = f"Geometric means: {'; '.join(means)}." if means else ""
+    return _FRONT.format(version=peer or "(not there)", means=said, lines="\n".join(lines))
 
 
 def _number(case: dict[str, Any], name: str | None, what: str, form: str) -> str:

@@ -96,7 +96,7 @@ def error_of_gradients(seen: Seen | None) -> Callable[[Inputs], Callable[[tuple[
 def gradient_for(inputs: Inputs) -> Tensor:
     """The gradient of the output that all contenders are given: as random as the values that it is made of."""
     group = inputs[0].shape[1] // inputs[2].shape[1]
-    gradient = inputs[2].flip(2)
+    gradient = inputs[2].flip(2)[:, :, : inputs[0].shape[2]]
     return gradient if group == 1 else gradient.repeat_interleave(group, 1)
 
 

@@ -1,4 +1,4 @@
-"""Is dense attention on Hopper ahead of cuDNN, FlashAttention-2, FlexAttention and JAX, in one run?
+"""Is dense attention on Hopper ahead of FlashAttention-4, cuDNN, FlashAttention-2, FlexAttention and JAX, in one run?
 
     PYTHONPATH=src python studies/hopper/run.py [--part forward] [--into FOLDER] [--commit NAME]
 
@@ -7,7 +7,8 @@ every order, random inputs larger than the cache), the error of outputs and grad
 A case that was measured at the same commit is not measured again, so that a run that was cut short goes on where it
 stopped. ``answer.py`` turns the results into answer.md.
 
-``cases.py`` and ``others.py`` have the cases: a part is a function that gives them.
+``cases.py``, ``others.py`` and ``front_runner.py`` have the cases: a part is a function that gives them.
+FlashAttention-4 takes part in the last where ``flash_attn.cute`` can be imported.
 """
 
 import argparse
@@ -15,66 +16,34 @@ import json
 import statistics
 import time
 from dataclasses import asdict
-from itertools import permutations
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import torch
 import triton
-from cases import OURS, Call, Case, backward, deterministic, forward
+from cases import OURS, Case, backward, deterministic, forward
+from front_runner import FLASH_4, front_runner, odd_forms
 from others import others
 
 from attenio.files import write_atomically
+from attenio.measurement.graphs import captured, samples_in_turns
 from attenio.measurement.provenance import provenance
 
 SEED = 0
-PARTS = {"forward": forward, "backward": backward, "deterministic": deterministic, "others": others}
+PARTS = {
+    "forward": forward, "backward": backward, "deterministic": deterministic, "others": others,
+    "front runner": front_runner, "odd forms": odd_forms,
+}  # fmt: skip
 # Backward passes take longer, and vary less. Three contenders have six orders, four have 24.
-REPEATS = {"forward": 24, "window": 18, "backward": 12, "deterministic": 12, "others": 12}
-# So many milliseconds of calls are replayed at once: short kernels are not timed one by one.
-REPLAYED_MS = 3.0
-
-
-def captured(call: Call) -> tuple[torch.cuda.CUDAGraph, int]:
-    """A graph of several calls, after everything was compiled and measured that wants to be."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        call()
-        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        before.record()
-        call()
-        after.record()
-    torch.cuda.synchronize()
-    count = max(1, min(10, round(REPLAYED_MS / max(1e-3, before.elapsed_time(after)))))
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream):
-        for _ in range(count):
-            call()
-    return graph, count
-
-
-def samples_in_turns(graphs: dict[str, tuple[torch.cuda.CUDAGraph, int]], *, repeats: int) -> dict[str, list[float]]:
-    """Milliseconds of a call: contenders take turns in every order, so that a warm GPU slows all of them alike.
-
-    In one order, whoever follows a contender that leaves the GPU cool runs at higher clocks: at 32K tokens cuDNN's
-    gradients took 36.9 ms after FlashAttention-2's, and 41.1 ms after ours (``tuning.json``, run 12).
-    """
-    samples: dict[str, list[float]] = {name: [] for name in graphs}
-    orders = list(permutations(graphs))
-    Random(SEED).shuffle(orders)  # where there are more of them than turns
-    for repeat in range(repeats + 1):
-        for name in orders[repeat % len(orders)]:
-            graph, count = graphs[name]
-            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            before.record()
-            graph.replay()
-            after.record()
-            after.synchronize()
-            if repeat:
-                samples[name].append(before.elapsed_time(after) / count)
-    return samples
+REPEATS = {
+    "forward": 24,
+    "window": 18,
+    "backward": 12,
+    "deterministic": 12,
+    "others": 12,
+    "front runner": 12,
+    "odd forms": 12,
+}
 
 
 def measured(case: Case) -> dict[str, Any]:
@@ -96,7 +65,7 @@ def measured(case: Case) -> dict[str, Any]:
         if error is not None:
             found[name]["max_abs_error"] = error(output)
         del output
-    for name, samples in samples_in_turns(graphs, repeats=REPEATS[case.part]).items():
+    for name, samples in samples_in_turns(graphs, repeats=REPEATS[case.part], seed=SEED).items():
         found[name]["samples_ms"] = samples
     del graphs, calls
     row = {"case": case.name, "part": case.part, "about": case.about, "target": case.target, "contenders": found}
@@ -141,6 +110,7 @@ def made_by(commit: str | None) -> dict[str, Any]:
         **named, "commit": commit or named["commit"], "seed": SEED,
         "device": properties.name, "sms": properties.multi_processor_count, "torch": torch.__version__,
         "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version(), "triton": triton.__version__,
+        **({"flash_attn_4": FLASH_4} if FLASH_4 else {}),
     }  # fmt: skip
 
 

@@ -14,9 +14,7 @@ import statistics
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
-from itertools import permutations
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pages
@@ -27,10 +25,11 @@ from torch import Tensor
 
 from attenio import attention
 from attenio.files import write_atomically
+from attenio.measurement.graphs import captured, samples_in_turns
 from attenio.measurement.provenance import provenance
 
 HERE = Path(__file__).parent
-SEED, REPEATS, REPLAYED_MS = 0, 24, 3.0
+SEED, REPEATS = 0, 24
 CAP = 30.0
 # Batch, query heads, KV heads, tokens, width: gpt-oss's heads, Gemma 2's, and those of studies/hopper.
 SIZES = (
@@ -157,41 +156,6 @@ def prepared(attend: Callable[..., Tensor], case: Case) -> Callable[[], Any]:
     return lambda: torch.autograd.grad(output, heads, g, retain_graph=True)
 
 
-def captured(call: Callable[[], Any]) -> tuple[torch.cuda.CUDAGraph, int]:
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream), torch.enable_grad():
-        call()
-        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        before.record()
-        call()
-        after.record()
-    torch.cuda.synchronize()
-    count = max(1, min(10, round(REPLAYED_MS / max(1e-3, before.elapsed_time(after)))))
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream):
-        for _ in range(count):
-            call()
-    return graph, count
-
-
-def in_turns(graphs: dict[str, tuple[torch.cuda.CUDAGraph, int]]) -> dict[str, list[float]]:
-    samples: dict[str, list[float]] = {name: [] for name in graphs}
-    orders = list(permutations(graphs))
-    Random(SEED).shuffle(orders)
-    for repeat in range(REPEATS + 1):
-        for name in orders[repeat % len(orders)]:
-            graph, count = graphs[name]
-            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            before.record()
-            graph.replay()
-            after.record()
-            after.synchronize()
-            if repeat:
-                samples[name].append(before.elapsed_time(after) / count)
-    return samples
-
-
 def measured(case: Case) -> dict[str, Any]:
     attends: dict[str, Callable[..., Tensor]] = {"attenio": ours(case.form)}
     if case.form != "plain":
@@ -206,7 +170,7 @@ def measured(case: Case) -> dict[str, Any]:
             graphs[name] = captured(calls[-1])
         except Exception as problem:  # a peer that refuses a form does so in its own way
             found[name] = {"refused": (str(problem).splitlines() or [type(problem).__name__])[0][:160]}
-    for name, samples in in_turns(graphs).items():
+    for name, samples in samples_in_turns(graphs, repeats=REPEATS, seed=SEED).items():
         found[name] |= {"samples_ms": samples, "median_ms": statistics.median(samples)}
         found[name]["tflop_per_s"] = case.flops / found[name]["median_ms"] / 1e9
     return {"case": case.name, **asdict(case), "contenders": found}
@@ -263,12 +227,16 @@ def paged(file: Path, before: dict[str, Any], made: dict[str, Any]) -> None:
     for case in pages.CASES:
         torch.manual_seed(SEED)
         rows[case.name] = row = {
-            **pages.measured(case, lambda calls: in_turns({name: captured(call) for name, call in calls.items()})),
+            **pages.measured(case, timed),
             "commit": made["commit"],
         }
         print(case.name, told(row), flush=True)
         section = {"provenance": made, "cases": list(rows.values())}
         write_atomically(file, json.dumps({**before, "paged": section}, indent=1) + "\n")
+
+
+def timed(calls: dict[str, Callable[[], Tensor]]) -> dict[str, list[float]]:
+    return samples_in_turns({name: captured(call) for name, call in calls.items()}, repeats=REPEATS, seed=SEED)
 
 
 def told(row: dict[str, Any]) -> dict[str, str]:
