@@ -46,8 +46,8 @@ PyTorch has cuDNN for them too, but its calls could not be captured in a graph.
 
 
 _FRONT = """
-Beside the front runner, FlashAttention-4 {version}, and cuDNN in one run: TFLOP/s of each, and the fastest peer's median
-over ours. Forms are sequences x heads/KV heads x queries[/keys] x width[/that of values]. {means}
+Beside the front runner, FlashAttention-4 {version}, and cuDNN in one run: TFLOP/s of each, and the fastest peer's
+median over ours. Forms are sequences x heads/KV heads x queries[/keys] x width[/that of values]. {means}
 
 | case | ours | FlashAttention-4 | cuDNN | ratio | our error | FlashAttention-4's |
 |---|---:|---:|---:|---:|---:|---:|

@@ -1,6 +1,6 @@
-"""What sinks, caps on scores and keys in pages cost on Hopper, beside FlashAttention-4 and FlexAttention, in one run.
+"""What sinks, caps on scores, pages and latents cost on Hopper, beside FlashAttention-4 and FlexAttention, in one run.
 
-    PYTHONPATH=src python studies/todays-models/run.py [--into FOLDER] [--commit NAME] [--only scores | paged]
+    PYTHONPATH=src python studies/todays-models/run.py [--into FOLDER] [--commit NAME] [--only PART]
 
 writes results.json: GPU times of every contender (replays of CUDA graphs, contenders in turns of every order, bf16,
 random inputs), the error of outputs and gradients against float64 on a small problem of the same form, and what made
@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import latents
 import pages
 import torch
 import torch._dynamo
@@ -162,7 +163,9 @@ def measured(case: Case) -> dict[str, Any]:
         attends["attenio, plain"] = ours("plain")
     found: dict[str, Any] = {}
     graphs, calls = {}, []
-    for name in (*attends, *PEERS):
+    # FlexAttention is compiled for ten seconds and more for every form.
+    peers = PEERS if case.size in SIZES[:2] and case.direction == "forward" else ("FlashAttention-4",)
+    for name in (*attends, *peers):
         try:
             attend = attends[name] if name in attends else PEERS[name](case.form)
             found[name] = {} if name == "attenio, plain" else {"relative_error": error_of(attend, case)}
@@ -192,16 +195,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--into", type=Path, default=HERE, help="folder of results.json")
     parser.add_argument("--commit", help="name of the commit, where there is no checkout")
-    parser.add_argument("--only", choices=("scores", "paged"), help="sinks and caps alone, or keys in pages alone")
+    parser.add_argument("--only", choices=("scores", "paged", "latents"), help="one part alone")
     parser.add_argument("--few", action="store_true", help="the first size only")
     asked = parser.parse_args()
     torch._dynamo.config.recompile_limit = 256  # FlexAttention is compiled for every form
     file, made = asked.into / "results.json", made_by(asked.commit)
     before = json.loads(file.read_text()) if file.exists() else {}
-    if asked.only != "paged":
-        before = scores(file, before, made, SIZES[:1] if asked.few else SIZES)
-    if asked.only != "scores":
-        paged(file, before, made)
+    if asked.only in (None, "paged"):
+        before = alone("paged", file, before, made, pages.CASES, pages.measured)
+    if asked.only in (None, "latents"):
+        before = alone("latents", file, before, made, latents.SIZES, latents.measured)
+    if asked.only in (None, "scores"):
+        scores(file, before, made, SIZES[:1] if asked.few else SIZES)
 
 
 def scores(file: Path, before: dict[str, Any], made: dict[str, Any], sizes: tuple[tuple[int, ...], ...]) -> Any:
@@ -221,18 +226,16 @@ def scores(file: Path, before: dict[str, Any], made: dict[str, Any], sizes: tupl
     return before
 
 
-def paged(file: Path, before: dict[str, Any], made: dict[str, Any]) -> None:
-    """Keys in pages, under a name of their own in the results."""
-    rows = {}
-    for case in pages.CASES:
+def alone(part: str, file: Path, before: Any, made: dict[str, Any], cases: Any, measure: Callable[..., Any]) -> Any:
+    """A part under a name of its own in the results; the results with it."""
+    rows = []
+    for case in cases:
         torch.manual_seed(SEED)
-        rows[case.name] = row = {
-            **pages.measured(case, timed),
-            "commit": made["commit"],
-        }
-        print(case.name, told(row), flush=True)
-        section = {"provenance": made, "cases": list(rows.values())}
-        write_atomically(file, json.dumps({**before, "paged": section}, indent=1) + "\n")
+        rows.append({**measure(case, timed), "commit": made["commit"]})
+        print(rows[-1]["case"], told(rows[-1]), flush=True)
+        before = {**before, part: {"provenance": made, "cases": rows}}
+        write_atomically(file, json.dumps(before, indent=1) + "\n")
+    return before
 
 
 def timed(calls: dict[str, Callable[[], Tensor]]) -> dict[str, list[float]]:
