@@ -65,18 +65,24 @@ def _same_block_operator() -> None:
     log2_e = 1.4426950408889634
 
     def wide(query: Tensor, *others: Tensor) -> list[Tensor]:
-        return [each.repeat_interleave(query.shape[1] // each.shape[1], 1) for each in others]
+        group = query.shape[1] // others[0].shape[1]
+        return [each if group == 1 else each.repeat_interleave(group, 1) for each in others]
 
     def attend(self: Any, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        query, key, value = (self.computed_with(each) for each in (query, key, value))
         output, lse = FLASH(
             query.contiguous(), *wide(query, key, value), 0.0, self.visible.above == 0, scale=self.scale
         )
         return output, lse * log2_e
 
     def differentiate(self: Any, rows: Any, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-        given = [x.contiguous() for x in (rows.gradient, rows.query, *wide(rows.query, key, value), rows.output)]
+        gradient, query, output = (self.computed_with(each) for each in (rows.gradient, rows.query, rows.output))
+        key, value = self.computed_with(key), self.computed_with(value)
+        given = [x.contiguous() for x in (gradient, query, *wide(query, key, value), output)]
         lse = (rows.lse / log2_e).contiguous()
         of_query, *of_keys = FLASH_BACKWARD(*given, lse, 0.0, self.visible.above == 0, scale=self.scale)
+        if query.shape[1] == key.shape[1]:
+            return of_query, *of_keys
         summed = (each.unflatten(1, (key.shape[1], -1)).float().sum(2) for each in of_keys)
         return of_query, *summed
 

@@ -35,9 +35,9 @@ RETURN = Leg(Direction.BACKWARD, Stage.RETURN_HEADS)
 def backward(part: Part, kept: Kept, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of own queries, keys and values, of all heads."""
     (gradient,) = part.to_cells(SCATTER, [(Side.QUERIES, gradient)])
-    of_query, of_key, of_value = _Backward(part, kept, gradient).run()
-    given = [(Side.QUERIES, of_query), (Side.KEYS, of_key), (Side.KEYS, of_value)]
-    mine = part.from_cells(RETURN, given)
+    found = _Backward(part, kept, gradient).run()
+    del gradient
+    mine = part.from_cells(RETURN, list(zip((Side.QUERIES, Side.KEYS, Side.KEYS), found, strict=True)))
     return mine[0], mine[1], mine[2]
 
 
@@ -55,7 +55,7 @@ class _Backward:
         self.of_rows = Sum(with_tokens(kept.query, len(part.rows))[0], kept.lse)
         self.of_keys = [Sum(tuple(each.shape), kept.lse) for each in (kept.key, kept.value)]
 
-    def run(self) -> tuple[Tensor, Tensor, Tensor]:
+    def run(self) -> list[Tensor]:
         """Gradients of the place's own queries, keys and values."""
         part, stream = self.part, self.stream
         gathering = part.gather(ROWS, self.sent, self.own, part.work.rows)
@@ -75,8 +75,7 @@ class _Backward:
         for last in homecoming:
             self._add_keys(last)
         dtype = self.kept.query.dtype
-        of_key, of_value = (each.total.to(dtype) for each in self.of_keys)
-        return self._of_queries().to(dtype), of_key, of_value
+        return [self._of_queries().to(dtype), *(each.total.to(dtype) for each in self.of_keys)]
 
     def _differentiate(self, keys: KeyCell, rows: Rows, held: Tokens, cells: tuple[int, ...], into: list[Sum]) -> None:
         """Add what the rows of some cells give to their own gradients and to those of the keys."""

@@ -19,7 +19,7 @@ from attenio.kernels.torch_operator.operators import attend, differentiate
 from attenio.kernels.torch_operator.schema import Arguments, BackwardArguments
 
 # Tokens that are computed with in single precision at once.
-_STRETCH = 1024
+_STRETCH = 256
 _HALF = (torch.bfloat16, torch.float16)
 
 
@@ -117,12 +117,16 @@ def projected_outputs(gradient: Tensor, delta: Tensor) -> Tensor:
 
     So one number a row travels in place of the output.
     """
-    wide = gradient.to(delta.dtype)
-    largest = wide.abs().amax(-1, keepdim=True)
-    unit = wide / torch.where(largest == 0.0, 1.0, largest)
-    length = (unit * unit).sum(-1, keepdim=True)
-    share = (delta[..., None] / torch.where(largest == 0.0, 1.0, largest)) / torch.where(length == 0.0, 1.0, length)
-    return (unit * share).to(gradient.dtype)
+    found = torch.empty_like(gradient)
+    for start in range(0, gradient.shape[-2], _STRETCH):
+        cut = slice(start, start + _STRETCH)
+        wide, product = gradient[..., cut, :].to(delta.dtype), delta[..., cut, None]
+        largest = wide.abs().amax(-1, keepdim=True)
+        largest = torch.where(largest == 0.0, 1.0, largest)
+        unit = wide / largest
+        length = (unit * unit).sum(-1, keepdim=True)
+        found[..., cut, :] = unit * (product / largest / torch.where(length == 0.0, 1.0, length))
+    return found
 
 
 class Sum:

@@ -45,9 +45,20 @@ def forward(part: Part, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tens
     """Own outputs of all heads, and what is kept."""
     given = [(Side.QUERIES, query), (Side.KEYS, key), (Side.KEYS, value)]
     query, key, value = part.to_cells(SCATTER, given)
-    output, lse = _Forward(part, query, KeyStream(part, KEYS, key, value)).run()
+    stream = KeyStream(part, KEYS, key, value)
+    output, lse = _whole(part, query, stream) if part.is_whole else _Forward(part, query, stream).run()
     (mine,) = part.from_cells(RETURN, [(Side.QUERIES, output)])
     return mine, Kept(query=query, key=key, value=value, output=output, lse=lse)
+
+
+def _whole(part: Part, query: Tensor, stream: KeyStream) -> tuple[Tensor, Tensor]:
+    """Outputs and log-sum-exps of rows that meet all their keys in one block: nothing is added to them."""
+    rows = part.cell(Side.QUERIES)
+    blocks = list(part.blocks(part.place, stream.own.tokens, rows, (part.place,)))
+    if len(blocks) != 1 or blocks[0][1] != slice(0, len(rows)):
+        return _Forward(part, query, stream).run()  # some rows see nothing
+    ((block, _, columns),) = blocks
+    return block.attend(query, stream.key[:, :, columns], stream.value[:, :, columns])
 
 
 class _Forward:

@@ -114,16 +114,26 @@ class Part:
             cells.append(whole)
         return cells
 
-    def from_cells(self, leg: Leg, cells: Sequence[tuple[Side, Tensor]]) -> list[Tensor]:
-        """The way back: all tokens of the place, of a share of the heads, become own tokens of all heads."""
+    def from_cells(self, leg: Leg, cells: list[tuple[Side, Tensor]]) -> list[Tensor]:
+        """The way back: all tokens of the place, of a share of the heads, become own tokens of all heads.
+
+        A tensor at a time, and ``cells`` is emptied: messages and results of all at once are more than anything before.
+        """
+        found = []
+        while cells:
+            found.append(self._from_cell(leg, *cells.pop(0)))
+        return found
+
+    def _from_cell(self, leg: Leg, side: Side, cell: Tensor) -> Tensor:
         heads = self.work.heads
         if heads == 1:
-            return [cell for _, cell in cells]
+            return cell
         peers = [self.work.rank(self.place, group) for group in range(heads)]
-        shares = [[take(cell, self.cell(side), self.owned(side, peer)) for side, cell in cells] for peer in peers]
-        came = [[(tuple(mine.shape), mine.dtype) for mine in shares[self.group]] for _ in peers]
-        received = self._among(leg, peers, shares, came, cells[0][1])
-        return [torch.cat([parts[index] for parts in received], 1) for index in range(len(cells))]
+        shares = [[take(cell, self.cell(side), self.owned(side, peer))] for peer in peers]
+        mine = shares[self.group][0]
+        came = [[(tuple(mine.shape), mine.dtype)] for _ in peers]
+        received = self._among(leg, peers, shares, came, cell)
+        return torch.cat([parts[0] for parts in received], 1)
 
     def _among(
         self,
