@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,8 @@ def test_when_a_rank_hangs_all_others_end_after_the_timeout_with_a_line_that_nam
 
 
 def test_a_model_of_transformers_trains_on_sharded_sequences_as_on_one_device(found: dict[str, Any]) -> None:
-    pytest.importorskip("transformers")
+    if find_spec("transformers") is None:
+        pytest.skip("needs transformers")
     ran = found["a_model"]
     assert ran["codes"] == [0] * 3
     for loss, gradients, sent in ran["said"]:

@@ -126,7 +126,7 @@ def test_outputs_in_half_precision_that_are_sums_over_many_parts_are_rounded_onc
     assert ((ran.found[0].double() - right).abs() <= half_ulp + 1e-6).all()
 
 
-@laws
+@settings(laws, max_examples=24)
 @given(problems())
 def test_every_rank_sends_in_every_stage_the_bytes_that_are_planned(problem: dict[str, Any]) -> None:
     windowed = isinstance(problem["window"], int)
@@ -147,20 +147,12 @@ def test_every_rank_sends_in_every_stage_the_bytes_that_are_planned(problem: dic
             leg = Leg(direction, each.stage)
             assert [ledger.sent_bytes[leg] for ledger in ran.ledgers] == each.sent.tolist(), leg
             assert [ledger.received_bytes[leg] for ledger in ran.ledgers] == each.received.tolist(), leg
+    if problem["dtype"] == torch.float32:  # then a word is four bytes, whatever it is of
+        words = sent_words(ran.workload(Direction.TRAINING, mask), ran.grid, problem["sharding"])
+        assert [ledger.total_sent_bytes for ledger in ran.ledgers] == (4 * words).tolist()
 
 
-@settings(laws, max_examples=15)
-@given(problems())
-def test_a_training_step_in_single_precision_sends_the_words_that_are_planned_four_bytes_each(
-    problem: dict[str, Any],
-) -> None:
-    problem |= {"window": None, "is_causal": False, "dtype": torch.float32}
-    ran = Ran(problem)
-    planned = sent_words(ran.workload(Direction.TRAINING, "dense"), ran.grid, problem["sharding"])
-    assert [ledger.total_sent_bytes for ledger in ran.ledgers] == (4 * planned).tolist()
-
-
-@settings(max_examples=5, deadline=None, derandomize=True)
+@settings(max_examples=3, deadline=None, derandomize=True)
 @given(problems())
 def test_a_run_repeats_to_the_bit(problem: dict[str, Any]) -> None:
     first, second = Ran(problem), Ran(problem)

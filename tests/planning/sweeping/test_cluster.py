@@ -1,5 +1,6 @@
 """A sweep on a Dask cluster: whoever dies, the file is that of a sweep in one process, to the byte."""
 
+import multiprocessing
 import os
 import pickle
 import signal
@@ -34,8 +35,14 @@ def scheduler():
     distributed = pytest.importorskip("distributed")
     import dask
 
+    # Workers are forked from a process that has imported everything: a new one is there at once.
+    multiprocessing.set_forkserver_preload(["distributed", "distributed.nanny", "attenio.planning"])
+    options = {
+        "distributed.scheduler.allowed-failures": 0,
+        "distributed.worker.multiprocessing-method": "forkserver",
+    }
     with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        dask.config.set(options),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50, processes=True
         ) as processes,
