@@ -164,7 +164,7 @@ def test_attenio_with_width_129_needs_391_words() -> None:
 
 
 def test_when_nothing_fits_the_least_demanding_dataflow_is_named() -> None:
-    with pytest.raises(DoesNotFit, match="standard, needs at least 3 words of fast memory; the machine has 2"):
+    with pytest.raises(DoesNotFit, match="rank-one-tiling, needs at least 3 words of fast memory; the machine has 2"):
         best_plan_for(Workload(n=64, d=64), 2)
     assert best_plan_for(Workload(n=64, d=64), 3).dataflow is Dataflow.STANDARD
 

@@ -79,7 +79,7 @@ def _spilled_values(plan: Plan) -> int:
         case Dataflow.STANDARD:
             return 2 * scores
         case Dataflow.SQUARE_TILING | Dataflow.RANK_ONE_TILING:
-            return scores + longest
+            return 2 * scores if "resident_keys" in tiles else scores + longest
         case Dataflow.SCORE_STATIONARY:
             return longest * width
         case Dataflow.KEPT_KEYS:

@@ -182,6 +182,15 @@ class Band:
         down = sum_linear(falls, smaller(dead, falling) - 1, -1, falling)
         return up + (falls - level) * larger(self._level_width(1) - resident, 0) + down
 
+    @lazy
+    def longest_row(self) -> Counts:
+        """The most keys that a row needs."""
+        most: Counts = 0 * self.rows
+        for row in (0 * self.rows, self.rows - 1, self.left - self.shift, self.keys - self.shift - self.right - 1):
+            place = clip(row, self.rows - 1)
+            most = larger(most, self.end_key(place) - self.first_key(place))
+        return most
+
     def widths(self, starts: Counts, stops: Counts) -> Counts:
         """How many keys the rows from each start to its stop need."""
         return self.end_key(stops - 1) - self.first_key(starts)

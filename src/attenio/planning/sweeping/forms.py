@@ -100,9 +100,10 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
                 more, tiles = cases.group * best.words, {phase.rows: best.rows, phase.columns: best.columns}
                 held = best.rows * (best.columns + phase.extra) * cases.intermediate_words + 1
             case Resident():
-                resident = np.minimum((cases.fast_words - phase.beside) // cases.intermediate_words, cases.keys)
-                assert phase.every  # rows of equal length
-                more = cases.group * phase.per_score * cases.rows * (cases.keys - resident)
+                seen = seen_by(cases, phase).band
+                resident = (cases.fast_words - phase.beside) // cases.intermediate_words
+                resident = np.minimum(resident, seen.longest_row)
+                more = cases.group * phase.per_score * seen.scores_beyond(resident)
                 held, tiles = resident * cases.intermediate_words + phase.beside, {phase.tile: resident}
             case _:
                 assert_never(phase)

@@ -2,16 +2,34 @@
 
 moved = g ((T(a,b) + U(a)) d + Z w + 2 n w + Z ceil(dv/c) w + U(p) dv + n dv)
 peak  = max(a'b'w + a' + 1 + a'w,  p'c'w + 3p'w + 1)
+
+Where not even that fits, probabilities are written between the phases, a row at a time of which r scores stay
+(and X(r) do not):
+
+moved = g ((T(a,b) + U(a)) d + 3 Z w + X(r) w + Z ceil(dv/c) w + U(p) dv + n dv)
+peak  = max(a'b'w + a' + 1,  (r' + 3) w,  p'c'w + p'w + 1)
 """
 
-from attenio.planning.words.form import Form, Held, Product, Rectangle, Sizes
+from attenio.planning.words.form import Form, Held, Product, Rectangle, Resident, Sizes
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
-    """Every head by itself."""
+    """Every head by itself: with statistics beside the tiles, and without."""
     d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
     held = Held(per_score=w, per_row=1 + w, beside=1)
     scores = Rectangle("score_rows", "score_keys", (held,), met=d, loads=d)
     outputs = Product("output_rows", "output_columns", width=dv, extra=3)
     fixed = sizes.group * (sizes.scores * w + sizes.rows * (2 * w + dv))
-    return (Form(("score_rows", "score_keys", "output_rows", "output_columns"), (outputs, scores), fixed),)
+    beside_statistics = Form(("score_rows", "score_keys", "output_rows", "output_columns"), (outputs, scores), fixed)
+    return beside_statistics, _with_probabilities(sizes)
+
+
+def _with_probabilities(sizes: Sizes) -> Form:
+    d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
+    phases = (
+        Resident("resident_keys", per_score=w, beside=3 * w),
+        Product("output_rows", "output_columns", width=dv),
+        Rectangle("score_rows", "score_keys", (Held(per_score=w, per_row=0 * d + 1, beside=1),), met=d, loads=d),
+    )
+    names = ("score_rows", "score_keys", "resident_keys", "output_rows", "output_columns")
+    return Form(names, phases, sizes.group * (3 * sizes.scores * w + sizes.rows * dv))
