@@ -5,6 +5,8 @@ for each part (tokens of one request, or of all that share a run of pages), on a
         K_j, V_j = those pages, in the precision of the computation;  S = Q K_j^T, scaled, capped, hidden
         P, max, sum, rescale = online softmax of S;  O = rescale O + P V_j
 merge (O, max, sum) of the parts of a token
+
+Requests whose pages are one tile together, and that share none, are computed at once.
 """
 
 import numpy as np
@@ -21,17 +23,18 @@ from attenio.kernels.cpu.workers import run_all
 
 # Keys of a tile and rows of one: scores and a tile of one head stay in a core's cache.
 KEY_TILE, ROW_TILE = 512, 512
+# Entries of keys and values that are one tile together.
+ONE_TILE = 2**20
 
 
 def attend(problem: PagedProblem, plan: PagedPlan) -> tuple[Tensor, Tensor]:
     """Outputs (tokens, heads, width) and log-sum-exps (tokens, heads), the natural ones."""
     tokens, heads = problem.query.shape[:2]
-    parts = _for_threads(problem, plan)
-    sums = run_all(lambda part: _fold(problem, part), parts)
-    shape = (tokens, problem.kv_heads, problem.group)
-    together = Sums.empty(shape, problem.width, problem.precision, subtracts=True)
-    for part, given in zip(parts, sums, strict=True):
-        _add(together, part, given, problem.group)
+    entries = problem.placement.table.numel() * problem.page_size * problem.kv_heads
+    if plan.tree.is_flat and problem.starts is None and entries * (problem.query.shape[2] + problem.width) <= ONE_TILE:
+        together = _at_once(problem)
+    else:
+        together = _in_parts(problem, plan)
     if problem.sinks is not None:
         sink = (problem.sinks.detach().to(problem.precision) * LOG2_E).view(1, problem.kv_heads, problem.group, 1)
         together.largest, total, kept = with_sink(together.largest, together.total, sink.expand_as(together.largest))
@@ -40,7 +43,52 @@ def attend(problem: PagedProblem, plan: PagedPlan) -> tuple[Tensor, Tensor]:
     else:
         output = together.normalised()
     lse = together.largest / LOG2_E + torch.log(together.total)
-    return output.flatten(1, 2).to(problem.query.dtype), lse.view(tokens, heads)
+    return output.flatten(1, 2).to(problem.query.dtype), lse.reshape(tokens, heads)
+
+
+def _in_parts(problem: PagedProblem, plan: PagedPlan) -> Sums:
+    """Sums (tokens, KV heads, group, ...) of all parts, merged."""
+    parts = _for_threads(problem, plan)
+    sums = run_all(lambda part: _fold(problem, part), parts)
+    shape = (problem.query.shape[0], problem.kv_heads, problem.group)
+    together = Sums.empty(shape, problem.width, problem.precision, subtracts=True)
+    for part, given in zip(parts, sums, strict=True):
+        _add(together, part, given, problem.group)
+    return together
+
+
+def _at_once(problem: PagedProblem) -> Sums:
+    """The same for requests with as many new tokens each, all keys as one tile."""
+    known, size, kv_heads = problem.placement.known, problem.page_size, problem.kv_heads
+    assert known is not None
+    count, new, most = problem.requests, problem.new, int(known.lengths.max(initial=0))
+    pages = problem.placement.table[:, : max(1, -(-most // size))].clamp(0, problem.key.shape[0] - 1).to(torch.int64)
+    note_launch("pages at once", keys=most, requests=count)
+    lengths = torch.from_numpy(known.lengths)
+    here, last = torch.arange(pages.shape[1] * size), lengths[:, None, None]
+    at = last - new + torch.arange(new)[:, None]
+    hidden = (here >= last) | (here < at - problem.left) | (here > at + problem.right)
+    K, V = (
+        _tile(pool, pages.flatten(), len(here) * count, problem.precision).unflatten(1, (count, -1)).transpose(0, 1)
+        for pool in (problem.key, problem.value)
+    )
+    query = problem.query.to(problem.precision).view(count, new, kv_heads, problem.group, -1)
+    Q = query.transpose(1, 2).flatten(2, 3)
+    S = Q @ K.transpose(2, 3)
+    if problem.scales is not None:
+        S.mul_(problem.scales[0][pages].repeat_interleave(size, 1).transpose(1, 2)[:, :, None])
+    _as_exponents(problem, S)
+    S = S.masked_fill_(hidden.repeat_interleave(problem.group, 1)[:, None], -torch.inf)
+    largest = S.amax(-1, keepdim=True)
+    P = torch.exp2(S.sub_(torch.where(largest == -torch.inf, 0.0, largest)))
+    total = P.sum(-1, keepdim=True)
+    if problem.scales is not None:
+        P.mul_(problem.scales[1][pages].repeat_interleave(size, 1).transpose(1, 2)[:, :, None])
+    past = (here >= lengths[:, None])[:, None, :, None]
+    output = P.masked_fill_(past.transpose(2, 3), 0.0) @ V.masked_fill(past, 0.0)
+    shaped = (x.unflatten(2, (new, -1)).transpose(1, 2).flatten(0, 1) for x in (output, largest, total))
+    outputs, highest, weights = shaped
+    return Sums(output=outputs.contiguous(), largest=highest, total=weights, subtracts=True)
 
 
 def _for_threads(problem: PagedProblem, plan: PagedPlan) -> list[PagePart]:
