@@ -15,31 +15,33 @@ should take little longer than one. Keys of 8 bits are a quarter of the words, b
 multiplies, and computes in 32 bits.
 
 **Measured** (`results.json`, made by `run.py`): {threads} threads of an {processor} processor, PyTorch {torch},
-transformers {transformers}, 32/8 heads, d=128, pages of 64, one new token each, medians of {repeats} samples, contenders
-in turns, commit {commit}, {date}. SDPA reads no pages: it is given gathered tensors, and the gathering belongs
-to the call where pages are what there is.
+transformers {transformers}, 32/8 heads, d=128, pages of 64, one new token each, medians of {repeats} samples,
+contenders in turns, commit {commit}, {date}. SDPA reads no pages: it is given gathered tensors, and the gathering
+belongs to the call where pages are what there is.
 
 | case | contender | ms | over the first | error against float64 |
 |---|---|---:|---:|---:|
 {rows}
 
-- **Shared pages** read once take {apart:.1f} times less than request by request, {gathering:.1f} times less than SDPA with
-  the gathering, and {before:.2f} of SDPA's time on tensors that were gathered before.
-- **Pages in int8** take {int8:.2f} of the time of pages in fp32, and SDPA with the gathering {int8_gathering:.1f} times as long as
-  they do; pages in fp8 take {fp8:.2f}: this processor converts fp8 in software. What 8 bits save here is memory.
-- **Error of 8 bits**: outputs move by {error_int8:.1%} in int8 and {error_fp8:.1%} in fp8 (norms, random keys and values).
-  Keys themselves are off by {rounding}.
+- **Shared pages** read once take {apart:.1f} times less than request by request, {gathering:.1f} times less than SDPA
+  with the gathering, and {before:.2f} of SDPA's time on tensors that were gathered before.
+- **Pages in int8** take {int8:.2f} of the time of pages in fp32, and SDPA with the gathering {int8_gathering:.1f} times
+  as long as they do; pages in fp8 take {fp8:.2f}: this processor converts fp8 in software. What 8 bits save here is
+  memory.
+- **Error of 8 bits**: outputs move by {error_int8:.1%} in int8 and {error_fp8:.1%} in fp8 (norms, random keys and
+  values). Keys themselves are off by {rounding}.
 
 ## Generating
 
-Random models of transformers, 4 prompts of 64 tokens, 32 new ones each, greedy; tokens a second, and whether they are eager's.
+Random models of transformers, 4 prompts of 64 tokens, 32 new ones each, greedy; tokens a second, and whether they are
+eager's.
 
 | model | eager | sdpa | attenio | attenio with a paged cache |
 |---|---:|---:|---:|---:|
 {models}
 
-These models are so small that what is timed is mostly the way to the kernels, which is longer through pages. sdpa does not serve
-the models where it has no number: {refused}.
+These models are so small that what is timed is mostly the way to the kernels, which is longer through pages. sdpa does
+not serve the models where it has no number: {refused}.
 """
 
 
@@ -81,7 +83,7 @@ def answer(results: dict[str, Any]) -> str:
 def _told(found: dict[str, Any]) -> str:
     if "tokens_per_s" not in found:
         return ""
-    return f"{found['tokens_per_s']:.0f}{', eager’s' if found['are_eagers'] else ', others'}"
+    return f"{found['tokens_per_s']:.0f}, " + ("eager's" if found["are_eagers"] else "others")
 
 
 if __name__ == "__main__":
