@@ -1,9 +1,15 @@
 """What is explained of pages is what is read: the tree, and its words."""
 
 import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
 
 from attenio import attention, explain
 from attenio.kernels.call.choice import launches
+from attenio.kernels.pages.bits import quantised
 from kernels.pages.paging import Requests
 
 
@@ -28,3 +34,17 @@ def test_requests_that_share_nothing_are_told_to_be_read_apart():
     )
     assert told.plan.tree.is_flat and told.moved_words == told.plan.tree.apart_words
     assert "7 pages by one request each" in str(told)
+
+
+@pytest.mark.parametrize(("kind", "case"), [(torch.int8, "int8"), (torch.float8_e4m3fn, "fp8")], ids=str)
+def test_the_error_of_8_bits_that_is_told_is_that_of_the_study(kind, case):
+    requests = Requests([40, 50], [1, 1], dtype=torch.float32)
+    (k, of_keys), (v, of_values) = quantised(requests.k, kind), quantised(requests.v, kind)
+    told = explain(
+        requests.q, k, v, pages=requests.table, lengths=requests.lengths, cu_seqlens=requests.starts,
+        page_scales=(of_keys, of_values),
+    )  # fmt: skip
+    study = Path(__file__).parents[3] / "studies" / "paged-caches" / "results.json"
+    measured = next(row for row in json.loads(study.read_text())["cases"] if row["case"].endswith(case))
+    share = float(re.search(r"by ([\d.]+) %", str(told))[1])
+    assert share == pytest.approx(100 * measured["contenders"]["attenio, 8 bits"]["relative_error"], abs=0.05)
