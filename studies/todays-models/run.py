@@ -11,6 +11,7 @@ FlashAttention-4 takes part where ``flash_attn.cute`` can be imported.
 import argparse
 import json
 import statistics
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -198,6 +199,7 @@ def main() -> None:
     parser.add_argument("--only", choices=("scores", "paged", "latents"), help="one part alone")
     parser.add_argument("--few", action="store_true", help="the first size only")
     asked = parser.parse_args()
+    warnings.filterwarnings("ignore", message="Argument aux_data")  # FlashAttention-4's compiler, at every form
     torch._dynamo.config.recompile_limit = 256  # FlexAttention is compiled for every form
     file, made = asked.into / "results.json", made_by(asked.commit)
     before = json.loads(file.read_text()) if file.exists() else {}
