@@ -177,3 +177,27 @@ def test_bytes_of_ranks_beside_others_are_told_as_they_were_measured() -> None:
 def test_the_tiles_that_are_shipped_are_those_of_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
     script = module_of(STUDIES / "hopper-tiles" / "answer.py")
     assert script.SHIPPED.read_text(encoding="utf-8") == script.shipped(results_of("hopper-tiles"))
+
+
+def test_pages_are_told_where_they_were_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(STUDIES / "todays-models")
+    section = module_of(STUDIES / "todays-models" / "pages_answer.py").section
+    assert section({}) == ""
+    made = {"device": "a GPU", "torch": "2", "triton": "3", "commit": "c0ffee", "date": "today"}
+
+    def row(case: str, **ms: float) -> dict[str, Any]:
+        found = {
+            name.replace("_", " "): {"median_ms": each, "samples_ms": [each], "relative_error": 1e-3}
+            for name, each in ms.items()
+        }
+        return {"case": case, "contenders": {**found, "another": {"refused": "no"}}}
+
+    cases = [
+        row("decode", contiguous=1.0, pages_of_64=1.25, pages_of_16=1.0, fp8_pages_of_64=0.5),
+        row("shared", read_once=0.1, pages_by_request=1.5),
+    ]
+    text = section({"paged": {"provenance": made, "cases": cases}})
+    assert "decode: pages of 64 run at 0.80 of contiguous keys (0.95 is not reached)" in text
+    assert "decode: pages of 16 run at 1.00 of contiguous keys (0.85 is reached)" in text
+    assert "fp8 is 2.50 times as fast" in text and "15.0 times as fast as pages by request" in text
+    assert "| decode | another | refused |" in text

@@ -9,6 +9,8 @@ from math import exp, log
 from pathlib import Path
 from typing import Any
 
+import pages_answer
+
 HERE = Path(__file__).parent
 _TEXT = """# What do sinks and caps on scores cost on Hopper?
 
@@ -60,13 +62,14 @@ def answer(results: dict[str, Any]) -> str:
         + f" | {row['contenders']['attenio']['relative_error']:.4f} |"
         for row in cases
     ]
-    return _TEXT.format(
+    text = _TEXT.format(
         device=made["device"], torch=made["torch"], triton=made["triton"], peer=made["flash_attn_4"], date=made["date"],
         repeats=len(ours["plain"][0]["samples_ms"]), rows="\n".join(rows), sinks=100 * (mean(costs) - 1),
         worst=100 * (max(costs) - 1), sinks_peer=peers["sinks"], plain_peer=peers["plain"],
         cap=mean(1.0 / (ratio(row, "attenio, plain") or 1.0) for row in capped),
         cap_peer=mean(x for row in capped if (x := ratio(row, "FlashAttention-4"))),
     )  # fmt: skip
+    return text + pages_answer.section(results)
 
 
 PEERS = ("FlashAttention-4", "FlexAttention")
