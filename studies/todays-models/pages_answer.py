@@ -38,7 +38,8 @@ def section(results: dict[str, Any]) -> str:
             rate = f"{each['gb_per_s']:.0f}" if "gb_per_s" in each else ""
             over = f"{found[base]['median_ms'] / each['median_ms']:.2f}" if base in found else ""
             rows.append(
-                f"| {case['case']} | {name} | {each['median_ms']:.3f} | {rate} | {over} | {each['relative_error']:.1e} |"
+                f"| {case['case']} | {name} | {each['median_ms']:.3f} | {rate} | {over} |"
+                f" {each['relative_error']:.1e} |"
             )
         lines += _told(case["case"], {name: each["median_ms"] for name, each in found.items()})
     samples = next(each["samples_ms"] for each in cases[0]["contenders"].values() if "samples_ms" in each)
