@@ -90,7 +90,7 @@ def test_infeasible_and_impossible_points_have_a_reason_and_no_plan() -> None:
     uneven = "3 query heads cannot share 2 KV heads evenly; make kv_heads divide 3"
     wide = "window 9 is wider than the 8 keys; use a window up to 8 or causal"
     assert reasons[:4] == [uneven] * 4
-    assert reasons[4].startswith("no dataflow fits: the least demanding, standard, needs at least 3 words")
+    assert reasons[4].startswith("no dataflow fits: the least demanding, rank-one-tiling, needs at least 3 words")
     assert reasons[5] is None
     assert reasons[6:] == [wide, wide]
 

@@ -77,7 +77,8 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
 def _entrants(workload: Workload, separate: Problems, fast_words: int) -> list[_Entrant]:
     """The forms of all dataflows that may win, attenio the first unless kept keys move less with each of its tiles.
 
-    Not those of FLAT if attenio holds as many rows with less.
+    Not those of FLAT if attenio holds as many rows with less, nor of flash-attention-1 where kept rows pass by the same
+    keys with less room, which they do unless heads share these.
     """
     entrants: list[_Entrant] = []
     rank, held, known = 0, 0, forms_of_all(workload.direction, separate.sizes)
@@ -88,6 +89,8 @@ def _entrants(workload: Workload, separate: Problems, fast_words: int) -> list[_
                 continue
             if isinstance(workload.mask, SharedPrefix):
                 problems = Problems.stacked(workload, separate.granularity)
+        elif dataflow is Dataflow.FLASH_ATTENTION_1 and problems.group == 1 and problems.granularity.is_free:
+            continue
         forms = allowed_forms(problems, dataflow, known)
         if dataflow is Dataflow.ATTENIO:
             held = _stationary(separate, forms[0], fast_words)

@@ -186,7 +186,12 @@ class Kept(NamedTuple):
         read = (words - self.live * band.touched_rows) // self.loads
         beyond = band.scores * self.per_slot - band.rows * self.words
         spare = read * self.per_slot - band.rows * self.per_row
-        return where(beyond > 0, where(spare > 0, ceil_div(beyond, larger(spare, 1)), band.rows + 1), 1)
+        least = where(beyond > 0, where(spare > 0, ceil_div(beyond, larger(spare, 1)), band.rows + 1), 1)
+        # a boundary lies within a tile of the one over which the most keys are alive
+        over = (band.most_alive[0] + band.touched_keys - read) * self.per_slot - self.words
+        saved = self.per_slot - self.per_row
+        near = where(saved > 0, ceil_div(larger(over, 0), larger(saved, 1)), where(over > 0, band.rows, 1))
+        return larger(least, where(band.touched_rows == band.rows, smaller(near, band.rows), 1))
 
     @property
     def compulsory(self) -> Counts:

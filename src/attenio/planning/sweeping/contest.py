@@ -40,6 +40,8 @@ def _offer(cases: Cases, dataflow: Dataflow, best: Solution, *, together: bool =
     words = best.words
     if dataflow is Dataflow.STACKED_GROUPS:
         words = np.where(cases.group > 1, words, 0)
+    if dataflow is Dataflow.FLASH_ATTENTION_1:
+        words = np.where((cases.group == 1) & (cases.row_unit == 1) & (cases.key_unit == 1), 0, words)
     if dataflow is Dataflow.ATTENIO:
         words = np.where(_keeps_more(cases), 0, words)
     for form in forms_of(dataflow)(cases.sizes):
