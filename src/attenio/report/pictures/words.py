@@ -132,7 +132,8 @@ class _Frame:
         drawn = "L".join(f"{x:.1f} {y:.1f}" for x, y in [*points, (points[-1][0], bottom), (points[0][0], bottom)])
         return [
             f'<path d="M{drawn}Z" class="f-forbidden"/>',
-            text(points[0][0] + 14, bottom - 14, "no algorithm with ordinary products gets here", "soft"),
+            text(points[0][0] + 14, bottom - 32, "no algorithm with", "soft"),
+            text(points[0][0] + 14, bottom - 14, "ordinary products gets here", "soft"),
         ]
 
     def mark(self, size: int, workload: Workload) -> str:
