@@ -13,6 +13,7 @@ from attenio.kernels import cpu
 from attenio.kernels.call.call import call_of, problem_of
 from attenio.kernels.call.latent import are_values_in_keys
 from attenio.kernels.call.masking import MaskArguments
+from attenio.kernels.call.problem import KernelProblem
 
 
 def latent_problem(batch, heads, queries, keys, d, width, dtype=torch.float32, kv_heads=1, **asked):
@@ -107,7 +108,9 @@ def test_explain_says_that_the_latent_is_read_once_and_what_that_moves():
     latent = latent.to("meta", torch.bfloat16)
     far = explain(q.to("meta", torch.bfloat16), latent, latent[..., :512], enable_gqa=True, machine="h200")
     assert "the latent is read once for both, 4,718,592 words" in str(far)
-    assert far.choice.tiles["head_tile"] == 64 and far.choice.values_in_keys
+    assert far.choice.language == "Gluon" and far.choice.values_in_keys
+    portable = explain(q.to("meta", torch.bfloat16), latent, latent[..., :512], enable_gqa=True, machine="a100")
+    assert portable.choice.tiles["head_tile"] == 64 and portable.choice.values_in_keys
 
 
 def test_the_planner_s_workload_of_a_latent_is_that_of_deepseek_s_decode():
@@ -125,3 +128,26 @@ def test_a_group_whose_rows_do_not_fit_a_cache_is_explained_with_as_many_as_do()
     told = explain(q, k, k, enable_gqa=True)
     assert told.choice.tiles["head_tile"] == 8192 > told.plan.tiles["head_tile"]
     assert f"words are those of {told.plan.tiles['head_tile']} at a time" in told.notes[-2] + told.notes[-1]
+
+
+def test_autocast_keeps_a_latent_one_where_no_gradient_asks_for_two(monkeypatch):
+    seen = []
+    latent, q = torch.randn(1, 1, 40, 24), torch.randn(1, 8, 1, 24)
+    problem = KernelProblem.of_heads
+
+    def spied(*arguments, **rest):
+        made = problem(*arguments, **rest)
+        seen.append(made.values_in_keys)
+        return made
+
+    monkeypatch.setattr(KernelProblem, "of_heads", spied)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        mine = attention(q, latent, latent[..., :16], enable_gqa=True)
+        assert mine.dtype == torch.bfloat16 and seen and all(seen)
+        detached = latent.clone().requires_grad_()
+        output = attention(q, detached, detached.detach()[..., :16], enable_gqa=True)
+    (of_key,) = torch.autograd.grad(output.float().sum(), detached)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        apart = latent.clone().requires_grad_()
+        output = attention(q, apart, latent[..., :16].clone(), enable_gqa=True)
+    torch.testing.assert_close(of_key, torch.autograd.grad(output.float().sum(), apart)[0])  # values gave nothing

@@ -101,10 +101,10 @@ def test_a_call_that_no_mask_of_the_planner_says_is_explained_with_a_note():
         ({"window": (5, -1)}, "the band is not one"),
         ({"cu_seqlens": packed, "block_mask": BlockSparse(layout=((True,),))}, "its blocks alone"),
     ):
-        (note,) = explain(q, q, q, **arguments).notes
+        (note,) = explain(q, q, q.clone(), **arguments).notes
         assert line in note
     stacked = torch.zeros(2, 1, 10, 8)
-    (note,) = explain(stacked, stacked, stacked, prefix=2, window=(9, 4)).notes
+    (note,) = explain(stacked, stacked, stacked.clone(), prefix=2, window=(9, 4)).notes
     assert "behind the prefix" in note
     assert explain(q, q, q, window=100).plan.workload.mask == Causal()
 

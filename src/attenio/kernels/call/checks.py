@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from attenio.errors import AttenioError, InvalidInput
-from attenio.kernels.call.latent import MOST_KEY_WIDTH, MOST_VALUE_WIDTH
+from attenio.kernels.call.latent import MOST_KEY_WIDTH, MOST_VALUE_WIDTH, is_latent
 from attenio.names import show_value
 
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -37,6 +37,10 @@ def autocast(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> 
         wide = isinstance(tensor, Tensor) and tensor.is_floating_point() and tensor.dtype != torch.float64
         return tensor.to(dtype) if wide else tensor
 
+    wanted = torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in (key, value))
+    if isinstance(key, Tensor) and isinstance(value, Tensor) and not wanted and is_latent(key, value):
+        latent = cast(key)  # of one latent, one is made
+        return cast(query), latent, latent[..., : value.shape[-1]], cast(mask)
     return cast(query), cast(key), cast(value), cast(mask)
 
 

@@ -21,3 +21,13 @@ def are_values_in_keys(key: Tensor, value: Tensor) -> bool:
         return False
     steps = zip(value.shape, key.stride(), value.stride(), strict=True)
     return all(mine == theirs for size, mine, theirs in steps if size > 1)
+
+
+def is_latent(key: Tensor, value: Tensor) -> bool:
+    """The same of tensors of which nothing is known yet: whatever has no memory to ask about is none."""
+    if torch.compiler.is_compiling() or key.dim() < 1 or value.dim() < 1 or key.is_nested or value.is_nested:
+        return False
+    try:
+        return are_values_in_keys(key, value)
+    except (RuntimeError, TypeError):
+        return False
