@@ -64,27 +64,38 @@ def _same_block_operator() -> None:
 
     log2_e = 1.4426950408889634
 
-    def wide(query: Tensor, *others: Tensor) -> list[Tensor]:
-        group = query.shape[1] // others[0].shape[1]
-        return [each if group == 1 else each.repeat_interleave(group, 1) for each in others]
+    def masked(self: Any, query: Tensor, key: Tensor) -> dict[str, Any]:
+        """Rows of a stretch may see keys beyond the diagonal of their block."""
+        above = self.visible.above
+        if above == 0 or above >= key.shape[2]:
+            return {"is_causal": above == 0, "scale": self.scale}
+        seen = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool).tril(above)
+        return {
+            "attn_mask": torch.zeros_like(seen, dtype=query.dtype).masked_fill(~seen, -torch.inf),
+            "scale": self.scale,
+        }
 
     def attend(self: Any, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        query, key, value = (self.computed_with(each) for each in (query, key, value))
-        output, lse = FLASH(
-            query.contiguous(), *wide(query, key, value), 0.0, self.visible.above == 0, scale=self.scale
+        query, key, value = (self.computed_with(each).contiguous() for each in (query, key, value))
+        group = query.shape[1] // key.shape[1]
+        found = [FLASH(query[:, index::group], key, value, 0.0, **masked(self, query, key)) for index in range(group)]
+        output, lse = (
+            torch.stack(each, 2).flatten(1, 2) if group > 1 else each[0] for each in zip(*found, strict=True)
         )
         return output, lse * log2_e
 
     def differentiate(self: Any, rows: Any, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-        gradient, query, output = (self.computed_with(each) for each in (rows.gradient, rows.query, rows.output))
-        key, value = self.computed_with(key), self.computed_with(value)
-        given = [x.contiguous() for x in (gradient, query, *wide(query, key, value), output)]
-        lse = (rows.lse / log2_e).contiguous()
-        of_query, *of_keys = FLASH_BACKWARD(*given, lse, 0.0, self.visible.above == 0, scale=self.scale)
-        if query.shape[1] == key.shape[1]:
-            return of_query, *of_keys
-        summed = (each.unflatten(1, (key.shape[1], -1)).float().sum(2) for each in of_keys)
-        return of_query, *summed
+        given = [rows.gradient, rows.query, key, value, rows.output]
+        gradient, query, key, value, output = (self.computed_with(each).contiguous() for each in given)
+        lse, group = (rows.lse / log2_e).contiguous(), query.shape[1] // key.shape[1]
+        of_query, of_keys = [], []
+        for index in range(group):  # query heads that share keys, one of each KV head at a time
+            of_rows, q, o, sums = (each[:, index::group].contiguous() for each in (gradient, query, output, lse))
+            options = {"is_causal": False, **masked(self, query, key)}
+            first, *others = FLASH_BACKWARD(of_rows, q, key, value, o, sums, 0.0, **options)
+            of_query.append(first)
+            of_keys = others if not of_keys else [x.float() + y for x, y in zip(of_keys, others, strict=True)]
+        return torch.stack(of_query, 2).flatten(1, 2) if group > 1 else of_query[0], *of_keys
 
     blocks.Block.attend, blocks.Block.differentiate = attend, differentiate
 

@@ -27,7 +27,7 @@ class KeyStream:
     def __init__(self, part: Part, leg: Leg, key: Tensor, value: Tensor) -> None:
         self.part, self.leg, self.key, self.value = part, leg, key, value
         self._routes = [part.routes[step - 1] for step in part.work.key_steps]
-        self._posted: list[Gathering] = []
+        self._steps, self._posted = 0, list[Gathering]()
 
     @property
     def own(self) -> KeyCell:
@@ -41,9 +41,10 @@ class KeyStream:
 
     def begin(self) -> None:
         """Post the messages of the next step, if there is one."""
-        if len(self._posted) >= len(self._routes):
+        if self._steps >= len(self._routes):
             return
-        part, (to, source) = self.part, self._routes[len(self._posted)]
+        part, (to, source) = self.part, self._routes[self._steps]
+        self._steps += 1
         theirs, mine = part.work.columns(to, part.place), part.work.columns(part.place, source)
         held, both = part.cell(Side.KEYS), (self.key, self.value)
         sends = [take(tensor, held, theirs) for tensor in both] if len(theirs) else []
@@ -52,9 +53,10 @@ class KeyStream:
 
     def __iter__(self) -> Iterator[tuple[int, int, KeyCell | None]]:
         """To whom keys went, from whom they came, and what came, step by step; the next step is under way by then."""
-        for step, (to, source) in enumerate(self._routes):
+        for to, source in self._routes:
             self.begin()
-            came = self._posted[step].wait()
+            came = self._posted.pop(0).wait()  # what came is freed with the cell
             tokens = self.part.work.columns(self.part.place, source)
             cells = [KeyCell(cell=cell, tokens=tokens, key=key, value=value) for cell, (key, value) in came]
-            yield to, source, cells[0] if cells else None
+            del came
+            yield to, source, cells.pop() if cells else None
