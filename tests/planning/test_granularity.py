@@ -106,8 +106,8 @@ def test_no_multiple_of_the_unit_beats_the_best_query_tile(
 ) -> None:
     for problems in (Problems.separate(workload, units), Problems.stacked(workload, units)):
         split = -(-problems.most_keys // 2)
-        live, loads, met = (data.draw(st.integers(least, 7)) for least in (0, 1, 0))
-        form = RowWords(problems=problems, live=live, loads=loads, met=met, split=split, heads=heads)
+        live, loads, visits = (data.draw(st.integers(least, 7)) for least in (0, 1, 0))
+        form = RowWords(problems=problems, live=live, loads=loads, visits=visits, split=split, heads=heads)
         sizes = {*range(form.unit, problems.most_rows + 1, form.unit), problems.most_rows}
         most = data.draw(st.sampled_from(sorted(sizes)))
         words = {tile: form.words(tile) for tile in sizes if tile <= most}

@@ -130,9 +130,9 @@ def _spilled_scores(problems: Problems) -> OverScores:
     scores = Held(per_score=w, per_row=3 * w, beside=1)
     gradients = Held(per_score=w, per_row=4 * w, beside=1 + w)
     phases = (
-        Rectangle("score_rows", "score_keys", (scores,), met=d * w, loads=d),
+        Rectangle("score_rows", "score_keys", (scores,), visits=d * w, loads=d),
         Product("output_rows", "output_columns", width=d, extra=3),
-        Rectangle("gradient_rows", "gradient_keys", (gradients,), met=d * w, loads=d),
+        Rectangle("gradient_rows", "gradient_keys", (gradients,), visits=d * w, loads=d),
         Product("query_rows", "query_columns", width=d, extra=1),
     )
     tiles = ("score_rows", "score_keys", "output_rows", "output_columns")

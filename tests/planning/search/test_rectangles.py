@@ -27,8 +27,8 @@ def rooms(draw: st.DrawFn) -> tuple[Room, ...]:
 
 
 def forms(problems: Problems, data: st.DataObject) -> RectangleWords:
-    met, loads = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 9))
-    return RectangleWords(problems=problems, met=met, loads=loads, kept=data.draw(st.integers(-6, met)))
+    visits, loads = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 9))
+    return RectangleWords(problems=problems, visits=visits, loads=loads, saved=data.draw(st.integers(-6, visits)))
 
 
 def exhaustive(form: RectangleWords, fits: tuple[Room, ...]) -> dict[int, tuple[int, int]]:
@@ -74,11 +74,13 @@ def test_ranges_worth_trying_leave_out_only_worse_tiles(
     limits = (min(every), max(every))
     ceiling = data.draw(st.sampled_from(sorted({words for words, _ in every.values()})))
     least, most = range_worth_trying(form, fits, ceiling, limits)
-    kept = {rows for first, last in ranges_worth_trying(form, fits, ceiling, limits) for rows in range(first, last + 1)}
+    tried = {
+        rows for first, last in ranges_worth_trying(form, fits, ceiling, limits) for rows in range(first, last + 1)
+    }
     for rows, (words, _) in every.items():
         if words <= ceiling:
             assert least <= rows <= most
-            assert rows in kept
+            assert rows in tried
 
 
 @LAWS
@@ -102,10 +104,10 @@ def test_key_room_is_the_largest_key_tile_that_fits_every_problem(
 
 @pytest.mark.parametrize("mask", ["dense", "causal", "window:1000", "window:999:both"])
 @pytest.mark.parametrize("words", [100, 5_000, 300_000])
-@pytest.mark.parametrize("kept", [2, -3])
-def test_the_best_tile_of_a_long_sequence_is_the_best_of_a_full_enumeration(mask: str, words: int, kept: int) -> None:
+@pytest.mark.parametrize("saved", [2, -3])
+def test_the_best_tile_of_a_long_sequence_is_the_best_of_a_full_enumeration(mask: str, words: int, saved: int) -> None:
     problems = Problems.separate(Workload(queries=4_099, keys=5_003, d=1, mask=mask))
-    form = RectangleWords(problems=problems, met=3, loads=2, kept=kept)
+    form = RectangleWords(problems=problems, visits=3, loads=2, saved=saved)
     fits = (Room(words=words, per_score=1, per_row=4),)
     every = exhaustive(form, fits)
     best = best_rectangle(form, fits)
@@ -116,8 +118,8 @@ def test_the_best_tile_of_a_long_sequence_is_the_best_of_a_full_enumeration(mask
 def test_weights_beyond_64_bits_are_compared_exactly() -> None:
     problems = Problems.separate(Workload(queries=300, keys=200, d=1, mask="causal"))
     fits = (Room(words=500, per_score=1, per_row=4),)
-    small = best_rectangle(RectangleWords(problems=problems, met=3, loads=2), fits)
-    huge = best_rectangle(RectangleWords(problems=problems, met=3 * 2**80, loads=2 * 2**80), fits)
+    small = best_rectangle(RectangleWords(problems=problems, visits=3, loads=2), fits)
+    huge = best_rectangle(RectangleWords(problems=problems, visits=3 * 2**80, loads=2 * 2**80), fits)
     assert small is not None
     assert huge is not None
     assert (huge.words, huge.rows, huge.keys) == (2**80 * small.words, small.rows, small.keys)

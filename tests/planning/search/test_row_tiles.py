@@ -20,14 +20,14 @@ LAWS = settings(max_examples=100, deadline=None, derandomize=True)
     most=st.integers(1, 80),
     live=st.integers(0, 5),
     loads=st.integers(1, 9),
-    met=st.sampled_from([0, 0, 1, 7]),
+    visits=st.sampled_from([0, 0, 1, 7]),
 )
 def test_no_tile_beats_the_best_and_no_smaller_one_equals_it(
-    workload: Workload, most: int, live: int, loads: int, met: int
+    workload: Workload, most: int, live: int, loads: int, visits: int
 ) -> None:
     for problems in (Problems.separate(workload), Problems.stacked(workload)):
         split = -(-problems.most_keys // 2)
-        form = RowWords(problems=problems, live=live, loads=loads, met=met, split=split)
+        form = RowWords(problems=problems, live=live, loads=loads, visits=visits, split=split)
         words = {tile: form.words(tile) for tile in range(1, min(most, problems.most_rows) + 1)}
         fewest = min(words.values())
         found, tile = best_row_tile(form, most)

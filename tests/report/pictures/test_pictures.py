@@ -2,6 +2,7 @@
 
 import xml.etree.ElementTree as ET
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from attenio import Machine, Workload, best_plan, candidates
 from attenio.bounds import bounds_for, largest_ordinary
 from attenio.errors import InvalidInput
+from attenio.masks import BlockSparse, Documents
 from attenio.planning import best_plan_for
 from attenio.planning.plan import Dataflow
 from attenio.report.answer import answer
@@ -88,3 +90,18 @@ def test_the_roofline_has_the_rate_that_the_plan_allows_and_no_plan_right_of_the
 
 def test_a_machine_without_rates_has_no_roof() -> None:
     assert roofline_svg(answer(Workload(n=64, d=8), Machine.with_fast_bytes("4KB"))) is None
+
+
+@pytest.mark.parametrize(
+    ("mask", "required"),
+    [
+        ("dense", 144),
+        ("causal", 78),
+        (Documents(lengths=(512, 256, 256)), 21 + 6 + 6),
+        (BlockSparse.from_array(np.eye(16, dtype=bool)), 4 * 9),
+        ("window:256", 12 * 3 - 3),
+    ],
+)
+def test_a_plan_small_enough_to_watch_has_the_mask_of_the_plan_it_stands_for(mask: object, required: int) -> None:
+    plan = best_plan_for(Workload(n=1024, d=16, mask=mask), 4096)
+    assert small_plan(plan).workload.scores == required

@@ -49,16 +49,16 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             count = ceil_div(group, tiles[phase.heads]) if phase.heads else group
             words = count * phase.loads * seen.key_loads(a)
             if phase.split:
-                words += group * phase.met * seen.tile_rows(a, tiles[phase.split])
+                words += group * phase.visits * seen.tile_rows(a, tiles[phase.split])
             return int(words + group * phase.live * seen.live_rows(a) if phase.live else words)
         case KeptTile():
             a = tiles[phase.tile]
-            read = seen.key_loads(a) - seen.kept_loads(a, tiles[phase.kept])
+            read = seen.key_loads(a) - seen.kept_loads(a, tiles[phase.slots])
             return int(group * (phase.loads * read + phase.live * seen.live_rows(a)))
         case Rectangle():
             a, b = tiles[phase.rows], tiles[phase.keys]
-            words = phase.met * seen.tile_rows(a, b) + phase.loads * seen.key_loads(a)
-            return int(group * (words - phase.kept * seen.live_rows(a) if phase.kept else words))
+            words = phase.visits * seen.tile_rows(a, b) + phase.loads * seen.key_loads(a)
+            return int(group * (words - phase.saved * seen.live_rows(a) if phase.saved else words))
         case Product():
             reads = ceil_div(phase.width, tiles[phase.columns])
             written = reads * seen.scores * problems.intermediate_words
@@ -80,7 +80,7 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
                 for n, m in (seen_by(problems, phase).shapes if phase.across else problems.shapes)
             )
         case KeptTile():
-            a, slots = tiles[phase.tile], tiles[phase.kept]
+            a, slots = tiles[phase.tile], tiles[phase.slots]
             shapes = seen_by(problems, phase).shapes
             held = max(min(a, n) * phase.per_row + min(slots, m) * phase.per_slot for n, m in shapes)
             return int(held + phase.beside)

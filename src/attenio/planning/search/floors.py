@@ -2,7 +2,7 @@
 
 With Z required scores, keys read at least constant + area/a, and at most L rows in tiles that need a key,
 
-    met*Z/b(a) + loads*(constant + area/a) - kept*L
+    visits*Z/b(a) + loads*(constant + area/a) - saved*L
 
 is convex in a because 1/b(a) is: the rows that can still do lie between the roots of a quadratic. Where the mask is
 narrow that is a wide range, as a tile covers more scores than are required (see ``Band``); there the sharper
@@ -30,32 +30,32 @@ _ROUNDS = 2
 
 
 class RectangleWords(NamedTuple):
-    """Words as a function of the tile: ``met`` for each row and key tile it meets, ``loads`` for each key read.
+    """Words as a function of the tile: ``visits`` for each key tile that a row visits, ``loads`` for each key read.
 
-    ``kept`` is saved for each row of a live tile, once; it is never more than ``met``. Below zero, it costs that much.
+    ``saved`` once for each row of a live tile, never more than ``visits``; below zero, it costs that much.
     """
 
     problems: Problems
-    met: int
+    visits: int
     loads: int
-    kept: int = 0
+    saved: int = 0
 
     def words(self, rows: int, keys: int) -> int:
         """The words of one tile."""
         problems = self.problems
-        total = self.met * problems.tile_rows(rows, keys) + self.loads * problems.key_loads(rows)
-        return int(total - self.kept * problems.live_rows(rows) if self.kept else total)
+        total = self.visits * problems.tile_rows(rows, keys) + self.loads * problems.key_loads(rows)
+        return int(total - self.saved * problems.live_rows(rows) if self.saved else total)
 
     @property
     def most_words(self) -> int:
         """A number that no count of words exceeds."""
-        return (self.met + self.loads + max(0, -self.kept)) * self.problems.area
+        return (self.visits + self.loads + max(0, -self.saved)) * self.problems.area
 
-    def most_kept(self, rows: int) -> int:
-        """A number that the words kept do not exceed for tiles up to this many rows."""
-        if self.kept <= 0:
-            return self.kept and self.kept * self.problems.touched_rows
-        return self.kept * self.problems.most_live_rows(rows)
+    def most_saved(self, rows: int) -> int:
+        """A number that the words saved do not exceed for tiles up to this many rows."""
+        if self.saved <= 0:
+            return self.saved and self.saved * self.problems.touched_rows
+        return self.saved * self.problems.most_live_rows(rows)
 
     @property
     def exact(self) -> type:
@@ -65,18 +65,18 @@ class RectangleWords(NamedTuple):
     def floor(self, rooms: tuple[Room, ...]) -> float:
         """A number that no tile in these rooms goes below."""
         problems = self.problems
-        once = (self.met - self.kept) * problems.touched_rows + self.loads * problems.touched_keys
-        kept = self.most_kept(min([room.most_rows() for room in rooms])) if self.kept else 0
+        once = (self.visits - self.saved) * problems.touched_rows + self.loads * problems.touched_keys
+        saved = self.most_saved(min([room.most_rows() for room in rooms])) if self.saved else 0
         floor: float = once
         for words, per_score, per_row, _ in rooms:
-            # loads/a + met/b, with 1/b = a*per_score/(words - a*per_row) or more: least where both terms balance
-            balanced = self.loads * per_row / words + 2 * sqrt(self.loads * self.met * per_score / words)
-            floor = max(floor, float(problems.scores) * balanced - kept)
+            # loads/a + visits/b, with 1/b = a*per_score/(words - a*per_row) or more: least where both terms balance
+            balanced = self.loads * per_row / words + 2 * sqrt(self.loads * self.visits * per_score / words)
+            floor = max(floor, float(problems.scores) * balanced - saved)
         return floor
 
     def balanced_rows(self, room: Room) -> float:
         """The real number of rows at which that floor is attained."""
-        ratio = sqrt(self.loads / (room.words * self.met * room.per_score))
+        ratio = sqrt(self.loads / (room.words * self.visits * room.per_score))
         return room.words * ratio / (1 + room.per_row * ratio)
 
 
@@ -103,13 +103,13 @@ def range_worth_trying(
 
 
 def _roots(form: RectangleWords, room: Room, known: tuple[int, float], limits: tuple[int, int]) -> tuple[int, int]:
-    """Limits narrowed to where loads*(constant + area/a) + met*covered/b(a) - kept*L stays within the words."""
+    """Limits narrowed to where loads*(constant + area/a) + visits*covered/b(a) - saved*L stays within the words."""
     (words, covered), (least, most) = known, limits
-    kept = form.most_kept(most)
+    saved = form.most_saved(most)
     for constant, area, lost in form.problems.key_load_floors:
-        spare = float(words + kept - form.loads * (constant - lost * most))
-        squared = form.met * covered * room.per_score + spare * room.per_row
-        linear = form.met * covered * room.per_key - form.loads * area * room.per_row - spare * room.words
+        spare = float(words + saved - form.loads * (constant - lost * most))
+        squared = form.visits * covered * room.per_score + spare * room.per_row
+        linear = form.visits * covered * room.per_key - form.loads * area * room.per_row - spare * room.words
         fixed = float(form.loads * area * room.words)
         within = linear * linear - 4 * squared * fixed
         if spare < 0 or (linear >= 0 and fixed > 0) or within < -_ROOT_SLACK * linear * linear:
@@ -125,7 +125,7 @@ def ranges_worth_trying(
     form: RectangleWords, rooms: tuple[Room, ...], words: int, limits: tuple[int, int]
 ) -> Iterator[tuple[int, int]]:
     """The parts of a range in which floors stay within ``words``, ascending."""
-    parts, kept = [limits], (0, -1)
+    parts, run = [limits], (0, -1)
     while parts:
         least, most = parts.pop()
         if least > most or _floor(form, rooms, least, most) * (1 - _SLACK) > words:
@@ -133,14 +133,14 @@ def ranges_worth_trying(
         if most - least >= _SHORT:
             middle = isqrt(least * most) if most > 4 * least else (least + most) // 2
             parts += [(middle + 1, most), (least, middle)]
-        elif least == kept[1] + 1:
-            kept = (kept[0], most)
+        elif least == run[1] + 1:
+            run = (run[0], most)
         else:
-            if kept[1] > 0:
-                yield kept
-            kept = (least, most)
-    if kept[1] > 0:
-        yield kept
+            if run[1] > 0:
+                yield run
+            run = (least, most)
+    if run[1] > 0:
+        yield run
 
 
 def _floor(form: RectangleWords, rooms: tuple[Room, ...], least: int, most: int) -> float:
@@ -152,11 +152,11 @@ def _floor(form: RectangleWords, rooms: tuple[Room, ...], least: int, most: int)
     keys = key_room(problems, rooms, least)
     level_rows, more_keys = problems.level
     alike = max(0, level_rows - 2 * most * problems.patterns[0][1]) * -(-(least + more_keys) // keys)
-    met = max(_least_covered(problems, least, most) / keys, problems.touched_rows, alike)
-    kept = form.most_kept(most)
-    # A row meets at least one key tile where it is kept: T rows met and L kept cost met*T - kept*L >= (met - kept)*T.
-    meeting = met if form.kept > 0 else problems.touched_rows
-    carried = max(form.met * met - kept, (form.met - form.kept) * meeting)
+    visits = max(_least_covered(problems, least, most) / keys, problems.touched_rows, alike)
+    saved = form.most_saved(most)
+    # A row of a live tile visits a key tile: T visits and L live rows cost visits*T - saved*L >= (visits - saved)*T.
+    meeting = visits if form.saved > 0 else problems.touched_rows
+    carried = max(form.visits * visits - saved, (form.visits - form.saved) * meeting)
     return float(form.loads * loads + carried)
 
 

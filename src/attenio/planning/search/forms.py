@@ -114,7 +114,7 @@ def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) 
         case Rectangle():
             rooms = tuple(_room(held, fast_words) for held in phase.held)
             limit = None if spare is None else spare // problems.group
-            words = RectangleWords(seen_by(problems, phase), phase.met, phase.loads, phase.kept)
+            words = RectangleWords(seen_by(problems, phase), phase.visits, phase.loads, phase.saved)
             tile = best_rectangle(words, rooms, limit)
             if tile is None:
                 return None
@@ -135,7 +135,7 @@ def _best_resident(problems: Problems, phase: Resident, fast_words: int) -> _Pha
     if resident < 0:
         return None
     if seen.scores_beyond(resident) == 0:
-        resident = bisect_left(range(resident), True, key=lambda kept: seen.scores_beyond(kept) == 0)
+        resident = bisect_left(range(resident), True, key=lambda count: seen.scores_beyond(count) == 0)
     words = problems.group * phase.per_score * seen.scores_beyond(resident)
     return _PhaseTiles(int(words), {phase.tile: resident})
 
@@ -174,7 +174,7 @@ def _best_kept(problems: Problems, phase: KeptTile, fast_words: int, spare: int 
     if most < 1:
         return None
     words, tile = best_kept_tile(form, most, None if spare is None else spare // problems.group)
-    return _PhaseTiles(problems.group * words, {phase.tile: tile, phase.kept: int(form.slots(tile))})
+    return _PhaseTiles(problems.group * words, {phase.tile: tile, phase.slots: int(form.slots(tile))})
 
 
 def _kept_words(problems: Problems, phase: KeptTile, fast_words: int) -> tuple[KeptWords, int]:
@@ -217,8 +217,10 @@ def _options(problems: Problems, phase: RowTile, fast_words: int) -> list[_Optio
     for count, heads in head_tiles(group, seen.granularity.rows):
         most = most_rows(problems, phase, fast_words, heads)
         if most >= 1:
-            live, met, split = group * phase.live, group * phase.met, _split(seen) if phase.split else 1
-            words = RowWords(problems=seen, live=live, loads=count * phase.loads, met=met, split=split, heads=heads)
+            live, visits, split = group * phase.live, group * phase.visits, _split(seen) if phase.split else 1
+            words = RowWords(
+                problems=seen, live=live, loads=count * phase.loads, visits=visits, split=split, heads=heads
+            )
             options.append((heads, most, words))
     return options
 
@@ -238,7 +240,7 @@ def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float) -> f
             for room in rooms:
                 if row_room(problems, room) < 1:
                     return inf
-            return problems.group * RectangleWords(problems, phase.met, phase.loads, phase.kept).floor(rooms)
+            return problems.group * RectangleWords(problems, phase.visits, phase.loads, phase.saved).floor(rooms)
         case Product():
             return _product_floor(problems, phase, fast_words)
         case Resident():

@@ -58,7 +58,7 @@ def best_rectangle(form: RectangleWords, rooms: tuple[Room, ...], limit: int | N
         _guess(form, rooms, (single + 1, most), incumbent)
     if single >= 1:
         # Where all keys that a tile needs fit at once, every live row meets one key tile, and rows alone matter.
-        rows_only = RowWords(problems=problems, live=form.met - form.kept, loads=form.loads)
+        rows_only = RowWords(problems=problems, live=form.visits - form.saved, loads=form.loads)
         if incumbent.allows(rows_only.floor(single)):
             words, rows = best_row_tile(rows_only, single)
             incumbent.take(Rectangle(words, rows, int(key_room(problems, rooms, rows))))
@@ -156,18 +156,18 @@ def _take_best_of(
         first = int(np.argmin(words))
         incumbent.take(Rectangle(int(words[first]), int(tiles[first]), int(keys[first])))
         return
-    loads, met = form.problems.loads_and_floor(tiles, keys)
+    loads, visits = form.problems.loads_and_floor(tiles, keys)
     rest = loads.astype(form.exact) * form.loads
-    if form.kept:
-        rest = rest - form.problems.live_rows(tiles).astype(form.exact) * form.kept
-    floors = rest + met.astype(form.exact) * form.met
+    if form.saved:
+        rest = rest - form.problems.live_rows(tiles).astype(form.exact) * form.saved
+    floors = rest + visits.astype(form.exact) * form.visits
     promising = int(np.argmin(floors))
     if incumbent.allows(floors[promising]):
         # The most promising one first: often it rules out nearly all others.
         incumbent.take(_try(form, rooms, int(tiles[promising])))
     good = np.flatnonzero(incumbent.allows(floors))
     if len(good) > _FEW:
-        words = rest[good] + form.problems.tile_rows(tiles[good], keys[good]).astype(form.exact) * form.met
+        words = rest[good] + form.problems.tile_rows(tiles[good], keys[good]).astype(form.exact) * form.visits
         first = int(np.argmin(words))
         incumbent.take(Rectangle(int(words[first]), int(tiles[good[first]]), int(keys[good[first]])))
         return
@@ -179,9 +179,9 @@ def _walked(form: RectangleWords, band: Band, tiles: NDArray[np.int64], keys: ND
     """The words of pairs of tiles, looking at every query tile."""
     heights, widths = band.walk(tiles)
     words = np.ceil(widths / keys)
-    words *= form.met
-    if form.kept:
-        words -= (widths > 0) * float(form.kept)
+    words *= form.visits
+    if form.saved:
+        words -= (widths > 0) * float(form.saved)
     words *= heights
     words += widths * float(form.loads)
     return words.sum(axis=0)

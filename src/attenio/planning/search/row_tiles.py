@@ -32,14 +32,14 @@ Tiles = list[int] | range | NDArray[np.int64]
 class RowWords(NamedTuple):
     """Words as a function of the query tile: ``live`` for each row of a live tile, ``loads`` for each key read.
 
-    Also ``met`` for each row and run of ``split`` keys that its tile meets; ``split`` is at least half of all keys. The
+    Also ``visits`` for each run of ``split`` keys that a row visits; ``split`` is at least half of all keys. The
     tile is shared by so many ``heads``, which decides the sizes that a granularity allows.
     """
 
     problems: Problems
     live: int
     loads: int
-    met: int = 0
+    visits: int = 0
     split: int = 1
     heads: int = 1
 
@@ -53,25 +53,25 @@ class RowWords(NamedTuple):
         total = self.loads * self.problems.key_loads(tile)
         if self.live:
             total += self.live * self.problems.live_rows(tile)
-        return int(total + self.met * self.problems.tile_rows(tile, self.split) if self.met else total)
+        return int(total + self.visits * self.problems.tile_rows(tile, self.split) if self.visits else total)
 
     def words_of(self, tiles: NDArray[np.int64]) -> Counts:
         """The words of many tile sizes; exact whatever their size."""
-        most = (self.live + self.loads + self.met) * (self.problems.scores + self.problems.rows)
+        most = (self.live + self.loads + self.visits) * (self.problems.scores + self.problems.rows)
         exact = np.int64 if most < _LARGEST_INT64_SUM else object
         total = self.live * self.problems.live_rows(tiles).astype(exact)
         total = total + self.loads * self.problems.key_loads(tiles).astype(exact)
-        if self.met:
-            total = total + self.met * self.problems.tile_rows(tiles, self.split).astype(exact)
+        if self.visits:
+            total = total + self.visits * self.problems.tile_rows(tiles, self.split).astype(exact)
         return total
 
     def floor(self, tile: int) -> int:
         """A number that no tile up to this size goes below."""
-        return (self.live + self.met) * self.problems.touched_rows + self.loads * self.problems.least_key_loads(tile)
+        return (self.live + self.visits) * self.problems.touched_rows + self.loads * self.problems.least_key_loads(tile)
 
     def least_tile(self, words: int) -> int:
         """No tile below this one has as few as ``words``."""
-        spare = words - (self.live + self.met) * self.problems.touched_rows
+        spare = words - (self.live + self.visits) * self.problems.touched_rows
         least = 1
         for constant, area, lost in self.problems.key_load_floors:
             room = spare - self.loads * constant
@@ -85,7 +85,7 @@ class RowWords(NamedTuple):
     @property
     def kinks(self) -> tuple[int, ...] | None:
         """Ends of the pieces on which the words are concave, or None where every tile has to be tried."""
-        if self.met == 0 or self.problems.kinks is None:
+        if self.visits == 0 or self.problems.kinks is None:
             return self.problems.kinks
         return self.problems.run_kinks(self.split)
 
@@ -117,7 +117,7 @@ def best_row_tile(form: RowWords, most: int, limit: int | None = None) -> tuple[
         even_ones = {x // i for x in form.kinks for i in range(x // (most + 1) + 1, x // (most + 1) + 4)}
         best = min(best, *((form.words(tile), tile) for tile in even_ones if tile))
         band = problems.only_band
-        if band is not None and form.live and not form.met and band.live_range[1] == band.rows:
+        if band is not None and form.live and not form.visits and band.live_range[1] == band.rows:
             best = _best_with_all_live_rows(form, band, most, best)
             ranges = _ranges_without(form, band, most, best[0])
     floor = form.floor(most)
@@ -263,9 +263,9 @@ def _best_for_requests(
     form: RowWords, requests: PrefixedRequests, most: int, limit: int | None
 ) -> tuple[int, int] | None:
     """The best tile of stacked requests; None if the one that reads least meets more runs than it must."""
-    fixed = (form.live + form.met) * requests.rows
+    fixed = (form.live + form.visits) * requests.rows
     keys, tile = best_request_tile(requests, most, None if limit is None else (limit - fixed) // form.loads)
-    if not form.met:
+    if not form.visits:
         return fixed + form.loads * keys, tile
     if requests.tile_rows(tile, form.split) > requests.tile_rows(1, form.split):
         return None

@@ -30,9 +30,9 @@ class RectangleForms:
     """
 
     band: Band
-    met: Counts
+    visits: Counts
     loads: Counts
-    kept: Counts
+    saved: Counts
     words: Ints
     per_score: Counts
     per_row: Counts
@@ -47,14 +47,14 @@ class RectangleForms:
 
     def moved(self, rows: Ints) -> Ints:
         """Words with these rows and as many keys as fit."""
-        words = self.met * self.band.tile_rows(rows, self.keys_beside(rows)) + self.loads * self.band.key_loads(rows)
-        return np.asarray(words if is_zero(self.kept) else words - self.kept * self.band.live_rows(rows))
+        words = self.visits * self.band.tile_rows(rows, self.keys_beside(rows)) + self.loads * self.band.key_loads(rows)
+        return np.asarray(words if is_zero(self.saved) else words - self.saved * self.band.live_rows(rows))
 
     def floor(self, rows: Ints) -> Ints:
         """Numbers that the words with these rows do not go below."""
         loads = self.band.key_loads(rows)
-        words = self.met * self.band.tile_rows_floor(rows, self.keys_beside(rows), loads) + self.loads * loads
-        return np.asarray(words if is_zero(self.kept) else words - self.kept * self.band.live_rows(rows))
+        words = self.visits * self.band.tile_rows_floor(rows, self.keys_beside(rows), loads) + self.loads * loads
+        return np.asarray(words if is_zero(self.saved) else words - self.saved * self.band.live_rows(rows))
 
     def most_rows(self) -> Ints:
         """The most rows beside the smallest key tile; less than one where none fit."""
@@ -65,16 +65,16 @@ class RectangleForms:
 def form_floors(forms: RectangleForms) -> Floats:
     """As ``RectangleWords.floor``; infinite where nothing fits."""
     band, room = forms.band, np.maximum(forms.words, 1) * 1.0
-    balanced = np.sqrt(forms.loads * 1.0 * forms.met * forms.per_score / room)
-    most_kept = 0 if is_zero(forms.kept) else forms.kept * np.where(forms.kept > 0, band.rows, band.touched_rows)
-    spread = band.scores * (forms.loads * forms.per_row / room + 2 * balanced) - most_kept
-    once = (forms.met - forms.kept) * band.touched_rows + forms.loads * band.touched_keys
+    balanced = np.sqrt(forms.loads * 1.0 * forms.visits * forms.per_score / room)
+    most_saved = 0 if is_zero(forms.saved) else forms.saved * np.where(forms.saved > 0, band.rows, band.touched_rows)
+    spread = band.scores * (forms.loads * forms.per_row / room + 2 * balanced) - most_saved
+    once = (forms.visits - forms.saved) * band.touched_rows + forms.loads * band.touched_keys
     return np.where(forms.most_rows() >= 1, np.maximum(once, spread), np.inf)
 
 
 def balanced_rows(forms: RectangleForms) -> Floats:
-    """The real number of rows at which met/b + loads/a is least."""
-    ratio = np.sqrt(forms.loads / (forms.words * 1.0 * forms.met * forms.per_score))
+    """The real number of rows at which visits/b + loads/a is least."""
+    ratio = np.sqrt(forms.loads / (forms.words * 1.0 * forms.visits * forms.per_score))
     return np.asarray(forms.words * ratio / (1 + forms.per_row * ratio))
 
 
@@ -84,8 +84,8 @@ def range_worth_trying(forms: RectangleForms, words: Ints, least: Ints, most: In
     for _ in range(_ROUNDS):
         covered = _least_covered(band, least, most)
         for constant, area, lost in band.key_load_floors:
-            spare = words + _most_kept(forms, most) * 1.0 - forms.loads * 1.0 * (constant - lost * most)
-            squared = forms.met * covered * forms.per_score + spare * forms.per_row
+            spare = words + _most_saved(forms, most) * 1.0 - forms.loads * 1.0 * (constant - lost * most)
+            squared = forms.visits * covered * forms.per_score + spare * forms.per_row
             linear = -forms.loads * 1.0 * area * forms.per_row - spare * forms.words
             fixed = forms.loads * 1.0 * area * forms.words
             within = np.maximum(linear * linear - 4 * squared * fixed, 0.0)
@@ -131,19 +131,19 @@ def _interval_floors(forms: RectangleForms, least: Ints, most: Ints) -> Floats:
     for constant, area, lost in band.key_load_floors:
         loads = np.maximum(loads, constant + area / most - lost * most)
     alike = np.maximum(band.level_rows - 2 * most, 0) * ceil_div(least + band.left + band.right, keys)
-    met = np.maximum(np.maximum(_least_covered(band, least, most) / keys, band.touched_rows), alike)
-    kept = _most_kept(forms, most)
-    carried = np.maximum(forms.met * met - kept, (forms.met - forms.kept) * band.touched_rows)
+    visits = np.maximum(np.maximum(_least_covered(band, least, most) / keys, band.touched_rows), alike)
+    saved = _most_saved(forms, most)
+    carried = np.maximum(forms.visits * visits - saved, (forms.visits - forms.saved) * band.touched_rows)
     return np.asarray(forms.loads * loads + carried)
 
 
-def _most_kept(forms: RectangleForms, most: Ints) -> Ints:
-    """As ``RectangleWords.most_kept``: two tiles at most have rows that need no key beside others that do."""
-    if is_zero(forms.kept):
+def _most_saved(forms: RectangleForms, most: Ints) -> Ints:
+    """As ``RectangleWords.most_saved``: two tiles at most have rows that need no key beside others that do."""
+    if is_zero(forms.saved):
         return 0 * most
     band = forms.band
     live = np.minimum(band.rows, band.touched_rows + 2 * (most - 1))
-    return np.asarray(forms.kept * np.where(forms.kept > 0, live, band.touched_rows))
+    return np.asarray(forms.saved * np.where(forms.saved > 0, live, band.touched_rows))
 
 
 def _least_covered(band: Band, least: Ints, most: Ints) -> Floats:

@@ -142,13 +142,13 @@ def _kept(cases: Cases, phase: KeptTile, limit: Ints) -> tuple[Ints, Ints, dict[
     seen = seen_by(cases, phase)
     words, tile, slots = best_kept_tiles(seen, phase, limit)
     held = tile * phase.per_row + slots * phase.per_slot + phase.beside
-    return cases.group * words, held, {phase.tile: tile, phase.kept: slots}
+    return cases.group * words, held, {phase.tile: tile, phase.slots: slots}
 
 
 def _rectangle_forms(cases: Cases, phase: Rectangle, limit: Ints) -> RectangleForms:
     (held,), seen = phase.held, seen_by(cases, phase)
     return RectangleForms(
-        band=seen.band, met=phase.met, loads=phase.loads, kept=phase.kept, words=cases.fast_words - held.beside,
+        band=seen.band, visits=phase.visits, loads=phase.loads, saved=phase.saved, words=cases.fast_words - held.beside,
         per_score=held.per_score, per_row=held.per_row, row_unit=seen.row_unit, key_unit=seen.key_unit, limit=limit,
     )  # fmt: skip
 

@@ -27,19 +27,19 @@ def best_score_tiles(forms: RectangleForms) -> tuple[Ints, Ints, Ints]:
     band = forms.band
     if not len(band.rows):
         return band.rows, band.rows, band.rows
-    common = np.gcd(np.gcd(forms.met, forms.loads), forms.kept)
-    costs = [weight // common for weight in (forms.met, forms.loads)]
-    optional = (0 if is_zero(forms.kept) else forms.kept // common, forms.row_unit, forms.key_unit)
+    common = np.gcd(np.gcd(forms.visits, forms.loads), forms.saved)
+    costs = [weight // common for weight in (forms.visits, forms.loads)]
+    optional = (0 if is_zero(forms.saved) else forms.saved // common, forms.row_unit, forms.key_unit)
     sizes = (band.rows, band.keys, band.left, band.right, forms.words, forms.per_score, forms.per_row, *costs)
     arrays = [values for values in optional if isinstance(values, np.ndarray)]
     columns, place = different(np.stack(np.broadcast_arrays(*sizes, *arrays)))
-    rows, keys, left, right, words, per_score, per_row, met, loads, *rest = columns
-    kept, row_unit, key_unit = (rest.pop(0) if isinstance(values, np.ndarray) else values for values in optional)
+    rows, keys, left, right, words, per_score, per_row, visits, loads, *rest = columns
+    saved, row_unit, key_unit = (rest.pop(0) if isinstance(values, np.ndarray) else values for values in optional)
     limit = np.full(columns.shape[1], -NOTHING, dtype=np.int64)
     np.maximum.at(limit, place, forms.limit // common)
     bands = Band(rows=rows, keys=keys, left=left, right=right, shift=keys - rows)
     different_ones = RectangleForms(
-        band=bands, met=met, loads=loads, kept=kept, words=words, per_score=per_score, per_row=per_row,
+        band=bands, visits=visits, loads=loads, saved=saved, words=words, per_score=per_score, per_row=per_row,
         row_unit=row_unit, key_unit=key_unit, limit=limit,
     )  # fmt: skip
     best_words, best_rows = (values[place] for values in best_rectangles(different_ones))
@@ -60,7 +60,7 @@ def best_rectangles(forms: RectangleForms) -> tuple[Ints, Ints]:
     short = np.flatnonzero(single_run >= 1)
     if short.size:
         few = take(forms, short)
-        rows_only = RowForms(band=few.band, live=few.met - few.kept, loads=few.loads, unit=few.row_unit)
+        rows_only = RowForms(band=few.band, live=few.visits - few.saved, loads=few.loads, unit=few.row_unit)
         moved, tiles = best_row_tiles(rows_only, single_run[short])
         within = moved <= words[short]
         words[short[within]], rows[short[within]] = moved[within], tiles[within]
@@ -159,9 +159,9 @@ def _take_best(moved: Ints, tried: Ints, owner: Ints, best: tuple[Ints, Ints]) -
 
 
 def _best_alone(forms: RectangleForms, index: int, known: tuple[int, int]) -> tuple[int, int]:
-    met, loads, kept = (int(take(values, index)) for values in (forms.met, forms.loads, forms.kept))
+    visits, loads, saved = (int(take(values, index)) for values in (forms.visits, forms.loads, forms.saved))
     granularity = Granularity(rows=int(take(forms.row_unit, index)), keys=int(take(forms.key_unit, index)))
-    form = RectangleWords(problems=single(forms.band, index, granularity), met=met, loads=loads, kept=kept)
+    form = RectangleWords(problems=single(forms.band, index, granularity), visits=visits, loads=loads, saved=saved)
     words, per_score, per_row = (int(take(values, index)) for values in (forms.words, forms.per_score, forms.per_row))
     best = best_rectangle(form, (Room(words=words, per_score=per_score, per_row=per_row),), known[0])
     return known if best is None else (best.words, best.rows)

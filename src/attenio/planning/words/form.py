@@ -2,7 +2,7 @@
 
 A phase has all of the fast memory, so that its tiles are searched by themselves. Its words are weights of a few counts:
 L(a) rows in live tiles of a rows, U(a) keys that these tiles read, T(a, b) rows times the tiles of b keys that their
-tile meets, Z required scores. Weights and rooms are integers for the problems of one workload, and arrays for many
+tile visits, Z required scores. Weights and rooms are integers for the problems of one workload, and arrays for many
 cases at once: an expression in this folder works with both.
 """
 
@@ -78,7 +78,7 @@ class Held(NamedTuple):
 
 
 class RowTile(NamedTuple):
-    """A tile of rows stays while keys pass: g*live*L(a) + loads*U(a) for every tile of heads + g*met*T(a, split).
+    """A tile of rows stays while keys pass: g*live*L(a) + loads*U(a) for every tile of heads + g*visits*T(a, split).
 
     ``heads`` names the tile of heads that share a tile; without, every head has its own. ``passing`` names the tile
     that passes; None if all keys are held at once. ``across``, keys stay and rows pass. ``split`` names a run of keys.
@@ -91,12 +91,12 @@ class RowTile(NamedTuple):
     live: Counts = 0
     across: bool = False
     heads: str | None = None
-    met: Counts = 0
+    visits: Counts = 0
     split: str | None = None
 
 
 class Rectangle(NamedTuple):
-    """A tile of scores stays: g*(met*T(a, b) + loads*U(a) - kept*L(a)), in every one of the rooms.
+    """A tile of scores stays: g*(visits*T(a, b) + loads*U(a) - saved*L(a)), in every one of the rooms.
 
     ``every``, scores that the mask does not require are computed too.
     """
@@ -104,9 +104,9 @@ class Rectangle(NamedTuple):
     rows: str
     keys: str
     held: tuple[Held, ...]
-    met: Counts
+    visits: Counts
     loads: Counts
-    kept: Counts = 0
+    saved: Counts = 0
     every: bool = False
 
 
@@ -139,13 +139,13 @@ class Resident(NamedTuple):
 class KeptTile(NamedTuple):
     """A tile of rows stays while keys pass, and slots keep keys for the next: g*(live*L(a) + loads*(U(a) - K(a, s))).
 
-    K(a, s) are the keys that a tile finds in its s slots, which ``kept`` names. It holds a*per_row + s*per_slot +
+    K(a, s) are the keys that a tile finds in its s slots, which ``slots`` names. It holds a*per_row + s*per_slot +
     ``beside`` words.
     ``across``, keys stay and rows pass.
     """
 
     tile: str
-    kept: str
+    slots: str
     per_row: Counts
     per_slot: Counts
     beside: Counts

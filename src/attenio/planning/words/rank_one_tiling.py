@@ -17,7 +17,7 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     """Every head by itself: with statistics beside the tiles, and without."""
     d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
     held = Held(per_score=w, per_row=1 + w, beside=1)
-    scores = Rectangle("score_rows", "score_keys", (held,), met=d, loads=d)
+    scores = Rectangle("score_rows", "score_keys", (held,), visits=d, loads=d)
     outputs = Product("output_rows", "output_columns", width=dv, extra=3)
     fixed = sizes.group * (sizes.scores * w + sizes.rows * (2 * w + dv))
     beside_statistics = Form(("score_rows", "score_keys", "output_rows", "output_columns"), (outputs, scores), fixed)
@@ -29,7 +29,7 @@ def _with_probabilities(sizes: Sizes) -> Form:
     phases = (
         Resident("resident_keys", per_score=w, beside=3 * w),
         Product("output_rows", "output_columns", width=dv),
-        Rectangle("score_rows", "score_keys", (Held(per_score=w, per_row=0 * d + 1, beside=1),), met=d, loads=d),
+        Rectangle("score_rows", "score_keys", (Held(per_score=w, per_row=0 * d + 1, beside=1),), visits=d, loads=d),
     )
     names = ("score_rows", "score_keys", "resident_keys", "output_rows", "output_columns")
     return Form(names, phases, sizes.group * (3 * sizes.scores * w + sizes.rows * dv))

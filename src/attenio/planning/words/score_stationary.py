@@ -14,5 +14,5 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
     carried = 2 * w * dv
     held = Held(per_score=w, per_row=4 * w, beside=1)
-    phase = Rectangle("query_tile", "key_tile", (held,), met=d + carried, loads=d + dv, kept=carried)
+    phase = Rectangle("query_tile", "key_tile", (held,), visits=d + carried, loads=d + dv, saved=carried)
     return (Form(("query_tile", "key_tile"), (phase,), sizes.group * sizes.rows * dv),)

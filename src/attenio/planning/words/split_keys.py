@@ -18,7 +18,7 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
         held(sizes, larger(sizes.d, dv)),
         loads=sizes.key_words,
         heads="head_tile",
-        met=sizes.d + 2 * (dv + 2) * w,
+        visits=sizes.d + 2 * (dv + 2) * w,
         split="keys_per_split",
     )
     names = ("query_tile", "head_tile", "keys_per_split", "key_tile")

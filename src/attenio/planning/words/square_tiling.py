@@ -24,7 +24,7 @@ def form_at(sizes: Sizes, depth: int) -> Form:
         Held(per_score=w, per_row=deep + w, per_key=deep),
         Held(per_score=w, per_row=wide * w + 2 * w, per_key=wide),
     )
-    phase = Rectangle("query_tile", "key_tile", held, met=d, loads=d + dv)
+    phase = Rectangle("query_tile", "key_tile", held, visits=d, loads=d + dv)
     fixed = sizes.scores * w * (1 + ceil_div(dv, depth)) + sizes.rows * (2 * w + dv)
     names, constant = ("query_tile", "key_tile", "depth_tile"), (("depth_tile", depth),)
     return Form(names, (phase,), sizes.group * fixed, constant=constant, fewest="query_tile")

@@ -15,7 +15,7 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     phases = (
         Resident("resident_keys", per_score=w, beside=3 * w, every=True),
         Product("output_rows", "output_columns", width=dv, every=True),
-        Rectangle("score_rows", "score_keys", (held,), met=d, loads=d, every=True),
+        Rectangle("score_rows", "score_keys", (held,), visits=d, loads=d, every=True),
     )
     names = ("score_rows", "score_keys", "resident_keys", "output_rows", "output_columns")
     # scores written, and read and written by the softmax

@@ -9,9 +9,13 @@ True
 """
 
 from dataclasses import dataclass
+from typing import assert_never
+
+import numpy as np
+from numpy.typing import NDArray
 
 from attenio.errors import AttenioError, DoesNotFit
-from attenio.masks import Causal, Dense, Mask, SlidingWindow
+from attenio.masks import BlockSparse, Causal, Dense, Documents, Layout, Mask, SharedPrefix, SlidingWindow
 from attenio.memory.trace import Event, EventKind
 from attenio.planning import best_plan_for
 from attenio.planning.plan import Dataflow, Plan, is_exact_forward
@@ -19,6 +23,8 @@ from attenio.report.pictures.canvas import box, outline, picture, text
 from attenio.workload import Direction, Workload
 
 _LENGTH, _D = 12, 2
+# Documents, and blocks each way, that are drawn: every number up to this one divides the length.
+_FEW = 4
 _KINDS = {"Q": "query", "K": "key", "V": "value", "O": "output", "S": "score", "P": "score"}
 
 
@@ -156,8 +162,38 @@ def _small_mask(workload: Workload) -> Mask:
             return Causal()
         case SlidingWindow(width=width, causal=causal):
             return SlidingWindow(width=max(1, min(_LENGTH, round(_LENGTH * width / workload.keys))), causal=causal)
-        case _:
+        case Dense():
             return Dense()
+        case SharedPrefix(causal=causal):  # of one request: the prefix, and its own keys
+            return Causal() if causal else Dense()
+        case Documents(lengths=lengths, causal=causal) if not workload.is_decode:
+            return Documents(lengths=_small_lengths(lengths), causal=causal)
+        case Documents():
+            return Dense()  # the one query of a step sees its own document
+        case BlockSparse(array=array):
+            return _small_blocks(array, workload)
+        case Layout() as layout:
+            blocks = layout.required(queries=workload.queries, keys=workload.keys)
+            return _small_blocks(blocks, workload)
+        case _:
+            assert_never(workload.mask)
+
+
+def _small_lengths(lengths: tuple[int, ...]) -> tuple[int, ...]:
+    """A few documents with about the same shares of a dozen positions."""
+    few = lengths[:_FEW]
+    small = [max(1, _LENGTH * length // sum(few)) for length in few]
+    small[small.index(max(small))] += _LENGTH - sum(small)
+    return tuple(small)
+
+
+def _small_blocks(array: NDArray[np.bool_], workload: Workload) -> Mask:
+    """Up to four blocks of those there are, evenly spread; dense where none of these is required."""
+    rows, columns = (np.linspace(0, count - 1, min(count, _FEW)).astype(int) for count in array.shape)
+    rows = rows[-1:] if workload.is_decode else rows
+    few = array[np.ix_(rows, columns)]
+    queries = 1 if workload.is_decode else _LENGTH // len(rows)
+    return BlockSparse.from_array(few, query_block=queries, key_block=_LENGTH // len(columns)) if few.any() else Dense()
 
 
 def _share(plan: Plan) -> float:

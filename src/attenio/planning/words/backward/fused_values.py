@@ -17,7 +17,7 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     """The heads of a group together."""
     d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
     held = Held(per_score=2 * w, per_row=1 + 2 * w, beside=1 + w)
-    scores = Rectangle("score_rows", "score_keys", (held,), met=d + dv, loads=d + dv + 2 * w * dv, kept=-2 * w)
+    scores = Rectangle("score_rows", "score_keys", (held,), visits=d + dv, loads=d + dv + 2 * w * dv, saved=-2 * w)
     products = (key_product(sizes), query_product(sizes))
     gradients = sizes.keys * (d + dv) - 2 * w * dv * sizes.touched_keys
     fixed = delta_words(sizes) + gradients + sizes.group * (sizes.scores * w + sizes.rows * d)

@@ -32,7 +32,7 @@ def _form(sizes: Sizes, *, reading: bool) -> Form:
     width, statistics, travels = (dv, w, 2) if reading else (d + dv, 2 * w, 3)
     rows, keys = ("gradient_rows", "gradient_keys") if reading else ("score_rows", "score_keys")
     held = Held(per_score=w, per_row=1 + w, beside=1 + w)
-    scores = Rectangle(rows, keys, (held,), met=width, loads=width, kept=-statistics)
+    scores = Rectangle(rows, keys, (held,), visits=width, loads=width, saved=-statistics)
     products = (value_product(sizes), key_product(sizes), query_product(sizes))
     own = travels * sizes.scores * w + sizes.rows * d
     fixed = delta_words(sizes) + sizes.keys * (d + dv) + sizes.group * own
