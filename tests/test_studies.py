@@ -161,7 +161,15 @@ def test_cases_of_flash_attention_are_counted_run_in_turns_and_found_out_where_a
     assert "1 of them where the right gradient is exactly 0" in answer.answer(wrong)
 
 
-SERVED = {("dense", "local"), ("dense", "local right"), ("packed", "causal"), ("cached", "local"), ("narrow", "causal")}
+SERVED = {
+    ("paged", "dense"),
+    ("paged", "both"),
+    ("dense", "local"),
+    ("dense", "local right"),
+    ("packed", "causal"),
+    ("cached", "local"),
+    ("narrow", "causal"),
+}
 
 
 def test_bytes_of_ranks_beside_others_are_told_as_they_were_measured() -> None:

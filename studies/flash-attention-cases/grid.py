@@ -27,13 +27,14 @@ PACKED_SHAPES = (
 )  # fmt: skip
 PACKED_WIDTHS = ((64, 64), (128, 64), (128, 128), (192, 128), (256, 256))
 CACHE_SHAPES = ((1, 128), (1, 339), (3, 1024), (64, 800), (64, 256), (3, 799), (64, 2048), (16, 20000))
+PAGE_SIZES = (1, 4, 128)
 MASKS = ("dense", "causal", "local", "local right", "local left")
 LENGTHS = ("random", "third", "full")
 ZEROS = ((False, False), (True, False), (False, True), (True, True))
 
 # What is tried there and attention() has no argument for, by the number of parameters' products.
 SOFTCAP, SINK = "a cap on scores (softcap)", "attention sinks"
-PADDED, PAGED = "lengths used of padded tensors (seqused)", "a paged cache"
+PADDED, UNPAGED = "lengths used of padded tensors (seqused)", "keys that are no whole pages (skipped there)"
 UNEQUAL = "queries of unequal lengths beside a cache"
 
 
@@ -54,6 +55,8 @@ class Case:
     deterministic: bool = False
     lengths: str | None = None
     zeros: tuple[bool, bool] = (False, False)
+    page: int | None = None
+    unequal: bool = False
     backward: bool = True
     essential: bool = True
 
@@ -65,13 +68,14 @@ class Case:
     def name(self) -> str:
         shape = f"{self.batch}x{self.queries}x{self.keys} d={self.width}/{self.value_width}"
         options = [self.group, self.mask, self.lengths, "deterministic" if self.deterministic else None]
+        options += [self.page and f"pages of {self.page}", "unequal queries" if self.unequal else None]
         zeros = "".join(side for side, zero in zip("qk", self.zeros, strict=True) if zero)
         return " ".join(word for word in (self.test, shape, *options, zeros and f"zero {zeros}") if word)
 
 
 def cases() -> list[Case]:
     """All that attention() supports; essential ones first, calls of one compiled form together."""
-    found = [_windowed(case) for case in (*_dense(), *_packed(), *_cached(), *_narrow(), *_empty())]
+    found = [_windowed(case) for case in (*_dense(), *_packed(), *_cached(), *_paged(), *_narrow(), *_empty())]
     masked = {"local right": 1, "local left": 1}
     return sorted(
         found,
@@ -86,7 +90,7 @@ def small() -> list[Case]:
     """A few of every kind that a CPU computes in moments."""
     wanted: dict[tuple[str, str], Case] = {}
     for case in cases():
-        if case.width <= 64 and case.keys <= 217 and (case.test == "cached" or 100 <= case.queries <= 217):
+        if case.width <= 64 and case.keys <= 217 and (case.test in ("cached", "paged") or 100 <= case.queries <= 217):
             wanted.setdefault((case.test, case.mask), replace(case, batch=min(case.batch, 2)))
     return list(wanted.values())
 
@@ -97,10 +101,13 @@ def totals() -> dict[str, dict[str, int]]:
     packed = len(PACKED_SHAPES) * len(PACKED_WIDTHS) * len(MASKS)
     alike = packed * len(GROUPS) * 2 * len(LENGTHS) * len(ZEROS)
     cached = len(CACHE_SHAPES) * 2 * len(GROUPS) * 4
+    paged = 2 * len(PAGE_SIZES) * cached
+    skipped = sum(keys % size > 0 for (_, keys), size in product(CACHE_SHAPES, PAGE_SIZES)) * 2 * 2 * len(GROUPS) * 4
     return {
         "dense": {"cases": 4 * dense, SOFTCAP: 2 * dense, SINK: dense},
         "packed": {"cases": 8 * alike, SOFTCAP: 4 * alike, PADDED: 3 * alike, "alike": alike - packed},
-        "cached": {"cases": 16 * cached, SINK: 8 * cached, PAGED: 6 * cached, UNEQUAL: cached},
+        "cached": {"cases": 16 * cached - paged, SINK: 8 * cached, UNEQUAL: cached},
+        "paged": {"cases": paged, UNPAGED: skipped, "alike": paged - skipped - len(list(_paged()))},
         "narrow": {"cases": 12},
         "empty": {"cases": 20},
     }
@@ -137,6 +144,20 @@ def _cached() -> Iterator[Case]:
             test="cached", queries=shape[0], keys=shape[1], width=width, value_width=width, group=group, batch=5,
             mask=mask, lengths="cache", backward=False, essential=group != "mqa" and mask != "both",
         )  # fmt: skip
+
+
+def _paged() -> Iterator[Case]:
+    """Every shape with every size of pages and mask once; widths, groups and queries of unequal lengths take turns."""
+    number = 0
+    for shape, size, mask in product(CACHE_SHAPES, PAGE_SIZES, ("dense", "causal", "local", "both")):
+        if shape[1] % size:
+            continue
+        width = (64, 128)[number // 2 % 2]
+        yield Case(
+            test="paged", queries=shape[0], keys=shape[1], width=width, value_width=width, batch=5, mask=mask,
+            group=list(GROUPS)[number % 3], lengths="cache", page=size, unequal=number % 2 > 0, backward=False,
+        )  # fmt: skip
+        number += 1
 
 
 def _narrow() -> Iterator[Case]:

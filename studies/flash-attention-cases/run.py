@@ -64,7 +64,12 @@ def _lengths(case: Case, device: str) -> tuple[Tensor, Tensor]:
             found[::5], found[-1:] = 0, 0
         return found.to(device)
 
-    queries = of(case.queries, case.zeros[0]) if case.test == "packed" else torch.full((case.batch,), case.queries)
+    if case.test == "packed":
+        queries = of(case.queries, case.zeros[0])
+    elif case.unequal:
+        queries = torch.randint(1, case.queries + 1, (case.batch,), generator=draw)
+    else:
+        queries = torch.full((case.batch,), case.queries)
     same = case.test == "packed" and case.mask != "dense"
     return queries.to(device), queries.to(device) if same else of(case.keys, case.zeros[1])
 
@@ -84,7 +89,7 @@ def _seen(case: Case, lengths: tuple[Tensor, Tensor]) -> Tensor:
 
 def _packed(case: Case, tensor: Tensor, lengths: Tensor) -> Tensor:
     """(batch, heads, tokens, width), its sequences one behind the other where the case has them so."""
-    if case.test != "packed":
+    if case.test != "packed" and not case.unequal:
         return tensor
     inside = torch.arange(tensor.shape[2], device=tensor.device) < lengths[:, None]
     return tensor.transpose(1, 2)[inside].transpose(0, 1)[None]
@@ -92,6 +97,8 @@ def _packed(case: Case, tensor: Tensor, lengths: Tensor) -> Tensor:
 
 def _ours(case: Case, tensors: tuple[Tensor, ...], lengths: tuple[Tensor, Tensor], seen: Tensor) -> list[Tensor]:
     """Output and gradients of attention()."""
+    if case.page is not None:
+        return [_in_pages(case, tensors, lengths)]
     sides = (lengths[0], lengths[1], lengths[1], lengths[0])
     *given, dout = (_packed(case, tensor, side) for tensor, side in zip(tensors, sides, strict=True))
     leaves = [tensor.detach().clone().requires_grad_(case.backward) for tensor in given]
@@ -104,6 +111,25 @@ def _ours(case: Case, tensors: tuple[Tensor, ...], lengths: tuple[Tensor, Tensor
         options["window"] = tuple(-1 if side is None else side for side in case.window)
     out = attention(*leaves, **options)
     return [out.detach(), *(torch.autograd.grad(out, leaves, dout) if case.backward else ())]
+
+
+def _in_pages(case: Case, tensors: tuple[Tensor, ...], lengths: tuple[Tensor, Tensor]) -> Tensor:
+    """The output, with keys and values in pages of random order."""
+    q, k, v, _ = tensors
+    assert case.page is not None
+    places = case.keys // case.page
+    order = torch.randperm(case.batch * places, generator=torch.Generator().manual_seed(0)).to(q.device)
+    pools = []
+    for tensor in (k, v):
+        cut = tensor.unflatten(2, (places, case.page)).permute(0, 2, 3, 1, 4).flatten(0, 1)
+        pools.append(torch.empty_like(cut).index_copy_(0, order, cut))
+    options: dict[str, Any] = {"pages": order.view(case.batch, places).int(), "lengths": lengths[1].int()}
+    if case.unequal:
+        options["cu_seqlens"] = torch.nn.functional.pad(lengths[0].cumsum(0), (1, 0)).int()
+    if case.window != (None, None):
+        options["window"] = tuple(-1 if side is None else side for side in case.window)
+    output: Tensor = attention(_packed(case, q, lengths[0]), *pools, **options)
+    return output
 
 
 def _untiled(case: Case, tensors: list[Tensor], seen: Tensor) -> list[Tensor]:

@@ -92,7 +92,7 @@ def attention(  # noqa: C901, PLR0913, PLR0915 - the signature of scaled_dot_pro
     exponentials of a row's scores, with that of its sink, in single precision or double for double; -inf for a row that
     sees nothing. It has gradients, without dropout.
     ``pages``: ``key`` and ``value`` are pages (pages, keys of a page, KV heads, width), as FlashAttention has them, of
-    16 to 256 keys. ``pages`` (requests, places) has the pages of each request in order, ``lengths`` (requests,) its
+    1 to 256 keys. ``pages`` (requests, places) has the pages of each request in order, ``lengths`` (requests,) its
     number of keys, those of its new tokens included. ``query`` is (requests, heads, new tokens, d), or
     (heads, tokens, d) with the ``cu_seqlens`` of queries where requests have different numbers of them. New tokens are
     the last of their request: ``is_causal`` (True or "bottom-right") and ``window`` count from there. A table in host

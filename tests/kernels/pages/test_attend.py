@@ -30,7 +30,7 @@ def test_ragged_requests_with_new_tokens_and_chunks_are_the_definition(data, for
     lengths = data.draw(st.lists(st.integers(0, 90), min_size=count, max_size=count))
     new = [data.draw(st.integers(0, min(8, length))) for length in lengths]
     new[0] = max(1, lengths[0])
-    size, prefix = data.draw(st.sampled_from((16, 32, 48))), data.draw(st.sampled_from((0, 48)))
+    size, prefix = data.draw(st.sampled_from((1, 4, 16, 48))), data.draw(st.sampled_from((0, 48)))
     requests = Requests(lengths, new, page_size=size, prefix=prefix, width=(8, 12))
     output, lse = attended(requests, **OPTIONS[form])
     right, sums = exact(requests, **OPTIONS[form])

@@ -147,7 +147,7 @@ WRONG = {
     "one that is not open": (lambda cache, at: cache.table([at + 7]), "request 7 is not open"),
     "a longer crop": (lambda cache, at: cache.crop(at, 41), "has 40 keys and cannot be cropped to 41"),
     "no pages": (lambda *_: PagedCache(pages=0, kv_heads=1, width=8), "holds nothing"),
-    "pages of 20": (lambda *_: PagedCache(pages=1, page_size=20, kv_heads=1, width=8), "pages of 20 keys"),
+    "pages of 300": (lambda *_: PagedCache(pages=1, page_size=300, kv_heads=1, width=8), "pages of 300 keys"),
 }
 
 

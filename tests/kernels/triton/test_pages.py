@@ -16,6 +16,7 @@ FORMS = {
     "odd pages": ([300, 33], [2, 2], 48, {"causal": True}),
     "speculative": ([100, 70], [8, 3], 32, {"causal": True}),
     "a chunk beside decode": ([90, 100, 17], [60, 1, 17], 16, {"causal": True}),
+    "pages of one": ([70, 33], [1, 2], 1, {"causal": True}),
     "window": ([90, 200], [1, 5], 16, {"window": 40}),
     "cap": ([90, 20], [1, 1], 64, {"softcap": 2.0}),
 }

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attenio.errors import InvalidInput
 from attenio.kernels.call.checks import TensorMismatch
-from attenio.kernels.call.pages.problem import PAGE_SIZES, REDUCED
+from attenio.kernels.call.pages.problem import MOST_PAGE, REDUCED
 from attenio.kernels.call.pages.table import PageTable
 from attenio.kernels.pages.bits import rounded, scales_for
 from attenio.kernels.pages.book import Changes, PageBook
@@ -42,9 +42,8 @@ class PagedCache:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        least, most = PAGE_SIZES
-        if not least <= page_size <= most or page_size % least:
-            raise InvalidInput(f"pages of {page_size:,} keys; give {least} to {most}, a multiple of {least}")
+        if not 1 <= page_size <= MOST_PAGE:
+            raise InvalidInput(f"pages of {page_size:,} keys; give 1 to {MOST_PAGE}")
         d, value_width = (width, width) if isinstance(width, int) else width
         if min(pages, kv_heads, layers, d, value_width) < 1:
             raise InvalidInput(

@@ -16,7 +16,7 @@ from attenio.kernels.call.scores import aligned, scores_of
 from attenio.names import show_value
 from attenio.page_tree import Integers
 
-PAGE_SIZES = (16, 256)
+MOST_PAGE = 256
 MOST_WIDTH = 256
 FAR = 2**30
 REDUCED = (torch.float8_e4m3fn, torch.int8)
@@ -141,10 +141,8 @@ def _check_tensors(query: Tensor, key: Tensor, value: Tensor, scales: Any) -> No
     heads, kv_heads = int(query.shape[-3]), int(key.shape[2])
     if not kv_heads or heads % kv_heads:
         raise TensorMismatch(f"{heads} query heads cannot share {kv_heads} KV heads; make them a multiple")
-    if not PAGE_SIZES[0] <= key.shape[1] <= PAGE_SIZES[1] or key.shape[1] % PAGE_SIZES[0]:
-        raise InvalidInput(
-            f"pages of {key.shape[1]:,} keys; give {PAGE_SIZES[0]} to {PAGE_SIZES[1]}, a multiple of {PAGE_SIZES[0]}"
-        )
+    if not 1 <= key.shape[1] <= MOST_PAGE:
+        raise InvalidInput(f"pages of {key.shape[1]:,} keys; give 1 to {MOST_PAGE}")
     if max(key.shape[3], value.shape[3]) > MOST_WIDTH or not min(key.shape[3], value.shape[3]):
         raise InvalidInput(
             f"pages are {key.shape[3]} and {value.shape[3]} wide; heads of 1 to {MOST_WIDTH} are computed"
