@@ -46,7 +46,7 @@ class Shared:
         return f"shared prefix, {self.requests} x {HEADS}/{KV_HEADS} x {self.prefix} + {self.own} x {D}"
 
 
-CASES = (Decode(16, 8192), Decode(64, 8192), Decode(1, 131072), Shared(64, 32768, 64))
+CASES = (Decode(64, 8192), Shared(64, 32768, 64), Decode(16, 8192), Decode(1, 131072))
 
 
 def table_of(requests: int, places: int, device: str) -> Tensor:

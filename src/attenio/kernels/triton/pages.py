@@ -131,9 +131,9 @@ def _run_apart(problem: PagedProblem, tiles: PageTiles, into: tuple[Tensor, Tens
             problem.query, *_pools(problem), *into, sums, statistics, counters(device, units),
             problem.placement.table, problem.placement.lengths, problem.starts, *(problem.scales or (None, None)),
             _sinks(problem), *_strides(problem), *into[0].stride()[:2], problem.placement.table.stride(0),
-            problem.requests, tokens, problem.new, problem.kv_heads, problem.key.shape[0], places,
+            problem.requests, tokens, problem.new, problem.kv_heads, problem.key.shape[0], places, splits,
             *_score_numbers(problem),
-        ), {**_constants(problem, tiles), "SPLITS": splits, "LOG2_E": LOG2_E},
+        ), {**_constants(problem, tiles), "JOINS": apart, "LOG2_E": LOG2_E},
     )  # fmt: skip
     assert heads == problem.kv_heads * problem.group
 

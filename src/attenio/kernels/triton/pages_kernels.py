@@ -5,9 +5,10 @@
         S = Q K_j^T (keys of 8 bits are converted here, and S multiplied by the scales of their pages)
         P, max, sum, rescale = online softmax of S;  O = rescale O + P V_j
 
-``paged_kernel``: a program has the rows of one request and one of SPLITS runs of its keys; the last one to arrive joins
-the results, so that there is one launch, and lengths and tables are read on the GPU alone. ``page_runs_kernel``: a
-program has one item of a list that was made in host memory, such as a run of pages for all requests that share it;
+``paged_kernel``: a program has the rows of one request and one of the runs that its keys are split into; the last one
+to arrive joins the results, so that there is one launch, and lengths and tables are read on the GPU alone.
+``page_runs_kernel``: a program has one item of a list that was made in host memory, such as a run of pages for all
+requests that share it;
 ``merge_pages_kernel`` joins what the items of a token gave.
 """
 
@@ -198,18 +199,22 @@ def _request_of(tile, Starts, requests, ROW_TILE: tl.constexpr, PACK: tl.constex
     return low
 
 
-@triton.jit
+# One compiled kernel whatever these numbers are: they change with requests and tokens.
+_ANY_NUMBER = ["table_r", "requests", "tokens_count", "new", "page_count", "places", "splits", "left", "right"]
+
+
+@triton.jit(do_not_specialize=_ANY_NUMBER)
 def paged_kernel(
     Q, K, V, O, Lse, Sums, Statistics, Arrived, Table, Lengths, Starts, KScales, VScales, Sinks,
     q_t, q_h, k_p, k_n, k_h, v_p, v_n, v_h, o_t, o_h, table_r,
-    requests, tokens_count, new, kv_heads, page_count, places, left, right, scale, softcap,
-    ROW_TILE: tl.constexpr, KEY_TILE: tl.constexpr, PAGE: tl.constexpr, PACK: tl.constexpr, SPLITS: tl.constexpr,
+    requests, tokens_count, new, kv_heads, page_count, places, splits, left, right, scale, softcap,
+    ROW_TILE: tl.constexpr, KEY_TILE: tl.constexpr, PAGE: tl.constexpr, PACK: tl.constexpr, JOINS: tl.constexpr,
     D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
     HIDES: tl.constexpr, CAPS: tl.constexpr, FLOATS: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Programs of the KV heads of one tile follow each other: their keys lie side by side in a page."""
     kv_head, place = tl.program_id(0) % kv_heads, tl.program_id(0) // kv_heads
-    split, tile = place % SPLITS, place // SPLITS
+    split, tile = place % splits, place // splits
     if Starts is None:
         tiles = tl.cdiv(new * PACK, ROW_TILE)
         request, tile_of_request, start, count = tile // tiles, tile % tiles, tile // tiles * new, new
@@ -236,7 +241,7 @@ def paged_kernel(
         highest = length - count + tl.minimum(count, (tile_of_request * ROW_TILE + ROW_TILE - 1) // PACK + 1) - 1
         first = tl.maximum(0, lowest - left) // KEY_TILE * KEY_TILE
         stop = tl.maximum(tl.minimum(stop, highest + right + 1), 0)
-    run = tl.cdiv(tl.cdiv(tl.maximum(stop - first, 0), KEY_TILE), SPLITS) * KEY_TILE
+    run = tl.cdiv(tl.cdiv(tl.maximum(stop - first, 0), KEY_TILE), splits) * KEY_TILE
     first = tl.multiple_of(first + split * run, KEY_TILE)
     stop = tl.minimum(stop, first + run)
     pool = Pool(
@@ -249,25 +254,25 @@ def paged_kernel(
     )  # fmt: skip
     total = tl.where(given == length, total, float("nan"))
     heads_count = kv_heads * PACK
-    if SPLITS == 1:
+    if not JOINS:
         _write(O, Lse, Sinks, o_t, o_h, heads_count, sums, largest, total, tokens, heads, inside, sizes, LOG2_E)
     else:
         columns = tl.arange(0, W_PADDED)
         unit = (tile * kv_heads + kv_head).to(tl.int64)
         local = tl.arange(0, ROW_TILE)
-        Statistics += unit * SPLITS * 2 * ROW_TILE
-        Sums += unit * SPLITS * ROW_TILE * WIDTH
+        Statistics += unit * splits * 2 * ROW_TILE
+        Sums += unit * splits * ROW_TILE * WIDTH
         wanted = inside[:, None] & (columns < WIDTH)[None, :]
         tl.store(Statistics + 2 * split * ROW_TILE + local, largest, mask=inside)
         tl.store(Statistics + (2 * split + 1) * ROW_TILE + local, total, mask=inside)
         tl.store(Sums + (split * ROW_TILE + local)[:, None] * WIDTH + columns[None, :], sums, mask=wanted)
         tl.debug_barrier()
-        if tl.atomic_add(Arrived + unit, 1, sem="acq_rel") == SPLITS - 1:
+        if tl.atomic_add(Arrived + unit, 1, sem="acq_rel") == splits - 1:
             tl.store(Arrived + unit, 0)
             largest = tl.full([ROW_TILE], float("-inf"), tl.float32)
             sums = tl.zeros([ROW_TILE, W_PADDED], tl.float32)
             total = tl.zeros([ROW_TILE], tl.float32)
-            for each in range(SPLITS):
+            for each in range(splits):
                 at = Statistics + 2 * each * ROW_TILE + local
                 theirs = tl.load(at, mask=inside, other=float("-inf"), cache_modifier=".cg")
                 larger = tl.maximum(largest, theirs)
