@@ -13,14 +13,14 @@ README answers within seconds, so that reading takes longest: a minute each. The
 a moved slider on two cores and answers first within ten seconds. Nothing on the site asks for anything outside,
 and axe-core finds nothing.
 
-**Measured** (`results.json`, made by `run.py`): attenio {version} at {commit}, {date}, {cores} cores, nothing
-else running.
+**Measured** (`results.json`, made by `run.py`): attenio {version}, {date}, {cores} cores, nothing else running
+while something was timed; commits: {commits}.
 
 ## A fresh clone
 
-What a reader types, from an empty folder to the first answer, with an environment made anew. Reading is the
-README from its first line to the command of the door, at {pace} words a minute. A script typed this: no person
-was timed.
+What a reader types, from an empty folder to the first answer, with an environment made anew; packages came from a
+mirror nearby. Reading is the README's introduction and the reader's own door, at {pace} words a minute. A script
+typed this: no person was timed.
 
 | reader | answer | read | install | command | in all | once installed |
 |---|---|---:|---:|---:|---:|---:|
@@ -32,8 +32,8 @@ was timed.
 
 {pages} pages, {megabytes:.1f} MB, opened from disk. The landing page ({page_kilobytes:.0f} KB) has its picture
 {picture:.2f} s after it is asked for (median of {windows} new windows). Of {requests:,} requests {outside} left
-the computer; {complaints} errors on the console; axe-core found {violations} violations on all pages, in light
-and in dark.
+the computer; axe-core found {violations} violations on all pages, in light and in dark. That no page writes an error to
+the console is a test (`make browser`).
 
 ## The explorer
 
@@ -66,12 +66,13 @@ def answer(results: dict[str, Any]) -> str:
     told = [each["told"] for each in explorer["wrong_addresses"]]
     layout = explorer["layout"]
     return TEXT.format(
-        version=made["version"], commit=made["commit"], date=made["date"], cores=results["cores"], pace=WORDS_A_MINUTE,
+        version=made["version"], commits=_commits(results["commits"]), date=made["date"], cores=results["cores"],
+        pace=WORDS_A_MINUTE,
         readers="\n".join(_reader(name, each) for name, each in sorted(results["readers"].items())),
         commands=_commands(results["readers"]),
         pages=site["pages"], megabytes=site["bytes"] / 1e6, page_kilobytes=picture["page_bytes"] / 1e3,
         picture=statistics.median(picture["seconds"]), windows=len(picture["seconds"]), requests=site["requests"],
-        outside=_count(site["requests_outside"]), complaints=_count(site["console_errors"]),
+        outside=_count(site["requests_outside"], none="none"),
         violations=_count(site["axe_violations"]), explorer_megabytes=explorer["bytes"] / 1e6,
         first=explorer["first_answer_seconds"], complete=explorer["every_picture_seconds"],
         moves=max(len(each["planned_ms"]) for each in explorer["sliders"]),
@@ -85,8 +86,13 @@ def answer(results: dict[str, Any]) -> str:
     )  # fmt: skip
 
 
-def _count(found: list[str]) -> str:
-    return str(len(found)) if found else "no"
+def _count(found: list[str], none: str = "no") -> str:
+    return str(len(found)) if found else none
+
+
+def _commits(commits: dict[str, str]) -> str:
+    parts = {commit: [part for part, other in commits.items() if other == commit] for commit in commits.values()}
+    return "; ".join(f"{', '.join(names)} at {commit}" for commit, names in parts.items())
 
 
 def _refused(statuses: dict[str, int]) -> str:

@@ -81,7 +81,7 @@ def reader(name: str) -> dict[str, Any]:
         steps += [(command, _typed(command, clone)) for command in commands]
     return {
         "answer": answered,
-        "words_to_read": len(text[: text.index(door)].split()) + len(_door(text, door).split()),
+        "words_to_read": len(text[: text.index(READERS["engineer"][0])].split()) + len(_door(text, door).split()),
         "steps": [{"command": command, "seconds": seconds} for command, seconds in steps],
     }
 
@@ -133,11 +133,10 @@ def first_picture(browser: Any) -> dict[str, Any]:
 def site(browser: Any) -> dict[str, Any]:
     """Pages, bytes, what axe-core finds on every page, light and dark, and requests that leave the computer."""
     pages = sorted(page for page in SITE.rglob("*.html") if "_static" not in page.parts)
-    violations, asked, complaints, axe = list[str](), list[str](), list[str](), AXE.read_text(encoding="utf-8")
+    violations, asked, axe = list[str](), list[str](), AXE.read_text(encoding="utf-8")
     for scheme in ("light", "dark"):
         view = browser.new_context(color_scheme=scheme).new_page()
         view.on("request", lambda request: asked.append(request.url))
-        view.on("console", lambda message: message.type == "error" and complaints.append(message.text))
         for page in pages:
             view.goto(page.as_uri())
             view.evaluate(axe)
@@ -149,7 +148,6 @@ def site(browser: Any) -> dict[str, Any]:
         "axe_violations": violations,
         "requests": len(asked),
         "requests_outside": [url for url in asked if not url.startswith(("file:", "data:"))],
-        "console_errors": complaints,
     }
 
 
@@ -271,7 +269,9 @@ def main(part: str) -> None:
             found = {"server": server()}
         case _:
             raise SystemExit(f"{part} is no part; there are {', '.join(READERS)}, site, picture, explorer and server")
-    kept |= {"provenance": vars(provenance()), "cores": os.cpu_count(), **found}
+    made = vars(provenance())
+    commits = kept.get("commits", {}) | {part: made["commit"]}
+    kept |= {"provenance": made, "commits": commits, "cores": os.cpu_count(), **found}
     write_atomically(RESULTS, json.dumps(kept, indent=1) + "\n")
 
 
