@@ -14,6 +14,7 @@ from attenio.dataflows import random_inputs
 from attenio.dataflows.inputs import given_or_random
 from attenio.errors import InvalidInput
 from attenio.masks import BlockSparse, Documents, SharedPrefix, SlidingWindow
+from attenio.paging import PagedWorkload, plan_pages
 from attenio.pebbling import Game, check
 from attenio.planning import best_plan_for, published_plan
 from attenio.reordering import best_reordering
@@ -173,6 +174,13 @@ TAKING_ANYTHING = {
     "game": lambda wrong: check(wrong, []),
     "workload of an order": lambda wrong: best_reordering(wrong, 4096),
     "weight gradient": lambda wrong: plan_weight_gradient(wrong, 4096),
+    "requests on pages": lambda wrong: plan_pages(wrong, 4096),
+    "lengths of requests": lambda wrong: PagedWorkload(lengths=wrong, page_size=16, d=8),
+    "table of pages": lambda wrong: PagedWorkload(lengths=(8,), page_size=16, d=8, table=wrong),
+    "new tokens": lambda wrong: PagedWorkload(lengths=(8,), page_size=16, d=8, new=wrong),
+    "bits of keys": lambda wrong: PagedWorkload(lengths=(8,), page_size=16, d=8, kv_bits=wrong),
+    "cap on scores": lambda wrong: PagedWorkload(lengths=(8,), page_size=16, d=8, softcap=wrong),
+    "sinks": lambda wrong: PagedWorkload(lengths=(8,), page_size=16, d=8, sinks=wrong),
     "page": lambda wrong: write_report(wrong, WORKLOAD, "attenio-512k"),
     "file of a sweep": lambda wrong: attenio.sweep(attenio.SweepGrid(n=[64], d=[8], fast_bytes=[4096]), out=wrong),
 }

@@ -2,19 +2,23 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from operator import index
 from typing import Any
 
 import numpy as np
 
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
-from attenio.names import checked_kind
+from attenio.names import checked_kind, show_value
 from attenio.page_tree import Integers, misplaced_page
-from attenio.quantities import checked_count
+from attenio.quantities import as_count, checked_count
 
 # A scale is a number of 32 bits, whatever a word is.
 _SCALE_BITS = 32
 _MOST = 2**20
+_LARGEST = 1e30
+# As wide as keys, as many as query heads, as many bits as a word.
+NOT_GIVEN = 0
 
 Table = tuple[tuple[int, ...], ...]
 
@@ -37,11 +41,11 @@ class PagedWorkload:
     d: int
     table: Table = ()
     new: tuple[int, ...] = ()
-    value_dim: int = 0
+    value_dim: int = NOT_GIVEN
     heads: int = 1
-    kv_heads: int = 0
+    kv_heads: int = NOT_GIVEN
     dtype: ElementType = ElementType.FP16
-    kv_bits: int = 0
+    kv_bits: int = NOT_GIVEN
     accumulator: ElementType | None = None
     scale: float | None = None
     sinks: bool = False
@@ -51,17 +55,16 @@ class PagedWorkload:
     def __post_init__(self) -> None:
         self._set("lengths", _counts("lengths", self.lengths))
         requests = len(self.lengths)
-        self._set("new", _counts("new", self.new) if self.new else (1,) * requests)
+        self._set("new", (1,) * requests if self.new == () else _counts("new", self.new))
         self._set("new", self.new * requests if len(self.new) == 1 else self.new)
-        checked_count("page_size", self.page_size, most=_MOST)
         for name, other in (("value_dim", self.d), ("kv_heads", self.heads)):
-            self._set(name, getattr(self, name) or other)
-        for name in ("d", "value_dim", "heads", "kv_heads"):
-            checked_count(name, getattr(self, name), most=_MOST)
+            self._set(name, other if getattr(self, name) == NOT_GIVEN else getattr(self, name))
+        for name in ("page_size", "d", "value_dim", "heads", "kv_heads"):
+            self._set(name, checked_count(name, as_count(name, getattr(self, name)), most=_MOST))
         self._set("dtype", ElementType.named(self.dtype))
         self._set("accumulator", None if self.accumulator is None else ElementType.named(self.accumulator))
-        self._set("kv_bits", self.kv_bits or self.word_bits)
-        self._set("table", tuple(tuple(row) for row in self.table) or _apart(self.lengths, self.page_size))
+        self._set("kv_bits", self.word_bits if self.kv_bits == NOT_GIVEN else checked_count("kv_bits", self.kv_bits))
+        self._set("table", _apart(self.lengths, self.page_size) if self.table == () else _rows(self.table))
         self._check()
 
     def _set(self, name: str, value: Any) -> None:
@@ -114,8 +117,14 @@ class PagedWorkload:
                     f"{name} is {width}, and {self.per_word} entries of {self.kv_bits} bits share a word; give a"
                     f" multiple of {self.per_word}"
                 )
-        if self.softcap is not None and not 0 < self.softcap < float("inf"):
-            raise InvalidInput(f"softcap is {self.softcap}; give a number above 0, or leave it out")
+        for name in ("softcap", "scale"):
+            number = getattr(self, name)
+            known = isinstance(number, int | float | np.number) and not isinstance(number, bool)
+            if number is not None and not (known and 0 < number < _LARGEST):
+                raise InvalidInput(f"{name} is {show_value(number)}; give a number above 0, or leave it out")
+        for name in ("sinks", "values_in_keys"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidInput(f"{name} is {show_value(getattr(self, name))}; give True or False")
         if self.values_in_keys and self.value_dim > self.d:
             raise InvalidInput(f"values in keys are {self.value_dim} wide and keys {self.d}; use at most {self.d}")
         self._check_table()
@@ -240,10 +249,23 @@ def checked_paged_workload(value: object) -> PagedWorkload:
 
 def _counts(name: str, given: Any) -> tuple[int, ...]:
     """Whole numbers of at least 1."""
-    many = (given,) if isinstance(given, int) else tuple(given)
+    try:
+        many = (given,) if isinstance(given, int | str) else tuple(given)
+    except TypeError:
+        raise InvalidInput(f"{name} is {show_value(given)}; give whole numbers, one for each request") from None
     if not many:
         raise InvalidInput(f"{name} is empty; give a number for each request")
-    return tuple(checked_count(name, int(each)) for each in many)
+    return tuple(checked_count(name, as_count(name, each)) for each in many)
+
+
+def _rows(table: Any) -> Table:
+    """Pages of each request as whole numbers."""
+    try:
+        return tuple(tuple(index(page) for page in row) for row in table)
+    except TypeError:
+        raise InvalidInput(
+            f"table is {show_value(table)}; give the pages of each request, such as ((0, 1), (0, 2))"
+        ) from None
 
 
 def _apart(lengths: tuple[int, ...], page_size: int) -> Table:
