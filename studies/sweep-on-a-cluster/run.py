@@ -106,6 +106,7 @@ def answer(results: dict[str, Any]) -> str:
             "",
             f"The files are {'identical to the byte' if found['identical'] else 'NOT identical'}. Planning is what"
             " workers do; one process writes, so with as few cores as here there is nothing to gain.",
+            *([found["note"]] if "note" in found else []),
             "",
         ]
     if "killed" in results:
@@ -113,8 +114,8 @@ def answer(results: dict[str, Any]) -> str:
         seconds, chunks = found["seconds"], -(-found["points"] // 2**16)
         same = {True: "That file is identical to the byte to one process's.", False: "The files are NOT identical."}
         lines += [
-            f"{found['points']:,} points on {found['workers']} workers, with a load of {found['load_before']:.1f}"
-            " before: two workers were killed with SIGKILL, then the sweep itself after"
+            f"{found['points']:,} points on {found['workers']} workers: two workers were killed with SIGKILL, then the"
+            " sweep itself after"
             f" {seconds['until killed']:,.0f} s. {found['chunks_kept']:,} of {chunks:,} chunks were left, no worker"
             f" was, and the same command took {seconds['from there']:,.0f} s from there.",
             *([same[found["identical"]]] if found["identical"] is not None else []),
