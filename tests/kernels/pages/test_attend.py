@@ -90,3 +90,14 @@ def test_pages_may_lie_with_heads_before_keys():
     turned = [pool.transpose(1, 2).contiguous().transpose(1, 2) for pool in (requests.k, requests.v)]
     output = attention(requests.q, *turned, pages=requests.table, lengths=requests.lengths, cu_seqlens=requests.starts)
     torch.testing.assert_close(output, exact(requests)[0], rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize(("requests", "new", "places"), [(0, 1, 2), (2, 0, 1), (2, 1, 0), (2, 1, 1)], ids=str)
+def test_calls_without_requests_tokens_places_or_keys_have_their_shape_and_zeros(requests, new, places):
+    pools = torch.randn(2, 3, 16, 2, 8)
+    output, lse = attention(
+        torch.randn(requests, 4, new, 8), *pools, pages=torch.zeros(requests, places, dtype=torch.int32),
+        lengths=torch.zeros(requests, dtype=torch.int32), return_lse=True,
+    )  # fmt: skip
+    assert output.shape == (requests, 4, new, 8) and lse.shape == (requests, 4, new)
+    assert (output == 0).all() and (lse == -torch.inf).all()

@@ -44,6 +44,7 @@ WRONG = {
     "another number of requests": (give(lengths=torch.tensor([1, 2, 3])), r"pages has shape \(2, 3\)"),
     "numbers that are no integers": (give(pages=torch.rand(2, 3)), "pages is float32; give integers"),
     "pages of 300 keys": (give(key=torch.rand(8, 300, 2, 8), value=torch.rand(8, 300, 2, 8)), "pages of 300 keys"),
+    "an empty pool": (give(key=torch.rand(0, 16, 2, 8), value=torch.rand(0, 16, 2, 8)), "there are no pages"),
     "heads that are no multiple": (give(query=torch.rand(2, 3, 1, 8)), "3 query heads cannot share 2 KV heads"),
     "a mask": (give(attn_mask=torch.ones(1, 3)), "attn_mask is given with pages="),
     "a prefix": (give(prefix=4), "prefix is given with pages="),

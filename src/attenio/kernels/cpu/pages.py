@@ -31,7 +31,8 @@ def attend(problem: PagedProblem, plan: PagedPlan) -> tuple[Tensor, Tensor]:
     """Outputs (tokens, heads, width) and log-sum-exps (tokens, heads), the natural ones."""
     tokens, heads = problem.query.shape[:2]
     entries = problem.placement.table.numel() * problem.page_size * problem.kv_heads
-    if plan.tree.is_flat and problem.starts is None and entries * (problem.query.shape[2] + problem.width) <= ONE_TILE:
+    small = 0 < entries * (problem.query.shape[2] + problem.width) <= ONE_TILE
+    if plan.tree.is_flat and problem.starts is None and tokens and small:
         together = _at_once(problem)
     else:
         together = _in_parts(problem, plan)

@@ -141,6 +141,8 @@ def _check_tensors(query: Tensor, key: Tensor, value: Tensor, scales: Any) -> No
     heads, kv_heads = int(query.shape[-3]), int(key.shape[2])
     if not kv_heads or heads % kv_heads:
         raise TensorMismatch(f"{heads} query heads cannot share {kv_heads} KV heads; make them a multiple")
+    if not key.shape[0]:
+        raise InvalidInput("there are no pages; give at least one")
     if not 1 <= key.shape[1] <= MOST_PAGE:
         raise InvalidInput(f"pages of {key.shape[1]:,} keys; give 1 to {MOST_PAGE}")
     if max(key.shape[3], value.shape[3]) > MOST_WIDTH or not min(key.shape[3], value.shape[3]):
