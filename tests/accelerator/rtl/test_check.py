@@ -1,5 +1,6 @@
 """Laws of the accelerator as hardware, on arrays small enough for Amaranth's own simulator."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from attenio.accelerator.functional.arithmetic import Numbers, Precision
 from attenio.accelerator.pe_array import PeArray
 from attenio.accelerator.rtl import check as checking
+from attenio.accelerator.rtl.build import built
 from attenio.accelerator.rtl.check import Runner, TimedStep, check
 from attenio.accelerator.rtl.design import Design
 from attenio.accelerator.rtl.geometry import Geometry
@@ -145,3 +147,21 @@ def test_a_missing_compiler_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(tools, "find_spec", lambda name: None)
     with pytest.raises(InvalidInput, match="and there is none"):
         compiler()
+
+
+def test_every_part_has_the_ports_by_which_others_place_it() -> None:
+    made = built(Design.of(Workload(n=2, d=2), machine()))
+    ports = {}
+    for name, text in made.parts.items():
+        own = text[text.index(f"module \\{name}\n") :].partition("\nend\n")[
+            0
+        ]  # parts of a part may be modules beside it
+        ports[name] = set(re.findall(r"wire .*(?:input|output) \d+\s+(?:signed\s+)?\\(\S+)", own))
+    compared = set()
+    for name, text in made.parts.items():
+        for part, body in re.findall(r"cell \\(\S+) .*\n((?:\s+(?:connect|parameter).*\n)*)", text):
+            if part in ports:
+                wired = set(re.findall(r"connect \\(\S+)", body))
+                assert wired == ports[part], (name, part, wired ^ ports[part])
+                compared.add(part)
+    assert compared == made.parts.keys() - {"accelerator"}

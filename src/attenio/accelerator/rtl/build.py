@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from amaranth.back import rtlil
+from amaranth.hdl import ClockDomain, Fragment
+from amaranth.hdl._ir import PortDirection
+from amaranth.lib.wiring import Component
 
 from attenio.accelerator.rtl.design import Design
-from attenio.accelerator.rtl.parts import Library, ports_of
+from attenio.accelerator.rtl.parts import Library, is_clocked, ports_of
 from attenio.accelerator.rtl.tools import run_yosys
 from attenio.accelerator.rtl.top import Accelerator
 from attenio.errors import InvalidInput
@@ -47,12 +50,22 @@ def built(design: Design, progress: Progress | None = None) -> Built:
     while waiting:
         name, part = waiting.popitem()
         library.placed.clear()
-        parts[name] = rtlil.convert(part, name=name, ports=ports_of(part))
+        parts[name] = _written(name, part)
         inside[name] = dict(library.placed)
         waiting |= {each: library.parts[each] for each in inside[name] if each not in parts and each not in waiting}
         if progress is not None:
             progress(len(parts), len(parts) + len(waiting) + 1)
     return Built(parts=parts, inside=inside)
+
+
+def _written(name: str, part: Component) -> str:
+    """A part as RTLIL; one with registers has a clock and a reset, whether it uses both or not."""
+    fragment, ports = Fragment.get(part, None), ports_of(part)
+    if is_clocked(part):
+        domain = ClockDomain("sync")
+        fragment.add_domains(domain)
+        ports |= {"clk": (domain.clk, PortDirection.Input), "rst": (domain.rst, PortDirection.Input)}
+    return str(rtlil.convert(fragment, name=name, ports=ports))
 
 
 def make_folder(folder: Path) -> None:

@@ -44,7 +44,7 @@ class Library:
         self.placed[part] += 1
         ports = {port: Signal(member.shape, name=f"{name}_{port}") for port, member in _members(component)}
         wired = {("o_" if member.flow is Out else "i_") + port: ports[port] for port, member in _members(component)}
-        clocked = {"i_clk": ClockSignal(), "i_rst": ResetSignal()} if _is_clocked(component) else {}
+        clocked = {"i_clk": ClockSignal(), "i_rst": ResetSignal()} if is_clocked(component) else {}
         m.submodules[name] = Instance(part, **wired, **clocked)
         return SimpleNamespace(**ports)
 
@@ -59,5 +59,6 @@ def _members(component: Component) -> list[tuple[str, Any]]:
     return list(component.signature.members.items())
 
 
-def _is_clocked(component: Component) -> bool:
+def is_clocked(component: Component) -> bool:
+    """Whether a component has registers."""
     return not isinstance(component, Part) or component.clocked

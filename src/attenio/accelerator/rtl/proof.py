@@ -142,13 +142,13 @@ class Claims(Elaboratable):
 
     def _counters(self, m: Module, walk: Sequencer) -> None:
         """Loops around a place have at most as many runs left as they have at all, and rounds are numbered in order."""
-        with m.If(walk.started & ~walk.finished), m.Switch(walk.place):
-            for loop in self.nest.loops:
-                for number in (each.number for each in _places(loop) if each.step.engine is walk.engine):
-                    with m.Case(number):
-                        m.d[self.domain] += Assert(walk.left[loop] < in_round(loop.counts, walk.round))
-                        if loop.is_ramp:
-                            m.d[self.domain] += Assert(walk.round + walk.left[loop] == loop.counts[0] - 1)
+        for loop in self.nest.loops:
+            numbers = [each.number for each in _places(loop) if each.step.engine is walk.engine]
+            if numbers:
+                with m.If(walk.started & ~walk.finished & walk.place.matches(*numbers)):
+                    m.d[self.domain] += Assert(walk.left[loop] < in_round(loop.counts, walk.round))
+                    if loop.is_ramp:
+                        m.d[self.domain] += Assert(walk.round + walk.left[loop] == loop.counts[0] - 1)
 
     def _done(self, m: Module, walk: Sequencer, name: str) -> Signal:
         """How often a step of this engine has ended, by its position."""
@@ -250,4 +250,4 @@ def _smtbmc(folder: Path, arguments: list[str]) -> str:
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path}
     )
-    return done.stdout + done.stderr
+    return done.stdout or done.stderr
