@@ -1,19 +1,21 @@
 """Areas and longest paths of the parts of the published machine, with the cells of a liberty.
 
-    .venv/bin/python studies/rtl/areas.py LIBERTY
+    .venv/bin/python studies/rtl/areas.py LIBERTY [PART...]
 
-writes areas.json beside this file after every part. The library itself is not part of the study.
+writes areas.json beside this file after every part; with names of parts only these are measured again. Of the EXP
+module it also counts the registers that stages of 1 ns would take. The library itself is not part of the study.
 """
 
 import json
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 from amaranth.back import rtlil
 from amaranth.lib.wiring import Component
 
-from attenio.accelerator.rtl.area import synthesised
+from attenio.accelerator.rtl.area import write_netlist
 from attenio.accelerator.rtl.array_control import ArrayControl
 from attenio.accelerator.rtl.build import Built
 from attenio.accelerator.rtl.controller import Controller
@@ -26,10 +28,16 @@ from attenio.accelerator.rtl.mac import Mac
 from attenio.accelerator.rtl.mac_line import MacLine
 from attenio.accelerator.rtl.parts import Library, ports_of
 from attenio.accelerator.rtl.pe_array import line_sizes
-from attenio.accelerator.rtl.timing import read_liberty
+from attenio.accelerator.rtl.timing import Group, longest_path_ps, read_liberty, stage_registers
 from attenio.workload import Workload
 
 HERE = Path(__file__).parent
+PERIOD_PS = 1000
+
+
+def register_um2(cells: Group) -> float:
+    """The smallest register of a library."""
+    return min(float(cell.attributes["area"][0]) for cell in cells.all("cell") if cell.all("ff"))
 
 
 def main() -> None:
@@ -58,10 +66,16 @@ def main() -> None:
     inside |= {name: {} for name in units}
     times = {name: count for name, (_, count) in parts.items()}
     cells, made = read_liberty(liberty), Built(parts=texts, inside=inside)
-    found = {"library": cells.arguments[0], "parts": {}}
-    for name in (*units, *parts):
+    chosen, known = sys.argv[2:] or [*units, *parts], HERE / "areas.json"
+    found = json.loads(known.read_text()) if sys.argv[2:] else {"library": cells.arguments[0], "parts": {}}
+    for name in chosen:
         begun = time.perf_counter()
-        area, path = synthesised(made, name, liberty, cells)
+        with tempfile.TemporaryDirectory() as scratch:
+            area, netlist = write_netlist(made, name, liberty, Path(scratch)), Path(scratch) / "netlist.json"
+            path = longest_path_ps(netlist, cells, name)
+            if name == "exp_module":
+                registers = stage_registers(netlist, cells, name, PERIOD_PS)
+                found["stages"] = {"registers": registers, "register_um2": register_um2(cells)}
         seconds = round(time.perf_counter() - begun, 1)
         found["parts"][name] = {"area_um2": area, "path_ps": round(path), "times": times.get(name), "seconds": seconds}
         (HERE / "areas.json").write_text(json.dumps(found, indent=2) + "\n")

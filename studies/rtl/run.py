@@ -3,6 +3,9 @@
 .venv/bin/python studies/rtl/machines.py            random machines, hours on one core; goes on where it was
 .venv/bin/python studies/rtl/areas.py LIBERTY       parts of the published machine, synthesised
 .venv/bin/python studies/rtl/published.py           the published array for 100,000 cycles, if there is an hour
+.venv/bin/python studies/rtl/proofs.py              controllers, proven by induction, minutes each
+.venv/bin/python studies/rtl/energy.py LIBERTY      the energy of one run by activity
+.venv/bin/python studies/rtl/pictures.py            the parts with their areas, and one inner iteration
 .venv/bin/python studies/rtl/run.py                 results.json and answer.md from what these have written
 """
 
@@ -26,15 +29,23 @@ def read(name: str) -> Any:
     return json.loads(path.read_text()) if path.exists() else None
 
 
+def lines(name: str) -> list[dict[str, Any]]:
+    """The same of a file with a case a line."""
+    path = HERE / name
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
 def main() -> None:
     """Put results together and answer from them."""
-    cases = [json.loads(line) for line in (HERE / "machines.jsonl").read_text().splitlines()]
+    cases = lines("machines.jsonl")
     results = {
         "provenance": asdict(provenance()),
         "processor": platform.machine(),
         "machines": sorted(cases, key=lambda case: case["seed"]),
         "areas": read("areas.json"),
         "published": read("published.json"),
+        "proofs": sorted(lines("proofs.jsonl"), key=lambda case: case["seed"]),
+        "energy": read("energy.json"),
     }
     write_atomically(HERE / "results.json", json.dumps(results, indent=1) + "\n")
     write_atomically(HERE / "answer.md", answer(results))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from attenio.accelerator.rtl.timing import longest_path_ps, read_liberty
+from attenio.accelerator.rtl.timing import longest_path_ps, read_liberty, stage_registers
 from attenio.errors import InvalidInput
 
 LIBERTY = """
@@ -48,6 +48,14 @@ def test_a_path_is_the_sum_of_its_cells_each_with_the_load_that_it_drives(tmp_pa
     netlist, liberty = files(tmp_path)
     # 0.2 of the register; an inverter before a pin of 2 takes 0.2, before one of 4 takes 0.3
     assert longest_path_ps(netlist, read_liberty(liberty), "top") == pytest.approx(700)
+
+
+def test_stages_take_a_register_for_every_net_that_is_needed_beyond_their_end(tmp_path: Path) -> None:
+    netlist, liberty = files(tmp_path)
+    cells = read_liberty(liberty)
+    # settled after 200, 400 and 700 ps: at 300 and 600 ps one net each is needed later
+    assert stage_registers(netlist, cells, "top", 300) == 2
+    assert stage_registers(netlist, cells, "top", 800) == 0
 
 
 def test_a_file_without_cells_is_refused(tmp_path: Path) -> None:

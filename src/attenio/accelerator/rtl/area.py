@@ -103,26 +103,40 @@ def machine_area(
 
 def synthesised(made: Built, part: str, liberty: Path, cells: Group) -> tuple[float, float]:
     """The area of a part in the library's unit, and its longest path in ps."""
-    inner = made.inside[part] if part in _WHOLE else {}
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        write_rtlil(Built(parts={name: made.parts[name] for name in (part, *inner)}, inside={}), folder)
-        (folder / "cells.lib").write_bytes(liberty.read_bytes())
-        log = run_yosys(
-            [
-                *(f"read_rtlil {name}.il" for name in (part, *inner)),
-                f"hierarchy -top {part}",
-                "proc; flatten; opt; wreduce; peepopt; opt_clean; alumacc; share; opt -full",
-                "memory; opt -full; techmap; opt -full",
-                "dfflibmap -liberty cells.lib",
-                "abc -liberty cells.lib -D 1000",
-                "opt_clean; stat -liberty cells.lib; write_json netlist.json",
-            ],
-            folder,
-        )
-        path = longest_path_ps(folder / "netlist.json", cells, part)
+        area = write_netlist(made, part, liberty, Path(scratch))
+        return area, longest_path_ps(Path(scratch) / "netlist.json", cells, part)
+
+
+def write_netlist(made: Built, part: str, liberty: Path, folder: Path) -> float:
+    """Synthesise a part into netlist.json of a folder; its area. Every cell is one of the library."""
+    inner = made.inside[part] if part in _WHOLE else {}
+    write_rtlil(Built(parts={name: made.parts[name] for name in (part, *inner)}, inside={}), folder)
+    (folder / "cells.lib").write_bytes(liberty.read_bytes())
+    log = run_yosys(
+        [
+            *(f"read_rtlil {name}.il" for name in (part, *inner)),
+            f"hierarchy -top {part}",
+            "proc; flatten; opt; wreduce; peepopt; opt_clean; alumacc; share; opt -full",
+            "memory; opt -full; techmap; opt -full",
+            "dfflibmap -liberty cells.lib",
+            "simplemap",  # what is left over of registers with an enable
+            "abc -liberty cells.lib -D 1000",
+            "delete t:$scopeinfo",
+            "opt_clean; stat -liberty cells.lib; write_json netlist.json",
+        ],
+        folder,
+    )
+    return area_in(log, part, set(made.parts))
+
+
+def area_in(log: str, part: str, parts: set[str]) -> float:
+    """The area that Yosys counted; other parts stand there by name, any other cell without an area is a mistake."""
+    unknown = set(re.findall(r"Area for cell type \\?(\S+) is unknown", log)) - parts
+    if unknown:
+        raise InvalidInput(f"{part} has cells without an area, such as {min(unknown)}; give a library that has them")
     areas = re.findall(r"Chip area for (?:top )?module '\\?\S+': ([\d.e+]+)", log)
-    return (float(areas[-1]) if areas else 0.0), path
+    return float(areas[-1]) if areas else 0.0
 
 
 def fetch_liberty(folder: Path) -> Path:

@@ -121,6 +121,7 @@ class Claims(Elaboratable):
             self._ends(m, walk)
         for walk in walks.values():
             m.d[self.domain] += Assert(walk.phase <= walk.last_phase)
+            m.d[self.domain] += Assert(walk.place < max(1, len(walk.places)))
             m.d[self.domain] += Assert(~walk.finished | (walk.started & (walk.phase == 0)))
             m.d[self.domain] += Assert((walk.phase == 0) | walk.ready)  # ends are never taken back
             m.d[self.domain] += Assert(walk.started | ((walk.phase == 0) & ~walk.finished & (walk.place == 0)))
@@ -231,7 +232,9 @@ def prove(design: Design, *, depth: int = 2, blocks: tuple[tuple[str, str], ...]
         run_yosys(
             [
                 "read_rtlil claims.il",
-                "prep -top claims -flatten",
+                "hierarchy -top claims",
+                # tables as choices: a memory's words would be any in a step of induction
+                "proc -norom; flatten; opt_expr; opt_clean",
                 "async2sync; chformal -lower; dffunmap; opt_clean",
                 "write_smt2 -wires claims.smt2",
             ],

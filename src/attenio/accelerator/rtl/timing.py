@@ -93,43 +93,58 @@ class _Cell:
 
 def longest_path_ps(netlist: Path, liberty: Group, module: str) -> float:
     """The longest path of a module from a register or port to another."""
-    cells = {group.arguments[0]: _cell(group) for group in liberty.all("cell")}
-    made = json.loads(netlist.read_text())["modules"][module]["cells"].values()
-    loads: dict[Any, float] = {}
-    drivers: dict[Any, tuple[dict[str, Any], str]] = {}
-    for cell in made:
-        kind = cells.get(cell["type"])
-        for pin, (net, *_) in cell["connections"].items():
-            if kind is not None and pin in kind.inputs:
-                loads[net] = loads.get(net, 0.0) + kind.inputs[pin]
-            elif kind is not None and pin in kind.outputs:
-                drivers[net] = (cell, pin)
-    arrivals: dict[Any, float] = {}
-    longest = 0.0
-    for start in drivers:
+    return max(_Paths(netlist, liberty, module).arrivals.values(), default=0.0) * _picoseconds(liberty)
+
+
+def stage_registers(netlist: Path, liberty: Group, module: str, period_ps: float) -> int:
+    """Registers that cut a module's paths into stages of a period: nets that are needed beyond the end of a stage."""
+    paths, unit = _Paths(netlist, liberty, module), _picoseconds(liberty)
+    needed: dict[Any, float] = {}
+    for cell, kind in paths.cells:
+        ends = [paths.arrivals[cell[pin][0]] for pin in kind.outputs if pin in cell and not kind.registered]
+        for pin in kind.inputs:
+            if pin in cell and ends:
+                needed[cell[pin][0]] = max(needed.get(cell[pin][0], 0.0), *ends)
+    stages = int(max(paths.arrivals.values(), default=0.0) * unit / period_ps)
+    ends_of_stages = [period_ps * number / unit for number in range(1, stages + 1)]
+    return sum(paths.arrivals.get(net, 0.0) <= end < last for end in ends_of_stages for net, last in needed.items())
+
+
+class _Paths:
+    """When every net of a module has settled, from the clock or the ports on."""
+
+    def __init__(self, netlist: Path, liberty: Group, module: str) -> None:
+        kinds = {group.arguments[0]: _cell(group) for group in liberty.all("cell")}
+        made = json.loads(netlist.read_text())["modules"][module]["cells"].values()
+        self.cells = [(cell["connections"], kinds[cell["type"]]) for cell in made if cell["type"] in kinds]
+        self._loads: dict[Any, float] = {}
+        self._drivers: dict[Any, tuple[dict[str, Any], _Cell, str]] = {}
+        for cell, kind in self.cells:
+            for pin, (net, *_) in cell.items():
+                if pin in kind.inputs:
+                    self._loads[net] = self._loads.get(net, 0.0) + kind.inputs[pin]
+                elif pin in kind.outputs:
+                    self._drivers[net] = (cell, kind, pin)
+        self.arrivals: dict[Any, float] = {}
+        for start in self._drivers:
+            self._settle(start)
+
+    def _settle(self, start: Any) -> None:
+        """A net and those before it, depth first, without recursion: paths have a hundred cells."""
         waiting = [start]
-        while waiting:  # depth first, without recursion: paths have a hundred cells
+        while waiting:
             net = waiting[-1]
-            cell, pin = drivers[net]
-            kind = cells[cell["type"]]
-            sources = {arc.pin: cell["connections"][arc.pin][0] for arc in kind.outputs[pin]}
-            missing = (
-                []
-                if kind.registered
-                else [each for each in sources.values() if each in drivers and each not in arrivals]
-            )
-            if missing:
+            cell, kind, pin = self._drivers[net]
+            sources = {arc.pin: cell[arc.pin][0] for arc in kind.outputs[pin]}
+            missing = [each for each in sources.values() if each in self._drivers and each not in self.arrivals]
+            if missing and not kind.registered:
                 waiting.extend(missing)
                 continue
             waiting.pop()
-            begins = {each: 0.0 if kind.registered else arrivals.get(net_of, 0.0) for each, net_of in sources.items()}
-            ends = [
-                begins[arc.pin] + float(np.interp(loads.get(net, 0.0), arc.loads, arc.delays))
-                for arc in kind.outputs[pin]
-            ]
-            arrivals[net] = max(ends, default=0.0)
-            longest = max(longest, arrivals[net])
-    return longest * _picoseconds(liberty)
+            begins = {each: 0.0 if kind.registered else self.arrivals.get(at, 0.0) for each, at in sources.items()}
+            load = self._loads.get(net, 0.0)
+            ends = [begins[arc.pin] + float(np.interp(load, arc.loads, arc.delays)) for arc in kind.outputs[pin]]
+            self.arrivals[net] = max(ends, default=0.0)
 
 
 def _cell(group: Group) -> _Cell:
