@@ -104,8 +104,6 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         choices = dict(sizes)
         if dataflow is Dataflow.FLAT and "resident_keys" in names:
             choices |= {"query_tile": range(1, 2), "resident_keys": range(problems.most_keys)}
-        if dataflow is Dataflow.RANK_ONE_TILING and "resident_keys" in names:  # phases are searched by themselves
-            choices |= {"resident_keys": (0, 1, problems.most_keys), "output_rows": (1, problems.most_rows)}
         if dataflow is Dataflow.KEPT_KEYS:
             groups = (1,) if problems.values_in_keys else column_groups(problems.d, problems.value_dim)
             choices["value_columns"] = tuple(-(-problems.value_dim // count) for count in groups)

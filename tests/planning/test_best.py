@@ -51,6 +51,7 @@ def applies(workload: Workload, dataflow: Dataflow) -> bool:
 def test_no_tiles_of_a_dataflow_move_less_than_its_best_plan(dataflow: Dataflow, data: st.DataObject) -> None:
     # small where there are many tiles to combine
     sizes = {Dataflow.TILED_PRODUCTS: (4, 2), Dataflow.FUSED_VALUES: (5, 2), Dataflow.SPILLED_GRADIENTS: (5, 2)}
+    sizes[Dataflow.RANK_ONE_TILING] = (5, 2)
     longest, widest = sizes.get(dataflow, (7, 3))
     workload = data.draw(workloads(longest=longest, widest=widest)).towards(dataflow.direction)
     if not applies(workload, dataflow):
@@ -166,7 +167,7 @@ def test_attenio_with_width_129_needs_391_words() -> None:
 def test_when_nothing_fits_the_least_demanding_dataflow_is_named() -> None:
     with pytest.raises(DoesNotFit, match="rank-one-tiling, needs at least 3 words of fast memory; the machine has 2"):
         best_plan_for(Workload(n=64, d=64), 2)
-    assert best_plan_for(Workload(n=64, d=64), 3).dataflow is Dataflow.STANDARD
+    assert best_plan_for(Workload(n=64, d=64), 3).dataflow is Dataflow.RANK_ONE_TILING
 
 
 def test_one_key_cannot_be_split() -> None:

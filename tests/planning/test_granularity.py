@@ -57,6 +57,7 @@ def test_no_tiles_of_whole_units_move_less_than_the_best_plan(
     dataflow: Dataflow, data: st.DataObject, granularity: Granularity
 ) -> None:
     sizes = {Dataflow.TILED_PRODUCTS: (5, 2), Dataflow.FUSED_VALUES: (5, 2), Dataflow.SPILLED_GRADIENTS: (6, 2)}
+    sizes[Dataflow.RANK_ONE_TILING] = (5, 2)
     longest, widest = sizes.get(dataflow, (8, 3))
     workload = data.draw(workloads(longest=longest, widest=widest)).towards(dataflow.direction)
     if dataflow in ONE_BY_ONE and not granularity.is_free:
