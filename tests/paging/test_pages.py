@@ -17,17 +17,27 @@ from attenio.paging.words import moved_words, peak_words
 def tables(draw, page_size):
     """Lengths, new tokens and tables of a random tree: each request follows another's pages for a while."""
     lengths, rows, used = [], [], 0
-    for _ in range(draw(st.integers(1, 5))):
-        length = draw(st.integers(1, 5 * page_size))
-        pages = -(-length // page_size)
+    for _ in range(draw(st.integers(1, 6))):
         like = draw(st.sampled_from(rows)) if rows else ()
-        row = like[: draw(st.integers(0, min(pages, len(like))))]
-        fresh = tuple(range(used, used + pages - len(row)))
+        row = like[: draw(st.integers(len(like) // 2, len(like)))]  # most of it, so that sharing it pays
+        length = draw(st.integers(max(1, len(row) * page_size), (len(row) + 6) * page_size))
+        fresh = tuple(range(used, used + -(-length // page_size) - len(row)))
         used += len(fresh)
         lengths.append(length)
         rows.append((*row, *fresh))
-    new = [draw(st.integers(1, min(3, length))) for length in lengths]
+    new = [draw(st.integers(1, min(2, length))) for length in lengths]
     return {"lengths": tuple(lengths), "table": tuple(rows), "new": tuple(new)}
+
+
+@st.composite
+def trees(draw, page_size):
+    """Lengths, new tokens and tables of a tree whose runs are long enough to be worth sharing."""
+    inner, outer = draw(st.sampled_from([(1, 2), (2, 2), (3, 2), (1, 5)]))
+    pages = draw(st.integers(-(-12 // page_size), -(-20 // page_size)))
+    levels = ((pages * page_size, inner * outer), (pages * page_size, inner))[: 2 if inner > 1 else 1]
+    own = draw(st.integers(1, 2 * page_size))
+    made = PagedWorkload.of_levels(levels, own=own, page_size=page_size, d=1)
+    return {"lengths": made.lengths, "table": made.table, "new": made.new}
 
 
 @st.composite
@@ -36,7 +46,8 @@ def workloads(draw):
     in_keys, bits = draw(st.booleans()), draw(st.sampled_from([0, 8, 4]))
     d, value_dim = (4 * draw(st.integers(1, 3)) for _ in range(2))
     return PagedWorkload(
-        **draw(tables(page_size)), page_size=page_size, d=d, value_dim=min(d, value_dim) if in_keys else value_dim,
+        **draw(st.one_of(trees(page_size), tables(page_size))), page_size=page_size, d=d,
+        value_dim=min(d, value_dim) if in_keys else value_dim,
         heads=kv_heads * group, kv_heads=kv_heads, kv_bits=bits, values_in_keys=in_keys, sinks=draw(st.booleans()),
         accumulator=draw(st.sampled_from([None, "fp32"])), softcap=draw(st.sampled_from([None, 1.5])),
     )  # fmt: skip
