@@ -8,8 +8,7 @@
 ``paged_kernel``: a program has the rows of one request and one of the runs that its keys are split into; the last one
 to arrive joins the results, so that there is one launch, and lengths and tables are read on the GPU alone.
 ``page_runs_kernel``: a program has one item of a list that was made in host memory, such as a run of pages for all
-requests that share it;
-``merge_pages_kernel`` joins what the items of a token gave.
+requests that share it; ``merge_pages_kernel`` joins what the items of a token gave.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
@@ -19,11 +18,9 @@ from collections import namedtuple
 import triton
 import triton.language as tl
 
-# Queries, pages of keys and values (those of 8 bits in pairs), the table and the scales of pages, with their strides;
-# pages and places there are.
+# Queries, pages of keys and values (of 8 bits in pairs), table and scales, with strides; pages and places there are.
 Pool = namedtuple(
-    "Pool",
-    "Q K V Table KScales VScales q_t q_h k_p k_n k_h v_p v_n v_h table_r kv_heads page_count places",
+    "Pool", "Q K V Table KScales VScales q_t q_h k_p k_n k_h v_p v_n v_h table_r kv_heads page_count places"
 )
 # What is done to scores: keys that a token sees on either side, the scale in log2, a cap in units of the scaled score.
 Scores = namedtuple("Scores", "left right scale softcap HIDES CAPS")
