@@ -70,7 +70,8 @@ def answer(results: dict[str, Any]) -> str:
         tables="\n\n".join(_table(part, found) for part, found in parts.items() if found),
         others=head + "\n".join(_row(case) for case in rest) + "\n" if rest else "", forms=_forms(forms),
         front=_front(front, made.get("flash_attn_4")),
-        verdict=" ".join((*_verdicts(parts["forward"], parts["backward"], rest), *_verdicts_on_forms(forms))),
+        verdict=_front_verdict(front)
+        + " ".join((*_verdicts(parts["forward"], parts["backward"], rest), *_verdicts_on_forms(forms))),
     )  # fmt: skip
 
 
@@ -159,6 +160,21 @@ def _front(cases: Cases, peer: str | None) -> str:
     return _FRONT.format(version=peer or "(not there)", means=said, lines="\n".join(lines))
 
 
+def _front_verdict(cases: Cases) -> str:
+    found = [case for case in cases if case["part"] == "front runner" and case["ratio_to_best_peer"]]
+    if not found:
+        return ""
+    means = {
+        direction: _mean([case for case in found if case["about"]["direction"] == direction])
+        for direction in ("forward", "backward")
+    }
+    behind = [name for name, mean in means.items() if mean < 1]
+    said = (
+        f"behind FlashAttention-4 or cuDNN {' and '.join(behind)}" if behind else "ahead of FlashAttention-4 and cuDNN"
+    )
+    return f"We are {said}: {', '.join(f'{name} {mean:.3f}' for name, mean in means.items())} in the mean. "
+
+
 def _number(case: dict[str, Any], name: str | None, what: str, form: str) -> str:
     """What was measured of a contender, or nothing where it computes no such heads."""
     found = case["contenders"].get(name, {}).get(what)
@@ -202,7 +218,8 @@ def _by_means(cases: Cases) -> str:
 def _verdicts(forward: Cases, backward: Cases, rest: Cases) -> Iterator[str]:
     mean, least = _mean(forward), min(forward, key=lambda case: case["ratio_to_best_peer"])
     yield (
-        f"Forward: geometric mean {mean:.3f} over {len(forward)} cases ({_wanted(mean, 1.05)}); the least is"
+        f"Beside all but FlashAttention-4, forward: geometric mean {mean:.3f} over {len(forward)} cases"
+        f" ({_wanted(mean, 1.05)}); the least is"
         f" {least['ratio_to_best_peer']:.3f}, {least['case']} ({_wanted(least['ratio_to_best_peer'], 0.97)})."
     )
     errors = [case["contenders"][OURS]["max_abs_error"] for case in forward]
@@ -212,7 +229,7 @@ def _verdicts(forward: Cases, backward: Cases, rest: Cases) -> Iterator[str]:
     if backward:
         wide = [case for case in backward if case["about"]["d"] == 256]
         yield (
-            f"Backward: geometric mean {_mean(backward):.3f} over {len(backward)} cases"
+            f"Backward, the same: geometric mean {_mean(backward):.3f} over {len(backward)} cases"
             f" ({_wanted(_mean(backward), 1.0)}), at d=256 {_mean(wide):.3f} ({_wanted(_mean(wide), 1.3)})."
         )
         yield _by_means([*forward, *backward])

@@ -15,12 +15,14 @@ HERE = Path(__file__).parent
 _TEXT = """# What do sinks and caps on scores cost on Hopper?
 
 **By what kernels do**: a sink is one more number in the state that a row begins with, or one more term in what is
-joined at the end. No tile of scores has more to do, so it should cost next to nothing. A cap is computed by
-the portable kernels, which run at a third of the rate of the Hopper kernels.
+joined at the end. No tile of scores has more to do, so it should cost next to nothing. A cap takes a tanh for every
+score beside the exponential, on the same units: at 64 columns, where exponentials take as long as products, it should
+cost half as much again.
 
 **Measured** (`results.json`, made by `run.py`): {device}, PyTorch {torch}, Triton {triton}, FlashAttention-4 {peer},
 bf16, causal, GPU time by replays of CUDA graphs, contenders in turns of every order, medians of {repeats} samples,
-{date}. Ratios are the other's time over ours. Backward passes are in `run.py` and have not been measured yet.
+{date}. Ratios are the other's time over ours. Rows are of commits {commits}. Backward passes, and caps of the other
+sizes, are in `run.py` and have not been measured yet.
 
 | case | ours, TFLOP/s | without, over with | FlashAttention-4 over ours | FlexAttention over ours | our error |
 |---|---:|---:|---:|---:|---:|
@@ -29,10 +31,9 @@ bf16, causal, GPU time by replays of CUDA graphs, contenders in turns of every o
 - **Sinks** cost {sinks:+.1f} % in the geometric mean over the sizes, at most {worst:+.1f} %. Beside FlashAttention-4
   with sinks the ratio is {sinks_peer:.2f} in the mean, and {plain_peer:.2f} without: what is missing is not
   in the sinks.
-- **A cap** takes {cap:.1f} times as long as none, and {cap_peer:.2f} of FlashAttention-4's rate is reached: the Hopper
-  kernels do not have it yet.
-- FlexAttention was compiled for the first forms only in this run (its limit of recompilations was not raised, which
-  `run.py` does now); where it has no number, that is the reason.
+- **A cap** takes {cap:.2f} times as long as none, and {cap_peer:.2f} of FlashAttention-4's rate is reached, over
+  {caps} cases of one size.
+- FlexAttention is compiled for the first two sizes only, which takes ten seconds a form.
 """
 
 
@@ -67,9 +68,35 @@ def answer(results: dict[str, Any]) -> str:
         repeats=len(ours["plain"][0]["samples_ms"]), rows="\n".join(rows), sinks=100 * (mean(costs) - 1),
         worst=100 * (max(costs) - 1), sinks_peer=peers["sinks"], plain_peer=peers["plain"],
         cap=mean(1.0 / (ratio(row, "attenio, plain") or 1.0) for row in capped),
-        cap_peer=mean(x for row in capped if (x := ratio(row, "FlashAttention-4"))),
+        cap_peer=mean(x for row in capped if (x := ratio(row, "FlashAttention-4"))), caps=len(capped),
+        commits=" and ".join(sorted({row["commit"] for row in cases})),
     )  # fmt: skip
-    return text + pages_answer.section(results)
+    return text + pages_answer.section(results) + latents_section(results)
+
+
+def latents_section(results: dict[str, Any]) -> str:
+    """Decode of latents, a line for each size."""
+    if "latents" not in results:
+        return ""
+    lines = []
+    for row in results["latents"]["cases"]:
+        once = row["contenders"]["read once"]
+        numbers = f"{1e3 * once['median_ms']:.0f} | {once['tflop_per_s']:.0f} | {once['latent_gb_per_s']:,.0f}"
+        lines.append(f"| {row['case']} | {numbers} | {once['relative_error']:.4f} |")
+    return _LATENTS.format(commit=results["latents"]["provenance"]["commit"], rows="\n".join(lines))
+
+
+_LATENTS = """
+## Latents
+
+Keys 576 wide whose first 512 columns are the values, read once for both, one new token of each request (commit
+{commit}). Wanted: 500 TFLOP/s at 32 requests of 8,192 keys, and 65 us for one request of 131,072; by the tensor cores
+alone these take 92 and 46 us.
+
+| case | us | TFLOP/s | GB/s of latents | error |
+|---|---:|---:|---:|---:|
+{rows}
+"""
 
 
 PEERS = ("FlashAttention-4", "FlexAttention")
