@@ -148,6 +148,7 @@ def main() -> None:
         "load_before": load,
         **found,
     }
+    results["provenance"] = [results[part]["provenance"] for part in ("beside", "killed") if part in results]
     write_atomically(path, json.dumps(results, indent=1) + "\n")
     write_atomically(HERE / "answer.md", answer(results))
     print(answer(results))
