@@ -124,13 +124,16 @@ def main() -> None:
     file, made = given.into / "results.json", made_by(given.commit)
     before = json.loads(file.read_text()) if file.exists() else {}
     rows = {row["case"]: row for row in before.get("cases", [])}
+    runs = {**before.get("runs", {}), made["commit"]: made}  # what made the cases of every commit
     start = time.monotonic()
 
     def tell(row: dict[str, Any]) -> None:
         rows[row["case"]] = {**row, "commit": made["commit"]}
         ratio = "refused" if row["ratio_to_best_peer"] is None else f"{row['ratio_to_best_peer']:.3f}"
         print(f"{time.monotonic() - start:5.0f} s  {row['case']:<36} {ratio} to {row['best_peer']}", flush=True)
-        write_atomically(file, json.dumps({"provenance": made, "cases": list(rows.values())}, indent=1) + "\n")
+        write_atomically(
+            file, json.dumps({"provenance": made, "runs": runs, "cases": list(rows.values())}, indent=1) + "\n"
+        )
         torch.cuda.empty_cache()
 
     wake()
