@@ -47,6 +47,7 @@ def test_what_it_cannot_answer_is_refused_in_a_line(attenio, tmp_path):
     assert "are no tree" in attenio("pages", "--levels", "100:4").mistake
     assert "leave --lengths and --table out" in attenio("pages", "--levels", "64:4", "--lengths", "8").mistake
     assert "--own 3 is for --levels" in attenio("pages", "--own", "3").mistake
+    assert "lengths is '8,x'" in attenio("pages", "--lengths", "8,x").mistake
     assert "kv_bits is 5" in attenio("pages", "--kv-bits", "5").mistake
     assert "softcap is 'x'" in attenio("pages", "--softcap", "x").mistake
     assert "is not a list of lists" in attenio("pages", "--table", str(wrong)).mistake

@@ -177,6 +177,8 @@ def _counts(text: str, name: str) -> tuple[int, ...]:
     counts: list[int] = []
     for each in text.split(","):
         times, cross, size = each.partition("x")
+        if not times or (cross and not size):
+            raise InvalidInput(f"{name} is {text!r}; give numbers between commas, such as 300,70 or 64x8K")
         counts += [parse_count(size, name)] * parse_count(times, name) if cross else [parse_count(each, name)]
     return tuple(counts)
 
