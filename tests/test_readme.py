@@ -11,6 +11,7 @@ import yaml
 
 from attenio import __version__
 from attenio.accelerator import simulate
+from attenio.bounds.attention import bounds_for, largest_ordinary
 from attenio.catalogue import machine_named, model_named
 from attenio.cli import main
 from attenio.masks import SharedPrefix
@@ -84,6 +85,18 @@ def test_the_best_design_of_the_same_area_is_as_much_faster_as_said(capsys: pyte
     assert main(["explore-design", "--n", "128K", "--d", "64", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert f"is {found['speedup_over_base']:.2f} times as fast" in " ".join(README.split())
+
+
+def test_the_constant_holds_from_the_memory_on_that_is_said() -> None:
+    assert "With fast memory M ≥ 4d² any algorithm with ordinary products moves at least 4 Z d²/M words" in README
+    n, d = 65536, 64
+
+    def over_the_constant(fast_words: int) -> float:
+        most = largest_ordinary(bounds_for(Workload(n=n, d=d), fast_words)).words
+        return most * fast_words / (4 * n**2 * d**2)
+
+    assert min(over_the_constant(factor * d**2) for factor in (4, 5, 8, 20)) >= 1 - 1e-3
+    assert over_the_constant(3 * d**2) < 0.99
 
 
 def test_every_link_of_the_readme_leads_to_a_file_or_a_paper() -> None:

@@ -95,9 +95,8 @@ def _door(text: str, door: str) -> str:
 def _commands(text: str, door: str) -> list[str]:
     """What is typed up to the first answer: what installs, and the first command of the door."""
     block = re.findall(r"^\$ (.*?)(?:\s+#.*)?$", _door(text, door), re.M)
-    if block[0].startswith("pip install"):
-        return ["python3 -m venv .engineer", *(f". .engineer/bin/activate && {each}" for each in block[:2])]
-    return ["make install", block[0]]
+    installs = "pip install" in block[0]
+    return ["make install", *block[: 2 if installs else 1]]
 
 
 def _typed(command: str, clone: Path) -> float:
