@@ -48,7 +48,9 @@ def test_a_machine_is_found_by_its_name_in_any_case(name: str) -> None:
     assert machine_named(name.upper()).name == name
 
 
-@pytest.mark.parametrize("name", ["b200", "mi300x", "rtx-4090", "tpu-v5e", "tpu-v6e", "apple-m4", "graviton4"])
+@pytest.mark.parametrize(
+    "name", ["b200", "mi300x", "rtx-4090", "tpu-v5e", "tpu-v6e", "apple-m4", "graviton4", "xeon-8480+", "epyc-9654"]
+)
 def test_a_number_without_a_source_is_called_what_it_is(name: str) -> None:
     assert any(word in machine_named(name).description for word in ("Estimated: ", "Unconfirmed: "))
 
@@ -79,6 +81,26 @@ def test_gpu_rates_follow_from_units_and_clock(name: str, units: int, tensor_hz:
     assert machine.flops_per_s[ElementType.FP32] == pytest.approx(2 * fp32_per_clock * units * other_hz, rel=2e-3)
     assert machine.flops_per_s[ElementType.BF16] == pytest.approx(2 * products_per_clock * units * tensor_hz, rel=1e-3)
     assert len(machine.levels) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "units", "clock_hz", "operations"),
+    [
+        ("rtx-4090", 128, 2.52e9, {"fp32": 2 * 128, "fp16": 2 * 256, "bf16": 2 * 256, "fp8": 2 * 512}),
+        ("apple-m4", 10, 1.47e9, {"fp32": 2 * 128, "fp16": 2 * 128}),
+        ("graviton4", 96, 2.8e9, {"fp32": 2 * 4 * 4, "fp16": 2 * 4 * 8, "bf16": 2 * 4 * 16}),
+        # AMX: a product of tiles of 16 x 32 and 32 x 16 numbers of 16 bits takes 16 clocks
+        ("xeon-8480+", 56, 2.0e9, {"fp32": 2 * 2 * 16, "bf16": 2 * 16 * 16 * 32 // 16}),
+        ("epyc-9654", 96, 2.4e9, {"fp32": 2 * 2 * 8, "bf16": 2 * 2 * 16}),
+    ],
+)
+def test_rates_that_are_computed_are_units_times_clock_times_operations_a_clock(
+    name: str, units: int, clock_hz: float, operations: dict[str, int]
+) -> None:
+    machine = machine_named(name)
+    assert machine.levels[0].units == units
+    found = {element.value: rate for element, rate in machine.flops_per_s.items()}
+    assert found == pytest.approx({element: units * clock_hz * each for element, each in operations.items()}, rel=1e-3)
 
 
 @pytest.mark.parametrize(
