@@ -5,11 +5,14 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.errors import AttenioError
+from attenio.errors import AttenioError, InvalidInput
 from attenio.names import member_named
+from attenio.quantities import as_count, checked_count
 
 _MOST_FP8 = np.float32(448)
 _BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 1}
+# A scale is a number of 32 bits, whatever a word is.
+_SCALE_BITS = 32
 
 
 class ElementType(Enum):
@@ -46,3 +49,26 @@ class ElementType(Enum):
             return single.astype(ml_dtypes.bfloat16).astype(np.float32)
         # E4M3 has no infinity: what is too large becomes the largest number, as fp8 hardware does, and not NaN
         return np.clip(single, -_MOST_FP8, _MOST_FP8).astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
+
+
+def checked_kv_bits(kv_bits: object, dtype: ElementType, **widths: int) -> int:
+    """Bits of an entry of keys and values, if as many as fit share a word of the type and keys are whole words.
+
+    >>> checked_kv_bits(8, ElementType.FP16, d=64)
+    8
+    """
+    bits, word = checked_count("kv_bits", as_count("kv_bits", kv_bits), least=2), 8 * dtype.bytes
+    if word % bits:
+        raise InvalidInput(f"kv_bits is {bits}; give a divisor of {word}, the bits of a word of {dtype.value}")
+    for name, width in widths.items():
+        if width % (word // bits):
+            raise InvalidInput(
+                f"{name} is {width:,}, and {word // bits} entries of {bits} bits share a word; give a multiple of"
+                f" {word // bits}"
+            )
+    return bits
+
+
+def scale_words(dtype: ElementType) -> int:
+    """Words of one scale of entries in fewer bits."""
+    return -(-_SCALE_BITS // (8 * dtype.bytes))

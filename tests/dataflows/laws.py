@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from attenio.dataflows import execute, random_gradient, random_inputs
 from attenio.dataflows.arithmetic import Arithmetic
 from attenio.dataflows.backward.problem import saved_by_forward
-from attenio.dataflows.inputs import Inputs
+from attenio.dataflows.inputs import Inputs, random_sinks
 from attenio.elements import ElementType
 from attenio.errors import MemoryOverflow
 from attenio.masks import BlockSparse, Causal, Dense, Documents, SharedPrefix, SlidingWindow
@@ -272,7 +272,7 @@ def tolerance(workload, inputs: Inputs) -> float:
     Another order of adding may change a score by a rounding of the largest score each time something is added, and so
     each weight by that factor; a narrow accumulator is rounded again with every key.
     """
-    exact = attention(*inputs, workload)
+    exact = attention(*inputs, workload, sinks=random_sinks(workload))
     untiled, largest_score = _untiled(workload, inputs)
     accumulator = workload.accumulator or ElementType.FP32
     steps = workload.keys + workload.d
@@ -285,14 +285,20 @@ def _untiled(workload, inputs: Inputs) -> tuple[np.ndarray, float]:
     accumulator = workload.accumulator or ElementType.FP32
     repeat = [np.repeat(x, workload.group, axis=1) for x in (inputs.k, inputs.v)]
     scores = inputs.q @ np.swapaxes(repeat[0], -1, -2) * np.float32(workload.softmax_scale)
-    required = required_matrix(workload)
+    required, sinks, largest_score = required_matrix(workload), random_sinks(workload), float(np.abs(scores).max())
+    if workload.softcap is not None:
+        scores = np.float32(workload.softcap) * np.tanh(accumulator.rounded(scores) / np.float32(workload.softcap))
     scores = np.where(required, accumulator.rounded(scores), -np.inf).astype(np.float32)
     largest = np.maximum(scores.max(axis=-1, keepdims=True), np.finfo(np.float32).min)
+    if sinks is not None:
+        largest = np.maximum(largest, sinks[:, None, None])
     weights = accumulator.rounded(np.exp(scores - largest))
-    sums = accumulator.rounded(weights.sum(axis=-1, keepdims=True))
+    sink_weights = 0 if sinks is None else np.exp(sinks[:, None, None] - largest)
+    sums = accumulator.rounded(weights.sum(axis=-1, keepdims=True) + sink_weights)
     outputs = accumulator.rounded(weights @ repeat[1]) / np.where(sums == 0, 1, sums)
     finite = np.abs(scores[np.isfinite(scores)])
-    return workload.dtype.rounded(outputs), float(finite.max(initial=0))
+    seen = float(finite.max(initial=0)) if workload.softcap is None else largest_score
+    return workload.dtype.rounded(outputs), seen
 
 
 def gradient_tolerances(workload, inputs: Inputs, do) -> list[float]:

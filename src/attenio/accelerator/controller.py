@@ -16,7 +16,7 @@ from attenio.names import checked_kind
 from attenio.planning.costs import problems_of
 from attenio.planning.plan import Dataflow, Plan
 from attenio.planning.problems import Problems
-from attenio.workload import Workload
+from attenio.workload import Workload, refuse_forms
 
 SIMULATED = (
     Dataflow.STANDARD,
@@ -100,6 +100,7 @@ def _check(plan: Plan, hardware: Hardware) -> None:
     check_words(plan.workload, hardware)
     if plan.workload.values_in_keys:
         raise InvalidInput("the accelerator loads keys and values one after the other; set values_in_keys=False")
+    refuse_forms(plan.workload, "the accelerator has no")
     hardware.cache.check_row(plan.workload.d, plan.workload.value_dim)
 
 

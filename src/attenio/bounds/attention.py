@@ -56,6 +56,10 @@ def _every_bound(workload: Workload, fast_words: int, units: int, degree: int | 
     if workload.tolerance is not None:
         exact = bounds_for(replace(workload, tolerance=None), fast_words, units=units)
         return approximate_bounds(workload, fast_words, exact, units=units, degree=degree)
+    if workload.has_scales:
+        # the proofs of the others take an entry for a word
+        outputs = () if workload.values_in_keys else (output_epochs(workload, fast_words, units=units),)
+        return (compulsory(workload), score_epochs(workload, fast_words, units=units), *outputs)
     if workload.values_in_keys:
         # the proofs of the others count entries of keys and of values apart
         return (

@@ -8,7 +8,8 @@ def compulsory(workload: Workload) -> LowerBound:
     """Every input that some score needs is loaded once and every output is stored once.
 
     Theorem: at least ``workload.compulsory_words`` move: for one dense head 4nd forward, 7nd backward, 8nd for a
-    training step. Keys of a shared KV head or prefix count once, and so do values that are part of keys.
+    training step. Keys of a shared KV head or prefix count once, and so do values that are part of keys. Entries that
+    share a word count as one, scales of KV heads and sinks of query heads as what they are.
     Assumes: inputs start and outputs end in slow memory; every required score is computed from its entries, also where
     a row has a single key and softmax is 1 anyway.
     Regime: any fast memory; attained once everything fits.

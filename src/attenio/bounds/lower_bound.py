@@ -45,6 +45,12 @@ def all_units(units: int) -> str:
     return "M" if units == 1 else f"{units} M"
 
 
+def entries_in_words(entries: int) -> tuple[str, ...]:
+    """What a bound assumes where entries of keys and values share words."""
+    shared = f"{entries} entries of a key or value share a word; a query's entry, a score and a sum take one each"
+    return () if entries == 1 else (shared,)
+
+
 def between_units(units: int) -> tuple[str, ...]:
     """What a bound on one fast memory assumes besides when several of them work side by side."""
     return ("units exchange words through slow memory only",) if units > 1 else ()

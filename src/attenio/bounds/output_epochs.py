@@ -3,7 +3,7 @@
 import numpy as np
 
 from attenio.bounds.epochs import Floats, best_over_epochs, products_per_epoch
-from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
+from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units, entries_in_words
 from attenio.workload import Workload
 
 
@@ -64,7 +64,8 @@ def output_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> Low
 
     Theorem: with e = min(d, dv), words >= Z dv (d+e)²/(e M) once M >= 2d(d+dv) (for dv <= d), which is 4 Z d²/M for
     equal widths; 2 Z dv/sqrt(M) - M for M <= dv² if an epoch of 3M words does no more with fresh scores than with held
-    ones, W2(3M) >= W1(3M) (always so for dv <= d); in between the best of several epochs.
+    ones, W2(3M) >= W1(3M) (always so for dv <= d); in between the best of several epochs. Where some entries of keys
+    and values share a word, Z divided by their number takes the place of Z.
     Assumes: scores as sums of products of their own, each output a sum of p·v; recomputation is allowed.
     Regime: matches AttenIO's schedule to leading order for large fast memory.
     Proof: docs/theory/output_epochs.md
@@ -72,8 +73,8 @@ def output_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> Low
     >>> output_epochs(Workload(n=131072, d=64), 262144).words
     1073741824
     """
-    d, value_dim = workload.d, workload.value_dim
-    words = output_epoch_words(float(workload.scores), float(d), float(value_dim), float(fast_words), float(units))
+    d, value_dim, entries = workload.d, workload.value_dim, workload.entries_per_word
+    words = output_epoch_words(workload.scores / entries, float(d), float(value_dim), float(fast_words), float(units))
     return LowerBound(
         theorem="output-epochs",
         words=int(words),
@@ -85,6 +86,7 @@ def output_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> Low
             "each score is a sum of d products of its own",
             "each output is a sum of products p·v, rescaled by row factors at will",
             "recomputation allowed",
+            *entries_in_words(entries),
             *between_units(units),
         ),
         page="docs/theory/output_epochs.md",

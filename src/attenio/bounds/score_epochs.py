@@ -3,7 +3,7 @@
 import numpy as np
 
 from attenio.bounds.epochs import Floats, best_over_epochs
-from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, between_units
+from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, between_units, entries_in_words
 from attenio.workload import Workload
 
 
@@ -26,7 +26,8 @@ def score_epoch_words(scores: Floats, d: Floats, fast_words: Floats, units: Floa
 def score_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:
     """Whatever is done with the scores, computing them loads words.
 
-    Theorem: loads >= min(Z/2, Z d²/M). For M < 2d² also Z(1 - M/4d²) - (4d² - 2M).
+    Theorem: loads >= min(Z/2, Z d²/M). For M < 2d² also Z(1 - M/4d²) - (4d² - 2M). Where e entries of a key share a
+    word, Z/e takes the place of Z.
     Assumes: a score is a sum of d products of its own, in any order; recomputation is allowed.
     Regime: tight for the scores alone from M = 2d² on; below that any bound on loads of this kind stays under Z.
     Proof: docs/theory/score_epochs.md
@@ -34,7 +35,9 @@ def score_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> Lowe
     >>> score_epochs(Workload(n=1024, d=8), 1024).words
     65536
     """
-    words = score_epoch_words(float(workload.scores), float(workload.d), float(fast_words), float(units))
+    entries = workload.entries_per_word
+    scores = workload.scores / entries  # an epoch makes as many times more of them
+    words = score_epoch_words(scores, float(workload.d), float(fast_words), float(units))
     large = fast_words >= 2 * workload.d**2
     return LowerBound(
         theorem="score-epochs",
@@ -43,6 +46,11 @@ def score_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> Lowe
         covers=OWN_SUMS,
         regime="fast memory of at least 2d²: Z d²/M" if large else "fast memory below 2d²: between Z/2 and Z",
         citation="derived here, docs/theory/score_epochs.md",
-        assumptions=("each score is a sum of d products of its own", "recomputation allowed", *between_units(units)),
+        assumptions=(
+            "each score is a sum of d products of its own",
+            "recomputation allowed",
+            *entries_in_words(entries),
+            *between_units(units),
+        ),
         page="docs/theory/score_epochs.md",
     )

@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields
 
 from attenio.errors import InvalidInput
 from attenio.quantities import checked_count
-from attenio.workload import Workload
+from attenio.workload import Workload, refuse_forms
 
 # More devices than any machine has; numbers beyond are slips of the keyboard.
 MOST_DEVICES = 2**17
@@ -108,7 +108,8 @@ def _divisors(number: int) -> list[int]:
 
 
 def check_grid(grid: Grid, workload: Workload) -> None:
-    """Refuse a grid whose groups of heads would not be equal."""
+    """Refuse a grid whose groups of heads would not be equal, and workloads that grids do not know."""
+    refuse_forms(workload, "plans for many devices know no")
     if workload.kv_heads % grid.heads:
         raise InvalidInput(
             f"a grid of {grid} cuts {workload.kv_heads:,} KV heads into {grid.heads:,} groups, which do not come out"

@@ -29,12 +29,15 @@ _SAFE = 1e37
 class Arithmetic:
     """How one run multiplies, adds and rounds.
 
-    ``wide`` says that a product may leave the range of float32: it is then taken in float64 and saturated.
+    ``wide`` says that a product may leave the range of float32: it is then taken in float64 and saturated. Scores s
+    become ``softcap`` tanh(s / softcap) where there is a cap; values are what memory has of them times ``value_scale``.
     """
 
     scale: float
     accumulator: ElementType
     wide: bool
+    softcap: float | None = None
+    value_scale: float = 1.0
 
     @classmethod
     def of(cls, workload: Workload, q: Values, k: Values, v: Values, do: Values | None = None) -> "Arithmetic":
@@ -49,7 +52,7 @@ class Arithmetic:
             d_scores = 2 * float(np.abs(do).max()) * largest_v * workload.value_dim
             longest = max(workload.keys, workload.group * workload.queries)
             wide = wide or d_scores * max(largest_q, largest_k, 1.0) * max(abs(scale), 1.0) * longest > _SAFE
-        return cls(scale=scale, accumulator=accumulator, wide=wide)
+        return cls(scale=scale, accumulator=accumulator, wide=wide, softcap=workload.softcap)
 
     @property
     def rounds(self) -> bool:
@@ -64,6 +67,13 @@ class Arithmetic:
         largest = _LARGEST[self.accumulator]
         values[...] = self.accumulator.rounded(np.clip(values, -largest, largest))
         values[masked] = -np.inf
+
+    def cap(self, scores: Values) -> None:
+        """Scores that are sums of all their products are capped in place, if there is a cap."""
+        if self.softcap is not None:
+            np.tanh(scores / np.float32(self.softcap), out=scores)
+            scores *= np.float32(self.softcap)
+            self.keep(scores)
 
     def add_product(self, total: Values, left: Values, right: Values, factor: float = 1.0) -> None:
         """total += factor * left @ right, kept in the accumulator type."""

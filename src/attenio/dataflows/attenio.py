@@ -12,7 +12,7 @@ Fast memory: a rows of Q, of O and of three statistics, a x b scores, and b rows
 serves queries, and each key is read once per a of them.
 """
 
-from attenio.dataflows.online_softmax import OnlineSoftmax, add_scores
+from attenio.dataflows.online_softmax import OnlineSoftmax, make_scores
 from attenio.dataflows.problem import Problem, for_heads, key_runs
 from attenio.memory import FastMemory
 from attenio.planning.plan import Tiles
@@ -33,19 +33,19 @@ def attend(problem: Problem, tiles: Tiles, fast: FastMemory, *, heads_at_once: i
         fast.scratch("O", most, width) as O_buffer,
         OnlineSoftmax(fast, problem.arithmetic, most) as softmax,
         fast.scratch("S", most, b) as S_buffer,
-        fast.buffer("KV", b, max(depth, width)) as KV_buffer,
+        problem.key_buffer(fast, "KV", b, max(depth, width)) as KV_buffer,
     ):
         for heads in problem.head_tiles(heads_at_once):
             for positions in problem.query_tiles(a):
                 rows = problem.rows_of(heads, positions)
-                softmax.begin(rows)
+                softmax.begin(rows, problem.sinks_of(rows))
                 O_i = O_buffer.zeros(rows, V.columns)
                 if len(needed := problem.pattern.needed_keys(positions.start, positions.stop)):
                     with Q_buffer.holding(Q, rows) as Q_i:
                         for keys, hidden in key_runs(problem.pattern, positions, b, needed):
                             S = S_buffer.zeros(rows, keys)
                             with KV_buffer.holding(K, keys) as K_j:
-                                add_scores(fast, problem.arithmetic, S, Q_i, K_j)
+                                make_scores(fast, problem.arithmetic, S, Q_i, K_j)
                                 P = softmax.absorb(S, for_heads(hidden, heads))
                                 if problem.values_in_keys:
                                     softmax.accumulate(O_i, P, K_j.first_columns(width))

@@ -9,6 +9,7 @@
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import comb
 from typing import assert_never, overload
 
@@ -17,10 +18,11 @@ import numpy as np
 from attenio.dataflows.backward.execute import backward_units, run_backward, saved_by_definition
 from attenio.dataflows.forward import prepared, run_forward
 from attenio.dataflows.host import check_host_memory
-from attenio.dataflows.inputs import Given, Inputs, check_scale, checked_inputs, given_or_random, random_inputs
+from attenio.dataflows.inputs import Given, checked_forward, given_or_random
 from attenio.dataflows.nested import attend_nested, nested_memories
 from attenio.dataflows.problem import Advance, stacked_problems
 from attenio.dataflows.run import NestedRun, Run, TrainingRun, max_abs_error
+from attenio.dataflows.standing import Standing
 from attenio.dataflows.training import run_training
 from attenio.errors import InvalidInput
 from attenio.memory import Trace
@@ -58,9 +60,10 @@ def execute(
 ) -> Run | NestedRun | TrainingRun:
     """Execute a plan on its fast memory, over all batch elements, heads and documents.
 
-    ``inputs`` are q, k and v as (batch, heads, rows, width) arrays, and do for the gradient; random from ``seed`` when
-    left out. What a backward plan finds saved comes from the definition; a training plan runs both passes. ``record``
-    keeps every event in the trace. ``progress`` is called with (done, total) after every tile of queries, or of keys.
+    ``inputs`` are q, k and v as (batch, heads, rows, width) arrays, and do for the gradient, or one sink a head for a
+    workload with sinks; random from ``seed`` when left out. Keys and values of fewer bits are rounded to these. What a
+    backward plan finds saved comes from the definition; a training plan runs both passes. ``record`` keeps every event
+    in the trace. ``progress`` is called with (done, total) after every tile of queries, or of keys.
     The run stops with MemoryOverflow when the plan does not fit, and with DoesNotFit when this computer cannot hold it.
     """
     if isinstance(plan, NestedPlan):
@@ -74,7 +77,8 @@ def execute(
     if plan.workload.direction is Direction.BACKWARD:
         given = given_or_random(plan.workload, inputs, seed)
         return run_backward(plan, given, saved_by_definition(plan, given), trace=trace, advance=advance)
-    return run_forward(plan, _inputs(plan.workload, inputs, seed), trace=trace, advance=advance)
+    given_inputs, sinks = checked_forward(plan.workload, inputs, seed)
+    return run_forward(plan, given_inputs, trace=trace, advance=advance, sinks=sinks)
 
 
 def _execute_training(plan: TrainingPlan, *, inputs: Given, seed: int, record: bool, progress: Progress) -> TrainingRun:
@@ -86,12 +90,6 @@ def _execute_training(plan: TrainingPlan, *, inputs: Given, seed: int, record: b
     return run_training(plan, given, record=record, advance=_advance(progress, units))
 
 
-def _inputs(workload: Workload, given: Given, seed: int) -> Inputs:
-    inputs = random_inputs(workload, seed) if given is None else checked_inputs(workload, given)
-    check_scale(workload, inputs)
-    return inputs
-
-
 def execute_nested(
     plan: NestedPlan, *, inputs: Given = None, seed: int = 0, record: bool = False, progress: Progress = None
 ) -> NestedRun:
@@ -100,20 +98,22 @@ def execute_nested(
     passes = -(-workload.group // plan.head_tile)
     units = passes * workload.kv_heads * workload.batch * workload.queries
     check_host_memory(plan)
-    shared = prepared(plan, _inputs(workload, inputs, seed), _advance(progress, units))
+    given, sinks = checked_forward(workload, inputs, seed)
+    shared = replace(prepared(plan, given, _advance(progress, units)), sinks=sinks)
     memories = nested_memories(plan, record=record)
-    with np.errstate(over="ignore", under="ignore"):
+    with np.errstate(over="ignore", under="ignore"), Standing(shared, memories) as standing:
         for problem in stacked_problems(shared):
+            known = standing.beside(problem)
             for fast in memories:
                 fast.trace.problem = problem.label
-            attend_nested(problem, plan, memories)
+            attend_nested(known, plan, memories)
     return NestedRun(
         plan=plan,
         output=shared.output,
         traces=tuple(fast.trace for fast in memories),
         moved_words=tuple(fast.trace.moved_words for fast in memories),
         peak_words=tuple(fast.peak_words for fast in memories),
-        max_abs_error=max_abs_error(shared.output, shared.inputs, workload),
+        max_abs_error=max_abs_error(shared.output, shared.inputs, workload, sinks),
     )
 
 

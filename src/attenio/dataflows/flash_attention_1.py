@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.dataflows.key_tiles import KeyTiles, required_scores, row_tiles
-from attenio.dataflows.online_softmax import OnlineSoftmax, add_scores
+from attenio.dataflows.online_softmax import OnlineSoftmax, make_scores
 from attenio.dataflows.problem import Problem, values_beside
 from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import as_array, compact
@@ -34,8 +34,8 @@ def flash_attention_1(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     key_tiles = KeyTiles(problem, b)
     state = _State(problem)
     with (
-        fast.buffer("K", b, depth) as K_buffer,
-        nullcontext() if problem.values_in_keys else fast.buffer("V", b, width) as V_buffer,
+        problem.key_buffer(fast, "K", b, depth) as K_buffer,
+        nullcontext() if problem.values_in_keys else problem.key_buffer(fast, "V", b, width) as V_buffer,
         fast.buffer("Q", a, depth) as Q_buffer,
         fast.scratch("O", a, width) as O_buffer,
         OnlineSoftmax(fast, problem.arithmetic, a) as softmax,
@@ -46,11 +46,11 @@ def flash_attention_1(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
             with K_buffer.holding(problem.K, touched) as K_j, values_beside(V_buffer, problem.V, K_j, touched) as V_j:
                 for rows, positions in row_tiles(problem, j.positions, a):
                     with Q_buffer.holding(problem.Q, rows) as Q_i:
-                        softmax.begin(rows)
+                        softmax.begin(rows, problem.sinks_of(rows))
                         O_i = O_buffer.zeros(rows, problem.V.columns)
                         state.resume(fast, softmax, O_i, np.flatnonzero(j.visited(positions)))
                         S = S_buffer.zeros(rows, touched)
-                        add_scores(fast, problem.arithmetic, S, Q_i, K_j)
+                        make_scores(fast, problem.arithmetic, S, Q_i, K_j)
                         P = softmax.absorb(S, ~required_scores(pattern, positions, j.keys))
                         softmax.accumulate(O_i, P, V_j)
                         state.leave(fast, softmax, O_i, j.last(positions))

@@ -14,7 +14,7 @@ It moves what AttenIO's order moves with the same tiles; holding K_j and V_j sid
 
 from contextlib import nullcontext
 
-from attenio.dataflows.online_softmax import OnlineSoftmax, add_scores
+from attenio.dataflows.online_softmax import OnlineSoftmax, make_scores
 from attenio.dataflows.problem import Problem, key_runs, values_beside
 from attenio.memory import FastMemory
 from attenio.planning.plan import Tiles
@@ -30,18 +30,18 @@ def flash_attention_2(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
         fast.scratch("O", a, width) as O_buffer,
         OnlineSoftmax(fast, problem.arithmetic, a) as softmax,
         fast.scratch("S", a, b) as S_buffer,
-        fast.buffer("K", b, depth) as K_buffer,
-        nullcontext() if problem.values_in_keys else fast.buffer("V", b, width) as V_buffer,
+        problem.key_buffer(fast, "K", b, depth) as K_buffer,
+        nullcontext() if problem.values_in_keys else problem.key_buffer(fast, "V", b, width) as V_buffer,
     ):
         for rows in problem.query_tiles(a):
-            softmax.begin(rows)
+            softmax.begin(rows, problem.sinks_of(rows))
             O_i = O_buffer.zeros(rows, V.columns)
             if len(needed := problem.pattern.needed_keys(rows.start, rows.stop)):
                 with Q_buffer.holding(Q, rows) as Q_i:
                     for keys, hidden in key_runs(problem.pattern, rows, b, needed):
                         with K_buffer.holding(K, keys) as K_j, values_beside(V_buffer, V, K_j, keys) as V_j:
                             S = S_buffer.zeros(rows, keys)
-                            add_scores(fast, problem.arithmetic, S, Q_i, K_j)
+                            make_scores(fast, problem.arithmetic, S, Q_i, K_j)
                             P = softmax.absorb(S, hidden)
                             softmax.accumulate(O_i, P, V_j)
             softmax.save(problem)

@@ -17,7 +17,7 @@ others are stored and loaded back:
         store O_i
 """
 
-from attenio.dataflows.online_softmax import ONE, RowStatistics, add_output, add_scores, hide
+from attenio.dataflows.online_softmax import ONE, RowStatistics, add_output, hide, make_scores
 from attenio.dataflows.problem import Problem
 from attenio.memory import FastMemory
 from attenio.memory.indices import compact, size
@@ -45,21 +45,22 @@ def _resident(problem: Problem, query_tile: int, fast: FastMemory) -> None:
             needed = pattern.needed_keys(rows.start, rows.stop)
             keys = compact(needed)
             S = S_buffer.zeros(rows, keys)
-            with fast.buffer("KV", 1, width) as row_buffer:
+            with problem.key_buffer(fast, "KV", 1, width) as row_buffer:
                 if len(needed):
                     with (
                         Q_buffer.holding(problem.Q, rows) as Q_i,
                         row_buffer.streaming(problem.K, keys, along="rows") as K_rows,
                     ):
-                        add_scores(fast, arithmetic, S, Q_i, K_rows)
+                        make_scores(fast, arithmetic, S, Q_i, K_rows)
                     hide(S, ~pattern.required(rows.start, rows.stop, needed))
             with RowStatistics(fast, arithmetic) as statistics:
                 for index in range(rows.stop - rows.start if len(needed) else 0):
-                    statistics.begin()
-                    statistics.take(S.row(index))
-                    statistics.save(problem, S.row(index).rows)
+                    row = S.row(index)
+                    statistics.begin(problem.sinks_of(row.rows))
+                    statistics.take(row)
+                    statistics.save(problem, row.rows)
                     statistics.probabilities(S.row(index))
-            with fast.buffer("KV", 1, width) as row_buffer:
+            with problem.key_buffer(fast, "KV", 1, width) as row_buffer:
                 if len(needed):
                     with row_buffer.streaming(problem.V, keys, along="rows") as V_rows:
                         add_output(fast, arithmetic, O_i, S, V_rows)
@@ -74,13 +75,13 @@ def _spilling(problem: Problem, resident_keys: int, fast: FastMemory) -> None:
         fast.buffer("Q", 1, problem.depth) as Q_buffer,
         fast.scratch("O", 1, problem.width) as O_buffer,
         fast.scratch("S", 1, resident) as S_buffer,
-        fast.buffer("KV", 1, max(problem.depth, problem.width)) as row_buffer,
+        problem.key_buffer(fast, "KV", 1, max(problem.depth, problem.width)) as row_buffer,
         fast.scratch("score in hand", 1, 1) as in_hand,
         RowStatistics(fast, arithmetic) as statistics,
     ):
         for row in problem.query_tiles(1):
             spilled.rows = row
-            statistics.begin()
+            statistics.begin(problem.sinks_of(row))
             needed = problem.pattern.needed_keys(row.start, row.stop)
             first, rest = compact(needed[:resident]), compact(needed[resident:])
             O_i = O_buffer.zeros(row, V.columns)
@@ -89,12 +90,12 @@ def _spilling(problem: Problem, resident_keys: int, fast: FastMemory) -> None:
                 with Q_buffer.holding(problem.Q, row) as Q_i:
                     if size(first):
                         with row_buffer.streaming(K, first, along="rows") as K_rows:
-                            add_scores(fast, arithmetic, S, Q_i, K_rows)
+                            make_scores(fast, arithmetic, S, Q_i, K_rows)
                             statistics.take(S)
                     if size(rest):
                         with row_buffer.streaming(K, rest, along="rows") as K_rows:
                             s = in_hand.passing(row, rest, name="S")
-                            add_scores(fast, arithmetic, s, Q_i, K_rows)
+                            make_scores(fast, arithmetic, s, Q_i, K_rows)
                             statistics.take(s)
                             fast.store(s, spilled, ONE)
             statistics.save(problem, row)

@@ -1,9 +1,11 @@
 """Run a forward plan, problem by problem; what is to outlast the run is in ``ExtraOutputs``."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import assert_never
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attenio.dataflows.arithmetic import Arithmetic
 from attenio.dataflows.attenio import attenio
@@ -32,6 +34,7 @@ from attenio.dataflows.split_keys import split_keys
 from attenio.dataflows.square_tiling import square_tiling
 from attenio.dataflows.stacked_groups import stacked_groups
 from attenio.dataflows.standard import standard
+from attenio.dataflows.standing import Standing
 from attenio.dataflows.value_columns import value_columns
 from attenio.dataflows.window_and_features import window_and_features
 from attenio.memory import FastMemory, Trace
@@ -39,21 +42,30 @@ from attenio.planning.nested import NestedPlan
 from attenio.planning.plan import ApproximateDataflow, Dataflow, Plan, is_approximate, is_exact_forward
 
 
-def run_forward(plan: Plan, inputs: Inputs, *, trace: Trace, advance: Advance, extra: ExtraOutputs = NO_EXTRA) -> Run:
+def run_forward(
+    plan: Plan,
+    inputs: Inputs,
+    *,
+    trace: Trace,
+    advance: Advance,
+    extra: ExtraOutputs = NO_EXTRA,
+    sinks: NDArray[np.float32] | None = None,
+) -> Run:
     """Execute a forward plan on inputs, and fill the extra outputs."""
-    shared = prepared(plan, inputs, advance, extra)
+    shared = replace(prepared(plan, inputs, advance, extra), sinks=sinks)
     fast = FastMemory(plan.fast_words, intermediate_words=plan.workload.accumulator_words, trace=trace)
-    with np.errstate(over="ignore", under="ignore"):
+    with np.errstate(over="ignore", under="ignore"), Standing(shared, (fast,)) as standing:
         for problem in _problems(plan.dataflow, shared):
+            known = standing.beside(problem)
             trace.problem = problem.label
-            _attend(plan, problem, fast)
+            _attend(plan, known, fast)
     return Run(
         plan=plan,
         output=shared.output,
         trace=trace,
         moved_words=trace.moved_words,
         peak_words=fast.peak_words,
-        max_abs_error=max_abs_error(shared.output, shared.inputs, plan.workload),
+        max_abs_error=max_abs_error(shared.output, shared.inputs, plan.workload, sinks),
         guaranteed_error=guaranteed_error(plan, inputs),
     )
 

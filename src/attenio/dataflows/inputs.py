@@ -60,7 +60,31 @@ def random_inputs(workload: Workload, seed: int = 0) -> Inputs:
         arrays.v[:, :, shared] = arrays.v[:1, :, shared]
     if workload.values_in_keys:
         arrays = arrays._replace(v=arrays.k[..., : workload.value_dim])
-    return Inputs(*(workload.dtype.rounded(array) for array in arrays))
+    return _in_fewer_bits(workload, Inputs(*(workload.dtype.rounded(array) for array in arrays)))
+
+
+def random_sinks(workload: Workload, seed: int = 0) -> NDArray[np.float32] | None:
+    """Normal random sinks, one a query head, rounded to the element type; None for a workload without."""
+    draw = np.random.default_rng((checked_count("seed", seed, least=0, most=_LARGEST_SEED), 2))
+    return workload.dtype.rounded(draw.standard_normal(workload.heads)) if workload.sinks else None
+
+
+def scales_of(workload: Workload, array: NDArray[np.float32]) -> NDArray[np.float32]:
+    """What the largest entry of each KV head is of the largest whole number of as many bits as entries take."""
+    largest = np.float32(2 ** (8 * workload.dtype.bytes // workload.entries_per_word - 1) - 1)
+    scales = np.abs(array).max(axis=(0, 2, 3)) / largest
+    return np.where(scales > 0, scales, np.float32(1))
+
+
+def _in_fewer_bits(workload: Workload, inputs: Inputs) -> Inputs:
+    """Keys and values rounded to whole numbers of so many bits times the scale of their KV head, if they take fewer."""
+    if not workload.has_scales:
+        return inputs
+    kept = []
+    for array in (inputs.k,) if workload.values_in_keys else (inputs.k, inputs.v):
+        scales = scales_of(workload, array)[:, None, None]
+        kept.append(np.rint(array / scales) * scales)
+    return Inputs(inputs.q, kept[0], kept[0][..., : workload.value_dim] if workload.values_in_keys else kept[1])
 
 
 def random_gradient(workload: Workload, seed: int = 0) -> NDArray[np.float32]:
@@ -134,7 +158,22 @@ def checked_inputs(workload: Workload, given: Sequence[ArrayLike]) -> Inputs:
                     f"{name} differs between requests within the shared prefix; make {name}[:, :, :{length}] the same"
                     f" in all {workload.batch:,} requests, or use a mask without a shared prefix"
                 )
-    return rounded
+    return _in_fewer_bits(workload, rounded)
+
+
+def checked_forward(workload: Workload, given: Given, seed: int) -> tuple[Inputs, NDArray[np.float32] | None]:
+    """Inputs and sinks of a forward run: the caller's q, k, v (and sinks), or random ones from the seed."""
+    if given is None:
+        inputs, sinks = random_inputs(workload, seed), random_sinks(workload, seed)
+    elif not workload.sinks:
+        inputs, sinks = checked_inputs(workload, given), None
+    elif _arrays(given) != 4:
+        raise InvalidInput(f"inputs are {_arrays(given)} arrays; with sinks give four: q, k, v and sinks")
+    else:
+        inputs = checked_inputs(workload, given[:3])
+        sinks = checked_array("sinks", given[3], (workload.heads,), workload.dtype)
+    check_scale(workload, inputs)
+    return inputs, sinks
 
 
 def _largest_within(bound: float, dtype: ElementType) -> float:

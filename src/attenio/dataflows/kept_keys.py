@@ -48,8 +48,8 @@ def kept_keys(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
         fast.scratch("sum", a, 1) as sum_buffer,
         fast.scratch("S", 1, 1),
         fast.scratch("next max", 1, 1),
-        fast.buffer("K", slots, depth) as K_buffer,
-        nullcontext() if problem.values_in_keys else fast.buffer("V", slots, width) as V_buffer,
+        problem.key_buffer(fast, "K", slots, depth) as K_buffer,
+        nullcontext() if problem.values_in_keys else problem.key_buffer(fast, "V", slots, width) as V_buffer,
     ):
         for columns in cuts(problem.width, width):
             keys = _Slots(problem, fast, (K_buffer, V_buffer), slots, columns)
@@ -58,7 +58,7 @@ def kept_keys(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
                 outputs = O_buffer.over(places, columns)
                 statistics = [buffer.over(places, _ONE) for buffer in (max_buffer, sum_buffer)]
                 rows = Rows(Q_buffer.over(places, problem.Q.columns, name="Q"), outputs, *statistics)
-                rows.begin(slice(None))
+                rows.begin(slice(None), problem.sinks_of(places))
                 if visited:
                     with Q_buffer.holding(problem.Q, places) as Q_i:
                         _attend(problem, fast, rows._replace(Q=Q_i), keys, visited)

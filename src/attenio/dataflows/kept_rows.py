@@ -36,8 +36,8 @@ def kept_rows(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     across = pattern.transposed
     visits = turns(needed_by_tiles(across, b), slots=slots, keeping=keeping_slots(across, slots))
     with (
-        fast.buffer("K", b, depth) as K_buffer,
-        nullcontext() if problem.values_in_keys else fast.buffer("V", b, width) as V_buffer,
+        problem.key_buffer(fast, "K", b, depth) as K_buffer,
+        nullcontext() if problem.values_in_keys else problem.key_buffer(fast, "V", b, width) as V_buffer,
         fast.buffer("Q", slots, depth) as Q_buffer,
         fast.scratch("O", slots, width) as O_buffer,
         fast.scratch("max", slots, 1) as max_buffer,
@@ -74,7 +74,7 @@ class _Slots:
         row = slice(visit.key, visit.key + 1)
         if visit.arrives:
             self._fast.load(problem.Q, self._rows.Q, row, at=place)
-            self._rows.begin(place)
+            self._rows.begin(place, problem.sinks_of(row))
             if j.visited(position)[0]:
                 for source, tile in self._state:
                     self._fast.load(source, tile, row, at=place)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.dataflows.online_softmax import OnlineSoftmax, add_scores
+from attenio.dataflows.online_softmax import OnlineSoftmax, make_scores
 from attenio.dataflows.problem import Problem, for_heads, values_beside
 from attenio.memory import Buffer, FastMemory, Matrix, Tile, Trace
 from attenio.memory.indices import compact, compose, cuts, size
@@ -131,8 +131,8 @@ def _reserved(
                 query_tile=a,
                 key_tile=b,
                 Q=reserve(fast.buffer("Q", rows, problem.depth)),
-                K=reserve(fast.buffer("K", b, problem.depth)),
-                V=None if problem.values_in_keys else reserve(fast.buffer("V", b, problem.width)),
+                K=reserve(problem.key_buffer(fast, "K", b, problem.depth)),
+                V=None if problem.values_in_keys else reserve(problem.key_buffer(fast, "V", b, problem.width)),
                 O=reserve(fast.scratch("O", rows, problem.width)),
                 S=reserve(fast.scratch("S", rows, b)) if number == 0 else None,
                 softmax=reserve(OnlineSoftmax(fast, problem.arithmetic, rows)),
@@ -151,7 +151,7 @@ def _attend(problem: Problem, levels: tuple[_Level, ...], area: _Rectangle) -> N
             _write_zeros(problem, levels, area, positions)
         else:
             with level.Q.holding(area.Q, rows) as Q_i:
-                level.softmax.begin(Q_i.rows)
+                level.softmax.begin(Q_i.rows, problem.sinks_of(Q_i.rows))
                 O_i = level.O.zeros(Q_i.rows, problem.V.columns)
                 if not area.first:
                     _load_state(level, area, O_i, rows)
@@ -194,7 +194,7 @@ def _compute(
     Q_i, K_j, V_j, O_i = tiles
     assert level.S is not None
     S = level.S.zeros(Q_i.rows, K_j.rows)
-    add_scores(level.fast, problem.arithmetic, S, Q_i, K_j)
+    make_scores(level.fast, problem.arithmetic, S, Q_i, K_j)
     P = level.softmax.absorb(S, hidden)
     level.softmax.accumulate(O_i, P, V_j)
 

@@ -26,20 +26,43 @@ def add_scores(fast: FastMemory, arithmetic: Arithmetic, S: Tile, Q: Tile, K: Ti
     fast.computed(Step.SCORES, S.rows, S.columns, Q.columns)
 
 
+def make_scores(fast: FastMemory, arithmetic: Arithmetic, S: Tile, Q: Tile, K: Tile) -> None:
+    """S = scale * Q K^T over the whole depth, capped if there is a cap."""
+    add_scores(fast, arithmetic, S, Q, K)
+    arithmetic.cap(S.values)
+
+
 def add_scores_by_depth(fast: FastMemory, problem: Problem, S: Tile, Q_column: Buffer, K_element: Buffer) -> None:
-    """S += scale * Q K^T: for each depth a column of Q is held while elements of K pass, one at a time."""
+    """S = scale * Q K^T, capped: for each depth a column of Q is held while elements of K pass, one at a time."""
     for depth in singles(problem.depth):
         with (
             Q_column.holding(problem.Q, S.rows, depth) as Q_t,
             K_element.streaming(problem.K, S.columns, depth, along="rows") as K_t,
         ):
             add_scores(fast, problem.arithmetic, S, Q_t, K_t)
+    problem.arithmetic.cap(S.values)
 
 
 def hide(S: Tile, hidden: Hidden) -> None:
     """Scores that are not required become -inf."""
     if hidden is not None:
         S.values[hidden] = -np.inf
+
+
+def first_maximum(buffer: Buffer, problem: Problem, rows: Indices) -> Tile:
+    """The maximum of rows that have seen no score yet: their sinks, or -inf."""
+    largest, sinks = buffer.filled(rows, ONE, -np.inf), problem.sinks_of(rows)
+    if sinks is not None:
+        largest.values[...] = sinks
+    return largest
+
+
+def first_sum(buffer: Buffer, problem: Problem, largest: Tile) -> Tile:
+    """The sum of rows whose maximum is known, before any score: the weight of their sinks, or 0."""
+    total, sinks = buffer.zeros(largest.rows, ONE), problem.sinks_of(largest.rows)
+    if sinks is not None:
+        total.values[...] = np.exp(sinks - largest.values)
+    return total
 
 
 def raise_maximum(fast: FastMemory, largest: Tile, S: Tile) -> None:
@@ -61,7 +84,7 @@ def exponentiate(fast: FastMemory, arithmetic: Arithmetic, S: Tile, largest: Til
 
 def add_output(fast: FastMemory, arithmetic: Arithmetic, O_i: Tile, P: Tile, V: Tile) -> None:
     """O += P V."""
-    arithmetic.add_product(O_i.values, P.values, V.values)
+    arithmetic.add_product(O_i.values, P.values, V.values, arithmetic.value_scale)
     fast.computed(Step.OUTPUT, O_i.rows, O_i.columns, P.columns)
 
 
@@ -101,11 +124,11 @@ class OnlineSoftmax(Residency):
         self._buffers = [fast.scratch(name, rows, 1) for name in ("max", "sum", "rescale")]
         super().__init__(*self._buffers)
 
-    def begin(self, rows: Indices) -> None:
-        """Turn to a tile of rows that has seen no score yet."""
+    def begin(self, rows: Indices, sinks: Values | None = None) -> None:
+        """Turn to a tile of rows that has seen no score yet, but its sinks if there are any."""
         self.max, self.sum, self.rescale = (buffer.over(rows, ONE) for buffer in self._buffers)
-        self.max.values.fill(-np.inf)
-        self.sum.values.fill(0)
+        self.max.values[...] = -np.inf if sinks is None else sinks
+        self.sum.values.fill(0 if sinks is None else 1)
 
     def absorb(self, S: Tile, hidden: Hidden) -> Tile:
         """Take in a tile of scores: it becomes exp(S - max) in place, and max, sum and rescale follow."""
@@ -129,7 +152,7 @@ class OnlineSoftmax(Residency):
         rescale = self.rescale.values
         if rescale.min() < 1:
             O_i.values *= rescale
-        self._arithmetic.add_product(O_i.values, P.values, V.values)
+        self._arithmetic.add_product(O_i.values, P.values, V.values, self._arithmetic.value_scale)
         self._fast.computed(Step.RESCALED_OUTPUT, O_i.rows, O_i.columns, P.columns)
 
     def save(self, problem: Problem, at: NDArray[np.intp] | None = None) -> None:
@@ -149,11 +172,11 @@ class RowStatistics(Residency):
         self._buffers = fast.scratch("max", 1, 1), fast.scratch("sum", 1, 1)
         super().__init__(*self._buffers)
 
-    def begin(self) -> None:
-        """Turn to a row that has seen no score yet."""
+    def begin(self, sink: Values | None = None) -> None:
+        """Turn to a row that has seen no score yet, but its sink if there is one."""
         self._values = largest, total = [buffer.over(ONE, ONE).values for buffer in self._buffers]
-        largest.fill(-np.inf)
-        total.fill(0)
+        largest[...] = -np.inf if sink is None else sink
+        total.fill(0 if sink is None else 1)
 
     def take(self, S: Tile) -> None:
         """Take in scores of the row."""

@@ -3,17 +3,20 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attenio.dataflows.arithmetic import Arithmetic
-from attenio.dataflows.inputs import Inputs
+from attenio.dataflows.inputs import Inputs, scales_of
 from attenio.masks import SharedPrefix
 from attenio.masks.patterns import Pattern
-from attenio.memory import Buffer, Matrix, SlowArray, Tile
+from attenio.memory import Buffer, FastMemory, Matrix, SlowArray, Tile
 from attenio.memory.indices import Indices, compact, cuts, size
+from attenio.memory.matrix import Values
 from attenio.reference import segments
 from attenio.workload import Workload
 
@@ -30,6 +33,9 @@ class Problem:
 
     ``L`` and ``P`` are there if the log-sum-exp of rows, or their probabilities, are to outlast the run. With
     ``values_in_keys`` a row of V is the beginning of that row of K: whoever holds it need not load it.
+
+    It has the query heads from ``first_head`` on; ``per_word`` entries of K and V share a word. ``sinks`` are those of
+    the rows, where they have any.
     """
 
     label: str
@@ -45,6 +51,17 @@ class Problem:
     L: SlowArray | None = None
     P: SlowArray | None = None
     values_in_keys: bool = False
+    first_head: int = 0
+    per_word: int = 1
+    sinks: Values | None = None
+
+    def key_buffer(self, fast: FastMemory, name: str, rows: int, columns: int) -> Buffer:
+        """Room for keys or values, as many entries a word as they take."""
+        return fast.packed(name, rows, columns, self.per_word)
+
+    def sinks_of(self, rows: Indices) -> Values | None:
+        """The sinks of some rows, or None where there are none."""
+        return None if self.sinks is None else self.sinks[rows]
 
     @property
     def depth(self) -> int:
@@ -142,8 +159,9 @@ class Sharing:
     arithmetic: Arithmetic
     advance: Advance
     extra: ExtraOutputs = NO_EXTRA
+    sinks: NDArray[np.float32] | None = None
 
-    def problem(self, label: str, pattern: Pattern, arrays: Inputs) -> Problem:
+    def problem(self, label: str, pattern: Pattern, arrays: Inputs, first_head: int) -> Problem:
         """A problem over (heads, positions, width) queries and (keys, width) keys and values."""
         group, rows, depth = arrays.q.shape
         dtype, words = self.workload.dtype, self.workload.accumulator_words
@@ -153,8 +171,8 @@ class Sharing:
             pattern=pattern,
             group=group,
             Q=SlowArray.elements("Q", arrays.q.reshape(group * rows, depth), dtype),
-            K=SlowArray.elements("K", arrays.k, dtype),
-            V=SlowArray.elements("V", arrays.v, dtype),
+            K=self._stored("K", arrays.k, first_head),
+            V=self._stored("V", arrays.v, first_head),
             O=SlowArray.unwritten("O", (group * rows, self.workload.value_dim), dtype),
             arithmetic=self.arithmetic,
             intermediate_words=words,
@@ -162,7 +180,22 @@ class Sharing:
             L=SlowArray.intermediate("L", (group * rows, 1), words) if keeps_L else None,
             P=SlowArray.intermediate("P", (group * rows, pattern.keys), words) if keeps_P else None,
             values_in_keys=self.workload.values_in_keys,
+            first_head=first_head,
+            per_word=self.workload.entries_per_word,
         )
+
+    @cached_property
+    def scales(self) -> NDArray[np.float32]:
+        """The scales of keys and of values of each KV head, where they take fewer bits: (KV heads, 2)."""
+        k, v = (scales_of(self.workload, array) for array in (self.inputs.k, self.inputs.v))
+        return np.stack([k, k if self.workload.values_in_keys else v], axis=1)
+
+    def _stored(self, name: str, values: NDArray[np.float32], first_head: int) -> SlowArray:
+        """Keys or values as they lie in slow memory: whole numbers where they have a scale."""
+        if not self.workload.has_scales:
+            return SlowArray.elements(name, values, self.workload.dtype)
+        scale = self.scales[first_head // self.workload.group, 0 if name == "K" else 1]
+        return SlowArray.packed(name, np.rint(values / scale), self.workload.entries_per_word)
 
 
 def separate_problems(shared: Sharing, *, by_group: bool) -> Iterator[Problem]:
@@ -172,27 +205,29 @@ def separate_problems(shared: Sharing, *, by_group: bool) -> Iterator[Problem]:
     """
     workload, inputs = shared.workload, shared.inputs
     heads = workload.group if by_group else 1
-    for batch in range(workload.batch):
-        for first in range(0, workload.heads, heads):
-            kv_head = first // workload.group
-            for number, segment in enumerate(segments(workload)):
-                problem = shared.problem(
-                    f"batch {batch} head {first} part {number}",
-                    segment.pattern,
-                    Inputs(
-                        inputs.q[batch, first : first + heads, segment.rows],
-                        inputs.k[batch, kv_head, segment.keys],
-                        inputs.v[batch, kv_head, segment.keys],
-                    ),
-                )
-                yield problem
-                filled = batch, slice(first, first + heads), segment.rows
-                shared.output[filled] = problem.O.values.reshape(heads, -1, workload.value_dim)
-                if shared.extra.log_sum_exp is not None and problem.L is not None:
-                    shared.extra.log_sum_exp[filled] = problem.L.values.reshape(heads, -1, 1)
-                if shared.extra.probabilities is not None and problem.P is not None:
-                    each = problem.P.values.reshape(heads, -1, segment.pattern.keys)
-                    shared.extra.probabilities.update({(batch, first + i, number): each[i] for i in range(heads)})
+    for batch, first in _in_turn(workload, heads):
+        kv_head = first // workload.group
+        for number, segment in enumerate(segments(workload)):
+            arrays = Inputs(
+                inputs.q[batch, first : first + heads, segment.rows],
+                inputs.k[batch, kv_head, segment.keys],
+                inputs.v[batch, kv_head, segment.keys],
+            )
+            problem = shared.problem(f"batch {batch} head {first} part {number}", segment.pattern, arrays, first)
+            yield problem
+            filled = batch, slice(first, first + heads), segment.rows
+            shared.output[filled] = problem.O.values.reshape(heads, -1, workload.value_dim)
+            if shared.extra.log_sum_exp is not None and problem.L is not None:
+                shared.extra.log_sum_exp[filled] = problem.L.values.reshape(heads, -1, 1)
+            if shared.extra.probabilities is not None and problem.P is not None:
+                each = problem.P.values.reshape(heads, -1, segment.pattern.keys)
+                shared.extra.probabilities.update({(batch, first + i, number): each[i] for i in range(heads)})
+
+
+def _in_turn(workload: Workload, heads: int) -> Iterator[tuple[int, int]]:
+    """Sequences and first heads, one sequence after the other; one KV head after the other where something is held."""
+    pairs = product(range(workload.batch), range(0, workload.heads, heads))
+    yield from sorted(pairs, key=lambda pair: pair[1] // workload.group) if workload.held_words else pairs
 
 
 def stacked_problems(shared: Sharing) -> Iterator[Problem]:
@@ -211,7 +246,7 @@ def stacked_problems(shared: Sharing) -> Iterator[Problem]:
             for x in (inputs.k, inputs.v)
         ]
         rows = Inputs(queries.reshape(group, -1, workload.d), *stacked)
-        problem = shared.problem(f"KV head {kv_head}", pattern, rows)
+        problem = shared.problem(f"KV head {kv_head}", pattern, rows, heads.start)
         yield problem
         shape = (group, workload.batch, workload.queries, -1)
         shared.output[:, heads] = np.moveaxis(problem.O.values.reshape(shape), 1, 0)

@@ -21,11 +21,12 @@ With resident_keys no statistics lie beside the tiles, and memories of three wor
 """
 
 from attenio.dataflows.online_softmax import (
-    ONE,
     RowStatistics,
     add_output,
     add_scores_by_depth,
     exponentiate,
+    first_maximum,
+    first_sum,
     hide,
     normalise,
     raise_maximum,
@@ -57,7 +58,7 @@ def _scores(problem: Problem, spilled: tuple[SlowArray, SlowArray], tile: tuple[
         fast.buffer("K", 1, 1) as K_element,
     ):
         for rows in problem.query_tiles(a):
-            largest = max_buffer.filled(rows, ONE, -float("inf"))
+            largest = first_maximum(max_buffer, problem, rows)
             for keys, hidden in key_runs(problem.pattern, rows, b):
                 S_ij = S_buffer.zeros(rows, keys)
                 add_scores_by_depth(fast, problem, S_ij, Q_column, K_element)
@@ -115,7 +116,7 @@ def _probabilities(problem: Problem, S: SlowArray, P: SlowArray, resident: int, 
         for row in problem.query_tiles(1):
             needed = problem.pattern.needed_keys(row.start, row.stop)
             first, rest = compact(needed[:resident]), compact(needed[resident:])
-            statistics.begin()
+            statistics.begin(problem.sinks_of(row))
             scores = S_buffer.over(row, first)
             if size(first):
                 fast.load(S, scores)
@@ -143,7 +144,7 @@ def _outputs(problem: Problem, spilled: tuple[SlowArray, SlowArray], tile: tuple
         for rows in problem.query_tiles(p):
             with max_buffer.holding(spilled[1], rows) as largest:
                 for columns in cuts(problem.width, c):
-                    O_ic, total = O_buffer.zeros(rows, columns), sum_buffer.zeros(rows, ONE)
+                    O_ic, total = O_buffer.zeros(rows, columns), first_sum(sum_buffer, problem, largest)
                     for key, hidden in key_runs(problem.pattern, rows, 1):
                         S_j = S_column.over(rows, key)
                         fast.load(spilled[0], S_j, cells=visible(hidden))

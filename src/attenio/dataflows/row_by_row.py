@@ -28,9 +28,10 @@ class Rows(NamedTuple):
     max: Tile
     sum: Tile
 
-    def begin(self, at: Indices) -> None:
-        """Rows that have seen no score yet."""
-        self.O.values[at], self.max.values[at], self.sum.values[at] = 0, -np.inf, 0
+    def begin(self, at: Indices, sinks: Values | None = None) -> None:
+        """Rows that have seen no score yet, but their sinks if there are any."""
+        self.O.values[at], self.sum.values[at] = 0, 0 if sinks is None else 1
+        self.max.values[at] = -np.inf if sinks is None else sinks
 
     def row(self, place: int, row: int) -> "Rows":
         """One of the rows, which is this row of the problem."""
@@ -44,6 +45,7 @@ class Rows(NamedTuple):
         largest, total, outputs = (x.values[at] for x in (self.max, self.sum, self.O))  # views of slices
         scores = np.zeros((size(at), len(keys)), dtype=np.float32)
         arithmetic.add_product(scores, self.Q.values[at], keys.T, arithmetic.scale)
+        arithmetic.cap(scores)
         if required is not None:
             scores[~required] = -np.inf
         # in single precision the order changes the last digits alone, and one step takes in all keys
@@ -57,7 +59,7 @@ class Rows(NamedTuple):
             total = total * rescale + weight.sum(axis=1, keepdims=True)
             arithmetic.keep(total)
             outputs *= rescale
-            arithmetic.add_product(outputs, weight, values[part])
+            arithmetic.add_product(outputs, weight, values[part], arithmetic.value_scale)
             largest = raised
         self.max.values[at], self.sum.values[at], self.O.values[at] = largest, total, outputs
 

@@ -129,10 +129,12 @@ def gradient_error(gradients: Gradients, inputs: Inputs, d_output: NDArray[np.fl
     return float(np.max([np.abs(gradient - right).max() for gradient, right in zip(gradients, exact, strict=True)]))
 
 
-def max_abs_error(output: NDArray[np.float32], inputs: Inputs, workload: Workload) -> float:
+def max_abs_error(
+    output: NDArray[np.float32], inputs: Inputs, workload: Workload, sinks: NDArray[np.float32] | None = None
+) -> float:
     """The largest distance of any output from the float64 definition on the same, already rounded, inputs."""
     worst = np.float64(0)
-    for block in attention_blocks(*inputs, workload):
+    for block in attention_blocks(*inputs, workload, sinks=sinks):
         distance = np.abs(output[block.batch, block.head, block.rows] - block.values)
         worst = np.maximum(worst, distance.max())  # keeps NaN, which Python's max may drop
     return float(worst)

@@ -27,7 +27,7 @@ def score_stationary(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     partial = problem.spilled("partial O", pattern.rows, problem.width)
     with OnlineSoftmax(fast, problem.arithmetic, a) as softmax, fast.scratch("S", a, b) as S_buffer:
         for rows in problem.query_tiles(a):
-            softmax.begin(rows)
+            softmax.begin(rows, problem.sinks_of(rows))
             needed = pattern.needed_keys(rows.start, rows.stop)
             last = -(-len(needed) // b) - 1
             for run, (keys, hidden) in enumerate(key_runs(pattern, rows, b, needed)):

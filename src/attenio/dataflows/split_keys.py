@@ -21,7 +21,14 @@ from contextlib import ExitStack
 import numpy as np
 
 from attenio.dataflows.arithmetic import Arithmetic
-from attenio.dataflows.online_softmax import ONE, OnlineSoftmax, add_scores, normalise, save_log_sum_exp
+from attenio.dataflows.online_softmax import (
+    OnlineSoftmax,
+    first_maximum,
+    first_sum,
+    make_scores,
+    normalise,
+    save_log_sum_exp,
+)
 from attenio.dataflows.problem import Problem, for_heads, key_runs
 from attenio.memory import FastMemory, SlowArray, Step, Tile
 from attenio.memory.indices import as_array, cuts
@@ -56,7 +63,7 @@ def _attend(problem: Problem, partial: Slow, tile: tuple[int, int, int, int], fa
         fast.scratch("O", h * p, width) as O_buffer,
         OnlineSoftmax(fast, problem.arithmetic, h * p) as softmax,
         fast.scratch("S", h * p, b) as S_buffer,
-        fast.buffer("KV", b, max(depth, width)) as KV_buffer,
+        problem.key_buffer(fast, "KV", b, max(depth, width)) as KV_buffer,
     ):
         for heads in problem.head_tiles(h):
             for positions in problem.query_tiles(p):
@@ -69,7 +76,7 @@ def _attend(problem: Problem, partial: Slow, tile: tuple[int, int, int, int], fa
                         for keys, hidden in key_runs(problem.pattern, positions, b, needed[run]):
                             S = S_buffer.zeros(rows, keys)
                             with KV_buffer.holding(K, keys) as K_j:
-                                add_scores(fast, problem.arithmetic, S, Q_i, K_j)
+                                make_scores(fast, problem.arithmetic, S, Q_i, K_j)
                                 P = softmax.absorb(S, for_heads(hidden, heads))
                                 if problem.values_in_keys:
                                     softmax.accumulate(O_i, P, K_j.first_columns(width))
@@ -91,10 +98,11 @@ def _merge(problem: Problem, partial: Slow, tile: tuple[int, int, int], fast: Fa
                 splits = -(-len(problem.pattern.needed_keys(positions.start, positions.stop)) // z)
                 for row in as_array(problem.rows_of(heads, positions)).tolist():
                     here = slice(row, row + 1)
+                    largest = first_maximum(buffers[1], problem, here)
                     total = (
                         buffers[0].zeros(here, problem.V.columns),
-                        buffers[1].filled(here, ONE, -np.inf),
-                        buffers[2].zeros(here, ONE),
+                        largest,
+                        first_sum(buffers[2], problem, largest),
                     )
                     for split in range(splits):
                         there = slice(row + split * stride, row + split * stride + 1)

@@ -18,10 +18,11 @@ cannot tell one such score from a thousand.
 """
 
 from attenio.dataflows.online_softmax import (
-    ONE,
     add_output,
     add_scores,
     exponentiate,
+    first_maximum,
+    first_sum,
     hide,
     normalise,
     raise_maximum,
@@ -53,7 +54,7 @@ def _scores(
         fast.buffer("K", b, c) as K_buffer,
     ):
         for rows in problem.query_tiles(a):
-            largest = max_buffer.filled(rows, ONE, -float("inf"))
+            largest = first_maximum(max_buffer, problem, rows)
             for keys, hidden in key_runs(problem.pattern, rows, b):
                 S_ij = S_buffer.zeros(rows, keys)
                 for chunk in cuts(problem.depth, c):
@@ -62,6 +63,7 @@ def _scores(
                         K_buffer.holding(problem.K, keys, chunk) as K_jt,
                     ):
                         add_scores(fast, problem.arithmetic, S_ij, Q_it, K_jt)
+                problem.arithmetic.cap(S_ij.values)
                 hide(S_ij, hidden)
                 raise_maximum(fast, largest, S_ij)
                 fast.store(S_ij, spilled[0], cells=visible(hidden))
@@ -82,7 +84,7 @@ def _outputs(
         for rows in problem.query_tiles(a):
             with max_buffer.holding(spilled[1], rows) as largest:
                 for columns in cuts(problem.width, c):
-                    O_ic, total = O_buffer.zeros(rows, columns), sum_buffer.zeros(rows, ONE)
+                    O_ic, total = O_buffer.zeros(rows, columns), first_sum(sum_buffer, problem, largest)
                     for keys, hidden in key_runs(problem.pattern, rows, b):
                         S_ij = S_buffer.over(rows, keys)
                         fast.load(spilled[0], S_ij, cells=visible(hidden))

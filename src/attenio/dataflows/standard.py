@@ -54,7 +54,7 @@ def _softmax(problem: Problem, S: SlowArray, P: SlowArray, resident: int, fast: 
     ):
         for row in problem.query_tiles(1):
             hidden = ~pattern.required(row.start, row.stop, as_array(slice(0, pattern.keys)))
-            statistics.begin()
+            statistics.begin(problem.sinks_of(row))
             scores = S_buffer.over(row, first)
             if size(first):
                 fast.load(S, scores)

@@ -14,7 +14,7 @@ from attenio.measurement.record import Record
 from attenio.measurement.result import Bench, Roof, Timing
 from attenio.measurement.software import software_of
 from attenio.measurement.timing import ROTATED_BYTES, Call, event_samples, turn_samples
-from attenio.workload import Direction, Workload
+from attenio.workload import Direction, Workload, refuse_forms
 
 # Inputs that calls on a GPU take in turns, at most.
 _MOST_SETS = 8
@@ -41,6 +41,7 @@ def bench(
         raise InvalidInput("this PyTorch sees no NVIDIA GPU; leave --device cuda out to time the CPU")
     if workload.direction is Direction.TRAINING:
         raise InvalidInput("bench times one pass at a time; ask for --direction forward or --direction backward")
+    refuse_forms(workload, "contenders are timed without")
     inputs, calls = random_inputs(workload, device), contenders(workload, device, flex=flex)
     software = software_of(device)
     timings = {} if record is None else record.finished(str(workload), device, software)

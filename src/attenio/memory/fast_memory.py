@@ -133,13 +133,13 @@ class FastMemory:
 class Buffer:
     """Reserved room of rows x columns values; part of it may be in use when tiles are ragged."""
 
-    __slots__ = ("_fast", "_shape", "_values", "_words", "_words_each", "name")
+    __slots__ = ("_fast", "_per_word", "_shape", "_values", "_words", "_words_each", "name")
 
     def __init__(self, fast: FastMemory, name: str, shape: tuple[int, int], words_each: int, per_word: int = 1) -> None:
         self.name = name
         self._fast = fast
         self._shape = shape
-        self._words_each = words_each
+        self._words_each, self._per_word = words_each, per_word
         self._words = -(-shape[0] * shape[1] * words_each // per_word)
         self._values: Values | None = None
 
@@ -163,7 +163,8 @@ class Buffer:
                 f" {self._shape[0]:,} x {self._shape[1]:,}; reserve a larger buffer"
             )
         assert self._values is not None, f"buffer {self.name} is used outside its with block"
-        return Tile(name or self.name, self._values[:height, :width], rows, columns, self._words_each)
+        values = self._values[:height, :width]
+        return Tile(name or self.name, values, rows, columns, self._words_each, per_word=self._per_word)
 
     def filled(self, rows: Indices, columns: Indices, value: float) -> Tile:
         """The part of the buffer for these rows and columns, set to one value."""

@@ -44,12 +44,14 @@ class Tile(Matrix):
     def row(self, index: int) -> "Tile":
         """One row of the tile."""
         one = slice(index, index + 1)
-        return Tile(self.name, self.values[one], compose(self.rows, one), self.columns, self.words_each)
+        rows = compose(self.rows, one)
+        return Tile(self.name, self.values[one], rows, self.columns, self.words_each, per_word=self.per_word)
 
     def first_columns(self, count: int) -> "Tile":
         """The first columns of the tile, where they lie: nothing moves."""
         part = slice(0, count)
-        return Tile(self.name, self.values[:, part], self.rows, compose(self.columns, part), self.words_each)
+        columns = compose(self.columns, part)
+        return Tile(self.name, self.values[:, part], self.rows, columns, self.words_each, per_word=self.per_word)
 
 
 @dataclass(slots=True)

@@ -1,7 +1,8 @@
 """Lower bounds on the words that attention on pages moves."""
 
 from attenio.bounds import LowerBound, Strength
-from attenio.bounds.lower_bound import ANY_ALGORITHM, OWN_SUMS
+from attenio.bounds.lower_bound import ANY_ALGORITHM, OWN_SUMS, entries_in_words
+from attenio.bounds.output_epochs import output_epoch_words
 from attenio.bounds.score_epochs import score_epoch_words
 from attenio.paging.workload import PagedWorkload, checked_paged_workload
 from attenio.quantities import checked_count
@@ -13,9 +14,10 @@ def bounds_for_pages(workload: PagedWorkload, fast_words: int) -> tuple[LowerBou
     """Every bound for a fast memory of this many words, the absolute one first."""
     checked_paged_workload(workload)
     checked_count("fast memory (words)", fast_words, most=2**60)
-    words = compulsory_page_words(workload)
-    # Where entries of keys share a word, a load brings several of them, and epochs would have to be counted anew.
-    return (words,) if workload.has_scales else (words, page_score_epochs(workload, fast_words))
+    scores = page_score_epochs(workload, fast_words)
+    # the proof of output epochs counts entries of keys and of values apart
+    outputs = () if workload.values_in_keys else (page_output_epochs(workload, fast_words),)
+    return (compulsory_page_words(workload), scores, *outputs)
 
 
 def compulsory_page_words(workload: PagedWorkload) -> LowerBound:
@@ -47,17 +49,48 @@ def page_score_epochs(workload: PagedWorkload, fast_words: int) -> LowerBound:
     """Scores of queries with keys cost loads, whoever shares what: score epochs over all required scores.
 
     Theorem: loads >= min(Z/2, Z d²/M) with the Z required scores of all requests; for M < 2d² more, as score-epochs.
-    Assumes: each score is a sum of d products of its own, in any order; an entry of a key takes a word.
+    Where some entries of a key share a word, Z divided by their number takes the place of Z.
+    Assumes: each score is a sum of d products of its own, in any order.
     Regime: as score-epochs.
     Proof: docs/theory/score_epochs.md. It asks only that scores are of distinct pairs of a query and a key.
 
     >>> page_score_epochs(PagedWorkload(lengths=(64,), page_size=8, new=(64,), d=4), 1024).words > 0
     True
     """
-    words = score_epoch_words(float(workload.scores), float(workload.d), float(fast_words))
+    words = score_epoch_words(workload.scores / workload.per_word, float(workload.d), float(fast_words))
     return LowerBound(
         theorem="score-epochs", words=int(words),
         strength=Strength.ORDINARY, covers=OWN_SUMS, regime="as score-epochs",
         citation="docs/theory/score_epochs.md",
-        assumptions=("each score is a sum of d products of its own", "recomputation allowed"), page=_PAGE,
+        assumptions=(
+            "each score is a sum of d products of its own", "recomputation allowed",
+            *entries_in_words(workload.per_word),
+        ),
+        page=_PAGE,
+    )  # fmt: skip
+
+
+def page_output_epochs(workload: PagedWorkload, fast_words: int) -> LowerBound:
+    """Rows of queries and of outputs compete for fast memory, whoever shares what: output epochs over all scores.
+
+    Theorem: as output-epochs, with the Z required scores of all requests, 4 Z d²/M for equal widths and M >= 4d².
+    Where some entries of keys and values share a word, Z divided by their number takes the place of Z.
+    Assumes: scores are sums of products of their own, outputs sums of p·v; recomputation is allowed.
+    Regime: as output-epochs.
+    Proof: docs/theory/output_epochs.md. It asks only that scores are of distinct pairs of a query and a key.
+
+    >>> page_output_epochs(PagedWorkload(lengths=(64,), page_size=8, new=(64,), d=4), 1024).words > 0
+    True
+    """
+    sizes = float(workload.d), float(workload.value_dim), float(fast_words)
+    return LowerBound(
+        theorem="output-epochs", words=int(output_epoch_words(workload.scores / workload.per_word, *sizes)),
+        strength=Strength.ORDINARY, covers=OWN_SUMS, regime="as output-epochs",
+        citation="docs/theory/output_epochs.md",
+        assumptions=(
+            "each score is a sum of d products of its own",
+            "each output is a sum of products p·v, rescaled by row factors at will", "recomputation allowed",
+            *entries_in_words(workload.per_word),
+        ),
+        page=_PAGE,
     )  # fmt: skip

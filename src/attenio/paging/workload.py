@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from attenio.elements import ElementType
+from attenio.elements import ElementType, checked_kv_bits, scale_words
 from attenio.errors import InvalidInput
 from attenio.names import checked_kind, show_value
 from attenio.page_tree import Integers, misplaced_page
 from attenio.quantities import as_count, checked_count
 
-# A scale is a number of 32 bits, whatever a word is.
-_SCALE_BITS = 32
 _MOST = 2**20
 _LARGEST = 1e30
 # As wide as keys, as many as query heads, as many bits as a word.
@@ -63,7 +61,8 @@ class PagedWorkload:
             self._set(name, checked_count(name, as_count(name, getattr(self, name)), most=_MOST))
         self._set("dtype", ElementType.named(self.dtype))
         self._set("accumulator", None if self.accumulator is None else ElementType.named(self.accumulator))
-        self._set("kv_bits", self.word_bits if self.kv_bits == NOT_GIVEN else checked_count("kv_bits", self.kv_bits))
+        bits = self.word_bits if self.kv_bits == NOT_GIVEN else self.kv_bits
+        self._set("kv_bits", checked_kv_bits(bits, self.dtype, d=self.d, value_dim=self.value_dim))
         self._set("table", _apart(self.lengths, self.page_size) if self.table == () else _rows(self.table))
         self._check()
 
@@ -106,17 +105,6 @@ class PagedWorkload:
             raise InvalidInput(f"new is {self.new} for lengths {self.lengths}; give as many, none above its length")
         if self.heads % self.kv_heads:
             raise InvalidInput(f"{self.heads} query heads cannot share {self.kv_heads} KV heads evenly")
-        if self.kv_bits > self.word_bits or self.word_bits % self.kv_bits:
-            raise InvalidInput(
-                f"kv_bits is {self.kv_bits}; give a divisor of {self.word_bits}, the bits of a word of"
-                f" {self.dtype.value}"
-            )
-        for name, width in (("d", self.d), ("value_dim", self.value_dim)):
-            if width % self.per_word:
-                raise InvalidInput(
-                    f"{name} is {width}, and {self.per_word} entries of {self.kv_bits} bits share a word; give a"
-                    f" multiple of {self.per_word}"
-                )
         for name in ("softcap", "scale"):
             number = getattr(self, name)
             known = isinstance(number, int | float | np.number) and not isinstance(number, bool)
@@ -189,7 +177,7 @@ class PagedWorkload:
     @property
     def scale_words(self) -> int:
         """Words of the scales of a page and KV head: of keys and of values, or of a latent."""
-        each = -(-_SCALE_BITS // self.word_bits) if self.has_scales else 0
+        each = scale_words(self.dtype) if self.has_scales else 0
         return each if self.values_in_keys else 2 * each
 
     @property

@@ -13,6 +13,11 @@ from attenio.planning.problems import Problems, counting
 from attenio.planning.words import dataflows
 from attenio.workload import Direction, Workload
 
+# They stream columns of keys, or hold some of them, an entry of a key at a time.
+_SINGLE_ENTRIES = (
+    Dataflow.STANDARD, Dataflow.SQUARE_TILING, Dataflow.RANK_ONE_TILING, Dataflow.SCORE_STATIONARY
+)  # fmt: skip
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
@@ -41,7 +46,7 @@ def cost_of(problems: Problems, dataflow: Dataflow, tiles: Tiles) -> Cost:
         return Cost(moved_words=known.moved_words(problems, tiles), peak_words=known.peak_words(problems, tiles))
     form = dataflows.form_with(problems.sizes, dataflow, tiles)
     moved, peak = counting.moved_words(problems, form, tiles), counting.peak_words(problems, form, tiles)
-    return Cost(moved_words=moved, peak_words=peak)
+    return Cost(moved_words=moved + problems.loaded_once, peak_words=peak + problems.held_words)
 
 
 def checked_dataflow(workload: Workload, dataflow: Dataflow | str) -> Dataflow:
@@ -66,7 +71,17 @@ def checked_dataflow(workload: Workload, dataflow: Dataflow | str) -> Dataflow:
     reason = why_no_features(workload, chosen) if chosen.is_approximate else None
     if reason is not None:
         raise InvalidInput(reason)
+    if not reads_keys_of(workload, chosen):
+        raise InvalidInput(
+            f"{chosen.value} reads single entries of keys, and with kv_bits={workload.kv_bits}"
+            f" {workload.entries_per_word} of them share a word; use attenio, or leave kv_bits out"
+        )
     return chosen
+
+
+def reads_keys_of(workload: Workload, dataflow: Dataflow) -> bool:
+    """Whether a dataflow can read the keys of a workload: some read single entries, which may not share a word."""
+    return not (workload.has_scales and dataflow in _SINGLE_ENTRIES)
 
 
 def problems_of(workload: Workload, dataflow: Dataflow, granularity: Granularity = FREE_TILES) -> Problems:
@@ -98,6 +113,9 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
             raise InvalidInput(f"{name} is {size:,}; it must be at least {least}")
     if dataflow is Dataflow.FLAT and "resident_keys" in tiles and tiles["query_tile"] != 1:
         raise InvalidInput(f"flat spills one row at a time; query_tile is {tiles['query_tile']:,}, make it 1")
+    columns, shared = tiles.get("value_columns", 0), workload.entries_per_word
+    if columns % shared and columns < workload.value_dim:
+        raise InvalidInput(f"value_columns is {columns:,}, and {shared} entries share a word; give a multiple of it")
     reason = refused_tiles(workload, dataflow, tiles) if dataflow.is_approximate else None
     if reason is not None:
         raise InvalidInput(reason)

@@ -39,6 +39,7 @@ def published_tiles(problems: Problems, dataflow: Dataflow, fast_words: int, *, 
     ``units`` are the parallel units of the machine, which FlashDecoding splits keys for.
     """
     rows, keys = problems.most_rows, problems.most_keys
+    memory, fast_words = fast_words, fast_words - problems.held_words
     match dataflow:
         case Dataflow.ATTENIO:  # [AttenIO eq. 15]; floor((M-d)/(2d+4)) where all words are alike
             return Tiles.of(query_tile=max(1, _most_rows(problems, dataflow, fast_words)), key_tile=1)
@@ -56,7 +57,7 @@ def published_tiles(problems: Problems, dataflow: Dataflow, fast_words: int, *, 
             side = isqrt(fast_words // 4)
             return Tiles.of(query_tile=min(side, rows), key_tile=min(side, keys), depth_tile=side) if side else None
         case Dataflow.SPLIT_KEYS:
-            return _flash_decoding(problems, fast_words, units)
+            return _flash_decoding(problems, memory, units)
         case Dataflow.RANK_ONE_TILING | Dataflow.SCORE_STATIONARY | Dataflow.STACKED_GROUPS:
             return None
         case Dataflow.KEPT_KEYS | Dataflow.KEPT_ROWS:

@@ -61,19 +61,36 @@ def segments(workload: Workload) -> Iterator[Segment]:
         row, key = row + rows, key + keys
 
 
-def attention(q: NDArray[np.generic], k: NDArray[np.generic], v: NDArray[np.generic], workload: Workload) -> Float64:
-    """Attention by its definition over (batch, heads, rows, width) arrays; rows that require no score are zero."""
+def attention(
+    q: NDArray[np.generic],
+    k: NDArray[np.generic],
+    v: NDArray[np.generic],
+    workload: Workload,
+    *,
+    sinks: NDArray[np.generic] | None = None,
+) -> Float64:
+    """Attention by its definition over (batch, heads, rows, width) arrays; rows that require no score are zero.
+
+    A sink, one a head, is a score of every row that has no value. With a cap c scores s become c tanh(s / c).
+    """
     output = np.zeros((workload.batch, workload.heads, workload.queries, workload.value_dim))
-    for block in attention_blocks(q, k, v, workload):
+    for block in attention_blocks(q, k, v, workload, sinks=sinks):
         output[block.batch, block.head, block.rows] = block.values
     return output
 
 
 def attention_blocks(
-    q: NDArray[np.generic], k: NDArray[np.generic], v: NDArray[np.generic], workload: Workload
+    q: NDArray[np.generic],
+    k: NDArray[np.generic],
+    v: NDArray[np.generic],
+    workload: Workload,
+    *,
+    sinks: NDArray[np.generic] | None = None,
 ) -> Iterator[Block]:
     """The same, some rows at a time, so that no more than a few million scores exist at once."""
     check_shapes(q, k, v, workload)
+    if workload.sinks != (sinks is not None):
+        raise InvalidInput("a workload with sinks needs one a head, and no other takes any; give sinks, or leave them")
     for batch in range(workload.batch):
         for kv_head in range(workload.kv_heads):
             for segment in segments(workload):
@@ -81,12 +98,16 @@ def attention_blocks(
                 values = np.asarray(v[batch, kv_head, segment.keys], dtype=np.float64)
                 for head in range(kv_head * workload.group, (kv_head + 1) * workload.group):
                     queries = np.asarray(q[batch, head, segment.rows], dtype=np.float64) * workload.softmax_scale
-                    for rows, output, lse in _rows_of(segment.pattern, queries, keys, values):
+                    beside = None if sinks is None else float(sinks[head]), workload.softcap
+                    for rows, output, lse in _rows_of(segment.pattern, (queries, keys, values), *beside):
                         shifted = slice(segment.rows.start + rows.start, segment.rows.start + rows.stop)
                         yield Block(batch=batch, head=head, rows=shifted, values=output, log_sum_exp=lse)
 
 
-def _rows_of(pattern: Pattern, queries: Float64, keys: Float64, values: Float64) -> Iterator[Rows]:
+def _rows_of(
+    pattern: Pattern, arrays: tuple[Float64, Float64, Float64], sink: float | None, softcap: float | None
+) -> Iterator[Rows]:
+    queries, keys, values = arrays
     height = max(1, SCORES_AT_ONCE // pattern.keys)
     for start in range(0, pattern.rows, height):
         stop = min(start + height, pattern.rows)
@@ -95,10 +116,16 @@ def _rows_of(pattern: Pattern, queries: Float64, keys: Float64, values: Float64)
             yield slice(start, stop), np.zeros((stop - start, values.shape[1])), np.full(stop - start, -np.inf)
             continue
         scores = queries[start:stop] @ keys[needed].T
+        if softcap is not None:
+            scores = softcap * np.tanh(scores / softcap)
         scores[~pattern.required(start, stop, needed)] = -np.inf
         largest = scores.max(axis=1, keepdims=True)
+        if sink is not None:
+            largest = np.maximum(largest, sink)
         weights = np.exp(scores - np.where(np.isneginf(largest), 0.0, largest))
         total = weights.sum(axis=1, keepdims=True)
+        if sink is not None:
+            total += np.exp(sink - largest)
         with np.errstate(divide="ignore"):  # a row without required scores has log-sum-exp -inf
             lse = largest[:, 0] + np.log(total[:, 0])
         yield slice(start, stop), (weights @ values[needed]) / np.where(total == 0.0, 1.0, total), lse

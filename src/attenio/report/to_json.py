@@ -89,6 +89,8 @@ def _workload(workload: Workload) -> dict[str, Any]:
         **plain_fields(workload, "dtype", "accumulator"),
         "scale": workload.softmax_scale,
         **plain_fields(workload, "scores", "direction", "tolerance", "entry_bound", "values_in_keys"),
+        "kv_bits": 8 * workload.dtype.bytes // workload.entries_per_word,
+        **plain_fields(workload, "sinks", "softcap"),
     }
 
 

@@ -34,6 +34,7 @@ from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.replay.expansion import Expansion
 from attenio.pebbling.replay.problems import disjoint_union, pebbled_problems
 from attenio.pebbling.schedule import Move, MoveKind, Schedule
+from attenio.workload import refuse_forms
 
 Words = NDArray[np.int64]
 
@@ -65,6 +66,7 @@ def replay(run: Run) -> Replay:
         raise InvalidInput("the run has no events to replay; run it with execute(plan, record=True)")
     if run.plan.workload.values_in_keys:
         raise InvalidInput("a game has keys and values as separate inputs; replay a run with values_in_keys=False")
+    refuse_forms(run.plan.workload, "a game has no")
     recorded = [(label, list(events)) for label, events in groupby(run.trace.events, key=lambda event: event.problem)]
     problems = list(pebbled_problems(run.plan))
     graph = disjoint_union([(label, each.graph) for (label, _), each in zip(recorded, problems, strict=True)])

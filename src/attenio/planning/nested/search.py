@@ -46,11 +46,12 @@ def nested_plan(workload: Workload, machine: Machine | str) -> NestedPlan:
             " use best_plan_for at each boundary"
         )
     fast_words = tuple(boundary.fast_words(workload.dtype) for boundary in machine.boundaries)
+    room = tuple(words - workload.held_words for words in fast_words)
     granularity = machine.granularity_of(workload.dtype)
     plans: dict[tuple[int, tuple[LevelTiles, ...]], NestedPlan] = {}
     for head_tile in (heads for heads in range(1, workload.group + 1) if workload.group % heads == 0):
         for ratios in product(_RATIOS, repeat=len(fast_words) - 1):
-            tiles = _tiles(workload, head_tile, fast_words, ratios, granularity)
+            tiles = _tiles(workload, head_tile, room, ratios, granularity)
             if tiles is not None and (head_tile, tiles) not in plans:
                 plans[head_tile, tiles] = nested_plan_with(workload, fast_words, head_tile, tiles)
     if not plans:

@@ -38,7 +38,7 @@ def nested_moved_words(workload: Workload, head_tile: int, tiles: Sequence[Level
     """Words over each boundary, innermost first, for the whole workload."""
     group, d, value_dim = workload.group, workload.d, workload.value_dim
     state = (value_dim + 2) * workload.accumulator_words
-    totals = [0] * len(tiles)
+    totals = [workload.kv_heads * workload.held_words] * len(tiles)
     for pattern, count in workload.stacked_patterns:
         tallies = [_Tally() for _ in tiles]
         clipped = _clipped(pattern, tiles)
@@ -64,7 +64,7 @@ def nested_peak_words(workload: Workload, head_tile: int, tiles: Sequence[LevelT
             rows, keys = heads * tile.query_tile, tile.key_tile
             scores = rows * keys * words if level == 0 else 0
             peaks[level] = max(peaks[level], rows * row_words + keys * workload.key_words + scores)
-    return tuple(peaks)
+    return tuple(peak + workload.held_words for peak in peaks)
 
 
 def _clipped(pattern: Pattern, tiles: Sequence[LevelTiles]) -> list[LevelTiles]:

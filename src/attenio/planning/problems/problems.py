@@ -17,7 +17,8 @@ class Problems(PatternFloors):
     """Patterns that one query head meets, each with how often, and how often all of that happens.
 
     ``runs`` is per KV head and sequence: counts here are for one query head, and every dataflow says how often its
-    words occur in a group of ``group`` heads.
+    words occur in a group of ``group`` heads. ``held_words`` stay while the rows of a KV head pass, and
+    ``loaded_once`` are those of all KV heads.
     """
 
     runs: int
@@ -27,6 +28,9 @@ class Problems(PatternFloors):
     intermediate_words: int
     granularity: Granularity = FREE_TILES
     values_in_keys: bool = False
+    entries_per_word: int = 1
+    held_words: int = 0
+    loaded_once: int = 0
 
     @classmethod
     def separate(cls, workload: Workload, granularity: Granularity = FREE_TILES) -> "Problems":
@@ -53,6 +57,9 @@ class Problems(PatternFloors):
             intermediate_words=workload.accumulator_words,
             granularity=granularity,
             values_in_keys=workload.values_in_keys,
+            entries_per_word=workload.entries_per_word,
+            held_words=workload.held_words,
+            loaded_once=workload.kv_heads * workload.held_words,
         )
 
     @lazy
@@ -77,5 +84,6 @@ class Problems(PatternFloors):
     @lazy
     def sizes(self) -> Sizes:
         """The widths that words depend on; where values are part of keys both are one latent."""
-        key_words = self.d if self.values_in_keys else self.d + self.value_dim
-        return Sizes(self.d, self.value_dim, key_words, self.intermediate_words, self.group)
+        per_word = self.entries_per_word
+        key_words = (self.d if self.values_in_keys else self.d + self.value_dim) // per_word
+        return Sizes(self.d, self.value_dim, key_words, self.intermediate_words, self.group, per_word)

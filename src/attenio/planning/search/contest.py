@@ -4,7 +4,7 @@ from math import inf
 from typing import NamedTuple
 
 from attenio.masks import SharedPrefix
-from attenio.planning.costs import problems_of
+from attenio.planning.costs import problems_of, reads_keys_of
 from attenio.planning.plan import Dataflow, MovingTiles, Plan, TileRule
 from attenio.planning.problems import Problems
 from attenio.planning.problems.counting import peak_words
@@ -40,16 +40,17 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
 
     ``separate`` are the problems of the workload, with all that is known about them; its tiles have their granularity.
     """
-    entrants = _entrants(workload, separate, fast_words)
+    room = fast_words - separate.held_words
+    entrants = _entrants(workload, separate, room)
     # Words that the entrant of this rank is known to reach, though its tiles are not yet known.
-    reached, compulsory = _reached_at_once(workload, entrants, fast_words), workload.compulsory_words
+    reached, compulsory = _reached_at_once(workload, entrants, room), workload.compulsory_words - separate.loaded_once
     waiting: list[tuple[float, int, _Entrant]] = []
     for entrant in sorted(entrants, key=lambda each: each.rank == reached.rank):
         limit = reached.limit(entrant.rank)
         if compulsory <= limit:
             # Whoever is known to reach so few words needs no floor if nobody else can.
             alone = entrant.rank == reached.rank and not waiting
-            floor = 0 if alone else floor_of_form(entrant.problems, entrant.form, fast_words, limit)
+            floor = 0 if alone else floor_of_form(entrant.problems, entrant.form, room, limit)
             if floor < inf and not exceeds(floor, limit):
                 waiting.append((floor, entrant.rank, entrant))
     best: tuple[MovingTiles, _Entrant] | None = None
@@ -57,7 +58,7 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
         limit = reached.limit(rank)
         if compulsory <= limit and not exceeds(floor, limit):
             within = None if limit == inf else int(limit)
-            offered = best_of_form(entrant.problems, entrant.form, fast_words, within)
+            offered = best_of_form(entrant.problems, entrant.form, room, within)
             if offered is not None and offered.moved_words <= limit:
                 best, reached = (offered, entrant), _Reached(offered.moved_words, rank)
     if best is None:
@@ -69,8 +70,8 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
         dataflow=entrant.dataflow,
         tiles=offered.tiles,
         rule=TileRule.BEST,
-        moved_words=offered.moved_words,
-        peak_words=peak_words(entrant.problems, entrant.form, offered.tiles),
+        moved_words=offered.moved_words + separate.loaded_once,
+        peak_words=peak_words(entrant.problems, entrant.form, offered.tiles) + separate.held_words,
     )
 
 
@@ -84,6 +85,8 @@ def _entrants(workload: Workload, separate: Problems, fast_words: int) -> list[_
     rank, held, known = 0, 0, forms_of_all(workload.direction, separate.sizes)
     for dataflow in known:
         problems = separate
+        if not reads_keys_of(workload, dataflow):
+            continue
         if dataflow is Dataflow.STACKED_GROUPS:
             if not applies(workload, dataflow):
                 continue
@@ -132,7 +135,9 @@ def _reached_at_once(workload: Workload, entrants: list[_Entrant], fast_words: i
 
 
 def applies(workload: Workload, dataflow: Dataflow) -> bool:
-    """Whether a dataflow differs from the simpler one it extends."""
+    """Whether a dataflow can read the keys, and differs from the simpler one it extends."""
+    if not reads_keys_of(workload, dataflow):
+        return False
     if dataflow is Dataflow.STACKED_GROUPS:
         return workload.group > 1 or isinstance(workload.mask, SharedPrefix)
     if dataflow is Dataflow.SPLIT_KEYS:

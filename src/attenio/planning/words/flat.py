@@ -18,11 +18,11 @@ from attenio.planning.words.form import Form, Held, Resident, RowTile, Sizes
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """Complete rows, then one row at a time."""
     d, dv, w, group = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
-    passing = larger(d, dv)
+    both, passing = sizes.one_key + sizes.one_value, larger(sizes.one_key, sizes.one_value)
     held = Held(per_score=w, per_row=d + dv * w, beside=larger(passing, 2 * w))
-    complete = RowTile("query_tile", None, held, live=d, loads=d + dv)
+    complete = RowTile("query_tile", None, held, live=d, loads=both)
     spilling = Resident("resident_keys", per_score=2 * w, beside=d + dv * w + passing + 3 * w)
-    own = sizes.touched_rows * d + sizes.rows * dv + sizes.scores * (d + dv)
+    own = sizes.touched_rows * d + sizes.rows * dv + sizes.scores * both
     return (
         Form(("query_tile",), (complete,), group * sizes.rows * dv),
         Form(("query_tile", "resident_keys"), (spilling,), group * own, constant=(("query_tile", 1),)),

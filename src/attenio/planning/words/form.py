@@ -53,12 +53,23 @@ class _Widths(NamedTuple):
     key_words: Counts  # words of a key and its value where both are at hand
     intermediate_words: Counts  # words of one score, sum or statistic
     group: Counts  # query heads that share a KV head
+    per_word: int = 1  # entries of keys and values that share a word
 
 
 class Sizes(_Widths):
     """What words depend on beside tiles: widths, and counts of one query head, whatever they will be."""
 
     __slots__ = ()
+
+    @property
+    def one_key(self) -> Counts:
+        """Words of a key."""
+        return self.d if self.per_word == 1 else self.d // self.per_word
+
+    @property
+    def one_value(self) -> Counts:
+        """Words of a value."""
+        return self.value_dim if self.per_word == 1 else self.value_dim // self.per_word
 
     rows = CountSum({"rows": 1})  # n
     keys = CountSum({"keys": 1})  # m

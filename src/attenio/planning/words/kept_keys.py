@@ -32,24 +32,28 @@ def column_groups(d: Counts, value_dim: Counts) -> tuple[Counts, ...]:
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """Every head by itself, a form for every number of groups."""
-    if type(sizes.d) is int and sizes.key_words == sizes.d:  # values that are part of their keys: groups save nothing
+    if (
+        type(sizes.d) is int and sizes.key_words == sizes.one_key
+    ):  # values that are part of their keys: groups save nothing
         return (form_at(sizes, sizes.value_dim),)
-    return tuple(form_at(sizes, ceil_div(sizes.value_dim, count)) for count in column_groups(sizes.d, sizes.value_dim))
+    # columns that share a word stay together
+    widths = (ceil_div(sizes.one_value, count) * sizes.per_word for count in column_groups(sizes.d, sizes.value_dim))
+    return tuple(form_at(sizes, columns) for columns in widths)
 
 
 def form_at(sizes: Sizes, columns: Counts) -> Form:
     """With so many value columns at a time."""
     d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
     groups, columns = ceil_div(dv, columns), where(columns < dv, columns, dv)
-    in_keys = sizes.key_words == d
+    key, in_keys = sizes.one_key, sizes.key_words == sizes.one_key
     phase = KeptTile(
         "query_tile",
         "kept_keys",
         per_row=d + (columns + 2) * w,
-        per_slot=where(in_keys, d, d + columns),
+        per_slot=where(in_keys, key, key + ceil_div(columns, sizes.per_word)),
         beside=2 * w,
         live=groups * d,
-        loads=where(in_keys, groups * d, groups * d + dv),
+        loads=where(in_keys, groups * key, groups * key + sizes.one_value),
     )
     fixed = sizes.group * sizes.rows * dv
     return Form(_NAMES, (phase,), fixed, constant=(("value_columns", columns),))

@@ -15,7 +15,7 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     phase = RowTile(
         "query_tile",
         "key_tile",
-        held(sizes, larger(sizes.d, dv)),
+        held(sizes, larger(sizes.one_key, sizes.one_value)),
         loads=sizes.key_words,
         heads="head_tile",
         visits=sizes.d + 2 * (dv + 2) * w,

@@ -11,7 +11,7 @@ from attenio.planning.words.form import Form, RowTile, Sizes
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
     """The heads of a tile together."""
-    room = held(sizes, larger(sizes.d, sizes.value_dim))
+    room = held(sizes, larger(sizes.one_key, sizes.one_value))
     phase = RowTile("query_tile", "key_tile", room, live=sizes.d, loads=sizes.key_words, heads="head_tile")
     names = ("query_tile", "head_tile", "key_tile")
     return (Form(names, (phase,), sizes.group * sizes.rows * sizes.value_dim),)

@@ -1,53 +1,19 @@
 """What is computed: shapes, heads, mask and element type of one attention call."""
 
 from dataclasses import dataclass, field, replace
-from enum import Enum
-from math import floor, log10
 from typing import TypedDict, Unpack, assert_never, get_args
 
 import numpy as np
 
-from attenio.elements import ElementType
+from attenio.elements import ElementType, checked_kv_bits, scale_words
 from attenio.errors import InvalidInput
 from attenio.masks import Dense, Mask, SharedPrefix, check_mask, mask_from_text
 from attenio.masks.patterns import Band, Pattern, PrefixedRequests, patterns_of
 from attenio.masks.patterns.lazy import lazy
-from attenio.names import check_keywords, checked_kind, member_named
+from attenio.names import check_keywords, checked_kind
 from attenio.quantities import as_count, checked_count
-
-
-class Direction(Enum):
-    """Which way data flows through attention."""
-
-    FORWARD = "forward"  # O from Q, K, V
-    BACKWARD = "backward"  # dQ, dK, dV from dO, with O and the log-sum-exp of every row at hand
-    TRAINING = "training"  # one after the other: a training step
-
-    @classmethod
-    def named(cls, name: "str | Direction") -> "Direction":
-        """The direction with this name; of an unknown one, what is known and closest."""
-        return member_named(cls, name, "direction")
-
-
-def checked_lengths(n: int | str | None, queries: int | str | None, keys: int | str | None) -> dict[str, int]:
-    """Both lengths, ``n`` standing for one that is not given; an ``n`` that the two given ones contradict is refused.
-
-    >>> checked_lengths(8, 1, None)
-    {'queries': 1, 'keys': 8}
-    """
-    both = None if n is None else checked_count("n", as_count("n", n))
-    lengths = {}
-    for name, given in (("queries", queries), ("keys", keys)):
-        value = both if given is None else as_count(name, given)
-        if value is None:
-            raise InvalidInput(f"{name} is not given; set n for both lengths, or queries and keys")
-        lengths[name] = checked_count(name, value)
-    if both is not None and queries is not None and keys is not None and set(lengths.values()) != {both}:
-        raise InvalidInput(
-            f"n is {both:,} but queries is {lengths['queries']:,} and keys is {lengths['keys']:,}; leave n out and give"
-            f" queries and keys, queries={both}, keys={both} for both"
-        )
-    return lengths
+from attenio.workload.checks import check_forms, check_latent, check_reach, checked_lengths, checked_positive
+from attenio.workload.direction import Direction
 
 
 class WorkloadOptions(TypedDict, total=False):
@@ -65,12 +31,15 @@ class WorkloadOptions(TypedDict, total=False):
     tolerance: float | None
     entry_bound: float | None
     values_in_keys: bool
+    kv_bits: int | str | None
+    sinks: bool
+    softcap: float | None
 
 
 _DEFAULTS: WorkloadOptions = {
     "value_dim": None, "heads": 1, "kv_heads": None, "batch": 1, "mask": Dense(), "dtype": ElementType.FP16,
     "accumulator": None, "scale": None, "direction": Direction.FORWARD, "tolerance": None, "entry_bound": None,
-    "values_in_keys": False,
+    "values_in_keys": False, "kv_bits": None, "sinks": False, "softcap": None,
 }  # fmt: skip
 
 
@@ -101,6 +70,13 @@ class Workload:
     ``values_in_keys`` says that values are the first ``value_dim`` columns of the keys: one latent, as DeepSeek decodes
     with. Whoever holds a key then has its value.
 
+    ``kv_bits`` are those of an entry of keys and values, by default as many as a word of ``dtype`` has: with 8 beside
+    fp16 two of them share a word, and the keys and the values of a KV head have a scale each. ``sinks``: every query
+    head has a logit that takes weight and gives nothing. ``softcap``: scores s become softcap tanh(s / softcap).
+
+    >>> Workload(n=64, d=8).key_words, Workload(n=64, d=8, kv_bits=8).key_words
+    (16, 8)
+
     ``tolerance`` admits approximate attention: outputs may be off by that share of half the spread of their column of
     values. ``entry_bound`` states that no entry of queries and keys is larger, which is what makes it provable. With a
     tolerance, the gradient is that of the function computed. Without one, attention is exact.
@@ -121,6 +97,9 @@ class Workload:
     tolerance: float | None = field(default=None)
     entry_bound: float | None = field(default=None)
     values_in_keys: bool = field(default=False)
+    kv_bits: int | None = field(default=None)
+    sinks: bool = field(default=False)
+    softcap: float | None = field(default=None)
 
     def __init__(
         self,
@@ -156,9 +135,13 @@ class Workload:
         object.__setattr__(self, "accumulator", None if accumulator is None else ElementType.named(accumulator))
         object.__setattr__(self, "scale", given["scale"])
         object.__setattr__(self, "direction", Direction.named(given["direction"]))
-        for name, share in (("tolerance", given["tolerance"]), ("entry_bound", given["entry_bound"])):
-            object.__setattr__(self, name, None if share is None else _checked_positive(name, share))
+        numbers = {name: given[name] for name in ("tolerance", "entry_bound", "softcap")}
+        for name, share in numbers.items():
+            object.__setattr__(self, name, None if share is None else checked_positive(name, share))
         object.__setattr__(self, "values_in_keys", given["values_in_keys"])
+        object.__setattr__(self, "sinks", given["sinks"])
+        bits, wide = given["kv_bits"], {"d": self.d, "value_dim": self.value_dim}
+        object.__setattr__(self, "kv_bits", None if bits is None else checked_kv_bits(bits, self.dtype, **wide))
         self._check()
 
     def _check(self) -> None:
@@ -176,8 +159,9 @@ class Workload:
             raise InvalidInput(f"scale is {self.scale!r}; give a number, or leave it out")
         if self.scale is not None and not (0 < abs(self.scale) < float("inf")):
             raise InvalidInput(f"scale is {self.scale}; give a finite number other than zero, or leave it out")
-        _check_latent(self)
-        _check_reach(self)
+        check_latent(self)
+        check_forms(self)
+        check_reach(self)
         check_mask(self.mask, queries=self.queries, keys=self.keys)
 
     @property
@@ -196,9 +180,32 @@ class Workload:
         return self.direction is Direction.TRAINING
 
     @property
+    def entries_per_word(self) -> int:
+        """Entries of keys and values that share a word."""
+        return 1 if self.kv_bits is None else 8 * self.dtype.bytes // self.kv_bits
+
+    @property
+    def has_scales(self) -> bool:
+        """Whether keys take fewer bits than a word, and scales with them."""
+        return self.entries_per_word > 1
+
+    @property
+    def plain(self) -> "Workload":
+        """The same without sinks, without a cap, and with keys of whole words."""
+        if self.softcap is None and not self.sinks and self.kv_bits is None:
+            return self
+        return replace(self, kv_bits=None, sinks=False, softcap=None)
+
+    @property
     def key_words(self) -> int:
         """Words of a key and its value: of one latent where values are part of keys."""
-        return self.d if self.values_in_keys else self.d + self.value_dim
+        return (self.d if self.values_in_keys else self.d + self.value_dim) // self.entries_per_word
+
+    @property
+    def held_words(self) -> int:
+        """Words that stay in fast memory while the rows of a KV head pass: scales, and the sinks of its query heads."""
+        scales = scale_words(self.dtype) * (1 if self.values_in_keys else 2) if self.has_scales else 0
+        return scales + (self.group if self.sinks else 0)
 
     @property
     def softmax_scale(self) -> float:
@@ -260,7 +267,7 @@ class Workload:
         output, gradients = rows * self.value_dim, rows * self.d + keys * (self.d + self.value_dim)
         match self.direction:
             case Direction.FORWARD:
-                return read + output
+                return read + output + self.kv_heads * self.held_words
             case Direction.BACKWARD:
                 return read + touched_rows * self.value_dim + gradients
             case Direction.TRAINING:
@@ -273,59 +280,16 @@ class Workload:
         width = f"d={self.d}" if self.d == self.value_dim else f"d={self.d} value_dim={self.value_dim}"
         width += " values in keys" if self.values_in_keys else ""
         kv = "" if self.kv_heads == self.heads else f"/{self.kv_heads:,} KV"
+        width += f" kv_bits={self.kv_bits}" if self.has_scales else ""
+        forms = " sinks" if self.sinks else ""
+        forms += "" if self.softcap is None else f" softcap={self.softcap:g}"
         way = "" if self.direction is Direction.FORWARD else f" {self.direction.value}"
         near = "" if self.tolerance is None else f" tolerance={self.tolerance:g}"
         near += "" if self.entry_bound is None else f" entries<={self.entry_bound:g}"
-        return (
-            f"{length} {width} heads={self.heads:,}{kv} batch={self.batch:,} {self.mask} {self.dtype.value}{way}{near}"
-        )
-
-
-_LARGEST_REACH = 1e300
-_EXAMPLES = {
-    "tolerance": "0.01, or leave it out for exact attention",
-    "entry_bound": "0.5: no entry of queries and keys is larger",
-}
+        shape = f"{length} {width} heads={self.heads:,}{kv} batch={self.batch:,}"
+        return f"{shape} {self.mask} {self.dtype.value}{forms}{way}{near}"
 
 
 def checked_workload(value: object) -> Workload:
     """``value`` if it is a workload, or an error that says how to make one."""
     return checked_kind(value, Workload, "workload", "a Workload, such as Workload(n=4096, d=64)")
-
-
-def _checked_positive(name: str, value: float) -> float:
-    known = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not known or not (0 < value < float("inf")):
-        raise InvalidInput(f"{name} is {value!r}; give a finite number above 0, such as {_EXAMPLES[name]}")
-    return float(value)
-
-
-def _check_latent(workload: Workload) -> None:
-    if not isinstance(workload.values_in_keys, bool):
-        raise InvalidInput(f"values_in_keys is {workload.values_in_keys!r}; give True or False")
-    if not workload.values_in_keys:
-        return
-    if workload.value_dim > workload.d:
-        raise InvalidInput(
-            f"values in keys are {workload.value_dim:,} wide and keys {workload.d:,}; use a value_dim up to"
-            f" {workload.d:,}, or values_in_keys=False"
-        )
-    if workload.direction is not Direction.FORWARD:
-        raise InvalidInput(
-            f"values in keys are planned forward only, and this is {workload.direction.value}; set values_in_keys=False"
-            " to ask about separate keys and values, or leave --decode out"
-        )
-    if workload.tolerance is not None:
-        raise InvalidInput(
-            "values in keys are planned for exact attention only; leave the tolerance out, or set values_in_keys=False"
-        )
-
-
-def _check_reach(workload: Workload) -> None:
-    """Refuse entries so large that scores might leave the range of numbers."""
-    bound, factor = workload.entry_bound, workload.d * abs(float(workload.softmax_scale))
-    if bound is not None and not bound * bound * factor < _LARGEST_REACH:
-        most = 10.0 ** floor((log10(_LARGEST_REACH) - log10(factor)) / 2 - 1e-9)
-        raise InvalidInput(
-            f"entry_bound is {bound:g} (--entry-bound), with which scores may overflow; give at most {most:g}"
-        )
