@@ -10,6 +10,7 @@ from attenio.bounds import bounds_for, largest_ordinary
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine
 from attenio.masks import SharedPrefix
+from attenio.masks.patterns import of_mask
 from attenio.planning import (
     LevelTiles,
     best_plan,
@@ -240,6 +241,23 @@ def test_plans_of_the_longest_sequences_are_exact_integers(direction: str, mask:
     assert plan.peak_words <= fast_words
     if fast_words == 2**59 and direction == "forward":
         assert plan.moved_words == workload.compulsory_words
+
+
+def test_a_layout_that_was_planned_before_is_planned_as_if_it_were_new() -> None:
+    asked = [(heads, d, words) for words in (40, 700, 9000) for d in (8, 3) for heads in (1, 4)]
+
+    def planned(forget: bool) -> list[Plan]:
+        found = []
+        for heads, d, words in asked:
+            if forget:
+                of_mask._kept.cache_clear()
+            workload = Workload(n=150, d=d, heads=heads, kv_heads=1, mask="longformer:32:16:16")
+            found += [each.plan for each in candidates_for(workload, words) if each.plan is not None]
+            found.append(best_plan_for(workload, words))
+        return found
+
+    of_mask._kept.cache_clear()
+    assert planned(forget=False) == planned(forget=True)
 
 
 def test_doubling_the_memory_halves_the_leading_term() -> None:

@@ -1,6 +1,7 @@
 """Laws of every pattern, against walking the required scores one by one."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -53,6 +54,7 @@ def prefixed(draw: st.DrawFn) -> PrefixedRequests:
 
 by_queries = bands() | layouts() | prefixed()
 by_either = bands() | layouts()
+by_rows = layouts() | prefixed()
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,21 @@ def test_arrays_of_tiles_give_what_each_tile_gives(pattern: Pattern, tiles: list
 
 
 @laws
+@given(pattern=by_rows, tiles=st.lists(st.integers(1, 15), min_size=2, max_size=4), slots=st.integers(0, 16))
+def test_slots_but_one_keep_what_two_neighbouring_tiles_need(pattern: Pattern, tiles: list[int], slots: int) -> None:
+    scores = Walk.of(pattern).scores
+
+    def kept(tile: int, room: int) -> int:
+        needed = [scores[start : start + tile].any(axis=0) for start in range(0, len(scores), tile)]
+        return sum(min(int((one & next_).sum()), max(room - 1, 0)) for one, next_ in pairwise(needed))
+
+    rooms = range(slots, slots + len(tiles))
+    wanted = [kept(tile, room) for tile, room in zip(tiles, rooms, strict=True)]
+    assert pattern.kept_loads(np.array(tiles), np.array(rooms)).tolist() == wanted
+    assert [pattern.kept_loads(tile, room) for tile, room in zip(tiles, rooms, strict=True)] == wanted
+
+
+@laws
 @given(pattern=by_queries, start=st.integers(0, 40), height=st.integers(1, 40))
 def test_needed_keys_are_the_keys_with_a_required_score(pattern: Pattern, start: int, height: int) -> None:
     start %= pattern.rows
@@ -140,7 +157,7 @@ def test_the_least_count_over_a_range_lies_at_an_end_of_a_piece(
     assert first in ends
 
 
-@laws
+@settings(laws, max_examples=20)
 @given(pattern=layouts())
 def test_a_layout_asked_for_many_tiles_counts_as_one_asked_for_few(pattern: BlockPattern) -> None:
     loads = {tile: BlockPattern(rows=pattern.rows, keys=pattern.keys, layout=pattern.layout).key_loads(tile)

@@ -10,7 +10,7 @@ together about n*log(n) of them.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ Ints = NDArray[np.int64]
 _MOST_IN_TABLE = 4096
 # Counts of tiles up to this size are kept: searches ask for the same ones again and again.
 _MOST_KEPT = 2**17
+# Up to so many rows, all tiles are counted when the first is asked for: many searches of a few would take longer.
+_MOST_AT_FIRST = 2**14
 # About this many tiles are looked at in one go, so that arrays stay in cache.
 _AT_ONCE = 2**16
 
@@ -73,8 +75,19 @@ class BlockPattern:
 
     @cached_property
     def transposed(self) -> "BlockPattern":
-        """The same scores with rows and keys exchanged."""
+        """The same scores with rows and keys exchanged; those of a symmetric layout are its own."""
+        if (
+            self.rows == self.keys
+            and self._row_block == self._key_block
+            and np.array_equal(self._blocks, self._blocks.T)
+        ):
+            return self
         return BlockPattern(rows=self.keys, keys=self.rows, layout=self.layout, exchanged=not self.exchanged)
+
+    @cached_property
+    def answers(self) -> dict[object, Any]:
+        """What searches found, by question: other workloads with this pattern may ask the same."""
+        return {}
 
     @cached_property
     def scores(self) -> int:
@@ -108,7 +121,7 @@ class BlockPattern:
 
     def key_loads(self, query_tile: Counts) -> Counts:
         """Keys read when every tile of queries reads the keys it needs."""
-        return _once(self._kept_loads, self._key_loads, query_tile)
+        return self._once(self._kept_loads, self._key_loads, query_tile)
 
     def row_visits(self, key_tile: Counts) -> Counts:
         """Rows visited when every tile of keys visits the rows that need one of them."""
@@ -125,14 +138,15 @@ class BlockPattern:
         return found.reshape(tiles.shape) if tiles.ndim else int(found[0])
 
     def tile_rows_floor(self, query_tile: Counts, key_tile: Counts, key_loads: Counts) -> Counts:
-        """A number that tile_rows does not go below: tile_rows itself."""
-        return self.tile_rows(query_tile, key_tile)
+        """A number that tile_rows does not go below: rows times the keys that their tile needs, by key tiles."""
+        missing = -self.rows % query_tile  # the last tile may be shorter than the others
+        return np.maximum(-(-(query_tile * key_loads - missing * self.keys) // key_tile), self.touched_rows)
 
     def live_rows(self, query_tile: Counts) -> Counts:
         """Rows in query tiles that need at least one key."""
         if self.touched_rows == self.rows:
             return self.rows + 0 * query_tile
-        return _once(self._kept_rows, lambda tiles: self._tile_rows(tiles, self.keys + 0 * tiles), query_tile)
+        return self._once(self._kept_rows, lambda tiles: self._tile_rows(tiles, self.keys + 0 * tiles), query_tile)
 
     def scores_beyond(self, resident: Counts) -> Counts:
         """Sum over rows of the scores past the first ``resident`` of that row."""
@@ -260,19 +274,20 @@ class BlockPattern:
         last = np.where(begun[:, -1] > 0, alone[-1], both[-2] if count > 1 else 0)
         return _Tiles(widths, times, np.arange(len(sizes), dtype=np.int64) * (2 * count), last)
 
-
-def _once(kept: Ints, count: Callable[[Ints], Ints], tiles: Counts) -> Counts:
-    """``count`` of every tile, asked for only once if the tile is small enough to be kept; -1 is not known yet."""
-    if np.ndim(tiles) == 0:
-        if tiles >= len(kept):
-            return int(count(np.array([tiles], dtype=np.int64))[0])
-        if kept[tiles] < 0:
-            kept[tiles] = count(np.array([tiles], dtype=np.int64))[0]
-        return int(kept[tiles])
-    sizes = np.asarray(tiles, dtype=np.int64).ravel()
-    if sizes.size and sizes.max() >= len(kept):
-        return count(sizes).reshape(np.shape(tiles))
-    missing = np.unique(sizes[kept[sizes] < 0])
-    if len(missing):
-        kept[missing] = count(missing)
-    return kept[sizes].reshape(np.shape(tiles))
+    def _once(self, kept: Ints, count: Callable[[Ints], Ints], tiles: Counts) -> Counts:
+        """``count`` of every tile, asked for only once if the tile is small enough to be kept; -1 is not known yet."""
+        if kept[-1] < 0 and len(kept) <= _MOST_AT_FIRST + 1 and len(self._blocks) <= _MOST_IN_TABLE:
+            kept[1:] = count(np.arange(1, len(kept), dtype=np.int64))
+        if np.ndim(tiles) == 0:
+            if tiles >= len(kept):
+                return int(count(np.array([tiles], dtype=np.int64))[0])
+            if kept[tiles] < 0:
+                kept[tiles] = count(np.array([tiles], dtype=np.int64))[0]
+            return int(kept[tiles])
+        sizes = np.asarray(tiles, dtype=np.int64).ravel()
+        if sizes.size and sizes.max() >= len(kept):
+            return count(sizes).reshape(np.shape(tiles))
+        missing = np.unique(sizes[kept[sizes] < 0])
+        if len(missing):
+            kept[missing] = count(missing)
+        return kept[sizes].reshape(np.shape(tiles))

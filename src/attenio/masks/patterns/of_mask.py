@@ -1,5 +1,6 @@
 """Where the scores that a mask requires lie, once the lengths are known."""
 
+from functools import lru_cache
 from typing import assert_never
 
 from attenio.masks.layouts import Layout
@@ -16,6 +17,9 @@ from attenio.masks.values import (
     SharedPrefix,
     SlidingWindow,
 )
+
+# Patterns of up to so many blocks of keys are kept for workloads that differ in other things: a megabyte each.
+_MOST_KEPT = 512
 
 
 def band_of(mask: BandMask, *, queries: int, keys: int) -> Band:
@@ -44,8 +48,7 @@ def patterns_of(mask: Mask, *, queries: int, keys: int) -> tuple[tuple[Pattern, 
         case BlockSparse():
             return ((BlockPattern(rows=queries, keys=keys, layout=mask), 1),)
         case Layout():
-            blocks = BlockSparse.laid_out(mask, queries=queries, keys=keys)
-            return ((BlockPattern(rows=queries, keys=keys, layout=blocks), 1),)
+            return ((_laid_out(mask, queries, keys), 1),)
         case Documents():
             shapes = list(zip(mask.lengths, mask.key_lengths, strict=True))
             make = Band.causal if mask.causal else Band.dense
@@ -55,3 +58,14 @@ def patterns_of(mask: Mask, *, queries: int, keys: int) -> tuple[tuple[Pattern, 
             return ((make(queries, keys), 1),)
         case _:
             assert_never(mask)
+
+
+def _laid_out(layout: Layout, queries: int, keys: int) -> BlockPattern:
+    """The pattern of a layout; of few blocks the one that was asked for before, with all that was counted of it."""
+    return (_kept if keys <= _MOST_KEPT * layout.block else _kept.__wrapped__)(layout, queries, keys)
+
+
+@lru_cache(maxsize=4)
+def _kept(layout: Layout, queries: int, keys: int) -> BlockPattern:
+    blocks = BlockSparse.laid_out(layout, queries=queries, keys=keys)
+    return BlockPattern(rows=queries, keys=keys, layout=blocks)

@@ -7,22 +7,37 @@ from numpy.typing import NDArray
 
 # An integer, or an array of integers (one per tile size asked about).
 Counts = Any
+Ints = NDArray[np.int64]
+
+
+# About this many boundaries between tiles are looked at in one go, so that arrays stay in cache.
+_AT_ONCE = 2**15
 
 
 def kept_by_fewer_slots(pattern: "Pattern", query_tile: Counts, slots: Counts) -> Counts:
     """``kept_loads`` of any pattern: one slot lets keys pass, and the others keep what two neighbouring tiles need."""
-    if np.ndim(query_tile) or np.ndim(slots):
-        both = np.broadcast_arrays(query_tile, slots)
-        pairs = zip(*(values.ravel().tolist() for values in both), strict=True)
-        each = [kept_by_fewer_slots(pattern, tile, count) for tile, count in pairs]
-        return np.array(each, dtype=np.int64).reshape(both[0].shape)
-    starts = np.arange(0, pattern.rows, query_tile)
-    if len(starts) < 2 or slots < 2:
-        return 0
-    stops = np.minimum(starts + query_tile, pattern.rows)
-    needed = pattern.widths(starts, stops)
-    common = needed[:-1] + needed[1:] - pattern.widths(starts[:-1], stops[1:])
-    return int(np.minimum(common, slots - 1).sum())
+    tiles, room = np.broadcast_arrays(np.asarray(query_tile, dtype=np.int64), np.asarray(slots, dtype=np.int64))
+    sizes, keeping = tiles.ravel(), np.maximum(room.ravel() - 1, 0)
+    boundaries = -(-pattern.rows // sizes) - 1
+    parts = np.flatnonzero(np.diff(np.cumsum(boundaries) // _AT_ONCE)) + 1
+    found = np.empty(len(sizes), dtype=np.int64)
+    for part in np.split(np.arange(len(sizes)), parts):
+        found[part] = _kept_over(pattern, sizes[part], boundaries[part], keeping[part])
+    return found.reshape(tiles.shape) if tiles.ndim else int(found[0])
+
+
+def _kept_over(pattern: "Pattern", sizes: Ints, boundaries: Ints, keeping: Ints) -> Ints:
+    """Keys kept over all boundaries of tiles of each size."""
+    ends = np.cumsum(boundaries)
+    if not len(ends) or not ends[-1]:
+        return np.zeros(len(sizes), dtype=np.int64)
+    size = np.repeat(sizes, boundaries)
+    starts = (np.arange(ends[-1], dtype=np.int64) - np.repeat(ends - boundaries, boundaries)) * size
+    middles = starts + size
+    stops = np.minimum(middles + size, pattern.rows)
+    common = pattern.widths(starts, middles) + pattern.widths(middles, stops) - pattern.widths(starts, stops)
+    sums = np.concatenate([[0], np.cumsum(np.minimum(common, np.repeat(keeping, boundaries)))])
+    return np.asarray(sums[ends] - sums[ends - boundaries], dtype=np.int64)
 
 
 class Pattern(Protocol):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.masks.patterns import Band, Pattern, PrefixedRequests
+from attenio.masks.patterns import Band, BlockPattern, Pattern, PrefixedRequests
 from attenio.masks.patterns.lazy import lazy
 from attenio.masks.patterns.pattern import Counts
 
@@ -93,6 +93,11 @@ class PatternCounts:
     def only_band(self) -> Band | None:
         """The band, if that is what the problem is."""
         return self._only if isinstance(self._only, Band) else None
+
+    @property
+    def only_blocks(self) -> BlockPattern | None:
+        """The blocks, if that is what the problem is."""
+        return self._only if isinstance(self._only, BlockPattern) else None
 
     @property
     def stacked_requests(self) -> PrefixedRequests | None:

@@ -17,6 +17,9 @@ from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile
 from attenio.planning.words.cuts import head_tiles
 from attenio.planning.words.form import Form, Held, KeptTile, Phase, Product, Rectangle, Resident, RowTile
 
+# Answers that a pattern of blocks keeps.
+_MOST_ANSWERS = 4096
+
 
 class _PhaseTiles(NamedTuple):
     """Words of one run that the tiles of a phase decide, and these tiles."""
@@ -36,7 +39,7 @@ def best_of_form(problems: Problems, form: Form, fast_words: int, limit: int | N
     words, sizes = form.fixed.of(problems), dict(form.constant)
     for phase in form.phases:
         spare = None if limit is None else limit // problems.runs - words
-        tiles = _best(problems, phase, fast_words, spare)
+        tiles = _best_known(problems, phase, fast_words, spare)
         if tiles is None:
             return None
         words += tiles.words
@@ -103,6 +106,22 @@ def _room(held: Held, fast_words: int, heads: int = 1) -> Room:
     if heads > 1:
         per_score, per_row = heads * per_score, heads * per_row
     return Room(fast_words - beside, per_score, per_row, per_key)
+
+
+def _best_known(problems: Problems, phase: Phase, fast_words: int, spare: int | None) -> _PhaseTiles | None:
+    """As ``_best``; of blocks, the pattern keeps what was found, since counting them takes long."""
+    if problems.only_blocks is None:
+        return _best(problems, phase, fast_words, spare)
+    asked = problems.intermediate_words, problems.group, problems.granularity, fast_words, type(phase), phase
+    found = problems.only_blocks.answers.get(asked)
+    if found is None:
+        found = _best(problems, phase, fast_words, spare)
+        # unless a limit may have hidden a better one; none does where slots keep keys
+        if found is not None and (spare is None or found.words <= spare or isinstance(phase, KeptTile)):
+            if len(problems.only_blocks.answers) >= _MOST_ANSWERS:
+                problems.only_blocks.answers.clear()
+            problems.only_blocks.answers[asked] = found
+    return found
 
 
 def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) -> _PhaseTiles | None:

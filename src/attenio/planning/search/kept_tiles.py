@@ -39,6 +39,8 @@ PARTS = 4
 _FEW = 20
 # Where more tiles than these may do, those of the fewest rows are tried first.
 LEAST_TILES = 40
+# So many tiles of the least floors are counted together at first.
+_AT_FIRST = 64
 # Floors in floating point are off by less than this factor.
 _ROUNDED = 1 - 1e-9
 
@@ -329,11 +331,20 @@ def _best_of_all(form: KeptWords, most: int) -> tuple[int, int]:
         turns = sum(times * (ceil_div(pattern.rows, tiles) - 1) for pattern, times in problems.patterns)
         compulsory = form.live * problems.touched_rows + form.loads * problems.touched_keys
         floors = np.maximum(once - form.loads * turns * form.slots(tiles), compulsory)
-        for place in np.argsort(floors, kind="stable").tolist():
-            if best is not None and floors[place] >= best[0]:
-                break
-            tile = int(tiles[place])
-            found = int(form.words(tile)), tile
-            best = found if best is None else min(best, found)
+        order, tried, step = np.argsort(floors, kind="stable"), 0, _AT_FIRST
+        while tried < len(order) and (best is None or floors[order[tried]] < best[0]):
+            some = order[tried : tried + step]
+            best = _best_by_floor(form, tiles[some], floors[some], best)
+            tried, step = tried + step, 16 * step
     assert best is not None
     return best
+
+
+def _best_by_floor(form: KeptWords, tiles: Ints, floors: Ints, best: tuple[int, int] | None) -> tuple[int, int]:
+    """The best of these tiles, whose floors rise, and of the one known: until a floor is as many words as are known."""
+    words = form.words(tiles)
+    fewest = np.minimum.accumulate(words if best is None else np.minimum(words, best[0]))
+    beyond = np.flatnonzero(floors[1:] >= fewest[:-1])
+    words, tiles = (words, tiles) if not len(beyond) else (words[: beyond[0] + 1], tiles[: beyond[0] + 1])
+    found = int(words.min()), int(tiles[words == words.min()].min())
+    return found if best is None else min(best, found)

@@ -145,7 +145,8 @@ def _take_best_of(
     form: RectangleWords, rooms: tuple[Room, ...], tiles: NDArray[np.int64], incumbent: _Incumbent
 ) -> None:
     """Take the best of the given row tiles."""
-    if len(tiles) <= _FEW:
+    few = _FEW if form.problems.only_blocks is None else 1  # blocks are counted in arrays anyway
+    if len(tiles) <= few:
         for rows in tiles.tolist():
             incumbent.take(_try(form, rooms, rows))
         return
@@ -166,7 +167,7 @@ def _take_best_of(
         # The most promising one first: often it rules out nearly all others.
         incumbent.take(_try(form, rooms, int(tiles[promising])))
     good = np.flatnonzero(incumbent.allows(floors))
-    if len(good) > _FEW:
+    if len(good) > few:
         words = rest[good] + form.problems.tile_rows(tiles[good], keys[good]).astype(form.exact) * form.visits
         first = int(np.argmin(words))
         incumbent.take(Rectangle(int(words[first]), int(tiles[good[first]]), int(keys[good[first]])))

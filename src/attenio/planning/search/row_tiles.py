@@ -239,7 +239,7 @@ def _candidates(kinks: tuple[int, ...], least: int, most: int) -> Iterator[tuple
 
 def _best_of(form: RowWords, tiles: Tiles, known: int | None = None) -> tuple[int, int]:
     """The best of these tiles; those that need more words than are ``known`` to do may be left out."""
-    if len(tiles) <= (_FEW if len(form.problems.patterns) == 1 else 1):
+    if len(tiles) <= (_FEW if len(form.problems.patterns) == 1 and form.problems.only_blocks is None else 1):
         return min((form.words(int(tile)), int(tile)) for tile in tiles)
     array = (
         np.arange(tiles.start, tiles.stop, tiles.step, dtype=np.int64)
