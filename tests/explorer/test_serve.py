@@ -23,7 +23,7 @@ def server() -> Iterator[Explorer]:
 def asked(
     server: Explorer, path: str, headers: dict[str, str] | None = None, method: str = "GET"
 ) -> tuple[int, bytes, dict[str, str]]:
-    connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
+    connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=60)
     connection.request(method, path, headers=headers or {})
     answer = connection.getresponse()
     found = answer.status, answer.read(), dict(answer.getheaders())
