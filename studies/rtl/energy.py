@@ -17,10 +17,10 @@ from attenio.accelerator.rtl.area import write_netlist
 from attenio.accelerator.rtl.build import built
 from attenio.accelerator.rtl.check import check
 from attenio.accelerator.rtl.design import Design
+from attenio.accelerator.rtl.small import small_machine
 from attenio.accelerator.rtl.timing import Group, read_liberty
 from attenio.accelerator.rtl.waves import Waves
-from attenio.machine import Machine, MemoryLevel
-from attenio.parts import AcceleratorParts, HbmParts
+from attenio.machine import Machine
 from attenio.workload import Workload
 
 HERE = Path(__file__).parent
@@ -32,22 +32,7 @@ PARTS = {Component.PE: ("mac", "q", "mac_"), Component.EXP: ("exp_module", "subt
 
 def machine() -> Machine:
     """Four MACs and two EXP modules, all times whole."""
-    hbm = HbmParts(
-        channels=1,
-        burst_bytes=4,
-        page_bytes=64,
-        row_precharge_ns=0,
-        row_activate_ns=1,
-        read_latency_ns=1,
-        four_activates_ns=0,
-        refresh_ns=0,
-    )
-    parts = AcceleratorParts(pe_lines=2, macs_per_line=2, exp_modules=2, kv_buffer_bytes=16, hbm=hbm)
-    levels = (
-        MemoryLevel(name="cache", capacity_bytes=160),
-        MemoryLevel(name="HBM", bandwidth_bytes_per_s=4 * 10**9),
-    )
-    return Machine(name="four-macs", levels=levels, accelerator=parts)
+    return small_machine(cache_words=80, rate=2)
 
 
 def measured(netlist: dict[str, Any], waves: Waves, cells: Group, port: str, called: str) -> dict[str, Any]:

@@ -1,21 +1,23 @@
 """Random accelerators and workloads, each built, run and compared with the simulator.
 
-    .venv/bin/python studies/rtl/machines.py [COUNT]
+    .venv/bin/python studies/rtl/machines.py [COUNT [DATAFLOW...]]
 
 adds to machines.jsonl beside this file, one line for every case that is not there yet; it may be stopped at any time.
+With dataflows, such as flat, that many machines of each are drawn.
 """
 
 import json
 import random
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from attenio.accelerator.rtl.check import check
 from attenio.accelerator.rtl.design import Design
+from attenio.accelerator.rtl.small import small_machine
 from attenio.errors import AttenioError
-from attenio.machine import Machine, MemoryLevel
-from attenio.parts import AcceleratorParts, HbmParts
+from attenio.machine import Machine
 from attenio.workload import Workload
 
 HERE = Path(__file__).parent
@@ -24,7 +26,7 @@ COUNT = 200
 MOST_CYCLES = 6000
 
 
-def drawn(seed: int) -> tuple[dict[str, Any], Design]:
+def drawn(seed: int, dataflow: str = "attenio") -> tuple[dict[str, Any], Design]:
     """The first machine and workload of a seed that can be built and are short."""
     rng = random.Random(seed)
     while True:
@@ -47,53 +49,40 @@ def drawn(seed: int) -> tuple[dict[str, Any], Design]:
             "mask": rng.choice(("dense", "causal", "causal", f"window:{rng.randint(1, 8)}")),
         }
         try:
-            design = Design.of(Workload(**shape), machine_of(sizes, seed, max(d, value_dim)))
+            design = Design.of(Workload(**shape), machine_of(sizes), dataflow)
         except AttenioError:
             continue
         if design.program.steps * 20 < MOST_CYCLES:
             return {**sizes, **shape}, design
 
 
-def machine_of(sizes: dict[str, int], seed: int, width: int) -> Machine:
+def machine_of(sizes: dict[str, int]) -> Machine:
     """The machine of some sizes; every burst is a word, so that all times are whole."""
-    parts = AcceleratorParts(
-        pe_lines=sizes["pe_lines"],
-        macs_per_line=sizes["macs_per_line"],
-        exp_modules=sizes["exp_modules"],
-        kv_buffer_bytes=2 * width,
-        hbm=HbmParts(
-            channels=1,
-            burst_bytes=2 * sizes["words_a_cycle"],
-            page_bytes=64,
-            row_precharge_ns=sizes["precharge_cycles"],
-            row_activate_ns=1,
-            read_latency_ns=2,
-            four_activates_ns=0,
-            refresh_ns=0,
-        ),
+    return small_machine(
+        lines=sizes["pe_lines"],
+        macs=sizes["macs_per_line"],
+        modules=sizes["exp_modules"],
+        cache_words=sizes["cache_words"],
+        rate=sizes["words_a_cycle"],
+        miss_cycles=sizes["precharge_cycles"] + 3,
     )
-    levels = (
-        MemoryLevel(name="cache", capacity_bytes=2 * sizes["cache_words"]),
-        MemoryLevel(name="HBM", bandwidth_bytes_per_s=2 * sizes["words_a_cycle"] * 10**9),
-    )
-    return Machine(name=f"random-{seed}", levels=levels, accelerator=parts)
 
 
 def main() -> None:
     """Every case that is missing, in order."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT
-    known = {json.loads(line)["seed"] for line in CASES.read_text().splitlines()} if CASES.exists() else set()
-    for seed in range(count):
-        if seed in known:
+    count, dataflows = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT, sys.argv[2:] or ["attenio"]
+    cases = [json.loads(line) for line in CASES.read_text().splitlines()] if CASES.exists() else []
+    known = {(case.get("dataflow", "attenio"), case["seed"]) for case in cases}
+    for seed, dataflow in product(range(count), dataflows):
+        if (dataflow, seed) in known:
             continue
-        about, design = drawn(seed)
+        about, design = drawn(seed, dataflow)
         found = check(design, seed=seed).to_json()
         kept = ("steps", "steps_equal", "words", "words_equal", "cycles", "seconds", "first_step", "first_word")
+        line = {"seed": seed, "dataflow": dataflow, **about, **{name: found[name] for name in kept if name in found}}
         with CASES.open("a") as file:
-            file.write(
-                json.dumps({"seed": seed, **about, **{name: found[name] for name in kept if name in found}}) + "\n"
-            )
-        print(seed, about, found["steps_equal"], found["words_equal"], found["cycles"], flush=True)
+            file.write(json.dumps(line) + "\n")
+        print(seed, dataflow, about, found["steps_equal"], found["words_equal"], found["cycles"], flush=True)
 
 
 if __name__ == "__main__":

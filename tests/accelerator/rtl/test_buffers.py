@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.accelerator.rtl.design import Design
+from attenio.accelerator.rtl.small import small_machine
 from attenio.accelerator.tracks import Span, spans
 from attenio.errors import AttenioError
-from attenio.machine import Machine, MemoryLevel
-from attenio.parts import AcceleratorParts, HbmParts
 from attenio.workload import Workload
 
 
@@ -22,29 +21,18 @@ def designs(draw: st.DrawFn) -> Design | None:
     lines, macs, width = (draw(st.integers(1, 5)) for _ in range(3))
     rate = draw(st.sampled_from((1, 2, 4)))
     rows = draw(st.integers(1, 12))
-    hbm = HbmParts(
-        channels=1,
-        burst_bytes=2 * rate,
-        page_bytes=64,
-        row_precharge_ns=draw(st.integers(0, 9)),
-        row_activate_ns=1,
-        read_latency_ns=1,
-        four_activates_ns=0,
-        refresh_ns=0,
-    )
-    modules = draw(st.sampled_from([each for each in range(1, lines * macs + 1) if lines * macs % each == 0]))
-    parts = AcceleratorParts(
-        pe_lines=lines, macs_per_line=macs, exp_modules=modules, kv_buffer_bytes=2 * width, hbm=hbm
-    )
-    levels = (
-        MemoryLevel(name="cache", capacity_bytes=2 * rows * (2 * width + 4) + 2 * width),
-        MemoryLevel(name="HBM", bandwidth_bytes_per_s=2 * rate * 10**9),
+    machine = small_machine(
+        lines=lines,
+        macs=macs,
+        modules=draw(st.sampled_from([each for each in range(1, lines * macs + 1) if lines * macs % each == 0])),
+        cache_words=rows * (2 * width + 4) + width,
+        rate=rate,
+        miss_cycles=draw(st.integers(2, 11)),
     )
     mask = draw(st.sampled_from(("dense", "causal", "window:2")))
     shape = {"queries": draw(st.integers(1, 20)), "keys": draw(st.integers(1, 20)), "heads": draw(st.integers(1, 2))}
     try:
-        workload = Workload(d=width, mask=mask, **shape)
-        return Design.of(workload, Machine(name="drawn", levels=levels, accelerator=parts))
+        return Design.of(Workload(d=width, mask=mask, **shape), machine)
     except AttenioError:
         return None
 

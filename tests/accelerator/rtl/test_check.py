@@ -15,46 +15,34 @@ from attenio.accelerator.rtl.build import built
 from attenio.accelerator.rtl.check import Runner, TimedStep, check
 from attenio.accelerator.rtl.design import Design
 from attenio.accelerator.rtl.geometry import Geometry
+from attenio.accelerator.rtl.small import small_machine
 from attenio.accelerator.rtl.streams import Streams
 from attenio.accelerator.rtl.tools import compiler
 from attenio.errors import AttenioError, InvalidInput
 from attenio.machine import Machine, MemoryLevel
-from attenio.parts import AcceleratorParts, HbmParts
 from attenio.workload import Workload
-
-
-def machine(*, lines: int = 2, macs: int = 2, modules: int = 2, cache_words: int = 48, rate: int = 1) -> Machine:
-    """A machine whose times are whole cycles and whose rows open at once."""
-    hbm = HbmParts(
-        channels=1,
-        burst_bytes=2 * rate,
-        page_bytes=64,
-        row_precharge_ns=0,
-        row_activate_ns=1,
-        read_latency_ns=1,
-        four_activates_ns=0,
-        refresh_ns=0,
-    )
-    buffer = min(64, 2 * cache_words)
-    parts = AcceleratorParts(pe_lines=lines, macs_per_line=macs, exp_modules=modules, kv_buffer_bytes=buffer, hbm=hbm)
-    levels = (
-        MemoryLevel(name="cache", capacity_bytes=2 * cache_words),
-        MemoryLevel(name="HBM", bandwidth_bytes_per_s=2 * rate * 10**9),
-    )
-    return Machine(name="small", levels=levels, accelerator=parts)
 
 
 @pytest.mark.parametrize(
     ("about", "shape"),
     [
-        ({"cache_words": 24}, {"n": 4, "d": 2, "mask": "causal"}),  # several tiles, a ramp of keys, a row shared
-        ({"modules": 1}, {"queries": 3, "keys": 2, "d": 3, "value_dim": 2, "heads": 2}),  # rows shared by two MACs
-        ({"lines": 1, "cache_words": 60}, {"queries": 5, "keys": 4, "d": 1, "mask": "window:2"}),  # three passes
+        (
+            {"macs": 1, "cache_words": 24},
+            {"n": 4, "d": 2, "mask": "causal"},
+        ),  # several tiles, a ramp of keys, a row shared
+        (
+            {"macs": 1, "modules": 1},
+            {"queries": 3, "keys": 2, "d": 3, "value_dim": 2, "heads": 2},
+        ),  # rows shared by two MACs
+        (
+            {"lines": 1, "macs": 1, "modules": 1, "cache_words": 60},
+            {"queries": 3, "keys": 4, "d": 1, "mask": "window:2"},
+        ),  # three passes
     ],
     ids=["causal", "shared", "passes"],
 )
 def test_every_step_and_every_word_are_those_of_the_simulator(about: dict[str, Any], shape: dict[str, Any]) -> None:
-    found = check(Design.of(Workload(**shape), machine(**about)), runner=Runner.PYSIM, seed=3)
+    found = check(Design.of(Workload(**shape), small_machine(**about)), runner=Runner.PYSIM, seed=3)
     assert found.to_json() == {
         **found.to_json(),
         "steps": found.design.program.steps,
@@ -66,7 +54,7 @@ def test_every_step_and_every_word_are_those_of_the_simulator(about: dict[str, A
 
 
 def test_a_wrong_word_is_shown_beside_the_right_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    design, true_streams = Design.of(Workload(n=2, d=1), machine()), checking.streams
+    design, true_streams = Design.of(Workload(n=2, d=1), small_machine(lines=1, macs=1, modules=1)), checking.streams
 
     def wrong(design: Design, seed: int) -> Streams:
         given = true_streams(design, seed)
@@ -112,7 +100,7 @@ def test_the_functional_model_rounds_a_multiply_add_once() -> None:
         ({"modules": 3}, {"n": 4, "d": 2}, "attenio", "3 EXP modules do not divide 4 MACs"),
         ({"rate": 16}, {"n": 4, "d": 2}, "attenio", "use a slower memory or a larger array"),
         ({"cache_words": 4000, "lines": 1, "macs": 1, "modules": 1}, {"n": 99, "d": 2}, "attenio", "99 passes"),
-        ({}, {"n": 4, "d": 2}, "flat", "flat is simulated, and not built"),
+        ({}, {"n": 4, "d": 2}, "stacked-groups", "is simulated, and not built; use one of attenio, standard, flat"),
         ({}, {"n": 4, "d": 2, "dtype": "bf16"}, "attenio", "fp16"),
         ({"cache_words": 3}, {"n": 4, "d": 2}, "attenio", "needs at least 10 words of fast memory"),
         ({"cache_words": 400}, {"n": 4, "d": 40}, "attenio", "the KV buffer holds 32 words"),
@@ -124,15 +112,15 @@ def test_what_cannot_be_built_is_refused_in_one_line(
     about: dict[str, Any], shape: dict[str, Any], dataflow: str, told: str | None
 ) -> None:
     if told is None:  # equal documents are one band after the other
-        assert Design.of(Workload(**shape), machine(**about), dataflow).pattern.rows == 2
+        assert Design.of(Workload(**shape), small_machine(**about), dataflow).pattern.rows == 2
         return
     with pytest.raises(AttenioError) as refused:
-        Design.of(Workload(**shape), machine(**about), dataflow)
+        Design.of(Workload(**shape), small_machine(**about), dataflow)
     assert told in str(refused.value) and "\n" not in str(refused.value)
 
 
 def test_times_that_no_clock_has_are_refused() -> None:
-    slow = machine()
+    slow = small_machine()
     level = MemoryLevel(name="HBM", bandwidth_bytes_per_s=3 * 10**9)
     odd = Machine(name="odd", levels=(slow.levels[0], level), accelerator=slow.accelerator)
     with pytest.raises(InvalidInput, match="a clock counts whole ones"):
@@ -150,7 +138,7 @@ def test_a_missing_compiler_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_every_part_has_the_ports_by_which_others_place_it() -> None:
-    made = built(Design.of(Workload(n=2, d=2), machine()))
+    made = built(Design.of(Workload(n=2, d=2), small_machine()))
     ports = {}
     for name, text in made.parts.items():
         own = text[text.index(f"module \\{name}\n") :].partition("\nend\n")[

@@ -11,32 +11,16 @@ from amaranth.sim import Simulator
 
 from attenio.accelerator.rtl.design import Design
 from attenio.accelerator.rtl.proof import BLOCKS, Claims
+from attenio.accelerator.rtl.small import small_machine
 from attenio.accelerator.step import Engine
 from attenio.accelerator.tracks import spans
 from attenio.errors import InvalidInput
-from attenio.machine import Machine, MemoryLevel
-from attenio.parts import AcceleratorParts, HbmParts
 from attenio.workload import Workload
 
 
 def design(mask: str = "dense", queries: int = 3) -> Design:
     """Two MACs, and a memory that brings a key sooner than they are done with the one before."""
-    hbm = HbmParts(
-        channels=1,
-        burst_bytes=2,
-        page_bytes=64,
-        row_precharge_ns=0,
-        row_activate_ns=1,
-        read_latency_ns=0,
-        four_activates_ns=0,
-        refresh_ns=0,
-    )
-    parts = AcceleratorParts(pe_lines=1, macs_per_line=2, exp_modules=1, kv_buffer_bytes=8, hbm=hbm)
-    levels = (
-        MemoryLevel(name="cache", capacity_bytes=120),
-        MemoryLevel(name="HBM", bandwidth_bytes_per_s=2 * 10**9),
-    )
-    machine = Machine(name="small", levels=levels, accelerator=parts)
+    machine = small_machine(lines=1, modules=1, cache_words=60, miss_cycles=1)
     return Design.of(Workload(queries=queries, keys=3, d=4, mask=mask), machine)
 
 

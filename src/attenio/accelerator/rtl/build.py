@@ -15,9 +15,9 @@ from amaranth.hdl._ir import PortDirection
 from amaranth.lib.wiring import Component
 
 from attenio.accelerator.rtl.design import Design
+from attenio.accelerator.rtl.machines import top_of
 from attenio.accelerator.rtl.parts import Library, is_clocked, ports_of
 from attenio.accelerator.rtl.tools import run_yosys
-from attenio.accelerator.rtl.top import Accelerator
 from attenio.errors import InvalidInput
 from attenio.files import write_atomically
 
@@ -44,7 +44,7 @@ def built(design: Design, progress: Progress | None = None) -> Built:
     """Every part of a design, once."""
     library = Library(separate=True)
     parts, inside = {}, {}
-    waiting = {TOP: Accelerator(library, design)}
+    waiting = {TOP: top_of(library, design)}
     # thousands of equal wires make long chains of names
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 20_000))
     while waiting:

@@ -17,7 +17,8 @@ from attenio.accelerator.rtl.cxxrtl_model import compile_model
 from attenio.accelerator.rtl.cxxrtl_run import RawRun, driver_text, run_model
 from attenio.accelerator.rtl.design import Design
 from attenio.accelerator.rtl.geometry import Words
-from attenio.accelerator.rtl.streams import outputs_of, streams
+from attenio.accelerator.rtl.row_streams import row_streams, stored_tiles, stored_words
+from attenio.accelerator.rtl.streams import bits_of, outputs_of, streams
 from attenio.accelerator.step import Engine
 from attenio.accelerator.tracks import spans
 from attenio.errors import InvalidInput
@@ -102,11 +103,8 @@ def check(
     vcd: Path | None = None,
 ) -> Checked:
     """Build a design, run it on random inputs, and compare."""
-    given = streams(design, seed)
-    simulated = [
-        TimedStep(engine=span.engine.value, name=span.name, begin=int(span.begin), end=int(span.end))
-        for span in spans(design.program)
-    ]
+    given = row_streams(design, seed) if design.along_rows else streams(design, seed)
+    simulated = simulated_steps(design)
     most = 2 * max(step.end for step in simulated) + 64
     seconds: dict[str, float] = {}
     if runner is Runner.PYSIM:
@@ -130,12 +128,21 @@ def check(
             if vcd is not None:
                 shutil.move(folder / "waves.vcd", vcd)
     seconds["run"] = raw.seconds
-    return _compared(design, runner, raw, simulated, seed, seconds)
+    return compared(design, runner, raw, simulated, seed, seconds)
 
 
-def _compared(
+def simulated_steps(design: Design) -> list[TimedStep]:
+    """Every step as the simulator has it."""
+    return [
+        TimedStep(engine=span.engine.value, name=span.name, begin=int(span.begin), end=int(span.end))
+        for span in spans(design.program)
+    ]
+
+
+def compared(
     design: Design, runner: Runner, raw: RawRun, simulated: list[TimedStep], seed: int, seconds: dict[str, float]
 ) -> Checked:
+    """A run beside the simulator and the functional model."""
     timeline = tuple(
         TimedStep(
             engine=_ENGINES[engine].value,
@@ -180,10 +187,13 @@ def _first_step(
 
 def _words(design: Design, outputs: Words, seed: int) -> tuple[int, dict[str, Any] | None]:
     """How many words were stored, and the first that differs from the functional model's."""
-    run = run_functional(design.plan, design.machine, inputs=seed)
-    wanted = np.concatenate([head.queries(run.output)[0] for head in heads_of(design.plan)])
-    want = np.ascontiguousarray(wanted.astype(np.float16)).view(np.uint16)
-    got = np.concatenate(outputs_of(design, outputs)) if len(outputs) else np.zeros((0, want.shape[1]), np.uint16)
+    if design.along_rows:
+        want, tiles = stored_words(design, seed), stored_tiles(design, outputs)
+    else:
+        run = run_functional(design.plan, design.machine, inputs=seed)
+        want = bits_of(np.concatenate([head.queries(run.output)[0] for head in heads_of(design.plan)]))
+        tiles = outputs_of(design, outputs)
+    got = np.concatenate(tiles) if len(outputs) else np.zeros((0, want.shape[1]), np.uint16)
     if got.shape != want.shape:
         return got.size, {"rows": len(got), "rows_wanted": len(want)}
     different = np.argwhere(got != want)

@@ -12,13 +12,14 @@ from hashlib import sha256
 from pathlib import Path
 
 from attenio.accelerator.rtl.build import TOP, Built, write_rtlil
+from attenio.accelerator.rtl.cxxrtl_lazy import lazy
 from attenio.accelerator.rtl.tools import compiler, cxxrtl_headers, run_yosys
 from attenio.errors import InvalidInput
 from attenio.files import write_atomically
 
 # Parts that stay as they are, however often they stand there, each after those that stand in it. They are compiled by
 # themselves and optimised; what is left, wires and controllers, is long and runs once a cycle, so that it is not.
-_APART = ("mac", "exp_module", "mac_line")
+_APART = ("fp16_divide", "mac", "exp_module", "mac_line")
 # Lines differ from machine to machine: only where there are many are they worth a compilation of their own.
 _MANY_LINES = 16
 
@@ -35,6 +36,8 @@ def compile_model(made: Built, driver: str, folder: Path, *, optimise: int = 0, 
     # without comments, which have the places of sources in them
     lines = (folder / "model.cc").read_text().splitlines()
     text = "\n".join(line for line in lines if not line.lstrip().startswith("//")) + "\n"
+    for part in (*_APART, TOP):
+        text = lazy(text, part)
     objects, known = [], ""
     for part in _APART:
         if part == "mac_line" and made.count(part) < _MANY_LINES:

@@ -37,13 +37,18 @@ def run_model(model: Path, design: Design, given: Streams, most_cycles: int) -> 
     if done.returncode:
         raise InvalidInput(f"the compiled model stopped: {done.stderr.strip() or done.returncode}")
     cycles, late = map(int, done.stdout.split())
+    return raw_run(folder, design, (cycles, bool(late)), seconds)
+
+
+def raw_run(folder: Path, design: Design, told: tuple[int, bool], seconds: float) -> RawRun:
+    """What a run left in its folder, with the cycles and the flag that it told."""
     lines, macs = design.hardware.pe.lines, design.hardware.pe.macs_per_line
     steps = np.fromfile(folder / "steps.bin", dtype=np.int64).reshape(-1, 4).tolist()
     return RawRun(
         steps=[(engine, place, begin, end) for engine, place, begin, end in steps],
         outputs=np.fromfile(folder / "outputs.bin", dtype=np.uint16).reshape(-1, lines, macs),
-        cycles=cycles,
-        late=bool(late),
+        cycles=told[0],
+        late=told[1],
         seconds=seconds,
     )
 
@@ -157,7 +162,6 @@ int main(int, char **argv) {{
     if (take_queries) {{ query += {beat}; if (query + {beat} <= queries.size()) put_queries(queries.data() + query); }}
     if (take_kv) word += {arriving};
     if (take_kv && word + {arriving} <= kv.size()) put(top.{kv}, kv.data() + word, {arriving});
-    if (take_queries || take_kv) top.step();
   }}
   std::ofstream("steps.bin", std::ios::binary).write((char *)steps.data(), steps.size() * 8);
   std::ofstream("outputs.bin", std::ios::binary).write((char *)outputs.data(), outputs.size() * 2);

@@ -7,6 +7,8 @@ from math import ceil
 from attenio.accelerator.controller import program_of
 from attenio.accelerator.hardware import Hardware
 from attenio.accelerator.program import Program
+from attenio.accelerator.rtl.along_rows.layout import words_of
+from attenio.accelerator.rtl.along_rows.store import ControlStore
 from attenio.accelerator.rtl.geometry import Geometry
 from attenio.accelerator.rtl.nest import Nest, Place
 from attenio.accelerator.simulate import plan_for
@@ -20,6 +22,9 @@ from attenio.planning import Dataflow, Plan
 from attenio.planning.costs import problems_of
 from attenio.workload import Direction, Workload
 
+# One machine for AttenIO, with rows at rest on their MACs, and one for all that take softmax along rows.
+ALONG_ROWS = (Dataflow.STANDARD, Dataflow.FLAT, Dataflow.FLASH_ATTENTION_2)
+BUILT = (Dataflow.ATTENIO, *ALONG_ROWS)
 # A tile of queries may take this many passes over the array: every MAC has statistics for each.
 _MOST_PASSES = 32
 
@@ -44,8 +49,9 @@ class Design:
     def of(cls, workload: Workload, machine: Machine | str, dataflow: Dataflow | str = Dataflow.ATTENIO) -> "Design":
         """The design that runs a workload; what cannot be built is refused in one line."""
         machine, dataflow = without_refresh(machine), Dataflow.named(dataflow)
-        if dataflow is not Dataflow.ATTENIO:
-            raise InvalidInput(f"{dataflow.value} is simulated, and not built; use attenio")
+        if dataflow not in BUILT:
+            known = ", ".join(each.value for each in BUILT)
+            raise InvalidInput(f"{dataflow.value} is simulated, and not built; use one of {known}")
         if workload.direction is not Direction.FORWARD or workload.dtype is not ElementType.FP16:
             raise InvalidInput("the array is built for the forward pass in fp16; use --direction forward, --dtype fp16")
         design = cls(plan_for(workload, machine, dataflow), machine)
@@ -54,6 +60,9 @@ class Design:
 
     def check(self) -> None:
         """Refuse what the hardware cannot do."""
+        if self.along_rows:
+            self._check_along_rows()
+            return
         pe, exp = self.hardware.pe, self.hardware.exp
         if self.plan.tiles["key_tile"] != 1:
             raise InvalidInput("the array is built for one key at a time; use a plan with key_tile=1")
@@ -71,6 +80,27 @@ class Design:
             )
         for place in self.nest.places[Engine.HBM]:
             self._check_transfer(place)
+
+    def _check_along_rows(self) -> None:
+        """Refuse what the machine of the other dataflows cannot do; its control store is made, and may not fit."""
+        _ = self.control_store
+        for place in self.nest.places[Engine.HBM]:
+            words, cycles = words_of(place, self.widths)[1], int(place.step.cycles)
+            if words > cycles * self.hardware.pe.macs:
+                raise DoesNotFit(
+                    f"the memory moves {words:,} words in {cycles:,} cycles, and {self.hardware.pe.macs:,} MACs take as"
+                    " many words a cycle; use a slower memory or a larger array"
+                )
+
+    @cached_property
+    def control_store(self) -> ControlStore:
+        """What units are told, where softmax runs along rows."""
+        return ControlStore(self.nest, self.plan.dataflow, self.widths, self.hardware)
+
+    @property
+    def along_rows(self) -> bool:
+        """Whether softmax runs along rows: the machine with a scratchpad."""
+        return self.plan.dataflow in ALONG_ROWS
 
     def _check_transfer(self, place: Place) -> None:
         step = place.step
@@ -156,6 +186,9 @@ class Design:
     @cached_property
     def arriving(self) -> int:
         """Words of keys and values that arrive in a cycle."""
+        if self.along_rows:
+            loads = [place for place in self.nest.places[Engine.HBM] if place.step.name.startswith("load")]
+            return max(ceil(words_of(place, self.widths)[1] / int(place.step.cycles)) for place in loads)
         widths = {Operation.LOAD_KEYS: self.widths[0], Operation.LOAD_VALUES: self.widths[1]}
         places = [place.step for place in self.nest.places[Engine.HBM]]
         return max(

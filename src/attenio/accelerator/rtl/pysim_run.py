@@ -8,15 +8,15 @@ from amaranth.sim import Simulator
 
 from attenio.accelerator.rtl.cxxrtl_run import RawRun
 from attenio.accelerator.rtl.design import Design
+from attenio.accelerator.rtl.machines import top_of
 from attenio.accelerator.rtl.parts import Library
 from attenio.accelerator.rtl.streams import Streams
-from attenio.accelerator.rtl.top import Accelerator
 from attenio.accelerator.step import Engine
 
 
 def run_pysim(design: Design, given: Streams, most_cycles: int) -> RawRun:
     """Run a design on words until the program is over."""
-    bench = _Bench(Accelerator(Library(separate=False), design), given, most_cycles)
+    bench = _Bench(top_of(Library(separate=False), design), given, most_cycles)
     simulator = Simulator(bench.top)
     simulator.add_clock(1e-9)
     simulator.add_testbench(bench.run)

@@ -29,9 +29,9 @@ def streams(design: Design, seed: int) -> Streams:
     queries: list[Words] = []
     kv: list[Words] = []
     heads = list(heads_of(design.plan))
-    rows_of = [_bits(numbers.keep(head.queries(given.q)[0] * workload.softmax_scale)) for head in heads]
-    keys_of = [_bits(numbers.keep(head.keys(given.k))) for head in heads]
-    values_of = [_bits(numbers.keep(head.keys(given.v))) for head in heads]
+    rows_of = [bits_of(numbers.keep(head.queries(given.q)[0] * workload.softmax_scale)) for head in heads]
+    keys_of = [bits_of(numbers.keep(head.keys(given.k))) for head in heads]
+    values_of = [bits_of(numbers.keep(head.keys(given.v))) for head in heads]
     at = _Cursor(design.pattern.rows, len(heads))
     for step in design.program:
         if step.engine is not Engine.HBM:
@@ -42,10 +42,10 @@ def streams(design: Design, seed: int) -> Streams:
                 queries.append(design.geometry_of(step.rows).beats(rows_of[head][row : row + step.rows]))
             case Operation.LOAD_KEYS:
                 head, key = at.key(design, step.rows)
-                kv.append(_blocks(keys_of[head][key], design.arriving))
+                kv.append(beats_of(keys_of[head][key], design.arriving))
             case Operation.LOAD_VALUES:
                 head, key = at.value(design, step.rows)
-                kv.append(_blocks(values_of[head][key], design.arriving))
+                kv.append(beats_of(values_of[head][key], design.arriving))
             case _:
                 at.stored(step.rows)
     lines, macs = design.hardware.pe.lines, design.hardware.pe.macs_per_line
@@ -92,11 +92,12 @@ class _Cursor:
         return needed
 
 
-def _bits(values: NDArray[np.floating]) -> Words:
+def bits_of(values: NDArray[np.floating]) -> Words:
+    """Numbers as the words they are kept in."""
     return np.ascontiguousarray(values.astype(np.float16)).view(np.uint16)
 
 
-def _blocks(vector: Words, arriving: int) -> Words:
+def beats_of(vector: Words, arriving: int) -> Words:
     """A vector in pieces that arrive at once."""
     padded = np.zeros(-(-len(vector) // arriving) * arriving, dtype=np.uint16)
     padded[: len(vector)] = vector
