@@ -2,7 +2,7 @@
 
     .venv/bin/python studies/rtl/published.py FOLDER
 
-builds the model in FOLDER, runs it there and writes published.json beside this file. What FOLDER has already is not made
+builds the model in FOLDER, runs it there and writes published.json beside this file. What FOLDER has is not made
 again: a run may be stopped and continued, or made on another day than the comparison.
 
 Expected before it ran: 12,700 lines of C++, of which MAC, line and EXP module are 4,000 and compiled once with -O2 in
