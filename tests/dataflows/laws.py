@@ -223,6 +223,7 @@ GRADIENT_TILES = {
         score_rows=3, score_keys=2, **{name: size for name, size in _PRODUCTS.items() if "value" not in name}
     ),
     Dataflow.SPILLED_GRADIENTS: Tiles.of(query_tile=2, key_tile=3, query_rows=3, query_columns=2),
+    Dataflow.KEPT_ROW_GRADIENTS: Tiles.of(key_tile=3, kept_rows=2),
 }
 LEAN_TILES = Tiles.of(query_tile=2, key_tile=3, key_keys=2, key_columns=3, query_rows=3, query_columns=2)
 READING_TILES = Tiles.of(gradient_rows=3, gradient_keys=2, **_PRODUCTS)

@@ -13,7 +13,13 @@ from attenio.workload import Workload
 from .laws import GRADIENT_TILES, READING_TILES, SMALL_TILES, planned
 
 # Partial results of rows or of columns are in slow memory, not scores.
-PARTIAL = (Dataflow.SPLIT_KEYS, Dataflow.SPILLED_GRADIENTS, Dataflow.KEPT_KEYS, Dataflow.KEPT_ROWS)
+PARTIAL = (
+    Dataflow.SPLIT_KEYS,
+    Dataflow.SPILLED_GRADIENTS,
+    Dataflow.KEPT_KEYS,
+    Dataflow.KEPT_ROWS,
+    Dataflow.KEPT_ROW_GRADIENTS,
+)
 SPILLING = {
     Dataflow.STANDARD: 2,
     Dataflow.SQUARE_TILING: 1,

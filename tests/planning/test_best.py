@@ -223,6 +223,7 @@ def test_candidates_are_every_dataflow_that_applies_with_best_and_published_tile
         "tiled-products",
         "fused-values",
         "spilled-gradients",
+        "kept-row-gradients",
     }
     assert backward == {(name, "best") for name in gradients} | {("key-stationary", "published")}
     decode = names(candidates(Workload(queries=1, keys=1, d=32), machine))

@@ -72,6 +72,7 @@ def test_every_dataflow_has_the_leading_term_of_its_order(dataflow: Dataflow) ->
         Dataflow.KEPT_ROWS: n * n * (3 * d + 4) // 32,
         Dataflow.KEY_STATIONARY: n * n * (4 * d + 2) // 32,
         Dataflow.QUERY_STATIONARY: 6 * n * n * d // 32,
+        Dataflow.KEPT_ROW_GRADIENTS: n * n * (4 * d + 3) // 32,
         Dataflow.TWO_PASS: 2 * n * n * d // 32 + n * n * (2 * d + 2) // 32,
         # ten halves of products, and scores written twice, read once more and in tiles of columns
         Dataflow.TILED_PRODUCTS: 4 * n * n * d // 32 + 3 * (n * n * d // 32 + n * n * d // 32) + 3 * n * n,

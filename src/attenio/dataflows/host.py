@@ -117,6 +117,9 @@ def _spilled_gradients(workload: Workload, dataflow: GradientDataflow, tiles: Ti
     match dataflow:
         case Dataflow.KEY_STATIONARY:
             return rows * (workload.d + 1) + _visits(shapes, tiles["key_tile"])
+        case Dataflow.KEPT_ROW_GRADIENTS:
+            listed = scores // (workload.group * max(1, tiles["key_tile"]))  # who meets which tile
+            return rows * (workload.d + 1) + listed + _visits(shapes, tiles["key_tile"])
         case Dataflow.QUERY_STATIONARY:
             return keys * (workload.d + workload.value_dim)
         case Dataflow.TWO_PASS:

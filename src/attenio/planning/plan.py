@@ -33,6 +33,7 @@ class Dataflow(Enum):
     TILED_PRODUCTS = "tiled-products"
     FUSED_VALUES = "fused-values"
     SPILLED_GRADIENTS = "spilled-gradients"
+    KEPT_ROW_GRADIENTS = "kept-row-gradients"
     FEATURE_STATE = "feature-state"
     VALUE_COLUMNS = "value-columns"
     FEATURE_BLOCKS = "feature-blocks"
@@ -58,7 +59,9 @@ class Dataflow(Enum):
         """The exact dataflows of one direction, in order; a training step is made of one of each.
 
         >>> [dataflow.value for dataflow in Dataflow.towards("backward")]
-        ['key-stationary', 'query-stationary', 'two-pass', 'tiled-products', 'fused-values', 'spilled-gradients']
+        ... # doctest: +NORMALIZE_WHITESPACE
+        ['key-stationary', 'query-stationary', 'two-pass', 'tiled-products', 'fused-values', 'spilled-gradients',
+         'kept-row-gradients']
         """
         wanted = Direction.named(direction)
         return tuple(m for m in cls if not m.is_approximate and wanted in (m.direction, Direction.TRAINING))
@@ -100,6 +103,7 @@ GradientDataflow = Literal[
     Dataflow.TILED_PRODUCTS,
     Dataflow.FUSED_VALUES,
     Dataflow.SPILLED_GRADIENTS,
+    Dataflow.KEPT_ROW_GRADIENTS,
 ]
 # What people call the two in conversation; the letters alone are nearer to other names.
 _NICKNAMES = {

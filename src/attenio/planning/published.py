@@ -27,6 +27,8 @@ def has_published_rule(dataflow: Dataflow) -> bool:
             return False
         case Dataflow.FUSED_VALUES | Dataflow.SPILLED_GRADIENTS | Dataflow.FEATURE_GRADIENT:
             return False
+        case Dataflow.KEPT_ROW_GRADIENTS:
+            return False
         case Dataflow.FEATURE_STATE | Dataflow.VALUE_COLUMNS | Dataflow.FEATURE_BLOCKS | Dataflow.WINDOW_AND_FEATURES:
             return False
         case _:
@@ -64,7 +66,7 @@ def published_tiles(problems: Problems, dataflow: Dataflow, fast_words: int, *, 
             return None
         case Dataflow.QUERY_STATIONARY | Dataflow.TWO_PASS | Dataflow.TILED_PRODUCTS:
             return None
-        case Dataflow.FUSED_VALUES | Dataflow.SPILLED_GRADIENTS:
+        case Dataflow.FUSED_VALUES | Dataflow.SPILLED_GRADIENTS | Dataflow.KEPT_ROW_GRADIENTS:
             return None
         case Dataflow.FEATURE_STATE | Dataflow.VALUE_COLUMNS | Dataflow.FEATURE_BLOCKS:
             return None

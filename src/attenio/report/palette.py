@@ -26,6 +26,7 @@ _STYLES: dict[Dataflow, tuple[str, str, str]] = {
     Dataflow.TILED_PRODUCTS: ("#7a0177", "#f083dc", "square-x"),
     Dataflow.FUSED_VALUES: ("#5c5c8a", "#b9b9e6", "diamond-cross"),
     Dataflow.SPILLED_GRADIENTS: ("#8c510a", "#e0b070", "bowtie"),
+    Dataflow.KEPT_ROW_GRADIENTS: ("#5b2c6f", "#c39bd3", "asterisk"),
     Dataflow.FEATURE_STATE: ("#00695c", "#5fd4c4", "star-square"),
     Dataflow.VALUE_COLUMNS: ("#8e0038", "#ff7aa8", "star-diamond"),
     Dataflow.FEATURE_BLOCKS: ("#3e5f00", "#a9d64a", "star-triangle-up"),

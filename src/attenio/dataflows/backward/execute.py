@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from attenio.dataflows.arithmetic import Arithmetic
 from attenio.dataflows.backward.feature_gradient import feature_gradient
 from attenio.dataflows.backward.fused_values import fused_values
+from attenio.dataflows.backward.kept_row_gradients import kept_row_gradients
 from attenio.dataflows.backward.key_stationary import key_stationary
 from attenio.dataflows.backward.problem import (
     BackwardProblem,
@@ -91,6 +92,8 @@ def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> No
             fused_values(problem, plan.tiles, fast)
         case Dataflow.SPILLED_GRADIENTS:
             spilled_gradients(problem, plan.tiles, fast)
+        case Dataflow.KEPT_ROW_GRADIENTS:
+            kept_row_gradients(problem, plan.tiles, fast)
         case _:
             assert_never(plan.dataflow)
 
@@ -100,7 +103,7 @@ def backward_units(workload: Workload, dataflow: GradientDataflow, tiles: Tiles)
     rows = workload.batch * workload.heads * workload.queries
     keys = workload.batch * workload.kv_heads * workload.keys
     match dataflow:
-        case Dataflow.KEY_STATIONARY:
+        case Dataflow.KEY_STATIONARY | Dataflow.KEPT_ROW_GRADIENTS:
             return keys
         case Dataflow.QUERY_STATIONARY:
             return rows

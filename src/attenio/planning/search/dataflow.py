@@ -31,11 +31,12 @@ BACKWARD_CONTENDERS = (
     Dataflow.SPILLED_GRADIENTS,
     Dataflow.TILED_PRODUCTS,
     Dataflow.FUSED_VALUES,
+    Dataflow.KEPT_ROW_GRADIENTS,
 )
 
 
 # They make one score at a time, which no granularity allows.
-ONE_BY_ONE = (Dataflow.KEPT_KEYS, Dataflow.KEPT_ROWS)
+ONE_BY_ONE = (Dataflow.KEPT_KEYS, Dataflow.KEPT_ROWS, Dataflow.KEPT_ROW_GRADIENTS)
 
 
 def contenders(direction: Direction) -> tuple[Dataflow, ...]:

@@ -28,6 +28,7 @@ from attenio.planning.words import (
 )
 from attenio.planning.words.backward import (
     fused_values,
+    kept_row_gradients,
     key_stationary,
     query_stationary,
     spilled_gradients,
@@ -93,6 +94,8 @@ def _gradient_forms(dataflow: GradientDataflow) -> Forms:
             return fused_values.forms
         case Dataflow.SPILLED_GRADIENTS:
             return spilled_gradients.forms
+        case Dataflow.KEPT_ROW_GRADIENTS:
+            return kept_row_gradients.forms
         case _:
             assert_never(dataflow)
 

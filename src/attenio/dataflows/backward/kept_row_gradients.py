@@ -1,0 +1,156 @@
+"""Kept rows for the gradient: keys and their gradients stay, and slots keep rows over the turn to the next keys.
+
+    for each tile j of key_tile keys that some row needs:
+        load its needed K_j and V_j;  dK_j, dV_j = 0
+        for each position that needs a key of j, those in the slots first; i its rows in all heads of the group:
+            unless they are in their slot: load q_i, dO_i, L_i;
+                rows that have met keys before: load D_i and the partial dq_i
+                the others: O_i streams past, D_i = dO_i . O_i;  dq_i = 0
+            for each row, each key of j that it needs:
+                p = exp(scale q . k - L);  dv += p dO;  dS = p (dO . v - D);  dk += scale dS q;  dq += scale dS k
+            unless they stay in their slot: store dq_i if they will meet no further key, else D_i and the partial dq_i
+        store dK_j, dV_j
+    store zeros for rows and keys that nothing needs
+
+Slots keep what the next tile needs too: under a window of W keys a slot for each of W rows, which circulate, reads and
+writes everything once. One score and its gradient are in hand at a time. Key tiles lie on the grid 0, key_tile, ...
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.dataflows.backward.problem import BackwardProblem
+from attenio.dataflows.backward.steps import (
+    add_key_gradient,
+    add_query_gradient,
+    add_value_gradient,
+    exponentiate_with,
+    stream_delta,
+    turn_into_score_gradient,
+)
+from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
+from attenio.dataflows.key_slots import Visit, keeping_slots, needed_by_tiles, turns
+from attenio.dataflows.key_tiles import KeyTile, KeyTiles, required_scores
+from attenio.dataflows.online_softmax import ONE, add_scores
+from attenio.memory import Buffer, FastMemory, Tile
+from attenio.memory.indices import Indices, compact
+from attenio.planning.plan import Tiles
+
+
+def kept_row_gradients(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
+    """Run the heads of one group of one sequence."""
+    pattern, depth, width, group = problem.pattern, problem.depth, problem.width, problem.group
+    b, slots = min(tiles["key_tile"], pattern.keys), min(tiles["kept_rows"], pattern.rows)
+    key_tiles, across = KeyTiles(problem, b), pattern.transposed
+    visits = turns(needed_by_tiles(across, b), slots=slots, keeping=keeping_slots(across, slots))
+    with (
+        fast.buffer("K", b, depth) as K_buffer,
+        fast.buffer("V", b, width) as V_buffer,
+        fast.scratch("dK", b, depth) as dK_buffer,
+        fast.scratch("dV", b, width) as dV_buffer,
+        fast.buffer("Q", group * slots, depth) as Q_buffer,
+        fast.buffer("dO", group * slots, width) as dO_buffer,
+        fast.scratch("dQ", group * slots, depth) as dQ_buffer,
+        fast.scratch("L", group * slots, 1) as L_buffer,
+        fast.scratch("D", group * slots, 1) as D_buffer,
+        fast.scratch("S", 1, 1),
+        fast.scratch("dP", 1, 1),
+        fast.buffer("O", 1, 1) as O_element,
+    ):
+        every = slice(0, group * slots)
+        wide = [buffer.over(every, columns) for buffer, columns in (
+            (Q_buffer, problem.Q.columns), (dO_buffer, problem.V.columns), (dQ_buffer, problem.Q.columns)
+        )]  # fmt: skip
+        rows = _Slots(problem, fast, _Rows(*wide, *(each.over(every, ONE) for each in (L_buffer, D_buffer))), O_element)
+        for j, visited in zip(key_tiles, (each for each in visits if each), strict=True):
+            touched = compact(j.keys)
+            dK_j, dV_j = dK_buffer.zeros(touched, problem.K.columns), dV_buffer.zeros(touched, problem.V.columns)
+            with K_buffer.holding(problem.K, touched) as K_j, V_buffer.holding(problem.V, touched) as V_j:
+                for visit in visited:
+                    rows.visit(visit, j, _Keys(K_j, V_j, dK_j, dV_j))
+            fast.store(dK_j, problem.dK)
+            fast.store(dV_j, problem.dV)
+    store_zeros(fast, problem.dQ, np.tile(key_tiles.needing, group))
+    store_key_zeros(fast, pattern, problem.dK, problem.dV)
+
+
+class _Rows(NamedTuple):
+    """What fast memory has of some rows."""
+
+    Q: Tile
+    dO: Tile
+    dQ: Tile
+    L: Tile
+    D: Tile
+
+
+class _Keys(NamedTuple):
+    """What fast memory has of some keys."""
+
+    K: Tile
+    V: Tile
+    dK: Tile
+    dV: Tile
+
+
+def _part(tile: Tile, at: Indices, rows: Indices) -> Tile:
+    """Rows of a tile, and what they are called."""
+    return Tile(tile.name, tile.values[at], rows, tile.columns, tile.words_each)
+
+
+class _Slots:
+    """Rows in slots; of those that have left before they were done, partial gradients and D are in slow memory."""
+
+    def __init__(self, problem: BackwardProblem, fast: FastMemory, slots: _Rows, O_element: Buffer) -> None:
+        self._problem, self._fast, self._slots, self._O = problem, fast, slots, O_element
+        count = problem.group * problem.pattern.rows
+        self._state = [
+            (problem.spilled("partial dQ", count, problem.depth), slots.dQ),
+            (problem.spilled("D", count, 1), slots.D),
+        ]
+
+    def visit(self, visit: Visit, j: KeyTile, keys: _Keys) -> None:
+        """The rows of a position meet the keys of a tile that it needs."""
+        problem, group = self._problem, self._problem.group
+        named = np.arange(group, dtype=np.int64) * problem.pattern.rows + visit.key
+        places = np.arange(visit.slot * group, (visit.slot + 1) * group, dtype=np.intp)
+        held = _Rows(*(_part(tile, slice(places[0], places[-1] + 1), compact(named)) for tile in self._slots))
+        position = np.array([visit.key])
+        if visit.arrives:
+            self._arrive(held, (compact(named), places), again=bool(j.visited(position)[0]))
+        needing = required_scores(problem.pattern, position, j.keys)[0]
+        self._meet(held, keys, compact(np.flatnonzero(needing)), compact(j.keys[needing]))
+        if visit.stays:
+            return
+        if j.last(position)[0]:
+            self._fast.store(held.dQ, problem.dQ)
+            return
+        for target, tile in self._state:
+            self._fast.store(tile, target, compact(named), at=places)
+
+    def _arrive(self, held: _Rows, where: tuple[Indices, NDArray[np.intp]], *, again: bool) -> None:
+        """Rows come into a slot."""
+        (named, places), problem, slots = where, self._problem, self._slots
+        for source, tile in ((problem.Q, slots.Q), (problem.dO, slots.dO), (problem.L, slots.L)):
+            self._fast.load(source, tile, named, at=places)
+        if again:
+            for source, tile in self._state:
+                self._fast.load(source, tile, named, at=places)
+            return
+        held.dQ.values[:], held.D.values[:] = 0, 0
+        stream_delta(self._fast, problem, held.D, held.dO, self._O)
+
+    def _meet(self, rows: _Rows, keys: _Keys, at: Indices, named: Indices) -> None:
+        """Rows meet keys, those at these places."""
+        fast, arithmetic = self._fast, self._problem.arithmetic
+        K, V, dK, dV = (_part(tile, at, named) for tile in keys)
+        S = Tile("S", np.zeros((len(rows.Q.values), len(K.values)), dtype=np.float32), rows.Q.rows, named)
+        add_scores(fast, arithmetic, S, rows.Q, K)
+        P = exponentiate_with(fast, arithmetic, S, rows.L, None)
+        add_value_gradient(fast, arithmetic, dV, P, rows.dO)
+        dS = turn_into_score_gradient(fast, arithmetic, P, rows.D, (rows.dO, V))
+        add_key_gradient(fast, arithmetic, dK, dS, rows.Q)
+        add_query_gradient(fast, arithmetic, rows.dQ, dS, K)
+        keys.dK.values[at], keys.dV.values[at] = dK.values, dV.values

@@ -1,0 +1,40 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attenio.planning import best_plan_for
+from attenio.planning.plan import Dataflow
+from attenio.workload import Workload
+
+from ..laws import QUICK, counted, obeys_its_closed_form, sizes, workloads
+from ..test_kept_keys import kept
+
+
+def closed_form(is_band):
+    def words(problem, tiles):
+        b, slots = min(tiles["key_tile"], problem.m), min(tiles["kept_rows"], problem.n)
+        n, m, d, dv, w, g = problem.n, problem.m, problem.dk, problem.dv, problem.w, problem.g
+        arrivals = problem.row_visits(b) - kept(problem.required.T, b, slots, is_band=is_band)
+        state = 2 * (d + 1) * w
+        moved = (problem.touched_keys + m) * (d + dv)
+        moved += g * (arrivals * (d + dv + w + state) - problem.touched_rows * (state - dv) + n * d)
+        return moved, b * (d + dv) * (1 + w) + slots * g * (d + dv + (d + 2) * w) + 2 * w + 1
+
+    return words
+
+
+@QUICK
+@given(workloads(), st.data())
+def test_kept_rows_move_and_hold_what_their_closed_form_says_and_compute_the_gradient(workload, data):
+    tiles = sizes(data.draw, key_tile=workload.keys + 1, kept_rows=workload.queries + 1)
+    is_band = not hasattr(workload.mask, "query_block")
+    problems = counted(workload, by_group=True)
+    backward = workload.towards("backward")
+    obeys_its_closed_form(backward, Dataflow.KEPT_ROW_GRADIENTS, tiles, problems, closed_form(is_band))
+
+
+def test_a_ring_of_rows_under_a_window_reads_and_writes_everything_once():
+    n, d, window = 256, 8, 32
+    workload = Workload(n=n, d=d, mask=f"window:{window}", direction="backward", dtype="fp32")
+    plan = best_plan_for(workload, window * (3 * d + 2) + 4 * d + 3)
+    assert plan.dataflow is Dataflow.KEPT_ROW_GRADIENTS
+    assert plan.moved_words == workload.compulsory_words + n * (d + 1)  # what it reads besides: O and L
