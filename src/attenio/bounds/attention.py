@@ -7,7 +7,7 @@ from typing import assert_never
 import numpy as np
 
 from attenio.bounds.approximating import approximate_bounds
-from attenio.bounds.backward import gradient_bounds, gradient_words, growth_of_gradients
+from attenio.bounds.backward import gradient_bounds, gradient_words, growth_of_gradients, step_in_order
 from attenio.bounds.compulsory import compulsory
 from attenio.bounds.epochs import Floats
 from attenio.bounds.fast_products import fast_product_words, fast_products
@@ -20,6 +20,7 @@ from attenio.bounds.row_passes import applies as whole_rows
 from attenio.bounds.row_passes import row_passes
 from attenio.bounds.saha_ye import saha_ye
 from attenio.bounds.score_epochs import score_epoch_words, score_epochs
+from attenio.bounds.whole_epochs import whole_epoch_words, whole_epochs
 from attenio.catalogue import as_machine
 from attenio.display import Listed
 from attenio.errors import InvalidInput
@@ -41,10 +42,12 @@ def bounds_for(workload: Workload, fast_words: int, *, units: int = 1, degree: i
 
     >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64), 8192)]
     ... # doctest: +NORMALIZE_WHITESPACE
-    ['compulsory', 'score-epochs', 'output-epochs', 'fused-epochs', 'fast-products', 'one-shot',
+    ['compulsory', 'score-epochs', 'output-epochs', 'whole-epochs', 'fused-epochs', 'fast-products', 'one-shot',
      'row-passes', 'operator-by-operator', 'saha-ye']
     >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64, direction="backward"), 8192)]
-    ['compulsory', 'gradient-rows', 'gradient-epochs', 'fast-products', 'li-liang', 'nonzeros']
+    ... # doctest: +NORMALIZE_WHITESPACE
+    ['compulsory', 'gradient-rows', 'gradient-epochs', 'whole-gradient-epochs', 'fast-products', 'li-liang',
+     'nonzeros']
     """
     checked_workload(workload)
     checked_count("fast memory (words)", fast_words, most=2**60)
@@ -84,14 +87,24 @@ def _every_bound(workload: Workload, fast_words: int, units: int, degree: int | 
             return (compulsory(workload), *gradients, scores, *growth_of_gradients(workload, fast_words))
         case Direction.TRAINING:
             # A step computes the output as well, so whatever holds for the forward pass holds for it.
+            forward = _forward_bounds(workload, fast_words, units)
             return (
                 compulsory(workload),
-                *_forward_bounds(workload, fast_words, units),
+                *forward,
                 *gradient_bounds(workload, fast_words, units=units),
+                _in_order(workload, fast_words, units, forward),
                 *growth_of_gradients(workload, fast_words),
             )
         case _:
             assert_never(workload.direction)
+
+
+def _in_order(workload: Workload, fast_words: int, units: int, forward: tuple[LowerBound, ...]) -> LowerBound:
+    """The strongest bounds of both passes of a step, one after the other."""
+    alone = workload.towards(Direction.BACKWARD)
+    first = largest_ordinary((compulsory(workload.towards(Direction.FORWARD)), *forward))
+    second = largest_ordinary((compulsory(alone), *gradient_bounds(alone, fast_words, units=units)))
+    return step_in_order(first, second, fast_words, units=units)
 
 
 def _forward_bounds(workload: Workload, fast_words: int, units: int) -> tuple[LowerBound, ...]:
@@ -99,6 +112,7 @@ def _forward_bounds(workload: Workload, fast_words: int, units: int) -> tuple[Lo
     return (
         score_epochs(workload, fast_words, units=units),
         output_epochs(workload, fast_words, units=units),
+        *((whole_epochs(workload, fast_words),) if units == 1 else ()),
         fused_epochs(workload, fast_words, units=units),
         fast_products(workload, fast_words, units=units),
     )
@@ -113,7 +127,7 @@ def lower_bounds(
 
     >>> bounds = lower_bounds(Workload(n=131072, d=64), Machine.with_fast_bytes(512 * 1024))
     >>> largest_ordinary(bounds).words, largest_absolute(bounds).words
-    (1073741824, 67108864)
+    (1074003904, 67108864)
     """
     if boundary is not None:
         checked_kind(boundary, Boundary, "boundary", "one of machine.boundaries")
@@ -154,16 +168,18 @@ def ordinary_words(  # noqa: PLR0913 - a point of a sweep has this many coordina
 ) -> Floats:
     """The largest bound for ordinary products at every point of a sweep, as ``largest_ordinary(bounds_for(...))``.
 
-    All arguments are floats or arrays of floats that broadcast. Whole words come back, as floats.
+    All arguments are floats or arrays of floats that broadcast. Whole words come back, as floats. Step-in-order
+    is not among them: ``words_in_order`` makes it of the bounds of both passes.
 
     >>> ordinary_words(np.array([1e3, 1e9]), 1e8, 64.0, 64.0, 65536.0).tolist()
-    [25000000.0, 1000000000.0]
+    [25065232.0, 1000000000.0]
     """
     words = [compulsory_words, fast_product_words(scores, d, fast_words, units)]
     if direction is not Direction.BACKWARD:
         words += [
             score_epoch_words(scores, d, fast_words, units),
             output_epoch_words(scores, d, value_dim, fast_words, units),
+            whole_epoch_words(scores, d, value_dim, fast_words, units),
             fused_epoch_words(scores, d, value_dim, fast_words, units),
         ]
     if direction is not Direction.FORWARD:

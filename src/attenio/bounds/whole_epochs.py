@@ -1,30 +1,52 @@
-"""Whole epochs: the words of an output-epochs bound and one fast memory more, as epochs come in whole numbers."""
+"""Whole epochs: the words of an epoch bound and one fast memory more, as epochs come in whole numbers."""
 
-from math import ceil, sqrt
+from collections.abc import Callable
 
 import numpy as np
 
+from attenio.bounds.epochs import Floats
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
 from attenio.bounds.output_epochs import output_products_per_epoch
 from attenio.workload import Workload
 
 # Budgets are roots in floating point: this much less is on the safe side.
 _SAFETY = 1.0 - 1e-12
+# Epochs of 2M words are the best where the work of one grows with their square, of 3M words where with the power 3/2.
+_SHARES = (2.0, 2.5, 3.0)
+
+Budget = Callable[[Floats], Floats]  # the words that an epoch needs for so much work
 
 
-def budget_for(products: float, d: int, value_dim: int) -> float:
+def budget_for(products: Floats, d: Floats, value_dim: Floats) -> Floats:
     """The words that an epoch needs for so many products p·v: the inverse of ``output_products_per_epoch``."""
-    width = min(d, value_dim)
-    fresh = 2.0 * (d + width) * sqrt(products / width)
-    if products <= value_dim**3:
-        return float(min(fresh, 3.0 * products ** (2 / 3)))
-    return min(fresh, (sqrt(products / value_dim) + value_dim) ** 2 - value_dim**2)
+    width = np.minimum(d, value_dim)
+    fresh = 2.0 * (d + width) * np.sqrt(products / width)
+    few = 3.0 * np.cbrt(products) ** 2
+    many = (np.sqrt(products / value_dim) + value_dim) ** 2 - value_dim * value_dim
+    return np.minimum(fresh, np.where(products <= value_dim * value_dim * value_dim, few, many))
 
 
-def words_of(epochs: int, products: int, widths: tuple[int, int], fast_words: int) -> int:
-    """M + k T for k epochs and the largest whole T with which k of them do not do all products."""
-    length = ceil(budget_for(products / epochs, *widths) * _SAFETY) - 1 - fast_words
-    return fast_words + epochs * length if length >= 1 else 0
+def words_of(epochs: Floats, work: Floats, budget: Budget, fast_words: Floats) -> Floats:
+    """M + k T for k epochs and the largest whole T with which k of them do not do all the work; 0 without one."""
+    length = np.ceil(budget(work / epochs) * _SAFETY) - 1.0 - fast_words
+    return np.where(length >= 1.0, fast_words + epochs * length, 0.0)
+
+
+def best_whole_epochs(work: Floats, each: tuple[Floats, ...], budget: Budget, fast_words: Floats) -> Floats:
+    """The best of the whole numbers next to those of epochs that do so much ``each``."""
+    best = np.zeros(())
+    for most in each:
+        count = np.maximum(np.floor(work / most), 1.0)
+        for epochs in (count, count + 1.0):
+            best = np.maximum(best, words_of(epochs, work, budget, fast_words))
+    return best
+
+
+def whole_epoch_words(scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0) -> Floats:
+    """The bound in whole words, for floats or arrays of floats; nothing for several fast memories."""
+    each = tuple(output_products_per_epoch(share * fast_words, d, value_dim) for share in _SHARES)
+    found = best_whole_epochs(scores * value_dim, each, lambda work: budget_for(work, d, value_dim), fast_words)
+    return np.where(np.asarray(units) > 1.0, 0.0, found)
 
 
 def whole_epochs(workload: Workload, fast_words: int) -> LowerBound:
@@ -39,16 +61,11 @@ def whole_epochs(workload: Workload, fast_words: int) -> LowerBound:
     >>> whole_epochs(Workload(n=4096, d=64), 4096 * 64).words / (4096 * 64)
     4.99998...
     """
-    d, value_dim = workload.d, workload.value_dim
-    products = workload.scores * value_dim
-    tried = {1, 2, 3}
-    for share in (1.5, 2.0, 2.5, 3.0):
-        each = float(output_products_per_epoch(np.float64(share * fast_words), float(d), float(value_dim)))
-        tried |= {int(products / each) + more for more in (-1, 0, 1, 2)}
-    words = max(words_of(count, products, (d, value_dim), fast_words) for count in tried if count >= 1)
+    d, value_dim = float(workload.d), float(workload.value_dim)
+    words = whole_epoch_words(float(workload.scores), d, value_dim, float(fast_words))
     return LowerBound(
         theorem="whole-epochs",
-        words=words,
+        words=int(words),
         strength=Strength.ORDINARY,
         covers=OWN_SUMS,
         regime="M + k T, for the best whole number k of epochs",

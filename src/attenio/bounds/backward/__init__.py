@@ -6,18 +6,21 @@ from attenio.bounds.backward.gradient_epochs import gradient_epoch_words, gradie
 from attenio.bounds.backward.gradient_rows import gradient_row_words, gradient_rows
 from attenio.bounds.backward.li_liang import li_liang
 from attenio.bounds.backward.nonzeros import nonzeros
+from attenio.bounds.backward.step_in_order import step_in_order, words_in_order
+from attenio.bounds.backward.whole_epochs import whole_gradient_epochs, whole_gradient_words
 from attenio.bounds.epochs import Floats
 from attenio.bounds.lower_bound import LowerBound
 from attenio.workload import Workload
 
-__all__ = ["gradient_bounds", "gradient_words", "growth_of_gradients"]
+__all__ = ["gradient_bounds", "gradient_words", "growth_of_gradients", "step_in_order", "words_in_order"]
 
 
 def gradient_bounds(workload: Workload, fast_words: int, *, units: int = 1) -> tuple[LowerBound, ...]:
-    """The absolute bounds of a backward pass or a training step, besides compulsory traffic."""
+    """The ordinary bounds of a backward pass or a training step."""
     return (
         gradient_rows(workload, fast_words, units=units),
         gradient_epochs(workload, fast_words, units=units),
+        *((whole_gradient_epochs(workload, fast_words),) if units == 1 else ()),
     )
 
 
@@ -29,8 +32,9 @@ def growth_of_gradients(workload: Workload, fast_words: int) -> tuple[LowerBound
 def gradient_words(
     scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0, *, step: bool = False
 ) -> Floats:
-    """The larger of the two absolute bounds, for floats or arrays of floats; ``step`` asks about a training step."""
-    return np.maximum(
+    """The largest of these bounds, for floats or arrays of floats; ``step`` asks about a training step."""
+    epochs = np.maximum(
         gradient_row_words(scores, d, value_dim, fast_words, units, step=step),
         gradient_epoch_words(scores, d, value_dim, fast_words, units, step=step),
     )
+    return np.maximum(epochs, whole_gradient_words(scores, d, value_dim, fast_words, units, step=step))

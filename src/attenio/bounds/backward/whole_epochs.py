@@ -1,0 +1,76 @@
+"""Whole epochs of the gradient: a fast memory more than gradient rows or gradient epochs, as epochs are whole."""
+
+import numpy as np
+
+from attenio.bounds.backward.gradient_epochs import gradient_products_per_epoch, reuse_of_fresh_pairs
+from attenio.bounds.backward.gradient_rows import Weights, weighed_products_per_epoch, weights
+from attenio.bounds.epochs import Floats
+from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
+from attenio.bounds.whole_epochs import best_whole_epochs
+from attenio.workload import Direction, Workload
+
+
+def _from_rows(scores: Floats, weigh: Weights, fast_words: Floats) -> Floats:
+    """Where an epoch of A words does no more than A²/4 of the weighed work."""
+
+    def budget(work: Floats) -> Floats:
+        words = 2.0 * np.sqrt(work)
+        return np.where(weighed_products_per_epoch(words, weigh) <= words * words / 4.0, words, 0.0)
+
+    return best_whole_epochs(scores * weigh[2], (fast_words * fast_words,), budget, fast_words)
+
+
+def _from_products(products: Floats, tau: Floats, fast_words: Floats) -> Floats:
+    """Where an epoch of A words does no more than sqrt(27 tau/256) A² products."""
+    square = np.sqrt(27.0 * tau / 256.0)
+
+    def budget(work: Floats) -> Floats:
+        words = np.sqrt(work / square)
+        return np.where(gradient_products_per_epoch(words, tau) <= square * words * words, words, 0.0)
+
+    return best_whole_epochs(products, (4.0 * square * fast_words * fast_words,), budget, fast_words)
+
+
+def whole_gradient_words(
+    scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0, *, step: bool = False
+) -> Floats:
+    """The bound in whole words, for floats or arrays of floats; nothing for several fast memories."""
+    best = np.zeros(())
+    for whole in (False, True) if step else (False,):
+        products = scores * (2.0 * (d + value_dim) if whole else 2.0 * d + value_dim)
+        tau = reuse_of_fresh_pairs(d, value_dim, step=whole)
+        best = np.maximum(best, _from_rows(scores, weights(d, value_dim, step=whole), fast_words))
+        best = np.maximum(best, _from_products(products, tau, fast_words))
+    return np.where(np.asarray(units) > 1.0, 0.0, best)
+
+
+def whole_gradient_epochs(workload: Workload, fast_words: int) -> LowerBound:
+    """The floor under every backward pass, or step, on one fast memory, with a second term.
+
+    Theorem: words >= M + k T for all whole k and T with k W(M + T) less than all work, W and the work being those of
+    gradient-rows, or of gradient-epochs. For equal widths about 12 Z d²/M + M from M = 15 d² on, 16 Z d²/M + M for a
+    step from M = 20 d² on.
+    Assumes: as gradient-rows; one fast memory, which is empty at the beginning.
+    Regime: adds to gradient-rows and gradient-epochs where fast memory is within a factor of ten of the inputs.
+    Proof: docs/theory/whole_epochs.md
+
+    >>> whole_gradient_epochs(Workload(n=4096, d=64, direction="backward"), 4096 * 64).words / (4096 * 64)
+    12.99995...
+    """
+    sizes = float(workload.scores), float(workload.d), float(workload.value_dim), float(fast_words)
+    words = whole_gradient_words(*sizes, step=workload.direction is Direction.TRAINING)
+    return LowerBound(
+        theorem="whole-gradient-epochs",
+        words=int(words),
+        strength=Strength.ORDINARY,
+        covers=OWN_SUMS,
+        regime="M + k T, for the best whole number k of epochs",
+        citation="derived here, docs/theory/whole_epochs.md",
+        assumptions=(
+            "each score and each dP is a sum of products of its own",
+            "dQ, dK and dV are sums of products dS·k, dS·q and p·dO, in any order, each with the whole of dP",
+            "recomputation allowed",
+            "one fast memory, empty at the beginning",
+        ),
+        page="docs/theory/whole_epochs.md",
+    )
