@@ -27,6 +27,16 @@ def test_a_plan_for_many_devices_tells_the_grid_the_words_and_every_scheme(atten
     assert "plan" in value and "lower_bounds" in value
 
 
+def test_causal_work_in_strips_is_a_line_of_the_plan_and_sends_less_than_any_grid(attenio: Attenio) -> None:
+    asked = (*ASKED, "--mask", "causal", "--devices", "64")
+    assert "strips of rows in 8 head groups" in attenio(*asked).out
+    cluster = attenio(*asked, "--json").json["cluster"]
+    strips = cluster["strips"]
+    assert strips["heads"] * (sum(strips["counts"]) + strips["top"]) == 64
+    assert cluster["bound_words_per_device"] <= strips["words_per_device"] < cluster["words_per_device"]
+    assert attenio(*ASKED, "--devices", "64", "--json").json["cluster"]["strips"] is None
+
+
 def test_words_are_told_without_a_topology_and_a_topology_says_how_many_devices(attenio: Attenio) -> None:
     assert "Without --topology words are counted" in attenio(*ASKED, "--devices", "4").out
     assert attenio(*ASKED, "--topology", "tpu-torus:2x2x2", "--json").json["cluster"]["devices"] == 8

@@ -7,6 +7,7 @@ from typing import Any
 from attenio.cluster.grid import Grid
 from attenio.cluster.plan import Cluster, ClusterPlan
 from attenio.cluster.schemes import SchemePlan, best_cluster_plan, scheme_plans
+from attenio.cluster.strips import StripsPlan, best_strips
 from attenio.plain_values import plain_fields
 from attenio.quantities import bytes_of, show_bytes, show_seconds
 from attenio.report.notation import show_ratio
@@ -23,6 +24,7 @@ class ClusterAnswer:
     workload: Workload
     plan: ClusterPlan
     schemes: tuple[SchemePlan, ...]
+    strips: StripsPlan | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The answer as plain values: words are those that the busiest device sends."""
@@ -50,13 +52,38 @@ class ClusterAnswer:
                 else {"scheme": each.scheme.value, "grid": None, "reason": each.reason}
                 for each in self.schemes
             ],
+            "strips": None if self.strips is None else _strips_numbers(self.strips),
         }
 
 
 def cluster_answer(workload: Workload, cluster: Cluster, grid: Grid | None = None) -> ClusterAnswer:
     """The best grid for a workload on a cluster, or the one given, and every scheme that has a name."""
     plan = best_cluster_plan(workload, cluster, grid=grid)
-    return ClusterAnswer(workload=workload, plan=plan, schemes=scheme_plans(workload, cluster))
+    strips = best_strips(workload, cluster.devices) if grid is None else None
+    memory = cluster.memory_words(workload)
+    if strips is not None and memory is not None and strips.memory_words > memory:
+        strips = None
+    return ClusterAnswer(workload=workload, plan=plan, schemes=scheme_plans(workload, cluster), strips=strips)
+
+
+def _strips_numbers(plan: StripsPlan) -> dict[str, Any]:
+    return {
+        **plain_fields(plan.strips, "heads", "counts", "top"),
+        **plain_fields(plan, "words_per_device", "total_words", "bound_words_per_device", "gap", "memory_words"),
+        "imbalance": float(plan.imbalance),
+    }
+
+
+def strips_row(answer: ClusterAnswer) -> tuple[str, ...]:
+    """Causal work in strips of rows beside the grids: the cells of its line, none where there is nothing to say."""
+    plan, bound = answer.strips, answer.plan.bound_words_per_device
+    if plan is None:
+        return ()
+    counts = (*plan.strips.counts, plan.strips.top)
+    note = f"{len(counts)} strips of rows in {plan.strips.heads} head groups" if counts else ""
+    ratio = show_ratio(plan.words_per_device / bound) if bound else NOTHING
+    memory = show_bytes(bytes_of(plan.memory_words, element_bytes=plan.workload.dtype.bytes))
+    return "strips", NOTHING, f"{plan.words_per_device:,}", ratio, NOTHING, memory, note
 
 
 def _numbers(plan: ClusterPlan) -> dict[str, Any]:
@@ -106,7 +133,7 @@ def cluster_section(answer: ClusterAnswer) -> str:
     """The same as a table of a page."""
     plan, bound = answer.plan, answer.plan.bound_words_per_device
     head = "".join(f"<th>{title}</th>" for title in ("scheme", "grid", "sent (words)", "÷ bound", "time", "memory", ""))
-    body = []
+    rows = []
     for name, each, note in scheme_rows(answer):
         if each is None:
             cells = [name, *[NOTHING] * 5, note]
@@ -115,6 +142,8 @@ def cluster_section(answer: ClusterAnswer) -> str:
             ratio = show_ratio(each.words_per_device / bound) if bound else NOTHING
             sent = f"{each.words_per_device:,}"
             cells = [name, str(each.grid), sent, ratio, time, memory_text(each, each.memory_words), note]
-        body.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+        rows.append(cells)
+    rows += [list(row) for row in (strips_row(answer),) if row]
+    body = ["<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>" for cells in rows]
     told = f"{plan.cluster.devices:,} devices. Words are those that the busiest device sends; it must send {bound:,}."
     return f"<p>{told}</p>\n<table><thead><tr>{head}</tr></thead><tbody>\n" + "\n".join(body) + "\n</tbody></table>"

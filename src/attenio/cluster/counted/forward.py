@@ -213,16 +213,16 @@ def _merge(devices: list[Device], network: Network, columns: slice, stacks: list
         setting, peers = device.setting, row_peers_of_pass(device, columns)
         if device.rank not in peers:
             continue
-        out, lse = _normalised(device.arrays["state"][:, :, rows_part(setting, peers, device.rank)])
+        out, lse = normalised(device.arrays["state"][:, :, rows_part(setting, peers, device.rank)])
         for peer in peers_of_row(device):
             there = devices[peer]
             part = there.arrays["state"][:, :, rows_part(setting, row_peers_of_pass(there, columns), device.rank)]
             partial = np.concatenate(
-                [each if each.ndim == 4 else each[..., None] for each in _normalised(part)], axis=-1
+                [each if each.ndim == 4 else each[..., None] for each in normalised(part)], axis=-1
             )
             room, each = device.arrays["merge"], work.accumulator_words
             network.send(Stage.REDUCE_OUTPUTS, (peer, device.rank), partial, room, words_each=each)
-            out, lse = _added(out, lse, room[..., :-1], room[..., -1])
+            out, lse = added(out, lse, room[..., :-1], room[..., -1])
         home = device.arrays["place O"] if grid.heads > 1 else device.arrays["O"]
         home[...] = out
         if setting.is_step:
@@ -252,7 +252,8 @@ def peers_of_row(device: Device) -> list[int]:
     return [peer for peer in device.setting.grid.row_peers(device.rank) if peer != device.rank]
 
 
-def _normalised(state: Values) -> tuple[Values, Values]:
+def normalised(state: Values) -> tuple[Values, Values]:
+    """Outputs and log-sum-exps of sums."""
     total, top = state[..., -1], state[..., -2]
     some = total > 0
     divisor = np.where(some, total, np.float32(1.0))
@@ -260,7 +261,8 @@ def _normalised(state: Values) -> tuple[Values, Values]:
     return (state[..., :-2] / divisor[..., None]).astype(np.float32), lse
 
 
-def _added(out: Values, lse: Values, other: Values, other_lse: Values) -> tuple[Values, Values]:
+def added(out: Values, lse: Values, other: Values, other_lse: Values) -> tuple[Values, Values]:
+    """Outputs over some keys and over others, together."""
     top = np.maximum(lse, other_lse)
     safe = np.where(np.isfinite(top), top, np.float32(0.0))
     mine, theirs = np.exp(lse - safe), np.exp(other_lse - safe)

@@ -98,10 +98,10 @@ def _settle_gradients(device: Device, inputs: Arrays) -> None:
     device.room("dKV", (work.kv_heads, len(keys), work.key_words))
     if setting.is_step:
         return
-    device.arrays["O"][...] = _outputs(inputs, work)[:, :, rows]
+    device.arrays["O"][...] = outputs(inputs, work)[:, :, rows]
     device.room("D", (work.heads, len(rows), 1), sums=True)
     placed = setting.placed(device.rank, work.queries)
-    lse = _log_sum_exps(inputs, work)[:, device.row_heads][:, :, placed, None]
+    lse = log_sum_exps(inputs, work)[:, device.row_heads][:, :, placed, None]
     device.room("lse", (setting.rows_heads, len(placed), 1), sums=True)[...] = lse
 
 
@@ -109,11 +109,13 @@ def _put(device: Device, name: str, values: NDArray[np.float32]) -> None:
     device.room(name, (values.shape[1], values.shape[2], values.shape[3]))[...] = values
 
 
-def _outputs(inputs: Arrays, workload: Workload) -> NDArray[np.float64]:
+def outputs(inputs: Arrays, workload: Workload) -> NDArray[np.float64]:
+    """What a forward pass gives."""
     return attention(inputs["Q"], inputs["K"], inputs["V"], workload.towards(Direction.FORWARD))
 
 
-def _log_sum_exps(inputs: Arrays, workload: Workload) -> NDArray[np.float64]:
+def log_sum_exps(inputs: Arrays, workload: Workload) -> NDArray[np.float64]:
+    """Log-sum-exps of all rows."""
     found = np.full((workload.batch, workload.heads, workload.queries), -np.inf)
     for block in attention_blocks(inputs["Q"], inputs["K"], inputs["V"], workload.towards(Direction.FORWARD)):
         found[block.batch, block.head, block.rows] = block.log_sum_exp

@@ -11,9 +11,9 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import assert_never
 
-from attenio.cluster.executor.spans import Span, Tokens
 from attenio.cluster.grid import Grid
 from attenio.cluster.partition import Sharding, even_sizes
+from attenio.cluster.spans import Span, Tokens
 from attenio.errors import InvalidInput
 from attenio.kernels.call.visibility import UNBOUNDED
 

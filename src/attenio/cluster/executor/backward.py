@@ -19,8 +19,8 @@ from attenio.cluster.executor.forward import Kept
 from attenio.cluster.executor.key_stream import KeyCell, KeyStream
 from attenio.cluster.executor.messages import put, take, with_tokens
 from attenio.cluster.executor.part import Gathering, Part, Side
-from attenio.cluster.executor.spans import Tokens
 from attenio.cluster.executor.transport import Leg
+from attenio.cluster.spans import Tokens
 from attenio.cluster.words import Stage
 from attenio.workload import Direction
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attenio.cluster.executor.assignment import Assignment
 from attenio.cluster.executor.messages import add
-from attenio.cluster.executor.spans import Span, Tokens
+from attenio.cluster.spans import Span, Tokens
 from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.kernels.torch_operator.operators import attend, differentiate
 from attenio.kernels.torch_operator.schema import Arguments, BackwardArguments

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from attenio.cluster.executor.messages import take, with_tokens
 from attenio.cluster.executor.part import Gathering, Part, Side
-from attenio.cluster.executor.spans import Tokens
 from attenio.cluster.executor.transport import Leg
+from attenio.cluster.spans import Tokens
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from attenio.cluster.executor.spans import Tokens
+from attenio.cluster.spans import Tokens
 
 Shape: TypeAlias = tuple[tuple[int, ...], torch.dtype]
 # Tokens are the third dimension of all tensors: (batch, heads, tokens, ...).

@@ -11,8 +11,8 @@ from torch import Tensor
 from attenio.cluster.executor.assignment import Assignment
 from attenio.cluster.executor.blocks import Block
 from attenio.cluster.executor.messages import Shape, pack, packed_bytes, put, take, unpack, with_tokens
-from attenio.cluster.executor.spans import Tokens
 from attenio.cluster.executor.transport import Leg, Network, Posted
+from attenio.cluster.spans import Tokens
 
 
 class Side(Enum):

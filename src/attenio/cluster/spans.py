@@ -52,3 +52,38 @@ class Tokens:
     def within(self, start: int, stop: int) -> "Tokens":
         """Those at positions [start, stop)."""
         return Tokens(tuple((max(a, start), min(b, stop)) for a, b in self.spans if max(a, start) < min(b, stop)))
+
+    def without(self, part: "Tokens") -> "Tokens":
+        """Those that are not in a part.
+
+        >>> Tokens.of([(0, 6)]).without(Tokens.of([(1, 2), (5, 6)]))
+        Tokens(spans=((0, 1), (2, 5)))
+        """
+        left: list[Span] = []
+        away = iter((*part.spans, (2**62, 2**62)))
+        first, end = next(away)
+        for start, stop in self.spans:
+            at = start
+            while first < stop:
+                if first > at:
+                    left.append((at, first))
+                at = max(at, end)
+                if end > stop:
+                    break
+                first, end = next(away)
+            if at < stop:
+                left.append((at, stop))
+        return Tokens(tuple(left))
+
+    def common(self, other: "Tokens") -> int:
+        """How many are in both."""
+        total, mine, theirs = 0, 0, 0
+        while mine < len(self.spans) and theirs < len(other.spans):
+            (a, b), (c, d) = self.spans[mine], other.spans[theirs]
+            total += max(0, min(b, d) - max(a, c))
+            mine, theirs = (mine + 1, theirs) if b <= d else (mine, theirs + 1)
+        return total
+
+    def both(self, other: "Tokens") -> "Tokens":
+        """Those that are in both."""
+        return self.without(self.without(other))

@@ -1,0 +1,166 @@
+"""Which strips send the fewest words, and what a rank of them sends and holds.
+
+>>> from attenio.cluster.strips.plan import best_strips
+>>> plan = best_strips(Workload(n=65536, d=128, heads=8, mask="causal"), 256)
+>>> str(plan.strips), plan.words_per_device, round(plan.gap, 3)
+('8 x (7 + 6 + 5 + 4 + 4 + 3 + 2 + 1)', 4526497, 1.116)
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from math import exp, log, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.cluster.bounds import balanced_exchange
+from attenio.cluster.strips.layout import Strips, product_pairs
+from attenio.cluster.strips.memory import strips_memory
+from attenio.cluster.strips.words import STAGES, applies, check_workload, strips_words
+from attenio.cluster.words import stage_widths
+from attenio.errors import InvalidInput
+from attenio.workload import Direction, Workload
+
+# Devices beyond which strips are not looked for: the words of every rank are counted one by one.
+MOST_DEVICES = 4096
+_WIDTHS = 64
+_TOPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StripsPlan:
+    """Strips on so many devices: everything that is counted about them."""
+
+    workload: Workload
+    strips: Strips
+
+    @cached_property
+    def sent(self) -> NDArray[np.int64]:
+        """Words that every rank sends."""
+        total: NDArray[np.int64] = np.sum([each.sent for each in strips_words(self.workload, self.strips)], axis=0)
+        return total
+
+    @property
+    def words_per_device(self) -> int:
+        """Words that the busiest rank sends."""
+        return int(self.sent.max())
+
+    @property
+    def total_words(self) -> int:
+        """Words that all ranks send."""
+        return int(self.sent.sum())
+
+    @cached_property
+    def memory_words(self) -> int:
+        """Words that the rank with most holds."""
+        return int(strips_memory(self.workload, self.strips).max())
+
+    @cached_property
+    def imbalance(self) -> Fraction:
+        """Pairs of the busiest rank over the mean."""
+        each = [product_pairs(one) for one in self.strips.products(self.workload.keys)]
+        return Fraction(max(each) * len(each), sum(each))
+
+    @cached_property
+    def bound_words_per_device(self) -> int:
+        """Words that the busiest device must send for work as even as this."""
+        bound = balanced_exchange(self.workload, self.strips.devices, imbalance=self.imbalance)
+        return -(-bound.words // self.strips.devices)
+
+    @property
+    def gap(self) -> float | None:
+        """Words of the busiest rank over the bound's; None where nothing must be sent."""
+        bound = self.bound_words_per_device
+        return self.words_per_device / bound if bound else None
+
+
+def plan_strips(workload: Workload, strips: Strips) -> StripsPlan:
+    """What these strips send."""
+    check_workload(workload, strips)
+    strips.products(workload.keys)
+    return StripsPlan(workload=workload, strips=strips)
+
+
+def best_strips(workload: Workload, devices: int) -> StripsPlan | None:
+    """The strips whose busiest rank sends the fewest words; None where there are none, as under other masks."""
+    if not applies(workload) or not 1 < devices <= MOST_DEVICES or workload.keys < 16 * devices:
+        return None
+    found = []
+    for heads in (h for h in range(1, min(devices, workload.kv_heads) + 1)):
+        if workload.kv_heads % heads == 0 and devices % heads == 0 and devices > heads:
+            words, counts, top = _cheapest(devices // heads, _weights(workload, heads))
+            found.append((words, Strips(heads=heads, counts=counts, top=top)))
+    plans = []
+    for _, strips in sorted(found, key=lambda each: each[0])[:2]:
+        try:
+            plans.append(plan_strips(workload, strips))
+        except InvalidInput:
+            continue
+    return min(plans, key=lambda plan: plan.words_per_device, default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Weights:
+    """Words that a row and a key of a head group take on their way to a rank, and on the way back."""
+
+    row_out: float
+    row_back: float
+    key_out: float
+    key_back: float
+
+
+def _weights(workload: Workload, heads: int) -> _Weights:
+    rows, keys = workload.heads // heads, workload.kv_heads // heads
+    passes = (Direction.FORWARD, Direction.BACKWARD) if workload.is_training else (workload.direction,)
+    total = np.zeros(4)
+    for direction in passes:
+        work = workload.towards(direction)
+        for stage in STAGES[direction]:
+            widths, back = stage_widths(work, stage), stage.value.startswith("reduce")
+            total += (
+                [0, rows * widths.row, 0, keys * widths.key] if back else [rows * widths.row, 0, keys * widths.key, 0]
+            )
+    return _Weights(
+        row_out=float(total[0]), row_back=float(total[1]), key_out=float(total[2]), key_back=float(total[3])
+    )
+
+
+@lru_cache(maxsize=256)
+def _cheapest(places: int, weights: _Weights) -> tuple[float, tuple[int, ...], int]:
+    """Strips of so many places with the fewest words, as if lengths were real numbers and homes random."""
+    best: tuple[float, tuple[int, ...], int] | None = None
+    for step in range(_WIDTHS):
+        width = exp(log(0.5 / places) * (1 - step / (_WIDTHS - 1)))
+        for top in (each for each in _TOPS if each <= places):
+            counts = _counts(places, width, top)
+            words = _fluid_words(places, counts, top, weights)
+            if best is None or words < best[0] * (1 - 1e-9):
+                best = words, counts, top
+    assert best is not None
+    return best
+
+
+def _counts(places: int, keys: float, top: int) -> tuple[int, ...]:
+    """Strips whose places have about so many keys each, as a part of the sequence."""
+    left, found = places, []
+    while left > top:
+        found.append(min(left - top, max(1, round(sqrt(left / places) / keys))))
+        left -= found[-1]
+    return tuple(found)
+
+
+def _fluid_words(places: int, counts: tuple[int, ...], top: int, weights: _Weights) -> float:
+    """Words of the busiest rank: the mean, or what one with a large part cannot leave to others."""
+    left, rows, keys, most = places, 0.0, 0.0, 0.0
+    for count in counts:
+        end, start = sqrt(left / places), sqrt((left - count) / places)
+        rows, keys = rows + count * (end - start), keys + end
+        most = max(most, weights.row_back * (end - start) + weights.key_back * end / count)
+        left -= count
+    end = sqrt(top / places)
+    rows, keys = rows + end, keys + end * (0.75 * top + 0.25)
+    most = max(most, weights.row_back * end / top + weights.key_back * end)
+    rows, keys = rows / places, keys / places
+    mean = (weights.row_out + weights.row_back) * rows + (weights.key_out + weights.key_back) * keys
+    return max(mean, most + weights.row_out * rows + weights.key_out / places)

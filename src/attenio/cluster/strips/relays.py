@@ -1,0 +1,148 @@
+"""Keys that a rank lets another one pass on, so that no rank sends much more than the mean.
+
+A rank sends its tokens to all who compute with them, and the sums of its part home. The few places near the top have
+larger parts. Such a rank sends some of its keys once for every head group, to one place that needs them, and the rank
+of that place sends them to all others. No word is sent twice for that.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.cluster.spans import Span, Tokens
+from attenio.cluster.strips.layout import Product, Strips
+
+# Sent words over the mean that no rank need go below, and the steps in which the limit comes down to that.
+_SLACK, _STEP = 1.002, 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relay:
+    """Keys [start, stop) that the rank ``home`` owns and the ranks of ``place`` pass on, each for its head group."""
+
+    span: Span
+    home: int
+    place: int
+
+
+class Copies:
+    """How many places compute with the tokens of a range.
+
+    >>> copies = Copies([Tokens.of([(0, 4)]), Tokens.of([(2, 6)])])
+    >>> copies.within(1, 5), copies.at(3), copies.at(5)
+    (6, (2, 4), (1, 6))
+    """
+
+    def __init__(self, sets: list[Tokens]) -> None:
+        starts, stops = (
+            np.array([span[side] for each in sets for span in each.spans], dtype=np.int64) for side in (0, 1)
+        )
+        self._edges: NDArray[np.int64] = np.unique(np.concatenate([starts, stops, [0]]))
+        here = np.zeros(len(self._edges), dtype=np.int64)
+        np.add.at(here, np.searchsorted(self._edges, starts), 1)
+        np.add.at(here, np.searchsorted(self._edges, stops), -1)
+        self._here = np.cumsum(here)
+        self._before = np.concatenate([[0], np.cumsum(self._here[:-1] * np.diff(self._edges))])
+
+    def within(self, start: int, stop: int) -> int:
+        """Tokens of [start, stop), each counted once for every place that has it."""
+        first, last = (self._up_to(each) for each in (start, stop))
+        return last - first
+
+    def _up_to(self, position: int) -> int:
+        at = int(np.searchsorted(self._edges, position, side="right")) - 1
+        return int(self._before[at] + self._here[at] * (position - self._edges[at]))
+
+    def at(self, position: int) -> tuple[int, int]:
+        """How many places have the token at a position, and up to where as many do."""
+        at = int(np.searchsorted(self._edges, position, side="right")) - 1
+        return int(self._here[at]), int(self._edges[min(at + 1, len(self._edges) - 1)])
+
+
+class _Users:
+    """Which place of every strip has a key."""
+
+    def __init__(self, strips: Strips, products: tuple[Product, ...]) -> None:
+        self._strips, first = list[tuple[list[int], list[tuple[int, int]]]](), strips.top
+        for count in strips.counts:
+            spans = sorted(
+                (*span, place) for place in range(first, first + count) for span in products[place].keys.spans
+            )
+            self._strips.append(([span[0] for span in spans], [(span[1], span[2]) for span in spans]))
+            first += count
+
+    def of(self, key: int) -> list[tuple[int, int]]:
+        """Up to where a place of a strip has this key and those after it, and the place; of every strip that has it."""
+        found = []
+        for starts, ends in self._strips:
+            stop, place = ends[bisect_right(starts, key) - 1]
+            if key < stop:
+                found.append((stop, place))
+        return found
+
+
+def relays(strips: Strips, tokens: int, sent: NDArray[np.int64], key_words: int, copies: Copies) -> tuple[Relay, ...]:
+    """What ranks that would send more than the mean let others pass on; ``sent`` are the words of each without that.
+
+    The limit comes down to the mean step by step, so that those who pass on for others may give away keys in turn.
+    """
+    balance = _Balance(strips, tokens, sent, key_words, copies)
+    mean, limit = float(sent.mean()), float(sent.max())
+    while limit > mean * _SLACK:
+        limit = max(mean * _SLACK, limit - mean * _STEP)
+        if not balance.lower(limit):
+            break
+    return tuple(balance.found)
+
+
+class _Balance:
+    """Words of every rank [place, head group], and the keys that each still sends itself."""
+
+    def __init__(self, strips: Strips, tokens: int, sent: NDArray[np.int64], key_words: int, copies: Copies) -> None:
+        self.heads, self.key_words, self.copies = strips.heads, key_words, copies
+        self.load = sent.astype(np.float64).reshape(-1, strips.heads)
+        self.products = strips.products(tokens)
+        self.users = _Users(strips, self.products)
+        self.left = [list(home.spans) for home in strips.homes(tokens)]
+        self.found: list[Relay] = []
+
+    def lower(self, limit: float) -> bool:
+        """Bring every rank below a limit; whether that worked."""
+        h, worked = self.heads, True
+        above = np.argwhere(self.load > limit)
+        for place, group in sorted(above.tolist(), key=lambda each: -self.load[each[0], each[1]]):
+            kept: list[Span] = []
+            for span in self.left[place * h + group]:
+                kept += self._pass_on(place, group, span, limit)
+            self.left[place * h + group] = kept
+            worked &= bool(self.load[place, group] <= limit)
+        return worked
+
+    def _pass_on(self, place: int, group: int, span: Span, limit: float) -> list[Span]:
+        """Pass on keys of a span until the rank is below the limit; what it keeps."""
+        h, at, kept = self.heads, span[0], list[Span]()
+        while at < span[1]:
+            excess = self.load[place, group] - limit
+            if excess <= 0:
+                return [*kept, (at, span[1])]
+            times, until = self.copies.at(at)
+            others = [(self.load[z].max(), z, stop) for stop, z in self.users.of(at) if z != place]
+            mine = self.products[place].keys.common(Tokens(((at, at + 1),)))
+            saved, more = (h * (times - 1) - mine) * self.key_words, (times - 1) * self.key_words
+            stop = min(span[1], until, *(end for _, _, end in others))
+            count = 0
+            if saved > 0 and others:
+                theirs, relay, _ = min(others)
+                count = min(stop - at, ceil(excess / saved), int((limit - theirs) / more))
+            if count <= 0:  # nobody who has this key has room
+                kept.append((at, stop))
+                at = stop
+                continue
+            self.found.append(Relay(span=(at, at + count), home=place * h + group, place=relay))
+            self.load[place, group] -= saved * count
+            self.load[relay] += more * count
+            at += count
+        return kept

@@ -1,0 +1,124 @@
+"""Laws of strips: every causal pair is in one place, words and memory are those of counted runs, no rank sends far
+more than the mean."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attenio.cluster.bounds import balanced_exchange
+from attenio.cluster.counted.run import inputs_of
+from attenio.cluster.counted.strips import execute_strips
+from attenio.cluster.partition import Sharding, positions
+from attenio.cluster.strips import Strips, best_strips, plan_strips, strips_words
+from attenio.cluster.strips.layout import product_pairs
+from attenio.cluster.strips.memory import strips_memory
+from attenio.errors import InvalidInput, MemoryOverflow
+from attenio.reference import attention, attention_gradients
+from attenio.workload import Workload
+
+laws = settings(max_examples=25, deadline=None, derandomize=True)
+
+
+@st.composite
+def problems(draw: st.DrawFn, *, most_heads: int = 2) -> tuple[Workload, Strips]:
+    heads, more, group = draw(st.integers(1, most_heads)), draw(st.integers(1, 2)), draw(st.integers(1, 2))
+    counts = tuple(draw(st.lists(st.integers(1, 3), max_size=3)))
+    strips = Strips(heads=heads, counts=counts, top=draw(st.integers(1, 2)))
+    workload = Workload(
+        n=draw(st.integers(4 * strips.devices + 8, 4 * strips.devices + 40)), d=draw(st.integers(1, 4)),
+        value_dim=draw(st.integers(1, 4)), heads=heads * more * group, kv_heads=heads * more,
+        batch=draw(st.integers(1, 2)), mask="causal", accumulator=draw(st.sampled_from([None, "fp32"])),
+        direction=draw(st.sampled_from(["forward", "backward", "training"])),
+    )  # fmt: skip
+    return workload, strips
+
+
+@laws
+@given(problems())
+def test_every_causal_pair_is_in_one_place_and_homes_are_zigzag_shares(problem: tuple[Workload, Strips]) -> None:
+    workload, strips = problem
+    n, found = workload.keys, np.zeros((workload.keys, workload.keys), dtype=int)
+    for product in strips.products(n):
+        rows, keys = (
+            np.concatenate([np.arange(*span) for span in each.spans]) for each in (product.rows, product.keys)
+        )
+        found[np.ix_(rows, keys)] += 1
+        assert product_pairs(product) == int((keys[None] <= rows[:, None]).sum())
+    assert (found[np.tril_indices(n)] == 1).all()
+    for rank, home in enumerate(strips.homes(n)):
+        mine = positions(n, strips.devices, rank, Sharding.ZIGZAG)
+        assert np.concatenate([np.arange(*span) for span in home.spans] or [[]]).tolist() == mine.tolist()
+
+
+@laws
+@given(problems())
+def test_strips_send_and_hold_what_was_predicted_and_compute_the_definition(problem: tuple[Workload, Strips]) -> None:
+    workload, strips = problem
+    inputs = inputs_of(workload)
+    needed = strips_memory(workload, strips)
+    run = execute_strips(workload, strips, inputs, memory_words=int(needed.max()))
+    nothing, sent, received = np.zeros((strips.devices,) * 2, dtype=int), Counter[str](), Counter[str]()
+    for each in strips_words(workload, strips):
+        sent[each.stage] += each.sent
+        received[each.stage] += each.received
+    for stage in sent:
+        counted = run.network.words.get(stage, nothing)
+        assert counted.sum(axis=1).tolist() == sent[stage].tolist(), stage
+        assert counted.sum(axis=0).tolist() == received[stage].tolist(), stage
+    assert run.network.words.keys() <= set(sent)
+    assert list(run.peak_words) == needed.tolist()
+    q, k, v, do = (inputs[name] for name in ("Q", "K", "V", "dO"))
+    expected = {}
+    if workload.direction.value != "backward":
+        expected = {"O": attention(q, k, v, workload.towards("forward"))}
+    if workload.direction.value != "forward":
+        gradients = attention_gradients(q, k, v, do, workload.towards("backward"))
+        expected |= {"dQ": gradients.dq, "dK": gradients.dk, "dV": gradients.dv}
+    assert run.results.keys() == expected.keys()
+    for name, right in expected.items():
+        np.testing.assert_allclose(run.results[name], right, atol=5e-5, err_msg=name)
+
+
+def test_one_word_less_of_memory_overflows() -> None:
+    workload, strips = Workload(n=60, d=3, heads=2, mask="causal", direction="training"), Strips(heads=2, counts=(2, 1))
+    needed = int(strips_memory(workload, strips).max())
+    with pytest.raises(MemoryOverflow, match="cannot hold"):
+        execute_strips(workload, strips, inputs_of(workload), memory_words=needed - 1)
+
+
+@laws
+@given(problems())
+def test_no_strips_send_less_than_the_bound_for_their_balance(problem: tuple[Workload, Strips]) -> None:
+    workload, strips = problem
+    plan = plan_strips(workload, strips)
+    bound = balanced_exchange(workload, strips.devices, imbalance=plan.imbalance)
+    assert bound.words <= plan.total_words
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize(("heads", "kv_heads", "devices"), [(1, 1, 512), (8, 8, 512), (64, 8, 512), (32, 32, 1024)])
+def test_strips_on_many_devices_are_within_12_percent_of_the_causal_bound(
+    heads: int, kv_heads: int, devices: int, direction: str
+) -> None:
+    workload = Workload(n=2**20, d=128, heads=heads, kv_heads=kv_heads, mask="causal", direction=direction)
+    plan = best_strips(workload, devices)
+    assert plan is not None and plan.gap is not None and plan.gap <= 1.12
+    assert plan.words_per_device <= 1.04 * plan.total_words / devices
+    assert plan.imbalance < 1.001
+
+
+def test_strips_are_for_causal_work_on_several_devices() -> None:
+    assert best_strips(Workload(n=4096, d=8), 8) is None
+    assert best_strips(Workload(n=4096, d=8, mask="causal"), 1) is None
+    assert best_strips(Workload(n=64, d=8, mask="causal"), 64) is None
+    with pytest.raises(InvalidInput, match="strips are for a causal mask with as many queries as keys"):
+        plan_strips(Workload(n=64, d=4), Strips(counts=(2, 1)))
+    with pytest.raises(InvalidInput, match="strips of 2 head groups do not cut 3 KV heads evenly; use a divisor"):
+        plan_strips(Workload(n=64, d=4, heads=3, mask="causal"), Strips(heads=2, counts=(2, 1)))
+    with pytest.raises(InvalidInput, match="6 tokens are too few for strips on 4 devices; use more tokens"):
+        plan_strips(Workload(n=6, d=4, mask="causal"), Strips(counts=(2, 1)))
+    with pytest.raises(InvalidInput, match="top is 0"):
+        Strips(counts=(2,), top=0)
