@@ -1,4 +1,4 @@
-"""A grid of devices, or a layout in strips, on counted memories and a counted network: the second witness of words and memory."""
+"""Grids of devices and strips on counted memories and a counted network: the second witness of words and memory."""
 
 from attenio.cluster.counted.run import ClusterRun, execute_grid
 from attenio.cluster.counted.strips import execute_strips
