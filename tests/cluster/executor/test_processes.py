@@ -20,6 +20,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="ranks are forke
 # Ranks, and the seconds after which a rank that waits gives up.
 CASES = {
     "beside_one_device": (4, 60),
+    "in_strips": (4, 60),
     "decode": (3, 60),
     "shapes_that_differ": (3, 60),
     "a_version_that_differs": (3, 60),
@@ -65,6 +66,17 @@ def test_dtensors_over_meshes_give_what_one_device_gives_and_send_what_is_planne
             assert all(error <= most for error, most in case["errors"]), case
             assert case["planned"] in (None, case["sent"]), case
     assert sum(case["planned"] is None for case in ran["said"][0]) <= 2
+
+
+def test_strips_over_processes_give_what_one_device_gives_and_send_what_is_planned(found: dict[str, Any]) -> None:
+    ran = found["in_strips"]
+    assert ran["codes"] == [0] * 4
+    for rank in ran["said"]:
+        assert len(rank) == 2 and all(case["sent"] == case["planned"] > 0 for case in rank)
+    for case in zip(*ran["said"], strict=True):
+        for tensor in zip(*(rank["errors"] for rank in case), strict=True):
+            error = sum(mine**2 for mine, _ in tensor) ** 0.5
+            assert error <= 2 * tensor[0][1] + 1e-4
 
 
 def test_bytes_on_the_wire_exceed_those_counted_by_less_than_three_percent(found: dict[str, Any]) -> None:

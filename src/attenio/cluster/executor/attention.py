@@ -1,5 +1,6 @@
 """``attention()`` on many devices: DTensors in and out, gradients included."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -8,16 +9,19 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.distributed.tensor import DTensor, Shard
 
+from attenio.cluster.executor import strips
 from attenio.cluster.executor.backward import backward
-from attenio.cluster.executor.call import TOKENS, ClusterCall, check_shards, cluster_call, spans
+from attenio.cluster.executor.call import TOKENS, ClusterCall, check_shards, cluster_call, spans, workload_of
 from attenio.cluster.executor.decode import attend_replicated
 from attenio.cluster.executor.forward import Kept, forward
 from attenio.cluster.executor.part import Part
 from attenio.cluster.executor.processes import Processes
+from attenio.cluster.executor.strips import StripsPart
 from attenio.cluster.executor.transport import Ledger, Network
 from attenio.cluster.partition import Sharding
 from attenio.errors import InvalidInput
 from attenio.kernels.call.masking import MaskArguments, Window
+from attenio.masks import Causal
 
 # The ends of meshes, by the world and the ranks that they are of.
 _networks: dict[tuple[int, tuple[int, ...]], Network] = {}
@@ -41,7 +45,8 @@ def attention(  # noqa: PLR0913 - the arguments of attention on one device, a me
     dimensions are named "queries", "keys" and "heads" (some of them, in this order), they are the grid; otherwise the
     grid is chosen on which the busiest rank sends the fewest bytes. ``sharding``: "contiguous", tokens are in order;
     "zigzag", every rank has an early and a late chunk (``zigzag_positions``), so that all compute as much under a
-    causal mask. Queries may be replicated instead, with keys sharded, as in decode: then so is the output.
+    causal mask; strips of rows take the place of a grid there where they send less. Queries may be replicated instead,
+    with keys sharded, as in decode: then so is the output.
     """
     sharding = Sharding.named(sharding)
     asked = MaskArguments(is_causal=is_causal, window=window)
@@ -64,15 +69,23 @@ def attention(  # noqa: PLR0913 - the arguments of attention on one device, a me
 
 def attend_shares(network: Network, call: ClusterCall, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """The same for the tensors of one rank, and for whatever network it has."""
-    part = Part(work=call.assignment, network=network, scale=call.scale)
+    part: Part | StripsPart
+    if call.strips is None:
+        part = Part(work=call.assignment, network=network, scale=call.scale)
+    else:
+        work = replace(workload_of(call.query, call.key, call.value, call.dtype), mask=Causal())
+        part = StripsPart(workload=work, strips=call.strips, network=network, scale=call.scale)
     output: Tensor = _Attention.apply(part, query, key, value)
     return output
 
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, part: Part, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        output, kept = forward(part, query, key, value)
+    def forward(ctx: Any, part: Part | StripsPart, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        if isinstance(part, StripsPart):
+            output, kept = strips.forward(part, query, key, value)
+        else:
+            output, kept = forward(part, query, key, value)
         ctx.part = part
         ctx.save_for_backward(kept.query, kept.key, kept.value, kept.output, kept.lse)
         return output
@@ -82,7 +95,8 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         query, key, value, output, lse = ctx.saved_tensors
         kept = Kept(query=query, key=key, value=value, output=output, lse=lse)
-        return None, *backward(ctx.part, kept, gradient.contiguous())
+        passed = strips.backward if isinstance(ctx.part, StripsPart) else backward
+        return None, *passed(ctx.part, kept, gradient.contiguous())
 
 
 def network_of(mesh: Any) -> Network:

@@ -1,6 +1,6 @@
 """A call on many devices, checked: what all ranks have to agree on before a message is sent."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -13,11 +13,15 @@ from attenio.cluster.bytes import stage_bytes
 from attenio.cluster.executor.assignment import Assignment, chunked, grid_pairs, spans_of
 from attenio.cluster.grid import Grid, check_grid, grids
 from attenio.cluster.partition import Sharding
+from attenio.cluster.strips import Strips, best_strips
+from attenio.cluster.strips.words import strips_bytes
 from attenio.cluster.words import Shares
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.kernels.call.call import call_of
 from attenio.kernels.call.masking import MaskArguments
+from attenio.kernels.call.visibility import UNBOUNDED
+from attenio.masks import Causal
 from attenio.workload import Direction, Workload
 
 TOKENS = 2
@@ -40,6 +44,7 @@ class ClusterCall:
     sharding: Sharding
     parts: tuple[int, ...]
     grid: Grid
+    strips: Strips | None = None
 
     @property
     def form(self) -> str:
@@ -47,7 +52,8 @@ class ClusterCall:
         shapes = (f"{name} {'x'.join(map(str, shape))}" for name, shape in self._shapes)
         return "; ".join((
             *shapes, str(self.dtype).removeprefix("torch."), f"band {self.below} to {self.above}",
-            f"scale {self.scale!r}", f"{self.sharding.value} tokens", f"grid {self.grid}",
+            f"scale {self.scale!r}", f"{self.sharding.value} tokens",
+            f"grid {self.grid}" if self.strips is None else f"strips {self.strips}",
             f"attenio {attenio.__version__}",
         ))  # fmt: skip
 
@@ -104,13 +110,15 @@ def cluster_call(  # noqa: PLR0913 - the arguments of attention
     whole = [torch.empty(shape, dtype=dtype, device="meta") for shape in shapes]
     found = call_of(whole[0], whole[1], whole[2], asked, scale=scale, enable_gqa=enable_gqa)
     visible = found.visible
-    grid = grid_of_mesh(mesh)
+    grid, strips = grid_of_mesh(mesh), None
     if grid is None:
         grid = best_grid(query, key, value, dtype, mesh.size())
+        if sharding is Sharding.ZIGZAG and (visible.below, visible.above) == (-UNBOUNDED, 0):
+            strips = strips_for(query, key, value, dtype, grid)
     check_grid(grid, workload_of(query, key, value, dtype))
     return ClusterCall(
         query=tuple(query), key=tuple(key), value=tuple(value), dtype=dtype, below=visible.below, above=visible.above,
-        scale=found.scale, sharding=sharding, parts=tuple(mesh.shape), grid=grid,
+        scale=found.scale, sharding=sharding, parts=tuple(mesh.shape), grid=grid, strips=strips,
     )  # fmt: skip
 
 
@@ -133,22 +141,38 @@ def workload_of(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, 
 
 
 @lru_cache(maxsize=256)
+def strips_for(
+    query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...], dtype: torch.dtype, grid: Grid
+) -> Strips | None:
+    """Strips of causal work whose busiest rank sends fewer bytes than that of a grid, if there are any."""
+    if query[TOKENS] != key[TOKENS]:
+        return None
+    workload = replace(workload_of(query, key, value, dtype), mask=Causal(), direction=Direction.TRAINING)
+    plan = best_strips(workload, grid.devices)
+    if plan is None:
+        return None
+    sent = np.sum([each.sent for each in strips_bytes(workload, plan.strips)], axis=0)
+    return plan.strips if int(sent.max()) < most_bytes(workload, grid) else None
+
+
+def most_bytes(workload: Workload, grid: Grid) -> int:
+    """Bytes that the busiest rank of a grid sends in both passes together."""
+    shares = Shares.of(workload, grid, Sharding.CONTIGUOUS)
+    each = [
+        stage.sent
+        for direction in (Direction.FORWARD, Direction.BACKWARD)
+        for stage in stage_bytes(workload.towards(direction), grid, shares)
+    ]
+    return int(np.sum(each, axis=0).max())
+
+
+@lru_cache(maxsize=256)
 def best_grid(
     query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...], dtype: torch.dtype, devices: int
 ) -> Grid:
     """The grid on which the busiest rank sends the fewest bytes in both passes together."""
     workload = workload_of(query, key, value, dtype)
-
-    def most_bytes(grid: Grid) -> int:
-        shares = Shares.of(workload, grid, Sharding.CONTIGUOUS)
-        each = [
-            stage.sent
-            for direction in (Direction.FORWARD, Direction.BACKWARD)
-            for stage in stage_bytes(workload.towards(direction), grid, shares)
-        ]
-        return int(np.sum(each, axis=0).max())
-
-    return min(grids(devices, workload.kv_heads), key=most_bytes)
+    return min(grids(devices, workload.kv_heads), key=lambda grid: most_bytes(workload, grid))
 
 
 def check_shards(given: dict[str, DTensor], mesh: Any) -> None:

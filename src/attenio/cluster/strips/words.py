@@ -17,10 +17,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.cluster.bytes import stage_widths_bytes
 from attenio.cluster.spans import Tokens
 from attenio.cluster.strips.layout import Strips
 from attenio.cluster.strips.relays import Copies, Relay, relays
-from attenio.cluster.words import Stage, StageWords, stage_widths
+from attenio.cluster.words import Stage, StageWords, Widths, stage_widths
 from attenio.errors import InvalidInput
 from attenio.masks import Causal
 from attenio.workload import Direction, Workload
@@ -71,11 +72,25 @@ def strips_words(workload: Workload, strips: Strips) -> tuple[StageWords, ...]:
         passes = (workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD))
         return tuple(each for one in passes for each in strips_words(one, strips))
     found = traffic(workload, strips)
-    return tuple(_stage(workload, strips, stage, found) for stage in STAGES[workload.direction])
+    return tuple(
+        _stage(workload, strips, stage, found, stage_widths(workload, stage)) for stage in STAGES[workload.direction]
+    )
 
 
-def _stage(workload: Workload, strips: Strips, stage: Stage, found: Traffic) -> StageWords:
-    widths = stage_widths(workload, stage)
+def strips_bytes(workload: Workload, strips: Strips) -> tuple[StageWords, ...]:
+    """The same in bytes, as ranks of torch.distributed send them; widths are those of a grid's stages."""
+    check_workload(workload, strips)
+    if workload.is_training:
+        passes = (workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD))
+        return tuple(each for one in passes for each in strips_bytes(one, strips))
+    found = traffic(workload, strips)
+    return tuple(
+        _stage(workload, strips, stage, found, stage_widths_bytes(workload, stage))
+        for stage in STAGES[workload.direction]
+    )
+
+
+def _stage(workload: Workload, strips: Strips, stage: Stage, found: Traffic, widths: Widths) -> StageWords:
     row = workload.batch * (workload.heads // strips.heads) * widths.row
     key = workload.batch * (workload.kv_heads // strips.heads) * widths.key
     out, came = row * found.rows_out + key * found.keys_out, row * found.rows_in + key * found.keys_in
@@ -114,7 +129,12 @@ def _relayed(workload: Workload, strips: Strips, direct: Traffic, copies: Copies
     """The same with keys passed on by others where a rank would send more than the mean."""
     tokens, h, products = workload.keys, strips.heads, strips.products(workload.keys)
     sent: Counts = np.sum(
-        [_stage(workload, strips, each, direct).sent for each in STAGES[workload.direction]], axis=0, dtype=np.int64
+        [
+            _stage(workload, strips, each, direct, stage_widths(workload, each)).sent
+            for each in STAGES[workload.direction]
+        ],
+        axis=0,
+        dtype=np.int64,
     )
     width = stage_widths(workload, Stage.GATHER_KEYS).key * workload.batch * (workload.kv_heads // h)
     found = relays(strips, tokens, sent, width, copies)
