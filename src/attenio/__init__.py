@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from attenio.errors import AttenioError
     from attenio.kernels import attention, explain
     from attenio.machine import Machine, MemoryLevel
+    from attenio.paging import PagedWorkload, bounds_for_pages, execute_pages, plan_pages
     from attenio.planning import (
         Dataflow,
         Plan,
@@ -41,6 +42,7 @@ __all__ = [
     "LowerBound",
     "Machine",
     "MemoryLevel",
+    "PagedWorkload",
     "Plan",
     "Run",
     "Strength",
@@ -50,11 +52,14 @@ __all__ = [
     "Workload",
     "attention",
     "best_plan",
+    "bounds_for_pages",
     "candidates",
     "execute",
+    "execute_pages",
     "explain",
     "lower_bounds",
     "nested_plan",
+    "plan_pages",
     "sweep",
     "training_plan",
 ]
@@ -68,6 +73,7 @@ _HOMES = {
     "errors": ("AttenioError",),
     "kernels": ("attention", "explain"),
     "machine": ("Machine", "MemoryLevel"),
+    "paging": ("PagedWorkload", "bounds_for_pages", "execute_pages", "plan_pages"),
     "planning": (
         "Dataflow",
         "Plan",

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
+# A partial result has a largest score and a sum beside its columns.
+STATISTICS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +35,40 @@ class PageRun:
 
 @dataclass(frozen=True, kw_only=True)
 class PageWords:
-    """Words of what is moved: keys and values of a page, and a partial result of a request with all its rows."""
+    """Words of what is moved: keys and values of a page with their scales, and what a run costs the rows of a request.
+
+    That is a query that is read once more, and a partial result (output, maximum, sum) out and in again; ``partial``
+    is half of it.
+    """
 
     page: int
     partial: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageShape:
+    """What the words of pages depend on: ``key_words`` are those of a key and its value, or of a latent."""
+
+    page_size: int
+    heads: int
+    kv_heads: int
+    d: int
+    value_dim: int
+    key_words: int
+    scale_words: int
+    accumulator_words: int
+
+    def words(self, new: Integers) -> PageWords:
+        """The words for requests with so many new tokens each.
+
+        >>> shape = PageShape(page_size=16, heads=4, kv_heads=2, d=8, value_dim=8, key_words=16, scale_words=0,
+        ...                   accumulator_words=1)
+        >>> shape.words(np.array([1, 2]))
+        PageWords(page=512, partial=(56, 112))
+        """
+        page = self.kv_heads * (self.page_size * self.key_words + self.scale_words)
+        row = self.d + 2 * (self.value_dim + STATISTICS) * self.accumulator_words
+        return PageWords(page=page, partial=tuple((-(-self.heads * new * row // 2)).tolist()))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,7 +101,7 @@ class PageTree:
 
     @cached_property
     def partial_words(self) -> int:
-        """Words of partial results that runs write and that are read when they are merged."""
+        """Words that runs cost: queries read once more, partial results written, and read when they are merged."""
         return 2 * sum(self.words.partial[each] for run in self.runs for each in run.requests)
 
     @property

@@ -191,3 +191,13 @@ def test_a_config_object_of_transformers_is_read_as_its_file_is() -> None:
 def test_what_is_no_config_is_refused_in_a_line(wrong: object) -> None:
     with pytest.raises(InvalidInput, match=r"config is .*; give a config\.json"):
         model_from_config(wrong)
+
+
+def test_sinks_and_caps_of_a_file_are_those_of_its_workloads() -> None:
+    capped = model_from_config({**MISTRAL, "model_type": "gemma2", "attn_logit_softcapping": 50.0}).workload(n=64)
+    sunk = model_from_config({**MISTRAL, "model_type": "gpt_oss"}).workload(n=64, decode=True)
+    assert (capped.softcap, capped.sinks, sunk.softcap, sunk.sinks) == (50.0, False, None, True)
+    assert model_named("gpt-oss-120b-local").workload(n=4096).sinks
+    assert model_named("gemma-2-9b-local").workload(n=4096).softcap == 50
+    with pytest.raises(InvalidInput, match="attn_logit_softcapping is -1"):
+        model_from_config({**MISTRAL, "attn_logit_softcapping": -1})

@@ -29,6 +29,8 @@ _ENCODERS = (
 )  # fmt: skip
 # Sliding and global layers alternate in these, even where the file does not say which layer is which.
 _ALTERNATING = ("gemma2", "gemma3", "gemma3_text", "cohere2", "gpt_oss")
+# Each query head has a sink, which no key of the file says.
+_WITH_SINKS = ("gpt_oss",)
 _DTYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float8_e4m3fn": "fp8"}
 
 
@@ -106,6 +108,8 @@ class _Reader:
             scale=scale,
             description=note,
             source=self.place,
+            sinks=self.config.get("model_type") in _WITH_SINKS,
+            softcap=self._positive("attn_logit_softcapping"),
         )
 
     def _plain(self, heads: int) -> tuple[HeadShape, HeadShape, float | None]:

@@ -22,7 +22,10 @@ from attenio.workload import Workload, checked_lengths
 if TYPE_CHECKING:
     from attenio.catalogue.yaml_fields import Section
 
-_MODEL_KEYS = ("name", "layers", "context", "mask", "dtype", "scale", "prefill", "decode", "description", "source")
+_MODEL_KEYS = (
+    "name", "layers", "context", "mask", "dtype", "scale", "sinks", "softcap", "prefill", "decode", "description",
+    "source",
+)  # fmt: skip
 _SHAPE_KEYS = ("heads", "kv_heads", "d", "value_dim", "note", "values_in_keys")
 
 
@@ -43,7 +46,8 @@ class Model:
     """What a model asks of attention in one of its layers.
 
     ``decode`` differs from ``prefill`` only where a model computes the two differently (DeepSeek's latent attention).
-    ``context`` is the length used when none is asked for; ``scale`` is given where it is not 1/sqrt(d).
+    ``context`` is the length used when none is asked for; ``scale`` is given where it is not 1/sqrt(d). ``sinks``: each
+    query head has one. ``softcap``: the cap on scores.
     """
 
     name: str
@@ -56,6 +60,8 @@ class Model:
     scale: float | None = None
     description: str = ""
     source: str = ""
+    sinks: bool = False
+    softcap: float | None = None
 
     def __post_init__(self) -> None:
         checked_count(f"layers of {self.name}", self.layers)
@@ -87,13 +93,17 @@ class Model:
         queries = length if queries is None else queries
         shape = self.decode if queries == 1 else self.prefill
         asked = _workload(shape, queries=queries, keys=keys)
-        return replace(asked, batch=batch, mask=self._mask_over(keys), dtype=self.dtype, scale=self.scale)
+        formed = replace(asked, sinks=self.sinks, softcap=self.softcap)
+        return replace(formed, batch=batch, mask=self._mask_over(keys), dtype=self.dtype, scale=self.scale)
 
     def notes(self, workload: Workload) -> tuple[str, ...]:
         """What to know beside the counts of a workload of this model; nothing where its widths were changed."""
         form, shape = ("decode", self.decode) if workload.queries == 1 else ("prefill", self.prefill)
         unchanged = (workload.kv_heads, workload.d, workload.value_dim) == (shape.kv_heads, shape.d, shape.value_dim)
-        return (f"{self.name} {form}: {shape.note}",) if shape.note and unchanged else ()
+        notes = [f"{self.name} {form}: {shape.note}"] if shape.note and unchanged else []
+        left = ["sinks"] * (self.sinks and not workload.sinks)
+        left += ["cap on scores"] * (self.softcap is not None and workload.softcap is None)
+        return (*notes, f"{self.name}: its {' and '.join(left)} left out here") if left else tuple(notes)
 
     def _mask_over(self, keys: int) -> Mask:
         # until a sequence outgrows the window, every key up to the query is still inside it
@@ -130,6 +140,8 @@ def _model(section: "Section") -> Model:
         scale=float(section.text("scale")) if "scale" in section else None,
         description=section.text("description"),
         source=section.text("source"),
+        sinks=section.text("sinks") == "true",
+        softcap=float(section.text("softcap")) if "softcap" in section else None,
     )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from attenio.cli.cache import Cache
 from attenio.cli.options import option_field, taking
 from attenio.cli.question import Question
 from attenio.errors import InvalidInput
@@ -75,4 +76,4 @@ class Devices:
         return Cluster(devices=count, memory_bytes=memory, topology=joined, machine=machine)
 
 
-asking_devices = taking(Question, Devices)
+asking_devices = taking(Question, Cache, Devices)

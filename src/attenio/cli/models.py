@@ -42,7 +42,7 @@ def _as_json(model: "Model") -> dict[str, Any]:
     return {
         **plain_fields(model, "name", "description", "source", "layers", "context"),
         "mask": str(model.mask),
-        **plain_fields(model, "dtype", "scale"),
+        **plain_fields(model, "dtype", "scale", "sinks", "softcap"),
         "prefill": _shape_json(model.prefill),
         "decode": _shape_json(model.decode),
     }

@@ -1,29 +1,23 @@
 """``attenio pages``: requests whose keys lie in pages, shared or not, in as many bits as they take."""
 
-import json
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attenio.cli.cache import counts_from, softcap_from, table_from
 from attenio.cli.completion import element_names, machine_names, model_names
 from attenio.cli.options import AsJson, option_field, taking
-from attenio.cli.output import plain_table, print_json, print_tables, prose
+from attenio.cli.paged_answer import PagedAnswer
 from attenio.cli.question import DEFAULT_D, Question
 from attenio.errors import InvalidInput
 from attenio.plain_values import plain_fields
-from attenio.quantities import parse_count, show_words
+from attenio.quantities import parse_count
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from attenio.bounds import LowerBound
-    from attenio.paging import PagedRun, PagedWorkload, PagingPlan
+    from attenio.paging import PagedWorkload
 
 _DEFAULT_LENGTHS, _DEFAULT_PAGE = "64x8K", "64"
-# Branches of a tree that the terminal shows.
-_SHOWN = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,12 +59,12 @@ class PagedQuestion:
 
         rest = {**self._shape(), "page_size": parse_count(self.page_size, "page-size")}
         if self.new is not None:
-            rest["new"] = _counts(self.new, "new")
+            rest["new"] = counts_from(self.new, "new")
         if self.levels is None:
             if self.own is not None:
                 raise InvalidInput(f"--own {self.own} is for --levels; leave it out, or give --levels")
-            lengths = _counts(self.lengths or _DEFAULT_LENGTHS, "lengths")
-            return PagedWorkload(lengths=lengths, table=_table_from(self.table), **rest)
+            lengths = counts_from(self.lengths or _DEFAULT_LENGTHS, "lengths")
+            return PagedWorkload(lengths=lengths, table=table_from(self.table), **rest)
         if self.lengths is not None or self.table is not None:
             raise InvalidInput("--levels makes lengths and a table; leave --lengths and --table out, or --levels")
         own = 64 if self.own is None else parse_count(self.own, "own")
@@ -83,17 +77,15 @@ class PagedQuestion:
 
             model = model_named(self.model)
             shape = plain_fields(model.decode, "d", "value_dim", "heads", "kv_heads", "values_in_keys")
-            shape |= {"dtype": model.dtype, "scale": model.scale}
+            shape |= plain_fields(model, "dtype", "scale", "sinks", "softcap")
         for name in ("d", "value_dim", "heads", "kv_heads", "kv_bits"):
             if getattr(self, name) is not None:
                 shape[name] = parse_count(getattr(self, name), name)
         for name in ("values_in_keys", "sinks", "dtype", "accumulator"):
             if getattr(self, name):
                 shape[name] = getattr(self, name)
-        try:
-            shape["softcap"] = None if self.softcap is None else float(self.softcap)
-        except ValueError:
-            raise InvalidInput(f"softcap is {self.softcap!r}; give a number such as 50") from None
+        if self.softcap is not None:
+            shape["softcap"] = softcap_from(self.softcap)
         return shape
 
 
@@ -114,73 +106,9 @@ def pages(
       attenio pages --levels 4K:64,1K:8 --page-size 16 --model deepseek-v3 --json
       attenio pages --lengths 300,70,41 --page-size 16 --d 16 --heads 4 --kv-heads 1 --sinks --fast-bytes 4KB --run
     """
-    from attenio.paging import bounds_for_pages, execute_pages, plan_pages
-
     workload = question.workload()
     machine = replace(Question(), machine=question.machine, fast_bytes=question.fast_bytes).chosen_machine()
-    fast_words = machine.slowest_boundary.fast_words(workload.dtype)
-    plan, bounds = plan_pages(workload, fast_words), bounds_for_pages(workload, fast_words)
-    ran = execute_pages(plan) if run else None
-    largest = max(bounds, key=lambda bound: bound.words)
-    if as_json:
-        print_json(_as_json(plan, bounds, ran))
-        return
-    branches = str(plan.tree).splitlines()
-    if len(branches) > _SHOWN:
-        branches = [*branches[:_SHOWN], f"and {len(branches) - _SHOWN:,} lines more"]
-    lines = [f"gap {plan.moved_words / largest.words:.4g}×, the plan over {largest.theorem} ({largest.strength.value})"]
-    if ran is not None:
-        lines.append(f"the run moved {ran.moved_words:,} words; its largest error is {ran.max_abs_error:.3g}")
-    print_tables(
-        prose(f"{workload}; {show_words(fast_words)} of fast memory"), "", _table(plan, bounds), *map(prose, branches),
-        *map(prose, lines),
-    )  # fmt: skip
-
-
-def _as_json(plan: "PagingPlan", bounds: "tuple[LowerBound, ...]", ran: "PagedRun | None") -> dict[str, Any]:
-    workload, largest = plan.workload, max(bound.words for bound in bounds)
-    pages, keys = workload.distinct
-    named = plain_fields(
-        workload, "lengths", "new", "page_size", "d", "value_dim", "heads", "kv_heads", "dtype", "kv_bits",
-        "accumulator", "sinks", "softcap", "values_in_keys",
-    )  # fmt: skip
-    return {
-        "workload": {**named, "distinct_pages": pages, "distinct_keys": keys},
-        "fast_words": plan.fast_words,
-        "plan": {
-            "tiles": plan.tiles._asdict(),
-            "tree": [
-                {"requests": list(run.requests), "first": run.first, "stop": run.stop, "depth": run.depth}
-                for run in plan.tree.runs
-            ],
-            **plain_fields(plan, "moved_words", "peak_words", "apart_words"),
-        },
-        "lower_bounds": [plain_fields(bound, "theorem", "words", "strength", "covers") for bound in bounds],
-        "gap": plan.moved_words / largest,
-        "run": None if ran is None else plain_fields(ran, "moved_words", "peak_words", "max_abs_error"),
-    }
-
-
-def _table(plan: "PagingPlan", bounds: "tuple[LowerBound, ...]") -> "Table":
-    table = plain_table("what", ("words", "right"), "how")
-    for bound in bounds:
-        table.add_row("must move", f"{bound.words:,}", f"{bound.theorem} ({bound.strength.value})")
-    how = "shared pages once" if plan.shares else "every request by itself"
-    tiles = " ".join(f"{name}={size:,}" for name, size in plan.tiles._asdict().items())
-    table.add_row("plan moves", f"{plan.moved_words:,}", f"{how}, {tiles}")
-    table.add_row("apart", f"{plan.apart_words:,}", f"{plan.apart_words / plan.moved_words:.3g}× the plan")
-    return table
-
-
-def _counts(text: str, name: str) -> tuple[int, ...]:
-    """Numbers between commas; 64x8K is 8K, 64 times."""
-    counts: list[int] = []
-    for each in text.split(","):
-        times, cross, size = each.partition("x")
-        if not times or (cross and not size):
-            raise InvalidInput(f"{name} is {text!r}; give numbers between commas, such as 300,70 or 64x8K")
-        counts += [parse_count(size, name)] * parse_count(times, name) if cross else [parse_count(each, name)]
-    return tuple(counts)
+    PagedAnswer.of(workload, machine, seed=0 if run else None).show(as_json=as_json)
 
 
 def _levels(text: str) -> tuple[tuple[int, int], ...]:
@@ -191,18 +119,3 @@ def _levels(text: str) -> tuple[tuple[int, int], ...]:
             raise InvalidInput(f"levels is {text!r}; give keys and how many requests share them, such as 4K:64,1K:8")
         levels.append((parse_count(keys, "levels"), parse_count(requests, "levels")))
     return tuple(levels)
-
-
-def _table_from(path: str | None) -> tuple[tuple[int, ...], ...]:
-    """The table in a JSON file: a list of pages for each request."""
-    if path is None:
-        return ()
-    try:
-        rows = json.loads(Path(path).read_text(encoding="utf-8"))
-        return tuple(tuple(int(page) for page in row) for row in rows)
-    except OSError as error:
-        raise InvalidInput(f"cannot read the table {path}: {error.strerror}") from None
-    except (ValueError, TypeError):
-        raise InvalidInput(
-            f"the table {path} is not a list of lists of page numbers, such as [[0, 1], [0, 2]]"
-        ) from None

@@ -2,9 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from attenio.cli.cache import Cache
 from attenio.cli.devices import Devices, asking_devices
 from attenio.cli.options import AsJson
 from attenio.cli.output import print_json, print_tables
+from attenio.cli.paged_answer import PagedAnswer
 from attenio.cli.question import (
     DEFAULT_N,
     DataflowName,
@@ -19,10 +21,13 @@ if TYPE_CHECKING:
 
 
 @asking_devices
-def plan(question: Question, devices: Devices, dataflow: DataflowName = None, as_json: AsJson = False) -> None:
+def plan(
+    question: Question, cache: Cache, devices: Devices, dataflow: DataflowName = None, as_json: AsJson = False
+) -> None:
     """The plan that moves the fewest words, every other dataflow beside it, and the gap to the best certified bound.
 
-    With --devices or --topology, how to spread it over many devices: what each sends, holds and waits for.
+    With --page-size or --requests, the plan for requests whose keys lie in pages, shared ones read once where that
+    moves less. With --devices or --topology, how to spread it over many devices: what each sends, holds and waits for.
 
     \b
     Examples:
@@ -34,10 +39,17 @@ def plan(question: Question, devices: Devices, dataflow: DataflowName = None, as
       attenio plan --n 8K --mask window:1024 --dtype bf16 --accumulator fp32
       attenio plan --n 32K --d 128 --direction training
       attenio plan --n 1M --d 64 --tolerance 0.01 --entry-bound 0.25
+      attenio plan --model llama-3-70b --decode --n 32K --batch 64 --kv-bits 8 --machine h200
+      attenio plan --model llama-3-70b --requests 64x33K --shared-prefix 32K --page-size 64 --kv-bits 8 --machine h200
       attenio plan --model llama-3-70b --n 1M --machine h100 --devices 64 --device-memory 80GB --topology dgx-h100:8x8
     """
-    workload = question.workload(DEFAULT_N)
+    if cache.has_pages:
+        _plan_pages(question, cache, devices, dataflow, as_json=as_json)
+        return
+    workload = cache.applied(question.workload(DEFAULT_N))
     if devices.are_asked:
+        # what a model has is left out, as the notes say; what was asked for is refused
+        workload = workload if cache.has_forms else workload.plain
         _plan_devices(question, devices, workload, dataflow, as_json=as_json)
         return
     if workload.is_training:
@@ -53,6 +65,15 @@ def plan(question: Question, devices: Devices, dataflow: DataflowName = None, as
     from attenio.report.tables import plan_tables
 
     print_tables(plan_tables(answered), *notes)
+
+
+def _plan_pages(question: Question, cache: Cache, devices: Devices, dataflow: str | None, *, as_json: bool) -> None:
+    if devices.are_asked:
+        cache.refuse_pages("plans for many devices know")
+    if dataflow is not None:
+        raise InvalidInput(f"--dataflow {dataflow} is of sequences; pages have one way, leave it out")
+    paged = cache.paged_workload(question, DEFAULT_N)
+    PagedAnswer.of(paged, question.chosen_machine()).show(as_json=as_json)
 
 
 def _plan_step(question: Question, workload: "Workload", dataflow: str | None, *, as_json: bool) -> None:

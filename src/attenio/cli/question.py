@@ -118,6 +118,8 @@ class Question:
             batch=1 if batch is None else batch,
             decode=self.decode,
         )
+        if self.tolerance is not None or direction_named(self.direction) is not base.direction:
+            base = base.plain  # sinks and caps are planned forward and exactly; the notes say that they are left out
         return replace(base, **self._changes(base))
 
     def notes(self, workload: "Workload") -> tuple[str, ...]:
@@ -127,8 +129,8 @@ class Question:
         return () if self.model is None else model_named(self.model).notes(workload)
 
     def separate_workload(self, default_n: int, *, executed: bool = False) -> "Workload":
-        """The workload for what loads keys and values as two arrays, be they one latent or not."""
-        return replace(self.workload(default_n, executed=executed), values_in_keys=False)
+        """The workload for what loads keys and values as two arrays, be they one latent or not, and knows no sinks."""
+        return replace(self.workload(default_n, executed=executed).plain, values_in_keys=False)
 
     def refuse_tolerance(self, what: str) -> None:
         """Refuse to approximate where only exact attention is done, in place of ignoring the wish."""

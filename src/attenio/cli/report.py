@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from attenio.cli.cache import Cache
 from attenio.cli.devices import Devices, asking_devices
 from attenio.cli.options import AsJson
 from attenio.cli.output import check_place, print_json, print_tables, progress_bar
@@ -15,6 +16,7 @@ from attenio.errors import InvalidInput
 @asking_devices
 def report(
     question: Question,
+    cache: Cache,
     devices: Devices,
     out: Annotated[Path, typer.Option("--out", help="The page to write; it needs no network.", metavar="PATH")] = Path(
         "report.html"
@@ -34,13 +36,16 @@ def report(
     check_place(out)
     if out.suffix.lower() not in (".html", ".htm"):
         raise InvalidInput(f"report writes HTML, and {out} does not say so; use a name ending in .html")
-    workload, machine = question.workload(DEFAULT_N), question.chosen_machine()
-    notes, spread = question.notes(workload), None
+    cache.refuse_pages("a report has")
+    workload, machine = cache.applied(question.workload(DEFAULT_N)), question.chosen_machine()
+    spread = None
     if devices.are_asked:
         from attenio.report.cluster import cluster_answer
 
         question.refuse_tolerance("many devices are planned for")
+        workload = workload if cache.has_forms else workload.plain
         spread = cluster_answer(workload, devices.cluster(machine), devices.chosen_grid)
+    notes = question.notes(workload)
     if workload.is_training:
         from attenio.report import training_answer, write_training_report
         from attenio.report.tables import training_tables

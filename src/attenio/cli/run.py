@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attenio.cli.options import AsJson
+from attenio.cli.cache import Cache
+from attenio.cli.options import AsJson, taking
 from attenio.cli.output import check_place, finite, plain_table, print_aside, print_json, print_tables, progress_bar
-from attenio.cli.question import DataflowName, Question, asking, dataflow_named, refuse_dataflow_of_step
+from attenio.cli.paged_answer import PagedAnswer
+from attenio.cli.question import DataflowName, Question, dataflow_named, refuse_dataflow_of_step
 from attenio.errors import InvalidInput
 from attenio.quantities import parse_count, parse_seed
 
@@ -28,9 +30,10 @@ _FLOPS_PER_S = 1e10
 _LONG_FLOPS = 3e11
 
 
-@asking
+@taking(Question, Cache)
 def run(
     question: Question,
+    cache: Cache,
     dataflow: DataflowName = None,
     tiles: Annotated[
         str | None,
@@ -56,13 +59,21 @@ def run(
       attenio run --n 64 --d 8 --machine toy-1k-words --trace trace.jsonl
       attenio run --n 256 --d 32 --fast-bytes 16KB --direction training
       attenio run --n 4K --d 16 --fast-bytes 16KB --tolerance 0.05 --entry-bound 0.5
+      attenio run --n 512 --d 64 --kv-bits 8 --sinks --fast-bytes 32KB
+      attenio run --requests 8x300 --shared-prefix 256 --page-size 16 --kv-bits 8 --d 32 --fast-bytes 16KB
     """
     from attenio.dataflows import execute
 
     if trace is not None:
         check_place(trace)
     sown = parse_seed(seed)
-    workload = question.workload(EXECUTED_N, executed=True)
+    if cache.has_pages:
+        _refuse_choices_of_pages(dataflow, tiles, trace)
+        PagedAnswer.of(cache.paged_workload(question, EXECUTED_N), question.chosen_machine(), seed=sown).show(
+            as_json=as_json
+        )
+        return
+    workload = cache.applied(question.workload(EXECUTED_N, executed=True))
     if workload.is_training:
         from attenio.cli.training_run import run_step
 
@@ -112,6 +123,13 @@ def _refuse_choices_of_step(dataflow: str | None, tiles: str | None) -> None:
     refuse_dataflow_of_step(dataflow)
     if tiles is not None:
         raise InvalidInput("--tiles are those of one dataflow, and a training step has two; ask about one pass")
+
+
+def _refuse_choices_of_pages(dataflow: str | None, tiles: str | None, trace: Path | None) -> None:
+    given = {"--dataflow": dataflow, "--tiles": tiles, "--trace": trace}
+    asked = next((name for name, value in given.items() if value is not None), None)
+    if asked is not None:
+        raise InvalidInput(f"{asked} is of sequences, and this is a run on pages; leave it or the pages out")
 
 
 def _warn_of_long_run(plan: "Plan") -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attenio.cli.cache import Cache
 from attenio.cli.devices import Devices, asking_devices
 from attenio.cli.devices_sweep import sweep_devices
 from attenio.cli.grid import numbers, sizes
@@ -34,12 +35,13 @@ _CHOSEN = {
     "forward_dataflow": ("best_forward_dataflow", "best forward dataflow"),
     "backward_dataflow": ("best_backward_dataflow", "best backward dataflow"),
 }
-_SHOWN_COLUMNS = (*_LENGTHS, *_SHAPES, "mask", "dtype", "accumulator", "machine", "fast_words")
+_SHOWN_COLUMNS = (*_LENGTHS, *_SHAPES, "mask", "dtype", "kv_bits", "accumulator", "machine", "fast_words")
 
 
 @asking_devices
 def sweep(
     question: Question,
+    cache: Cache,
     devices: Devices,
     out: Annotated[
         Path | None,
@@ -69,12 +71,13 @@ def sweep(
       attenio sweep --n 1K:1M:x1.01 --d 32:256:+32 --fast-bytes 32KB:2MB:+16KB --out results.parquet
       attenio sweep --model llama-3-70b --decode --n 1K:128K:x2 --machine a100,h100,h200 --json
       attenio sweep --n 4K --d 64,128 --fast-bytes 8KB:4MB:x2 --direction training --out step.csv
+      attenio sweep --model llama-3-70b --decode --n 8K,128K --batch 16 --kv-bits 16,8,4 --machine h200
       attenio sweep --n 1M --d 128 --heads 64 --kv-heads 8 --devices 8:4096:x2 --mask dense,causal --out devices.csv
       attenio sweep --n 1K:1M:x1.01 --mask documents:512,512 --out packed.parquet --cluster local:4
     """
     if out is not None:
         check_place(out)
-    grid = grid_of(question)
+    grid = grid_of(question, cache)
     _refuse_nonsense(grid)
     if devices.are_asked:
         if cluster is not None:
@@ -116,11 +119,15 @@ def _planned(grid: "SweepGrid", out: Path | None, cluster: str | None) -> "Sweep
         raise Stopped(f"stopped; the same command goes on from here, with what is kept in {out}.parts") from None
 
 
-def grid_of(question: Question) -> "SweepGrid":
+def grid_of(question: Question, cache: Cache | None = None) -> "SweepGrid":
     """The grid that the options describe, every one of them a list."""
     from attenio.catalogue import machine_named, model_named
     from attenio.planning import SweepGrid
 
+    cache = Cache() if cache is None else cache
+    cache.refuse_pages("a sweep has")
+    if cache.softcap is not None:
+        raise InvalidInput("--softcap does not change what is moved; leave it out of a sweep")
     if question.scale is not None:
         raise InvalidInput("--scale does not change what is moved; leave it out of a sweep")
     if question.tolerance is not None or question.entry_bound is not None:
@@ -143,7 +150,14 @@ def grid_of(question: Question) -> "SweepGrid":
         machines=[each.with_free_tiles() for each in machines] if question.free_tiles else machines,
         direction=direction_named(question.direction),
         values_in_keys=_reads_latent(question, model),
+        kv_bits=(None,) if cache.kv_bits is None else numbers(cache.kv_bits, "kv-bits"),
+        sinks=cache.sinks or _has_sinks(question, model),
     )
+
+
+def _has_sinks(question: Question, model: "Model | None") -> bool:
+    """Whether the model has sinks, which are planned forward."""
+    return model is not None and model.sinks and direction_named(question.direction) is direction_named(None)
 
 
 def _reads_latent(question: Question, model: "Model | None") -> bool:

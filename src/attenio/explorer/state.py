@@ -82,7 +82,8 @@ def _workload(given: dict[str, str]) -> Workload:
     if widths:
         raise InvalidInput(f"model {given['model']} has its own {', '.join(widths)}; leave them out")
     base = model_named(given["model"]).workload(n=None if decode and "keys" in counts else n, decode=decode, **counts)
-    return replace(base, **options)
+    forward = options.get("direction", "forward") == "forward"
+    return replace(base if forward else base.plain, **options)
 
 
 def _machine(given: dict[str, str]) -> Machine:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from attenio.errors import DoesNotFit
-from attenio.page_tree import PageTree, PageWords, page_tree
+from attenio.page_tree import PageTree, page_tree
 from attenio.paging.plan import PagedTiles, PagingPlan, Part
 from attenio.paging.words import moved_words, peak_words, rows_of
 from attenio.paging.workload import PagedWorkload, checked_paged_workload
@@ -35,10 +35,7 @@ def _tree(workload: PagedWorkload) -> PageTree:
     """Runs whose pages are more than what their rows cost: queries once more, and partial results out and in again."""
     new = np.asarray(workload.new, dtype=np.int64)
     whole = (np.asarray(workload.lengths, dtype=np.int64) - new + 1) // workload.page_size
-    page = workload.kv_heads * (workload.page_size * workload.key_words + workload.scale_words)
-    row = workload.d + 2 * (workload.value_dim + 2) * workload.accumulator_words
-    partial = -(-workload.heads * new * row // 2)
-    return page_tree(workload.places, whole, workload.begun, PageWords(page=page, partial=tuple(partial.tolist())))
+    return page_tree(workload.places, whole, workload.begun, workload.shape.words(new))
 
 
 def _plan(workload: PagedWorkload, tree: PageTree, fast_words: int) -> PagingPlan:

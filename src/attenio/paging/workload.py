@@ -10,7 +10,7 @@ import numpy as np
 from attenio.elements import ElementType, checked_kv_bits, scale_words
 from attenio.errors import InvalidInput
 from attenio.names import checked_kind, show_value
-from attenio.page_tree import Integers, misplaced_page
+from attenio.page_tree import Integers, PageShape, misplaced_page
 from attenio.quantities import as_count, checked_count
 
 _MOST = 2**20
@@ -100,6 +100,25 @@ class PagedWorkload:
         table = tuple(tuple(row) for row in tables)
         return cls(lengths=(length,) * requests, page_size=page_size, table=table, **rest)
 
+    @classmethod
+    def of_prefix(cls, prefix: int, *, lengths: tuple[int, ...], page_size: int, **rest: Any) -> "PagedWorkload":
+        """Requests of any lengths whose first ``prefix`` keys are the same pages.
+
+        >>> PagedWorkload.of_prefix(32, lengths=(40, 64), page_size=16, d=8).table
+        ((0, 1, 2), (0, 1, 3, 4))
+        """
+        if prefix < 1 or prefix % page_size or prefix > min(lengths):
+            raise InvalidInput(
+                f"a shared prefix of {prefix:,} keys is not whole pages of {page_size:,} that all requests have;"
+                f" give a multiple of {page_size:,}, up to {min(lengths) // page_size * page_size:,}"
+            )
+        shared, rows, used = tuple(range(prefix // page_size)), [], prefix // page_size
+        for length in lengths:
+            own = -(-(length - prefix) // page_size)
+            rows.append((*shared, *range(used, used + own)))
+            used += own
+        return cls(lengths=lengths, page_size=page_size, table=tuple(rows), **rest)
+
     def _check(self) -> None:
         if len(self.new) != len(self.lengths) or any(n > m for n, m in zip(self.new, self.lengths, strict=True)):
             raise InvalidInput(f"new is {self.new} for lengths {self.lengths}; give as many, none above its length")
@@ -179,6 +198,12 @@ class PagedWorkload:
         """Words of the scales of a page and KV head: of keys and of values, or of a latent."""
         each = scale_words(self.dtype) if self.has_scales else 0
         return each if self.values_in_keys else 2 * each
+
+    @property
+    def shape(self) -> PageShape:
+        """What the words of its pages depend on."""
+        names = ("page_size", "heads", "kv_heads", "d", "value_dim", "key_words", "scale_words", "accumulator_words")
+        return PageShape(**{name: getattr(self, name) for name in names})
 
     @property
     def accumulator_words(self) -> int:

@@ -10,6 +10,7 @@ import torch
 from attenio import attention, explain
 from attenio.kernels.call.choice import launches
 from attenio.kernels.pages.bits import quantised
+from attenio.paging import PagedWorkload, plan_pages
 from kernels.pages.paging import Requests
 
 
@@ -48,3 +49,29 @@ def test_the_error_of_8_bits_that_is_told_is_that_of_the_study(kind, case):
     measured = next(row for row in json.loads(study.read_text())["cases"] if row["case"].endswith(case))
     share = float(re.search(r"by ([\d.]+) %", str(told))[1])
     assert share == pytest.approx(100 * measured["contenders"]["attenio, 8 bits"]["relative_error"], abs=0.05)
+
+
+@pytest.mark.parametrize("kind", [None, torch.int8], ids=str)
+def test_the_tree_and_the_bound_that_are_told_are_those_of_the_planner(kind):
+    requests = Requests([336, 352, 368, 48], [1, 1, 1, 1], prefix=320, heads=(4, 2), dtype=torch.bfloat16)
+    k, v, scales = requests.k, requests.v, None
+    if kind is not None:
+        (k, of_keys), (v, of_values) = quantised(k, kind), quantised(v, kind)
+        scales = (of_keys, of_values)
+    told = explain(
+        requests.q, k, v, pages=requests.table, lengths=requests.lengths, cu_seqlens=requests.starts,
+        page_scales=scales, is_causal="bottom-right", sinks=torch.zeros(4),
+    )  # fmt: skip
+    table = [[page for page in row if page >= 0] for row in requests.table.tolist()]
+    workload = PagedWorkload(
+        lengths=(336, 352, 368, 48), page_size=k.shape[1], d=k.shape[3], value_dim=v.shape[3], heads=4, kv_heads=2,
+        table=tuple(map(tuple, table)), dtype="bf16", kv_bits=16 if kind is None else 8, accumulator="fp32", sinks=True,
+    )  # fmt: skip
+    planned = plan_pages(workload, 2**20, shares=True)
+    assert [(run.requests, run.first, run.stop) for run in told.plan.tree.runs] == [
+        (run.requests, run.first, run.stop) for run in planned.tree.runs
+    ]
+    assert told.plan.tree.words == planned.tree.words
+    assert told.bound.words == workload.compulsory_words <= told.total_words
+    assert told.to_json()["bound"]["words"] == told.bound.words
+    assert f"at least   {told.bound.words:,} words (compulsory)" in str(told)

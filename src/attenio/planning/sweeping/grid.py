@@ -28,7 +28,8 @@ class SweepGrid:
     ``n`` gives queries and keys the same length, ``queries`` and ``keys`` combine different ones. A ``value_dim`` of
     None is d, a ``kv_heads`` of None is heads. Machines are asked about their slowest boundary; ``fast_bytes`` adds
     machines with nothing but a fast memory of that size. Machines, masks and element types may be given by name. All
-    points have the same ``direction``: forward, backward or training, and the same ``values_in_keys``.
+    points have the same ``direction``: forward, backward or training, and the same ``values_in_keys`` and ``sinks``.
+    ``kv_bits`` of None are those of the element type.
 
     >>> grid = SweepGrid(n=[1024, 2048], d=[64, 128], masks=["dense", "causal"], fast_bytes=[65536])
     >>> len(grid), grid.workload(5).mask, grid.workload(5).d
@@ -50,10 +51,12 @@ class SweepGrid:
     machines: Sequence[Machine | str] = field(default=())
     direction: Direction | str = Direction.FORWARD
     values_in_keys: bool = False
+    kv_bits: Sequence[int | None] = (None,)
+    sinks: bool = False
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            values, alike = getattr(self, each.name), each.name in ("direction", "values_in_keys")
+            values, alike = getattr(self, each.name), each.name in ("direction", "values_in_keys", "sinks")
             if not alike and (isinstance(values, str) or not isinstance(values, Iterable)):
                 raise InvalidInput(f"{each.name} of a sweep is {values!r}; give a list, such as [{values!r}]")
         if bool(self.n) == bool(self.queries or self.keys):
@@ -64,6 +67,7 @@ class SweepGrid:
             self._keep(name, [self._optional(name, value, 2**16) for value in getattr(self, name)])
         for name in ("heads", "kv_heads", "batch"):
             self._keep(name, [self._optional(name, value, 2**20) for value in getattr(self, name)])
+        self._keep("kv_bits", [None if bits is None else checked_count("kv_bits", bits) for bits in self.kv_bits])
         self._keep("masks", [mask_from_text(mask) if isinstance(mask, str) else mask for mask in self.masks])
         self._keep("dtypes", [ElementType.named(dtype) for dtype in self.dtypes])
         self._keep("accumulators", [None if kind is None else ElementType.named(kind) for kind in self.accumulators])
@@ -101,7 +105,7 @@ class SweepGrid:
     @cached_property
     def axes(self) -> dict[str, tuple]:  # type: ignore[type-arg]
         """The lists, in the order in which they are combined."""
-        names = ("d", "value_dim", "heads", "kv_heads", "batch", "masks", "dtypes", "accumulators")
+        names = ("d", "value_dim", "heads", "kv_heads", "batch", "masks", "dtypes", "kv_bits", "accumulators")
         return {"lengths": self.lengths, **{name: getattr(self, name) for name in names}, "machines": self.computers}
 
     @cached_property
@@ -116,7 +120,7 @@ class SweepGrid:
     def fingerprint(self) -> str:
         """A digest that differs between grids that differ."""
         asked = repr(self.axes) if self.direction is Direction.FORWARD else repr((self.axes, self.direction))
-        asked += " values in keys" if self.values_in_keys else ""
+        asked += (" values in keys" if self.values_in_keys else "") + (" sinks" if self.sinks else "")
         return hashlib.sha256(asked.encode()).hexdigest()
 
     def positions(self, start: int, stop: int) -> dict[str, Ints]:
@@ -141,6 +145,8 @@ class SweepGrid:
             accumulator=value["accumulators"],
             direction=self.direction,
             values_in_keys=self.values_in_keys,
+            kv_bits=value["kv_bits"],
+            sinks=self.sinks,
         )
 
     def boundary(self, point: int) -> Boundary:

@@ -110,14 +110,16 @@ class Points:
 
     @cached_property
     def in_arrays(self) -> NDArray[np.bool_]:
-        """Sound points whose mask is a band and whose values are apart; the others are looked at one by one."""
+        """Sound points with a band as mask, values apart, whole words and no sinks; others are looked at one by one."""
         columns, masks = self.columns, self.positions["masks"]
         bands = np.array([isinstance(mask, BAND_MASKS) for mask in self.grid.masks])[masks]
         widths = np.array(
             [mask.width if isinstance(mask, SlidingWindow) else 0 for mask in self.grid.masks], dtype=np.int64
         )[masks]
         sound = (columns["heads"] % columns["kv_heads"] == 0) & (widths <= columns["keys"])
-        sound &= not self.grid.values_in_keys
+        sound &= not self.grid.values_in_keys and not self.grid.sinks
+        if self.grid.kv_bits != (None,):
+            sound &= np.array([bits is None for bits in self.grid.kv_bits])[self.positions["kv_bits"]]
         return np.asarray(bands & sound & (self.intermediate_words >= 1) & (columns["fast_words"] >= 1))
 
     @cached_property

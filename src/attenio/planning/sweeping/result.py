@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.display import frame
+from attenio.elements import ElementType
 from attenio.planning.plan import Dataflow
 from attenio.planning.sweeping.cases import Ints
 from attenio.planning.sweeping.columns import ABSENT, CHOICES, plan_columns
@@ -82,6 +83,10 @@ class SweepResult:
         memory = columns.pop("fast_words")
         for axis, name in (("masks", "mask"), ("dtypes", "dtype"), ("accumulators", "accumulator")):
             columns[name] = self._texts(axis, points.positions[axis])
+        bits = np.array([ABSENT if each is None else each for each in self.grid.kv_bits], dtype=np.int64)
+        whole = np.array([8 * ElementType.named(kind).bytes for kind in self.grid.dtypes], dtype=np.int64)
+        chosen = bits[points.positions["kv_bits"]]
+        columns["kv_bits"] = np.where(chosen == ABSENT, whole[points.positions["dtypes"]], chosen)
         columns["direction"] = np.full(len(points), Direction.named(self.grid.direction).value, dtype=object)
         columns["machine"] = self._texts("machines", points.positions["machines"])
         columns["fast_words"] = memory

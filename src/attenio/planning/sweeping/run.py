@@ -30,7 +30,17 @@ from attenio.workload import Direction, Workload
 
 _CHUNK, _ALONE_CHUNK = 2**16, 2**10
 _MOST_WORDS = 2**63 - 1
-_WHAT_MAKES_A_WORKLOAD_SOUND = ("lengths", "d", "value_dim", "heads", "kv_heads", "masks", "dtypes", "accumulators")
+_WHAT_MAKES_A_WORKLOAD_SOUND = (
+    "lengths",
+    "d",
+    "value_dim",
+    "heads",
+    "kv_heads",
+    "masks",
+    "dtypes",
+    "kv_bits",
+    "accumulators",
+)
 # Columns of words that occur in every run of a case.
 _OF_ALL_RUNS = "moved_words"
 _TOO_MANY_WORDS = "moves more words than a column of 64-bit integers holds; ask for a plan of this point alone"
@@ -180,8 +190,10 @@ class _PointPlans:
         if plan.moved_words * runs > _MOST_WORDS:
             self._refuse(np.array([index], dtype=np.int64), _TOO_MANY_WORDS)
             return
+        # what is held of a KV head is loaded once for all sequences
+        again = workload.held_words * (runs - workload.kv_heads)
         for name, number in numbers_of(plan).items():
-            self.numbers[name][index] = number * (runs if name.endswith(_OF_ALL_RUNS) else 1)
+            self.numbers[name][index] = number * runs - again if name.endswith(_OF_ALL_RUNS) else number
 
     def _unit_plan(self, workload: Workload, index: int) -> Plan | TrainingPlan:
         """The best plan of one KV head of one sequence (or of one prefix); points that differ in no more share it."""
@@ -198,6 +210,8 @@ class _PointPlans:
             accumulator=workload.accumulator,
             direction=workload.direction,
             values_in_keys=workload.values_in_keys,
+            kv_bits=workload.kv_bits,
+            sinks=workload.sinks,
         )
         fast_words = int(self.points.columns["fast_words"][index])
         granularity = Granularity(rows=int(self.points.row_unit[index]), keys=int(self.points.key_unit[index]))

@@ -7,10 +7,7 @@ import numpy as np
 
 from attenio.kernels.call.pages.problem import FAR, PagedProblem
 from attenio.kernels.call.pages.table import PageTable
-from attenio.page_tree import Integers, PageTree, PageWords, page_tree
-
-# A partial result has a largest score and a sum beside its columns, in single precision.
-STATISTICS = 2
+from attenio.page_tree import Integers, PageShape, PageTree, page_tree
 
 
 class PagePart(NamedTuple):
@@ -53,7 +50,7 @@ def plan_with(problem: PagedProblem, known: PageTable, starts: Integers) -> Page
     seen = np.minimum(lengths, before + min(problem.right, FAR))
     first = np.maximum(0, before - 1 - problem.left)
     whole = np.where((first == 0) & (new > 0), np.maximum(0, seen) // size, 0)
-    tree = page_tree(known.pages, whole, np.where(new > 0, known.begun(size), 0), page_words(problem, new))
+    tree = page_tree(known.pages, whole, np.where(new > 0, known.begun(size), 0), shape_of(problem).words(new))
     parts = [
         PagePart(
             np.concatenate([np.arange(starts[each], starts[each + 1]) for each in run.requests]), run.requests[0],
@@ -70,10 +67,15 @@ def plan_with(problem: PagedProblem, known: PageTable, starts: Integers) -> Page
     return PagedPlan(tree=tree, parts=tuple(parts))
 
 
-def page_words(problem: PagedProblem, new: Integers) -> PageWords:
-    """Words of 16 bits, or of the queries where they are wider: keys of fewer bits are fractions of one, rounded up."""
-    element = problem.query.dtype.itemsize
-    d, width, heads = int(problem.query.shape[2]), problem.width, int(problem.query.shape[1])
-    page = problem.page_size * problem.kv_heads * (d + width) * problem.key.dtype.itemsize
-    row = heads * (width + STATISTICS) * 4
-    return PageWords(page=-(-page // element), partial=tuple((-(-row // element) * new).tolist()))
+def shape_of(problem: PagedProblem) -> PageShape:
+    """What the words of a call depend on, as those of ``attenio.paging``: a word is as wide as an entry of the queries.
+
+    Keys of fewer bits are fractions of one, rounded up for a key and its value; scales and sums have 32 bits.
+    """
+    element, d, width = problem.query.dtype.itemsize, int(problem.query.shape[2]), problem.width
+    of_32_bits = -(-4 // element)
+    return PageShape(
+        page_size=problem.page_size, heads=int(problem.query.shape[1]), kv_heads=problem.kv_heads, d=d, value_dim=width,
+        key_words=-(-(d + width) * problem.key.dtype.itemsize // element),
+        scale_words=0 if problem.scales is None else 2 * of_32_bits, accumulator_words=of_32_bits,
+    )  # fmt: skip
