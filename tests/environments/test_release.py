@@ -10,7 +10,7 @@ import yaml
 
 import attenio
 
-from .release import ROOT, build
+from .release import ROOT, already_passed, build, digest
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +54,14 @@ def test_the_changelog_has_a_section_of_the_version_that_says_what_it_is_for() -
     section = text.partition(f"## [{attenio.__version__}]")[2]
     assert section, f"CHANGELOG.md has no section of {attenio.__version__}"
     assert len(section.split("\n##")[0].split()) > 60
+
+
+def test_what_passed_is_not_tried_again_only_while_nothing_changes(tmp_path: Path) -> None:
+    notes, of = tmp_path / "passed.json", digest()
+    assert of == digest() and already_passed(notes, of) == {}
+    notes.write_text(f'{{"of": "{of}", "seconds": {{"the wheel": 3.5}}}}', encoding="utf-8")
+    assert already_passed(notes, of) == {"the wheel": 3.5}
+    assert already_passed(notes, "other files") == {}
+    for broken in ("", "[]", "{}", '{"of": 1'):
+        notes.write_text(broken, encoding="utf-8")
+        assert already_passed(notes, of) == {}
