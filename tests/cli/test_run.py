@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from attenio.cli import run as run_command
+from attenio.cli import long_runs
 from attenio.cli.run import tiles_from_text
 from attenio.errors import InvalidInput
-from attenio.planning import Dataflow
+from attenio.machine import Machine
+from attenio.planning import Dataflow, best_plan
+from attenio.workload import Workload
 
 SMALL = ("--n", "40", "--d", "6", "--heads", "2", "--kv-heads", "1", "--fast-bytes", "600")
 
@@ -121,10 +123,20 @@ def test_tiles_are_read_in_order() -> None:
 
 def test_a_run_that_takes_long_says_so_before_it_begins(attenio: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert attenio("run", "--n", "64", "--d", "8").err == ""
-    monkeypatch.setattr(run_command, "_LONG_FLOPS", 1000)
-    said = attenio("run", "--n", "64", "--d", "8")
-    assert (said.status, said.err.count("\n")) == (0, 1)
-    assert "running n=64 d=8" in said.err and "about 1 minute at 10 GFLOP/s; Ctrl-C stops it" in said.err
+    monkeypatch.setattr(long_runs, "_LONG_SECONDS", 1e-4)
+    for direction in ("forward", "training"):
+        said = attenio("run", "--n", "64", "--d", "8", "--direction", direction)
+        assert (said.status, said.err.count("\n")) == (0, 1)
+        assert "running n=64 d=8" in said.err and "about 1 minute; Ctrl-C stops it, nothing is kept" in said.err
+
+
+def test_five_words_of_memory_take_hours_though_the_operations_take_a_second(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    long_runs.warn_of_long_run(best_plan(Workload(n=2048, d=64), Machine.with_fast_bytes(10)))
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1
+    assert "7.4e+08 words" in said.err and "about 4 hours; Ctrl-C" in said.err and "a larger fast memory" in said.err
 
 
 @pytest.mark.parametrize("command", ["run", "plan", "bounds"])

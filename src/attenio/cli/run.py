@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attenio.cli.cache import Cache
+from attenio.cli.long_runs import warn_of_long_run
 from attenio.cli.options import AsJson, taking
-from attenio.cli.output import check_place, finite, plain_table, print_aside, print_json, print_tables, progress_bar
+from attenio.cli.output import check_place, finite, plain_table, print_json, print_tables, progress_bar
 from attenio.cli.paged_answer import PagedAnswer
 from attenio.cli.question import DataflowName, Question, dataflow_named, refuse_dataflow_of_step
 from attenio.errors import InvalidInput
@@ -19,15 +20,12 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from attenio.dataflows import NestedRun, Run
-    from attenio.planning.plan import Plan, Tiles
+    from attenio.planning.plan import Tiles
     from attenio.report import Answer
     from attenio.workload import Workload
 
 # A run does all the arithmetic in NumPy, tile by tile: this many positions take seconds.
 EXECUTED_N = 1024
-# About what a run reaches, and how much of it is announced: half a minute.
-_FLOPS_PER_S = 1e10
-_LONG_FLOPS = 3e11
 
 
 @taking(Question, Cache)
@@ -82,7 +80,7 @@ def run(
         return
     answered = _planned(question, workload, dataflow, tiles)
     notes = question.notes(answered.workload)
-    _warn_of_long_run(answered.plan)
+    warn_of_long_run(answered.plan)
     begin = time.perf_counter()
     with progress_bar(f"running {answered.plan.dataflow.value}") as progress:
         done = execute(answered.plan, seed=sown, record=trace is not None, progress=progress)
@@ -130,18 +128,6 @@ def _refuse_choices_of_pages(dataflow: str | None, tiles: str | None, trace: Pat
     asked = next((name for name, value in given.items() if value is not None), None)
     if asked is not None:
         raise InvalidInput(f"{asked} is of sequences, and this is a run on pages; leave it or the pages out")
-
-
-def _warn_of_long_run(plan: "Plan") -> None:
-    from attenio.dataflows.host import check_host_memory
-
-    if plan.workload.flops > _LONG_FLOPS:
-        check_host_memory(plan)  # what is refused anyway needs no warning
-        minutes = max(1, round(plan.workload.flops / _FLOPS_PER_S / 60))
-        print_aside(
-            f"running {plan.workload}: {plan.workload.flops:.2g} operations, about {minutes:,}"
-            f" minute{'s' if minutes > 1 else ''} at 10 GFLOP/s; Ctrl-C stops it; a smaller --n is faster"
-        )
 
 
 def _planned(question: Question, workload: "Workload", dataflow: str | None, tiles: str | None) -> "Answer":

@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attenio.cli.long_runs import warn_of_long_run
 from attenio.cli.output import finite, plain_table, print_json, print_tables, progress_bar
 from attenio.cli.question import Question
 from attenio.plain_values import plain_fields
@@ -21,6 +22,7 @@ def run_step(question: Question, workload: "Workload", *, seed: int, trace: Path
     from attenio.report import training_answer
 
     answered, notes = training_answer(workload, question.chosen_machine()), question.notes(workload)
+    warn_of_long_run(answered.plan.forward, answered.plan.backward)
     begin = time.perf_counter()
     with progress_bar("running a training step") as progress:
         done = execute(answered.plan, seed=seed, record=trace is not None, progress=progress)

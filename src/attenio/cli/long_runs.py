@@ -1,0 +1,38 @@
+"""How long a counted run will take, told in a line before it begins."""
+
+from typing import TYPE_CHECKING
+
+from attenio.cli.output import print_aside
+
+if TYPE_CHECKING:
+    from attenio.planning.plan import Plan
+
+# About what a run reaches; a larger memory moves more words in a step, by measurement from 3 to 32K words.
+_FLOPS_PER_S = 1e10
+_WORDS_PER_S = 25e3
+_GROWTH = 0.4
+# Runs that take longer are announced.
+_LONG_SECONDS = 30
+
+
+def warn_of_long_run(*plans: "Plan") -> None:
+    """Say in a line how long a run will take, if that is long."""
+    from attenio.dataflows.host import check_host_memory
+
+    seconds = sum(map(_estimated_seconds, plans))
+    if seconds < _LONG_SECONDS:
+        return
+    for plan in plans:
+        check_host_memory(plan)  # what is refused anyway needs no warning
+    words, flops = sum(plan.moved_words for plan in plans), sum(plan.workload.flops for plan in plans)
+    minutes = seconds / 60
+    told = f"{minutes / 60:,.0f} hours" if minutes > 120 else f"{max(1, round(minutes))} minute{'s' * (minutes >= 1.5)}"
+    print_aside(
+        f"running {plans[0].workload}: {words:.2g} words and {flops:.2g} operations, about {told}; Ctrl-C stops it,"
+        " nothing is kept; a smaller --n is faster, and so is a larger fast memory; attenio plan says the words at once"
+    )
+
+
+def _estimated_seconds(plan: "Plan") -> float:
+    by_words = plan.moved_words / (_WORDS_PER_S * plan.fast_words**_GROWTH)
+    return max(by_words, plan.workload.flops / _FLOPS_PER_S)
