@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from attenio.cli import long_runs
+from attenio.cli import run as run_command
 from attenio.cli.run import tiles_from_text
 from attenio.errors import InvalidInput
 from attenio.machine import Machine
