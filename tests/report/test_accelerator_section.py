@@ -68,6 +68,19 @@ def test_axes_fit_their_figures() -> None:
         assert low <= min(values) and max(values) <= high, name
 
 
+def test_every_number_of_a_figure_is_drawn_and_every_axis_can_be_read() -> None:
+    figures = accelerator_section(Workload(n=128, d=64), machine_named("attenio-512k")).figures
+    for name, figure in figures.items():
+        for trace in figure["data"]:
+            assert "markers" in trace["mode"] or len(trace["x"]) > 1, f"{name}: a line through one point is not seen"
+        y_axis = figure["layout"]["yaxis"]
+        assert max(map(len, y_axis["title"]["text"].split("<br>"))) <= 34, name
+        if y_axis["type"] == "log":
+            numbered = [float(text.replace(",", "")) for text in y_axis["ticktext"]]
+            assert numbered == y_axis["tickvals"] and len(numbered) >= 2, name
+            assert y_axis["range"][0] <= math.log10(numbered[0]) < math.log10(numbered[-1]) <= y_axis["range"][1], name
+
+
 def test_papers_are_links() -> None:
     assert with_links("<Lu>, doi 10.1145/3779212.3790174, section 4") == (
         '&lt;Lu&gt;, <a href="https://doi.org/10.1145/3779212.3790174">doi 10.1145/3779212.3790174</a>, section 4'

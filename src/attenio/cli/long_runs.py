@@ -34,5 +34,5 @@ def warn_of_long_run(*plans: "Plan") -> None:
 
 
 def _estimated_seconds(plan: "Plan") -> float:
-    by_words = plan.moved_words / (_WORDS_PER_S * plan.fast_words**_GROWTH)
-    return max(by_words, plan.workload.flops / _FLOPS_PER_S)
+    words_per_s = _WORDS_PER_S * float(plan.fast_words) ** _GROWTH
+    return float(max(plan.moved_words / words_per_s, plan.workload.flops / _FLOPS_PER_S))

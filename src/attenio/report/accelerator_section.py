@@ -2,6 +2,7 @@
 
 import html
 import math
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -25,6 +26,8 @@ Figure = dict[str, Any]
 _DRAWN = ("fig10", "fig11", "fig12", "fig13", "fig14", "fig15", "fig16", "fig17", "table3")
 # Values that span less than this factor are told apart on a linear axis.
 _LINEAR = 30
+# Letters of a title that an upright axis has room for.
+_TITLE_WIDTH = 34
 _AXES = {"n": "n (positions)", "cache_kb": "cache (KB)"}
 
 
@@ -109,7 +112,8 @@ def _parts_figure(rows: list[ExperimentRow]) -> Figure:
         if any(row.published for row in own):
             traces.append(_printed(f"printed{width}", own, f"{symbol}-open", size=14))
     x_axis = {"type": "category", "title": {"text": "part"}}
-    return {"data": traces, "layout": layout(x_axis, {"type": "log", "title": {"text": rows[0].quantity}})}
+    values = [value for row in rows for value in (row.value, row.published) if value]
+    return {"data": traces, "layout": layout(x_axis, _powers_axis(rows[0].quantity, min(values), max(values)))}
 
 
 def _figure(rows: list[ExperimentRow]) -> Figure:
@@ -146,9 +150,28 @@ def _values_axis(quantity: str, values: list[float]) -> Figure:
     low, high = min(values), max(values)
     if is_share(quantity) or high < _LINEAR * low:
         top = 100.0 if is_share(quantity) and high > 60 else high * 1.08
-        return {"type": "linear", "title": {"text": quantity}, "range": [0, max(top, high * 1.02)], "nticks": 8}
-    ends = [math.log10(low / 1.3), math.log10(high * 1.3)]
-    return {"type": "log", "title": {"text": quantity}, "range": ends, "dtick": 1, "exponentformat": "power"}
+        return {"type": "linear", "title": _axis_title(quantity), "range": [0, max(top, high * 1.02)], "nticks": 8}
+    return _powers_axis(quantity, low, high)
+
+
+def _powers_axis(quantity: str, low: float, high: float) -> Figure:
+    """An axis by powers of ten; where it spans few of them, twos and fives are numbered too."""
+    first, last = math.log10(low / 1.3), math.log10(high * 1.3)
+    steps = (1, 2, 5) if last - first < 3 else (1,)
+    places = [step * 10.0**power for power in range(math.floor(first), math.ceil(last) + 1) for step in steps]
+    shown = [place for place in places if first <= math.log10(place) <= last]
+    return {
+        "type": "log",
+        "title": _axis_title(quantity),
+        "range": [first, last],
+        "tickvals": shown,
+        "ticktext": [f"{place:,.10g}" for place in shown],
+    }
+
+
+def _axis_title(quantity: str) -> Figure:
+    """The title of an upright axis, in as many lines as stand beside it."""
+    return {"text": "<br>".join(textwrap.wrap(quantity, _TITLE_WIDTH))}
 
 
 def is_share(quantity: str) -> bool:
@@ -158,6 +181,8 @@ def is_share(quantity: str) -> bool:
 
 def _trace(name: str, rows: list[ExperimentRow], *, dash: str) -> Figure:
     line = {"width": 2.2, "dash": dash, "color": palette.color(Dataflow.named(rows[0].dataflow))}
+    if len(rows) == 1:  # no line goes through one point
+        return _markers(name, rows, [rows[0].value], "circle" if dash == "solid" else "square")
     told = [f"<b>{name}</b><br>{row.value:.4g} at {row.at:,}" for row in rows]
     return lines([row.at for row in rows], [row.value for row in rows], name, line, **hover(told))
 

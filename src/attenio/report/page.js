@@ -54,7 +54,8 @@
     }
     if (markers) {
       const fill = trace.marker.symbol.endsWith("-open") ? "none" : color;
-      return `<svg viewBox="0 0 24 12"><circle cx="12" cy="6" r="4" fill="${fill}" stroke="${color}" stroke-width="2"/></svg>`;
+      const shape = trace.marker.symbol.startsWith("square") ? 'rect x="8" y="2" width="8" height="8"' : 'circle cx="12" cy="6" r="4"';
+      return `<svg viewBox="0 0 24 12"><${shape} fill="${fill}" stroke="${color}" stroke-width="2"/></svg>`;
     }
     const dash = { dash: "5 3", dot: "2 3", solid: "" }[trace.line.dash || "solid"] || "";
     return `<svg viewBox="0 0 24 12"><path d="M0 6H24" stroke="${color}" stroke-width="${Math.min(trace.line.width, 4)}"` +
