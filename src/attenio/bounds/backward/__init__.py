@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from attenio.bounds.backward.fused_epochs import fused_gradient_epochs, fused_gradient_words
 from attenio.bounds.backward.gradient_epochs import gradient_epoch_words, gradient_epochs
 from attenio.bounds.backward.gradient_rows import gradient_row_words, gradient_rows
 from attenio.bounds.backward.li_liang import li_liang
@@ -20,6 +21,7 @@ def gradient_bounds(workload: Workload, fast_words: int, *, units: int = 1) -> t
     return (
         gradient_rows(workload, fast_words, units=units),
         gradient_epochs(workload, fast_words, units=units),
+        fused_gradient_epochs(workload, fast_words, units=units),
         *((whole_gradient_epochs(workload, fast_words),) if units == 1 else ()),
     )
 
@@ -37,4 +39,6 @@ def gradient_words(
         gradient_row_words(scores, d, value_dim, fast_words, units, step=step),
         gradient_epoch_words(scores, d, value_dim, fast_words, units, step=step),
     )
-    return np.maximum(epochs, whole_gradient_words(scores, d, value_dim, fast_words, units, step=step))
+    fused = fused_gradient_words(scores, d, value_dim, fast_words, units)
+    whole = whole_gradient_words(scores, d, value_dim, fast_words, units, step=step)
+    return np.maximum(epochs, np.maximum(fused, whole))
