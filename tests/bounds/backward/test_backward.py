@@ -175,7 +175,7 @@ def test_a_step_in_order_pays_for_both_passes_less_what_fast_memory_keeps(shape:
         {b.theorem: b.words for b in bounds_for(workload_of(shape, way), shape.fast, units=units)}
         for way in ("forward", "backward")
     ]
-    names = ("compulsory", "gradient-rows", "gradient-epochs", "whole-gradient-epochs")
+    names = ("compulsory", "gradient-rows", "gradient-epochs", "fused-gradient-epochs", "whole-gradient-epochs")
     second = max(passes[1].get(name, 0) for name in names) - units * shape.fast
     ordinary = ("compulsory", "score-epochs", "output-epochs", "whole-epochs", "fused-epochs", "fast-products")
     first = max(passes[0].get(name, 0) for name in ordinary)
