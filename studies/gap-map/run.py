@@ -19,7 +19,6 @@ from picture import picture
 from points import Point, points
 
 from attenio.bounds import bounds_for, largest_ordinary
-from attenio.bounds.whole_epochs import whole_epochs
 from attenio.errors import DoesNotFit
 from attenio.files import write_atomically
 from attenio.measurement.provenance import provenance
@@ -35,8 +34,6 @@ def row(point: Point) -> Row:
     workload, fast_words = point.workload, point.fast_words
     bounds = bounds_for(workload, fast_words)
     bound = largest_ordinary(bounds)
-    if point.direction == "forward":
-        bound = max(bound, whole_epochs(workload, fast_words), key=lambda each: each.words)
     whole = max((each.words for each in bounds if each.theorem == "row-passes"), default=None)
     about = {**asdict(point), "bound_words": bound.words, "theorem": bound.theorem, "row_passes_words": whole}
     try:
