@@ -15,7 +15,7 @@ from pathlib import Path
 from amaranth.back import rtlil
 from amaranth.lib.wiring import Component
 
-from attenio.accelerator.rtl.area import write_netlist
+from attenio.accelerator.rtl.area import sta_path_ps, write_netlist
 from attenio.accelerator.rtl.array_control import ArrayControl
 from attenio.accelerator.rtl.build import Built
 from attenio.accelerator.rtl.controller import Controller
@@ -73,11 +73,13 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as scratch:
             area, netlist = write_netlist(made, name, liberty, Path(scratch)), Path(scratch) / "netlist.json"
             path = longest_path_ps(netlist, cells, name)
+            sta = sta_path_ps(Path(scratch), made, name, cells)
             if name == "exp_module":
                 registers = stage_registers(netlist, cells, name, PERIOD_PS)
                 found["stages"] = {"registers": registers, "register_um2": register_um2(cells)}
         seconds = round(time.perf_counter() - begun, 1)
-        found["parts"][name] = {"area_um2": area, "path_ps": round(path), "times": times.get(name), "seconds": seconds}
+        about = {"area_um2": area, "path_ps": round(path), "times": times.get(name), "seconds": seconds}
+        found["parts"][name] = about | ({} if sta is None else {"sta_path_ps": round(sta)})
         (HERE / "areas.json").write_text(json.dumps(found, indent=2) + "\n")
         print(name, found["parts"][name], flush=True)
 

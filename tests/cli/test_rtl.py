@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from attenio.accelerator.rtl import build
+from attenio.accelerator.rtl import build, installed
 
 ASKED = ("rtl", "build", "--machine", "attenio-64k", "--n", "32", "--d", "16", "--out")
 
@@ -26,6 +26,9 @@ def test_what_is_built_is_said_before_it_is(attenio: Any, tmp_path: Path, monkey
         return {}
 
     monkeypatch.setattr(build, "write_verilog", nothing)
+    monkeypatch.setattr(installed.shutil, "which", lambda name: None)
     said = attenio(*ASKED, tmp_path / "new", "--json")
     assert said.json["parts"] == {}
-    assert said.err.splitlines() == ["attenio: building 2,048 MACs and their controller", "built"]
+    not_linted = "attenio: Verilator is not installed: the files were not linted"
+    assert said.json["lint"] is None
+    assert said.err.splitlines() == ["attenio: building 2,048 MACs and their controller", "built", not_linted]

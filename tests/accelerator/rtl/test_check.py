@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from attenio.accelerator.functional.arithmetic import Numbers, Precision
 from attenio.accelerator.pe_array import PeArray
 from attenio.accelerator.rtl import check as checking
-from attenio.accelerator.rtl.build import built
+from attenio.accelerator.rtl.build import Built, built
 from attenio.accelerator.rtl.check import Runner, TimedStep, check
 from attenio.accelerator.rtl.design import Design
 from attenio.accelerator.rtl.geometry import Geometry
@@ -137,8 +137,20 @@ def test_a_missing_compiler_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None
         compiler()
 
 
-def test_every_part_has_the_ports_by_which_others_place_it() -> None:
-    made = built(Design.of(Workload(n=2, d=2), small_machine()))
+@pytest.fixture(scope="module")
+def made() -> Built:
+    return built(Design.of(Workload(n=2, d=2), small_machine()))
+
+
+def test_no_wire_of_a_unit_is_wider_than_its_number(made: Built) -> None:
+    """One that repeats its sign is made of its own bits: lints call it circular, and models evaluate it twice."""
+    units = {part: text for part, text in made.parts.items() if part.startswith("fp16_")}
+    assert len(units) == 6
+    for part, text in units.items():
+        assert not re.findall(r"connect \\(\S+) \{ (\S+ \[\d+\]) \2 ", text), part
+
+
+def test_every_part_has_the_ports_by_which_others_place_it(made: Built) -> None:
     ports = {}
     for name, text in made.parts.items():
         own = text[text.index(f"module \\{name}\n") :].partition("\nend\n")[

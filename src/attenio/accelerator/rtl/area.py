@@ -23,6 +23,7 @@ from pathlib import Path
 from attenio.accelerator.energy import Component
 from attenio.accelerator.rtl.build import Built, built, write_rtlil
 from attenio.accelerator.rtl.design import Design
+from attenio.accelerator.rtl.installed import critical_path
 from attenio.accelerator.rtl.timing import Group, longest_path_ps, read_liberty
 from attenio.accelerator.rtl.tools import run_yosys
 from attenio.errors import InvalidInput
@@ -45,12 +46,16 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class PartArea:
-    """A part: its own area, how often it stands in the machine, and its longest path between registers."""
+    """A part: its own area, how often it stands in the machine, and its longest path between registers.
+
+    ``sta_path_ps`` is the same path by OpenSTA, with slopes; None where it is not installed.
+    """
 
     part: str
     area_um2: float
     times: int
     path_ps: float
+    sta_path_ps: float | None = None
 
     @property
     def total_um2(self) -> float:
@@ -94,18 +99,26 @@ def machine_area(
     for number, name in enumerate(names):
         if progress is not None:
             progress(number, len(names))
-        area, path = synthesised(made, name, liberty, cells)
-        found.append(PartArea(part=name, area_um2=area, times=made.count(name), path_ps=path))
+        area, path, sta = synthesised(made, name, liberty, cells)
+        found.append(PartArea(part=name, area_um2=area, times=made.count(name), path_ps=path, sta_path_ps=sta))
     lines, width = design.hardware.pe.lines, 16 * design.hardware.pe.macs_per_line
     bits = lines * width * sum(design.depth(each) for each in design.widths)
     return MachineArea(parts=tuple(found), memory_bits=bits, node_nm=node_nm)
 
 
-def synthesised(made: Built, part: str, liberty: Path, cells: Group) -> tuple[float, float]:
-    """The area of a part in the library's unit, and its longest path in ps."""
+def synthesised(made: Built, part: str, liberty: Path, cells: Group) -> tuple[float, float, float | None]:
+    """The area of a part in the library's unit, its longest path in ps, and the same by OpenSTA where it is there."""
     with tempfile.TemporaryDirectory() as scratch:
         area = write_netlist(made, part, liberty, Path(scratch))
-        return area, longest_path_ps(Path(scratch) / "netlist.json", cells, part)
+        path = longest_path_ps(Path(scratch) / "netlist.json", cells, part)
+        return area, path, sta_path_ps(Path(scratch), made, part, cells)
+
+
+def sta_path_ps(folder: Path, made: Built, part: str, cells: Group) -> float | None:
+    """The longest path of a netlist in a folder, by OpenSTA."""
+    path = critical_path(folder, part, clocked="\\clk" in made.parts[part])
+    unit = cells.attributes.get("time_unit", ["1ns"])[0]
+    return None if path is None else path * {"1ps": 1.0, "10ps": 10.0, "100ps": 100.0, "1ns": 1000.0}[unit]
 
 
 def write_netlist(made: Built, part: str, liberty: Path, folder: Path) -> float:
@@ -123,7 +136,7 @@ def write_netlist(made: Built, part: str, liberty: Path, folder: Path) -> float:
             "simplemap",  # what is left over of registers with an enable
             "abc -liberty cells.lib -D 1000",
             "delete t:$scopeinfo",
-            "opt_clean; stat -liberty cells.lib; write_json netlist.json",
+            "opt_clean; stat -liberty cells.lib; write_json netlist.json; write_verilog -noattr netlist.v",
         ],
         folder,
     )

@@ -86,7 +86,7 @@ def write_verilog(design: Design, folder: Path, progress: Progress | None = None
         script = []
         for name in made.parts:
             # one part at a time: what stands in it is known by name only
-            script += ["design -reset", f"read_rtlil {name}.il", "proc", "memory_collect", "opt_clean"]
+            script += ["design -reset", f"read_rtlil {name}.il", "proc", "pmuxtree", "memory_collect", "opt_clean"]
             script += [f"write_verilog -noattr {name}.v"]
         write_rtlil(made, Path(scratch))
         run_yosys(script, Path(scratch))

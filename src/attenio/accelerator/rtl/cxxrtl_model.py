@@ -19,7 +19,7 @@ from attenio.files import write_atomically
 
 # Parts that stay as they are, however often they stand there, each after those that stand in it. They are compiled by
 # themselves and optimised; what is left, wires and controllers, is long and runs once a cycle, so that it is not.
-_APART = ("fp16_divide", "mac", "exp_module", "mac_line")
+_APART = ("fp16_divide", "mac", "word_mac", "exp_module", "mac_line")
 # Lines differ from machine to machine: only where there are many are they worth a compilation of their own.
 _MANY_LINES = 16
 

@@ -4,7 +4,7 @@ What lies behind it is not built: the words of queries, keys and values stand at
 program asks for them, and go on when they are taken.
 """
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import C, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from attenio.accelerator.rtl.design import Design
@@ -52,7 +52,7 @@ class HbmPort(Part):
                     if operation is Operation.STORE_OUTPUTS:
                         m.d.comb += [strobes[operation].eq(self.active & (self.phase < count)), at.eq(self.phase)]
                     else:
-                        begun = self.phase >= cycles - count
+                        begun: Value = self.phase >= cycles - count if cycles > count else C(1)
                         m.d.comb += [strobes[operation].eq(self.active & begun), at.eq(self.phase - (cycles - count))]
         moves = self.load_queries | self.store
         m.d.comb += [self.address.eq(Mux(moves, at, 0)), self.element.eq(at * design.arriving)]

@@ -8,7 +8,7 @@ from math import ceil
 from types import SimpleNamespace
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
@@ -163,7 +163,8 @@ class RowMachine(Part):
                         m.d.comb += [self.give_outputs.eq(active & (phase < ceil(count / macs))), at.eq(phase * macs)]
                     else:
                         waits = int(place.step.cycles) - ceil(count / arriving)
-                        m.d.comb += [self.take_kv.eq(active & (phase >= waits)), at.eq((phase - waits) * arriving)]
+                        begun: Value = phase >= waits if waits else C(1)
+                        m.d.comb += [self.take_kv.eq(active & begun), at.eq((phase - waits) * arriving)]
         for lane in range(arriving):
             word: Value = self.kv.word_select(lane, 16)
             if design.masked:

@@ -70,6 +70,8 @@ def area(question: Question, library: Library, as_json: AsJson = False) -> None:
 
     with progress_bar("synthesising") as progress:
         found = machine_area(design, library.path(), node_nm=library.process_nm(), progress=progress)
+    if found.parts[0].sta_path_ps is None:
+        print_aside("OpenSTA is not installed: paths are to first order, without slopes")
     rows = _beside_published(design, found)
     if as_json:
         parts = [{**vars(each), "total_um2": each.total_um2} for each in found.parts]
@@ -77,7 +79,8 @@ def area(question: Question, library: Library, as_json: AsJson = False) -> None:
         return
     table = plain_table("part", ("µm²", "right"), ("times", "right"), ("mm²", "right"), ("longest path (ps)", "right"))
     for each in found.parts:
-        sizes = (f"{each.area_um2:,.0f}", f"{each.times:,}", f"{each.total_um2 / 1e6:.4f}", f"{each.path_ps:,.0f}")
+        path = each.path_ps if each.sta_path_ps is None else each.sta_path_ps
+        sizes = (f"{each.area_um2:,.0f}", f"{each.times:,}", f"{each.total_um2 / 1e6:.4f}", f"{path:,.0f}")
         table.add_row(each.part, *sizes)
     beside = plain_table("component", ("mm²", "right"), ("at 22 nm (mm²)", "right"), ("published (mm²)", "right"))
     for row in rows:

@@ -20,7 +20,8 @@ def build(
 ) -> None:
     """Write the accelerator of a machine, with the controller of a workload, as Verilog: one file a part.
 
-    parts.json beside them says which part is in which file, how often it stands in the machine, and in what.
+    parts.json beside them says which part is in which file, how often it stands in the machine, and in what. Where
+    Verilator is installed, it lints the files.
 
     \b
     Examples:
@@ -28,14 +29,20 @@ def build(
       attenio rtl build --machine attenio-512k --n 1985 --d 64 --out rtl --json
     """
     design = design_of(question, dataflow)
-    from attenio.accelerator.rtl.build import make_folder, write_verilog
+    from attenio.accelerator.rtl.build import TOP, make_folder, write_verilog
+    from attenio.accelerator.rtl.installed import lint
 
     make_folder(out)
     print_aside(f"building {design.hardware.pe.macs:,} MACs and their controller")
     with progress_bar("writing the accelerator") as progress:
         parts = write_verilog(design, out, progress)
+    warnings = lint(out, [about["file"] for about in parts.values()], TOP)
+    if warnings is None:
+        print_aside("Verilator is not installed: the files were not linted")
+    for line in warnings or ():
+        print_aside(line)
     if as_json:
-        print_json({"folder": str(out), "top": "accelerator", "parts": parts})
+        print_json({"folder": str(out), "top": TOP, "parts": parts, "lint": warnings})
         return
     table = plain_table("part", "file", ("times", "right"), "in")
     for name, about in parts.items():

@@ -1,9 +1,9 @@
 """A sum, rounded once."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import In, Out
 
-from attenio.accelerator.rtl.arithmetic.floats import HALF, Format, rounded, unpack
+from attenio.accelerator.rtl.arithmetic.floats import HALF, Format, named, rounded, unpack
 from attenio.accelerator.rtl.parts import Part
 
 
@@ -31,8 +31,7 @@ class Add(Part):
         magnitude, opposite = Signal(width), large.sign ^ small.sign
         wide = large.significand << 3
         m.d.comb += magnitude.eq(Mux(opposite, wide - (below | lost), wide + (below | lost)))
-        lowest = Signal(signed(form.exponent_bits + 3))
-        m.d.comb += lowest.eq(large.exponent - (form.bias + form.fraction_bits + 3))
+        lowest = named(m, "lowest", large.exponent - (form.bias + form.fraction_bits + 3))
         sign = Mux(magnitude.any(), large.sign, large.sign & small.sign)
         result = rounded(m, form, magnitude, lowest, sign)
         m.d.comb += self.result.eq(Mux(self.a == form.minus_infinity, form.minus_infinity, result))

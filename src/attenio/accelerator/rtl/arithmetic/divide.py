@@ -1,9 +1,9 @@
 """A quotient, rounded once."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from attenio.accelerator.rtl.arithmetic.floats import HALF, Format, leading_zeros, rounded, unpack
+from attenio.accelerator.rtl.arithmetic.floats import HALF, Format, leading_zeros, named, rounded, unpack
 from attenio.accelerator.rtl.parts import Part
 
 
@@ -29,15 +29,13 @@ class Divide(Part):
         quotient: list[Value] = []
         rest: Value = top
         for number in range(form.digits + 3):
-            less, after = Signal(form.digits + 2, name=f"less_{number}"), Signal(form.digits + 1, name=f"rest_{number}")
-            m.d.comb += less.eq(rest - bottom)
+            less, after = named(m, f"less_{number}", rest - bottom), Signal(form.digits + 1, name=f"rest_{number}")
             quotient.append(~less[-1])
             m.d.comb += after.eq(Mux(less[-1], rest, less)[: form.digits] << 1)
             rest = after
         digits = Cat(rest.any(), *reversed(quotient))
-        lowest = Signal(signed(form.exponent_bits + 5))
         # the first digit has the weight of the exponents' difference, the lowest bit digits + 3 below
-        m.d.comb += lowest.eq(top_exponent - bottom_exponent - (form.digits + 3))
+        lowest = named(m, "lowest", top_exponent - bottom_exponent - (form.digits + 3))
         width = 2 * form.bias + 3 * form.digits
         magnitude = Signal(width)
         m.d.comb += magnitude.eq(Mux(self.a[: form.bits - 1] == 0, 0, digits))
@@ -49,6 +47,5 @@ class Divide(Part):
         parts = unpack(m, self.form, number)
         zeros, significand = Signal(range(2 * self.form.digits)), Signal(self.form.digits)
         m.d.comb += zeros.eq(leading_zeros(m, parts.significand))
-        exponent = Signal(signed(self.form.exponent_bits + 3))
-        m.d.comb += [significand.eq(parts.significand << zeros), exponent.eq(parts.exponent - zeros)]
-        return significand, exponent, parts.sign
+        m.d.comb += significand.eq(parts.significand << zeros)
+        return significand, named(m, "exponent", parts.exponent - zeros), parts.sign

@@ -84,6 +84,13 @@ def leading_zeros(m: Module, value: Value) -> Value:
     return Cat(*nodes[0][1])
 
 
+def named(m: Module, name: str, value: Value) -> Signal:
+    """A value as a signal that is exactly as wide: a wider one would be made of its own sign, which looks circular."""
+    signal = Signal(value.shape(), name=name)
+    m.d.comb += signal.eq(value)
+    return signal
+
+
 def rounded(m: Module, form: Format, magnitude: Value, exponent: Value, sign: Value) -> Value:
     """The number nearest to magnitude * 2^exponent; below its lowest bit there is nothing but what that bit stands for.
 

@@ -1,9 +1,9 @@
 """A product, rounded."""
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import In, Out
 
-from attenio.accelerator.rtl.arithmetic.floats import HALF, Format, rounded, unpack
+from attenio.accelerator.rtl.arithmetic.floats import HALF, Format, named, rounded, unpack
 from attenio.accelerator.rtl.parts import Part
 
 
@@ -20,8 +20,8 @@ class Multiply(Part):
         """The unit, without registers."""
         m, form = Module(), self.form
         a, b = (unpack(m, form, number) for number in (self.a, self.b))
-        magnitude, lowest = Signal(3 * form.digits + 6), Signal(signed(form.exponent_bits + 4))
+        magnitude = Signal(3 * form.digits + 6)
         m.d.comb += magnitude.eq((a.significand * b.significand) << 3)
-        m.d.comb += lowest.eq(a.exponent + b.exponent - (2 * (form.bias + form.fraction_bits) + 3))
+        lowest = named(m, "lowest", a.exponent + b.exponent - (2 * (form.bias + form.fraction_bits) + 3))
         m.d.comb += self.result.eq(rounded(m, form, magnitude, lowest, a.sign ^ b.sign))
         return m

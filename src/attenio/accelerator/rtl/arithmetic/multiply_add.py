@@ -3,7 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib.wiring import In, Out
 
-from attenio.accelerator.rtl.arithmetic.floats import HALF, Format, rounded, unpack
+from attenio.accelerator.rtl.arithmetic.floats import HALF, Format, named, rounded, unpack
 from attenio.accelerator.rtl.parts import Part
 
 
@@ -47,9 +47,9 @@ class MultiplyAdd(Part):
         m.d.comb += other.eq(addend_part - product_part)
         opposite, negative, result_sign = Signal(), Signal(), Signal()
         m.d.comb += [opposite.eq(sign ^ c.sign), negative.eq(opposite & difference[-1])]
-        magnitude, lowest = Signal(width), Signal(signed(form.exponent_bits + 4))
+        magnitude = Signal(width)
         m.d.comb += magnitude.eq(Mux(opposite, Mux(difference[-1], other, difference), total))
-        m.d.comb += lowest.eq(Mux(far, c.exponent - (offset + furthest + 3), exponents - (2 * offset + 3)))
+        lowest = named(m, "lowest", Mux(far, c.exponent - (offset + furthest + 3), exponents - (2 * offset + 3)))
         m.d.comb += result_sign.eq(Mux(magnitude.any(), sign ^ negative, sign & c.sign))
         result = rounded(m, form, magnitude, lowest, result_sign)
         m.d.comb += self.result.eq(Mux(self.c == form.minus_infinity, form.minus_infinity, result))
