@@ -6,6 +6,7 @@ Triton has no package for some platforms; there is nothing to collect of its ker
 import pytest
 import torch
 
+from attenio.kernels.call.choice import short_bytes
 from attenio.kernels.cpu import beside
 
 try:
@@ -21,7 +22,15 @@ def seeded():
 
 
 @pytest.fixture
-def tiles_only(monkeypatch):
+def none_short():
+    """No call goes to PyTorch's own attention for being short."""
+    before, short_bytes[0] = short_bytes[0], 0
+    yield
+    short_bytes[0] = before
+
+
+@pytest.fixture
+def tiles_only(monkeypatch, none_short):
     """No call goes to PyTorch's own attention."""
     monkeypatch.setattr(beside, "library_first", lambda _sizes: False)
     beside.forget_ways()

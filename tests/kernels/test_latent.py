@@ -81,15 +81,19 @@ def test_a_latent_gets_the_sum_of_its_gradients_as_key_and_as_value():
     torch.testing.assert_close(together[1], of_key + torch.nn.functional.pad(of_value, (0, 6)))
 
 
-def test_keys_are_computed_up_to_576_columns_and_values_up_to_512():
+def test_keys_are_computed_up_to_576_columns_and_values_up_to_512_and_any_on_a_cpu(none_short):
     q, k = torch.randn(1, 2, 4, 576, dtype=torch.float64), torch.randn(1, 2, 6, 576, dtype=torch.float64)
     v = torch.randn(1, 2, 6, 512, dtype=torch.float64)
     g = torch.randn(1, 2, 4, 512, dtype=torch.float64)
     for mine, exact in zip(gradients(attention, q, k, v, g), gradients(definition, q, k, v, g), strict=True):
         torch.testing.assert_close(mine, exact)
+    for options in ({}, {"window": 3}):  # by PyTorch, and by tiles
+        seen = {"seen": torch.ones(4, 6).tril(2).triu(0).bool()} if options else {}
+        torch.testing.assert_close(attention(q, k, k, **options), definition(q, k, k, **seen))
+    elsewhere = [x.to("meta") for x in (q, k)]
     with pytest.raises(InvalidInput, match="value is 576 wide; queries and keys up to 576 wide are computed, and"):
-        attention(q, k, k)
-    wide = torch.randn(1, 1, 2, 577)
+        attention(*elsewhere, elsewhere[1])
+    wide = torch.randn(1, 1, 2, 577, device="meta")
     with pytest.raises(InvalidInput, match="query is 577 wide; queries and keys up to 576 wide are computed, and"):
         attention(wide, wide, wide[..., :512])
 

@@ -1,11 +1,17 @@
-"""``attention()``: the signature people know, the dataflow that this machine wants."""
+"""``attention()``: the signature people know, the dataflow that this machine wants.
+
+The shortest calls on a CPU take ten microseconds, and go to PyTorch's own attention whatever they are: they are told by
+a few attributes, for each one asked of a tensor costs as much as a hundred products. All others are checked first.
+"""
 
 from functools import partial
-from typing import Any
+from inspect import signature
+from typing import Any, TypedDict, Unpack
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.nn.functional import scaled_dot_product_attention
 
 from attenio.approximation.entries import checked_positive
 from attenio.errors import InvalidInput
@@ -16,13 +22,15 @@ from attenio.kernels.call.checks import (
     checked_number,
     refuse_tangents,
 )
+from attenio.kernels.call.choice import short_bytes
 from attenio.kernels.call.jagged import attend_jagged, is_jagged
 from attenio.kernels.call.masking import MaskArguments, Packing, Window
 from attenio.kernels.call.pages.problem import PageArguments
 from attenio.kernels.call.planner_masks import arguments_of
 from attenio.kernels.call.scores import aligned, scores_of
 from attenio.kernels.call.watching import is_unwatched
-from attenio.kernels.cpu.beside import choose, known_way, known_ways
+from attenio.kernels.cpu.beside import choose, known_answer, known_way, short_answer
+from attenio.kernels.cpu.library import is_any_type_fast
 from attenio.kernels.pages.attend import attend_pages
 from attenio.kernels.replay.repeating import Known, known_of
 from attenio.kernels.tolerance import approximated
@@ -30,11 +38,37 @@ from attenio.kernels.torch_operator.autograd import again, operated, unwatched, 
 from attenio.kernels.torch_operator.schema import Arguments
 from attenio.masks import BlockSparse, Mask
 
-_is_any_autocast_enabled, _is_grad_enabled = torch._C._is_any_autocast_enabled, torch.is_grad_enabled
-_is_compiling, _transforms = torch.compiler.is_dynamo_compiling, torch._C._functorch.maybe_current_level
+_is_compiling, _transforms = torch.compiler.is_dynamo_compiling, torch._C._functorch.peek_interpreter_stack
+_is_grad_enabled, _is_any_autocast_enabled = torch.is_grad_enabled, torch._C._is_any_autocast_enabled
+_CLASSES = frozenset((Tensor, torch.nn.Parameter))
+_ANY_TYPE, _WIDE_TYPES = is_any_type_fast(), frozenset((torch.float32, torch.float64))
+# Without another device that this PyTorch is built for nobody has to be asked for his.
+_ONLY_CPUS = not (torch.backends.cuda.is_built() or torch.backends.mps.is_built() or torch.xpu._is_compiled())
+# What PyTorch raises for a call that it refuses; the checks of the whole call then say what is wrong, or compute it.
+_REFUSALS = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)
 
 
-def attention(  # noqa: C901, PLR0913, PLR0915 - the signature of scaled_dot_product_attention, and the short ways first
+class Options(TypedDict, total=False):
+    """What ``attention()`` takes beyond the arguments of ``scaled_dot_product_attention``."""
+
+    window: Window | None
+    cu_seqlens: Packing | None
+    segment_ids: Packing | None
+    block_mask: BlockSparse | Any | None
+    prefix: int | None
+    tolerance: float | None
+    deterministic: bool
+    segments: Packing | None
+    mask: Mask | None
+    sinks: Tensor | None
+    softcap: float | None
+    return_lse: bool
+    pages: Any
+    lengths: Any
+    page_scales: tuple[Tensor, Tensor] | None
+
+
+def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -43,22 +77,7 @@ def attention(  # noqa: C901, PLR0913, PLR0915 - the signature of scaled_dot_pro
     is_causal: bool | str = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-    *,
-    window: Window | None = None,
-    cu_seqlens: Packing | None = None,
-    segment_ids: Packing | None = None,
-    block_mask: BlockSparse | Any | None = None,
-    prefix: int | None = None,
-    tolerance: float | None = None,
-    deterministic: bool = False,
-    segments: Packing | None = None,
-    mask: Mask | None = None,
-    sinks: Tensor | None = None,
-    softcap: float | None = None,
-    return_lse: bool = False,
-    pages: Any = None,
-    lengths: Any = None,
-    page_scales: tuple[Tensor, Tensor] | None = None,
+    **more: Unpack[Options],
 ) -> Any:
     """softmax(Q K^T scale) V over (..., heads, tokens, width), by the best dataflow for this machine.
 
@@ -105,31 +124,69 @@ def attention(  # noqa: C901, PLR0913, PLR0915 - the signature of scaled_dot_pro
     ``deterministic``: asks for gradients that repeat to the bit, as ``torch.use_deterministic_algorithms`` does for
     everything; only those of heads up to 128 wide on Hopper GPUs otherwise may not.
     """
+    if not more and dropout_p.__class__ is float and dropout_p == 0.0 and not _is_compiling():
+        try:
+            # PyTorch's kernel checks all but that there are as many values as keys. beside.is_short says the same.
+            if (
+                enable_gqa is False
+                and query.__class__ in _CLASSES
+                and 0 < key.nbytes == value.nbytes <= short_bytes[0]
+                and (_ONLY_CPUS or query.is_cpu)
+                and _transforms() is None
+                and (_ANY_TYPE or (query.dtype in _WIDE_TYPES and not _is_any_autocast_enabled()))
+            ):
+                if attn_mask is scale is None and is_causal is False and not _is_grad_enabled():
+                    return scaled_dot_product_attention(query, key, value)
+                answer = short_answer(query, key, value, attn_mask, is_causal, scale)
+            else:
+                answer = known_answer(query, key, value, attn_mask, (is_causal, scale, enable_gqa, False, None))
+            if answer is not None:
+                return answer
+        except _REFUSALS:
+            pass
+    return _attend(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, **more)
+
+
+def _attend(  # noqa: C901, PLR0913 - the arguments of attention
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool | str = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    window: Window | None = None,
+    cu_seqlens: Packing | None = None,
+    segment_ids: Packing | None = None,
+    block_mask: BlockSparse | Any | None = None,
+    prefix: int | None = None,
+    tolerance: float | None = None,
+    deterministic: bool = False,
+    segments: Packing | None = None,
+    mask: Mask | None = None,
+    sinks: Tensor | None = None,
+    softcap: float | None = None,
+    return_lse: bool = False,
+    pages: Any = None,
+    lengths: Any = None,
+    page_scales: tuple[Tensor, Tensor] | None = None,
+) -> Any:
+    """``attention()`` by all its arguments; its own text says what they mean."""
     if pages is not None or lengths is not None or page_scales is not None:
         others = (attn_mask, dropout_p, segment_ids, segments, block_mask, prefix, mask, tolerance)
         paged = PageArguments(
             pages, lengths, page_scales, cu_seqlens, is_causal, window, scale, sinks, softcap, return_lse
         )
         return attend_pages(query, key, value, paged, others)
-    unmasked = mask is None and window is cu_seqlens is segment_ids is segments is block_mask is prefix is None
     plain_scores = sinks is softcap is None and return_lse is False
     exact = plain_scores and tolerance is None and dropout_p.__class__ is float and dropout_p == 0.0
-    if unmasked and exact and attn_mask is None and not (_is_compiling() or _is_grad_enabled()):
-        # The shortest calls take a few microseconds: one look-up leads them to PyTorch's own attention.
-        try:
-            if query.is_cpu and is_causal.__class__ is enable_gqa.__class__ is bool and not _is_any_autocast_enabled():
-                way = known_ways.get(
-                    (query.shape, key.shape, value.shape, query.dtype, is_causal, scale, enable_gqa, False)
-                )
-                if way is not None and _transforms() is None:
-                    return way(query, key, value)
-        except (AttributeError, TypeError, RuntimeError):
-            pass  # the checks below tell what is wrong
     if is_jagged(query, key, value):
         refused = {"attn_mask": attn_mask, "cu_seqlens": cu_seqlens, "segment_ids": segment_ids, "segments": segments,
                    "block_mask": block_mask, "prefix": prefix, "mask": mask}  # fmt: skip
         packed = partial(
-            attention, dropout_p=dropout_p, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa, window=window,
+            _attend, dropout_p=dropout_p, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa, window=window,
             tolerance=tolerance, deterministic=deterministic, sinks=sinks, softcap=softcap, return_lse=return_lse,
         )  # fmt: skip
         return attend_jagged(packed, query, key, value, refused)
@@ -194,6 +251,11 @@ def attention(  # noqa: C901, PLR0913, PLR0915 - the signature of scaled_dot_pro
         return output.reshape(call.shape), lse.reshape(call.shape[:-1])
     output = _output_of(arguments, given, known)
     return output if output.shape == call.shape else output.reshape(call.shape)
+
+
+# All arguments by their names, for whoever asks what they are, or gives others.
+attention.__signature__ = signature(_attend)  # type: ignore[attr-defined]
+_attend.__qualname__ = attention.__qualname__
 
 
 def _output_of(arguments: Arguments, given: tuple[Tensor, ...], known: Known | None) -> Tensor:

@@ -75,7 +75,7 @@ def test_tensors_that_are_more_than_their_memory_are_watched(tensor):
     assert not is_concrete((tensor,)) and not is_unwatched((X, tensor))
 
 
-def test_profilers_and_modes_of_functions_see_the_operator_but_data_may_be_looked_at():
+def test_profilers_and_modes_of_functions_see_the_operator_but_data_may_be_looked_at(none_short):
     q = torch.randn(1, 1, 4, 8)
     with torch.profiler.profile() as profile:
         assert is_concrete((q,)) and not is_unwatched((q,))

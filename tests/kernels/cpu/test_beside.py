@@ -1,6 +1,8 @@
 """Laws of calls that go to PyTorch's own attention: what is explained runs, and what is known is checked again."""
 
 import contextlib
+import inspect
+import sys
 
 import pytest
 import torch
@@ -12,7 +14,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from attenio import attention, explain
 from attenio.errors import AttenioError
 from attenio.kernels.choice import LIBRARY
-from attenio.kernels.cpu import beside, library_calls
+from attenio.kernels.cpu import beside, library, library_calls
+
+DOOR = sys.modules["attenio.kernels.attention"]  # the function has the same name
 
 
 @pytest.fixture(autouse=True)
@@ -26,9 +30,12 @@ def anew():
 def called(monkeypatch):
     """How often PyTorch's own attention was called."""
     calls = []
-    for name in ("scaled_dot_product_attention", "_flash"):
-        theirs = getattr(library_calls, name)
-        monkeypatch.setattr(library_calls, name, lambda *a, f=theirs, **o: (calls.append(1), f(*a, **o))[1])
+    for module, name in (
+        (library_calls, "scaled_dot_product_attention"), (library_calls, "_flash"),
+        (beside, "scaled_dot_product_attention"), (DOOR, "scaled_dot_product_attention"),
+    ):  # fmt: skip
+        theirs = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, f=theirs, **o: (calls.append(1), f(*a, **o))[1])
     return calls
 
 
@@ -155,13 +162,17 @@ def test_gradients_in_16_bits_beside_a_large_log_sum_exp_are_no_worse_than_until
         assert (mine - true).norm() <= 2 * (untiled - true).norm()
 
 
-def test_numbers_below_8_are_told_by_their_bytes():
-    edges = [0.0, -0.0, 7.9999995, -7.9999995, 1e-40, 3.0]
+@pytest.mark.parametrize("dtype, most", [(torch.float32, 8.0), (torch.float64, 2.0**17)])
+def test_small_numbers_are_told_by_their_bytes(dtype, most, monkeypatch):
+    edges = [0.0, -0.0, 0.9999999 * most, -0.9999999 * most, 1e-40, 3.0]
     for count in (1, 7, 300):
-        assert library_calls._is_below_8(torch.tensor(edges * count))
-        for wrong in (8.0, -8.0, 1e30, float("inf"), float("-inf"), float("nan")):
-            assert not library_calls._is_below_8(torch.tensor([*edges * count, wrong, *edges]))
-    assert not library_calls._is_below_8(torch.tensor(edges).double())  # that is for the slower look
+        assert library_calls.is_small(torch.tensor(edges * count, dtype=dtype))
+        for wrong in (most, -most, 1e30, float("inf"), float("-inf"), float("nan")):
+            assert library_calls.is_small(torch.tensor([*edges * count, wrong, *edges], dtype=dtype)) == (
+                most == abs(wrong) == 8
+            )
+    monkeypatch.setattr(torch.linalg, "vector_norm", None)  # only the others are looked at by an operation
+    assert library_calls.is_small(torch.tensor(edges, dtype=dtype))
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 16, 64), (2, 3, 200, 32), (3, 1, 1, 8)])
@@ -200,18 +211,21 @@ def test_modes_and_profilers_see_what_runs(context, mode, called):
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.enable_grad])
-def test_nothing_is_looked_up_where_tensors_are_mapped_or_differentiated_by_a_transform(mode, called):
-    q, k, v = drawn()
-    ask = lambda: beside.known_way(q, k, v, None, (False, None, False, False, None))  # noqa: E731
+@pytest.mark.parametrize("kv_heads", [2, 4])  # looked up, and short
+def test_pytorch_is_not_called_where_tensors_are_mapped_or_differentiated_by_a_transform(mode, kv_heads, called):
+    q, k, v = drawn(kv_heads=kv_heads)
+    gqa = kv_heads < 4
+    ask = lambda: beside.known_way(q, k, v, None, (False, None, gqa, False, None))  # noqa: E731
     with mode():
-        attention(q, k, v)
-        assert ask() is not None
+        expected = attention(q, k, v, enable_gqa=gqa)
+        assert (ask() is not None) == gqa and len(called) == 1
         with forward_ad.dual_level():
             assert ask() is None
-        found, before = [], len(called)
-        torch.vmap(lambda x: (found.append(ask()), attention(x, k[0], v[0]))[1])(q)
-        torch.func.grad(lambda x: (found.append(ask()), x.sum())[1])(q)
-        assert found == [None, None] and len(called) == before
+        found = []
+        mapped = torch.vmap(lambda x: (found.append(ask()), attention(x, k[0], v[0], enable_gqa=gqa))[1])(q)
+        torch.testing.assert_close(mapped, expected)
+        torch.func.grad(lambda x: (found.append(ask()), attention(x, k, v, enable_gqa=gqa).sum())[1])(q)
+        assert found == [None, None] and len(called) == 1
 
 
 WRONG = {
@@ -222,6 +236,19 @@ WRONG = {
     "values elsewhere": (lambda q, k, v: (q, k, v.to("meta")), {}),
     "a number for a switch": (lambda q, k, v: (q, k, v), {"is_causal": 0}),
     "another switch": (lambda q, k, v: (q, k, v), {"enable_gqa": 0}),
+    "as many bytes of values in other heads": (lambda q, k, v: (q, k, v.reshape(1, 2, 66, 16)), {}),
+    "as many bytes of values of another width": (lambda q, k, v: (q, k, v.reshape(1, 4, 66, 8)), {}),
+    "values in other heads of groups": (
+        lambda q, k, v: (q, k[:, :2], v[:, :2].reshape(1, 1, 66, 16)),
+        {"enable_gqa": True},
+    ),
+    "a mask elsewhere": (lambda q, k, v: (q, k, v, torch.ones(33, 33, device="meta") > 0), {}),
+    "a mask that is added elsewhere": (lambda q, k, v: (q, k, v, torch.ones(33, 33, device="meta")), {}),
+    "a mask of another length": (lambda q, k, v: (q, k, v, torch.ones(33, 32) > 0), {}),
+    "a mask of integers": (lambda q, k, v: (q, k, v, torch.ones(33, 33).int()), {}),
+    "complex numbers": (lambda q, k, v: (q + 0j, k + 0j, v + 0j), {}),
+    "rows by themselves": (lambda q, k, v: (q[0, 0, 0], k[0, 0, 0], v[0, 0, 0]), {}),
+    "no argument of it": (lambda q, k, v: (q, k, v), {"sink": 1}),
     "no tensor": (lambda q, k, v: (q, k, None), {}),
     "a list": (lambda q, k, v: (q.tolist(), k, v), {}),
     "an option that is none": (lambda q, k, v: (q, k, v), {"scale": []}),
@@ -243,20 +270,58 @@ def test_a_wrong_call_of_a_known_form_is_refused_as_if_it_was_the_first(name, gr
         assert str(then.value) == str(first.value)
 
 
-def test_what_is_known_holds_on_any_number_of_threads(monkeypatch):
-    monkeypatch.setattr(beside, "library_first", lambda sizes: sizes.threads < 64)
-    monkeypatch.setattr(beside, "cpu_count", lambda: 64)
-    q, k, v = drawn()
-    attention(q, k, v)
-    assert not beside.known_ways
-    monkeypatch.setattr(beside, "cpu_count", lambda: 2)
-    beside.forget_ways()
-    attention(q, k, v)
-    assert len(beside.known_ways) == 1
+def test_what_is_known_on_some_threads_is_chosen_again_on_others(monkeypatch, called):
+    monkeypatch.setattr(beside, "library_first", lambda sizes: sizes.threads < 2)
+    q, k, v = drawn(kv_heads=2)
+    before = torch.get_num_threads()
+    try:
+        for threads, calls in ((1, 1), (2, 1), (1, 2), (2, 2)):
+            torch.set_num_threads(threads)
+            attention(q, k, v, enable_gqa=True)
+            assert len(called) == calls
+    finally:
+        torch.set_num_threads(before)
 
 
+@pytest.mark.parametrize("wants", [False, True], ids=["alone", "with gradients"])
+def test_what_is_short_goes_to_pytorch_as_explained_up_to_its_last_byte_of_keys(wants, called):
+    limit = beside._SHORT_STEP_BYTES if wants else beside._SHORT_BYTES
+    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+        for more in (0, 1):
+            called.clear()
+            keys = limit // (2 * 16 * torch.empty((), dtype=dtype).itemsize) + more
+            q, k, v = (x.requires_grad_(wants) for x in drawn(2, 2, 1, keys, 16, dtype))
+            sizes = beside.is_short(q, k, v, gqa=False)
+            assert sizes == (not more and (dtype in beside._WIDE_TYPES or (not wants and library.is_any_type_fast())))
+            theirs = explain(q, k, v).choice.language == LIBRARY
+            attention(q, k, v)
+            assert len(called) == theirs and (theirs or not sizes)
+
+
+def test_attention_says_all_its_arguments_and_means_them():
+    names = list(inspect.signature(attention).parameters)
+    assert names[:9] == [
+        "query",
+        "key",
+        "value",
+        "attn_mask",
+        "dropout_p",
+        "is_causal",
+        "scale",
+        "enable_gqa",
+        "window",
+    ]
+    further = set(names[8:])
+    assert further == set(DOOR.Options.__annotations__) <= set(inspect.signature(explain).parameters)
+    with pytest.raises(TypeError, match=r"attention\(\) got an unexpected keyword argument 'sink'"):
+        attention(*drawn(), sink=1)
+
+
+@pytest.mark.parametrize("short", [False, True])
 @pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.3}, {"enable_gqa": True}], ids=str)
-def test_a_growing_cache_is_not_a_new_form_at_every_step(options, called, monkeypatch):
+def test_a_growing_cache_is_not_a_new_form_at_every_step(options, short, called, monkeypatch, request):
+    if not short:
+        request.getfixturevalue("none_short")
     asked, sizes_of = [], beside.sizes_of
     monkeypatch.setattr(beside, "sizes_of", lambda *a, **o: (asked.append(1), sizes_of(*a, **o))[1])
     q, keys, values = drawn(kv_heads=2 if "enable_gqa" in options else 4, queries=1, keys=256)
@@ -265,7 +330,8 @@ def test_a_growing_cache_is_not_a_new_form_at_every_step(options, called, monkey
         seen = {"seen": torch.arange(n) < 1} if "is_causal" in options else {}
         right = definition(q, k, v, **seen, scale=options.get("scale"))
         torch.testing.assert_close(attention(q, k, v, **options), right, atol=1e-5, rtol=1e-5)
-    assert len(called) == 60 and len(asked) == 2  # on either side of 128
+    # On either side of 128, if not short.
+    assert len(called) == 60 and len(asked) == (0 if short and "enable_gqa" not in options else 2)
     with pytest.raises(AttenioError):
         attention(q, keys[:, :, :150], values[:, :, :151], **options)
     with pytest.raises(AttenioError):

@@ -78,6 +78,9 @@ class Launch(NamedTuple):
 
 
 _heard: list[Launch] | None = None
+# Calls on a CPU with keys of up to so many bytes go to PyTorch's own attention without a further look, as its rule has
+# it (cpu/beside.py). None do while launches are recorded.
+short_bytes = [0]
 
 
 @contextmanager
@@ -87,11 +90,12 @@ def launches() -> Iterator[list[Launch]]:
     A test compares them with what was explained.
     """
     global _heard
-    _heard = []
+    _heard, before = [], short_bytes[0]
+    short_bytes[0] = 0
     try:
         yield _heard
     finally:
-        _heard = None
+        _heard, short_bytes[0] = None, before
 
 
 def is_heard() -> bool:

@@ -6,7 +6,6 @@ the choice depends on, and all that makes a call wrong: a form is remembered onl
 
 from collections.abc import Callable
 from dataclasses import replace
-from os import cpu_count
 from threading import Lock
 from types import NoneType
 from typing import Any, TypeAlias
@@ -14,13 +13,14 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.nn.functional import scaled_dot_product_attention
 
-from attenio.kernels.call.choice import note_launch
+from attenio.kernels.call.choice import note_launch, short_bytes
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import UNBOUNDED
 from attenio.kernels.cpu.fused import can_fuse
-from attenio.kernels.cpu.library import Sizes, library_first
-from attenio.kernels.cpu.library_calls import called, with_look
+from attenio.kernels.cpu.library import Sizes, is_any_type_fast, library_first, this_host
+from attenio.kernels.cpu.library_calls import called, is_small, with_look
 from attenio.kernels.cpu.tiling import PRODUCT_KEYS
 
 # What a form's calls are given to; it gives None where its answer would not hold.
@@ -33,15 +33,85 @@ _MOST = 1024
 _MOST_MASK = 2**20
 # What was chosen, by all of a form; None for tiles.
 _ways: dict[Form, Way | None] = {}
-# The same by the least of it, where PyTorch's own attention is first on any number of threads. attention() itself looks
-# here for calls without mask, window and gradients.
+# The same by the least of it, where PyTorch's own attention is first.
 known_ways: dict[Form, Way] = {}
 # And for numbers of keys that were not met before.
 _near: dict[Form, Way] = {}
 _UNKNOWN: Form = ()
+# Shapes of queries and keys of short calls whose gradients tiles computed.
+_left_to_tiles: set[Form] = set()
 _adding = Lock()
 _is_compiling, _threads = torch.compiler.is_dynamo_compiling, torch.get_num_threads
-_is_grad_enabled, _transforms = torch.is_grad_enabled, torch._C._functorch.maybe_current_level
+_is_grad_enabled, _transforms = torch.is_grad_enabled, torch._C._functorch.peek_interpreter_stack
+_is_any_autocast_enabled, _hooks = (
+    torch._C._is_any_autocast_enabled,
+    torch._C._autograd._top_saved_tensors_default_hooks,
+)
+_WIDE_TYPES = frozenset((torch.float32, torch.float64))
+short_bytes[0] = _SHORT_BYTES = this_host().short_bytes
+_SHORT_STEP_BYTES = _SHORT_BYTES // 8
+
+
+def is_short(query: Tensor, key: Tensor, value: Tensor, *, gqa: bool) -> bool:
+    """Whether a call goes to PyTorch's own attention whatever is estimated; ``attention()`` asks the same.
+
+    Without groups only: tiles read the keys of a group once. With gradients up to an eighth of the keys: they are
+    computed by a thread a head.
+    """
+    short, wide = not gqa and 0 < key.nbytes == value.nbytes <= _SHORT_BYTES, query.dtype in _WIDE_TYPES
+    if _is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value)):
+        return short and wide and key.nbytes <= _SHORT_STEP_BYTES and key.shape[-2] > 1
+    return short and (wide or is_any_type_fast())
+
+
+def short_answer(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool | str, scale: float | None
+) -> Tensor | None:
+    """PyTorch's own attention of a short call, and None for what that does not know, or gets wrong."""
+    if causal.__class__ is not bool or (scale is not None and (scale.__class__ is not float or scale <= 0.0)):
+        return None
+    # It takes a mask from wherever it is.
+    if mask is not None and not (mask.is_cpu and (mask.dtype is torch.bool or mask.dtype is query.dtype)):
+        return None
+    wants = _is_grad_enabled()
+    if wants and (
+        key.nbytes > _SHORT_STEP_BYTES
+        or key.shape[-2] == 1
+        or not query.nbytes
+        or query.dtype not in _WIDE_TYPES
+        or _is_any_autocast_enabled()
+        or _hooks(True) is not None  # whoever packs what is saved is not to unpack it now
+        or (_left_to_tiles and (query.shape, key.shape) in _left_to_tiles)
+    ):
+        return known_answer(query, key, value, mask, (causal, scale, False, False, None))
+    if scale is not None:
+        output = scaled_dot_product_attention(query, key, value, mask, 0.0, causal, scale=scale)
+    elif causal:
+        output = scaled_dot_product_attention(query, key, value, mask, 0.0, True)
+    elif mask is None:
+        output = scaled_dot_product_attention(query, key, value)
+    else:
+        output = scaled_dot_product_attention(query, key, value, mask)
+    if not wants or (node := output.grad_fn) is None:
+        return output
+    # Without a log-sum-exp products with a softmax between them were taken.
+    lse = getattr(node, "_saved_logsumexp", None)
+    if lse is None or is_small(lse):
+        return output
+    _left_to_tiles.add((query.shape, key.shape))
+    given = (query, key, value) if mask is None else (query, key, value, mask)
+    _ways[_whole_form(given, (causal, scale, False, False, None))] = None
+    return None
+
+
+def known_answer(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: Form) -> Tensor | None:
+    """PyTorch's own attention of a call whose form is known to go there; None for others."""
+    if _is_any_autocast_enabled():
+        return None
+    way = known_way(query, key, value, mask, options)
+    if way is None:
+        return None
+    return way(query, key, value) if mask is None else way(query, key, value, mask)
 
 
 def known_way(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: Form) -> Way | None:
@@ -63,7 +133,7 @@ def known_way(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, op
 
 
 # Entries of a form without mask and window.
-_PLAIN = 8
+_PLAIN = 9
 
 
 def _short_form(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: Form) -> Form:
@@ -72,9 +142,9 @@ def _short_form(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, 
         return ()  # 0 is as False for a dictionary
     wants = _is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
     if mask is window is None:
-        return query.shape, key.shape, value.shape, query.dtype, causal, scale, gqa, wants
+        return query.shape, key.shape, value.shape, query.dtype, causal, scale, gqa, _threads(), wants
     sides = map(type, window) if window.__class__ is tuple else (window.__class__,)
-    form = query.shape, key.shape, value.shape, query.dtype, *options, wants, *sides
+    form = query.shape, key.shape, value.shape, query.dtype, *options, _threads(), wants, *sides
     if mask is None:
         return form
     return (*form, mask.shape, mask.dtype, mask.is_cpu, _is_grad_enabled() and mask.requires_grad)
@@ -88,15 +158,10 @@ def _near_form(form: Form) -> Form:
     return query, *batch, keys.bit_length(), width, *values, value_width, *options
 
 
-def _is_always_first(sizes: Sizes) -> bool:
-    """Whether PyTorch is first on any number of threads."""
-    return all(library_first(replace(sizes, threads=threads)) for threads in (1, sizes.threads, cpu_count() or 1))
-
-
 def _is_near(sizes: Sizes) -> bool:
     """Whether PyTorch is first with as few and as many keys as well: both times are linear in them."""
     least = 2 ** (sizes.keys.bit_length() - 1)
-    return all(_is_always_first(replace(sizes, keys=n, visible_keys=n)) for n in (least, 2 * least - 1))
+    return all(library_first(replace(sizes, keys=n, visible_keys=n, short=False)) for n in (least, 2 * least - 1))
 
 
 def _whole_form(given: tuple[Tensor, ...], options: Form) -> Form:
@@ -113,6 +178,7 @@ def forget_ways() -> None:
         _ways.clear()
         known_ways.clear()
         _near.clear()
+        _left_to_tiles.clear()
 
 
 def goes_to_tiles(given: tuple[Tensor, ...], options: Form) -> bool:
@@ -147,7 +213,7 @@ def choose(problem: KernelProblem, given: tuple[Tensor, ...], options: Form) -> 
         for forms in (_ways, known_ways, _near):
             if len(forms) >= _MOST:
                 del forms[next(iter(forms))]
-        if way is not None and short and sizes is not None and _is_always_first(sizes):
+        if way is not None and short and sizes is not None:
             known_ways[short] = way
             if near and _is_near(sizes):
                 _near[near] = way
@@ -176,6 +242,7 @@ def sizes_of(problem: KernelProblem, given: tuple[Tensor, ...], *, is_causal: bo
         batch=problem.batch, heads=problem.kv_heads * problem.group, kv_heads=problem.kv_heads,
         queries=problem.queries, keys=problem.keys, visible_keys=met, dtype=query.dtype,
         widths=query.shape[-1] + given[2].shape[-1], masks=mask is not None, causal=is_causal,
+        short=not windowed and is_short(*given[:3], gqa=gqa),
         fuses=fused == 1, fuses_tiles=can_fuse(problem), threads=torch.get_num_threads(),
         differentiates=torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given),
     )  # fmt: skip

@@ -14,6 +14,9 @@ processor is a ``Host``; all its numbers are of one core, and only ratios decide
   operations of all threads are called by one interpreter. Halves of it are assumed for processors without AVX512.
 - Without vector instructions for 16-bit numbers (AVX512 has them, for gradients only of bf16) products are scalar, and
   so are those of a single row in bf16 with them: 0.38e9 products/s.
+- Calls without groups whose keys have up to ``short_bytes`` go to PyTorch whatever is estimated. It was first in all
+  that were measured, in every type that its kernel has vector instructions for: most of a short call of tiles is
+  Python.
 - A score of PyTorch's unfused way is moved ``UNFUSED_PASSES`` times.
 - On x86 an estimate may be off by a quarter: tiles are taken where they are expected to be done earlier by ``margin``.
 """
@@ -39,7 +42,8 @@ class Host:
     """One core of a kind of processor, and what tiles take there beside their work, forward and backward.
 
     ``band_rate``: the share of all products that tiles make where windows end in them. ``margin``: how many times as
-    long PyTorch's own attention has to be expected to take.
+    long PyTorch's own attention has to be expected to take. ``short_bytes``: keys of so many bytes are
+    through before a call of tiles has begun.
     """
 
     products_per_s: float
@@ -49,15 +53,16 @@ class Host:
     backward_s: float
     band_rate: float
     margin: float
+    short_bytes: int
 
 
 ARM = Host(
     products_per_s=16e9, words_per_s=3.3e9, tile_words_per_s=3.3e9, call_s=150e-6, backward_s=600e-6, band_rate=0.5,
-    margin=1.0,
+    margin=1.0, short_bytes=2**17,
 )  # fmt: skip
 X86 = Host(
     products_per_s=45e9, words_per_s=4e9, tile_words_per_s=1.7e9, call_s=0.8e-3, backward_s=4.2e-3, band_rate=0.25,
-    margin=1.25,
+    margin=1.25, short_bytes=2**20,
 )  # fmt: skip
 
 
@@ -74,7 +79,8 @@ class Sizes:
     """What the two times depend on.
 
     ``visible_keys`` are those that tiles of a row meet. ``masks``: a mask is added. ``fuses``: PyTorch takes its fused
-    kernel. ``fuses_tiles``: so do we, for each thread's rows (``fused.py``). ``causal``: top-left.
+    kernel. ``fuses_tiles``: so do we, for each thread's rows (``fused.py``). ``causal``: top-left. ``short``: up to
+    ``short_bytes``, which decides.
     """
 
     batch: int
@@ -91,6 +97,7 @@ class Sizes:
     fuses_tiles: bool
     differentiates: bool
     threads: int
+    short: bool = False
 
     @property
     def products(self) -> float:
@@ -109,7 +116,7 @@ class Library:
 def library_first(sizes: Sizes, host: Host | None = None) -> bool:
     """Whether PyTorch's own attention is expected to be done before tiles are, or not much later."""
     host = this_host() if host is None else host
-    return library_seconds(sizes, host) <= host.margin * tiles_seconds(sizes, host)
+    return sizes.short or library_seconds(sizes, host) <= host.margin * tiles_seconds(sizes, host)
 
 
 def library_tiles(queries: int, keys: int) -> tuple[int, int]:
@@ -155,6 +162,11 @@ def _rate(sizes: Sizes, host: Host, *, backward: bool = False) -> float:
         return SLOW_PRODUCTS_PER_S[sizes.dtype]
     row = sizes.queries == 1 and sizes.dtype == torch.bfloat16 and not backward
     return ROW_PRODUCTS_PER_S if row else host.products_per_s
+
+
+def is_any_type_fast() -> bool:
+    """Whether forward passes in 16 bits are multiplied by vector instructions here."""
+    return all(is_fast(dtype, backward=False) for dtype in SLOW_PRODUCTS_PER_S)
 
 
 @cache

@@ -8,7 +8,7 @@ rounded more coarsely than that, and nothing is looked at.
 
 import sys
 from collections.abc import Callable
-from ctypes import string_at
+from ctypes import c_char
 from functools import partial
 from math import inf
 from typing import Any
@@ -19,10 +19,25 @@ from torch.nn.functional import scaled_dot_product_attention
 
 # Weights of a backward pass are off by as many roundings as their row's log-sum-exp: a million equal scores have 14.
 LARGEST_LSE = 16.0
-# The last byte of a number in single precision is its sign and seven bits of its exponent: those of less than 8.
-_BELOW_8 = bytes((*range(0x41), *range(0x80, 0xC1)))
-# So many are looked at by their bytes: an operation on a tensor takes ten microseconds and more beside other work.
-_MOST_BYTES = 2**14 if sys.byteorder == "little" else 0
+# The last byte of a number is its sign and seven bits of its exponent: these are of less than 8 in single precision,
+# and of less than 2**17 in double precision, beside which 36 bits are left. And where the last bytes are.
+_SMALL = bytes((*range(0x41), *range(0x80, 0xC1)))
+_LAST = {torch.float32: slice(3, None, 4), torch.float64: slice(7, None, 8)}
+# So many bytes are looked at: an operation on a tensor takes ten microseconds and more beside other work.
+_MOST_BYTES = 2**16 if sys.byteorder == "little" else 0
+_MOST_READERS = 1024
+
+
+class _Readers(dict[int, Callable[[int], Any]]):
+    """What reads so many bytes at an address, and None for too many; of so many sizes, for Python keeps their types."""
+
+    def __missing__(self, size: int) -> Callable[[int], Any] | None:
+        if not 0 < size <= _MOST_BYTES or len(self) >= _MOST_READERS:
+            return None
+        return self.setdefault(size, (c_char * size).from_address)
+
+
+_readers = _Readers()
 _flash = torch._scaled_dot_product_flash_attention_for_cpu
 _hooks = torch._C._autograd._top_saved_tensors_default_hooks
 
@@ -79,15 +94,15 @@ def _spelled_out(
 def _seen(output: Tensor, lse: Tensor, forget: Callable[[], None]) -> Tensor | None:
     if lse.__class__ is not Tensor:
         return None  # there is nothing to look at
-    if _is_below_8(lse) or torch.linalg.vector_norm(lse, inf).item() <= LARGEST_LSE:
+    if is_small(lse):
         return output
     forget()
     return None
 
 
-def _is_below_8(lse: Tensor) -> bool:
-    """Whether all are, as far as few enough of them can be looked at by their bytes; the kernel leaves no gaps."""
-    count = lse.numel()
-    if count > _MOST_BYTES or lse.dtype != torch.float32:
-        return False
-    return not string_at(lse.data_ptr(), 4 * count)[3::4].translate(None, _BELOW_8)
+def is_small(lse: Tensor) -> bool:
+    """Whether gradients beside this log-sum-exp keep their digits: by their bytes where they are few, without gaps."""
+    read = _readers[lse.nbytes]
+    if read is not None and not read(lse.data_ptr()).raw[_LAST[lse.dtype]].translate(None, _SMALL):
+        return True
+    return bool(torch.linalg.vector_norm(lse, inf).item() <= LARGEST_LSE)
