@@ -9,6 +9,8 @@ merge (O, max, sum) of the parts of a token
 Requests whose pages are one tile together, and that share none, are computed at once.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -27,13 +29,16 @@ KEY_TILE, ROW_TILE = 512, 512
 ONE_TILE = 2**20
 
 
-def attend(problem: PagedProblem, plan: PagedPlan) -> tuple[Tensor, Tensor]:
-    """Outputs (tokens, heads, width) and log-sum-exps (tokens, heads), the natural ones."""
+def attend(problem: PagedProblem, plan: PagedPlan, *, wants_lse: bool = True) -> tuple[Tensor, Tensor | None]:
+    """Outputs (tokens, heads, width) and, if they are wanted, log-sum-exps (tokens, heads), the natural ones."""
     tokens, heads = problem.query.shape[:2]
     entries = problem.placement.table.numel() * problem.page_size * problem.kv_heads
     small = 0 < entries * (problem.query.shape[2] + problem.width) <= ONE_TILE
     if plan.tree.is_flat and problem.starts is None and tokens and small:
-        together = _at_once(problem)
+        tile = _one_tile(problem)
+        if tile.sees and not wants_lse:
+            return _by_softmax(problem, tile), None
+        together = _at_once(problem, tile)
     else:
         together = _in_parts(problem, plan)
     if problem.sinks is not None:
@@ -58,38 +63,93 @@ def _in_parts(problem: PagedProblem, plan: PagedPlan) -> Sums:
     return together
 
 
-def _at_once(problem: PagedProblem) -> Sums:
-    """The same for requests with as many new tokens each, all keys as one tile."""
-    known, size, kv_heads = problem.placement.known, problem.page_size, problem.kv_heads
+class _OneTile(NamedTuple):
+    """All keys of requests as one tile: their pages, which scores are hidden, which places are past the last key.
+
+    ``sees``: every token sees a key.
+    """
+
+    pages: Tensor
+    hidden: Tensor | None
+    past: Tensor | None
+    sees: bool
+
+
+def _one_tile(problem: PagedProblem) -> _OneTile:
+    """The tile of a call, found once for a table: layers share it."""
+    known, size, new = problem.placement.known, problem.page_size, problem.new
     assert known is not None
-    count, new, most = problem.requests, problem.new, int(known.lengths.max(initial=0))
-    pages = problem.placement.table[:, : max(1, -(-most // size))].clamp(0, problem.key.shape[0] - 1).to(torch.int64)
-    note_launch("pages at once", keys=most, requests=count)
-    lengths = torch.from_numpy(known.lengths)
-    here, last = torch.arange(pages.shape[1] * size), lengths[:, None, None]
-    at = last - new + torch.arange(new)[:, None]
-    hidden = (here >= last) | (here < at - problem.left) | (here > at + problem.right)
+    key = ("one tile", size, new, problem.left, problem.right, problem.group, problem.key.shape[0])
+    if key not in known.plans:
+        most = int(known.lengths.max(initial=0))
+        places = problem.placement.table[:, : max(1, -(-most // size))]
+        pages = places.clamp(0, problem.key.shape[0] - 1).to(torch.int64)
+        lengths = torch.from_numpy(known.lengths)
+        here, last = torch.arange(pages.shape[1] * size), lengths[:, None, None]
+        at = last - new + torch.arange(new)[:, None]
+        hidden = (here >= last) | (here < at - problem.left) | (here > at + problem.right)
+        past = (here >= lengths[:, None])[:, None, :, None]
+        sees = not bool(hidden.all(-1).any())
+        rows = hidden.repeat_interleave(problem.group, 1)[:, None] if bool(hidden.any()) else None
+        known.plans[key] = _OneTile(pages, rows, past if bool(past.any()) else None, sees)
+    found: _OneTile = known.plans[key]
+    note_launch("pages at once", keys=int(known.lengths.max(initial=0)), requests=problem.requests)
+    return found
+
+
+def _scores(problem: PagedProblem, tile: _OneTile, factor: float) -> tuple[Tensor, Tensor]:
+    """Scores (requests, KV heads, rows, keys) times a factor, -inf where hidden, and values; rows as (token, head)."""
+    count, size = problem.requests, problem.page_size
+    flat = tile.pages.flatten()
     K, V = (
-        _tile(pool, pages.flatten(), len(here) * count, problem.precision).unflatten(1, (count, -1)).transpose(0, 1)
+        _tile(pool, flat, size * len(flat), problem.precision).unflatten(1, (count, -1)).transpose(0, 1)
         for pool in (problem.key, problem.value)
     )
-    query = problem.query.to(problem.precision).view(count, new, kv_heads, problem.group, -1)
-    Q = query.transpose(1, 2).flatten(2, 3)
-    S = Q @ K.transpose(2, 3)
+    query = problem.query.to(problem.precision).view(count, problem.new, problem.kv_heads, problem.group, -1)
+    S = query.transpose(1, 2).flatten(2, 3) @ K.transpose(2, 3)
     if problem.scales is not None:
-        S.mul_(problem.scales[0][pages].repeat_interleave(size, 1).transpose(1, 2)[:, :, None])
-    _as_exponents(problem, S)
-    S = S.masked_fill_(hidden.repeat_interleave(problem.group, 1)[:, None], -torch.inf)
+        S.mul_(_of_pages(problem.scales[0], tile.pages, size))
+    if problem.softcap:
+        S.mul_(problem.scale / problem.softcap).tanh_().mul_(problem.softcap * factor)
+    else:
+        S.mul_(problem.scale * factor)
+    if tile.hidden is not None:
+        S.masked_fill_(tile.hidden, -torch.inf)
+    # what lies past the last key may be anything, and 0 times it no number
+    return S, V if tile.past is None else V.masked_fill(tile.past, 0.0)
+
+
+def _by_softmax(problem: PagedProblem, tile: _OneTile) -> Tensor:
+    """Outputs of requests with as many new tokens each, by PyTorch's softmax over all keys, with the sink of a head."""
+    S, V = _scores(problem, tile, 1.0)
+    if problem.sinks is None:
+        P = torch.softmax(S, -1)
+    else:
+        sinks = problem.sinks.detach().to(problem.precision).view(problem.kv_heads, 1, problem.group)
+        beside = sinks.expand(-1, problem.new, -1).reshape(1, problem.kv_heads, -1, 1)
+        P = torch.softmax(torch.cat([S, beside.expand(S.shape[0], -1, -1, -1)], -1), -1)[..., :-1]
+    if problem.scales is not None:
+        P = P * _of_pages(problem.scales[1], tile.pages, problem.page_size)
+    output = (P @ V).unflatten(2, (problem.new, -1)).transpose(1, 2).flatten(0, 1)
+    return output.flatten(1, 2).to(problem.query.dtype)
+
+
+def _at_once(problem: PagedProblem, tile: _OneTile) -> Sums:
+    """The sums of the same, all keys as one tile."""
+    S, V = _scores(problem, tile, LOG2_E)
     largest = S.amax(-1, keepdim=True)
     P = torch.exp2(S.sub_(torch.where(largest == -torch.inf, 0.0, largest)))
     total = P.sum(-1, keepdim=True)
     if problem.scales is not None:
-        P.mul_(problem.scales[1][pages].repeat_interleave(size, 1).transpose(1, 2)[:, :, None])
-    past = (here >= lengths[:, None])[:, None, :, None]
-    output = P.masked_fill_(past.transpose(2, 3), 0.0) @ V.masked_fill(past, 0.0)
-    shaped = (x.unflatten(2, (new, -1)).transpose(1, 2).flatten(0, 1) for x in (output, largest, total))
+        P.mul_(_of_pages(problem.scales[1], tile.pages, problem.page_size))
+    shaped = (x.unflatten(2, (problem.new, -1)).transpose(1, 2).flatten(0, 1) for x in (P @ V, largest, total))
     outputs, highest, weights = shaped
     return Sums(output=outputs.contiguous(), largest=highest, total=weights, subtracts=True)
+
+
+def _of_pages(scales: Tensor, pages: Tensor, size: int) -> Tensor:
+    """What the keys of the pages of each request are multiplied by, (requests, KV heads, 1, keys)."""
+    return scales[pages].repeat_interleave(size, 1).transpose(1, 2)[:, :, None]
 
 
 def _for_threads(problem: PagedProblem, plan: PagedPlan) -> list[PagePart]:

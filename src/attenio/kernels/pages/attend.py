@@ -21,15 +21,18 @@ def attend_pages(query: Tensor, key: Tensor, value: Tensor, asked: PageArguments
     plan = plan_of(problem)
     if problem.query.is_cpu:
         assert plan is not None
-        output, lse = cpu_pages.attend(problem, plan)
+        output, lse = cpu_pages.attend(problem, plan, wants_lse=asked.return_lse)
     else:
         output, lse = _on_gpu(problem, plan)
     lead = (*query.shape[:-3], query.shape[-2], query.shape[-3])  # tokens before heads, as they are computed
     output = output.view(*lead, problem.width).transpose(-2, -3)
-    return (output, lse.view(lead).transpose(-1, -2)) if asked.return_lse else output
+    if not asked.return_lse:
+        return output
+    assert lse is not None
+    return output, lse.view(lead).transpose(-1, -2)
 
 
-def _on_gpu(problem: PagedProblem, plan: PagedPlan | None) -> tuple[Tensor, Tensor]:
+def _on_gpu(problem: PagedProblem, plan: PagedPlan | None) -> tuple[Tensor, Tensor | None]:
     if not problem.query.is_cuda or problem.query.dtype == torch.float64:
         raise InvalidInput(
             f"pages are {problem.query.dtype} on {problem.query.device}; attention on them is computed on CPUs, and on"

@@ -63,6 +63,7 @@ class PagedCache:
         self._lengths: dict[int, list[int]] = {}
         self._tables: dict[tuple[tuple[int, ...], tuple[int, ...]], PageTable] = {}
         self._tables_version = -1
+        self._slots: tuple[tuple[int, tuple[int, ...], tuple[int, ...], int], Tensor] | None = None
 
     @property
     def free_pages(self) -> int:
@@ -139,11 +140,7 @@ class PagedCache:
         if not new or not len(requests):
             return
         self._apply(self.book.prepare([(each, at, at + new) for each, at in zip(requests, before, strict=True)]))
-        places = np.add.outer(np.array(before), np.arange(new))
-        pages = np.array([[self.book.pages(each)[at // self.page_size] for at in row] for each, row in
-                          zip(requests, places.tolist(), strict=True)])  # fmt: skip
-        scales = self.scales(layer)
-        slots = torch.from_numpy((pages * self.page_size + places % self.page_size).ravel())
+        scales, slots = self.scales(layer), self._slots_of((self.book.version, tuple(requests), tuple(before), new))
         for index, (pool, given) in enumerate(((self.keys[layer], key), (self.values[layer], value))):
             rows = given.detach().transpose(1, 2).flatten(0, 1)
             if scales is None:
@@ -152,6 +149,17 @@ class PagedCache:
                 _write_rounded(pool, scales[index], slots, rows)
         for request in requests:
             self._lengths[request][layer] += new
+
+    def _slots_of(self, asked: tuple[int, tuple[int, ...], tuple[int, ...], int]) -> Tensor:
+        """Where new keys behind some lengths of requests go, found once for the layers that are as long."""
+        if self._slots is None or self._slots[0] != asked:
+            _, requests, before, new = asked
+            places = np.add.outer(np.array(before), np.arange(new))
+            pages = np.array([[self.book.pages(each)[at // self.page_size] for at in row] for each, row in
+                              zip(requests, places.tolist(), strict=True)])  # fmt: skip
+            slots = torch.from_numpy((pages * self.page_size + places % self.page_size).ravel())
+            self._slots = asked, slots.to(self.keys[0].device)
+        return self._slots[1]
 
     def gathered(self, requests: Sequence[int], layer: int = 0) -> tuple[Tensor, Tensor]:
         """Keys and values (requests, KV heads, keys, width) as a copy; zeros past the last key."""
