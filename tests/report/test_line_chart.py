@@ -29,3 +29,13 @@ def test_equal_ratios_are_equal_distances():
 def test_numbers_without_a_logarithm_are_refused(y):
     with pytest.raises(InvalidInput, match="positive"):
         CHART.svg([Series("s", [1.0], y, "#000")])
+
+
+def test_a_short_axis_has_more_numbers_than_powers_of_ten():
+    def texts(y: list[float]) -> set[str | None]:
+        svg = ElementTree.fromstring(CHART.svg([Series("s", [1, 2], y, "#000")]))
+        return {node.text for node in svg.iter("{http://www.w3.org/2000/svg}text")}
+
+    assert {"2,000", "5,000", "10,000"} <= texts([1400, 15_000])
+    assert {"1e1", "1e3"} <= texts([1, 5000])
+    assert not {"20", "50", "500"} & texts([1, 5000])

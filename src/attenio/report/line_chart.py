@@ -85,18 +85,27 @@ class _Frame:
         return _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
 
     def grid(self) -> list[str]:
-        """Thin lines at powers of two along x and of ten along y, with their numbers."""
+        """Thin lines at powers of two along x and of ten along y, with their numbers; on a short axis twos and fives."""
         bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
         parts = []
-        for power in range(math.ceil(math.log2(self.x_low)), math.floor(math.log2(self.x_high)) + 1):
-            x = self.x(2.0**power)
+        powers = range(math.ceil(math.log2(self.x_low)), math.floor(math.log2(self.x_high)) + 1)
+        along = [(2.0**power, short_count(2.0**power)) for power in powers]
+        for value, text in along if len(along) > 1 else _few_numbers(self.x_low, self.x_high):
+            x = self.x(value)
             parts.append(f'<path d="M{x:.1f} {_TOP}V{bottom}" stroke="#ddd"/>')
-            parts.append(f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{short_count(2.0**power)}</text>')
-        for power in range(math.ceil(math.log10(self.y_low)), math.floor(math.log10(self.y_high)) + 1):
-            y = self.y(10.0**power)
+            parts.append(f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{text}</text>')
+        for value, text in self._numbers():
+            y = self.y(value)
             parts.append(f'<path d="M{_LEFT} {y:.1f}H{right}" stroke="#ddd"/>')
-            parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">1e{power}</text>')
+            parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{text}</text>')
         return parts
+
+    def _numbers(self) -> list[tuple[float, str]]:
+        """Numbers along y, and how they are written."""
+        powers = range(math.ceil(math.log10(self.y_low)), math.floor(math.log10(self.y_high)) + 1)
+        if len(powers) > 2:
+            return [(10.0**power, f"1e{power}") for power in powers]
+        return _few_numbers(self.y_low, self.y_high)
 
     def line(self, series: Series) -> str:
         """One line, broken where a number is missing."""
@@ -125,6 +134,16 @@ class _Frame:
             f'<circle cx="{across:.1f}" cy="{down:.1f}" r="6" fill="white" stroke="black" stroke-width="2.5"/>'
             f'<text x="{across + 10:.1f}" y="{down - 8:.1f}" font-weight="bold">{html.escape(text)}</text>'
         )
+
+
+def _few_numbers(low: float, high: float) -> list[tuple[float, str]]:
+    """Numbers along an axis that has hardly a power in it: ones, twos and fives, or as many digits as give three."""
+    powers = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
+    for steps in ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9), [step / 100 for step in range(100, 1000, 5)]):
+        shown = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
+        if len(shown) > 2:
+            break
+    return [(value, f"{value:,.6g}") for value in shown[:: -(-len(shown) // 8) or 1]]
 
 
 def _legend(number: int, series: Series) -> str:
