@@ -85,7 +85,7 @@ class _Frame:
         return _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
 
     def grid(self) -> list[str]:
-        """Thin lines at powers of two along x and of ten along y, with their numbers; on a short axis twos and fives."""
+        """Thin lines at powers of two along x and of ten along y, with their numbers; on a short axis more."""
         bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
         parts = []
         powers = range(math.ceil(math.log2(self.x_low)), math.floor(math.log2(self.x_high)) + 1)
