@@ -12,7 +12,7 @@ from attenio.workload import Workload
 # Budgets are roots in floating point: this much less is on the safe side.
 _SAFETY = 1.0 - 1e-12
 # Epochs of 2M words are the best where the work of one grows with their square, of 3M words where with the power 3/2.
-_SHARES = (2.0, 2.5, 3.0)
+_SHARES = np.array((2.0, 2.5, 3.0))
 
 Budget = Callable[[Floats], Floats]  # the words that an epoch needs for so much work
 
@@ -32,20 +32,18 @@ def words_of(epochs: Floats, work: Floats, budget: Budget, fast_words: Floats) -
     return np.where(length >= 1.0, fast_words + epochs * length, 0.0)
 
 
-def best_whole_epochs(work: Floats, each: tuple[Floats, ...], budget: Budget, fast_words: Floats) -> Floats:
-    """The best of the whole numbers next to those of epochs that do so much ``each``."""
-    best = np.zeros(())
-    for most in each:
-        count = np.maximum(np.floor(work / most), 1.0)
-        for epochs in (count, count + 1.0):
-            best = np.maximum(best, words_of(epochs, work, budget, fast_words))
-    return best
+def best_whole_epochs(counts: Floats, work: Floats, budget: Budget, fast_words: Floats) -> Floats:
+    """The best of the whole numbers of epochs next to ``counts``, a choice in every row."""
+    count = np.maximum(np.floor(counts), 1.0)
+    return words_of(np.concatenate((count, count + 1.0)), work, budget, fast_words).max(axis=0)
 
 
 def whole_epoch_words(scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0) -> Floats:
     """The bound in whole words, for floats or arrays of floats; nothing for several fast memories."""
-    each = tuple(output_products_per_epoch(share * fast_words, d, value_dim) for share in _SHARES)
-    found = best_whole_epochs(scores * value_dim, each, lambda work: budget_for(work, d, value_dim), fast_words)
+    several = np.broadcast_shapes(*map(np.shape, (scores, d, value_dim, fast_words)))
+    each = output_products_per_epoch(_SHARES.reshape(-1, *(1 for _ in several)) * fast_words, d, value_dim)
+    work = scores * value_dim
+    found = best_whole_epochs(work / each, work, lambda part: budget_for(part, d, value_dim), fast_words)
     return np.where(np.asarray(units) > 1.0, 0.0, found)
 
 

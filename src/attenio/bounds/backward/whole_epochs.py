@@ -17,7 +17,9 @@ def _from_rows(scores: Floats, weigh: Weights, fast_words: Floats) -> Floats:
         words = 2.0 * np.sqrt(work)
         return np.where(weighed_products_per_epoch(words, weigh) <= words * words / 4.0, words, 0.0)
 
-    return best_whole_epochs(scores * weigh[2], (fast_words * fast_words,), budget, fast_words)
+    all_work = scores * weigh[2]
+    counts = np.asarray(all_work / (fast_words * fast_words))[np.newaxis]
+    return best_whole_epochs(counts, all_work, budget, fast_words)
 
 
 def _from_products(products: Floats, tau: Floats, fast_words: Floats) -> Floats:
@@ -28,7 +30,8 @@ def _from_products(products: Floats, tau: Floats, fast_words: Floats) -> Floats:
         words = np.sqrt(work / square)
         return np.where(gradient_products_per_epoch(words, tau) <= square * words * words, words, 0.0)
 
-    return best_whole_epochs(products, (4.0 * square * fast_words * fast_words,), budget, fast_words)
+    counts = np.asarray(products / (4.0 * square * fast_words * fast_words))[np.newaxis]
+    return best_whole_epochs(counts, products, budget, fast_words)
 
 
 def whole_gradient_words(

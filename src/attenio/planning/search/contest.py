@@ -14,6 +14,8 @@ from attenio.planning.search.kept_tiles import keeps_more
 from attenio.planning.words.form import Form, KeptTile, RowTile
 from attenio.workload import Direction, Workload
 
+_STATIONARY_KEYS = (Dataflow.KEY_STATIONARY, Dataflow.KEPT_ROW_GRADIENTS)
+
 
 class _Entrant(NamedTuple):
     """A form of a dataflow, its place in the order of preference, and what it would work on."""
@@ -124,7 +126,8 @@ def _stationary(problems: Problems, form: Form, fast_words: int) -> int:
 def _reached_at_once(workload: Workload, entrants: list[_Entrant], fast_words: int) -> _Reached:
     """What a promising tile with scores in fast memory moves; infinite if none fits."""
     if workload.direction is Direction.BACKWARD:
-        promising = entrants[1:2]  # keys that stay: one tile, and often near the best
+        # keys that stay, and with them rows in slots: one tile each, and often near the best
+        promising = [each for each in entrants if each.dataflow in _STATIONARY_KEYS]
     else:
         promising = [each for each in entrants[:2] if each.dataflow is Dataflow.STACKED_GROUPS] or entrants[:1]
         if entrants[1].problems is not entrants[0].problems:
