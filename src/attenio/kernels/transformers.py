@@ -23,6 +23,7 @@ from torch import Tensor
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.kernels.attention import attention
 from attenio.kernels.call import absorption
+from attenio.kernels.cpu.few_scores import few_scores
 from attenio.kernels.pages.views import KeysInPages
 
 NAME = "attenio"
@@ -179,6 +180,10 @@ def forward(  # noqa: PLR0913 - the interface of transformers
         attention_mask = attention_mask[..., : key.shape[2]]
     elif sliding_window is not None and key.shape[2] > sliding_window:  # masks hold windows where these bite
         raise _refusal(module, "sliding_window", WINDOW)
+    if (s_aux is not None or softcap is not None) and not (causal or dropout or absorption.is_absorbed(module)):
+        few = few_scores(query, key, value, attention_mask, scale=scaling, sinks=s_aux, softcap=softcap)
+        if few is not None:
+            return few.transpose(1, 2).contiguous(), None
     attend = partial(
         attention,
         attn_mask=attention_mask,
