@@ -45,7 +45,7 @@ browser, and until the page is painted with bound, plan, gap, tiles and every da
 |---|---|---:|---:|---:|---:|
 {sliders}
 
-{verdict} Sparse layouts are counted block by block and take {layout:,} ms (`{layout_state}`); the page takes
+{verdict} Sparse layouts are counted block by block: {layouts}; the page takes
 them up to 16,384 keys. Of {wrong} wrong addresses and values out of range, {answered} were answered by a line
 in the page; {errors} errors in the page's scripts; axe-core found {explorer_violations} violations.
 
@@ -64,7 +64,11 @@ def answer(results: dict[str, Any]) -> str:
     planned = [each for slider in explorer["sliders"] for each in slider["planned_ms"]]
     drawn = [each for slider in explorer["sliders"] for each in slider["drawn_ms"]]
     told = [each["told"] for each in explorer["wrong_addresses"]]
-    layout = explorer["layout"]
+    layouts = "; ".join(
+        f"`{each['state']}` with another {each['slider']} in {statistics.median(each['planned_ms']):.0f} ms,"
+        f" {max(each['planned_ms'])} at most"
+        for each in explorer["layouts"]
+    )
     return TEXT.format(
         version=made["version"], commits=_commits(results["commits"]), date=made["date"], cores=results["cores"],
         pace=WORDS_A_MINUTE,
@@ -77,7 +81,7 @@ def answer(results: dict[str, Any]) -> str:
         first=explorer["first_answer_seconds"], complete=explorer["every_picture_seconds"],
         moves=max(len(each["planned_ms"]) for each in explorer["sliders"]),
         sliders="\n".join(_slider(each) for each in explorer["sliders"]),
-        verdict=_verdict(planned, drawn), layout=max(layout["planned_ms"]), layout_state=layout["state"],
+        verdict=_verdict(planned, drawn), layouts=layouts,
         wrong=len(told), answered=sum(bool(each) and "\n" not in each for each in told),
         errors=_count(explorer["errors"]), explorer_violations=_count(explorer["axe_violations"]),
         address=server["address"], hosts=_refused(server["foreign_hosts"]), origins=_refused(server["foreign_origins"]),

@@ -58,7 +58,10 @@ SLIDERS = [
     ("n=32K", "fast"),
     ("n=32K&mask=causal", "fast"),
 ]
-LAYOUT = ("mask=longformer:512:64&n=8K", "heads")
+LAYOUTS = [
+    (f"mask=longformer:512:64{n}", slider)
+    for n, slider in (("&n=8K", "heads"), ("&n=8K", "d"), ("&n=8K", "fast"), ("", "n"))
+]
 MOVES = 10
 WRONG = [
     "n=many", "n=-3", "n=0", "n=1e30", "d=99999999", "heads=7&kv_heads=2", "machine=h101", "machine=/etc/passwd",
@@ -170,7 +173,7 @@ def explorer(browser: Any) -> dict[str, Any]:
             "first_answer_seconds": first,
             "every_picture_seconds": complete,
             "sliders": [_moved(page, state, slider) for state, slider in SLIDERS],
-            "layout": _moved(page, *LAYOUT),
+            "layouts": [_moved(page, state, slider) for state, slider in LAYOUTS],
             "wrong_addresses": [{"address": each[:60], "told": _wrong(page, each)} for each in WRONG],
         }
         _opened(page, "")

@@ -28,7 +28,7 @@ fp16), {tokens} tokens and {hidden} columns in all (one sequence at n=32768), ra
 in turns of every order (JAX by itself afterwards). Ratios are the fastest peer's median over ours: above 1 we are
 faster. Commits: {commits}.
 
-{tables}
+{first}{tables}
 {others}{forms}{front}
 **What it means.** {verdict}
 """
@@ -69,7 +69,7 @@ def answer(results: dict[str, Any]) -> str:
         tokens="16,384", hidden="2,048", commits=_commits(cases),
         tables="\n\n".join(_table(part, found) for part, found in parts.items() if found),
         others=head + "\n".join(_row(case) for case in rest) + "\n" if rest else "", forms=_forms(forms),
-        front=_front(front, made.get("flash_attn_4")),
+        front=_front(front, made.get("flash_attn_4")), first=_first(front, made.get("flash_attn_4")),
         verdict=_front_verdict(front)
         + " ".join((*_verdicts(parts["forward"], parts["backward"], rest), *_verdicts_on_forms(forms))),
     )  # fmt: skip
@@ -158,6 +158,17 @@ def _front(cases: Cases, peer: str | None) -> str:
         lines.append("| " + " | ".join(cells) + " |")
     said = f"Geometric means: {'; '.join(means)}." if means else ""
     return _FRONT.format(version=peer or "(not there)", means=said, lines="\n".join(lines))
+
+
+def _first(cases: Cases, peer: str | None) -> str:
+    """What the reader asks first, before the tables of other peers."""
+    said = _front_verdict(cases)
+    if not said:
+        return ""
+    return (
+        f"**Beside FlashAttention-4 {peer or ''}** and cuDNN, in a run of their own: {said[0].lower()}{said[1:]}That table"
+        " is further down. The first two are of all other peers, of which cuDNN is mostly the fastest.\n\n"
+    )
 
 
 def _front_verdict(cases: Cases) -> str:
