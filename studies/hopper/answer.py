@@ -166,8 +166,8 @@ def _first(cases: Cases, peer: str | None) -> str:
     if not said:
         return ""
     return (
-        f"**Beside FlashAttention-4 {peer or ''}** and cuDNN, in a run of their own: {said[0].lower()}{said[1:]}That table"
-        " is further down. The first two are of all other peers, of which cuDNN is mostly the fastest.\n\n"
+        f"**Beside FlashAttention-4 {peer or ''}** and cuDNN, in a run of their own: {said[0].lower()}{said[1:]}Its"
+        " table is further down. The first two are of all other peers, of which cuDNN is mostly the fastest.\n\n"
     )
 
 
