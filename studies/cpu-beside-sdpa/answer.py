@@ -49,7 +49,7 @@ This is a short run on a machine that others used at the same time, with few rou
 be relied on.
 """
 _BARE = """
-A function of Python that takes the same arguments and only calls PyTorch's is the floor: it takes {floor:.1f} us more
+A function of Python that only hands on what it is given to PyTorch's is the floor: it takes {floor:.1f} us more
 than PyTorch's in the median of forms below 200 us without gradients, so that it is at least {goal} of it from some
 {least:.0f} us on. Beside this function {met} of {count} forms are at least {goal}, and {some_met} of {some_count} where
 PyTorch takes 100 us or more.

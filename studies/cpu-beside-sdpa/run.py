@@ -1,13 +1,15 @@
 """Is attention() on this CPU ever slower than scaled_dot_product_attention?
 
-    nice .venv/bin/python studies/cpu-beside-sdpa/run.py [--quick] [--processor-time]
+    nice .venv/bin/python studies/cpu-beside-sdpa/run.py [--quick] [--processor-time] [--seconds 170]
 
 writes results.json beside this file: every sample of ours, of PyTorch's and of a function of Python that does nothing
 but call PyTorch's, taken in alternating order in one process, and what made it; ``answer.py`` turns it into answer.md.
 A form is sampled until it is clear on which side of 0.97 its ratio is, or for a second: all of it takes about ten
 minutes on two quiet cores, ``--quick`` one. A window is given to PyTorch as a boolean
 mask made before: it has no other way to say it. A growing cache has one key more at every call.
-``--processor-time`` is for a machine that others use: one thread, and the time that the processor gave to it.
+``--seconds`` ends after so many, and leaves what was measured in partial.json, from where the next run goes on: a
+machine need not be quiet for all of it at once. ``--processor-time`` is for a machine that others use: one thread, and
+the time that the processor gave to it.
 """
 
 import argparse
@@ -30,6 +32,7 @@ from attenio.files import write_atomically
 from attenio.measurement.provenance import provenance
 
 HERE = Path(__file__).parent
+PARTIAL = HERE / "partial.json"
 SEED = 0
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "fp64": torch.float64}
 KINDS = ("dense", "causal", "boolean", "float", "groups", "cross", "decode", "growing", "window 64")
@@ -78,18 +81,9 @@ def points(*, quick: bool) -> Iterator[Point]:
                 yield Point(n, heads, dtype, kind, way)
 
 
-def bare(  # noqa: PLR0913 - the signature of scaled_dot_product_attention
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
-    """What any function in Python costs that ends in PyTorch's."""
-    return sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+def bare(*given: Any, **options: Any) -> Tensor:
+    """What any function in Python costs that ends in PyTorch's: it hands on what it is given."""
+    return sdpa(*given, **options)
 
 
 def calls(point: Point) -> tuple[dict[str, Callable[[], object]], str]:
@@ -165,18 +159,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer pairs a form, on a machine that others use too")
     parser.add_argument("--processor-time", action="store_true", help="of one thread, on a machine that others use too")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="end after so many, to go on another time")
     asked = parser.parse_args()
     quick, clock = asked.quick, time.process_time if asked.processor_time else time.perf_counter
     if asked.processor_time:
         torch.set_num_threads(1)
-    results = []
-    for point in points(quick=quick):
-        results.append(sampled(point, SECONDS_A_POINT[quick], clock))
-        print(f"{point.name}: {results[-1]['ratio']:.2f}", flush=True)
     made = {"provenance": asdict(provenance()), "seed": SEED, "torch": torch.__version__, "quick": quick}
     made |= {"machine": platform.machine(), "capability": torch.backends.cpu.get_cpu_capability()}
-    made |= {"threads": torch.get_num_threads(), "processor_time": asked.processor_time, "results": results}
-    write_atomically(HERE / "results.json", json.dumps(made) + "\n")
+    made |= {"threads": torch.get_num_threads(), "processor_time": asked.processor_time}
+    known = json.loads(PARTIAL.read_text(encoding="utf-8")) if PARTIAL.exists() else {}
+    if any(known.get(name) != made[name] for name in made if name != "provenance"):
+        known = {}  # of something else
+    results = known.get("results", [])
+    done, end = {each["name"] for each in results}, time.perf_counter() + asked.seconds
+    for point in points(quick=quick):
+        if point.name in done:
+            continue
+        if time.perf_counter() > end:
+            write_atomically(PARTIAL, json.dumps(made | {"results": results}) + "\n")
+            print(f"{len(results)} forms so far; run it again to go on")
+            return
+        results.append(sampled(point, SECONDS_A_POINT[quick], clock))
+        print(f"{point.name}: {results[-1]['ratio']:.2f}", flush=True)
+    write_atomically(HERE / "results.json", json.dumps(made | {"results": results}) + "\n")
+    PARTIAL.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

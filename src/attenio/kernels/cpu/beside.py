@@ -105,13 +105,17 @@ def short_answer(
 
 
 def known_answer(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: Form) -> Tensor | None:
-    """PyTorch's own attention of a call whose form is known to go there; None for others."""
-    if _is_any_autocast_enabled():
+    """PyTorch's own attention of a call whose form is known to go there, where nothing compiles; None for others."""
+    if _is_any_autocast_enabled() or _transforms() is not None or forward_ad._current_level >= 0:
         return None
-    way = known_way(query, key, value, mask, options)
+    way = _looked_up(_short_form(query, key, value, mask, options))
     if way is None:
         return None
     return way(query, key, value) if mask is None else way(query, key, value, mask)
+
+
+def _looked_up(form: Form) -> Way | None:
+    return known_ways.get(form) or (_near.get(_near_form(form)) if len(form) == _PLAIN else None)
 
 
 def known_way(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: Form) -> Way | None:
@@ -126,8 +130,7 @@ def known_way(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, op
     if _is_compiling() or _transforms() is not None or forward_ad._current_level >= 0:
         return None
     try:
-        form = _short_form(query, key, value, mask, options)
-        return known_ways.get(form) or (_near.get(_near_form(form)) if len(form) == _PLAIN else None)
+        return _looked_up(_short_form(query, key, value, mask, options))
     except (AttributeError, TypeError, RuntimeError, ValueError):
         return None  # no dense tensor, or no option: refused where calls are checked
 
