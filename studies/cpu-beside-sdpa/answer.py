@@ -22,10 +22,10 @@ token. Gradients cost one look at the log-sum-exp more, because next to a large 
 
 **Measured** (`results.json`, made by `run.py`{quick}): PyTorch {torch} on {threads} {machine} threads ({capability}),
 all in alternating order in one process, medians of the ratios of {least} to {most} rounds, {date}. A form is sampled
-until the 95 % confidence interval of its median is on one side of {goal}, or for a second. Of {count} forms
+for a quarter of a second, and for six rounds at least. Of {count} forms
 {met} are at least {goal}; of those where PyTorch takes 100 microseconds or longer, {some_met} of {some_count}, and of
-those where it takes 200 or longer, {long_met} of {long_count}. Clearly below {goal}, by the upper end of the interval,
-are {below} of all, {some_below} from 100 microseconds on and {long_below} from 200 on. {holds}
+those where it takes 200 or longer, {long_met} of {long_count}. Clearly below {goal}, by the upper end of the 95 %
+confidence interval of the median, are {below} of all, {some_below} from 100 microseconds on and {long_below} from 200 on. {holds}
 {busy}{bare}
 | what | forms | by PyTorch | least ratio | median ratio | least where PyTorch takes 200 us or more |
 |---|---:|---:|---:|---:|---:|

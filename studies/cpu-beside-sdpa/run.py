@@ -4,8 +4,8 @@
 
 writes results.json beside this file: every sample of ours, of PyTorch's and of a function of Python that does nothing
 but call PyTorch's, taken in alternating order in one process, and what made it; ``answer.py`` turns it into answer.md.
-A form is sampled until it is clear on which side of 0.97 its ratio is, or for a second: all of it takes about ten
-minutes on two quiet cores, ``--quick`` one. A window is given to PyTorch as a boolean
+A form is sampled for a quarter of a second: to stop as soon as a ratio is clear would stop at whatever is far off. All of
+it takes about six minutes on two quiet cores, ``--quick`` one. A window is given to PyTorch as a boolean
 mask made before: it has no other way to say it. A growing cache has one key more at every call.
 ``--seconds`` ends after so many, and leaves what was measured in partial.json, from where the next run goes on: a
 machine need not be quiet for all of it at once. ``--processor-time`` is for a machine that others use: one thread, and
@@ -37,9 +37,8 @@ SEED = 0
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "fp64": torch.float64}
 KINDS = ("dense", "causal", "boolean", "float", "groups", "cross", "decode", "growing", "window 64")
 WAYS = ("no_grad", "inference", "step")
-SECONDS_A_POINT = {False: 1.0, True: 0.1}
-MOST_ROUNDS, CLEAR_ROUNDS, LEAST_ROUNDS = 1000, 16, 6
-GOAL = 0.97
+SECONDS_A_POINT = {False: 0.25, True: 0.05}
+MOST_ROUNDS, LEAST_ROUNDS = 1000, 6
 # Bounds of a median's 95 % confidence interval by the sign test, in standard deviations of ranks.
 DEVIATIONS = 1.96
 
@@ -138,10 +137,6 @@ def sampled(point: Point, seconds: float, clock: Callable[[], float]) -> dict[st
             done = len(samples["sdpa_us"])
             if done >= LEAST_ROUNDS and time.perf_counter() - start > seconds:
                 break
-            if done >= CLEAR_ROUNDS and done % 8 == 0:
-                low, high = interval(rounds_of(samples, "sdpa_us"))
-                if low >= GOAL or high < GOAL:
-                    break
     ratios = {"ratio": rounds_of(samples, "sdpa_us"), "ratio_to_bare": rounds_of(samples, "bare_us")}
     found = {name: round(median(each), 3) for name, each in ratios.items()}
     low, high = interval(ratios["ratio"])
