@@ -4,9 +4,9 @@
 
 writes results.json beside this file: every sample of ours, of PyTorch's and of a function of Python that does nothing
 but call PyTorch's, taken in alternating order in one process, and what made it; ``answer.py`` turns it into answer.md.
-A form is sampled for a quarter of a second: to stop as soon as a ratio is clear would stop at whatever is far off. All of
-it takes about six minutes on two quiet cores, ``--quick`` one. A window is given to PyTorch as a boolean
-mask made before: it has no other way to say it. A growing cache has one key more at every call.
+A form is sampled for a quarter of a second: to stop as soon as a ratio is clear would stop at whatever is far off. All
+of it takes about six minutes on two quiet cores, ``--quick`` one. A window is given to PyTorch as a boolean mask made
+before: it has no other way to say it. A growing cache has one key more at every call.
 ``--seconds`` ends after so many, and leaves what was measured in partial.json, from where the next run goes on: a
 machine need not be quiet for all of it at once. ``--processor-time`` is for a machine that others use: one thread, and
 the time that the processor gave to it.
