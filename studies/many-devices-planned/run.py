@@ -1,4 +1,4 @@
-"""What do 8 to 4,096 devices send and wait for, with the best grid, a ring and USP, and when do columns of keys pay?
+"""What do 8 to 4,096 devices send and wait for, with the best grid, strips, a ring and USP, and when do columns pay?
 
     .venv/bin/python studies/many-devices-planned/run.py
 
@@ -17,6 +17,7 @@ from attenio.cluster import grids, sent_words
 from attenio.cluster.events import simulate
 from attenio.cluster.plan import Cluster, ClusterPlan
 from attenio.cluster.schemes import Scheme, best_cluster_plan, scheme_plans
+from attenio.cluster.strips import best_strips
 from attenio.cluster.topology import dgx_h100
 from attenio.errors import InvalidInput
 from attenio.files import write_atomically
@@ -46,6 +47,19 @@ def planned(workload: Workload, devices: int) -> dict[str, Any]:
     grid = (plan.grid.heads, plan.grid.queries, plan.grid.keys)
     return {
         "grid": grid, "words": plan.words_per_device, "bound": plan.bound_words_per_device, "gap": plan.gap, **words,
+        "strips": strips_of(workload, devices),
+    }  # fmt: skip
+
+
+def strips_of(workload: Workload, devices: int) -> dict[str, Any] | None:
+    """The same of strips of rows, for causal work."""
+    plan = best_strips(workload, devices)
+    if plan is None:
+        return None
+    return {
+        "heads": plan.strips.heads, "counts": plan.strips.counts, "top": plan.strips.top,
+        "words": plan.words_per_device, "mean": plan.total_words / devices, "bound": plan.bound_words_per_device,
+        "gap": plan.gap, "imbalance": float(plan.imbalance),
     }  # fmt: skip
 
 

@@ -30,6 +30,9 @@ CASES = [
     (Workload(n=3, d=2, direction="backward"), 3, False),
     (Workload(n=2, d=1, value_dim=2, heads=2, direction="backward"), 2, True),
     (Workload(n=3, d=2, mask="causal", direction="backward"), 3, True),
+    (Workload(n=3, d=2, value_dim=1, mask="causal", heads=2, kv_heads=1, direction="backward"), 2, False),
+    (Workload(n=2, d=2, mask="causal", heads=2, direction="backward"), 2, True),
+    (Workload(n=2, d=3, value_dim=2, mask="causal", heads=3, direction="backward"), 3, False),
 ]
 
 

@@ -114,13 +114,12 @@ def own_seen(workload: Workload, tokens: int) -> int:
 
 def _priced_words(workload: Workload, share: float, head: HeadWords, home: Home) -> float:
     """What a share of causal or window work takes by the price of a pair; 0 where that is not known."""
-    forward = workload.direction is Direction.FORWARD and not workload.values_in_keys
-    mask = workload.mask
-    if workload.queries != workload.keys or not forward:
+    forward, mask = workload.direction is Direction.FORWARD, workload.mask
+    if workload.queries != workload.keys or workload.values_in_keys:
         return 0.0
-    if isinstance(mask, SlidingWindow):
+    if isinstance(mask, SlidingWindow) and forward:
         price = window_price(workload)
-    elif isinstance(mask, Causal):
+    elif isinstance(mask, Causal) and (forward or workload.value_dim <= workload.d):
         price = causal_price(workload, round(home.key_words / (head.key_words / workload.keys)))
     else:
         return 0.0

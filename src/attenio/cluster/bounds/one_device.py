@@ -116,7 +116,8 @@ def causal_price(workload: Workload, share: int) -> float:
     """Words that a device exchanges for each causal pair beyond those of its own ``share`` of tokens, at least.
 
     With x rows of a head and y keys, x + y > n, at least x + y - n tokens are in both, and half of their pairs are
-    unseen. So the price is the largest one at which no x and y gain: docs/theory/devices_causal.md.
+    unseen. So the price is the largest one at which no x and y gain: docs/theory/devices_causal.md. Backward and for a
+    step it holds for values that are no wider than keys.
     """
     n, group = workload.keys, workload.group
     row, key = row_and_key_words(workload)

@@ -25,6 +25,9 @@ from attenio.workload import Direction, Workload
 # Devices beyond which strips are not looked for: the words of every rank are counted one by one.
 MOST_DEVICES = 4096
 _WIDTHS = 64
+_ONE_TOP = 128
+# Layouts that are counted exactly; fewer for very many devices.
+_TRIED = 12
 _TOPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 
@@ -89,10 +92,13 @@ def best_strips(workload: Workload, devices: int) -> StripsPlan | None:
     found = []
     for heads in (h for h in range(1, min(devices, workload.kv_heads) + 1)):
         if workload.kv_heads % heads == 0 and devices % heads == 0 and devices > heads:
-            words, counts, top = _cheapest(devices // heads, _weights(workload, heads))
-            found.append((words, Strips(heads=heads, counts=counts, top=top)))
+            for words, counts, top in _cheapest(devices // heads, _weights(workload, heads)):
+                found.append((words, Strips(heads=heads, counts=counts, top=top)))
     plans = []
-    for _, strips in sorted(found, key=lambda each: each[0])[:2]:
+    few = [strips for _, strips in sorted(found, key=lambda each: each[0])[: max(2, min(_TRIED, 4096 // devices))]]
+    # own rows only: what is cheapest where few keys go with many query heads
+    few += [Strips(heads=each.heads, counts=(), top=each.places) for each in few if each.places <= _ONE_TOP]
+    for strips in dict.fromkeys(few):
         try:
             plans.append(plan_strips(workload, strips))
         except InvalidInput:
@@ -127,18 +133,16 @@ def _weights(workload: Workload, heads: int) -> _Weights:
 
 
 @lru_cache(maxsize=256)
-def _cheapest(places: int, weights: _Weights) -> tuple[float, tuple[int, ...], int]:
+def _cheapest(places: int, weights: _Weights) -> list[tuple[float, tuple[int, ...], int]]:
     """Strips of so many places with the fewest words, as if lengths were real numbers and homes random."""
-    best: tuple[float, tuple[int, ...], int] | None = None
+    found: dict[tuple[tuple[int, ...], int], float] = {}
     for step in range(_WIDTHS):
         width = exp(log(0.5 / places) * (1 - step / (_WIDTHS - 1)))
         for top in (each for each in _TOPS if each <= places):
             counts = _counts(places, width, top)
-            words = _fluid_words(places, counts, top, weights)
-            if best is None or words < best[0] * (1 - 1e-9):
-                best = words, counts, top
-    assert best is not None
-    return best
+            if (counts, top) not in found:
+                found[counts, top] = _fluid_words(places, counts, top, weights)
+    return sorted((words, *layout) for layout, words in found.items())[:_TRIED]
 
 
 def _counts(places: int, keys: float, top: int) -> tuple[int, ...]:

@@ -63,9 +63,10 @@ class Copies:
 
 
 class _Users:
-    """Which place of every strip has a key."""
+    """Which places have a key."""
 
     def __init__(self, strips: Strips, products: tuple[Product, ...]) -> None:
+        self._top = [(products[place].keys.spans[-1][1], place) for place in range(strips.top)]
         self._strips, first = list[tuple[list[int], list[tuple[int, int]]]](), strips.top
         for count in strips.counts:
             spans = sorted(
@@ -75,8 +76,8 @@ class _Users:
             first += count
 
     def of(self, key: int) -> list[tuple[int, int]]:
-        """Up to where a place of a strip has this key and those after it, and the place; of every strip that has it."""
-        found = []
+        """Up to where a place has this key and those after it, and the place; of every place that has it."""
+        found = [each for each in self._top if key < each[0]]
         for starts, ends in self._strips:
             stop, place = ends[bisect_right(starts, key) - 1]
             if key < stop:
