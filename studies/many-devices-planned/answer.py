@@ -27,8 +27,8 @@ def answer(results: dict[str, Any]) -> str:
         usp = max(row["usp"] / least_words(row) for row in rows)
         ring = max(row["zigzag"] / least_words(row) for row in rows)
         lines.append(
-            f"| {key[0]}/{key[1]} | {key[2]} | {key[3]} | {least_gap(worst):.3f} | {worst['devices']:,} | {least_gap(best):.3f}"
-            f" | up to {usp:.2f} | up to {ring:.1f} |"
+            f"| {key[0]}/{key[1]} | {key[2]} | {key[3]} | {least_gap(worst):.3f} | {worst['devices']:,}"
+            f" | {least_gap(best):.3f} | up to {usp:.2f} | up to {ring:.1f} |"
         )
     lines += [
         "",
