@@ -24,7 +24,7 @@ token. Gradients cost one look at the log-sum-exp more, because next to a large 
 is asked of a tensor takes 0.1 us in a loop of its own, and 0.5 to 2 us after a kernel on two threads, which leaves
 nothing of Python in the caches. A short call asks for the bytes of keys and of values, whether gradients are on, and
 whether a transform or a compiler watches: 4 us. With gradients the log-sum-exp is read: 25 us. So {goal} does not hold
-below some 130 us without gradients and 800 us with them, and on such a machine cannot: two questions are the floor.
+below some 130 us without gradients and 800 us with them.
 
 **Measured** (`results.json`, made by `run.py`{quick}): PyTorch {torch} on {threads} {machine} threads ({capability}),
 all in alternating order in one process, medians of the ratios of {least} to {most} rounds, {date}. A form is sampled
