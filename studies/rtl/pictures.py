@@ -57,7 +57,8 @@ def hierarchy(parts: dict[str, Any]) -> str:
     often |= dict.fromkeys(("fp16_multiply_add", "fp16_multiply", "fp16_divide"), often["mac"])
     often |= {"fp16_maximum": 2 * often["mac"]} | dict.fromkeys(("fp16_add", "fp16_exponential"), often["exp_module"])
     totals = {name: size * often[name] for name, size in sizes.items()}
-    lines = [HEAD.format(1000, 62 + 24 * len(TREE), "Parts of the accelerator and their areas")]
+    room = 650 + 7 * max(len(about) for _, _, about in TREE)
+    lines = [HEAD.format(room, 60 + 24 * len(TREE), "Parts of the accelerator and their areas")]
     lines.append(
         text(10, 22, "Parts of the published machine: how often, and mm² of all of them at 22 nm, before layout")
     )

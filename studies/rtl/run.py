@@ -2,9 +2,11 @@
 
 .venv/bin/python studies/rtl/machines.py            random machines, hours on one core; goes on where it was
 .venv/bin/python studies/rtl/areas.py LIBERTY       parts of the published machine, synthesised
-.venv/bin/python studies/rtl/published.py           the published array for 100,000 cycles, if there is an hour
+.venv/bin/python studies/rtl/published.py FOLDER    the published array for 109,000 cycles, 13 minutes of a core
 .venv/bin/python studies/rtl/proofs.py              controllers, proven by induction, minutes each
 .venv/bin/python studies/rtl/energy.py LIBERTY      the energy of one run by activity
+.venv/bin/python studies/rtl/fpga.py                a small array on an FPGA
+.venv/bin/python studies/rtl/clock.py               the simulator at the clock that was measured
 .venv/bin/python studies/rtl/pictures.py            the parts with their areas, and one inner iteration
 .venv/bin/python studies/rtl/run.py                 results.json and answer.md from what these have written
 """
@@ -46,6 +48,8 @@ def main() -> None:
         "published": read("published.json"),
         "proofs": sorted(lines("proofs.jsonl"), key=lambda case: case["seed"]),
         "energy": read("energy.json"),
+        "fpga": read("fpga.json"),
+        "clock": read("clock.json"),
     }
     write_atomically(HERE / "results.json", json.dumps(results, indent=1) + "\n")
     write_atomically(HERE / "answer.md", answer(results))

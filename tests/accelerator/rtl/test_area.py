@@ -26,8 +26,10 @@ def test_a_cell_that_has_no_area_is_refused() -> None:
 
 def test_a_path_is_what_its_slack_leaves_of_the_period() -> None:
     assert installed.path_in("  1.25   data arrival time\n  995.877502   slack (MET)\n") == pytest.approx(4.122498)
-    with pytest.raises(InvalidInput, match=r"OpenSTA found no path: No paths found\."):
-        installed.path_in("\nNo paths found.\n")
+    # all that a part does may lie in others, which have paths of their own
+    assert installed.path_in("\nNo paths found.\nWarning: module exp_module not found. Creating black box.\n") is None
+    with pytest.raises(InvalidInput, match="OpenSTA stopped: no such file"):
+        installed.path_in("no such file\n")
 
 
 def test_tools_are_asked_where_they_are_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ def lint(folder: Path, files: Sequence[str], top: str) -> list[str] | None:
 
 
 def critical_path(folder: Path, part: str, *, clocked: bool) -> float | None:
-    """The longest path of netlist.v with the cells of cells.lib, in the liberty's unit; None without OpenSTA."""
+    """The longest path of netlist.v with the cells of cells.lib, in the liberty's unit; None without it or OpenSTA."""
     sta = shutil.which("sta")
     if sta is None:
         return None
@@ -45,10 +45,12 @@ def critical_path(folder: Path, part: str, *, clocked: bool) -> float | None:
     return path_in(done.stdout + done.stderr)
 
 
-def path_in(report: str) -> float:
-    """The length of the path that OpenSTA reports: what its slack leaves of the period."""
+def path_in(report: str) -> float | None:
+    """The length of the path that OpenSTA reports, what its slack leaves of the period; None where there is none."""
     slack = re.search(r"(-?[\d.]+)\s+slack", report)
-    if slack is None:
-        told = report.strip().splitlines()
-        raise InvalidInput(f"OpenSTA found no path: {told[-1] if told else 'it said nothing'}")
-    return _PERIOD - float(slack.group(1))
+    if slack is not None:
+        return _PERIOD - float(slack.group(1))
+    if "No paths found" in report:
+        return None
+    told = report.strip().splitlines()
+    raise InvalidInput(f"OpenSTA stopped: {told[-1] if told else 'it said nothing'}")

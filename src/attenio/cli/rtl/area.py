@@ -70,7 +70,7 @@ def area(question: Question, library: Library, as_json: AsJson = False) -> None:
 
     with progress_bar("synthesising") as progress:
         found = machine_area(design, library.path(), node_nm=library.process_nm(), progress=progress)
-    if found.parts[0].sta_path_ps is None:
+    if all(each.sta_path_ps is None for each in found.parts):
         print_aside("OpenSTA is not installed: paths are to first order, without slopes")
     rows = _beside_published(design, found)
     if as_json:
