@@ -3,18 +3,24 @@
 ``pytest --hypothesis-profile=thorough`` draws ten times as many where a test does not say how many it wants.
 """
 
+import gc
 import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 # Workers share the cores: threads that wait for each other should sleep meanwhile. It is read when PyTorch is imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# NumPy's products are small here, and as many processes as cores run them: threads of one would wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Triton interprets its kernels, except on a GPU. That is said before anything imports Triton; workers are told so.
 if "PYTEST_XDIST_WORKER" not in os.environ and not any("on_gpu" in argument for argument in sys.argv):
@@ -33,6 +39,30 @@ SEARCHING = (
     "tests/pebbling/certified",
     "tests/cli/pebble",
 )
+
+
+class Collecting:
+    """Only modules with examples are searched for them, and what is collected stays: it is not looked through again."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path) -> Iterator[Any]:
+        found = yield
+        if file_path.suffix == ".py" and ">>> " not in file_path.read_text(encoding="utf-8"):
+            return [each for each in found if not isinstance(each, DoctestModule)]
+        return found
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection(self) -> Iterator[Any]:
+        gc.disable()
+        try:
+            return (yield)
+        finally:
+            gc.enable()
+            gc.freeze()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Collecting())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,5 +1,7 @@
 """PyTorch's own samples of scaled_dot_product_attention (its op_db), through attention() and its transforms."""
 
+from functools import cache
+
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -8,11 +10,8 @@ from attenio import attention
 
 pytest.importorskip("expecttest", reason="torch.testing._internal needs it")
 
-from torch.testing._internal.common_methods_invocations import op_db
-
 F = torch.nn.functional
-(OPERATION,) = [each for each in op_db if each.name == "nn.functional.scaled_dot_product_attention"]
-DTYPES = sorted(OPERATION.dtypes, key=str)
+DTYPES = [torch.bfloat16, torch.float16, torch.float32, torch.float64]
 ORDERS = {
     "as given": lambda x: x,
     "turned": lambda x: x.mT.contiguous().mT,
@@ -22,9 +21,18 @@ ORDERS = {
 }
 
 
+@cache
+def operation():
+    """PyTorch's list of its operations takes seconds to import: only the process that runs these tests does."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    (found,) = [each for each in op_db if each.name == "nn.functional.scaled_dot_product_attention"]
+    return found
+
+
 def samples_of(dtype, *, dropped=False):
     """Those that drop scores, or those that do not: as (query, key, value), options."""
-    for sample in OPERATION.sample_inputs("cpu", dtype, requires_grad=True):
+    for sample in operation().sample_inputs("cpu", dtype, requires_grad=True):
         if (sample.kwargs.get("dropout_p", 0.0) > 0.0) == dropped:
             yield (sample.input, *sample.args), sample.kwargs
 
@@ -61,7 +69,7 @@ def assert_right(found, heads, options):
 
 
 def test_there_are_samples_of_every_type():
-    assert set(DTYPES) == {torch.float16, torch.bfloat16, torch.float32, torch.float64}
+    assert set(DTYPES) == set(operation().dtypes)
     assert all(len(list(samples_of(dtype))) >= 10 for dtype in DTYPES)
 
 
@@ -126,4 +134,4 @@ def test_compiled_samples_are_those_of_pytorch():
 
 def test_this_release_of_pytorch_lists_no_errors_of_its_function():
     """Those of ``test_refusals`` stand in for them; a release that lists some has them tried here."""
-    assert OPERATION.error_inputs_func is None
+    assert operation().error_inputs_func is None

@@ -1,5 +1,6 @@
 """The commands, put together."""
 
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -93,8 +94,9 @@ app.add_typer(pebble)
 app.add_typer(rtl)
 
 
+@cache
 def command_line() -> Any:
-    """The commands as they run; flags take no value, and their help shows none and fills its lines."""
+    """The commands as they run, made once: flags take no value, and their help shows none and fills its lines."""
     command: Any = typer.main.get_command(app)
     _tidy(command)
     return command
