@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install report test lint types imports tests docs browsing browser versions conformance gpu fuzz release pictures clean
+.PHONY: help install report test lint types imports tests docs browsing browser versions conformance gpu instructions fuzz release pictures clean
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
   if command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; break; fi; done)
@@ -81,6 +81,10 @@ versions: $(VENV)/.developing ## every command with the oldest and the newest ve
 gpu: $(VENV)/.developing ## tests that need a Hopper GPU, in eight processes
 	pids=(); for share in 1 2 3 4 5 6 7 8; do $(BIN)/pytest tests/on_gpu --share $$share/8 & pids+=($$!); done; \
 	failed=0; for pid in "$${pids[@]}"; do wait "$$pid" || failed=1; done; exit $$failed
+
+instructions: $(VENV)/.developing ## compile every Hopper kernel anew, without a GPU, and record the instructions; minutes
+	rm -f tests/kernels/hopper/instructions.json
+	RECORD_INSTRUCTIONS=1 $(BIN)/pytest tests/kernels/hopper -k 'tensor_cores or spills_nothing'
 
 fuzz: $(VENV)/.developing ## random calls of attention() against the definition: make fuzz TIME=600 SEED=7
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(or $(TIME),60) --seed $(or $(SEED),0)

@@ -26,7 +26,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if "PYTEST_XDIST_WORKER" not in os.environ and not any("on_gpu" in argument for argument in sys.argv):
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=45)
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=30)
 settings.register_profile("thorough", deadline=None, max_examples=450)
 settings.load_profile("repeatable")
 

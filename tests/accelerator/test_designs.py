@@ -34,7 +34,7 @@ WORKLOADS = st.builds(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(WORKLOADS, st.lists(st.integers(0, len(GRID) - 1), min_size=4, max_size=4), st.integers(1, 3))
 def test_cycles_are_those_of_simulating_each_exactly(workload: Workload, sampled: list[int], key_tile: int) -> None:
     keys = min(key_tile, workload.keys)

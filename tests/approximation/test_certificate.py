@@ -18,7 +18,7 @@ tolerances = st.sampled_from([0.3, 1e-1, 1e-2, 1e-3])
 radii = st.sampled_from([0.0, 0.1, 0.5, 1.0, 2.0])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(tolerances, radii, st.sampled_from(ElementType), st.sampled_from(Kind))
 def test_what_is_guaranteed_keeps_the_tolerance_before_storing(
     tolerance: float, radius: float, dtype: ElementType, kind: Kind

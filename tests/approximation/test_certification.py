@@ -36,7 +36,7 @@ def drawn(seed: int, dtype: ElementType, reach: float, causal: bool) -> Attentio
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from(ElementType),

@@ -31,7 +31,7 @@ def relative_error_at(found: Polynomial, x: float) -> Decimal:
         return abs(value * (-at).exp() / Decimal(found.scale) - 1)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(kinds, radii, st.integers(0, 6), st.floats(-2, 2), st.floats(-1, 1))
 def test_the_proven_error_is_never_exceeded(
     kind: Kind, radius: float, degree: int, centre: float, place: float
@@ -71,7 +71,7 @@ def test_the_best_polynomial_needs_no_higher_degree(radius: float, error: float)
     assert best == 0 or minimax(radius, best - 1).relative_error > error
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=12), st.integers(1, 4), kinds)
 def test_weights_move_by_at_most_the_total_variation(scores: list[float], degree: int, kind: Kind) -> None:
     found, x = polynomial(kind, 1.0, degree), np.array(scores)

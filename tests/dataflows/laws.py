@@ -24,7 +24,7 @@ from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.reference import Gradients, attention, attention_gradients, segments
 from attenio.workload import Workload
 
-QUICK = settings(max_examples=45, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 # For a law that draws problems for every dataflow by itself.
 QUICK_EACH = settings(QUICK, max_examples=20)
 

@@ -79,7 +79,7 @@ def test_a_wrong_address_is_answered_in_a_line(address: str, line: str) -> None:
         assert "\n" not in problem and "Traceback" not in problem
 
 
-@settings(max_examples=25)
+@settings(max_examples=18)
 @given(
     st.dictionaries(
         st.sampled_from(["n", "d", "mask", "machine", "fast", "heads", "dataflow", "x"]), st.text(max_size=8)

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from attenio.errors import how_to_install
 
 BLOCKED = "import sys; sys.modules['torch'] = None; import attenio"
@@ -46,31 +48,32 @@ def test_other_names_are_still_unknown():
     assert "has no attribute 'nothing'" in python("import attenio; attenio.nothing").stderr
 
 
-def test_without_triton_a_gpu_is_refused_in_one_line_and_the_cpu_works():
+@pytest.fixture(scope="module")
+def without_triton_and_transformers():
+    """What is said about each, by one process: importing PyTorch takes seconds."""
     done = python(
-        "import sys; sys.modules['triton'] = None\n"
+        "import sys; sys.modules['triton'] = sys.modules['transformers'] = None\n"
         "import torch, attenio\n"
         "from attenio.kernels.choice import backend_of\n"
+        "from attenio.kernels.transformers import register\n"
         "q = torch.randn(1, 1, 3, 4)\n"
         "assert attenio.attention(q, q, q).shape == q.shape\n"
-        "try:\n    backend_of(torch.empty(1, device='meta'))\n"
-        "except attenio.errors.MissingExtra as problem:\n    print(problem)"
+        "for refused in (lambda: backend_of(torch.empty(1, device='meta')), register):\n"
+        "    try:\n        refused()\n"
+        "    except attenio.errors.MissingExtra as problem:\n        print(problem)"
     )
-    assert done.stdout.strip() == f"attention on a GPU needs the 'triton' extra: {how_to_install('triton')}", (
-        done.stderr
-    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
-def test_without_transformers_registering_names_the_extra():
-    done = python(
-        "import sys; sys.modules['transformers'] = None\n"
-        "from attenio.errors import MissingExtra\n"
-        "from attenio.kernels.transformers import register\n"
-        "try:\n    register()\nexcept MissingExtra as problem:\n    print(problem)"
-    )
-    assert done.stdout.strip().endswith(f"needs the 'transformers' extra: {how_to_install('transformers')}"), (
-        done.stderr
-    )
+def test_without_triton_a_gpu_is_refused_in_one_line_and_the_cpu_works(without_triton_and_transformers):
+    said, _ = without_triton_and_transformers
+    assert said == f"attention on a GPU needs the 'triton' extra: {how_to_install('triton')}"
+
+
+def test_without_transformers_registering_names_the_extra(without_triton_and_transformers):
+    _, said = without_triton_and_transformers
+    assert said.endswith(f"needs the 'transformers' extra: {how_to_install('transformers')}")
 
 
 def test_without_torch_the_rest_works():

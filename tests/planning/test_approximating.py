@@ -14,7 +14,7 @@ from attenio.planning.costs import cost, tile_names
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
 
-LAWS = settings(max_examples=40, deadline=None, derandomize=True)
+LAWS = settings(max_examples=25, deadline=None, derandomize=True)
 APPROXIMATE = Dataflow.approximating("training")
 
 

@@ -21,7 +21,7 @@ from attenio.workload import Direction, Workload
 from .strategies import all_tiles, workloads
 
 QUICK = settings(max_examples=20, deadline=None, derandomize=True)
-MANY = settings(max_examples=60, deadline=None, derandomize=True)
+MANY = settings(max_examples=30, deadline=None, derandomize=True)
 
 
 def touched_rows(workload: Workload) -> int:

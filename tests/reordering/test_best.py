@@ -10,7 +10,7 @@ from attenio.planning import best_plan_for
 from attenio.reordering import Method, best, best_reordering, reorder
 from attenio.workload import Workload
 
-laws = settings(max_examples=30, deadline=None, derandomize=True)
+laws = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 def workload_of(seed: int, group: int = 1) -> Workload:

@@ -50,7 +50,7 @@ def found() -> dict[str, Any]:
         asked += ["on_the_wire:4:60", "--in-namespace"]
     done = subprocess.run(
         [*alone, sys.executable, str(SCRIPT), *asked], capture_output=True, text=True, check=False, timeout=300,
-        env={**os.environ, "PYTHONPATH": source},
+        env={**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.stdout, done.stderr
     every: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

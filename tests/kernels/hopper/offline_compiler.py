@@ -1,8 +1,24 @@
-"""Kernels compiled for a Hopper GPU that need not be there, and the instructions that they became."""
+"""Kernels compiled for a Hopper GPU that need not be there, and the instructions that they became.
 
+The same text and the same Triton give the same instructions. They are recorded beside this file under a digest of both,
+and a variant is compiled where there is no such record: whoever changes a kernel has it compiled. ``make instructions``
+compiles all of them and writes the records anew.
+"""
+
+import hashlib
 import json
+import os
+import platform
+import warnings
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
 
 from tests.kernels.uninterpreted import uninterpreted
+
+import attenio.kernels
+
+RECORDS = Path(__file__).with_name("instructions.json")
 
 _BEFORE = r"""
 import json, pathlib, re, subprocess, tempfile
@@ -48,5 +64,34 @@ for variant in argument:
 
 def instructions_of(built, variants):
     """What each variant became: ``built`` is the text of a function of that name, which compiles one."""
-    said = uninterpreted(_BEFORE + built + _AFTER, variants)
-    return [json.loads(line) for line in said.splitlines()]
+    known = {} if "RECORD_INSTRUCTIONS" in os.environ else recorded()
+    digests = [digest_of(built, variant) for variant in variants]
+    left = [variant for digest, variant in zip(digests, variants, strict=True) if digest not in known]
+    if left and known:
+        warnings.warn(f"{len(left)} kernels are compiled: the text of kernels changed: make instructions", stacklevel=2)
+    said = uninterpreted(_BEFORE + built + _AFTER, left).splitlines() if left else []
+    compiled = iter([json.loads(line) for line in said])
+    found = {digest: known[digest] if digest in known else next(compiled) for digest in digests}
+    if "RECORD_INSTRUCTIONS" in os.environ:
+        lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted((recorded() | found).items())]
+        RECORDS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    return [found[digest] for digest in digests]
+
+
+def recorded():
+    """Counts of instructions by the digest of what was compiled."""
+    return json.loads(RECORDS.read_text(encoding="utf-8")) if RECORDS.is_file() else {}
+
+
+def digest_of(built, variant):
+    """Of everything that makes the instructions: the variant, all text of kernels for GPUs, Triton, the platform."""
+    whole = json.dumps([text_of_kernels(), _BEFORE, built, _AFTER, variant, version("triton"), platform.machine()])
+    return hashlib.sha256(whole.encode()).hexdigest()[:24]
+
+
+@cache
+def text_of_kernels():
+    """Every module that a Hopper kernel is made of."""
+    (home,) = attenio.kernels.__path__
+    files = sorted(file for folder in ("hopper", "gpu", "triton") for file in Path(home, folder).rglob("*.py"))
+    return [[str(file.relative_to(home)), file.read_text(encoding="utf-8")] for file in files]

@@ -1,7 +1,8 @@
 """Variants of the Hopper kernel compile without a GPU: nothing is spilled, and tensor cores multiply."""
 
+import offline_compiler
 import pytest
-from offline_compiler import instructions_of
+from offline_compiler import digest_of, instructions_of, recorded
 
 from attenio.kernels.hopper.tiles import hopper_tiles, side_by_side
 
@@ -55,3 +56,8 @@ def test_a_variant_spills_nothing_and_multiplies_on_tensor_cores(compiled, index
     outputs = sum(tiles.key_tile // 16 for part in side_by_side(width) if part)
     assert found["HGMMA"] == 2 * tiles.consumers * (scores + outputs)
     assert found["UTMALDG"] > 0 and found["UTMASTG"] > 0
+
+
+def test_instructions_are_recorded_for_one_text_of_the_kernels_only(monkeypatch):
+    monkeypatch.setattr(offline_compiler, "text_of_kernels", lambda: [["attenio.py", "another text"]])
+    assert recorded() and not {digest_of(_BUILT, variant) for variant in VARIANTS} & recorded().keys()

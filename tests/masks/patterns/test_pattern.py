@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from attenio.masks import BlockSparse
 from attenio.masks.patterns import Band, BlockPattern, Pattern, PrefixedRequests
 
-laws = settings(max_examples=100, deadline=None, derandomize=True)
+laws = settings(max_examples=40, deadline=None, derandomize=True)
 length = st.integers(1, 13)
 
 

@@ -53,14 +53,15 @@ def scheduler():
 def test_workers_that_are_killed_cost_nothing(scheduler: str, tmp_path: Path) -> None:
     from distributed import default_client
 
-    deaths, seen = [], []
+    workers, deaths, seen = [], [], []
 
     def kill_one(done: int, total: int) -> None:
         seen.append((done, total))
+        if not workers:  # asked while all of them live: one that is dead would be waited for
+            workers.extend(default_client().run(os.getpid).values())
         if len(seen) in (2, 5):
-            one = next(iter(default_client().run(os.getpid).values()))
-            os.kill(one, signal.SIGKILL)
-            deaths.append(one)
+            deaths.append(workers[len(deaths)])
+            os.kill(deaths[-1], signal.SIGKILL)
 
     sweep(GRID, out=tmp_path / "here.csv")
     sweep(GRID, out=tmp_path / "there.csv", cluster=scheduler, progress=kill_one)
