@@ -1,6 +1,7 @@
 """Sphinx configuration: MyST pages, doctests, warnings are errors (see the Makefile); pages ask for nothing outside."""
 
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,9 @@ autodoc_preserve_defaults = True
 def setup(app: Any) -> None:
     """A bar in a docstring is a bar, as in ``|x|``, and no substitution of reStructuredText."""
     app.connect("autodoc-process-docstring", _escape_bars)
+    # attention() has its signature from another function, where Sphinx has to look for the defaults as they are written
+    door = import_module("attenio.kernels.attention")
+    door.attention.__wrapped__ = door._attend
 
 
 def _escape_bars(_app: Any, _what: str, _name: str, _value: Any, _options: Any, lines: list[str]) -> None:
