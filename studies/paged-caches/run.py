@@ -24,9 +24,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from attenio import attention
 from attenio.files import write_atomically
 from attenio.kernels import PagedCache, PageTable
-from attenio.kernels.pages.bits import dequantised, quantised
-from attenio.kernels.pages.generation import GenerationCache
-from attenio.kernels.transformers import register
+from attenio.kernels.call.pages.bits import dequantised, quantised
+from attenio.kernels.transformers import GenerationCache, register
 from attenio.measurement.provenance import provenance
 
 HERE = Path(__file__).parent

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attenio import attention
 from attenio.kernels import PageTable
-from attenio.kernels.pages.bits import quantised
+from attenio.kernels.call.pages.bits import quantised
 
 HEADS, KV_HEADS, D = 32, 8, 128
 Calls = dict[str, Callable[[], Tensor]]

@@ -5,7 +5,7 @@ import torch
 
 from attenio import attention
 from attenio.kernels import PageTable
-from attenio.kernels.pages.bits import quantised
+from attenio.kernels.call.pages.bits import quantised
 from kernels.pages.paging import Requests, exact
 
 FORMS = {

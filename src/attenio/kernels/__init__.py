@@ -8,9 +8,9 @@ except ImportError:
     raise MissingExtra("attenio.kernels", "torch") from None
 
 from attenio.kernels.attention import attention
+from attenio.kernels.call.pages.cache import PagedCache
+from attenio.kernels.call.pages.explanation import PagedExplanation
 from attenio.kernels.call.pages.table import PageTable
 from attenio.kernels.explain import Explanation, explain
-from attenio.kernels.pages.cache import PagedCache
-from attenio.kernels.pages.explanation import PagedExplanation
 
 __all__ = ["Explanation", "PageTable", "PagedCache", "PagedExplanation", "attention", "explain"]

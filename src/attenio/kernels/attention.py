@@ -14,7 +14,7 @@ from torch.autograd import forward_ad
 from torch.nn.functional import scaled_dot_product_attention
 
 from attenio.approximation.entries import checked_positive
-from attenio.errors import InvalidInput
+from attenio.errors import InvalidInput, MissingExtra
 from attenio.kernels.call.call import call_of, problem_of
 from attenio.kernels.call.checks import (
     autocast,
@@ -25,13 +25,14 @@ from attenio.kernels.call.checks import (
 from attenio.kernels.call.choice import short_bytes
 from attenio.kernels.call.jagged import attend_jagged, is_jagged
 from attenio.kernels.call.masking import MaskArguments, Packing, Window
-from attenio.kernels.call.pages.problem import PageArguments
+from attenio.kernels.call.pages.plan import PagedPlan, plan_of
+from attenio.kernels.call.pages.problem import PageArguments, PagedProblem, problem_on_pages
 from attenio.kernels.call.planner_masks import arguments_of
 from attenio.kernels.call.scores import aligned, scores_of
 from attenio.kernels.call.watching import is_unwatched
+from attenio.kernels.cpu import pages as cpu_pages
 from attenio.kernels.cpu.beside import choose, known_answer, known_way, short_answer
 from attenio.kernels.cpu.library import is_any_type_fast
-from attenio.kernels.pages.attend import attend_pages
 from attenio.kernels.replay.repeating import Known, known_of
 from attenio.kernels.tolerance import approximated
 from attenio.kernels.torch_operator.autograd import again, operated, unwatched, with_lse
@@ -179,7 +180,7 @@ def _attend(  # noqa: C901, PLR0913 - the arguments of attention
         paged = PageArguments(
             pages, lengths, page_scales, cu_seqlens, is_causal, window, scale, sinks, softcap, return_lse
         )
-        return attend_pages(query, key, value, paged, others)
+        return _attend_pages(query, key, value, paged, others)
     plain_scores = sinks is softcap is None and return_lse is False
     exact = plain_scores and tolerance is None and dropout_p.__class__ is float and dropout_p == 0.0
     if is_jagged(query, key, value):
@@ -279,3 +280,33 @@ def _drawn_seed(query: Tensor, dropout_p: float) -> Tensor | None:
             " set it to 0, or call attention outside of the graph"
         )
     return torch.randint(2**62, (), dtype=torch.int64, device="cpu")
+
+
+def _attend_pages(query: Tensor, key: Tensor, value: Tensor, asked: PageArguments, others: tuple[Any, ...]) -> Any:
+    """The output in the shape of the query, with its log-sum-exp if that is asked for."""
+    problem = problem_on_pages(query, key, value, asked, others)
+    plan = plan_of(problem)
+    if problem.query.is_cpu:
+        assert plan is not None
+        output, lse = cpu_pages.attend(problem, plan, wants_lse=asked.return_lse)
+    else:
+        output, lse = _pages_on_gpu(problem, plan)
+    lead = (*query.shape[:-3], query.shape[-2], query.shape[-3])  # tokens before heads, as they are computed
+    output = output.view(*lead, problem.width).transpose(-2, -3)
+    if not asked.return_lse:
+        return output
+    assert lse is not None
+    return output, lse.view(lead).transpose(-1, -2)
+
+
+def _pages_on_gpu(problem: PagedProblem, plan: PagedPlan | None) -> tuple[Tensor, Tensor | None]:
+    if not problem.query.is_cuda or problem.query.dtype == torch.float64:
+        raise InvalidInput(
+            f"pages are {problem.query.dtype} on {problem.query.device}; attention on them is computed on CPUs, and on"
+            " NVIDIA GPUs up to float32"
+        )
+    try:
+        from attenio.kernels.triton import pages
+    except ImportError:
+        raise MissingExtra("attention on pages on a GPU", "triton") from None
+    return pages.attend(problem, plan)

@@ -15,15 +15,15 @@ from attenio.kernels.call.checks import autocast, check_switches, checked_number
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.jagged import is_jagged, jagged_of
 from attenio.kernels.call.masking import MaskArguments, Packing, Window
-from attenio.kernels.call.pages.problem import PageArguments
+from attenio.kernels.call.pages.explanation import explained
+from attenio.kernels.call.pages.problem import PageArguments, PagedProblem, problem_on_pages
 from attenio.kernels.call.planner_masks import arguments_of, nearest_mask
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.scores import aligned, scores_of
 from attenio.kernels.call.stacking import can_stack
 from attenio.kernels.choice import Place, choose, choose_backward, place_of, workload_of
 from attenio.kernels.cpu.beside import goes_to_tiles, sizes_of
-from attenio.kernels.pages.attend import problem_on_pages
-from attenio.kernels.pages.explanation import explained
+from attenio.kernels.cpu.pages import KEY_TILE
 from attenio.kernels.tolerance import Way, way_for
 from attenio.machine import Machine
 from attenio.masks import BlockSparse, Mask
@@ -154,7 +154,8 @@ def explain(  # noqa: PLR0913 - the arguments of attention
             pages, lengths, page_scales, cu_seqlens, is_causal, window, scale, sinks, softcap, return_lse
         )
         not_taken = (attn_mask, dropout_p, segment_ids, segments, block_mask, prefix, mask, tolerance)
-        return explained(problem_on_pages(query, key, value, on_pages, not_taken))
+        paged = problem_on_pages(query, key, value, on_pages, not_taken)
+        return explained(paged, lambda together: _runs_on_pages(paged, together=together))
     if is_jagged(query, key, value):
         asked_jagged = {"attn_mask": attn_mask, "cu_seqlens": cu_seqlens, "segment_ids": segment_ids,
                         "segments": segments, "block_mask": block_mask, "prefix": prefix, "mask": mask}  # fmt: skip
@@ -235,3 +236,13 @@ def _latent_note(problem: KernelProblem, choice: Choice) -> str:
     if choice.values_in_keys:
         return f"values are the first {width} columns of keys: the latent is read once for both, {words}, not {apart}"
     return f"values are the first {width} columns of keys, {words}; this kernel reads them once more, {apart}"
+
+
+def _runs_on_pages(problem: PagedProblem, *, together: bool) -> str:
+    """The kernels of a call on pages, and the tiles that they begin with."""
+    if not problem.query.is_cuda:
+        return f"on {torch.get_num_threads()} threads, tiles of {KEY_TILE} keys, gathered one at a time"
+    from attenio.kernels.triton.pages import tiles_of
+
+    names = "page_runs_kernel and merge_pages_kernel" if together else "paged_kernel, one launch"
+    return f"in Triton: {names}, from {tiles_of(problem, together=together)[0]}"

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -23,8 +23,11 @@ from torch import Tensor
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.kernels.attention import attention
 from attenio.kernels.call import absorption
+from attenio.kernels.call.pages.views import KeysInPages
 from attenio.kernels.cpu.few_scores import few_scores
-from attenio.kernels.pages.views import KeysInPages
+
+if TYPE_CHECKING:
+    from attenio.kernels.call.pages.generation import GenerationCache as GenerationCache
 
 NAME = "attenio"
 
@@ -242,3 +245,12 @@ def _declares_sdpa(config_class: type) -> bool:
             stacklevel=2,
         )
     return all(getattr(each, "_supports_sdpa", False) for each in models)
+
+
+def __getattr__(name: str) -> Any:
+    """``GenerationCache``, which is a class of transformers and is made when it is asked for."""
+    if name != "GenerationCache":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from attenio.kernels.call.pages.generation import GenerationCache
+
+    return GenerationCache

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attenio import attention
-from attenio.kernels.pages.bits import LARGEST, dequantised, quantised
+from attenio.kernels.call.pages.bits import LARGEST, dequantised, quantised
 from kernels.pages.paging import Requests, exact
 
 KINDS = sorted(LARGEST, key=str)

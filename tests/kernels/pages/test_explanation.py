@@ -9,7 +9,7 @@ import torch
 
 from attenio import attention, explain
 from attenio.kernels.call.choice import launches
-from attenio.kernels.pages.bits import quantised
+from attenio.kernels.call.pages.bits import quantised
 from attenio.paging import PagedWorkload, plan_pages
 from kernels.pages.paging import Requests
 

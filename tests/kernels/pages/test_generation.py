@@ -6,8 +6,7 @@ import torch
 transformers = pytest.importorskip("transformers")
 
 from attenio.errors import InvalidInput  # noqa: E402
-from attenio.kernels.pages.generation import GenerationCache  # noqa: E402
-from attenio.kernels.transformers import register  # noqa: E402
+from attenio.kernels.transformers import GenerationCache, register  # noqa: E402
 
 SMALL = {
     "vocab_size": 97, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,

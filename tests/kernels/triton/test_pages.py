@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from attenio.kernels.call.pages.bits import quantised
 from attenio.kernels.call.pages.plan import plan_of
 from attenio.kernels.call.pages.problem import PageArguments, paged_problem
-from attenio.kernels.pages.bits import quantised
 from attenio.kernels.triton import pages
 from kernels.pages.paging import Requests, exact
 from kernels.uninterpreted import uninterpreted

@@ -1,1 +1,1 @@
-"""A call on pages: tables of them, the problem that kernels see, and what is read for whom."""
+"""Keys and values in pages: tables, the problem that kernels see, what is read for whom, and the cache."""

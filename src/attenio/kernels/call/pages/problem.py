@@ -21,6 +21,8 @@ MOST_WIDTH = 256
 FAR = 2**30
 REDUCED = (torch.float8_e4m3fn, torch.int8)
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+# Arguments of ``attention`` that pages do not go with, in this order wherever they are handed over.
+NOT_TAKEN = ("attn_mask", "dropout_p", "segment_ids", "segments", "block_mask", "prefix", "mask", "tolerance")
 
 
 class Placement(NamedTuple):
@@ -231,6 +233,17 @@ def _starts(given: Any, query: Tensor, requests: int) -> tuple[Tensor | None, In
             f"cu_seqlens does not go up from 0 to the {tokens:,} tokens of query; give cumulative lengths"
         )
     return given.to(query.device, torch.int32), starts, int(np.diff(starts).max(initial=0))
+
+
+def problem_on_pages(
+    query: Tensor, key: Tensor, value: Tensor, asked: PageArguments, others: tuple[Any, ...]
+) -> PagedProblem:
+    """The problem of a call that has none of the ``others``."""
+    check_switches(return_lse=asked.return_lse)
+    for name, each in zip(NOT_TAKEN, others, strict=True):
+        if each is not None and not (isinstance(each, float | int) and each == 0.0 and name == "dropout_p"):
+            raise InvalidInput(f"{name} is given with pages=, which takes none; leave one of them out")
+    return paged_problem(query, key, value, asked)
 
 
 def _band(asked: PageArguments) -> tuple[int, int]:

@@ -1,5 +1,6 @@
 """What a call on pages reads once for several requests, and the words that this moves."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,6 @@ from attenio.elements import ElementType
 from attenio.kernels.call.pages.plan import PagedPlan, plan_with
 from attenio.kernels.call.pages.problem import FAR, PagedProblem
 from attenio.kernels.call.pages.table import PageTable
-from attenio.kernels.cpu.pages import KEY_TILE
 from attenio.page_tree import Integers
 from attenio.paging.bounds import compulsory_page_words
 from attenio.paging.workload import PagedWorkload
@@ -94,8 +94,11 @@ class PagedExplanation:
         return "\n".join([*lines, *(f"note       {note}" for note in self.notes)])
 
 
-def explained(problem: PagedProblem) -> PagedExplanation:
-    """What ``attention`` does on these pages; a table on a GPU is waited for here."""
+def explained(problem: PagedProblem, runs: Callable[[bool], str]) -> PagedExplanation:
+    """What ``attention`` does on these pages; a table on a GPU is waited for here.
+
+    ``runs`` says what runs, by whether pages that requests share are read once.
+    """
     known, starts = problem.placement.known, problem.known_starts
     notes = [] if problem.scales is None else [REDUCED_BITS[problem.key.dtype]]
     if known is None or starts is None:
@@ -116,7 +119,7 @@ def explained(problem: PagedProblem) -> PagedExplanation:
     together = NOT_LOOKED_AT not in notes and not plan.tree.is_flat
     beside = int(starts[-1]) * int(problem.query.shape[1]) * (int(problem.query.shape[2]) + problem.width)
     return PagedExplanation(
-        about=about, plan=plan, runs=_runs(problem, together=together), notes=tuple(notes),
+        about=about, plan=plan, runs=runs(together), notes=tuple(notes),
         beside_words=beside + (0 if problem.sinks is None else int(problem.query.shape[1])),
         bound=_bound(problem, known, np.diff(starts)),
     )  # fmt: skip
@@ -136,13 +139,3 @@ def _bound(problem: PagedProblem, known: PageTable, new: Integers) -> LowerBound
         kv_bits=8 * problem.key.dtype.itemsize, sinks=problem.sinks is not None,
     )  # fmt: skip
     return compulsory_page_words(workload)
-
-
-def _runs(problem: PagedProblem, *, together: bool) -> str:
-    """The kernels of a call, and the tiles that they begin with."""
-    if not problem.query.is_cuda:
-        return f"on {torch.get_num_threads()} threads, tiles of {KEY_TILE} keys, gathered one at a time"
-    from attenio.kernels.triton.pages import tiles_of
-
-    names = "page_runs_kernel and merge_pages_kernel" if together else "paged_kernel, one launch"
-    return f"in Triton: {names}, from {tiles_of(problem, together=together)[0]}"

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from attenio.errors import InvalidInput
 from attenio.kernels.call.checks import TensorMismatch
+from attenio.kernels.call.pages.bits import rounded, scales_for
+from attenio.kernels.call.pages.book import Changes, PageBook
 from attenio.kernels.call.pages.problem import MOST_PAGE, REDUCED
 from attenio.kernels.call.pages.table import PageTable
-from attenio.kernels.pages.bits import rounded, scales_for
-from attenio.kernels.pages.book import Changes, PageBook
 
 
 class PagedCache:

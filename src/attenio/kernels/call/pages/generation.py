@@ -1,6 +1,6 @@
 """A ``PagedCache`` as the cache of ``generate`` in Hugging Face transformers.
 
-from attenio.kernels.pages.generation import GenerationCache
+from attenio.kernels.transformers import GenerationCache
 cache = GenerationCache.of(model.config, pages=1024)
 model.generate(**inputs, past_key_values=cache)
 
@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from attenio.errors import InvalidInput, MissingExtra
-from attenio.kernels.pages.cache import PagedCache
-from attenio.kernels.pages.views import KeysInPages
+from attenio.kernels.call.pages.cache import PagedCache
+from attenio.kernels.call.pages.views import KeysInPages
 
 try:
     from transformers.cache_utils import Cache, CacheLayerMixin

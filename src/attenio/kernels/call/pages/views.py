@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attenio.errors import InvalidInput
-from attenio.kernels.pages.cache import PagedCache
+from attenio.kernels.call.pages.cache import PagedCache
 
 
 class KeysInPages(Tensor):  # type: ignore[misc]
