@@ -1,5 +1,7 @@
 """Laws of block patterns that short ones do not show: many rows in a block, many blocks, and counts that are kept."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -65,8 +67,10 @@ def test_counts_do_not_depend_on_what_is_kept_or_done_at_once(
         patch.setattr(blocks, limit, 1)
         agrees_with_a_walk(pattern, tile, width)
         tiles = np.arange(1, 30)
-        many = pattern.tile_rows(tiles, width)
+        many, kept = pattern.tile_rows(tiles, width), pattern.kept_loads(tiles, width)
     assert many.tolist() == [pattern.tile_rows(tile, width) for tile in tiles.tolist()]
+    afresh = replace(pattern)  # nothing of it is known yet, and limits are as they were
+    assert kept.tolist() == [afresh.kept_loads(tile, width) for tile in tiles.tolist()]
 
 
 def test_exchanging_twice_changes_nothing() -> None:
