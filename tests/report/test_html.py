@@ -108,7 +108,7 @@ def test_the_page_has_a_viewport_and_follows_the_readers_colour_scheme(tmp_path:
 
 
 @settings(deadline=None, derandomize=True, max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(workload=workloads(), machine=machines())
+@given(workload=workloads(), machine=machines().filter(lambda machine: machine.accelerator is None))
 def test_every_question_gives_a_sound_page_whose_figures_plotly_accepts(
     tmp_path: Path, workload: Workload, machine: Machine
 ) -> None:
