@@ -77,7 +77,7 @@ def test_the_doors_say_what_the_simulator_and_the_study_say() -> None:
     means = re.search(r"forward (0\.\d+), backward (0\.\d+) in the mean", study)
     assert means is not None
     ours = [f"{float(mean):.2f}" for mean in means.groups()]
-    assert f"the geometric mean is {ours[0]} of the fastest" in said and f"forward and {ours[1]} backward" in said
+    assert f"attenio reaches {ours[0]} of the speed" in said and f"forward, and {ours[1]} backward" in said
     assert not re.findall(r"= 0\.\d+ \|", study)  # none below 1
 
 
