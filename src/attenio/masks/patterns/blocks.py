@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.masks.patterns.pattern import Counts, SharedKeys, kept_by_fewer_slots
+from attenio.masks.patterns.every_size import EverySize, ends_of
+from attenio.masks.patterns.pattern import Counts, kept_by_fewer_slots
 from attenio.masks.values import BlockSparse
 
 Ints = NDArray[np.int64]
@@ -121,7 +122,10 @@ class BlockPattern:
 
     def key_loads(self, query_tile: Counts) -> Counts:
         """Keys read when every tile of queries reads the keys it needs."""
-        return self._once(self._kept_loads, self._key_loads, query_tile)
+        every = self.every_size
+        return (
+            self._once(self._kept_loads, self._key_loads, query_tile) if every is None else every.key_loads(query_tile)
+        )
 
     def row_visits(self, key_tile: Counts) -> Counts:
         """Rows visited when every tile of keys visits the rows that need one of them."""
@@ -129,10 +133,13 @@ class BlockPattern:
 
     def kept_loads(self, query_tile: Counts, slots: Counts) -> Counts:
         """Keys that tiles of queries need not read because ``slots`` keep them from the tile before."""
-        return kept_by_fewer_slots(self, query_tile, slots, known=self._shared_keys)
+        known = None if self.every_size is None else self.every_size.shared_keys
+        return kept_by_fewer_slots(self, query_tile, slots, known=known)
 
     def tile_rows(self, query_tile: Counts, key_tile: Counts) -> Counts:
         """Sum over query tiles of (rows in the tile) x (key tiles it meets)."""
+        if self.every_size is not None and np.ndim(query_tile) == np.ndim(key_tile) == 0:
+            return self.every_size.tile_rows(int(query_tile), int(key_tile))
         tiles, widths = np.broadcast_arrays(np.asarray(query_tile), np.asarray(key_tile))
         found = self._tile_rows(tiles.ravel().astype(np.int64), widths.ravel().astype(np.int64))
         return found.reshape(tiles.shape) if tiles.ndim else int(found[0])
@@ -208,16 +215,16 @@ class BlockPattern:
         )[::2]
         return np.asarray(unions @ self._key_widths)
 
-    def _block_of(self, rows: Ints) -> Ints:
+    def _block_of(self, rows: Counts) -> Counts:
         """The block row of each row; a shift is several times as quick as a division."""
         block = self._row_block
         return rows // block if block & (block - 1) else rows >> (block.bit_length() - 1)
 
     @cached_property
-    def _shared_keys(self) -> SharedKeys | None:
-        """Keys that neighbouring tiles share, where searches that ask for the same ones again make up for them all."""
+    def every_size(self) -> EverySize | None:
+        """The tiles of all sizes, where searches that ask for the same ones again make up for counting them all."""
         few = self.rows <= _MOST_AT_FIRST and len(self._blocks) <= _MOST_IN_TABLE
-        return SharedKeys.of_every_size(self) if few else None
+        return EverySize.of(self.rows, self._block_of, self._unions) if few else None
 
     @cached_property
     def _kept_loads(self) -> Ints:
@@ -251,21 +258,21 @@ class BlockPattern:
         """The tiles of these sizes, some sizes at a time, with the places of those sizes among them."""
         small = sizes < self._row_block // 2
         for group, cut in ((np.flatnonzero(small), self._cut_small), (np.flatnonzero(~small), self._cut_large)):
+            if not len(group):
+                continue
             looks = -(-self.rows // sizes[group]) if cut == self._cut_large else 2 * len(self._blocks) + 0 * group
-            so_far = np.cumsum(looks) // _AT_ONCE
-            for part in np.split(group, np.flatnonzero(np.diff(so_far)) + 1):
-                if len(part):
-                    yield part, cut(sizes[part])
+            edges = np.flatnonzero(np.diff(np.cumsum(looks) // _AT_ONCE)) + 1
+            for part in np.split(group, edges) if len(edges) else (group,):
+                yield part, cut(sizes[part])
 
     def _cut_large(self, sizes: Ints) -> _Tiles:
         """Every tile once."""
         counts = -(-self.rows // sizes)
+        if self.every_size is not None:
+            widths = self.every_size.widths_of(sizes, counts)
+        else:
+            widths = self._union_widths(*(self._block_of(ends) for ends in ends_of(sizes, counts, self.rows)))
         starts = np.cumsum(counts) - counts
-        index = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(starts, counts)
-        size = np.repeat(sizes, counts)
-        first = index * size
-        last = np.minimum(first + size, self.rows) - 1
-        widths = self._union_widths(self._block_of(first), self._block_of(last))
         return _Tiles(widths, None, starts, widths[starts + counts - 1])
 
     def _cut_small(self, sizes: Ints) -> _Tiles:

@@ -1,7 +1,8 @@
 """What every pattern of required scores can answer."""
 
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,54 +16,31 @@ Ints = NDArray[np.int64]
 _AT_ONCE = 2**15
 
 
-class SharedKeys(NamedTuple):
-    """Keys that two neighbouring tiles both need, for tiles of 1, 2, ... rows; where those of each size begin."""
-
-    keys: NDArray[np.int32]
-    begins: Ints
-
-    @classmethod
-    def of_every_size(cls, pattern: "Pattern") -> "SharedKeys":
-        """All of them: about n*log(n) numbers."""
-        sizes = np.arange(1, pattern.rows + 1, dtype=np.int64)
-        boundaries = -(-pattern.rows // sizes) - 1
-        parts = [shared_keys(pattern, sizes[part], boundaries[part]) for part in _parts(boundaries)]
-        keys = np.concatenate(parts, dtype=np.int32, casting="same_kind")
-        return cls(keys, np.concatenate([[0], np.cumsum(boundaries) - boundaries]))
-
-    def of(self, sizes: Ints, boundaries: Ints) -> Ints:
-        """Those of some sizes, one after another."""
-        ends = np.cumsum(boundaries)
-        places = np.repeat(self.begins[np.minimum(sizes, len(self.begins) - 1)] - ends + boundaries, boundaries)
-        places += np.arange(len(places), dtype=np.int64)
-        return self.keys[places].astype(np.int64)
-
-
 def kept_by_fewer_slots(
-    pattern: "Pattern", query_tile: Counts, slots: Counts, *, known: SharedKeys | None = None
+    pattern: "Pattern", query_tile: Counts, slots: Counts, *, known: Callable[[Ints, Ints], Ints] | None = None
 ) -> Counts:
     """``kept_loads`` of any pattern: one slot lets keys pass, and the others keep what two neighbouring tiles need.
 
-    Keys that neighbours share are counted unless they are ``known``.
+    Keys that neighbours share are counted unless they are ``known``, by sizes and their numbers of boundaries.
     """
     tiles, room = np.broadcast_arrays(np.asarray(query_tile, dtype=np.int64), np.asarray(slots, dtype=np.int64))
     sizes, keeping = tiles.ravel(), np.maximum(room.ravel() - 1, 0)
     boundaries = -(-pattern.rows // sizes) - 1
     found = np.empty(len(sizes), dtype=np.int64)
-    for part in _parts(boundaries):
+    for part in parts_of(boundaries):
         of_part = sizes[part], boundaries[part]
-        shared = shared_keys(pattern, *of_part) if known is None else known.of(*of_part)
+        shared = _shared_keys(pattern, *of_part) if known is None else known(*of_part)
         found[part] = _kept_over(shared, boundaries[part], keeping[part])
     return found.reshape(tiles.shape) if tiles.ndim else int(found[0])
 
 
-def _parts(boundaries: Ints) -> list[slice]:
-    """Sizes in order, so many at once that their boundaries are few enough."""
-    edges = np.flatnonzero(np.diff(np.cumsum(boundaries) // _AT_ONCE)) + 1
-    return [slice(first, last) for first, last in pairwise([0, *edges.tolist(), len(boundaries)])]
+def parts_of(counts: Ints) -> list[slice]:
+    """Sizes in order, so many at once that their tiles or boundaries are few enough."""
+    edges = np.flatnonzero(np.diff(np.cumsum(counts) // _AT_ONCE)) + 1
+    return [slice(first, last) for first, last in pairwise([0, *edges.tolist(), len(counts)])]
 
 
-def shared_keys(pattern: "Pattern", sizes: Ints, boundaries: Ints) -> Ints:
+def _shared_keys(pattern: "Pattern", sizes: Ints, boundaries: Ints) -> Ints:
     """Keys that the tiles on both sides of each boundary need, for tiles of each size after the other."""
     ends = np.cumsum(boundaries)
     size = np.repeat(sizes, boundaries)

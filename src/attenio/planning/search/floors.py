@@ -23,7 +23,7 @@ _LARGEST_INT64_SUM = 2**62
 _ROOT_SLACK = 1e-7
 # Other floors lose a few of the last digits.
 _SLACK = 1e-12
-# Ranges up to this length are not cut further: counting is as fast.
+# Ranges up to this length are not cut further: counting is as fast. Where all tiles are counted none is.
 _SHORT = 256
 # How often a range is narrowed; it hardly moves after a few times.
 _ROUNDS = 2
@@ -125,12 +125,14 @@ def ranges_worth_trying(
     form: RectangleWords, rooms: tuple[Room, ...], words: int, limits: tuple[int, int]
 ) -> Iterator[tuple[int, int]]:
     """The parts of a range in which floors stay within ``words``, ascending."""
+    blocks = form.problems.only_blocks
+    short = _SHORT if blocks is None or blocks.every_size is None else form.problems.arrays_at_once
     parts, run = [limits], (0, -1)
     while parts:
         least, most = parts.pop()
         if least > most or _floor(form, rooms, least, most) * (1 - _SLACK) > words:
             continue
-        if most - least >= _SHORT:
+        if most - least >= short:
             middle = isqrt(least * most) if most > 4 * least else (least + most) // 2
             parts += [(middle + 1, most), (least, middle)]
         elif least == run[1] + 1:

@@ -1,7 +1,6 @@
 """A plan's tiles to scale: scores and mask, one tile with the rows of Q, K, V and O that it takes, what is held."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attenio.planning.plan import Plan
 from attenio.quantities import show_words
@@ -57,20 +56,17 @@ def _mask(plan: Plan) -> list[str]:
     rows, keys = int(pattern.rows), int(pattern.keys)
     down, across = min(_CELLS, rows), min(_CELLS, keys)
     middles = (2 * np.arange(across, dtype=np.int64) + 1) * keys // (2 * across)
-    parts = []
-    for i in range(down):
-        row = min(rows - 1, (2 * i + 1) * rows // (2 * down))
-        needed = pattern.required(row, row + 1, middles.astype(np.intp))[0]
-        for first, stop in _runs(needed):
-            x, width = _SIDE * first / across, _SIDE * (stop - first) / across
-            parts.append(box(_X + x, _Y + _SIDE * i / down, width, _SIDE / down + 0.5, "score"))
-    return parts
-
-
-def _runs(needed: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Where it is true, as runs [first, stop)."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], needed, [False]]).astype(np.int8)))
-    return [(int(first), int(stop)) for first, stop in zip(edges[::2], edges[1::2], strict=True)]
+    seen = [min(rows - 1, (2 * i + 1) * rows // (2 * down)) for i in range(down)]
+    needed = np.zeros((down, across + 2), dtype=np.int8)
+    for i, row in enumerate(seen):
+        needed[i, 1:-1] = pattern.required(row, row + 1, middles.astype(np.intp))[0]
+    # runs of required cells begin and end in turn
+    at, edges = (found.tolist() for found in np.nonzero(np.diff(needed, axis=1)))
+    tall, wide = _SIDE / down, _SIDE / across
+    return [
+        box(_X + wide * first, _Y + tall * i, wide * (stop - first), tall + 0.5, "score")
+        for i, first, stop in zip(at[::2], edges[::2], edges[1::2], strict=True)
+    ]
 
 
 def _memory(plan: Plan) -> list[str]:
