@@ -9,8 +9,8 @@ import numpy as np
 from attenio.bounds.approximating import approximate_bounds
 from attenio.bounds.backward import gradient_bounds, gradient_words, growth_of_gradients, step_in_order
 from attenio.bounds.compulsory import compulsory
-from attenio.bounds.epochs import Floats
 from attenio.bounds.fast_products import fast_product_words, fast_products
+from attenio.bounds.floats import Floats
 from attenio.bounds.fused_epochs import fused_epoch_words, fused_epochs
 from attenio.bounds.lower_bound import LowerBound, Strength
 from attenio.bounds.one_shot import one_shot

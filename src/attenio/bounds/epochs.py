@@ -4,12 +4,8 @@ Proof: docs/theory/model.md, sections "Epochs" and "From one epoch to the whole 
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
-import numpy as np
-
-# A float, or an array of floats (one per point of a sweep); both go through the same numpy operations.
-Floats = Any
+from attenio.bounds.floats import Floats, larger, root, rounded_up
 
 # A dozen roundings cost at most a few 1e-16 of the leading term, so this keeps a bound on the safe side of the theorem.
 _SAFETY = 1.0 - 1e-12
@@ -17,7 +13,7 @@ _SAFETY = 1.0 - 1e-12
 
 def whole_words(leading: Floats, subtracted: Floats = 0.0) -> Floats:
     """Whole words that are at least ``leading - subtracted``: a run moves whole words, so rounding up stays a bound."""
-    return np.maximum(np.ceil(leading * _SAFETY - subtracted), 0.0)
+    return larger(rounded_up(leading * _SAFETY - subtracted), 0.0)
 
 
 def best_over_epochs(
@@ -32,16 +28,16 @@ def best_over_epochs(
     ``leading(T)`` is T times the number of epochs of T ticks; it holds for whole T of at least the fast memory.
     ``units`` fast memories each start empty, hence T - M is lost once for each of them. ``free`` ticks cost no word.
     """
-    best = np.zeros(())
+    best: Floats = 0.0
     for length in lengths:
-        best = np.maximum(best, whole_words(leading(length), free + units * (length - fast_words)))
+        best = larger(best, whole_words(leading(length), free + units * (length - fast_words)))
     return best
 
 
 def products_per_epoch(budget: Floats) -> Floats:
     """The most products of an ordinary matrix product that an epoch with this many words can do: (A/3)^(3/2)."""
     third = budget / 3.0
-    return third * np.sqrt(third)
+    return third * root(third)
 
 
 def product_epochs(products: Floats, fast_words: Floats, units: Floats = 1.0, free: Floats = 0.0) -> Floats:

@@ -1,20 +1,19 @@
 """Fast products: a better way to multiply matrices does not lower the traffic of the scores."""
 
-import numpy as np
-
-from attenio.bounds.epochs import Floats, best_over_epochs
+from attenio.bounds.epochs import best_over_epochs
+from attenio.bounds.floats import Floats, larger
 from attenio.bounds.lower_bound import EXPLICIT_SCORES, LowerBound, Strength, between_units
 from attenio.workload import Workload
 
 
 def explicit_scores_per_epoch(budget: Floats, d: Floats) -> Floats:
     """The most entries of QKᵀ that ``budget`` words can determine, however they are encoded."""
-    return np.maximum(2.0 * budget, budget * budget / (d * d))
+    return larger(2.0 * budget, budget * budget / (d * d))
 
 
 def fast_product_words(scores: Floats, d: Floats, fast_words: Floats, units: Floats = 1.0) -> Floats:
     """The bound in whole words, for floats or arrays of floats."""
-    widest = np.maximum(fast_words, 2.0 * d * d - fast_words)
+    widest = larger(fast_words, 2.0 * d * d - fast_words)
     return best_over_epochs(
         (fast_words, widest),
         lambda length: length * (scores / explicit_scores_per_epoch(fast_words + length, d)),

@@ -1,8 +1,7 @@
 """Fused epochs: in a small fast memory both products of attention have to be paid for."""
 
-import numpy as np
-
-from attenio.bounds.epochs import Floats, best_over_epochs, products_per_epoch
+from attenio.bounds.epochs import best_over_epochs, products_per_epoch
+from attenio.bounds.floats import Floats, larger, root, rounded_down, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
 from attenio.workload import Workload
 
@@ -12,11 +11,11 @@ def fused_epoch_words(scores: Floats, d: Floats, value_dim: Floats, fast_words: 
 
     def leading(length: Floats) -> Floats:
         budget = fast_words + length
-        weighted = np.sqrt(np.maximum(d * d - budget / 4.0, 0.0))  # the weight of a score product times d
+        weighted = root(larger(d * d - budget / 4.0, 0.0))  # the weight of a score product times d
         words = length * (scores * (value_dim + weighted) / products_per_epoch(budget))
-        return np.where(budget <= 4.0 * d * d, words, 0.0)
+        return where(budget <= 4.0 * d * d, words, 0.0)
 
-    lengths = (fast_words, np.floor(1.5 * fast_words), 2.0 * fast_words)
+    lengths = (fast_words, rounded_down(1.5 * fast_words), 2.0 * fast_words)
     return best_over_epochs(lengths, leading, fast_words, units, free=scores)
 
 

@@ -1,6 +1,7 @@
 """One shot: what holds when no score is computed twice."""
 
-from attenio.bounds.epochs import Floats, product_epochs
+from attenio.bounds.epochs import product_epochs
+from attenio.bounds.floats import Floats
 from attenio.bounds.lower_bound import LowerBound, Strength, all_units, between_units
 from attenio.workload import Workload
 

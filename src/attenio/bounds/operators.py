@@ -1,8 +1,7 @@
 """Operator by operator: what it costs to write the score matrix down between the products."""
 
-import numpy as np
-
-from attenio.bounds.epochs import Floats, product_epochs
+from attenio.bounds.epochs import product_epochs
+from attenio.bounds.floats import Floats, larger
 from attenio.bounds.lower_bound import LowerBound, Strength, between_units
 from attenio.bounds.score_epochs import score_epoch_words
 from attenio.workload import Workload
@@ -11,8 +10,8 @@ from attenio.workload import Workload
 def operator_words(scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0) -> Floats:
     """The bound in whole words, for floats or arrays of floats."""
     score_loads = score_epoch_words(scores, d, fast_words, units)
-    first = np.maximum(product_epochs(scores * d, fast_words, units), scores + score_loads)
-    last = np.maximum(product_epochs(scores * value_dim, fast_words, units), scores)
+    first = larger(product_epochs(scores * d, fast_words, units), scores + score_loads)
+    last = larger(product_epochs(scores * value_dim, fast_words, units), scores)
     return first + 2.0 * scores + last
 
 

@@ -1,43 +1,43 @@
 """Output epochs: rows of queries and rows of outputs compete for the same fast memory."""
 
-import numpy as np
-
-from attenio.bounds.epochs import Floats, best_over_epochs, products_per_epoch
+from attenio.bounds.epochs import best_over_epochs, products_per_epoch
+from attenio.bounds.floats import Floats, larger, root, rounded_down, smaller, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units, entries_in_words
 from attenio.workload import Workload
 
 
 def _from_held_scores(budget: Floats, value_dim: Floats) -> Floats:
     """The most products p·v in an epoch whose probabilities all flow in."""
-    capped = np.sqrt(value_dim * value_dim + budget) - value_dim
+    capped = root(value_dim * value_dim + budget) - value_dim
     uncapped = products_per_epoch(budget)
-    return np.where(budget <= 3.0 * value_dim * value_dim, uncapped, value_dim * capped * capped)
+    return where(budget <= 3.0 * value_dim * value_dim, uncapped, value_dim * capped * capped)
 
 
 def _from_fresh_scores(budget: Floats, d: Floats, value_dim: Floats) -> Floats:
     """The most products p·v in an epoch whose probabilities are all computed in it."""
-    width = np.minimum(d, value_dim)
-    return width * (budget / (2.0 * (d + width))) ** 2
+    width = smaller(d, value_dim)
+    rows = budget / (2.0 * (d + width))
+    return width * rows * rows
 
 
 def output_products_per_epoch(budget: Floats, d: Floats, value_dim: Floats) -> Floats:
     """The most products p·v that an epoch with this many words can add to outputs."""
-    return np.maximum(_from_held_scores(budget, value_dim), _from_fresh_scores(budget, d, value_dim))
+    return larger(_from_held_scores(budget, value_dim), _from_fresh_scores(budget, d, value_dim))
 
 
 def turning_budget(d: Floats, value_dim: Floats) -> Floats:
     """The words of an epoch from which on it is better to compute scores afresh than to bring them in."""
     narrow = 4.0 * d * (d + value_dim)
-    middle = 16.0 * d * value_dim - 8.0 * value_dim * np.sqrt(d * value_dim)
+    middle = 16.0 * d * value_dim - 8.0 * value_dim * root(d * value_dim)
     wide = (256.0 / 27.0) * d * d
-    return np.floor(np.where(value_dim <= d, narrow, np.where(9.0 * value_dim <= 16.0 * d, middle, wide)))
+    return rounded_down(where(value_dim <= d, narrow, where(9.0 * value_dim <= 16.0 * d, middle, wide)))
 
 
 def output_epoch_words(scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0) -> Floats:
     """The bound in whole words, for floats or arrays of floats."""
-    turning = np.maximum(fast_words, turning_budget(d, value_dim) - fast_words)
+    turning = larger(fast_words, turning_budget(d, value_dim) - fast_words)
     return best_over_epochs(
-        (fast_words, np.floor(1.5 * fast_words), 2.0 * fast_words, turning),
+        (fast_words, rounded_down(1.5 * fast_words), 2.0 * fast_words, turning),
         lambda length: length * (scores * value_dim / output_products_per_epoch(fast_words + length, d, value_dim)),
         fast_words,
         units,

@@ -1,15 +1,14 @@
 """Saha and Ye's theorem: how the traffic of exact attention grows."""
 
-import numpy as np
-
-from attenio.bounds.epochs import Floats, whole_words
+from attenio.bounds.epochs import whole_words
+from attenio.bounds.floats import Floats, root, smaller
 from attenio.bounds.lower_bound import GROWTH, LowerBound, Strength
 from attenio.workload import Workload
 
 
 def saha_ye_words(scores: Floats, d: Floats, fast_words: Floats) -> Floats:
     """The growth, without a constant, for floats or arrays of floats."""
-    return whole_words(scores * np.minimum(d / np.sqrt(fast_words), d * d / fast_words))
+    return whole_words(scores * smaller(d / root(fast_words), d * d / fast_words))
 
 
 def saha_ye(workload: Workload, fast_words: int) -> LowerBound:

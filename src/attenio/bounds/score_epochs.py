@@ -1,20 +1,19 @@
 """Score epochs: obtaining the scores alone already forces loads."""
 
-import numpy as np
-
-from attenio.bounds.epochs import Floats, best_over_epochs
+from attenio.bounds.epochs import best_over_epochs
+from attenio.bounds.floats import Floats, larger
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, between_units, entries_in_words
 from attenio.workload import Workload
 
 
 def scores_per_epoch(budget: Floats, d: Floats) -> Floats:
     """The most scores that can be completed when ``budget`` words flow into an epoch."""
-    return np.maximum(budget, budget * budget / (4.0 * d * d))
+    return larger(budget, budget * budget / (4.0 * d * d))
 
 
 def score_epoch_words(scores: Floats, d: Floats, fast_words: Floats, units: Floats = 1.0) -> Floats:
     """The bound in whole words, for floats or arrays of floats."""
-    widest = np.maximum(fast_words, 4.0 * d * d - fast_words)
+    widest = larger(fast_words, 4.0 * d * d - fast_words)
     return best_over_epochs(
         (fast_words, widest),
         lambda length: length * (scores / scores_per_epoch(fast_words + length, d)),

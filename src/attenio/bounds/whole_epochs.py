@@ -1,10 +1,8 @@
 """Whole epochs: the words of an epoch bound and one fast memory more, as epochs come in whole numbers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-import numpy as np
-
-from attenio.bounds.epochs import Floats
+from attenio.bounds.floats import Floats, cube_root, larger, root, rounded_down, rounded_up, smaller, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
 from attenio.bounds.output_epochs import output_products_per_epoch
 from attenio.workload import Workload
@@ -12,39 +10,42 @@ from attenio.workload import Workload
 # Budgets are roots in floating point: this much less is on the safe side.
 _SAFETY = 1.0 - 1e-12
 # Epochs of 2M words are the best where the work of one grows with their square, of 3M words where with the power 3/2.
-_SHARES = np.array((2.0, 2.5, 3.0))
+_SHARES = (2.0, 2.5, 3.0)
 
 Budget = Callable[[Floats], Floats]  # the words that an epoch needs for so much work
 
 
 def budget_for(products: Floats, d: Floats, value_dim: Floats) -> Floats:
     """The words that an epoch needs for so many products p·v: the inverse of ``output_products_per_epoch``."""
-    width = np.minimum(d, value_dim)
-    fresh = 2.0 * (d + width) * np.sqrt(products / width)
-    few = 3.0 * np.cbrt(products) ** 2
-    many = (np.sqrt(products / value_dim) + value_dim) ** 2 - value_dim * value_dim
-    return np.minimum(fresh, np.where(products <= value_dim * value_dim * value_dim, few, many))
+    width = smaller(d, value_dim)
+    fresh = 2.0 * (d + width) * root(products / width)
+    side, capped = cube_root(products), root(products / value_dim) + value_dim
+    few, many = 3.0 * side * side, capped * capped - value_dim * value_dim
+    return smaller(fresh, where(products <= value_dim * value_dim * value_dim, few, many))
 
 
 def words_of(epochs: Floats, work: Floats, budget: Budget, fast_words: Floats) -> Floats:
     """M + k T for k epochs and the largest whole T with which k of them do not do all the work; 0 without one."""
-    length = np.ceil(budget(work / epochs) * _SAFETY) - 1.0 - fast_words
-    return np.where(length >= 1.0, fast_words + epochs * length, 0.0)
+    length = rounded_up(budget(work / epochs) * _SAFETY) - 1.0 - fast_words
+    return where(length >= 1.0, fast_words + epochs * length, 0.0)
 
 
-def best_whole_epochs(counts: Floats, work: Floats, budget: Budget, fast_words: Floats) -> Floats:
-    """The best of the whole numbers of epochs next to ``counts``, a choice in every row."""
-    count = np.maximum(np.floor(counts), 1.0)
-    return words_of(np.concatenate((count, count + 1.0)), work, budget, fast_words).max(axis=0)
+def best_whole_epochs(counts: Iterable[Floats], work: Floats, budget: Budget, fast_words: Floats) -> Floats:
+    """The best of the whole numbers of epochs next to any of the counts."""
+    best: Floats = 0.0
+    for count in counts:
+        whole = larger(rounded_down(count), 1.0)
+        for epochs in (whole, whole + 1.0):
+            best = larger(best, words_of(epochs, work, budget, fast_words))
+    return best
 
 
 def whole_epoch_words(scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0) -> Floats:
     """The bound in whole words, for floats or arrays of floats; nothing for several fast memories."""
-    several = np.broadcast_shapes(*map(np.shape, (scores, d, value_dim, fast_words)))
-    each = output_products_per_epoch(_SHARES.reshape(-1, *(1 for _ in several)) * fast_words, d, value_dim)
     work = scores * value_dim
-    found = best_whole_epochs(work / each, work, lambda part: budget_for(part, d, value_dim), fast_words)
-    return np.where(np.asarray(units) > 1.0, 0.0, found)
+    counts = (work / output_products_per_epoch(share * fast_words, d, value_dim) for share in _SHARES)
+    best = best_whole_epochs(counts, work, lambda part: budget_for(part, d, value_dim), fast_words)
+    return where(units > 1.0, 0.0, best)
 
 
 def whole_epochs(workload: Workload, fast_words: int) -> LowerBound:

@@ -1,5 +1,6 @@
 """What is computed: shapes, heads, mask and element type of one attention call."""
 
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TypedDict, Unpack, assert_never, get_args
 
@@ -159,10 +160,14 @@ class Workload:
             raise InvalidInput(f"scale is {self.scale!r}; give a number, or leave it out")
         if self.scale is not None and not (0 < abs(self.scale) < float("inf")):
             raise InvalidInput(f"scale is {self.scale}; give a finite number other than zero, or leave it out")
-        check_latent(self)
-        check_forms(self)
+        self._check_direction()
         check_reach(self)
         check_mask(self.mask, queries=self.queries, keys=self.keys)
+
+    def _check_direction(self) -> None:
+        """Refuse what is planned in one direction only."""
+        check_latent(self)
+        check_forms(self)
 
     @property
     def group(self) -> int:
@@ -237,8 +242,15 @@ class Workload:
         return self.batch * self.heads * sum(pattern.scores * count for pattern, count in self.separate_patterns)
 
     def towards(self, direction: Direction | str) -> "Workload":
-        """The same workload in another direction."""
-        return replace(self, direction=Direction.named(direction))
+        """The same workload in another direction; what was counted of its mask is taken over."""
+        asked = Direction.named(direction)
+        if asked is self.direction:
+            return self
+        other = copy(self)
+        other.__dict__.pop("compulsory_words", None)
+        object.__setattr__(other, "direction", asked)
+        other._check_direction()
+        return other
 
     @property
     def flops(self) -> int:

@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from attenio.bounds.epochs import Floats, best_over_epochs
+from attenio.bounds.epochs import best_over_epochs
+from attenio.bounds.floats import Floats
 from attenio.bounds.lower_bound import LowerBound, Strength, between_units
 from attenio.masks import SharedPrefix
 from attenio.quantities import checked_count

@@ -1,7 +1,5 @@
 """Lower bounds of the gradient of attention and of a whole training step, one theorem a file."""
 
-import numpy as np
-
 from attenio.bounds.backward.fused_epochs import fused_gradient_epochs, fused_gradient_words
 from attenio.bounds.backward.gradient_epochs import gradient_epoch_words, gradient_epochs
 from attenio.bounds.backward.gradient_rows import gradient_row_words, gradient_rows
@@ -9,7 +7,7 @@ from attenio.bounds.backward.li_liang import li_liang
 from attenio.bounds.backward.nonzeros import nonzeros
 from attenio.bounds.backward.step_in_order import step_in_order, words_in_order
 from attenio.bounds.backward.whole_epochs import whole_gradient_epochs, whole_gradient_words
-from attenio.bounds.epochs import Floats
+from attenio.bounds.floats import Floats, larger
 from attenio.bounds.lower_bound import LowerBound
 from attenio.workload import Workload
 
@@ -35,10 +33,10 @@ def gradient_words(
     scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0, *, step: bool = False
 ) -> Floats:
     """The largest of these bounds, for floats or arrays of floats; ``step`` asks about a training step."""
-    epochs = np.maximum(
+    epochs = larger(
         gradient_row_words(scores, d, value_dim, fast_words, units, step=step),
         gradient_epoch_words(scores, d, value_dim, fast_words, units, step=step),
     )
     fused = fused_gradient_words(scores, d, value_dim, fast_words, units)
     whole = whole_gradient_words(scores, d, value_dim, fast_words, units, step=step)
-    return np.maximum(epochs, np.maximum(fused, whole))
+    return larger(epochs, larger(fused, whole))

@@ -1,16 +1,15 @@
 """Fused epochs of the gradient: in a small fast memory dP has to be paid for beside the three gradients."""
 
-import numpy as np
-
-from attenio.bounds.epochs import Floats, best_over_epochs, products_per_epoch
+from attenio.bounds.epochs import best_over_epochs, products_per_epoch
+from attenio.bounds.floats import Floats, larger, root, rounded_down, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
 from attenio.workload import Workload
 
 
 def _weight_of_row_gradients(share: Floats) -> Floats:
     """What a product for dQ or dK weighs, A being ``share`` times 4d², a third at most."""
-    best = 1.0 / (1.0 + np.sqrt(np.maximum(1.0 - 3.0 * share, 0.0)))
-    return 0.5 / np.sqrt(best * (1.0 - best + share * best * best))
+    best = 1.0 / (1.0 + root(larger(1.0 - 3.0 * share, 0.0)))
+    return 0.5 / root(best * (1.0 - best + share * best * best))
 
 
 def fused_gradient_words(
@@ -20,12 +19,12 @@ def fused_gradient_words(
 
     def leading(length: Floats) -> Floats:
         budget = fast_words + length
-        share, rest = budget / (4.0 * d * d), np.maximum(1.0 - budget / (4.0 * value_dim * value_dim), 0.0)
-        weighed = value_dim * (rest + np.sqrt(rest)) + 2.0 * d * _weight_of_row_gradients(share)
+        share, rest = budget / (4.0 * d * d), larger(1.0 - budget / (4.0 * value_dim * value_dim), 0.0)
+        weighed = value_dim * (rest + root(rest)) + 2.0 * d * _weight_of_row_gradients(share)
         words = length * (scores * weighed / products_per_epoch(budget))
-        return np.where((3.0 * share <= 1.0) & (rest > 0.0), words, 0.0)
+        return where((3.0 * share <= 1.0) & (rest > 0.0), words, 0.0)
 
-    lengths = (fast_words, np.floor(1.5 * fast_words), 2.0 * fast_words)
+    lengths = (fast_words, rounded_down(1.5 * fast_words), 2.0 * fast_words)
     return best_over_epochs(lengths, leading, fast_words, units, free=scores)
 
 

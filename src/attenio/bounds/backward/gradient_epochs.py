@@ -1,8 +1,7 @@
 """Gradient epochs: every product that is added to a gradient needs a pair, an input and an output."""
 
-import numpy as np
-
-from attenio.bounds.epochs import Floats, best_over_epochs
+from attenio.bounds.epochs import best_over_epochs
+from attenio.bounds.floats import Floats, larger, root, smaller, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
 from attenio.workload import Direction, Workload
 
@@ -11,27 +10,25 @@ def _largest_cubic(first: Floats, second: Floats) -> Floats:
     """The largest a k (first k + second a) with a + k = 1 and both not negative."""
     slope = first - second
     less = second - slope
-    k = second / (less + np.sqrt(less * less + 3.0 * slope * second))
+    k = second / (less + root(less * less + 3.0 * slope * second))
     return k * (1.0 - k) * (second + slope * k)
 
 
 def reuse_of_fresh_pairs(d: Floats, value_dim: Floats, *, step: bool = False) -> Floats:
     """tau: y input words make pairs afresh that meet at most tau y³ triples of a pair and an input."""
-    width, narrow = d + value_dim, np.minimum(d, value_dim)
-    one = np.where(value_dim <= d, d, width * width / (4.0 * value_dim))
+    width, narrow = d + value_dim, smaller(d, value_dim)
+    one = where(value_dim <= d, d, width * width / (4.0 * value_dim))
     cube = width * width * width
-    both = np.minimum(one + cube / (4.0 * d * d), cube / (4.0 * narrow * narrow))
+    both = smaller(one + cube / (4.0 * d * d), cube / (4.0 * narrow * narrow))
     return _largest_cubic(both if step else one, both) / cube
 
 
 def gradient_products_per_epoch(budget: Floats, tau: Floats) -> Floats:
     """The most effective products that an epoch with this many words can add to outputs."""
-    held = 2.0 * budget / (3.0 + np.sqrt(np.maximum(9.0 - 20.0 * tau * budget, 0.0)))
-    from_held = np.where(
-        20.0 * tau * budget <= 9.0, np.sqrt(held) * (budget - held + tau * held * held) / 2.0, 0.0 * budget
-    )
-    from_fresh = np.sqrt(27.0 * tau / 256.0) * budget * budget
-    return np.maximum(from_held, from_fresh)
+    held = 2.0 * budget / (3.0 + root(larger(9.0 - 20.0 * tau * budget, 0.0)))
+    from_held = where(20.0 * tau * budget <= 9.0, root(held) * (budget - held + tau * held * held) / 2.0, 0.0 * budget)
+    from_fresh = root(27.0 * tau / 256.0) * budget * budget
+    return larger(from_held, from_fresh)
 
 
 def _words(products: Floats, tau: Floats, fast_words: Floats, units: Floats) -> Floats:
@@ -51,7 +48,7 @@ def gradient_epoch_words(
     if not step:
         return backward
     tau = reuse_of_fresh_pairs(d, value_dim, step=True)
-    return np.maximum(backward, _words(2.0 * scores * (d + value_dim), tau, fast_words, units))
+    return larger(backward, _words(2.0 * scores * (d + value_dim), tau, fast_words, units))
 
 
 def gradient_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:

@@ -1,8 +1,7 @@
 """Gradient rows: rows of Q, dO, dQ and of K, V, dK, dV compete for a large fast memory."""
 
-import numpy as np
-
-from attenio.bounds.epochs import Floats, best_over_epochs
+from attenio.bounds.epochs import best_over_epochs
+from attenio.bounds.floats import Floats, larger, root, smaller
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, between_units
 from attenio.workload import Direction, Workload
 
@@ -11,21 +10,21 @@ Weights = tuple[Floats, Floats, Floats]  # of a product dS·k or dS·q, of a pro
 
 def weights(d: Floats, value_dim: Floats, *, step: bool = False) -> Weights:
     """What products count, so that an epoch of y words does at most y²/4 with pairs made afresh."""
-    width, narrow = d + value_dim, np.minimum(d, value_dim)
+    width, narrow = d + value_dim, smaller(d, value_dim)
     with_p = 2.0 * (d + narrow)
-    together = np.minimum((width + d) ** 2, 2.0 * (width + d) * width - value_dim * with_p)
+    together = smaller((width + d) * (width + d), 2.0 * (width + d) * width - value_dim * with_p)
     pair = together + value_dim * with_p * (2.0 if step else 1.0)
     return together / (2.0 * d), with_p, pair
 
 
 def weighed_products_per_epoch(budget: Floats, weigh: Weights) -> Floats:
     """The most weighed products in an epoch with this many words, held pairs included."""
-    heaviest, pair = np.maximum(weigh[0], weigh[1]), weigh[2]
+    heaviest, pair = larger(weigh[0], weigh[1]), weigh[2]
     least = pair + heaviest * heaviest / 4.0
-    words = np.maximum(budget, least)  # shorter epochs do no more for each word than this one
-    root = heaviest * words / (np.sqrt(pair * pair + heaviest * heaviest * words) + pair)
-    rest = words - root * root
-    most = np.maximum(words * words / 4.0, rest * rest / 4.0 + pair * root * root)
+    words = larger(budget, least)  # shorter epochs do no more for each word than this one
+    side = heaviest * words / (root(pair * pair + heaviest * heaviest * words) + pair)
+    rest = words - side * side
+    most = larger(words * words / 4.0, rest * rest / 4.0 + pair * side * side)
     return most * (budget / words)
 
 
@@ -45,7 +44,7 @@ def gradient_row_words(
     backward = _words(scores, weights(d, value_dim), fast_words, units)
     if not step:
         return backward
-    return np.maximum(backward, _words(scores, weights(d, value_dim, step=True), fast_words, units))
+    return larger(backward, _words(scores, weights(d, value_dim, step=True), fast_words, units))
 
 
 def gradient_rows(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:

@@ -1,8 +1,7 @@
 """The published growth of the traffic of attention's gradient."""
 
-import numpy as np
-
-from attenio.bounds.epochs import Floats, whole_words
+from attenio.bounds.epochs import whole_words
+from attenio.bounds.floats import Floats, root, smaller
 from attenio.bounds.lower_bound import GROWTH, LowerBound, Strength
 from attenio.workload import Workload
 
@@ -10,7 +9,7 @@ from attenio.workload import Workload
 def li_liang_words(scores: Floats, rows: Floats, d: Floats, fast_words: Floats) -> Floats:
     """The growth, without a constant, for floats or arrays of floats."""
     products = scores * d + rows * d * d
-    return whole_words(np.minimum(products * d / fast_words, products / np.sqrt(fast_words)))
+    return whole_words(smaller(products * d / fast_words, products / root(fast_words)))
 
 
 def li_liang(workload: Workload, fast_words: int) -> LowerBound:

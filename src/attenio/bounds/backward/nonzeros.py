@@ -1,8 +1,7 @@
 """The growth of traffic in the numbers of nonzeros, for sparse attention in either direction."""
 
-import numpy as np
-
-from attenio.bounds.epochs import Floats, whole_words
+from attenio.bounds.epochs import whole_words
+from attenio.bounds.floats import Floats, root, smaller
 from attenio.bounds.lower_bound import GROWTH, LowerBound, Strength
 from attenio.workload import Direction, Workload
 
@@ -19,7 +18,7 @@ def input_words(workload: Workload) -> int:
 
 def nonzero_words(inputs: Floats, scores: Floats, fast_words: Floats) -> Floats:
     """The growth, without a constant, for floats or arrays of floats."""
-    return whole_words(np.minimum(inputs * inputs / fast_words, inputs * np.sqrt(scores / fast_words)))
+    return whole_words(smaller(inputs * inputs / fast_words, inputs * root(scores / fast_words)))
 
 
 def nonzeros(workload: Workload, fast_words: int) -> LowerBound:

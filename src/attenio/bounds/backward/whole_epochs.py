@@ -1,10 +1,8 @@
 """Whole epochs of the gradient: a fast memory more than gradient rows or gradient epochs, as epochs are whole."""
 
-import numpy as np
-
 from attenio.bounds.backward.gradient_epochs import gradient_products_per_epoch, reuse_of_fresh_pairs
 from attenio.bounds.backward.gradient_rows import Weights, weighed_products_per_epoch, weights
-from attenio.bounds.epochs import Floats
+from attenio.bounds.floats import Floats, larger, root, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
 from attenio.bounds.whole_epochs import best_whole_epochs
 from attenio.workload import Direction, Workload
@@ -14,23 +12,23 @@ def _from_rows(scores: Floats, weigh: Weights, fast_words: Floats) -> Floats:
     """Where an epoch of A words does no more than A²/4 of the weighed work."""
 
     def budget(work: Floats) -> Floats:
-        words = 2.0 * np.sqrt(work)
-        return np.where(weighed_products_per_epoch(words, weigh) <= words * words / 4.0, words, 0.0)
+        words = 2.0 * root(work)
+        return where(weighed_products_per_epoch(words, weigh) <= words * words / 4.0, words, 0.0)
 
     all_work = scores * weigh[2]
-    counts = np.asarray(all_work / (fast_words * fast_words))[np.newaxis]
+    counts = (all_work / (fast_words * fast_words),)
     return best_whole_epochs(counts, all_work, budget, fast_words)
 
 
 def _from_products(products: Floats, tau: Floats, fast_words: Floats) -> Floats:
     """Where an epoch of A words does no more than sqrt(27 tau/256) A² products."""
-    square = np.sqrt(27.0 * tau / 256.0)
+    square = root(27.0 * tau / 256.0)
 
     def budget(work: Floats) -> Floats:
-        words = np.sqrt(work / square)
-        return np.where(gradient_products_per_epoch(words, tau) <= square * words * words, words, 0.0)
+        words = root(work / square)
+        return where(gradient_products_per_epoch(words, tau) <= square * words * words, words, 0.0)
 
-    counts = np.asarray(products / (4.0 * square * fast_words * fast_words))[np.newaxis]
+    counts = (products / (4.0 * square * fast_words * fast_words),)
     return best_whole_epochs(counts, products, budget, fast_words)
 
 
@@ -38,13 +36,13 @@ def whole_gradient_words(
     scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0, *, step: bool = False
 ) -> Floats:
     """The bound in whole words, for floats or arrays of floats; nothing for several fast memories."""
-    best = np.zeros(())
+    best: Floats = 0.0
     for whole in (False, True) if step else (False,):
         products = scores * (2.0 * (d + value_dim) if whole else 2.0 * d + value_dim)
         tau = reuse_of_fresh_pairs(d, value_dim, step=whole)
-        best = np.maximum(best, _from_rows(scores, weights(d, value_dim, step=whole), fast_words))
-        best = np.maximum(best, _from_products(products, tau, fast_words))
-    return np.where(np.asarray(units) > 1.0, 0.0, best)
+        best = larger(best, _from_rows(scores, weights(d, value_dim, step=whole), fast_words))
+        best = larger(best, _from_products(products, tau, fast_words))
+    return where(units > 1.0, 0.0, best)
 
 
 def whole_gradient_epochs(workload: Workload, fast_words: int) -> LowerBound:
