@@ -14,8 +14,6 @@ from attenio.planning.search.kept_tiles import keeps_more
 from attenio.planning.words.form import Form, KeptTile, RowTile
 from attenio.workload import Direction, Workload
 
-_STATIONARY_KEYS = (Dataflow.KEY_STATIONARY, Dataflow.KEPT_ROW_GRADIENTS)
-
 
 class _Entrant(NamedTuple):
     """A form of a dataflow, its place in the order of preference, and what it would work on."""
@@ -47,12 +45,13 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
     # Words that the entrant of this rank is known to reach, though its tiles are not yet known.
     reached, compulsory = _reached_at_once(workload, entrants, room), workload.compulsory_words - separate.loaded_once
     waiting: list[tuple[float, int, _Entrant]] = []
+    forward = workload.direction is Direction.FORWARD
     for entrant in sorted(entrants, key=lambda each: each.rank == reached.rank):
         limit = reached.limit(entrant.rank)
         if compulsory <= limit:
             # Whoever is known to reach so few words needs no floor if nobody else can.
             alone = entrant.rank == reached.rank and not waiting
-            floor = 0 if alone else floor_of_form(entrant.problems, entrant.form, room, limit)
+            floor = 0 if alone else floor_of_form(entrant.problems, entrant.form, room, limit, closely=forward)
             if floor < inf and not exceeds(floor, limit):
                 waiting.append((floor, entrant.rank, entrant))
     best: tuple[MovingTiles, _Entrant] | None = None
@@ -124,10 +123,12 @@ def _stationary(problems: Problems, form: Form, fast_words: int) -> int:
 
 
 def _reached_at_once(workload: Workload, entrants: list[_Entrant], fast_words: int) -> _Reached:
-    """What a promising tile with scores in fast memory moves; infinite if none fits."""
+    """What a promising tile moves; infinite if none fits."""
     if workload.direction is Direction.BACKWARD:
-        # keys that stay, and with them rows in slots: one tile each, and often near the best
-        promising = [each for each in entrants if each.dataflow in _STATIONARY_KEYS]
+        small = (
+            fast_words < 2 * workload.d * workload.value_dim
+        )  # where dataflows that spill win, which have more tiles
+        promising = [] if small else [_promising_gradient(entrants, fast_words)]
     else:
         promising = [each for each in entrants[:2] if each.dataflow is Dataflow.STACKED_GROUPS] or entrants[:1]
         if entrants[1].problems is not entrants[0].problems:
@@ -135,6 +136,17 @@ def _reached_at_once(workload: Workload, entrants: list[_Entrant], fast_words: i
     words = [(some_words(each.problems, each.form, fast_words), each.rank) for each in promising]
     reached = [_Reached(moved, rank) for moved, rank in words if moved is not None]
     return min(reached) if reached else _Reached(inf, len(entrants))
+
+
+def _promising_gradient(entrants: list[_Entrant], fast_words: int) -> _Entrant:
+    """Kept rows, the last entrant, where slots may hold the rows that a key needs; two passes otherwise."""
+    last = entrants[-1]
+    if last.dataflow is not Dataflow.KEPT_ROW_GRADIENTS:
+        return entrants[0]
+    (phase,), problems = last.form.phases, last.problems
+    assert isinstance(phase, KeptTile)
+    in_slots = problems.scores * phase.per_slot <= problems.keys * (fast_words - phase.beside)
+    return last if in_slots else entrants[0]
 
 
 def applies(workload: Workload, dataflow: Dataflow) -> bool:

@@ -47,8 +47,13 @@ def best_of_form(problems: Problems, form: Form, fast_words: int, limit: int | N
     return MovingTiles(problems.runs * words, Tiles(tuple((name, sizes[name]) for name in form.names)))
 
 
-def floor_of_form(problems: Problems, form: Form, fast_words: int, limit: float = inf) -> float:
-    """Words that no tiles which fit go below; infinite if none fits. Beyond the limit, the first phases are enough."""
+def floor_of_form(
+    problems: Problems, form: Form, fast_words: int, limit: float = inf, *, closely: bool = False
+) -> float:
+    """Words that no tiles which fit go below; infinite if none fits. Beyond the limit, the first phases are enough.
+
+    ``closely``, those of slots that keep keys are as high as they are known to be, which takes longer.
+    """
     if form.least_held > fast_words:
         return inf
     words: float = form.fixed.of(problems)
@@ -56,7 +61,7 @@ def floor_of_form(problems: Problems, form: Form, fast_words: int, limit: float 
         spare = limit / problems.runs - words
         if spare < 0:
             break
-        words = words + _floor(problems, phase, fast_words, spare)
+        words = words + _floor(problems, phase, fast_words, spare, closely)
     return problems.runs * words
 
 
@@ -244,7 +249,7 @@ def _options(problems: Problems, phase: RowTile, fast_words: int) -> list[_Optio
     return options
 
 
-def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float) -> float:
+def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float, closely: bool) -> float:
     """Words of one run that no tiles of a phase go below, quickly: it counts required scores, whatever is computed.
 
     Where a rough floor already exceeds the words to spare, that one.
@@ -253,7 +258,7 @@ def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float) -> f
         case RowTile():
             return _row_floor(problems, phase, fast_words, spare)
         case KeptTile():
-            return _kept_floor(problems, phase, fast_words, spare)
+            return _kept_floor(problems, phase, fast_words, spare if closely else -inf)
         case Rectangle():
             rooms = tuple([_room(held, fast_words) for held in phase.held])
             for room in rooms:
@@ -274,16 +279,17 @@ def _kept_floor(problems: Problems, phase: KeptTile, fast_words: int, spare: flo
     most = min((room - phase.per_slot) // phase.per_row, longest)
     if most < 1:
         return inf
+    live, loaded = problems.touched_rows, problems.touched_keys
+    if phase.across:
+        live, loaded = loaded, live
+    rough: float = problems.group * (phase.live * live + phase.loads * loaded)
     # as ``Kept.rough_read``, without transposing problems only to ask
     beyond = problems.scores * phase.per_slot - rows * room
-    rough: float = problems.group * phase.loads * (beyond / most + rows * phase.per_row) / phase.per_slot
-    if beyond > 0 and rough > spare:
+    if beyond > 0:
+        read = (beyond / most + rows * phase.per_row) / phase.per_slot
+        rough = max(rough, problems.group * (phase.live * live + phase.loads * read))
+    if rough > spare:
         return rough
-    touched = (problems.touched_keys, problems.touched_rows)
-    live, loaded = touched if phase.across else touched[::-1]
-    once: float = problems.group * (phase.live * live + phase.loads * loaded)
-    if once > spare:
-        return once
     words, most = _kept_words(problems, phase, fast_words)
     return problems.group * words.floor(most)
 

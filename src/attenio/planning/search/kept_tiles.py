@@ -106,8 +106,8 @@ class Kept(NamedTuple):
 
     def moved(self, tile: Counts) -> Counts:
         """The words of a tile; of a band that is not dense."""
-        again = self._again(tile, tile, self.slots(tile))
-        return self.live * self.band.live_rows(tile) + self.loads * (self.band.touched_keys + again)
+        read = self.loads * (self.band.touched_keys + self._again(tile, tile, self.slots(tile)))
+        return read if type(self.live) is int and not self.live else read + self.live * self.band.live_rows(tile)
 
     def floor(self, least: Counts, most: Counts) -> Counts:
         """Words that no tile of a range goes below."""
@@ -115,9 +115,15 @@ class Kept(NamedTuple):
 
     def _again(self, least: Counts, most: Counts, slots: Counts) -> Counts:
         """Keys read again with so many slots: by one tile, or at least by any from ``least`` to ``most``."""
-        band, boundaries = self.band, ceil_div(self.band.rows, most) - 1
-        peak = smaller(band.keys, band.left + band.right)
-        beyond = peak - smaller(where(slots > 1, slots, 0), peak)
+        band = self.band
+        if type(slots) is int and type(most) is int:
+            boundaries, peak = -(-band.rows // most) - 1, min(band.keys, band.left + band.right)
+            if slots >= peak and slots > 1:
+                return 0
+            beyond = peak - slots if slots > 1 else peak
+        else:
+            boundaries, peak = ceil_div(band.rows, most) - 1, smaller(band.keys, band.left + band.right)
+            beyond = peak - smaller(where(slots > 1, slots, 0), peak)
         rising = sum_clipped(1, boundaries, least, band.shift + band.right - peak + beyond, beyond)
         return rising - sum_clipped(1, boundaries, most, band.shift - band.left - band.keys + peak, beyond)
 

@@ -23,8 +23,9 @@ def most_kept_rows(cases: Cases, phase: KeptTile) -> Ints:
 
 def kept_of(cases: Cases, phase: KeptTile) -> Kept:
     """Bands, weights and rooms of the cases."""
-    fields = (phase.live, phase.loads, cases.fast_words - phase.beside, phase.per_row, phase.per_slot)
-    return Kept(cases.band, *(value + 0 * cases.rows for value in fields))
+    fields = (phase.loads, cases.fast_words - phase.beside, phase.per_row, phase.per_slot)
+    live = phase.live if type(phase.live) is int else phase.live + 0 * cases.rows
+    return Kept(cases.band, live, *(value + 0 * cases.rows for value in fields))
 
 
 def kept_floors(kept: Kept, most: Ints, spare: Floats) -> Floats:
@@ -165,9 +166,15 @@ def taken(kept: Kept, index: Ints) -> Kept:
 
 
 def _take_least(words: Ints, tiles: Ints, offered: tuple[Ints, Ints, Ints]) -> None:
-    """Take the least words of every owner, and the smallest tile among equals."""
+    """Take the least words of every owner, and the smallest tile among equals; owners and their tiles ascend."""
     owner, found, tile = offered
-    order = np.lexsort((tile, found, owner))
-    front = order[np.flatnonzero(np.diff(owner[order], prepend=-1))]
-    better = front[found[front] < words[owner[front]]]
-    words[owner[better]], tiles[owner[better]] = found[better], tile[better]
+    starts = np.flatnonzero(np.diff(owner, prepend=-1))
+    if not starts.size:
+        return
+    fewest, cases = np.minimum.reduceat(found, starts), owner[starts]
+    better = np.flatnonzero(fewest < words[cases])
+    cases, fewest, starts = cases[better], fewest[better], starts[better]
+    place = starts
+    while (later := np.flatnonzero(found[place] > fewest)).size:
+        place[later] += 1
+    words[cases], tiles[cases] = fewest, tile[place]
