@@ -87,7 +87,8 @@ def main(arguments: Sequence[str]) -> int:
     folder, begun = Path(arguments[0] if arguments else "dist"), time.monotonic()
     notes, of = folder / "passed.json", digest()
     passed = already_passed(notes, of)
-    shutil.rmtree(folder, ignore_errors=True)
+    for older in (*folder.glob("attenio-*.whl"), *folder.glob("attenio-*.tar.gz")):
+        older.unlink()  # the notes stay: what stops the run while it builds must not lose them
     wheel, sdist = build(folder)
     tried = arguments[1].split(",") if len(arguments) > 1 else every_extra()
     ways = [(wheel, ()), (sdist, ()), *((wheel, (extra,)) for extra in tried)]
