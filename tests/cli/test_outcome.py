@@ -50,12 +50,15 @@ def test_the_version_is_one_line(attenio: Any) -> None:
         (["plam"], "unknown command 'plam'; did you mean plan? commands are"),
         (["zzz"], "unknown command 'zzz'; commands are"),
         (["plan", "--mchine", "h100"], "unknown option --mchine; did you mean --machine? 'attenio plan --help'"),
+        (["plan", "--seq-len", "4K"], "unknown option --seq-len; did you mean --n? 'attenio plan --help'"),
+        (["bounds", "--head_dim", "64"], "unknown option --head_dim; did you mean --d?"),
+        (["machines", "--gpu", "h100"], "unknown option --gpu; 'attenio machines --help'"),  # has no --machine
         (["--vrsion"], "unknown option --vrsion; did you mean --version?"),
         (["plan", "--n"], "option '--n' requires an argument; 'attenio --help' explains"),
         (["run", "--seed", "abc"], "seed is 'abc'; write a"),
         (["run", "--seed", "-1"], "seed is -1; it must be at least 0"),
         (["plan", "surplus"], "unexpected extra argument"),
-        (["reproduce"], "missing argument"),
+        (["reproduce"], "missing argument 'FIGURE': fig10 to fig17, table3"),
     ],
 )
 def test_a_mistake_in_the_arguments_is_one_line(attenio: Any, arguments: list[str], message: str) -> None:

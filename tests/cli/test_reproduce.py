@@ -15,6 +15,7 @@ def test_published_numbers_come_out_within_one_percent(attenio: Any) -> None:
 def test_an_unknown_figure_lists_the_known_ones(attenio: Any) -> None:
     assert "choose one of fig10, fig11" in attenio("reproduce", "fig99").mistake
     assert "unknown figure 'figg11'; did you mean fig11? choose" in attenio("reproduce", "figg11").mistake
+    assert "unknown figure '11'; did you mean fig11? choose" in attenio("reproduce", "11").mistake
     assert "unknown figure 'fig1'; did you mean fig1" in attenio("reproduce", "fig1").mistake
 
 

@@ -76,6 +76,20 @@ def _abandon_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+# What other tools call our options, so that someone new is not sent to one that only looks alike.
+_CALLED_ELSEWHERE = {
+    **dict.fromkeys(("seq", "seqlen", "seq-len", "sequence", "sequence-length", "length", "context", "tokens"), "n"),
+    **dict.fromkeys(("dim", "head-dim", "headdim", "hidden", "head-size"), "d"),
+    **dict.fromkeys(("num-heads", "nheads", "n-heads", "query-heads"), "heads"),
+    **dict.fromkeys(("num-kv-heads", "n-kv-heads", "key-heads", "groups"), "kv-heads"),
+    **dict.fromkeys(("gpu", "device", "hardware", "target", "hw", "chip"), "machine"),
+    **dict.fromkeys(("sram", "memory", "fast-memory", "cache", "fast", "m"), "fast-bytes"),
+    **dict.fromkeys(("batch-size", "bs"), "batch"),
+    **dict.fromkeys(("type", "precision", "data-type"), "dtype"),
+    **dict.fromkeys(("output", "file", "save"), "out"),
+}
+
+
 def _usage_message(problem: Any) -> str:
     from attenio.names import did_you_mean
 
@@ -83,10 +97,15 @@ def _usage_message(problem: Any) -> str:
     help_line = f"'{context.command_path} --help' explains" if context is not None else "'attenio --help' explains"
     if hasattr(problem, "option_name") and context is not None and type(problem).__name__ == "NoSuchOption":
         known = [name for parameter in context.command.params for name in parameter.opts if name.startswith("--")]
-        return f"unknown option {problem.option_name}; {did_you_mean(problem.option_name, known)}{help_line}"
+        elsewhere = f"--{_CALLED_ELSEWHERE.get(problem.option_name.lstrip('-').replace('_', '-'))}"
+        meant = elsewhere if elsewhere in known else problem.option_name
+        return f"unknown option {problem.option_name}; {did_you_mean(meant, known)}{help_line}"
     message = str(problem.format_message()).strip().rstrip(".")
     if message.startswith("No such command") and context is not None:
         name = message.split("'")[1]
         commands = list(context.command.commands)
         return f"unknown command {name!r}; {did_you_mean(name, commands)}commands are {', '.join(commands)}"
+    wanted = str(getattr(getattr(problem, "param", None), "help", None) or "").rstrip(".")
+    if type(problem).__name__ == "MissingParameter" and wanted:
+        message = f"{message}: {wanted}"
     return f"{message[:1].lower()}{message[1:]}; {help_line}"

@@ -53,7 +53,8 @@ def reproduce(
     if wanted not in _FIGURES:
         from attenio.names import did_you_mean
 
-        hint = did_you_mean(figure, (*_FIGURES, _COMPRESSION, "all"))
+        meant = f"fig{figure}" if figure.isdigit() else figure
+        hint = did_you_mean(meant, (*_FIGURES, _COMPRESSION, "all"))
         raise InvalidInput(
             f"unknown figure {figure!r}; {hint}choose one of {', '.join(_FIGURES)}, {_COMPRESSION} or all"
         )
