@@ -69,6 +69,7 @@ def cluster_answer(workload: Workload, cluster: Cluster, grid: Grid | None = Non
 def _strips_numbers(plan: StripsPlan) -> dict[str, Any]:
     return {
         **plain_fields(plan.strips, "heads", "counts", "top"),
+        "owners": plan.strips.owners.value,
         **plain_fields(plan, "words_per_device", "total_words", "bound_words_per_device", "gap", "memory_words"),
         "imbalance": float(plan.imbalance),
     }

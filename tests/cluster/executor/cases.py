@@ -19,7 +19,7 @@ from attenio.cluster.bytes import stage_bytes
 from attenio.cluster.executor.assignment import spans_of
 from attenio.cluster.executor.attention import attend_shares, network_of
 from attenio.cluster.executor.call import chunked, cluster_call, workload_of
-from attenio.cluster.strips import Strips
+from attenio.cluster.strips import Owners, Strips
 from attenio.cluster.strips.words import strips_bytes
 from attenio.cluster.words import Shares
 from attenio.kernels.call.masking import MaskArguments
@@ -108,19 +108,21 @@ def _planned(mesh: Any, whole: list[Tensor], given: dict[str, Any]) -> int | Non
 
 
 def in_strips() -> list[dict[str, Any]]:
-    """Causal work in strips of rows, zigzag tokens: errors, and bytes beside planned ones."""
+    """Causal work in strips of rows, zigzag tokens or those of the rows: errors, and bytes beside planned ones."""
     every, mesh = [], init_device_mesh("cpu", (dist.get_world_size(),))
-    for strips, dtype in ((Strips(counts=(2, 1)), torch.float32), (Strips(heads=2, counts=(1,)), torch.bfloat16)):
+    for strips, dtype in (
+        (Strips(counts=(2, 1)), torch.float32),
+        (Strips(heads=2, counts=(1,)), torch.bfloat16),
+        (Strips(counts=(2, 1), owners=Owners.ROWS), torch.float32),
+    ):
         whole, asked = tensors(90, 4, 2, dtype), MaskArguments(is_causal=True)
         right, alone = defined(*whole, -UNBOUNDED, 0), on_one_device(*whole, is_causal=True)
         shapes = tuple(tuple(each.shape) for each in whole[:3])
-        call = cluster_call(
-            shapes, dtype, mesh, asked, scale=None, enable_gqa=True, sharding=Sharding.ZIGZAG
-        )  # fmt: skip
+        call = cluster_call(shapes, dtype, mesh, asked, scale=None, enable_gqa=True, sharding=strips)
         mine = torch.cat([torch.arange(*span) for span in strips.homes(90)[dist.get_rank()].spans])
         given = [each[:, :, mine].requires_grad_() for each in whole]
         before = ledger(mesh).total_sent_bytes
-        output = attend_shares(network_of(mesh), replace(call, strips=strips), *given[:3])
+        output = attend_shares(network_of(mesh), call, *given[:3])
         found = [output, *torch.autograd.grad(output, given[:3], given[3].detach())]
         work = replace(workload_of(*shapes, dtype), mask=Causal(), direction=Direction.TRAINING)
         planned = sum(int(each.sent[dist.get_rank()]) for each in strips_bytes(work, strips))

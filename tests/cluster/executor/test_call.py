@@ -9,6 +9,7 @@ import torch
 from attenio.cluster import Grid, Sharding
 from attenio.cluster.executor.attention import check_lengths
 from attenio.cluster.executor.call import ClusterCall, best_grid, check_shards, cluster_call
+from attenio.cluster.strips import Owners, Strips
 from attenio.errors import AttenioError
 from attenio.kernels.call.masking import MaskArguments
 
@@ -21,10 +22,10 @@ def mesh(*shape: int, names: tuple[str, ...] | None = None) -> Any:
 
 
 def call(heads: int, kv_heads: int, where: Any, **options: Any) -> ClusterCall:
-    tokens = options.pop("tokens", 64)
+    tokens, asked = options.pop("tokens", 64), MaskArguments(is_causal=options.pop("is_causal", False))
     shapes = tuple((1, each, tokens, 8) for each in (heads, kv_heads, kv_heads))
     given = {"scale": None, "enable_gqa": True, "sharding": Sharding.CONTIGUOUS} | options
-    return cluster_call(shapes, torch.float32, where, MaskArguments(), **given)
+    return cluster_call(shapes, torch.float32, where, asked, **given)
 
 
 def test_named_dimensions_of_a_mesh_are_the_grid_and_any_other_mesh_gets_the_one_that_sends_least() -> None:
@@ -57,6 +58,23 @@ def test_what_does_not_fit_is_refused_in_one_line(
     with pytest.raises(AttenioError, match=line) as refused:
         call(heads, kv_heads, where, **options)
     assert "\n" not in str(refused.value)
+
+
+def test_strips_spread_tokens_and_compute_them_under_a_causal_mask_only() -> None:
+    strips = Strips(heads=2, counts=(2, 1), owners=Owners.ROWS)
+    causal, dense = (call(4, 2, mesh(8), sharding=strips, is_causal=each) for each in (True, False))
+    assert causal.strips == strips and dense.strips is None
+    for each in (causal, dense):
+        check_lengths(each)
+        assert each.assignment.queries == tuple(home.spans for home in strips.homes(64))
+    assert call(4, 2, mesh(8, names=("queries",)), sharding=strips, is_causal=True).strips is None
+    assert (
+        str(strips) in causal.form and causal.form != call(4, 2, mesh(8), sharding=Sharding.ZIGZAG, is_causal=True).form
+    )
+    with pytest.raises(AttenioError, match=r"strips 2 x .* are for 8 ranks; the mesh has 4"):
+        call(4, 2, mesh(4), sharding=strips)
+    with pytest.raises(AttenioError, match=r"strips of 2 head groups do not cut 3 KV heads evenly"):
+        call(3, 3, mesh(8), sharding=strips, is_causal=True)
 
 
 def test_tensors_that_are_no_dtensors_and_tokens_that_do_not_come_out_zigzag_are_refused() -> None:

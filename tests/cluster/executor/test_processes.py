@@ -72,7 +72,7 @@ def test_strips_over_processes_give_what_one_device_gives_and_send_what_is_plann
     ran = found["in_strips"]
     assert ran["codes"] == [0] * 4
     for rank in ran["said"]:
-        assert len(rank) == 2 and all(case["sent"] == case["planned"] > 0 for case in rank)
+        assert len(rank) == 3 and all(case["sent"] == case["planned"] > 0 for case in rank)
     for case in zip(*ran["said"], strict=True):
         for tensor in zip(*(rank["errors"] for rank in case), strict=True):
             error = sum(mine**2 for mine, _ in tensor) ** 0.5

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from attenio.cluster.executor.in_memory import InMemory, run_ranks
 from attenio.cluster.executor.strips import StripsPart, backward, forward
 from attenio.cluster.executor.transport import Network
-from attenio.cluster.strips import Strips
+from attenio.cluster.strips import Owners, Strips
 from attenio.cluster.strips.words import strips_bytes, traffic
 from attenio.workload import Direction, Workload
 from cluster.executor.definition import FLOOR, defined, on_one_device
@@ -22,7 +22,8 @@ UNBOUNDED = 2**40
 def problems(draw: st.DrawFn) -> tuple[Workload, Strips, torch.dtype]:
     heads, more, group = draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.integers(1, 3))
     counts = draw(st.sampled_from([(), (1,), (2,), (2, 1), (3, 2), (2, 2, 1)]))
-    strips = Strips(heads=heads, counts=counts, top=draw(st.integers(1, 2)))
+    owners = draw(st.sampled_from(Owners))
+    strips = Strips(heads=heads, counts=counts, top=draw(st.integers(1, 2)), owners=owners)
     dtype = draw(st.sampled_from(list(TYPES)))
     workload = Workload(
         n=draw(st.integers(4 * strips.devices + 20, 4 * strips.devices + 60)), d=draw(st.sampled_from([8, 16])),

@@ -14,6 +14,7 @@ from attenio.cluster.bounds.one_device import (
     window_price,
     words_for_work,
 )
+from attenio.cluster.bounds.own_rows import OwnRows, own_row_words
 from attenio.cluster.grid import checked_devices
 from attenio.cluster.partition import even_sizes
 from attenio.errors import InvalidInput
@@ -84,7 +85,19 @@ def _exchanged(workload: Workload, devices: int, imbalance: Fraction | float) ->
     for price, room in sorted(classes):
         taken = min(max(left, 0.0), room)
         total, left = total + price * taken, left - taken
-    return total
+    return max(total, _own_row_words(workload, devices, imbalance))
+
+
+def _own_row_words(workload: Workload, devices: int, imbalance: Fraction | float) -> float:
+    """What causal rows of one KV head take by prices of their own; 0 where that is not known."""
+    one_head = workload.kv_heads * workload.batch == 1 and not workload.values_in_keys
+    if not isinstance(workload.mask, Causal) or workload.queries != workload.keys or not one_head:
+        return 0.0
+    if workload.value_dim > workload.d:
+        return 0.0
+    row, key = row_and_key_words(workload)
+    head = OwnRows(tokens=workload.keys, devices=devices, group=workload.group, row_words=row, key_words=key)
+    return own_row_words(head, float(imbalance))
 
 
 def homes(workload: Workload, devices: int) -> Counter[Home]:

@@ -11,7 +11,16 @@ from torch.distributed.tensor import DTensor, Shard
 
 from attenio.cluster.executor import strips
 from attenio.cluster.executor.backward import backward
-from attenio.cluster.executor.call import TOKENS, ClusterCall, check_shards, cluster_call, spans, workload_of
+from attenio.cluster.executor.call import (
+    TOKENS,
+    ClusterCall,
+    check_shards,
+    cluster_call,
+    named_sharding,
+    spans,
+    told,
+    workload_of,
+)
 from attenio.cluster.executor.decode import attend_replicated
 from attenio.cluster.executor.forward import Kept, forward
 from attenio.cluster.executor.part import Part
@@ -19,6 +28,7 @@ from attenio.cluster.executor.processes import Processes
 from attenio.cluster.executor.strips import StripsPart
 from attenio.cluster.executor.transport import Ledger, Network
 from attenio.cluster.partition import Sharding
+from attenio.cluster.strips import Strips
 from attenio.errors import InvalidInput
 from attenio.kernels.call.masking import MaskArguments, Window
 from attenio.masks import Causal
@@ -37,7 +47,7 @@ def attention(  # noqa: PLR0913 - the arguments of attention on one device, a me
     enable_gqa: bool = False,
     window: Window | None = None,
     scale: float | None = None,
-    sharding: Sharding | str = Sharding.CONTIGUOUS,
+    sharding: Sharding | Strips | str = Sharding.CONTIGUOUS,
 ) -> DTensor:
     """softmax(Q K^T scale) V of DTensors (batch, heads, tokens, width) that are sharded by tokens over a mesh.
 
@@ -45,15 +55,16 @@ def attention(  # noqa: PLR0913 - the arguments of attention on one device, a me
     dimensions are named "queries", "keys" and "heads" (some of them, in this order), they are the grid; otherwise the
     grid is chosen on which the busiest rank sends the fewest bytes. ``sharding``: "contiguous", tokens are in order;
     "zigzag", every rank has an early and a late chunk (``zigzag_positions``), so that all compute as much under a
-    causal mask; strips of rows take the place of a grid there where they send less. Queries may be replicated instead,
-    with keys sharded, as in decode: then so is the output.
+    causal mask; strips of rows take the place of a grid there where they send less; or strips themselves, as
+    ``attenio.cluster.strips.best_strips`` plans them: every rank has the tokens of their ``homes``. Queries may be
+    replicated instead, with keys sharded, as in decode: then so is the output.
     """
-    sharding = Sharding.named(sharding)
+    spread = named_sharding(sharding)
     asked = MaskArguments(is_causal=is_causal, window=window)
     replicated = isinstance(query, DTensor) and all(each.is_replicate() for each in query.placements)
     check_shards({"key": key, "value": value} if replicated else {"query": query, "key": key, "value": value}, mesh)
     shapes = tuple(tuple(each.shape) for each in (query, key, value))
-    call = cluster_call(shapes, query.dtype, mesh, asked, scale=scale, enable_gqa=enable_gqa, sharding=sharding)
+    call = cluster_call(shapes, query.dtype, mesh, asked, scale=scale, enable_gqa=enable_gqa, sharding=spread)
     check_lengths(call)
     network = network_of(mesh)
     network.agree(call.form + ("; replicated queries" if replicated else ""))
@@ -124,7 +135,7 @@ def check_lengths(call: ClusterCall) -> None:
         )
         if wanted != cut:
             raise InvalidInput(
-                f"{name} has {shape[TOKENS]:,} tokens, which {len(wanted)} ranks do not hold {call.sharding.value} as"
+                f"{name} has {shape[TOKENS]:,} tokens, which {len(wanted)} ranks do not hold {told(call.sharding)} as"
                 f" a DTensor; use a multiple of {2 * len(wanted)} tokens"
             )
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from attenio.cluster.bytes import stage_bytes
 from attenio.cluster.executor.assignment import Assignment, chunked, grid_pairs, spans_of
 from attenio.cluster.grid import Grid, check_grid, grids
 from attenio.cluster.partition import Sharding
-from attenio.cluster.strips import Strips, best_strips
-from attenio.cluster.strips.words import strips_bytes
+from attenio.cluster.spans import Span
+from attenio.cluster.strips import Owners, Strips, best_strips
+from attenio.cluster.strips.words import check_workload, strips_bytes
 from attenio.cluster.words import Shares
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
@@ -41,7 +43,7 @@ class ClusterCall:
     below: int
     above: int
     scale: float
-    sharding: Sharding
+    sharding: Sharding | Strips
     parts: tuple[int, ...]
     grid: Grid
     strips: Strips | None = None
@@ -52,7 +54,7 @@ class ClusterCall:
         shapes = (f"{name} {'x'.join(map(str, shape))}" for name, shape in self._shapes)
         return "; ".join((
             *shapes, str(self.dtype).removeprefix("torch."), f"band {self.below} to {self.above}",
-            f"scale {self.scale!r}", f"{self.sharding.value} tokens",
+            f"scale {self.scale!r}", f"{told(self.sharding)} tokens",
             f"grid {self.grid}" if self.strips is None else f"strips {self.strips}",
             f"attenio {attenio.__version__}",
         ))  # fmt: skip
@@ -76,14 +78,23 @@ def _assignment(call: ClusterCall) -> Assignment:
     )  # fmt: skip
 
 
-def spans(tokens: int, parts: tuple[int, ...], sharding: Sharding) -> tuple[tuple[tuple[int, int], ...], ...]:
+def told(sharding: Sharding | Strips) -> str:
+    """How tokens are spread, in a word or as strips."""
+    return sharding.value if isinstance(sharding, Sharding) else str(sharding)
+
+
+def spans(tokens: int, parts: tuple[int, ...], sharding: Sharding | Strips) -> tuple[tuple[Span, ...], ...]:
     """Positions of every rank's tokens; in order, tokens are cut as DTensor cuts them."""
     if sharding is Sharding.CONTIGUOUS:
         return chunked(tokens, parts)
-    ranks = 1
-    for part in parts:
-        ranks *= part
-    return spans_of(tokens, ranks, sharding)
+    if isinstance(sharding, Strips):
+        return tuple(each.spans for each in sharding.homes(tokens))
+    return spans_of(tokens, prod(parts), sharding)
+
+
+def named_sharding(sharding: Sharding | Strips | str) -> Sharding | Strips:
+    """Strips as they are, anything else by its name."""
+    return sharding if isinstance(sharding, Strips) else Sharding.named(sharding)
 
 
 def cluster_call(  # noqa: PLR0913 - the arguments of attention
@@ -94,7 +105,7 @@ def cluster_call(  # noqa: PLR0913 - the arguments of attention
     *,
     scale: float | None,
     enable_gqa: bool,
-    sharding: Sharding,
+    sharding: Sharding | Strips,
 ) -> ClusterCall:
     """Check a call of whole tensors with these shapes (batch, heads, tokens, width), and choose its grid."""
     names = ("query", "key", "value")
@@ -111,10 +122,12 @@ def cluster_call(  # noqa: PLR0913 - the arguments of attention
     found = call_of(whole[0], whole[1], whole[2], asked, scale=scale, enable_gqa=enable_gqa)
     visible = found.visible
     grid, strips = grid_of_mesh(mesh), None
+    if isinstance(sharding, Strips) and sharding.devices != mesh.size():
+        raise InvalidInput(f"strips {sharding} are for {sharding.devices} ranks; the mesh has {mesh.size()}")
     if grid is None:
         grid = best_grid(query, key, value, dtype, mesh.size())
-        if sharding is Sharding.ZIGZAG and (visible.below, visible.above) == (-UNBOUNDED, 0):
-            strips = strips_for(query, key, value, dtype, grid)
+        if (visible.below, visible.above) == (-UNBOUNDED, 0):
+            strips = strips_for(query, key, value, dtype, grid, sharding)
     check_grid(grid, workload_of(query, key, value, dtype))
     return ClusterCall(
         query=tuple(query), key=tuple(key), value=tuple(value), dtype=dtype, below=visible.below, above=visible.above,
@@ -142,13 +155,21 @@ def workload_of(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, 
 
 @lru_cache(maxsize=256)
 def strips_for(
-    query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...], dtype: torch.dtype, grid: Grid
+    query: tuple[int, ...],
+    key: tuple[int, ...],
+    value: tuple[int, ...],
+    dtype: torch.dtype,
+    grid: Grid,
+    sharding: Sharding | Strips,
 ) -> Strips | None:
-    """Strips of causal work whose busiest rank sends fewer bytes than that of a grid, if there are any."""
-    if query[TOKENS] != key[TOKENS]:
+    """Strips of causal work: those that spread the tokens, or any whose busiest rank sends less than that of a grid."""
+    if query[TOKENS] != key[TOKENS] or sharding in (Sharding.CONTIGUOUS, Sharding.STRIPED):
         return None
     workload = replace(workload_of(query, key, value, dtype), mask=Causal(), direction=Direction.TRAINING)
-    plan = best_strips(workload, grid.devices)
+    if isinstance(sharding, Strips):
+        check_workload(workload, sharding)
+        return sharding
+    plan = best_strips(workload, grid.devices, owners=Owners.ZIGZAG)
     if plan is None:
         return None
     sent = np.sum([each.sent for each in strips_bytes(workload, plan.strips)], axis=0)

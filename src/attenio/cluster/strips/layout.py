@@ -18,9 +18,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from math import isqrt
+from typing import assert_never
 
 from attenio.cluster.partition import even_sizes
-from attenio.cluster.spans import Span, Tokens
+from attenio.cluster.spans import Tokens
+from attenio.cluster.strips.homes import Owners, Places, homes_in_rows, pieces, zigzag_homes
 from attenio.errors import InvalidInput
 from attenio.quantities import checked_count
 
@@ -38,12 +40,13 @@ class Strips:
     """Groups of heads, and for each the places of every strip, that of the last rows first, and those of the top.
 
     Rank p has head group p mod ``heads`` at place p // heads. Places of the top come first, then strip after strip.
-    Tokens are spread over the ranks in zigzag order, with all their heads.
+    Tokens are spread evenly over the ranks, with all their heads; ``owners`` says to whom.
     """
 
     heads: int = 1
     counts: tuple[int, ...]
     top: int = 1
+    owners: Owners = Owners.ZIGZAG
 
     def __post_init__(self) -> None:
         for name, value in (("heads", self.heads), ("top", self.top), *(("places of a strip", q) for q in self.counts)):
@@ -60,11 +63,12 @@ class Strips:
         return self.heads * self.places
 
     def __str__(self) -> str:
-        return f"{self.heads} x ({' + '.join(map(str, (*self.counts, self.top)))})"
+        homes = "" if self.owners is Owners.ZIGZAG else f" with homes in {self.owners.value}"
+        return f"{self.heads} x ({' + '.join(map(str, (*self.counts, self.top)))}){homes}"
 
     def homes(self, tokens: int) -> tuple[Tokens, ...]:
         """The tokens that every rank owns."""
-        return zigzag_homes(tokens, self.devices)
+        return _homes(self, tokens)
 
     def cells(self, tokens: int) -> tuple[Tokens, ...]:
         """The tokens that the ranks of every place own."""
@@ -85,28 +89,21 @@ class Strips:
 
 
 @lru_cache(maxsize=64)
-def zigzag_homes(tokens: int, ranks: int) -> tuple[Tokens, ...]:
-    """An early and a late chunk for every rank, as ``partition`` shares tokens out."""
-    chunks = pieces(Tokens.of([(0, tokens)]), even_sizes(tokens, 2 * ranks).tolist())
-    return tuple(Tokens.union([chunks[p], chunks[-1 - p]]) for p in range(ranks))
-
-
-def pieces(tokens: Tokens, sizes: list[int]) -> list[Tokens]:
-    """Tokens in order, cut into pieces of these sizes."""
-    found, spans, at = [], list(tokens.spans), 0
-    for size in sizes:
-        piece: list[Span] = []
-        while size > 0 and at < len(spans):
-            start, stop = spans[at]
-            end = min(stop, start + size)
-            piece.append((start, end))
-            size -= end - start
-            if end == stop:
-                at += 1
-            else:
-                spans[at] = (end, stop)
-        found.append(Tokens(tuple(piece)))
-    return found
+def _homes(strips: Strips, tokens: int) -> tuple[Tokens, ...]:
+    match strips.owners:
+        case Owners.ZIGZAG:
+            return zigzag_homes(tokens, strips.devices)
+        case Owners.ROWS:
+            check_strips(strips, tokens)
+            edges, first = strips.boundaries(tokens), strips.top
+            groups = [Places(0, edges[-1], range(first))]
+            for count, end, start in zip(strips.counts, edges, edges[1:], strict=False):
+                groups.append(Places(start, end, range(first, first + count)))
+                first += count
+            top = zigzag_homes(edges[-1], strips.top)
+            return homes_in_rows(tokens, strips.heads, tuple(groups), top)
+        case _:
+            assert_never(strips.owners)
 
 
 def check_strips(strips: Strips, tokens: int) -> None:

@@ -3,10 +3,10 @@
 >>> from attenio.cluster.strips.plan import best_strips
 >>> plan = best_strips(Workload(n=65536, d=128, heads=8, mask="causal"), 256)
 >>> str(plan.strips), plan.words_per_device, round(plan.gap, 3)
-('8 x (7 + 6 + 6 + 5 + 4 + 2 + 2)', 4489214, 1.107)
+('8 x (8 + 7 + 6 + 5 + 3 + 2 + 1) with homes in rows', 4417859, 1.089)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import exp, log, sqrt
@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.cluster.bounds import balanced_exchange
+from attenio.cluster.strips.homes import Owners
 from attenio.cluster.strips.layout import Strips, product_pairs
 from attenio.cluster.strips.memory import strips_memory
-from attenio.cluster.strips.words import STAGES, applies, check_workload, strips_words
+from attenio.cluster.strips.words import STAGES, all_words, applies, check_workload, strips_words
 from attenio.cluster.words import stage_widths
 from attenio.errors import InvalidInput
 from attenio.workload import Direction, Workload
@@ -26,8 +27,8 @@ from attenio.workload import Direction, Workload
 MOST_DEVICES = 4096
 _WIDTHS = 64
 _ONE_TOP = 128
-# Layouts that are counted exactly; fewer for very many devices.
-_TRIED = 12
+# Layouts whose words are added up, fewer for very many devices, and those of them that are counted rank by rank.
+_TRIED, _COUNTED = 12, 4
 _TOPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 
@@ -85,8 +86,11 @@ def plan_strips(workload: Workload, strips: Strips) -> StripsPlan:
     return StripsPlan(workload=workload, strips=strips)
 
 
-def best_strips(workload: Workload, devices: int) -> StripsPlan | None:
-    """The strips whose busiest rank sends the fewest words; None where there are none, as under other masks."""
+def best_strips(workload: Workload, devices: int, *, owners: Owners | None = None) -> StripsPlan | None:
+    """The strips whose busiest rank sends the fewest words; None where there are none, as under other masks.
+
+    ``owners`` says who owns which tokens; None takes what sends less.
+    """
     if not applies(workload) or not 1 < devices <= MOST_DEVICES or workload.keys < 16 * devices:
         return None
     found = []
@@ -94,15 +98,17 @@ def best_strips(workload: Workload, devices: int) -> StripsPlan | None:
         if workload.kv_heads % heads == 0 and devices % heads == 0 and devices > heads:
             for words, counts, top in _cheapest(devices // heads, _weights(workload, heads)):
                 found.append((words, Strips(heads=heads, counts=counts, top=top)))
-    plans = []
     few = [strips for _, strips in sorted(found, key=lambda each: each[0])[: max(2, min(_TRIED, 4096 // devices))]]
     # own rows only: what is cheapest where few keys go with many query heads
     few += [Strips(heads=each.heads, counts=(), top=each.places) for each in few if each.places <= _ONE_TOP]
-    for strips in dict.fromkeys(few):
+    kinds = tuple(Owners) if owners is None else (owners,)
+    ranked = []
+    for strips in dict.fromkeys(replace(each, owners=kind) for each in few for kind in kinds):
         try:
-            plans.append(plan_strips(workload, strips))
+            ranked.append((all_words(workload, strips), str(strips), strips))
         except InvalidInput:
             continue
+    plans = [plan_strips(workload, strips) for *_, strips in sorted(ranked)[:_COUNTED]]
     return min(plans, key=lambda plan: plan.words_per_device, default=None)
 
 

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from attenio.cluster.spans import Span, Tokens
 from attenio.cluster.strips.layout import Product, Strips
 
-# Sent words over the mean that no rank need go below, and the steps in which the limit comes down to that.
-_SLACK, _STEP = 1.002, 0.01
+# Sent words over the mean that no rank need go below, the steps in which the limit comes down to that, and how often
+# others make room at a step.
+_SLACK, _STEP, _TRIES = 1.002, 0.01, 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,9 @@ class Copies:
         np.add.at(here, np.searchsorted(self._edges, stops), -1)
         self._here = np.cumsum(here)
         self._before = np.concatenate([[0], np.cumsum(self._here[:-1] * np.diff(self._edges))])
+        self._counts = self._here.tolist()
+        self._ends = [*self._edges[1:].tolist(), int(self._edges[-1])]
+        self._starts = self._edges.tolist()
 
     def within(self, start: int, stop: int) -> int:
         """Tokens of [start, stop), each counted once for every place that has it."""
@@ -53,13 +57,13 @@ class Copies:
         return last - first
 
     def _up_to(self, position: int) -> int:
-        at = int(np.searchsorted(self._edges, position, side="right")) - 1
-        return int(self._before[at] + self._here[at] * (position - self._edges[at]))
+        at = bisect_right(self._starts, position) - 1
+        return int(self._before[at]) + self._counts[at] * (position - self._starts[at])
 
     def at(self, position: int) -> tuple[int, int]:
         """How many places have the token at a position, and up to where as many do."""
-        at = int(np.searchsorted(self._edges, position, side="right")) - 1
-        return int(self._here[at]), int(self._edges[min(at + 1, len(self._edges) - 1)])
+        at = bisect_right(self._starts, position) - 1
+        return self._counts[at], self._ends[at]
 
 
 class _Users:
@@ -89,12 +93,14 @@ def relays(strips: Strips, tokens: int, sent: NDArray[np.int64], key_words: int,
     """What ranks that would send more than the mean let others pass on; ``sent`` are the words of each without that.
 
     The limit comes down to the mean step by step, so that those who pass on for others may give away keys in turn.
+    Where nobody who has a rank's keys has room, these ranks are first brought further down themselves.
     """
     balance = _Balance(strips, tokens, sent, key_words, copies)
     mean, limit = float(sent.mean()), float(sent.max())
     while limit > mean * _SLACK:
         limit = max(mean * _SLACK, limit - mean * _STEP)
-        if not balance.lower(limit):
+        lower = (limit - 2 * each * _STEP * mean for each in range(1, _TRIES + 1))
+        if not balance.lower(limit) and not any(balance.make_room(limit, each) for each in lower):
             break
     return tuple(balance.found)
 
@@ -104,46 +110,67 @@ class _Balance:
 
     def __init__(self, strips: Strips, tokens: int, sent: NDArray[np.int64], key_words: int, copies: Copies) -> None:
         self.heads, self.key_words, self.copies = strips.heads, key_words, copies
-        self.load = sent.astype(np.float64).reshape(-1, strips.heads)
-        self.products = strips.products(tokens)
-        self.users = _Users(strips, self.products)
+        self.load: list[list[float]] = sent.astype(np.float64).reshape(-1, strips.heads).tolist()
+        self.most = [max(each) for each in self.load]  # by place
+        self.users = _Users(strips, strips.products(tokens))
         self.left = [list(home.spans) for home in strips.homes(tokens)]
         self.found: list[Relay] = []
 
-    def lower(self, limit: float) -> bool:
-        """Bring every rank below a limit; whether that worked."""
-        h, worked = self.heads, True
-        above = np.argwhere(self.load > limit)
-        for place, group in sorted(above.tolist(), key=lambda each: -self.load[each[0], each[1]]):
-            kept: list[Span] = []
-            for span in self.left[place * h + group]:
-                kept += self._pass_on(place, group, span, limit)
-            self.left[place * h + group] = kept
-            worked &= bool(self.load[place, group] <= limit)
+    def above(self, limit: float) -> list[tuple[int, int]]:
+        """Ranks that send more than a limit, those with most first."""
+        busy = [place for place, most in enumerate(self.most) if most > limit]
+        ranks = [(place, group) for place in busy for group, sent in enumerate(self.load[place]) if sent > limit]
+        return sorted(ranks, key=lambda each: -self.load[each[0]][each[1]])
+
+    def make_room(self, limit: float, lower: float) -> bool:
+        """Bring those who have keys of ranks above a limit further down first; whether all are below it then."""
+        having = set[int]()
+        for place, group in self.above(limit):
+            for at, stop in self.left[place * self.heads + group]:
+                while at < stop:
+                    users = self.users.of(at)
+                    having |= {each for _, each in users if each != place}
+                    at = min([self.copies.at(at)[1], *(end for end, _ in users)])
+        self.lower(lower, having)
+        return self.lower(limit)
+
+    def lower(self, limit: float, places: set[int] | None = None) -> bool:
+        """Bring every rank, or those of some places, below a limit; whether that worked."""
+        worked = True
+        for place, group in self.above(limit):
+            if places is None or place in places:
+                rank, kept = place * self.heads + group, list[Span]()
+                for span in self.left[rank]:
+                    kept += self._pass_on(place, group, span, limit)
+                self.left[rank] = kept
+                worked &= self.load[place][group] <= limit
         return worked
 
     def _pass_on(self, place: int, group: int, span: Span, limit: float) -> list[Span]:
         """Pass on keys of a span until the rank is below the limit; what it keeps."""
-        h, at, kept = self.heads, span[0], list[Span]()
+        at, kept = span[0], list[Span]()
         while at < span[1]:
-            excess = self.load[place, group] - limit
+            excess = self.load[place][group] - limit
             if excess <= 0:
                 return [*kept, (at, span[1])]
             times, until = self.copies.at(at)
-            others = [(self.load[z].max(), z, stop) for stop, z in self.users.of(at) if z != place]
-            mine = self.products[place].keys.common(Tokens(((at, at + 1),)))
-            saved, more = (h * (times - 1) - mine) * self.key_words, (times - 1) * self.key_words
-            stop = min(span[1], until, *(end for _, _, end in others))
+            users = self.users.of(at)
+            others = [(self.most[z], z) for _, z in users if z != place]
+            mine = len(users) - len(others)
+            saved, more = (self.heads * (times - 1) - mine) * self.key_words, (times - 1) * self.key_words
+            stop = min(span[1], until, *(end for end, _ in users))
             count = 0
             if saved > 0 and others:
-                theirs, relay, _ = min(others)
+                theirs, relay = min(others)
                 count = min(stop - at, ceil(excess / saved), int((limit - theirs) / more))
             if count <= 0:  # nobody who has this key has room
                 kept.append((at, stop))
                 at = stop
                 continue
-            self.found.append(Relay(span=(at, at + count), home=place * h + group, place=relay))
-            self.load[place, group] -= saved * count
-            self.load[relay] += more * count
+            self.found.append(Relay(span=(at, at + count), home=place * self.heads + group, place=relay))
+            self.load[place][group] -= saved * count
+            self.load[relay] = [each + more * count for each in self.load[relay]]
+            for each in (place, relay):
+                self.most[each] = max(self.load[each])
             at += count
         return kept

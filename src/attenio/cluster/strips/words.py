@@ -65,7 +65,7 @@ def strips_words(workload: Workload, strips: Strips) -> tuple[StageWords, ...]:
 
     >>> workload = Workload(n=1024, d=64, heads=8, mask="causal")
     >>> [(each.stage.value, int(each.sent.max())) for each in strips_words(workload, Strips(counts=(3, 2, 2)))]
-    [('gather-queries', 98304), ('gather-keys', 290816), ('reduce-outputs', 154960)]
+    [('gather-queries', 98304), ('gather-keys', 284672), ('reduce-outputs', 154960)]
     """
     check_workload(workload, strips)
     if workload.is_training:
@@ -104,7 +104,26 @@ def _stage(workload: Workload, strips: Strips, stage: Stage, found: Traffic, wid
 @lru_cache(maxsize=32)
 def traffic(workload: Workload, strips: Strips) -> Traffic:
     """Tokens that ranks send and get in one pass."""
-    tokens, h = workload.keys, strips.heads
+    direct = direct_traffic(workload.keys, strips)
+    return _relayed(workload, strips, direct, Copies([each.keys for each in strips.products(workload.keys)]))
+
+
+def all_words(workload: Workload, strips: Strips) -> int:
+    """Words that all ranks send together, whoever passes keys on."""
+    check_workload(workload, strips)
+    passes = (Direction.FORWARD, Direction.BACKWARD) if workload.is_training else (workload.direction,)
+    found, works = direct_traffic(workload.keys, strips), [workload.towards(each) for each in passes]
+    return sum(
+        int(_stage(work, strips, stage, found, stage_widths(work, stage)).received.sum())
+        for work in works
+        for stage in STAGES[work.direction]
+    )
+
+
+@lru_cache(maxsize=32)
+def direct_traffic(tokens: int, strips: Strips) -> Traffic:
+    """The same without keys that are passed on."""
+    h = strips.heads
     products, homes = strips.products(tokens), strips.homes(tokens)
     rows, keys = Copies([each.rows for each in products]), Copies([each.keys for each in products])
     own = [(mine.common(products[p // h].rows), mine.common(products[p // h].keys)) for p, mine in enumerate(homes)]
@@ -114,11 +133,10 @@ def traffic(workload: Workload, strips: Strips) -> Traffic:
         for sets in ([each.rows for each in products], [each.keys for each in products])
     )
     rows_out, keys_out = (h * _held(homes, copies) for copies in (rows, keys))
-    direct = Traffic(
+    return Traffic(
         rows_out=rows_out - own_rows, rows_in=rows_in - own_rows, keys_out=keys_out - own_keys,
         keys_in=keys_in - own_keys, keys_passed=keys_out - own_keys, relays=(),
     )  # fmt: skip
-    return _relayed(workload, strips, direct, keys)
 
 
 def _held(homes: tuple[Tokens, ...], copies: Copies) -> Counts:

@@ -1,0 +1,119 @@
+"""Causal work of few devices and many query heads on one KV head: late rows need late keys, and early ones are few.
+
+Where rows are many words beside keys, devices work on their own rows. A row s sees s keys, whatever the device has, and
+every row must be worked on. So a price w(s) is put on the pairs of each row, and a price e(y) on the pairs of a device
+that has y keys; whatever prices are taken, they prove a bound. Proof: docs/theory/devices_causal.md.
+
+Prices are words for a pair in units of k P/(g n), and lengths are parts of the sequence:
+
+    e(y) = min(c / max(y, y0), max(a - 2y, b - ln(2y - 1))),    c = g r/(k P)
+
+which a linear program found to be close to the best ones. Of a few a, b and y0 those are taken that prove most.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import product
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = NDArray[np.float64]
+
+_ROWS, _KEYS, _PRICES = 48, 48, 12
+_STEEPNESS, _LOGARITHMS, _FLAT = (0.9, 1.0, 1.1), (-9.0, 1.5), (0.25, 0.42)
+# Own rows of fewer words than this part of all keys: other bounds ask for more.
+_FEWEST = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnRows:
+    """One KV head of n tokens with ``group`` query heads, in words of a row and of a key, on so many devices."""
+
+    tokens: int
+    devices: int
+    group: int
+    row_words: int
+    key_words: int
+
+    @property
+    def weight(self) -> float:
+        """Words of all rows that a device owns over those of all keys."""
+        return self.group * self.row_words / (self.key_words * self.devices)
+
+    @property
+    def unit(self) -> float:
+        """Words for a pair that make one price."""
+        return self.key_words * self.devices / (self.group * self.tokens)
+
+    @cached_property
+    def share(self) -> int:
+        """Tokens that a device owns at most."""
+        return -(-self.tokens // self.devices)
+
+    @cached_property
+    def held(self) -> Values:
+        """Numbers of keys between which the price of a device's pairs is the same."""
+        return np.linspace(self.tokens // self.devices, self.tokens, _KEYS + 1)
+
+    @cached_property
+    def corners(self) -> list[tuple[Values, Values, Values]]:
+        """Keys y, own tokens a after a row, and what these are worth: where the least is, by row and by keys."""
+        last, found, t = self.rows[1:, None], list[tuple[Values, Values, Values]](), float(self.share)
+        low, high = self.held[None, :-1], self.held[None, 1:]
+        for first, stop, worth, slope in ((0.0, t / 2, 3 * t / 8 - 1, -1.0), (t / 2, t, -t / 8 - 1, 0.0)):
+            ends = [np.full((1, 1), each) for each in (first, stop)]
+            at = [(y, a) for y in (low, high) for a in ends]
+            at += [(np.clip(last + a, low, high), a) for a in ends]
+            at += [(y, np.clip(y - last, first, stop)) for y in (low, high)]
+            found += [(y, a, worth + slope * a) for y, a in at]
+        return found
+
+    @cached_property
+    def rows(self) -> Values:
+        """Rows between which the price of pairs is the same."""
+        return np.floor(np.linspace(0, self.tokens, _ROWS + 1))
+
+
+@lru_cache(maxsize=256)
+def own_row_words(head: OwnRows, imbalance: float = 1.0) -> float:
+    """Words that devices exchange, at least, for work as even as this; 0 where these prices prove nothing."""
+    if head.weight < _FEWEST or head.share < 4 or head.devices == 1:
+        return 0.0
+    tangent = 2 * sqrt(2 * head.weight)
+    kinds = product((each * tangent for each in _STEEPNESS), _LOGARITHMS, _FLAT)
+    found = (_proven(head, _prices(head, *kind), imbalance) for kind in kinds)
+    return max(0.0, *found)
+
+
+def _prices(head: OwnRows, steep: float, logarithm: float, flat: float) -> Values:
+    keys = (head.held[1:] + head.held[:-1]) / (2 * head.tokens)
+    falling = np.maximum(steep - 2 * keys, logarithm - np.log(np.maximum(2 * keys - 1, 1e-3)))
+    most = head.weight / np.maximum(head.held[1:] / head.tokens, flat)
+    return head.unit * np.maximum(np.minimum(falling, most), 0.0)
+
+
+def _proven(head: OwnRows, price: Values, imbalance: float) -> float:
+    """What prices of devices' pairs prove, each row's price being the best of a few."""
+    n, g = float(head.tokens), head.group
+    pairs = n * (n + 1) / 2
+    first, last = head.rows[:-1], head.rows[1:]
+    sums = (last * (last + 1) - first * (first + 1)) / 2
+    # no row of another device and no score may be worth more than it costs
+    reach = np.minimum(last[:, None], head.held[None, 1:])
+    most = np.minimum(head.row_words / np.maximum(reach, 1.0), 1.0) - price
+    worth = [
+        (
+            head.key_words * (y / head.share - 1) + g * price * (pairs / (head.devices * head.share) + own),
+            g * np.maximum(np.minimum(last[:, None], y - a), 0.0),
+        )
+        for y, a, own in head.corners
+    ]
+    best = np.full(len(last), -np.inf)
+    for given in (0.0, *-np.quantile(price, np.linspace(0, 1, _PRICES))):
+        row = np.minimum(given, most.min(axis=1))
+        above = np.maximum(row[:, None] + price, 0.0)
+        token = np.min([(of_keys - above * seen).min(axis=1) for of_keys, seen in worth], axis=0)
+        best = np.maximum(best, g * sums * row + (last - first) * token)
+    return float(best.sum() - (imbalance - 1) * price.max() * g * pairs)
