@@ -9,13 +9,20 @@ import pytest
 
 def test_the_pictures_of_the_pages_are_what_their_commands_draw(attenio: Any, tmp_path: Path) -> None:
     folder = Path(__file__).parents[2] / "docs" / "pictures"
-    commands = re.findall(r"^\$ attenio (draw .*) --out docs/pictures/(\S+)$", (folder / "README.md").read_text(), re.M)
+    commands = re.findall(r"^\$ attenio (.*) docs/pictures/(\S+)$", (folder / "README.md").read_text(), re.M)
     assert {name for _, name in commands} == {file.name for file in folder.glob("*.svg")}
     for command, name in commands:
-        assert attenio(*command.split(), "--out", tmp_path / name).status == 0
+        assert attenio(*command.split(), tmp_path / name).status == 0
         assert (tmp_path / name).read_text(encoding="utf-8") == (folder / name).read_text(encoding="utf-8"), (
             f"{name} is out of date; make pictures draws it again"
         )
+
+
+def test_the_gallery_has_every_picture() -> None:
+    root = Path(__file__).parents[2]
+    shown = re.findall(r"^!\[.+\]\((\S+)\)$", (root / "docs" / "gallery.md").read_text(encoding="utf-8"), re.M)
+    drawn = {*(root / "docs" / "pictures").glob("*.svg"), *(root / "studies").glob("*/*.svg")}
+    assert {(root / "docs" / name).resolve() for name in shown} == drawn and len(shown) == len(drawn)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ def test_an_accelerator_has_a_timeline_and_a_place_for_every_figure_that_plotly_
         *(f"fig{number}" for number in range(10, 18)),
         "table3",
     }
+    assert '<a href="https://doi.org/10.1145/3779212.3790174">' in places
     for name, figure in found.figures.items():
         assert f'id="{name}"' in places
         graphs.Figure(figure)

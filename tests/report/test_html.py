@@ -2,6 +2,7 @@ import html.parser
 import json
 import re
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from attenio.errors import MissingExtra
 from attenio.machine import Machine
 from attenio.quantities import show_bytes
 from attenio.report.answer import answer
+from attenio.report.figures import axes
 from attenio.report.html import write_report, write_training_report
 from attenio.report.notation import show_ratio
 from attenio.report.training import training_answer
@@ -172,3 +174,19 @@ def test_the_price_of_whole_units_is_on_the_page_where_the_machine_asks_for_them
     assert "more words than with free tiles" in page.text
     page = Page(write_report(tmp_path / "r.html", SMALL, machine_named("toy-1k-words")).read_text(encoding="utf-8"))
     assert "than with free tiles" not in page.text
+
+
+def test_axes_have_few_labels_and_name_their_ends_where_whole_steps_reach_them() -> None:
+    for first in (6, 11):
+        for last in range(first, first + 26):
+            ticks = axes("keys (n)", "words", [2**first, 2**last], (1.0, 10.0))["xaxis"]["tickvals"]
+            steps = {high // low for low, high in pairwise(ticks)}
+            assert ticks[0] == 2**first and len(ticks) <= 7 and len(steps) <= 1
+    for last in (17, 20, 23):
+        assert axes("keys (n)", "words", [2**11, 2**last], (1.0, 10.0))["xaxis"]["tickvals"][-1] == 2**last
+
+
+def test_markers_at_the_edge_of_a_figure_are_drawn_whole(page: Page) -> None:
+    drawn = [trace for name in ("memory", "length") for trace in page.figures[name]["data"]]
+    marked = [trace for trace in drawn if trace["mode"] == "markers"]
+    assert marked and all(trace["cliponaxis"] is False for trace in marked)

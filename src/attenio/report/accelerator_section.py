@@ -13,9 +13,9 @@ from attenio.errors import AttenioError
 from attenio.machine import Machine
 from attenio.planning import Dataflow
 from attenio.report import palette
-from attenio.report.experiments import ExperimentRow, experiment
+from attenio.report.experiments import SOURCE, ExperimentRow, experiment
 from attenio.report.notation import short_count
-from attenio.report.page import figure_place
+from attenio.report.page import figure_place, with_links
 from attenio.report.reproduction import reproduce
 from attenio.report.timeline_picture import timeline_svg
 from attenio.report.traces import hover, layout, lines, markers
@@ -44,11 +44,13 @@ def accelerator_section(workload: Workload, machine: Machine) -> AcceleratorSect
     if machine.accelerator is None:
         return AcceleratorSection()
     figures = dict(_experiment_figures())
-    places = "\n".join(figure_place(name, caption) for name, (caption, _) in figures.items())
+    told = f"Lines are this simulator's, open markers what is printed in {SOURCE}, figures 10 to 17 and table 3."
+    places = [f'<p class="caption">{with_links(told)}</p>']
+    places += [figure_place(name, caption) for name, (caption, _) in figures.items()]
     return AcceleratorSection(
         sections=(
             ("Three rounds on the accelerator", _timeline(workload, machine)),
-            ("The accelerator's published experiments, run again", places),
+            ("The accelerator's published experiments, run again", "\n".join(places)),
         ),
         figures={name: figure for name, (_, figure) in figures.items()},
     )

@@ -41,7 +41,7 @@ _SPED_UP = (Dataflow.FLAT, Dataflow.FLASH_ATTENTION_2, Dataflow.ATTENIO)
 _CACHES_KB = (64, 128, 256, 384, 512, 640, 768)
 # The paper's figure 1: attention takes at least so much of a prefill beyond so many positions.
 _PROFILED_SHARE, _PROFILED_BEYOND = 0.8, 4096
-_SOURCE = "Lu et al., ASPLOS 2026, doi 10.1145/3779212.3790174"
+SOURCE = "Lu et al., ASPLOS 2026, doi 10.1145/3779212.3790174"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ class Experiment:
     def to_json(self) -> dict[str, Any]:
         """The experiment as plain values."""
         rows = [row.to_json() for row in self.rows]
-        return {**plain_fields(self, "figure", "title"), "source": _SOURCE, "caption": self.caption, "rows": rows}
+        return {**plain_fields(self, "figure", "title"), "source": SOURCE, "caption": self.caption, "rows": rows}
 
 
 _TITLES = {

@@ -134,6 +134,7 @@ def _published_trace(curves: Curves, dataflow: Dataflow, plans: Sequence[Plan | 
         {"symbol": f"{palette.marker(dataflow)}-open", "size": 7, "color": colour, "line": {"width": 1.5}},
         legendgroup="published",
         zorder=50,
+        cliponaxis=False,
         **hover([text for i, text in enumerate(_plan_texts(curves, plans, element_bytes)) if i in shown]),
     )
 
@@ -143,7 +144,8 @@ def _chosen_trace(answer: Answer, own_value: int) -> Trace:
     text = f"<b>the plan</b>: {plan.dataflow.value}<br>{plan.tiles}<br>{show_words(plan.moved_words)}"
     text += f"<br>{show_ratio(answer.gap)} the bound"
     marker = chosen_marker(palette.color(plan.dataflow), size=12)
-    return markers([own_value], [plan.moved_words], "the plan", marker, legendgroup="", zorder=60, **hover([text]))
+    on_top: Trace = {"legendgroup": "", "zorder": 60, "cliponaxis": False}
+    return markers([own_value], [plan.moved_words], "the plan", marker, **on_top, **hover([text]))
 
 
 def chosen_marker(colour: str, *, size: int) -> Trace:
@@ -178,17 +180,24 @@ def _words_range(curves: Curves) -> tuple[float, float]:
     return min(floors) / 2.5, max(*floors, *moved) * 8
 
 
+# Room beside the first and the last value, as a share of the axis: markers and labels there are shown whole.
+_BESIDE = 0.02
+
+
 def axes(x_title: str, y_title: str, values: Sequence[int], words: tuple[float, float]) -> Figure:
     """The layout of a figure with two logarithmic axes."""
     low, high = math.log10(values[0]), math.log10(values[-1])
+    beside = _BESIDE * (high - low)
     octaves = range(math.ceil(math.log2(values[0])), math.floor(math.log2(values[-1])) + 1)
-    # Seven labels still stand side by side on a phone.
-    ticks = octaves[:: max(1, math.ceil(len(octaves) / 7))]
+    # Seven labels still stand side by side on a phone; the last one is shown where that leaves at least three.
+    least = max(1, math.ceil(len(octaves) / 7))
+    whole = (step for step in range(least, len(octaves) // 2 + 1) if (len(octaves) - 1) % step == 0)
+    ticks = octaves[:: next(whole, least)]
     return layout(
         {
             "type": "log",
             "title": {"text": x_title},
-            "range": [low, high],
+            "range": [low - beside, high + beside],
             "tickvals": [2**k for k in ticks],
             "ticktext": [short_count(2**k) for k in ticks],
         },

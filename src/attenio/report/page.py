@@ -68,7 +68,7 @@ def cards(facts: Iterable[tuple[str, str, str]]) -> str:
 
 def figure_place(name: str, caption: str) -> str:
     """Where a figure is drawn, under its caption."""
-    return f'<p class="caption">{html.escape(caption)}</p>\n<div class="figure" id="{name}"></div>'
+    return f'<p class="caption">{with_links(caption)}</p>\n<div class="figure" id="{name}"></div>'
 
 
 def section(title: str, body: str) -> str:
