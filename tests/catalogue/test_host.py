@@ -10,6 +10,7 @@ from attenio.catalogue import host as module
 from attenio.catalogue import machine_named
 from attenio.catalogue.caches import host_machine
 from attenio.elements import ElementType
+from attenio.machine import Machine
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +23,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     module.host.cache_clear()
 
 
-def again() -> object:
+def again() -> Machine:
     module.host.cache_clear()
     return machine_named("host")
 
@@ -44,6 +45,15 @@ def test_rates_are_measured_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> No
     first = machine_named("host")
     monkeypatch.setattr(module, "_measured", lambda *_: pytest.fail("measured again"))
     assert again() == first
+
+
+def test_rates_measured_beside_other_work_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.os, "getloadavg", lambda: (9.25, 0.0, 0.0), raising=False)
+    assert "while other work ran (load 9.2 on" in machine_named("host").source
+    monkeypatch.setattr(module.os, "getloadavg", lambda: (0.0, 0.0, 0.0), raising=False)
+    assert "load 9.2" in again().source  # as it was when they were measured
+    module.kept_file().unlink()
+    assert "other work" not in again().source
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", "{}", '{"bytes_per_s": 3}', "null", "signature", "negative"])

@@ -39,6 +39,7 @@ class HostRates:
     exponentials_per_s: float
     date: str
     signature: str
+    load: float = 0.0  # what else ran then: processes that were ready on average over a minute
 
 
 def kept_file() -> Path:
@@ -65,13 +66,16 @@ def _machine(caches: Machine, rates: HostRates, where: str) -> Machine:
     levels = [caches.levels[0]]
     for level, rate in zip(caches.levels[1:], rates.bytes_per_s, strict=True):
         levels.append(replace(level, bandwidth_bytes_per_s=rate))
+    processors = os.cpu_count() or 1
+    busy = f", while other work ran (load {rates.load:.1f} on {processors} processors), so that they may be too low"
+    measured = f"rates measured with NumPy on {rates.date}{busy if rates.load > processors / 2 else ''}"
     return Machine(
         name=HOST,
         levels=tuple(levels),
         flops_per_s={ElementType.FP32: rates.flops_per_s},
         exponentials_per_s=rates.exponentials_per_s,
         description=f"This computer: {_signature(caches)}. Rates of fp32 only; of other types none is measured.",
-        source=f"Caches {caches.source}; rates measured with NumPy on {rates.date}, {where}; delete it to renew them.",
+        source=f"Caches {caches.source}; {measured}, {where}; delete it to renew them.",
     )
 
 
@@ -102,6 +106,7 @@ def _keep(file: Path, rates: HostRates) -> bool:
 
 
 def _measured(caches: Machine, signature: str) -> HostRates:
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     rates: list[float] = []
     for fast, slow in zip(caches.levels[:-1], caches.levels[1:], strict=True):
         rate = _reading_bytes_per_s(fast, slow)
@@ -115,6 +120,7 @@ def _measured(caches: Machine, signature: str) -> HostRates:
         exponentials_per_s=_EXPONENTS * _on_all_processors(lambda _: _exponentials()),
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
         signature=signature,
+        load=load,
     )
 
 
