@@ -13,8 +13,7 @@ README answers within seconds, so that reading takes longest: a minute each. The
 a moved slider on two cores and answers first within ten seconds. Nothing on the site asks for anything outside,
 and axe-core finds nothing.
 
-**Measured** (`results.json`, made by `run.py`): attenio {version}, {date}, {cores} cores, nothing else running
-while something was timed; commits: {commits}.
+**Measured** (`results.json`, made by `run.py`): attenio {version}, {date}, {cores} cores, {beside}; commits: {commits}.
 
 ## A fresh clone
 
@@ -45,8 +44,13 @@ browser, and until the page is painted with bound, plan, gap, tiles and every da
 |---|---|---:|---:|---:|---:|
 {sliders}
 
-{verdict} Sparse layouts are counted block by block: {layouts}; the page takes
-them up to 16,384 keys. Of {wrong} wrong addresses and values out of range, {answered} were answered by a line
+{verdict} Sparse layouts are counted block by block, and the page takes them up to 16,384 keys:
+
+| what stays | slider | planner | at most | painted | at most |
+|---|---|---:|---:|---:|---:|
+{layouts}
+
+{layouts_verdict} Of {wrong} wrong addresses and values out of range, {answered} were answered by a line
 in the page; {errors} errors in the page's scripts; axe-core found {explorer_violations} violations.
 
 ## The server of `attenio explore`
@@ -61,17 +65,10 @@ def answer(results: dict[str, Any]) -> str:
     """The text of the answer."""
     site, explorer, server = results["site"], results["explorer"], results["server"]
     picture, made = results["first_picture"], results["provenance"]
-    planned = [each for slider in explorer["sliders"] for each in slider["planned_ms"]]
-    drawn = [each for slider in explorer["sliders"] for each in slider["drawn_ms"]]
     told = [each["told"] for each in explorer["wrong_addresses"]]
-    layouts = "; ".join(
-        f"`{each['state']}` with another {each['slider']} in {statistics.median(each['planned_ms']):.0f} ms,"
-        f" {max(each['planned_ms'])} at most"
-        for each in explorer["layouts"]
-    )
     return TEXT.format(
         version=made["version"], commits=_commits(results["commits"]), date=made["date"], cores=results["cores"],
-        pace=WORDS_A_MINUTE,
+        pace=WORDS_A_MINUTE, beside=_beside(results),
         readers="\n".join(_reader(name, each) for name, each in sorted(results["readers"].items())),
         commands=_commands(results["readers"]),
         pages=site["pages"], megabytes=site["bytes"] / 1e6, page_kilobytes=picture["page_bytes"] / 1e3,
@@ -81,7 +78,8 @@ def answer(results: dict[str, Any]) -> str:
         first=explorer["first_answer_seconds"], complete=explorer["every_picture_seconds"],
         moves=max(len(each["planned_ms"]) for each in explorer["sliders"]),
         sliders="\n".join(_slider(each) for each in explorer["sliders"]),
-        verdict=_verdict(planned, drawn), layouts=layouts,
+        verdict=_verdict(explorer["sliders"]), layouts="\n".join(_slider(each) for each in explorer["layouts"]),
+        layouts_verdict=_verdict(explorer["layouts"]),
         wrong=len(told), answered=sum(bool(each) and "\n" not in each for each in told),
         errors=_count(explorer["errors"]), explorer_violations=_count(explorer["axe_violations"]),
         address=server["address"], hosts=_refused(server["foreign_hosts"]), origins=_refused(server["foreign_origins"]),
@@ -97,6 +95,15 @@ def _count(found: list[str], none: str = "no") -> str:
 def _commits(commits: dict[str, str]) -> str:
     parts = {commit: [part for part, other in commits.items() if other == commit] for commit in commits.values()}
     return "; ".join(f"{', '.join(names)} at {commit}" for commit, names in parts.items())
+
+
+def _beside(results: dict[str, Any]) -> str:
+    """What else the computer did; where nothing is noted, it did nothing."""
+    busy = {part: load for part, load in results.get("loads", {}).items() if load > results["cores"] / 2}
+    if not busy:
+        return "nothing else running\nwhile something was timed"
+    told = ", ".join(f"{load} of {part}" for part, load in sorted(busy.items()))
+    return f"busy with other work\nbefore some parts, so that their times are too long (load {told})"
 
 
 def _refused(statuses: dict[str, int]) -> str:
@@ -128,7 +135,9 @@ def _slider(slider: dict[str, Any]) -> str:
     )
 
 
-def _verdict(planned: list[int], drawn: list[int]) -> str:
+def _verdict(sliders: list[dict[str, Any]]) -> str:
+    planned = [each for slider in sliders for each in slider["planned_ms"]]
+    drawn = [each for slider in sliders for each in slider["drawn_ms"]]
     quick, shown = sum(each < 100 for each in planned), sum(each < 100 for each in drawn)
     return (
         f"Of {len(planned)} moves {quick} were planned, and {shown} painted, in less than 100 ms; the median is"

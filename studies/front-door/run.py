@@ -8,7 +8,7 @@
     python studies/front-door/run.py server      # foreign hosts and origins, malformed and silent connections
 
 Each part is written into results.json beside this file; ``answer.py`` turns it into answer.md. ``make browser`` gets
-what the site and the explorer need. Times are wall-clock times of a computer that did nothing else.
+what the site and the explorer need. Times are wall-clock times; what else the computer did is kept beside them.
 """
 
 import json
@@ -58,10 +58,18 @@ SLIDERS = [
     ("n=32K", "fast"),
     ("n=32K&mask=causal", "fast"),
 ]
+# Sparse layouts are counted block by block, and the page takes them up to 16K keys.
 LAYOUTS = [
-    (f"mask=longformer:512:64{n}", slider)
-    for n, slider in (("&n=8K", "heads"), ("&n=8K", "d"), ("&n=8K", "fast"), ("", "n"))
+    *(
+        (f"mask=longformer:512:64{n}", slider)
+        for n, slider in (("&n=8K", "heads"), ("&n=8K", "d"), ("&n=8K", "fast"), ("&n=16K", "d"), ("&n=16K", "fast"))
+    ),
+    *((f"mask={each}", "n") for each in ("longformer:512:64", "bigbird:192:128:3", "strided:512", "fixed:512:128")),
+    ("mask=strided:512&n=16K", "fast"),
+    ("mask=longformer:512:64&n=16K&direction=backward", "fast"),
 ]
+# The longest position of the slider of n that is timed: what a page takes of a layout is shorter.
+LONGEST, LONGEST_LAYOUT = 20.0, 14.0
 MOVES = 10
 WRONG = [
     "n=many", "n=-3", "n=0", "n=1e30", "d=99999999", "heads=7&kv_heads=2", "machine=h101", "machine=/etc/passwd",
@@ -195,7 +203,8 @@ def _moved(page: Any, state: str, slider: str) -> dict[str, Any]:
     _opened(page, state)
     field = f"#{slider}-slider"
     low, high, step = (float(page.get_attribute(field, name)) for name in ("min", "max", "step"))
-    low, high = {"n": (9.0, 20.0), "fast": (12.0, 24.0)}.get(slider, (low, high))
+    longest = LONGEST_LAYOUT if (state, slider) in LAYOUTS else LONGEST
+    low, high = {"n": (9.0, longest), "fast": (12.0, 24.0)}.get(slider, (low, high))
     planned, drawn = [], []
     for move in range(MOVES):
         value = low + round((high - low) * move / (MOVES - 1) / step) * step
@@ -258,6 +267,7 @@ def server() -> dict[str, Any]:
 
 def main(part: str) -> None:
     kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {}
+    loads = kept.get("loads", {}) | {part: round(os.getloadavg()[0], 1)}
     match part:
         case _ if part in READERS:
             found: dict[str, Any] = {"readers": kept.get("readers", {}) | {part: reader(part)}}
@@ -273,7 +283,7 @@ def main(part: str) -> None:
             raise SystemExit(f"{part} is no part; there are {', '.join(READERS)}, site, picture, explorer and server")
     made = vars(provenance())
     commits = kept.get("commits", {}) | {part: made["commit"]}
-    kept |= {"provenance": made, "commits": commits, "cores": os.cpu_count(), **found}
+    kept |= {"provenance": made, "commits": commits, "loads": loads, "cores": os.cpu_count(), **found}
     write_atomically(RESULTS, json.dumps(kept, indent=1) + "\n")
 
 

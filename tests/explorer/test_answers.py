@@ -79,6 +79,11 @@ def test_a_wrong_address_is_answered_in_a_line(address: str, line: str) -> None:
         assert "\n" not in problem and "Traceback" not in problem
 
 
+def test_words_against_fast_memory_are_drawn_for_layouts_too() -> None:
+    assert told("curve", "mask=strided:256&n=1K")["svg"].startswith("<svg")
+    assert "forward" in told("curve", "mask=strided:256&n=1K&direction=backward")["note"]
+
+
 @settings(max_examples=18)
 @given(
     st.dictionaries(

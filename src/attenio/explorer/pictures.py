@@ -5,7 +5,6 @@ from typing import Any
 from attenio.accelerator import SIMULATED, plan_for, simulate_plan
 from attenio.errors import AttenioError
 from attenio.explorer.state import State
-from attenio.masks import Layout
 from attenio.planning import best_plan
 from attenio.planning.plan import Dataflow
 from attenio.quantities import show_seconds
@@ -18,10 +17,6 @@ def curve(state: State) -> dict[str, Any]:
     """Words against fast memory around the one asked about."""
     if state.workload.direction is not Direction.FORWARD:
         return {"note": "This picture is of the forward pass."}
-    if isinstance(state.workload.mask, Layout):
-        return {
-            "note": "Plans of a layout for every size of fast memory take too long for a page; see attenio draw words."
-        }
     return {"svg": words_svg(state.workload, state.machine.slowest_boundary.fast_words(state.workload.dtype))}
 
 
