@@ -115,15 +115,10 @@ class Kept(NamedTuple):
 
     def _again(self, least: Counts, most: Counts, slots: Counts) -> Counts:
         """Keys read again with so many slots: by one tile, or at least by any from ``least`` to ``most``."""
-        band = self.band
-        if type(slots) is int and type(most) is int:
-            boundaries, peak = -(-band.rows // most) - 1, min(band.keys, band.left + band.right)
-            if slots >= peak and slots > 1:
-                return 0
-            beyond = peak - slots if slots > 1 else peak
-        else:
-            boundaries, peak = ceil_div(band.rows, most) - 1, smaller(band.keys, band.left + band.right)
-            beyond = peak - smaller(where(slots > 1, slots, 0), peak)
+        band, peak = self.band, smaller(self.band.keys, self.band.left + self.band.right)
+        if type(slots) is int and 1 < slots >= peak:
+            return 0
+        boundaries, beyond = ceil_div(band.rows, most) - 1, peak - smaller(where(slots > 1, slots, 0), peak)
         rising = sum_clipped(1, boundaries, least, band.shift + band.right - peak + beyond, beyond)
         return rising - sum_clipped(1, boundaries, most, band.shift - band.left - band.keys + peak, beyond)
 
@@ -162,12 +157,8 @@ class Kept(NamedTuple):
                 above, below = beyond * always, _positive(beyond + per_row * most) * (1 - always)
                 a = a + over * over / 2 - over * rise - above * above / 2
                 b = b + per_row * (over - rise) - above * (per_row + 0.5) - below * below / (2.0 * most) - below / 2
-                c = (
-                    c
-                    + per_row * per_row / 2
-                    - always * per_row * (per_row + 1) / 2
-                    - ((rise > 0) & (rise < band.rows)) / 8
-                )
+                bends = (rise > 0) & (rise < band.rows)
+                c = c + per_row * per_row / 2 - always * per_row * (per_row + 1) / 2 - bends / 8
             some = over + per_row > 0
             lines.append((a * some, b * some, -_positive(-c) * some))
         return lines[0], lines[1]
