@@ -20,6 +20,7 @@ from attenio.cluster.events import simulate
 from attenio.cluster.plan import Cluster, ClusterPlan
 from attenio.cluster.schemes import Scheme, best_cluster_plan, scheme_plans
 from attenio.cluster.strips import best_strips
+from attenio.cluster.strips.times import simulate_strips, strips_times
 from attenio.cluster.topology import dgx_h100
 from attenio.errors import InvalidInput
 from attenio.files import write_atomically
@@ -60,6 +61,7 @@ def strips_of(workload: Workload, devices: int) -> dict[str, Any] | None:
         return None
     return {
         "heads": plan.strips.heads, "counts": plan.strips.counts, "top": plan.strips.top,
+        "owners": plan.strips.owners.value,
         "words": plan.words_per_device, "mean": plan.total_words / devices, "bound": plan.bound_words_per_device,
         "gap": plan.gap, "imbalance": float(plan.imbalance),
     }  # fmt: skip
@@ -86,7 +88,21 @@ def timed(workload: Workload, devices: int) -> dict[str, Any]:
             "simulated_seconds": None if simulated is None else simulated.seconds,
             "simulated_exchange_seconds": None if simulated is None else sum(s.seconds for s in simulated.stages),
         }
-    return found
+    return found | {"strips": timed_strips(workload, cluster)}
+
+
+def timed_strips(workload: Workload, cluster: Cluster) -> dict[str, Any] | None:
+    """The same of strips, where their messages are looked at one by one."""
+    plan = best_strips(workload, cluster.devices)
+    times = None if plan is None else strips_times(plan, cluster)
+    if plan is None or times is None:
+        return None
+    simulated = simulate_strips(plan, cluster)
+    return {
+        "strips": str(plan.strips), "seconds": times.seconds, "exchange_seconds": times.exchange_seconds,
+        "simulated_seconds": simulated.seconds,
+        "simulated_exchange_seconds": sum(stage.seconds for stage in simulated.stages),
+    }  # fmt: skip
 
 
 def columns_that_pay(heads: int, devices: int) -> tuple[int, int, int]:
@@ -119,7 +135,7 @@ def main() -> None:
         for direction in ("forward", "backward")
     ]
     clocked = [each for each in every if (each["heads"], each["kv_heads"]) in TIMED and each["mask"] == "causal"]
-    with ProcessPoolExecutor(6) as pool:
+    with ProcessPoolExecutor(3) as pool:
         words = [row for rows in pool.map(words_of, every) for row in rows]
         if "--keep-times" in sys.argv:
             times = json.loads((HERE / "results.json").read_text(encoding="utf-8"))["times"]

@@ -34,7 +34,13 @@ def test_causal_work_in_strips_is_a_line_of_the_plan_and_sends_less_than_any_gri
     strips = cluster["strips"]
     assert strips["heads"] * (sum(strips["counts"]) + strips["top"]) == 64
     assert cluster["bound_words_per_device"] <= strips["words_per_device"] < cluster["words_per_device"]
+    assert strips["seconds"] is None and strips["levels"] == strips["stages"] == []
     assert attenio(*ASKED, "--devices", "64", "--json").json["cluster"]["strips"] is None
+    linked = attenio(*asked, "--topology", "dgx-h100:8x8", "--machine", "h100", "--json").json["cluster"]["strips"]
+    assert sum(level["total_words"] for level in linked["levels"]) == linked["total_words"]
+    assert linked["seconds"] >= linked["exchange_seconds"] - sum(
+        stage["seconds"] for stage in linked["stages"] if stage["overlaps_compute"]
+    )
 
 
 def test_words_are_told_without_a_topology_and_a_topology_says_how_many_devices(attenio: Attenio) -> None:

@@ -8,12 +8,15 @@ from attenio.cluster.grid import Grid
 from attenio.cluster.plan import Cluster, ClusterPlan
 from attenio.cluster.schemes import SchemePlan, best_cluster_plan, scheme_plans
 from attenio.cluster.strips import StripsPlan, best_strips
+from attenio.cluster.strips.times import StripsTimes, strips_times
 from attenio.plain_values import plain_fields
 from attenio.quantities import bytes_of, show_bytes, show_seconds
 from attenio.report.notation import show_ratio
 from attenio.workload import Workload
 
 NOTHING = "–"
+LEVEL = ("name", "words_per_device", "total_words", "seconds")
+STAGE = ("direction", "stage", "words_per_device", "seconds", "overlaps_compute")
 _UNEVEN = 1.01  # work that is less even than this is told
 
 
@@ -25,6 +28,7 @@ class ClusterAnswer:
     plan: ClusterPlan
     schemes: tuple[SchemePlan, ...]
     strips: StripsPlan | None = None
+    strips_times: StripsTimes | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The answer as plain values: words are those that the busiest device sends."""
@@ -39,20 +43,15 @@ class ClusterAnswer:
             "bound_total_words": plan.bound.words,
             "bound_theorem": plan.bound.theorem,
             "bound_strength": plan.bound.strength.value,
-            "levels": [
-                plain_fields(each, "name", "words_per_device", "total_words", "seconds") for each in plan.levels
-            ],
-            "stages": [
-                plain_fields(each, "direction", "stage", "words_per_device", "seconds", "overlaps_compute")
-                for each in plan.stages
-            ],
+            "levels": [plain_fields(each, *LEVEL) for each in plan.levels],
+            "stages": [plain_fields(each, *STAGE) for each in plan.stages],
             "schemes": [
                 {"scheme": each.scheme.value, **_numbers(each.plan)}
                 if each.plan is not None
                 else {"scheme": each.scheme.value, "grid": None, "reason": each.reason}
                 for each in self.schemes
             ],
-            "strips": None if self.strips is None else _strips_numbers(self.strips),
+            "strips": None if self.strips is None else _strips_numbers(self.strips, self.strips_times),
         }
 
 
@@ -63,15 +62,25 @@ def cluster_answer(workload: Workload, cluster: Cluster, grid: Grid | None = Non
     memory = cluster.memory_words(workload)
     if strips is not None and memory is not None and strips.memory_words > memory:
         strips = None
-    return ClusterAnswer(workload=workload, plan=plan, schemes=scheme_plans(workload, cluster), strips=strips)
+    return ClusterAnswer(
+        workload=workload,
+        plan=plan,
+        schemes=scheme_plans(workload, cluster),
+        strips=strips,
+        strips_times=None if strips is None else strips_times(strips, cluster),
+    )
 
 
-def _strips_numbers(plan: StripsPlan) -> dict[str, Any]:
+def _strips_numbers(plan: StripsPlan, times: StripsTimes | None) -> dict[str, Any]:
+    names = ("seconds", "exchange_seconds", "compute_seconds")
     return {
         **plain_fields(plan.strips, "heads", "counts", "top"),
         "owners": plan.strips.owners.value,
         **plain_fields(plan, "words_per_device", "total_words", "bound_words_per_device", "gap", "memory_words"),
         "imbalance": float(plan.imbalance),
+        **(dict.fromkeys(names) if times is None else plain_fields(times, *names)),
+        "levels": [] if times is None else [plain_fields(each, *LEVEL) for each in times.levels],
+        "stages": [] if times is None else [plain_fields(each, *STAGE) for each in times.stages],
     }
 
 
@@ -84,7 +93,8 @@ def strips_row(answer: ClusterAnswer) -> tuple[str, ...]:
     note = f"{len(counts)} strips of rows in {plan.strips.heads} head groups" if counts else ""
     ratio = show_ratio(plan.words_per_device / bound) if bound else NOTHING
     memory = show_bytes(bytes_of(plan.memory_words, element_bytes=plan.workload.dtype.bytes))
-    return "strips", NOTHING, f"{plan.words_per_device:,}", ratio, NOTHING, memory, note
+    time = NOTHING if answer.strips_times is None else show_seconds(answer.strips_times.seconds)
+    return "strips", NOTHING, f"{plan.words_per_device:,}", ratio, time, memory, note
 
 
 def _numbers(plan: ClusterPlan) -> dict[str, Any]:

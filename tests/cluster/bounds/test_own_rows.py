@@ -79,5 +79,5 @@ def test_the_bound_of_heads_that_share_keys_asks_for_more_than_keys_of_half_the_
         assert bound > 1.15 * 2 * n * d * (devices - 1) / 2
     alone = OwnRows(tokens=n, devices=1, group=16, row_words=2 * d, key_words=2 * d)
     assert own_row_words(alone) == 0
-    few = OwnRows(tokens=n, devices=64, group=1, row_words=2 * d, key_words=2 * d)
+    few = OwnRows(tokens=n, devices=32, group=1, row_words=2 * d, key_words=2 * d)
     assert own_row_words(few) == 0

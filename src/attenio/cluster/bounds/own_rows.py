@@ -8,10 +8,11 @@ Prices are words for a pair in units of k P/(g n), and lengths are parts of the 
 
     e(y) = min(c / max(y, y0), max(a - 2y, b - ln(2y - 1))),    c = g r/(k P)
 
-which a linear program found to be close to the best ones. Of a few a, b and y0 those are taken that prove most.
+which a linear program found to be close to the best ones, and c/y where devices work on rows of others too. Of a few a,
+b and y0 those are taken that prove most.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import product
 from math import sqrt
@@ -21,10 +22,11 @@ from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
 
-_ROWS, _KEYS, _PRICES = 48, 48, 12
+# How finely rows, keys, keys of the last kind of prices, and prices of rows are told apart.
+_ROWS, _KEYS, _FINE, _PRICES = 48, 48, 256, 12
 _STEEPNESS, _LOGARITHMS, _FLAT = (0.9, 1.0, 1.1), (-9.0, 1.5), (0.25, 0.42)
-# Own rows of fewer words than this part of all keys: other bounds ask for more.
-_FEWEST = 0.2
+# Own rows over all keys, in words, from which on devices work on own rows first, and on which these prices matter.
+_OWN_FIRST, _LEAST = 0.2, 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +38,7 @@ class OwnRows:
     group: int
     row_words: int
     key_words: int
+    cells: int = _KEYS
 
     @property
     def weight(self) -> float:
@@ -55,7 +58,7 @@ class OwnRows:
     @cached_property
     def held(self) -> Values:
         """Numbers of keys between which the price of a device's pairs is the same."""
-        return np.linspace(self.tokens // self.devices, self.tokens, _KEYS + 1)
+        return np.linspace(self.tokens // self.devices, self.tokens, self.cells + 1)
 
     @cached_property
     def corners(self) -> list[tuple[Values, Values, Values]]:
@@ -79,12 +82,16 @@ class OwnRows:
 @lru_cache(maxsize=256)
 def own_row_words(head: OwnRows, imbalance: float = 1.0) -> float:
     """Words that devices exchange, at least, for work as even as this; 0 where these prices prove nothing."""
-    if head.weight < _FEWEST or head.share < 4 or head.devices == 1:
+    if head.weight < _LEAST or head.devices == 1 or head.share < 4:
         return 0.0
-    tangent = 2 * sqrt(2 * head.weight)
-    kinds = product((each * tangent for each in _STEEPNESS), _LOGARITHMS, _FLAT)
-    found = (_proven(head, _prices(head, *kind), imbalance) for kind in kinds)
-    return max(0.0, *found)
+    found = [0.0]
+    if head.weight >= _OWN_FIRST:
+        tangent = 2 * sqrt(2 * head.weight)
+        kinds = product((each * tangent for each in _STEEPNESS), _LOGARITHMS, _FLAT)
+        found += [_proven(head, _prices(head, *kind), imbalance) for kind in kinds]
+    finer = replace(head, cells=_FINE)
+    found.append(_proven(finer, finer.unit * finer.weight * finer.tokens / finer.held[1:], imbalance))
+    return max(found)
 
 
 def _prices(head: OwnRows, steep: float, logarithm: float, flat: float) -> Values:

@@ -62,14 +62,16 @@ def homes_in_rows(tokens: int, heads: int, groups: tuple[Places, ...], top: tupl
 
 
 def _shared(rows: Tokens, ranks: list[int], sizes: list[int], found: list[list[Span]]) -> list[Span]:
-    """Share rows out among ranks, as many to each as it may own; what is left, the first ones."""
+    """Share rows out among ranks, as many to each as it may own; what is left, from the middle."""
     wanted = [sizes[rank] for rank in ranks]
     over = len(rows) - sum(wanted)
     if over < 0:
         edges = [len(rows) * i // len(ranks) for i in range(len(ranks) + 1)]
         wanted = [min(stop - start, size) for (start, stop), size in zip(pairwise(edges), wanted, strict=True)]
         over = len(rows) - sum(wanted)
-    rest, mine = pieces(rows, [over, len(rows) - over])
+    early = (len(rows) - over) // 2
+    first, rest, last = pieces(rows, [early, over, len(rows) - over - early])
+    mine = Tokens.union([first, last])
     for rank, some in zip(ranks, _zigzag(mine, [(count // 2, count - count // 2) for count in wanted]), strict=True):
         found[rank] += some.spans
     return list(rest.spans)

@@ -3,7 +3,7 @@
 >>> from attenio.cluster.strips.plan import best_strips
 >>> plan = best_strips(Workload(n=65536, d=128, heads=8, mask="causal"), 256)
 >>> str(plan.strips), plan.words_per_device, round(plan.gap, 3)
-('8 x (8 + 7 + 6 + 5 + 3 + 2 + 1) with homes in rows', 4417859, 1.089)
+('8 x (7 + 6 + 5 + 4 + 4 + 3 + 2 + 1) with homes in rows', 4399863, 1.085)
 """
 
 from dataclasses import dataclass, replace
@@ -29,6 +29,8 @@ _WIDTHS = 64
 _ONE_TOP = 128
 # Layouts whose words are added up, fewer for very many devices, and those of them that are counted rank by rank.
 _TRIED, _COUNTED = 12, 4
+# Devices beyond which zigzag tokens never sent less than tokens of a rank's rows.
+_ZIGZAG = 64
 _TOPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 
@@ -101,14 +103,15 @@ def best_strips(workload: Workload, devices: int, *, owners: Owners | None = Non
     few = [strips for _, strips in sorted(found, key=lambda each: each[0])[: max(2, min(_TRIED, 4096 // devices))]]
     # own rows only: what is cheapest where few keys go with many query heads
     few += [Strips(heads=each.heads, counts=(), top=each.places) for each in few if each.places <= _ONE_TOP]
-    kinds = tuple(Owners) if owners is None else (owners,)
+    kinds = (owners,) if owners is not None else tuple(Owners) if devices <= _ZIGZAG else (Owners.ROWS,)
     ranked = []
     for strips in dict.fromkeys(replace(each, owners=kind) for each in few for kind in kinds):
         try:
             ranked.append((all_words(workload, strips), str(strips), strips))
         except InvalidInput:
             continue
-    plans = [plan_strips(workload, strips) for *_, strips in sorted(ranked)[:_COUNTED]]
+    counted = sorted(ranked)[: max(2, min(_COUNTED, 1024 // devices))]
+    plans = [plan_strips(workload, strips) for *_, strips in counted]
     return min(plans, key=lambda plan: plan.words_per_device, default=None)
 
 

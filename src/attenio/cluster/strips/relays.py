@@ -17,7 +17,7 @@ from attenio.cluster.strips.layout import Product, Strips
 
 # Sent words over the mean that no rank need go below, the steps in which the limit comes down to that, and how often
 # others make room at a step.
-_SLACK, _STEP, _TRIES = 1.002, 0.01, 4
+_SLACK, _STEP, _TRIES = 1.002, 0.004, 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,8 @@ class Copies:
     """How many places compute with the tokens of a range.
 
     >>> copies = Copies([Tokens.of([(0, 4)]), Tokens.of([(2, 6)])])
-    >>> copies.within(1, 5), copies.at(3), copies.at(5)
-    (6, (2, 4), (1, 6))
+    >>> copies.within(1, 5)
+    6
     """
 
     def __init__(self, sets: list[Tokens]) -> None:
@@ -47,9 +47,8 @@ class Copies:
         np.add.at(here, np.searchsorted(self._edges, stops), -1)
         self._here = np.cumsum(here)
         self._before = np.concatenate([[0], np.cumsum(self._here[:-1] * np.diff(self._edges))])
-        self._counts = self._here.tolist()
-        self._ends = [*self._edges[1:].tolist(), int(self._edges[-1])]
-        self._starts = self._edges.tolist()
+        self._counts: list[int] = self._here.tolist()
+        self._starts: list[int] = self._edges.tolist()
 
     def within(self, start: int, stop: int) -> int:
         """Tokens of [start, stop), each counted once for every place that has it."""
@@ -60,14 +59,9 @@ class Copies:
         at = bisect_right(self._starts, position) - 1
         return int(self._before[at]) + self._counts[at] * (position - self._starts[at])
 
-    def at(self, position: int) -> tuple[int, int]:
-        """How many places have the token at a position, and up to where as many do."""
-        at = bisect_right(self._starts, position) - 1
-        return self._counts[at], self._ends[at]
-
 
 class _Users:
-    """Which places have a key."""
+    """Which places have a key; the same ones up to where a place's keys begin or end."""
 
     def __init__(self, strips: Strips, products: tuple[Product, ...]) -> None:
         self._top = [(products[place].keys.spans[-1][1], place) for place in range(strips.top)]
@@ -78,24 +72,32 @@ class _Users:
             )
             self._strips.append(([span[0] for span in spans], [(span[1], span[2]) for span in spans]))
             first += count
+        self._edges = sorted({edge for each in products for span in each.keys.spans for edge in span})
+        self._known: dict[int, tuple[list[int], int]] = {}
 
-    def of(self, key: int) -> list[tuple[int, int]]:
-        """Up to where a place has this key and those after it, and the place; of every place that has it."""
-        found = [each for each in self._top if key < each[0]]
+    def of(self, key: int) -> tuple[list[int], int]:
+        """The places that have a key, and up to where they have those after it."""
+        at = bisect_right(self._edges, key)
+        if at not in self._known:
+            self._known[at] = self._places(key), self._edges[at]
+        return self._known[at]
+
+    def _places(self, key: int) -> list[int]:
+        found = [place for stop, place in self._top if key < stop]
         for starts, ends in self._strips:
             stop, place = ends[bisect_right(starts, key) - 1]
             if key < stop:
-                found.append((stop, place))
+                found.append(place)
         return found
 
 
-def relays(strips: Strips, tokens: int, sent: NDArray[np.int64], key_words: int, copies: Copies) -> tuple[Relay, ...]:
+def relays(strips: Strips, tokens: int, sent: NDArray[np.int64], key_words: int) -> tuple[Relay, ...]:
     """What ranks that would send more than the mean let others pass on; ``sent`` are the words of each without that.
 
     The limit comes down to the mean step by step, so that those who pass on for others may give away keys in turn.
     Where nobody who has a rank's keys has room, these ranks are first brought further down themselves.
     """
-    balance = _Balance(strips, tokens, sent, key_words, copies)
+    balance = _Balance(strips, tokens, sent, key_words)
     mean, limit = float(sent.mean()), float(sent.max())
     while limit > mean * _SLACK:
         limit = max(mean * _SLACK, limit - mean * _STEP)
@@ -108,8 +110,8 @@ def relays(strips: Strips, tokens: int, sent: NDArray[np.int64], key_words: int,
 class _Balance:
     """Words of every rank [place, head group], and the keys that each still sends itself."""
 
-    def __init__(self, strips: Strips, tokens: int, sent: NDArray[np.int64], key_words: int, copies: Copies) -> None:
-        self.heads, self.key_words, self.copies = strips.heads, key_words, copies
+    def __init__(self, strips: Strips, tokens: int, sent: NDArray[np.int64], key_words: int) -> None:
+        self.heads, self.key_words = strips.heads, key_words
         self.load: list[list[float]] = sent.astype(np.float64).reshape(-1, strips.heads).tolist()
         self.most = [max(each) for each in self.load]  # by place
         self.users = _Users(strips, strips.products(tokens))
@@ -128,9 +130,8 @@ class _Balance:
         for place, group in self.above(limit):
             for at, stop in self.left[place * self.heads + group]:
                 while at < stop:
-                    users = self.users.of(at)
-                    having |= {each for _, each in users if each != place}
-                    at = min([self.copies.at(at)[1], *(end for end, _ in users)])
+                    users, at = self.users.of(at)
+                    having |= {each for each in users if each != place}
         self.lower(lower, having)
         return self.lower(limit)
 
@@ -153,12 +154,11 @@ class _Balance:
             excess = self.load[place][group] - limit
             if excess <= 0:
                 return [*kept, (at, span[1])]
-            times, until = self.copies.at(at)
-            users = self.users.of(at)
-            others = [(self.most[z], z) for _, z in users if z != place]
-            mine = len(users) - len(others)
+            users, end = self.users.of(at)
+            others = [(self.most[z], z) for z in users if z != place]
+            times, mine = len(users), len(users) - len(others)
             saved, more = (self.heads * (times - 1) - mine) * self.key_words, (times - 1) * self.key_words
-            stop = min(span[1], until, *(end for end, _ in users))
+            stop = min(span[1], end)
             count = 0
             if saved > 0 and others:
                 theirs, relay = min(others)

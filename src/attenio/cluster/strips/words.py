@@ -65,7 +65,7 @@ def strips_words(workload: Workload, strips: Strips) -> tuple[StageWords, ...]:
 
     >>> workload = Workload(n=1024, d=64, heads=8, mask="causal")
     >>> [(each.stage.value, int(each.sent.max())) for each in strips_words(workload, Strips(counts=(3, 2, 2)))]
-    [('gather-queries', 98304), ('gather-keys', 284672), ('reduce-outputs', 154960)]
+    [('gather-queries', 98304), ('gather-keys', 282624), ('reduce-outputs', 154960)]
     """
     check_workload(workload, strips)
     if workload.is_training:
@@ -155,7 +155,7 @@ def _relayed(workload: Workload, strips: Strips, direct: Traffic, copies: Copies
         dtype=np.int64,
     )
     width = stage_widths(workload, Stage.GATHER_KEYS).key * workload.batch * (workload.kv_heads // h)
-    found = relays(strips, tokens, sent, width, copies)
+    found = relays(strips, tokens, sent, width)
     passed = direct.keys_out.copy()
     for each in found:
         start, stop = each.span
