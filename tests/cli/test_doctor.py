@@ -37,3 +37,9 @@ def test_a_wrong_result_is_named_and_ends_in_status_one(attenio: Any, monkeypatc
     said = attenio("doctor")
     assert said.status == 1
     assert "NO" in said.out and "2 of 5 laws do not hold here" in said.out and "ZeroDivisionError" in said.out
+
+
+def test_a_law_that_was_not_checked_is_not_said_to_hold(attenio: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(self_check, "_attention_is_right", lambda: (True, "not checked: PyTorch is not installed"))
+    (line,) = (each for each in attenio("doctor").out.splitlines() if each.startswith("attention() agrees"))
+    assert "yes" not in line and " - " in line

@@ -85,6 +85,7 @@ def _checks(checked: "tuple[Check, ...]") -> "list[RenderableType]":
         return []
     table = plain_table("law", "holds", "found", ("seconds", "right"))
     for each in checked:
-        table.add_row(each.law, "yes" if each.held else "NO", each.found, f"{each.seconds:.1f}")
+        held = "-" if each.found.startswith("not checked") else "yes" if each.held else "NO"
+        table.add_row(each.law, held, each.found, f"{each.seconds:.1f}")
     wrong = sum(not each.held for each in checked)
     return ["", table, "Results are right." if not wrong else f"{wrong} of {len(checked)} laws do not hold here."]
