@@ -304,8 +304,8 @@ def _best_masked(kept: Kept, most: int, limit: int | None) -> tuple[int, int]:
     best = (int(kept.moved(tile)), tile)
     if tile != most:
         best = min(best, (int(kept.moved(most)), most))
-    known = best[0] if limit is None else min(best[0], limit)
-    ranges = [(max(1, kept.least_tile(known)), most)] if best[0] > kept.compulsory else []
+    # from where on does not depend on the limit, so that of equals the same is found with any
+    ranges = [(max(1, kept.least_tile(best[0])), most)] if best[0] > kept.compulsory else []
     while ranges:
         parts = []
         for first, last in ranges:

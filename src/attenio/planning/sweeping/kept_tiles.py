@@ -136,7 +136,7 @@ def _best_masked(kept: Kept, most: Ints, limit: Ints) -> tuple[Ints, Ints]:
     words, ends = np.asarray(kept.moved(tiles)), np.asarray(kept.moved(most))
     better = (ends < words) | ((ends == words) & (most < tiles))
     words, tiles = np.where(better, ends, words), np.where(better, most, tiles)
-    least = np.maximum(kept.least_tile(np.minimum(words, limit)), 1)
+    least = np.maximum(kept.least_tile(words), 1)
     owner = np.flatnonzero((words > kept.compulsory) & (least <= most))
     first, last = least[owner], most[owner]
     while owner.size:
