@@ -180,7 +180,10 @@ def _attend(  # noqa: C901, PLR0913 - the arguments of attention
         paged = PageArguments(
             pages, lengths, page_scales, cu_seqlens, is_causal, window, scale, sinks, softcap, return_lse
         )
-        return _attend_pages(query, key, value, paged, others)
+        check_switches(enable_gqa=enable_gqa, deterministic=deterministic)
+        # tables are read in host memory: a compiled program calls this as it is, and is not cut at every number
+        attend_pages = torch.compiler.disable(_attend_pages) if _is_compiling() else _attend_pages
+        return attend_pages(query, key, value, paged, others)
     plain_scores = sinks is softcap is None and return_lse is False
     exact = plain_scores and tolerance is None and dropout_p.__class__ is float and dropout_p == 0.0
     if is_jagged(query, key, value):
@@ -215,7 +218,7 @@ def _attend(  # noqa: C901, PLR0913 - the arguments of attention
     on_cpu = unpacked and isinstance(query, Tensor) and query.is_cpu and forward_ad._current_level < 0
     sides = window if type(window) is tuple and len(window) == 2 else (window,)
     if forward_ad._current_level >= 0:
-        refuse_tangents(query, key, value, attn_mask)
+        refuse_tangents(query, key, value, attn_mask, sinks)
     if deterministic is False:
         deterministic = torch.are_deterministic_algorithms_enabled()
     given = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)

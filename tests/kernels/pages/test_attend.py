@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._dynamo.testing import CompileCounter
 
 from attenio import attention
 from attenio.kernels.call.choice import launches
@@ -101,3 +102,16 @@ def test_calls_without_requests_tokens_places_or_keys_have_their_shape_and_zeros
     )  # fmt: skip
     assert output.shape == (requests, 4, new, 8) and lse.shape == (requests, 4, new)
     assert (output == 0).all() and (lse == -torch.inf).all()
+
+
+def test_a_compiled_program_calls_it_once_and_is_cut_nowhere_else():
+    requests = Requests([40, 50], [1, 1], dtype=torch.float32)
+    given = {"pages": requests.table, "lengths": requests.lengths, "cu_seqlens": requests.starts}
+    counted = CompileCounter()
+
+    def program(query):
+        return attention(query * 2.0, requests.k, requests.v, **given) + 1.0
+
+    compiled = torch.compile(program, backend=counted)
+    torch.testing.assert_close(compiled(requests.q), program(requests.q))
+    assert counted.frame_count == 2  # before it, and behind

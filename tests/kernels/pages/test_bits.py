@@ -63,3 +63,21 @@ def test_outputs_of_8_bits_are_as_far_from_those_of_full_precision_as_is_told(ki
     found, _ = exact(requests, scales=(of_keys, of_values))
     error = float((found - right).norm() / right.norm())
     assert most / 20 < error < most
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("wants_lse", [False, True])
+def test_a_factor_that_is_no_number_stays_in_the_request_that_has_its_page(kind, wants_lse):
+    requests = Requests([40, 5, 0], [1, 1, 1], dtype=torch.float32)
+    requests.table[1:, 1:] = requests.table[0, 0]  # places past the last key may name any page
+    (k, of_keys), (v, of_values) = quantised(requests.k, kind), quantised(requests.v, kind)
+    of_values[requests.table[0, 0]] = torch.nan
+    output = attention(
+        requests.q.unflatten(1, (3, 1)).transpose(0, 1), k, v, pages=requests.table, lengths=requests.lengths,
+        page_scales=(of_keys, of_values), return_lse=wants_lse,
+    )  # fmt: skip
+    output = output[0] if wants_lse else output
+    assert output[0].isnan().all() and output[1:].isfinite().all()
+    requests.k, requests.v = k, v
+    right, _ = exact(requests, scales=(of_keys, of_values))
+    torch.testing.assert_close(output[1].double(), right.transpose(0, 1)[1][:, None], rtol=1e-4, atol=1e-4)

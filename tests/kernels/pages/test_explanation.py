@@ -75,3 +75,12 @@ def test_the_tree_and_the_bound_that_are_told_are_those_of_the_planner(kind):
     assert told.bound.words == workload.compulsory_words <= told.total_words
     assert told.to_json()["bound"]["words"] == told.bound.words
     assert f"at least   {told.bound.words:,} words (compulsory)" in str(told)
+
+
+@pytest.mark.parametrize("lengths", [[0, 20], [3, 20], [0, 0]], ids=str)
+def test_calls_whose_requests_have_fewer_keys_than_tokens_are_explained_without_a_bound(lengths):
+    requests = Requests(lengths, [5, 5], dtype=torch.float32)
+    given = {"pages": requests.table, "lengths": requests.lengths, "cu_seqlens": requests.starts, "is_causal": True}
+    told = explain(requests.q, requests.k, requests.v, **given)
+    assert told.bound is None and "at least" not in str(told)
+    assert attention(requests.q, requests.k, requests.v, **given).isfinite().all()

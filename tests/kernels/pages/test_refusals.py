@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from torch.autograd import forward_ad
 
 from attenio import attention
 from attenio.errors import AttenioError
+from attenio.kernels import PagedCache
 from kernels.pages.paging import Requests
 
 
@@ -58,6 +60,13 @@ WRONG = {
     ),
     "lengths that fall": (give(cu_seqlens=torch.tensor([0, 2, 1]), query=torch.rand(4, 1, 8).double()), "cu_seqlens"),
     "packed in a batch": (give(cu_seqlens=torch.tensor([0, 1, 2])), "with cu_seqlens= give"),
+    "starts that are no integers": (
+        give(cu_seqlens=torch.tensor([0.0, 0.5, 2.0]), query=torch.rand(4, 2, 8).double()), "cu_seqlens is torch.float32"
+    ),
+    "rows of several lengths": (give(pages=[[0, 1, 2], [3, 4]]), "pages is no array"),
+    "a table without memory": (give(pages=torch.zeros(2, 3, dtype=torch.int64, device="meta")), "a tensor on meta"),
+    "no query heads": (give(query=torch.rand(2, 0, 1, 8).double()), "0 query heads cannot share 2 KV heads"),
+    "a word for a switch": (give(enable_gqa="no"), "enable_gqa is a str"),
 }  # fmt: skip
 
 
@@ -75,6 +84,21 @@ def test_gradients_are_refused_and_not_dropped():
         attention(**given)
     with torch.no_grad():
         assert attention(**given).shape == (2, 4, 1, 8)
+
+
+def test_nor_are_those_of_sinks_of_factors_and_of_what_is_appended():
+    with pytest.raises(AttenioError, match="no gradients"):
+        attention(**spoiled(give(sinks=torch.zeros(4, requires_grad=True))))
+    pages = torch.zeros(8, 16, 2, 8, dtype=torch.int8)
+    scales = (torch.ones(8, 2, requires_grad=True), torch.ones(8, 2))
+    with pytest.raises(AttenioError, match="no gradients"):
+        attention(**spoiled(give(key=pages, value=pages, page_scales=scales)))
+    cache, key = PagedCache(pages=2, page_size=16, kv_heads=1, width=4), torch.zeros(1, 1, 3, 4, requires_grad=True)
+    with pytest.raises(AttenioError, match="requires a gradient"):
+        cache.append([cache.open()], key, key.detach())
+    with forward_ad.dual_level(), pytest.raises(AttenioError, match="no derivative in forward mode"):
+        dual = forward_ad.make_dual(torch.zeros(4).double(), torch.ones(4).double())
+        attention(**spoiled(give(sinks=dual)))
 
 
 def test_places_past_the_last_key_mean_nothing():

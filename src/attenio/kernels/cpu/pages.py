@@ -129,7 +129,7 @@ def _by_softmax(problem: PagedProblem, tile: _OneTile) -> Tensor:
         beside = sinks.expand(-1, problem.new, -1).reshape(1, problem.kv_heads, -1, 1)
         P = torch.softmax(torch.cat([S, beside.expand(S.shape[0], -1, -1, -1)], -1), -1)[..., :-1]
     if problem.scales is not None:
-        P = P * _of_pages(problem.scales[1], tile.pages, problem.page_size)
+        P = P * _of_values(problem.scales[1], tile, problem.page_size)
     output = (P @ V).unflatten(2, (problem.new, -1)).transpose(1, 2).flatten(0, 1)
     return output.flatten(1, 2).to(problem.query.dtype)
 
@@ -141,7 +141,7 @@ def _at_once(problem: PagedProblem, tile: _OneTile) -> Sums:
     P = torch.exp2(S.sub_(torch.where(largest == -torch.inf, 0.0, largest)))
     total = P.sum(-1, keepdim=True)
     if problem.scales is not None:
-        P.mul_(_of_pages(problem.scales[1], tile.pages, problem.page_size))
+        P.mul_(_of_values(problem.scales[1], tile, problem.page_size))
     shaped = (x.unflatten(2, (problem.new, -1)).transpose(1, 2).flatten(0, 1) for x in (P @ V, largest, total))
     outputs, highest, weights = shaped
     return Sums(output=outputs.contiguous(), largest=highest, total=weights, subtracts=True)
@@ -150,6 +150,12 @@ def _at_once(problem: PagedProblem, tile: _OneTile) -> Sums:
 def _of_pages(scales: Tensor, pages: Tensor, size: int) -> Tensor:
     """What the keys of the pages of each request are multiplied by, (requests, KV heads, 1, keys)."""
     return scales[pages].repeat_interleave(size, 1).transpose(1, 2)[:, :, None]
+
+
+def _of_values(scales: Tensor, tile: _OneTile, size: int) -> Tensor:
+    """The same for values: 0 past the last key, where a page may be anyone's, and its factor no number."""
+    factors = _of_pages(scales, tile.pages, size)
+    return factors if tile.past is None else factors.masked_fill(tile.past.transpose(2, 3), 0.0)
 
 
 def _for_threads(problem: PagedProblem, plan: PagedPlan) -> list[PagePart]:

@@ -136,6 +136,8 @@ class PagedCache:
                 raise TensorMismatch(
                     f"{name} is {tuple(given.shape)}; give (requests, KV heads, new tokens, width), {wanted}"
                 )
+            if given.requires_grad and torch.is_grad_enabled():
+                raise InvalidInput(f"{name} requires a gradient, and a cache keeps none; append under torch.no_grad()")
         new, before = int(key.shape[2]), self.lengths(requests, layer)
         if not new or not len(requests):
             return

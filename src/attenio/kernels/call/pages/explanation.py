@@ -126,9 +126,12 @@ def explained(problem: PagedProblem, runs: Callable[[bool], str]) -> PagedExplan
 
 
 def _bound(problem: PagedProblem, known: PageTable, new: Integers) -> LowerBound | None:
-    """What any algorithm moves for these requests; not where a window hides keys, nor for elements of 64 bits."""
+    """What any algorithm moves for these requests; not for elements of 64 bits, nor where a key or a token is idle.
+
+    That is where a window hides keys, and where a request has fewer keys than new tokens.
+    """
     kind = _ELEMENTS.get(problem.query.dtype)
-    if kind is None or problem.left < FAR or not (new > 0).any():
+    if kind is None or problem.left < FAR or not (new > 0).any() or bool((new > known.lengths).any()):
         return None
     asked, begun = np.flatnonzero(new > 0), known.begun(problem.page_size)
     workload = PagedWorkload(

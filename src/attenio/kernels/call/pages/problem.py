@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from attenio.errors import InvalidInput
-from attenio.kernels.call.checks import TensorMismatch, WrongType, check_switches, checked_number
+from attenio.kernels.call.checks import TensorMismatch, WrongType, check_switches, checked_number, refuse_tangents
 from attenio.kernels.call.masking import Window
 from attenio.kernels.call.pages.table import PageTable, check_shapes
 from attenio.kernels.call.scores import aligned, scores_of
@@ -106,6 +107,7 @@ class PageArguments(NamedTuple):
 def paged_problem(query: Tensor, key: Tensor, value: Tensor, asked: PageArguments) -> PagedProblem:
     """Check a call on pages and bring it to one shape."""
     _check_tensors(query, key, value, asked.scales)
+    _refuse_gradients(query, key, value, asked.sinks, *(asked.scales or ()))
     placement = _placement(asked, query, key)
     requests = int(placement.lengths.shape[0])
     starts, known_starts, new = _starts(asked.starts, query, requests)
@@ -141,7 +143,7 @@ def _check_tensors(query: Tensor, key: Tensor, value: Tensor, scales: Any) -> No
             f" {query.shape[-1]} wide; make pages, keys and KV heads equal, and queries as wide as keys"
         )
     heads, kv_heads = int(query.shape[-3]), int(key.shape[2])
-    if not kv_heads or heads % kv_heads:
+    if not kv_heads or not heads or heads % kv_heads:
         raise TensorMismatch(f"{heads} query heads cannot share {kv_heads} KV heads; make them a multiple")
     if not key.shape[0]:
         raise InvalidInput("there are no pages; give at least one")
@@ -151,9 +153,15 @@ def _check_tensors(query: Tensor, key: Tensor, value: Tensor, scales: Any) -> No
         raise InvalidInput(
             f"pages are {key.shape[3]} and {value.shape[3]} wide; heads of 1 to {MOST_WIDTH} are computed"
         )
-    if any(tensor.requires_grad for tensor in tensors.values()) and torch.is_grad_enabled():
-        raise InvalidInput("attention on pages has no gradients; call it under torch.no_grad(), or detach the tensors")
     _check_types(query, key, value, scales)
+
+
+def _refuse_gradients(*tensors: Tensor | None) -> None:
+    """Raise where a derivative would be dropped: of anything that a call on pages takes."""
+    if torch.is_grad_enabled() and any(isinstance(each, Tensor) and each.requires_grad for each in tensors):
+        raise InvalidInput("attention on pages has no gradients; call it under torch.no_grad(), or detach the tensors")
+    if forward_ad._current_level >= 0:
+        refuse_tangents(*tensors)
 
 
 def _check_types(query: Tensor, key: Tensor, value: Tensor, scales: Any) -> None:
@@ -220,6 +228,8 @@ def _starts(given: Any, query: Tensor, requests: int) -> tuple[Tensor | None, In
     if not isinstance(given, Tensor) or given.dim() != 1 or given.shape[0] != requests + 1:
         what = tuple(given.shape) if isinstance(given, Tensor) else type(given).__name__
         raise InvalidInput(f"cu_seqlens is {what}; with pages= give ({requests + 1:,},), of queries only")
+    if given.dtype not in (torch.int32, torch.int64) or given.device.type not in ("cpu", "cuda"):
+        raise WrongType(f"cu_seqlens is {given.dtype} on {given.device}; give 32-bit integers")
     tokens = int(query.shape[-2])
     if query.dim() == 4 and query.shape[0] != 1:
         raise TensorMismatch(

@@ -64,7 +64,11 @@ def check_shapes(pages: tuple[int, ...], lengths: tuple[int, ...]) -> None:
 
 
 def _integers(name: str, given: Any) -> Integers:
-    array = given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
+    try:
+        array = given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
+    except (ValueError, TypeError, RuntimeError, NotImplementedError):  # rows of several lengths, or no memory to read
+        kind = f"a tensor on {given.device}" if isinstance(given, Tensor) else "no array"
+        raise WrongType(f"{name} is {kind}; give integers in host memory, rows as long as each other") from None
     if array.dtype.kind not in "iu":
         raise WrongType(f"{name} is {array.dtype}; give integers")
     return array.astype(np.int64)
