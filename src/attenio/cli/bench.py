@@ -85,7 +85,7 @@ def bench(
     from attenio.measurement.record import Record
 
     question.refuse_tolerance("kernels compute")
-    workload, made_by = question.separate_workload(_DEFAULT_N, executed=True), asdict(provenance())
+    workload, made_by = question.timed_workload(_DEFAULT_N), asdict(provenance())
     record = None if out is None else Record(out, made_by)
     torch.manual_seed(0)
     with progress_bar("timing") as progress:

@@ -45,7 +45,7 @@ def sweep_devices(grid: "SweepGrid", devices: Devices, out: Path | None, *, as_j
     if out is not None:
         from attenio.files import write_atomically
 
-        write_atomically(out, _as_text(rows, out.suffix.lower()))
+        write_atomically(out, rows_as_text(rows, out.suffix.lower()))
     if as_json:
         print_json({"points": len(rows), **({"rows": rows} if out is None else {"out": str(out)})})
         return
@@ -99,7 +99,8 @@ def _machine(grid: "SweepGrid", point: int) -> "Machine":
     return grid.computers[int(grid.positions(point, point + 1)["machines"][0])]
 
 
-def _as_text(rows: list[dict[str, Any]], suffix: str) -> str:
+def rows_as_text(rows: list[dict[str, Any]], suffix: str) -> str:
+    """Rows of plain values as a file of this kind has them."""
     if suffix == ".json":
         return json.dumps(rows, indent=1) + "\n"
     if suffix == ".jsonl":

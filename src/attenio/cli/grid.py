@@ -32,8 +32,8 @@ def sizes(text: str, name: str) -> tuple[int, ...]:
 def _expanded(text: str, name: str, parse: Callable[[str, str], int]) -> tuple[int, ...]:
     values: dict[int, None] = {}
     parts = text.split(",")
-    for part in parts:
-        if len(parts) > 1 and _THOUSANDS.match(part.strip()):
+    for at, part in enumerate(parts):
+        if at and _THOUSANDS.match(part.strip()):
             raise InvalidInput(
                 f"{name} {text!r} has the value {part.strip()}: a comma separates values in a sweep;"
                 f" write {text.replace(',', '')} or {text.replace(',', '_')} for one number"

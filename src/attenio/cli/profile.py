@@ -64,7 +64,7 @@ def profile(
     from attenio.measurement.software import software_of
 
     question.refuse_tolerance("kernels compute")
-    workload = question.separate_workload(_DEFAULT_N, executed=True)
+    workload = question.timed_workload(_DEFAULT_N)
     profiled = counted(workload, names=contender or CONTENDERS)
     if as_json:
         print_json({**profiled.to_json(), **software_of("cuda"), "provenance": asdict(provenance())})

@@ -118,8 +118,8 @@ class Question:
             batch=1 if batch is None else batch,
             decode=self.decode,
         )
-        if self.tolerance is not None or direction_named(self.direction) is not base.direction:
-            base = base.plain  # sinks and caps are planned forward and exactly; the notes say that they are left out
+        if self.tolerance is not None:
+            base = base.plain  # sinks and caps are planned exactly; the notes say that they are left out
         return replace(base, **self._changes(base))
 
     def notes(self, workload: "Workload") -> tuple[str, ...]:
@@ -128,9 +128,20 @@ class Question:
 
         return () if self.model is None else model_named(self.model).notes(workload)
 
+    def timed_workload(self, default_n: int) -> "Workload":
+        """The workload for what is measured here: contenders know no sinks and caps, and a latent is one array."""
+        return self.workload(default_n, executed=True).plain
+
     def separate_workload(self, default_n: int, *, executed: bool = False) -> "Workload":
-        """The workload for what loads keys and values as two arrays, be they one latent or not, and knows no sinks."""
-        return replace(self.workload(default_n, executed=executed).plain, values_in_keys=False)
+        """The workload for the accelerator, which loads keys and values as two arrays and knows no sinks."""
+        workload = self.workload(default_n, executed=executed).plain
+        if workload.values_in_keys:
+            raise InvalidInput(
+                f"values are the first {workload.value_dim} columns of the keys of {self.model}, and the accelerator"
+                f" has a buffer for each; give --d {workload.d} --value-dim {workload.value_dim} to ask about two"
+                " arrays"
+            )
+        return workload
 
     def refuse_tolerance(self, what: str) -> None:
         """Refuse to approximate where only exact attention is done, in place of ignoring the wish."""

@@ -9,6 +9,7 @@ from attenio.cli.cache import Cache
 from attenio.cli.devices import Devices, asking_devices
 from attenio.cli.options import AsJson
 from attenio.cli.output import check_place, print_json, print_tables, progress_bar
+from attenio.cli.pages_sweep import report_of_pages
 from attenio.cli.question import DEFAULT_N, Question
 from attenio.errors import InvalidInput
 
@@ -25,18 +26,24 @@ def report(
 ) -> None:
     """Write a self-contained page: words against fast memory and against n, a roofline, and every gap; print the plan.
 
+    With --page-size or --requests, the page is about requests whose keys lie in pages: the plan, requests apart and the
+    bound against fast memory, the tree of shared pages, and the bits of keys.
+
     \b
     Examples:
       attenio report
       attenio report --n 32K --d 128 --machine h100 --out h100.html
       attenio report --model mistral-7b --n 32K --machine a100 --json
       attenio report --n 32K --d 128 --direction training --out step.html
+      attenio report --model llama-3-70b --requests 64x33K --shared-prefix 32K --page-size 64 --machine h200
       attenio report --n 1M --d 128 --heads 64 --kv-heads 8 --machine h100 --devices 64 --topology dgx-h100:8x8
     """
     check_place(out)
     if out.suffix.lower() not in (".html", ".htm"):
         raise InvalidInput(f"report writes HTML, and {out} does not say so; use a name ending in .html")
-    cache.refuse_pages("a report has")
+    if cache.has_pages:
+        report_of_pages(question, cache, devices, out, as_json=as_json)
+        return
     workload, machine = cache.applied(question.workload(DEFAULT_N)), question.chosen_machine()
     spread = None
     if devices.are_asked:

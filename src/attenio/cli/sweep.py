@@ -13,6 +13,7 @@ from attenio.cli.devices_sweep import sweep_devices
 from attenio.cli.grid import numbers, sizes
 from attenio.cli.options import AsJson
 from attenio.cli.output import check_place, plain_table, print_aside, print_json, print_tables, progress_bar, prose
+from attenio.cli.pages_sweep import sweep_of_pages
 from attenio.cli.question import DEFAULT_D, DEFAULT_MACHINE, Question, direction_named
 from attenio.cli.stopped import Stopped
 from attenio.errors import InvalidInput
@@ -63,6 +64,8 @@ def sweep(
     With --direction training a point has the plans of both passes, and what is saved between them.
     A sweep with --out that was stopped goes on where it was when the same command is given again.
     With --devices, which may be a list too, a point has the best grid of devices and what each of them sends.
+    With --page-size or --requests a point has requests on pages: --page-size, --shared-prefix, --new, --kv-bits, --keys
+    and --batch may be lists.
 
     \b
     Examples:
@@ -72,11 +75,15 @@ def sweep(
       attenio sweep --model llama-3-70b --decode --n 1K:128K:x2 --machine a100,h100,h200 --json
       attenio sweep --n 4K --d 64,128 --fast-bytes 8KB:4MB:x2 --direction training --out step.csv
       attenio sweep --model llama-3-70b --decode --n 8K,128K --batch 16 --kv-bits 16,8,4 --machine h200
+      attenio sweep --model llama-3-70b --keys 33K --batch 64 --shared-prefix 0,32K --page-size 16,64 --kv-bits 16,8
       attenio sweep --n 1M --d 128 --heads 64 --kv-heads 8 --devices 8:4096:x2 --mask dense,causal --out devices.csv
       attenio sweep --n 1K:1M:x1.01 --mask documents:512,512 --out packed.parquet --cluster local:4
     """
     if out is not None:
         check_place(out)
+    if cache.has_pages:
+        sweep_of_pages(question, cache, devices, out, cluster, as_json=as_json)
+        return
     grid = grid_of(question, cache)
     _refuse_nonsense(grid)
     if devices.are_asked:
@@ -125,7 +132,7 @@ def grid_of(question: Question, cache: Cache | None = None) -> "SweepGrid":
     from attenio.planning import SweepGrid
 
     cache = Cache() if cache is None else cache
-    cache.refuse_pages("a sweep has")
+    cache.refuse_pages("this sweep has")
     if cache.softcap is not None:
         raise InvalidInput("--softcap does not change what is moved; leave it out of a sweep")
     if question.scale is not None:
@@ -151,13 +158,8 @@ def grid_of(question: Question, cache: Cache | None = None) -> "SweepGrid":
         direction=direction_named(question.direction),
         values_in_keys=_reads_latent(question, model),
         kv_bits=(None,) if cache.kv_bits is None else numbers(cache.kv_bits, "kv-bits"),
-        sinks=cache.sinks or _has_sinks(question, model),
+        sinks=cache.sinks or (model is not None and model.sinks),
     )
-
-
-def _has_sinks(question: Question, model: "Model | None") -> bool:
-    """Whether the model has sinks, which are planned forward."""
-    return model is not None and model.sinks and direction_named(question.direction) is direction_named(None)
 
 
 def _reads_latent(question: Question, model: "Model | None") -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from attenio.dataflows.backward.execute import backward_units, run_backward, saved_by_definition
 from attenio.dataflows.forward import prepared, run_forward
 from attenio.dataflows.host import check_host_memory
-from attenio.dataflows.inputs import Given, checked_forward, given_or_random
+from attenio.dataflows.inputs import Given, checked_forward, given_or_random, sinks_beside
 from attenio.dataflows.nested import attend_nested, nested_memories
 from attenio.dataflows.problem import Advance, stacked_problems
 from attenio.dataflows.run import NestedRun, Run, TrainingRun, max_abs_error
@@ -60,10 +60,10 @@ def execute(
 ) -> Run | NestedRun | TrainingRun:
     """Execute a plan on its fast memory, over all batch elements, heads and documents.
 
-    ``inputs`` are q, k and v as (batch, heads, rows, width) arrays, and do for the gradient, or one sink a head for a
-    workload with sinks; random from ``seed`` when left out. Keys and values of fewer bits are rounded to these. What a
-    backward plan finds saved comes from the definition; a training plan runs both passes. ``record`` keeps every event
-    in the trace. ``progress`` is called with (done, total) after every tile of queries, or of keys.
+    ``inputs`` are q, k and v as (batch, heads, rows, width) arrays, then one sink a head for a workload with sinks,
+    then do for the gradient; random from ``seed`` when left out. Keys and values of fewer bits are rounded to these.
+    What a backward plan finds saved comes from the definition; a training plan runs both passes. ``record`` keeps every
+    event in the trace. ``progress`` is called with (done, total) after every tile of queries, or of keys.
     The run stops with MemoryOverflow when the plan does not fit, and with DoesNotFit when this computer cannot hold it.
     """
     if isinstance(plan, NestedPlan):
@@ -76,7 +76,9 @@ def execute(
     advance, trace = _advance(progress, _units(plan)), Trace(record=record)
     if plan.workload.direction is Direction.BACKWARD:
         given = given_or_random(plan.workload, inputs, seed)
-        return run_backward(plan, given, saved_by_definition(plan, given), trace=trace, advance=advance)
+        sinks = sinks_beside(plan.workload, inputs, seed)
+        saved = saved_by_definition(plan, given, sinks)
+        return run_backward(plan, given, saved, trace=trace, advance=advance, sinks=sinks)
     given_inputs, sinks = checked_forward(plan.workload, inputs, seed)
     return run_forward(plan, given_inputs, trace=trace, advance=advance, sinks=sinks)
 
@@ -87,7 +89,8 @@ def _execute_training(plan: TrainingPlan, *, inputs: Given, seed: int, record: b
     check_host_memory(plan)
     units = _units(plan.forward) * (2 if plan.saved is Saved.NOTHING else 1) + _units(plan.backward)
     given = given_or_random(plan.workload, inputs, seed)
-    return run_training(plan, given, record=record, advance=_advance(progress, units))
+    sinks = sinks_beside(plan.workload, inputs, seed)
+    return run_training(plan, given, record=record, advance=_advance(progress, units), sinks=sinks)
 
 
 def execute_nested(

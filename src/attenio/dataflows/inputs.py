@@ -99,15 +99,23 @@ def _output_shape(workload: Workload) -> tuple[int, int, int, int]:
 
 
 def given_or_random(workload: Workload, given: Given, seed: int) -> tuple[Inputs, NDArray[np.float32]]:
-    """Inputs and the gradient of the output: the caller's q, k, v and do, or random ones from the seed."""
+    """Inputs and the gradient of the output: the caller's q, k, v (sinks) and do, or random ones from the seed."""
+    wanted = ("five", "q, k, v, sinks and do", 5) if workload.sinks else ("four", "q, k, v and do", 4)
     if given is None:
         inputs, gradient = random_inputs(workload, seed), random_gradient(workload, seed)
-    elif _arrays(given) != 4:
-        raise InvalidInput(f"inputs are {_arrays(given)} arrays; the gradient needs four: q, k, v and do")
+    elif _arrays(given) != wanted[2]:
+        raise InvalidInput(f"inputs are {_arrays(given)} arrays; the gradient needs {wanted[0]}: {wanted[1]}")
     else:
-        inputs, gradient = checked_inputs(workload, given[:3]), checked_gradient(workload, given[3])
+        inputs, gradient = checked_inputs(workload, given[:3]), checked_gradient(workload, given[-1])
     check_scale(workload, inputs)
     return inputs, gradient
+
+
+def sinks_beside(workload: Workload, given: Given, seed: int) -> NDArray[np.float32] | None:
+    """The sinks of a run for the gradient, the fourth of its arrays, or random ones; None for a workload without."""
+    if given is None or not workload.sinks:
+        return random_sinks(workload, seed)
+    return checked_array("sinks", given[3], (workload.heads,), workload.dtype)
 
 
 def _arrays(given: object) -> int:

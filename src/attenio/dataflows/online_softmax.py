@@ -105,6 +105,11 @@ def save_log_sum_exp(
     if problem.L is None:
         return
     seen = ~np.isneginf(largest.values[:, 0])
+    if problem.sinks is not None:  # a row has its sink, and so a maximum, without any key
+        positions = as_array(largest.rows) % problem.pattern.rows
+        first, stop = int(positions.min()), int(positions.max()) + 1
+        every = np.arange(problem.pattern.keys, dtype=np.int64)
+        seen &= problem.pattern.required(first, stop, every).any(axis=1)[positions - first]
     rows = np.flatnonzero(seen) if at is None else at[seen[at]]
     if len(rows) == 0:
         return

@@ -12,7 +12,7 @@ from attenio.memory import Trace
 from attenio.planning.nested import NestedPlan
 from attenio.planning.plan import Plan
 from attenio.planning.training import TrainingPlan
-from attenio.reference import Gradients, attention_blocks, attention_gradients
+from attenio.reference import Gradients, attention_blocks, gradients_and_sinks
 from attenio.workload import Workload
 
 
@@ -20,8 +20,9 @@ from attenio.workload import Workload
 class Run(Shown):
     """One execution of a plan on the counted memory; ``output`` is (batch, heads, queries, value_dim).
 
-    A backward run has ``gradients``, which its error is about; its ``output`` is the one that it was given. A forward
-    run that approximates has a ``guaranteed_error``, which its error does not exceed.
+    A backward run has ``gradients``, and those of sinks if there are any, which its error is about; its ``output`` is
+    the one that it was given. A forward run that approximates has a ``guaranteed_error``, which its error does not
+    exceed.
     """
 
     plan: Plan
@@ -31,6 +32,7 @@ class Run(Shown):
     peak_words: int
     max_abs_error: float
     gradients: Gradients | None = None
+    sink_gradients: NDArray[np.float32] | None = None
     guaranteed_error: float | None = None
 
     def facts(self) -> dict[str, Any]:
@@ -123,10 +125,20 @@ class TrainingRun(Shown):
         }
 
 
-def gradient_error(gradients: Gradients, inputs: Inputs, d_output: NDArray[np.float32], workload: Workload) -> float:
-    """The largest distance of any gradient from the float64 definition on the same, already rounded, inputs."""
-    exact = attention_gradients(*inputs, d_output, workload)
-    return float(np.max([np.abs(gradient - right).max() for gradient, right in zip(gradients, exact, strict=True)]))
+def gradient_error(
+    gradients: Gradients,
+    inputs: Inputs,
+    d_output: NDArray[np.float32],
+    workload: Workload,
+    sinks: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None,
+) -> float:
+    """The largest distance of any gradient from the float64 definition on the same, already rounded, inputs.
+
+    ``sinks``: those, and the gradients of them, which count with the others.
+    """
+    exact, d_sinks = gradients_and_sinks(*inputs, d_output, workload, sinks=None if sinks is None else sinks[0])
+    both = [*zip(gradients, exact, strict=True), *([] if sinks is None else [(sinks[1], d_sinks)])]
+    return float(np.max([np.abs(gradient - right).max() for gradient, right in both]))
 
 
 def max_abs_error(

@@ -14,13 +14,19 @@ from attenio.planning.training import Saved, TrainingPlan
 
 
 def run_training(
-    plan: TrainingPlan, given: tuple[Inputs, NDArray[np.float32]], *, record: bool, advance: Advance
+    plan: TrainingPlan,
+    given: tuple[Inputs, NDArray[np.float32]],
+    *,
+    record: bool,
+    advance: Advance,
+    sinks: NDArray[np.float32] | None = None,
 ) -> TrainingRun:
     """Execute a training step on inputs and the gradient of the output; ``record`` keeps the events of every run."""
     inputs, _ = given
 
     def forward(extra: ExtraOutputs) -> Run:
-        return run_forward(plan.forward, inputs, trace=Trace(record=record), advance=advance, extra=extra)
+        trace = Trace(record=record)
+        return run_forward(plan.forward, inputs, trace=trace, advance=advance, extra=extra, sinks=sinks)
 
     extra = _room(plan)
     first = forward(ExtraOutputs() if plan.saved is Saved.NOTHING else extra)
@@ -29,7 +35,8 @@ def run_training(
     # Tiled products that read probabilities never ask for the log-sum-exp.
     lse = np.full((*output.shape[:3], 1), np.nan, dtype=np.float32) if extra.log_sum_exp is None else extra.log_sum_exp
     saved = SavedValues(output, lse, extra.probabilities)
-    backward = run_backward(plan.backward, given, saved, trace=Trace(record=record), advance=advance)
+    trace = Trace(record=record)
+    backward = run_backward(plan.backward, given, saved, trace=trace, advance=advance, sinks=sinks)
     return TrainingRun(plan=plan, forward=first, recomputed=again, backward=backward)
 
 

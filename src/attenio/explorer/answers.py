@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Callable
 from typing import Any
 
-from attenio.catalogue import machines, model_named, models
+from attenio.catalogue import machines, models
 from attenio.errors import AttenioError, InvalidInput
 from attenio.explorer.state import State
 from attenio.planning.plan import Dataflow, Plan
@@ -94,7 +94,7 @@ def _python(state: State) -> str:
             "from dataclasses import replace",
             "from attenio.catalogue import model_named",
             f"workload = model_named({given['model']!r}).workload({', '.join(sizes)})",
-            *([f"workload = replace({_base(given)}, {', '.join(changes)})"] if changes else []),
+            *([f"workload = replace(workload, {', '.join(changes)})"] if changes else []),
         ]
     else:
         w = state.workload
@@ -108,12 +108,6 @@ def _python(state: State) -> str:
         ["from attenio import Machine, Workload, best_plan", *made, f"plan = best_plan(workload, {machine}{dataflow})",
          "print(plan)"]
     )  # fmt: skip
-
-
-def _base(given: dict[str, str]) -> str:
-    """The workload of a model that other options change: caps and sinks are planned forward only."""
-    model, backward = model_named(given["model"]), given.get("direction", "forward") != "forward"
-    return "workload.plain" if backward and (model.sinks or model.softcap is not None) else "workload"
 
 
 def _command(state: State) -> str:

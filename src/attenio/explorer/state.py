@@ -82,8 +82,7 @@ def _workload(given: dict[str, str]) -> Workload:
     if widths:
         raise InvalidInput(f"model {given['model']} has its own {', '.join(widths)}; leave them out")
     base = model_named(given["model"]).workload(n=None if decode and "keys" in counts else n, decode=decode, **counts)
-    forward = options.get("direction", "forward") == "forward"
-    return replace(base if forward else base.plain, **options)
+    return replace(base, **options)
 
 
 def _machine(given: dict[str, str]) -> Machine:

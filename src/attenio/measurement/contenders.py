@@ -116,7 +116,10 @@ def memory_bytes(device: str) -> float:
 
 
 def random_inputs(workload: Workload, device: str) -> Inputs:
-    """Normal random queries, keys and values: on zeros a GPU draws less power and clocks higher."""
+    """Normal random queries, keys and values: on zeros a GPU draws less power and clocks higher.
+
+    Values that are part of keys are a view of them, which whoever reads it may recognise.
+    """
     dtype = _TYPES.get(workload.dtype)
     if dtype is None:
         raise InvalidInput(f"no kernel here computes in {workload.dtype.value}; use fp32, fp16 or bf16")
@@ -132,7 +135,7 @@ def random_inputs(workload: Workload, device: str) -> Inputs:
         (workload.batch, workload.kv_heads, workload.keys, workload.value_dim),
     )
     q, k, v = (torch.randn(shape, device=device).to(dtype) for shape in shapes)
-    return q, k, v
+    return q, k, k[..., : workload.value_dim] if workload.values_in_keys else v
 
 
 def contenders(

@@ -140,4 +140,4 @@ def _counted(
 def _fields(workload: Workload) -> dict[str, Any]:
     """A workload as text and numbers, as its constructor takes them."""
     numbers = ("queries", "keys", "d", "value_dim", "heads", "kv_heads", "batch", "scale")
-    return {**plain_fields(workload, *numbers, "dtype", "direction"), "mask": str(workload.mask)}
+    return {**plain_fields(workload, *numbers, "dtype", "direction", "values_in_keys"), "mask": str(workload.mask)}

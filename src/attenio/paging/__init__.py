@@ -12,6 +12,7 @@ from attenio.paging.bounds import bounds_for_pages
 from attenio.paging.execute import PagedRun, execute_pages
 from attenio.paging.inputs import PagedInputs, paged_attention, random_paged_inputs
 from attenio.paging.plan import PagedTiles, PagingPlan
+from attenio.paging.sweep import sweep_pages
 from attenio.paging.workload import PagedWorkload
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "paged_attention",
     "plan_pages",
     "random_paged_inputs",
+    "sweep_pages",
 ]

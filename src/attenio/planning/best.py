@@ -11,7 +11,7 @@ from attenio.machine import Boundary, Machine
 from attenio.names import checked_kind
 from attenio.planning.approximate.guarantees import certificate_at
 from attenio.planning.approximating import approximate_plan, best_approximate
-from attenio.planning.costs import checked_dataflow, cost, cost_of, problems_of, reads_keys_of, tile_names
+from attenio.planning.costs import checked_dataflow, computes, cost, cost_of, problems_of, tile_names
 from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.problems.tile_sizes import keeps_to_granularity, smallest_tiles
@@ -285,7 +285,7 @@ def _nothing_fits(workload: Workload, fast_words: int, granularity: Granularity)
     words, dataflow = min(
         (_smallest(workload, dataflow, granularity)[0], dataflow.value)
         for dataflow in contenders(workload.direction)
-        if reads_keys_of(workload, dataflow) and (granularity.is_free or dataflow not in ONE_BY_ONE)
+        if computes(workload, dataflow) and (granularity.is_free or dataflow not in ONE_BY_ONE)
     )
     return DoesNotFit(
         f"no dataflow fits: the least demanding, {dataflow}, needs at least {show_words(words)} of fast memory;"

@@ -17,6 +17,9 @@ from attenio.workload import Direction, Workload
 _SINGLE_ENTRIES = (
     Dataflow.STANDARD, Dataflow.SQUARE_TILING, Dataflow.RANK_ONE_TILING, Dataflow.SCORE_STATIONARY
 )  # fmt: skip
+# They make D before they ask for the log-sum-exp, with which the weight of a sink is known; the first of them has no
+# log-sum-exp at hand where a score's gradient is made either, and so not the slope of a cap.
+_WITHOUT_SUMS = (Dataflow.TILED_PRODUCTS, Dataflow.FUSED_VALUES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,12 +79,28 @@ def checked_dataflow(workload: Workload, dataflow: Dataflow | str) -> Dataflow:
             f"{chosen.value} reads single entries of keys, and with kv_bits={workload.kv_bits}"
             f" {workload.entries_per_word} of them share a word; use attenio, or leave kv_bits out"
         )
+    if not knows_forms_of(workload, chosen):
+        raise InvalidInput(
+            f"{chosen.value} makes gradients without the log-sum-exp at hand, and that of"
+            f" {'sinks' if workload.sinks else 'a softcap'} asks for it; use another dataflow, or leave it out"
+        )
     return chosen
 
 
 def reads_keys_of(workload: Workload, dataflow: Dataflow) -> bool:
     """Whether a dataflow can read the keys of a workload: some read single entries, which may not share a word."""
     return not (workload.has_scales and dataflow in _SINGLE_ENTRIES)
+
+
+def knows_forms_of(workload: Workload, dataflow: Dataflow) -> bool:
+    """Whether a dataflow computes what the workload does to scores: some gradients are made without what it takes."""
+    capped = workload.softcap is not None and dataflow is Dataflow.TILED_PRODUCTS
+    return not (capped or (workload.sinks and dataflow in _WITHOUT_SUMS))
+
+
+def computes(workload: Workload, dataflow: Dataflow) -> bool:
+    """Both: whether a dataflow computes this workload."""
+    return reads_keys_of(workload, dataflow) and knows_forms_of(workload, dataflow)
 
 
 def problems_of(workload: Workload, dataflow: Dataflow, granularity: Granularity = FREE_TILES) -> Problems:

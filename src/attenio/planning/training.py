@@ -18,7 +18,7 @@ from attenio.machine import Boundary, Machine
 from attenio.names import member_named
 from attenio.planning.against_bounds import AgainstBounds
 from attenio.planning.best import best_plan_for, check_memory, or_free_tiles
-from attenio.planning.costs import cost_of
+from attenio.planning.costs import checked_dataflow, cost_of, knows_forms_of
 from attenio.planning.plan import Dataflow, Plan, TileRule
 from attenio.planning.problems import Problems
 from attenio.planning.problems.tile_sizes import smallest_tiles
@@ -120,6 +120,8 @@ def training_plan_for(
         return _plan(workload, fast_words, Saved.named(saved), problems)
     # Saving nothing moves as much as saving statistics, and a forward pass more.
     best = _plan(workload, fast_words, Saved.STATISTICS, problems)
+    if not knows_forms_of(workload, Dataflow.TILED_PRODUCTS):
+        return best
     if _least_with_probabilities(problems, fast_words) >= best.moved_words:
         return best
     return min(best, _plan(workload, fast_words, Saved.PROBABILITIES, problems), key=lambda plan: plan.moved_words)
@@ -148,6 +150,10 @@ def training_candidates_for(
     for saved in Saved:
         try:
             every.append(TrainingCandidate(saved=saved, plan=_plan(workload, fast_words, saved, problems)))
+        except InvalidInput as problem:
+            if workload.tolerance is not None:
+                raise
+            every.append(TrainingCandidate(saved=saved, plan=None, reason=str(problem)))
         except DoesNotFit as problem:
             needed = problem.needed_words
             every.append(TrainingCandidate(saved=saved, plan=None, reason=str(problem), needed_words=needed))
@@ -190,12 +196,13 @@ def _plan(workload: Workload, fast_words: int, saved: Saved, problems: Problems)
 
 def _best(workload: Workload, fast_words: int, problems: Problems) -> Plan:
     """The best plan of one pass; both passes are over the same problems."""
-    best = best_of_all(workload, fast_words, problems)
+    best = best_of_all(workload, fast_words, problems.held_by(workload))
     return best or best_plan_for(workload, fast_words, granularity=problems.granularity)  # which says why not
 
 
 def _reading_plan(workload: Workload, problems: Problems, fast_words: int) -> Plan:
     """The best tiled products that read saved probabilities."""
+    checked_dataflow(workload, Dataflow.TILED_PRODUCTS)  # which says why not
     form = reading_form(problems.sizes)
     best = best_of_form(problems, form, fast_words)
     if best is None:

@@ -3,7 +3,9 @@
     dV[j] = sum_i P[i,j] dO[i]            dP[i,j] = dO[i].V[j]          D[i] = sum_j P[i,j] dP[i,j] = dO[i].O[i]
     dS[i,j] = P[i,j] (dP[i,j] - D[i])     dQ[i] = scale sum_j dS[i,j] K[j]     dK[j] = scale sum_i dS[i,j] Q[i]
 
-over the required scores; query heads that share a KV head add to the same dK and dV.
+over the required scores; query heads that share a KV head add to the same dK and dV. With a cap c, where scores are
+c tanh(s / c), dS is multiplied by 1 - (score / c)^2. A sink z, a score of every row without a value, takes a share of
+P, and has the gradient dz = - sum_i exp(z - L[i]) D[i], L the log-sum-exp.
 
 >>> import numpy as np
 >>> ones = np.ones((1, 1, 4, 2))
@@ -17,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.errors import InvalidInput
-from attenio.reference.forward import SCORES_AT_ONCE, Segment, check_shapes, segments, softmax
+from attenio.reference.forward import SCORES_AT_ONCE, Segment, check_shapes, check_sinks, segments, softmax
 from attenio.workload import Workload
 
 Float64 = NDArray[np.float64]
@@ -33,13 +35,23 @@ class Gradients(NamedTuple):
     dv: Floats
 
 
-def attention_gradients(q: Numbers, k: Numbers, v: Numbers, do: Numbers, workload: Workload) -> Gradients:
+def attention_gradients(
+    q: Numbers, k: Numbers, v: Numbers, do: Numbers, workload: Workload, *, sinks: Numbers | None = None
+) -> Gradients:
     """The gradient of sum(O * dO) over (batch, heads, rows, width) arrays; rows that require no score get zero."""
+    return gradients_and_sinks(q, k, v, do, workload, sinks=sinks)[0]
+
+
+def gradients_and_sinks(
+    q: Numbers, k: Numbers, v: Numbers, do: Numbers, workload: Workload, *, sinks: Numbers | None = None
+) -> tuple[Gradients, Float64]:
+    """The same, and the gradients of sinks, one a head; zeros without."""
     check_shapes(q, k, v, workload)
+    check_sinks(workload, sinks)
     shape = (workload.batch, workload.heads, workload.queries, workload.value_dim)
     if np.shape(do) != shape:
         raise InvalidInput(f"do has shape {np.shape(do)}; this workload needs (batch, heads, rows, width) = {shape}")
-    gradients = Gradients(*(np.zeros(np.shape(x)) for x in (q, k, v)))
+    gradients, d_sinks = Gradients(*(np.zeros(np.shape(x)) for x in (q, k, v))), np.zeros(workload.heads)
     for batch in range(workload.batch):
         for head in range(workload.heads):
             kv_head = head // workload.group
@@ -53,16 +65,20 @@ def attention_gradients(q: Numbers, k: Numbers, v: Numbers, do: Numbers, workloa
                         (do, (batch, head, segment.rows)),
                     )
                 ]
-                dq, dk, dv = _of_segment(segment, given, workload.softmax_scale)
+                sink = None if sinks is None else float(sinks[head])
+                dq, dk, dv, d_sink = _of_segment(segment, given, workload, sink)
                 gradients.dq[batch, head, segment.rows] = dq
                 gradients.dk[batch, kv_head, segment.keys] += dk
                 gradients.dv[batch, kv_head, segment.keys] += dv
-    return gradients
+                d_sinks[head] += d_sink
+    return gradients, d_sinks
 
 
-def _of_segment(segment: Segment, given: list[Float64], scale: float) -> tuple[Float64, Float64, Float64]:
+def _of_segment(
+    segment: Segment, given: list[Float64], workload: Workload, sink: float | None
+) -> tuple[Float64, Float64, Float64, float]:
     """One head of one segment, some rows at a time so that no more than a few million scores exist at once."""
-    q, k, v, do = given
+    (q, k, v, do), scale, cap, d_sink = given, workload.softmax_scale, workload.softcap, 0.0
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
     pattern = segment.pattern
     height = max(1, SCORES_AT_ONCE // pattern.keys)
@@ -72,11 +88,17 @@ def _of_segment(segment: Segment, given: list[Float64], scale: float) -> tuple[F
         if len(needed) == 0:
             continue
         scores = scale * (q[start:stop] @ k[needed].T)
+        slope = 1.0
+        if cap is not None:
+            scores = cap * np.tanh(scores / cap)
+            slope = 1.0 - (scores / cap) ** 2
         scores[~pattern.required(start, stop, needed)] = -np.inf
-        P = softmax(scores)
+        P, weights = softmax(scores, sink)
         dP = do[start:stop] @ v[needed].T
-        dS = P * (dP - (P * dP).sum(axis=1, keepdims=True))
+        D = (P * dP).sum(axis=1, keepdims=True)
+        d_sink -= float((weights * D).sum())
+        dS = P * (dP - D) * slope
         dq[start:stop] = scale * (dS @ k[needed])
         dk[needed] += scale * (dS.T @ q[start:stop])
         dv[needed] += P.T @ do[start:stop]
-    return dq, dk, dv
+    return dq, dk, dv, d_sink

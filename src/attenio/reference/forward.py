@@ -89,8 +89,7 @@ def attention_blocks(
 ) -> Iterator[Block]:
     """The same, some rows at a time, so that no more than a few million scores exist at once."""
     check_shapes(q, k, v, workload)
-    if workload.sinks != (sinks is not None):
-        raise InvalidInput("a workload with sinks needs one a head, and no other takes any; give sinks, or leave them")
+    check_sinks(workload, sinks)
     for batch in range(workload.batch):
         for kv_head in range(workload.kv_heads):
             for segment in segments(workload):
@@ -131,12 +130,21 @@ def _rows_of(
         yield slice(start, stop), (weights @ values[needed]) / np.where(total == 0.0, 1.0, total), lse
 
 
-def softmax(scores: Float64) -> Float64:
-    """Probabilities of every row of scores, 0 where a score is -inf; all zero where every one is."""
-    largest = scores.max(axis=1, keepdims=True)
-    weights = np.exp(scores - np.where(np.isneginf(largest), 0.0, largest))
-    total = weights.sum(axis=1, keepdims=True)
-    return np.asarray(weights / np.where(total == 0.0, 1.0, total))
+def softmax(scores: Float64, sink: float | None = None) -> tuple[Float64, Float64]:
+    """Probabilities of every row of scores, 0 where a score is -inf, and that of a sink beside them, 0 without one."""
+    beside = -np.inf if sink is None else sink
+    largest = np.maximum(scores.max(axis=1, keepdims=True), beside)
+    anchor = np.where(np.isneginf(largest), 0.0, largest)
+    weights, of_sink = np.exp(scores - anchor), np.exp(beside - anchor)
+    total = weights.sum(axis=1, keepdims=True) + of_sink
+    known = np.where(total == 0.0, 1.0, total)
+    return np.asarray(weights / known), np.asarray(of_sink / known)
+
+
+def check_sinks(workload: Workload, sinks: NDArray[np.generic] | None) -> None:
+    """Refuse sinks where the workload has none, and a workload that has them without."""
+    if workload.sinks != (sinks is not None):
+        raise InvalidInput("a workload with sinks needs one a head, and no other takes any; give sinks, or leave them")
 
 
 def check_shapes(q: NDArray[np.generic], k: NDArray[np.generic], v: NDArray[np.generic], workload: Workload) -> None:

@@ -58,7 +58,7 @@ def accelerator_section(workload: Workload, machine: Machine) -> AcceleratorSect
 
 def _timeline(workload: Workload, machine: Machine) -> str:
     """AttenIO's program for the forward pass, or why there is none."""
-    forward = replace(workload.plain, tolerance=None, entry_bound=None, values_in_keys=False).towards(Direction.FORWARD)
+    forward = replace(workload.plain, tolerance=None, entry_bound=None).towards(Direction.FORWARD)
     try:
         done = simulate(forward, machine)
     except AttenioError as refusal:

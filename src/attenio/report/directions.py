@@ -46,7 +46,7 @@ def along_directions(workload: Workload, machine: Machine, values: Sequence[int]
     units = machine.slowest_boundary.fast.units
     shown = values[:: max(1, len(values) // _POINTS)]
     curves = []
-    for direction in (Direction.FORWARD,) if workload.values_in_keys or workload != workload.plain else Direction:
+    for direction in (Direction.FORWARD,) if workload.values_in_keys or workload.has_scales else Direction:
         asked = workload.towards(direction)
         best = [_best(asked, fast_words) for fast_words in shown]
         curves.append(

@@ -83,16 +83,16 @@ def check_reach(workload: "Workload") -> None:
 
 
 def check_forms(workload: "Workload") -> None:
-    """Sinks, a cap and keys in fewer bits are planned forward and for exact attention."""
+    """Sinks, a cap and keys in fewer bits are planned for exact attention, keys in fewer bits forward."""
     if not isinstance(workload.sinks, bool):
         raise InvalidInput(f"sinks is {show_value(workload.sinks)}; give True or False")
     asked = _asked_form(workload)
     if asked is None:
         return
-    if workload.direction is not Direction.FORWARD:
+    if workload.has_scales and workload.direction is not Direction.FORWARD:
         raise InvalidInput(
-            f"{asked}: planned forward only, and this is {workload.direction.value}; leave it out, or ask about the"
-            " forward pass"
+            f"kv_bits is {workload.kv_bits}, below a word, and this is {workload.direction.value}: what was rounded has"
+            " no gradient, so it is planned forward only; leave kv_bits out, or ask about the forward pass"
         )
     if workload.tolerance is not None:
         raise InvalidInput(f"{asked}: planned for exact attention only; leave it out, or the tolerance")

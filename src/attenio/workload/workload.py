@@ -208,9 +208,21 @@ class Workload:
 
     @property
     def held_words(self) -> int:
-        """Words that stay in fast memory while the rows of a KV head pass: scales, and the sinks of its query heads."""
+        """Words that stay in fast memory while the rows of a KV head pass: scales, and the sinks of its query heads.
+
+        Backward, the sums of the gradients of these sinks stay too.
+        """
         scales = scale_words(self.dtype) * (1 if self.values_in_keys else 2) if self.has_scales else 0
-        return scales + (self.group if self.sinks else 0)
+        sums = self.accumulator_words if self.direction is Direction.BACKWARD else 0
+        return scales + (self.group * (1 + sums) if self.sinks else 0)
+
+    @property
+    def once_words(self) -> int:
+        """Words that move once a KV head: what stays is loaded, and the gradients of sinks are stored."""
+        if self.direction is Direction.FORWARD:
+            return self.held_words
+        passes = 3 if self.is_training else 2  # forward, backward, and its gradients
+        return passes * self.group if self.sinks else 0
 
     @property
     def softmax_scale(self) -> float:
@@ -277,13 +289,15 @@ class Workload:
         rows, keys = self.heads * self.batch * self.queries, self.kv_heads * self.batch * self.keys
         read = touched_rows * self.d + touched_keys * self.key_words
         output, gradients = rows * self.value_dim, rows * self.d + keys * (self.d + self.value_dim)
+        # something that a sink is in, which nobody asks for where no score is required, and its gradient
+        of_sinks = self.heads * (2 if self.scores else 1) if self.sinks else 0
         match self.direction:
             case Direction.FORWARD:
-                return read + output + self.kv_heads * self.held_words
+                return read + output + (self.kv_heads * self.held_words if self.scores else 0)
             case Direction.BACKWARD:
-                return read + touched_rows * self.value_dim + gradients
+                return read + touched_rows * self.value_dim + gradients + of_sinks
             case Direction.TRAINING:
-                return read + touched_rows * self.value_dim + output + gradients
+                return read + touched_rows * self.value_dim + output + gradients + of_sinks
             case _:
                 assert_never(self.direction)
 

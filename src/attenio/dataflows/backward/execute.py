@@ -20,6 +20,7 @@ from attenio.dataflows.backward.problem import (
 )
 from attenio.dataflows.backward.query_stationary import query_stationary
 from attenio.dataflows.backward.spilled_gradients import spilled_gradients
+from attenio.dataflows.backward.standing_sinks import StandingSinks
 from attenio.dataflows.backward.tiled_products import tiled_products
 from attenio.dataflows.backward.two_pass import two_pass
 from attenio.dataflows.guarantee import polynomial_of
@@ -33,7 +34,13 @@ from attenio.workload import Workload
 
 
 def run_backward(
-    plan: Plan, given: tuple[Inputs, NDArray[np.float32]], saved: SavedValues, *, trace: Trace, advance: Advance
+    plan: Plan,
+    given: tuple[Inputs, NDArray[np.float32]],
+    saved: SavedValues,
+    *,
+    trace: Trace,
+    advance: Advance,
+    sinks: NDArray[np.float32] | None = None,
 ) -> Run:
     """Execute a backward plan on inputs, the gradient of the output, and what the forward pass saved."""
     workload, (inputs, d_output) = plan.workload, given
@@ -45,28 +52,37 @@ def run_backward(
         gradients=Gradients(*(np.full(x.shape, np.nan, dtype=np.float32) for x in inputs)),
         arithmetic=Arithmetic.of(workload, *inputs, d_output),
         advance=advance,
+        sinks=sinks,
     )
     fast = FastMemory(plan.fast_words, intermediate_words=workload.accumulator_words, trace=trace)
+    standing = StandingSinks(shared, fast)
     with np.errstate(over="ignore", under="ignore"):
         for problem in backward_problems(shared):
+            known = standing.beside(problem)
             trace.problem = problem.label
-            _differentiate(plan, problem, fast)
+            _differentiate(plan, known, fast)
+        standing.done()
     return Run(
         plan=plan,
         output=saved.output,
         trace=trace,
         moved_words=trace.moved_words,
         peak_words=fast.peak_words,
-        max_abs_error=gradient_error(shared.gradients, inputs, d_output, workload),
+        max_abs_error=gradient_error(
+            shared.gradients, inputs, d_output, workload, None if sinks is None else (sinks, standing.gradients)
+        ),
         gradients=shared.gradients,
+        sink_gradients=None if sinks is None else standing.gradients,
     )
 
 
-def saved_by_definition(plan: Plan, given: tuple[Inputs, NDArray[np.float32]]) -> SavedValues:
+def saved_by_definition(
+    plan: Plan, given: tuple[Inputs, NDArray[np.float32]], sinks: NDArray[np.float32] | None = None
+) -> SavedValues:
     """What a forward pass would have saved for this plan."""
     workload, (inputs, d_output) = plan.workload, given
     arithmetic = Arithmetic.of(workload, *inputs, d_output)
-    saved = saved_by_forward(workload, inputs, arithmetic)
+    saved = saved_by_forward(workload, inputs, arithmetic, sinks)
     if "gradient_rows" not in plan.tiles:
         return saved
     return SavedValues(saved.output, saved.log_sum_exp, probabilities_of(workload, inputs, arithmetic))

@@ -77,7 +77,7 @@ def _value_and_score_gradients(
                                 load_partial(fast, partial, dV_c, again)
                                 add_value_gradient(fast, arithmetic, dV_c, P, dO_c)
                                 store_gradient(fast, dV_c, (partial, problem.dV), done)
-                        dS = score_gradient(fast, arithmetic, P, dP, D_i)
+                        dS = score_gradient(fast, arithmetic, P, dP, (D_i, L_i))
                         fast.store(dS, spilled[1], cells=visible(hidden))
     store_key_zeros(fast, pattern, problem.dV)
 

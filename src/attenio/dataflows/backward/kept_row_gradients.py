@@ -33,7 +33,7 @@ from attenio.dataflows.backward.steps import (
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
 from attenio.dataflows.key_slots import Visit, keeping_slots, needed_by_tiles, turns
 from attenio.dataflows.key_tiles import KeyTile, KeyTiles, required_scores
-from attenio.dataflows.online_softmax import ONE, add_scores
+from attenio.dataflows.online_softmax import ONE, make_scores
 from attenio.memory import Buffer, FastMemory, Tile
 from attenio.memory.indices import Indices, compact
 from attenio.planning.plan import Tiles
@@ -140,17 +140,17 @@ class _Slots:
                 self._fast.load(source, tile, named, at=places)
             return
         held.dQ.values[:], held.D.values[:] = 0, 0
-        stream_delta(self._fast, problem, held.D, held.dO, self._O)
+        stream_delta(self._fast, problem, held.D, held.dO, self._O, held.L)
 
     def _meet(self, rows: _Rows, keys: _Keys, at: Indices, named: Indices) -> None:
         """Rows meet keys, those at these places."""
         fast, arithmetic = self._fast, self._problem.arithmetic
         K, V, dK, dV = (_part(tile, at, named) for tile in keys)
         S = Tile("S", np.zeros((len(rows.Q.values), len(K.values)), dtype=np.float32), rows.Q.rows, named)
-        add_scores(fast, arithmetic, S, rows.Q, K)
+        make_scores(fast, arithmetic, S, rows.Q, K)
         P = exponentiate_with(fast, arithmetic, S, rows.L, None)
         add_value_gradient(fast, arithmetic, dV, P, rows.dO)
-        dS = turn_into_score_gradient(fast, arithmetic, P, rows.D, (rows.dO, V))
+        dS = turn_into_score_gradient(fast, arithmetic, P, (rows.D, rows.L), (rows.dO, V))
         add_key_gradient(fast, arithmetic, dK, dS, rows.Q)
         add_query_gradient(fast, arithmetic, rows.dQ, dS, K)
         keys.dK.values[at], keys.dV.values[at] = dK.values, dV.values

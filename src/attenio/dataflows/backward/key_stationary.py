@@ -29,7 +29,7 @@ from attenio.dataflows.backward.steps import (
 )
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
 from attenio.dataflows.key_tiles import KeyTiles, required_scores, row_tiles
-from attenio.dataflows.online_softmax import ONE, add_scores
+from attenio.dataflows.online_softmax import ONE, make_scores
 from attenio.memory import FastMemory
 from attenio.memory.indices import compact
 from attenio.planning.plan import Tiles
@@ -68,13 +68,13 @@ def key_stationary(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> 
                         D_i, dQ_i = D_buffer.zeros(rows, ONE), dQ_buffer.zeros(rows, problem.K.columns)
                         visited = j.visited(positions)
                         load_partial(fast, partial_dQ, dQ_i, np.flatnonzero(visited))
-                        delta.resume(fast, D_i, dO_i, O_element, visited)
+                        delta.resume(fast, D_i, (dO_i, L_i), O_element, visited)
                         S = S_buffer.zeros(rows, touched)
-                        add_scores(fast, arithmetic, S, Q_i, K_j)
+                        make_scores(fast, arithmetic, S, Q_i, K_j)
                         hidden = ~required_scores(pattern, positions, j.keys)
                         P = exponentiate_with(fast, arithmetic, S, L_i, hidden)
                         add_value_gradient(fast, arithmetic, dV_j, P, dO_i)
-                        dS = turn_into_score_gradient(fast, arithmetic, P, D_i, (dO_i, V_j))
+                        dS = turn_into_score_gradient(fast, arithmetic, P, (D_i, L_i), (dO_i, V_j))
                         add_key_gradient(fast, arithmetic, dK_j, dS, Q_i)
                         add_query_gradient(fast, arithmetic, dQ_i, dS, K_j)
                         store_gradient(fast, dQ_i, (partial_dQ, problem.dQ), j.last(positions))

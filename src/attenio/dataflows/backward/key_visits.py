@@ -48,10 +48,13 @@ class StoredDelta:
         self._problem = problem
         self._stored = problem.spilled("D", problem.group * problem.pattern.rows, 1)
 
-    def resume(self, fast: FastMemory, D_i: Tile, dO_i: Tile, O_element: Buffer, visited: NDArray[np.bool_]) -> None:
-        """Load D of the rows that were visited before; make it for the others, and store it."""
+    def resume(
+        self, fast: FastMemory, D_i: Tile, rows: tuple[Tile, Tile], O_element: Buffer, visited: NDArray[np.bool_]
+    ) -> None:
+        """Load D of the rows that were visited before; make it for the others, of dO and L, and store it."""
+        dO_i, L_i = rows
         load_partial(fast, self._stored, D_i, np.flatnonzero(visited))
         fresh = np.flatnonzero(~visited)
         if len(fresh):
-            stream_delta(fast, self._problem, D_i, dO_i, O_element, fresh)
+            stream_delta(fast, self._problem, D_i, dO_i, O_element, L_i, fresh)
             fast.store(D_i, self._stored, as_array(D_i.rows)[fresh], at=fresh)

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +12,7 @@ from attenio.dataflows.arithmetic import Arithmetic
 from attenio.dataflows.inputs import Inputs
 from attenio.dataflows.problem import Advance, Problem
 from attenio.memory import SlowArray
+from attenio.memory.matrix import Values
 from attenio.reference import attention_blocks, segments
 from attenio.reference.backward import Gradients
 from attenio.reference.forward import softmax
@@ -20,13 +23,17 @@ Float32 = NDArray[np.float32]
 
 @dataclass(frozen=True, kw_only=True)
 class BackwardProblem(Problem):
-    """The query heads of one KV head: their dO, saved O and log-sum-exp L come in, dQ, dK and dV go out."""
+    """The query heads of one KV head: their dO, saved O and log-sum-exp L come in, dQ, dK and dV go out.
+
+    ``d_sinks``: sums of the gradients of the sinks of its heads, (group, 1), where they have any.
+    """
 
     dO: SlowArray
     L: SlowArray = field()
     dQ: SlowArray
     dK: SlowArray
     dV: SlowArray
+    d_sinks: Values | None = None
 
 
 @dataclass(frozen=True)
@@ -41,11 +48,13 @@ class SavedValues:
     probabilities: Mapping[tuple[int, int, int], Float32] | None = None
 
 
-def saved_by_forward(workload: Workload, inputs: Inputs, arithmetic: Arithmetic) -> SavedValues:
+def saved_by_forward(
+    workload: Workload, inputs: Inputs, arithmetic: Arithmetic, sinks: Float32 | None = None
+) -> SavedValues:
     """The output rounded to its element type and the log-sum-exp in the accumulator's, from the definition."""
     shape = (workload.batch, workload.heads, workload.queries, workload.value_dim)
     output, lse = np.zeros(shape, dtype=np.float32), np.zeros((*shape[:3], 1), dtype=np.float32)
-    for block in attention_blocks(*inputs, workload):
+    for block in attention_blocks(*inputs, workload, sinks=sinks):
         output[block.batch, block.head, block.rows] = block.values
         lse[block.batch, block.head, block.rows, 0] = block.log_sum_exp
     arithmetic.keep(lse)
@@ -63,47 +72,50 @@ class BackwardSharing:
     gradients: Gradients
     arithmetic: Arithmetic
     advance: Advance
+    sinks: Float32 | None = None
 
 
 def backward_problems(shared: BackwardSharing) -> Iterator[BackwardProblem]:
     """Each KV head of each sequence, segment by segment; its gradients are copied out when the next one is drawn."""
     workload, inputs, group, dtype = shared.workload, shared.inputs, shared.workload.group, shared.workload.dtype
     words = workload.accumulator_words
-    for batch in range(workload.batch):
-        for kv_head in range(workload.kv_heads):
-            heads = slice(kv_head * group, (kv_head + 1) * group)
-            for number, segment in enumerate(segments(workload)):
-                rows, keys = (batch, heads, segment.rows), (batch, kv_head, segment.keys)
-                stacked = {
-                    "Q": inputs.q[rows],
-                    "dO": shared.d_output[rows],
-                    "O": shared.saved.output[rows],
-                    "L": shared.saved.log_sum_exp[rows],
-                }
-                flat = {name: x.reshape(-1, x.shape[-1]) for name, x in stacked.items()}
-                height, tall = len(flat["Q"]), segment.pattern.keys
-                problem = BackwardProblem(
-                    label=f"batch {batch} KV head {kv_head} part {number}",
-                    pattern=segment.pattern,
-                    group=group,
-                    Q=SlowArray.elements("Q", flat["Q"], dtype),
-                    K=SlowArray.elements("K", inputs.k[keys], dtype),
-                    V=SlowArray.elements("V", inputs.v[keys], dtype),
-                    O=SlowArray.elements("O", flat["O"], dtype),
-                    dO=SlowArray.elements("dO", flat["dO"], dtype),
-                    L=SlowArray("L", flat["L"], slice(0, height), slice(0, 1), words),
-                    P=_probabilities(shared, (batch, heads, number)),
-                    dQ=SlowArray.unwritten("dQ", (height, workload.d), dtype),
-                    dK=SlowArray.unwritten("dK", (tall, workload.d), dtype),
-                    dV=SlowArray.unwritten("dV", (tall, workload.value_dim), dtype),
-                    arithmetic=shared.arithmetic,
-                    intermediate_words=words,
-                    advance=shared.advance,
-                )
-                yield problem
-                shared.gradients.dq[rows] = problem.dQ.values.reshape(stacked["Q"].shape)
-                shared.gradients.dk[keys] = problem.dK.values
-                shared.gradients.dv[keys] = problem.dV.values
+    turns = product(range(workload.batch), range(workload.kv_heads))
+    # one KV head after the other where its sinks stay
+    for batch, kv_head in sorted(turns, key=itemgetter(1)) if workload.sinks else turns:
+        heads = slice(kv_head * group, (kv_head + 1) * group)
+        for number, segment in enumerate(segments(workload)):
+            rows, keys = (batch, heads, segment.rows), (batch, kv_head, segment.keys)
+            stacked = {
+                "Q": inputs.q[rows],
+                "dO": shared.d_output[rows],
+                "O": shared.saved.output[rows],
+                "L": shared.saved.log_sum_exp[rows],
+            }
+            flat = {name: x.reshape(-1, x.shape[-1]) for name, x in stacked.items()}
+            height, tall = len(flat["Q"]), segment.pattern.keys
+            problem = BackwardProblem(
+                label=f"batch {batch} KV head {kv_head} part {number}",
+                pattern=segment.pattern,
+                group=group,
+                Q=SlowArray.elements("Q", flat["Q"], dtype),
+                K=SlowArray.elements("K", inputs.k[keys], dtype),
+                V=SlowArray.elements("V", inputs.v[keys], dtype),
+                O=SlowArray.elements("O", flat["O"], dtype),
+                dO=SlowArray.elements("dO", flat["dO"], dtype),
+                L=SlowArray("L", flat["L"], slice(0, height), slice(0, 1), words),
+                P=_probabilities(shared, (batch, heads, number)),
+                dQ=SlowArray.unwritten("dQ", (height, workload.d), dtype),
+                dK=SlowArray.unwritten("dK", (tall, workload.d), dtype),
+                dV=SlowArray.unwritten("dV", (tall, workload.value_dim), dtype),
+                arithmetic=shared.arithmetic,
+                intermediate_words=words,
+                advance=shared.advance,
+                first_head=heads.start,
+            )
+            yield problem
+            shared.gradients.dq[rows] = problem.dQ.values.reshape(stacked["Q"].shape)
+            shared.gradients.dk[keys] = problem.dK.values
+            shared.gradients.dv[keys] = problem.dV.values
 
 
 def _probabilities(shared: BackwardSharing, where: tuple[int, slice, int]) -> SlowArray | None:
@@ -131,7 +143,7 @@ def probabilities_of(
                 scores[
                     ~segment.pattern.required(0, segment.pattern.rows, np.arange(segment.pattern.keys, dtype=np.int64))
                 ] = -np.inf
-                P = softmax(scores).astype(np.float32)
+                P = softmax(scores)[0].astype(np.float32)
                 arithmetic.keep(P)
                 probabilities[batch, head, number] = P
     return probabilities

@@ -25,7 +25,7 @@ from attenio.dataflows.backward.steps import (
     turn_into_score_gradient,
 )
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
-from attenio.dataflows.online_softmax import ONE, add_scores
+from attenio.dataflows.online_softmax import ONE, make_scores
 from attenio.dataflows.problem import key_runs
 from attenio.memory import FastMemory
 from attenio.memory.indices import as_array
@@ -65,7 +65,7 @@ def query_stationary(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -
                     L_buffer.holding(problem.L, rows) as L_i,
                 ):
                     D_i, dQ_i = D_buffer.zeros(rows, ONE), dQ_buffer.zeros(rows, problem.K.columns)
-                    stream_delta(fast, problem, D_i, dO_i, O_element)
+                    stream_delta(fast, problem, D_i, dO_i, O_element, L_i)
                     for keys, hidden in key_runs(pattern, positions, b, needed):
                         S = S_buffer.zeros(rows, keys)
                         with K_buffer.holding(problem.K, keys) as K_j, V_buffer.holding(problem.V, keys) as V_j:
@@ -76,10 +76,10 @@ def query_stationary(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -
                             again, done = visits.turn(as_array(keys))
                             load_partial(fast, partial_dK, dK_j, again)
                             load_partial(fast, partial_dV, dV_j, again)
-                            add_scores(fast, arithmetic, S, Q_i, K_j)
+                            make_scores(fast, arithmetic, S, Q_i, K_j)
                             P = exponentiate_with(fast, arithmetic, S, L_i, hidden)
                             add_value_gradient(fast, arithmetic, dV_j, P, dO_i)
-                            dS = turn_into_score_gradient(fast, arithmetic, P, D_i, (dO_i, V_j))
+                            dS = turn_into_score_gradient(fast, arithmetic, P, (D_i, L_i), (dO_i, V_j))
                             add_key_gradient(fast, arithmetic, dK_j, dS, Q_i)
                             add_query_gradient(fast, arithmetic, dQ_i, dS, K_j)
                             store_gradient(fast, dK_j, (partial_dK, problem.dK), done)

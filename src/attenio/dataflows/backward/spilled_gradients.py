@@ -30,7 +30,7 @@ from attenio.dataflows.backward.steps import (
 from attenio.dataflows.backward.tiled_products import key_gradients, query_gradients
 from attenio.dataflows.backward.zeros import store_key_zeros
 from attenio.dataflows.key_tiles import KeyTiles, required_scores, row_tiles
-from attenio.dataflows.online_softmax import ONE, add_scores
+from attenio.dataflows.online_softmax import ONE, make_scores
 from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import as_array, compact
 from attenio.planning.plan import Tiles
@@ -77,13 +77,13 @@ def _key_pass(
                         L_buffer.holding(problem.L, rows) as L_i,
                     ):
                         D_i = D_buffer.zeros(rows, ONE)
-                        delta.resume(fast, D_i, dO_i, O_element, j.visited(positions))
+                        delta.resume(fast, D_i, (dO_i, L_i), O_element, j.visited(positions))
                         S = S_buffer.zeros(rows, touched)
-                        add_scores(fast, arithmetic, S, Q_i, K_j)
+                        make_scores(fast, arithmetic, S, Q_i, K_j)
                         required = required_scores(pattern, positions, j.keys)
                         P = exponentiate_with(fast, arithmetic, S, L_i, ~required)
                         add_value_gradient(fast, arithmetic, dV_j, P, dO_i)
-                        dS = turn_into_score_gradient(fast, arithmetic, P, D_i, (dO_i, V_j))
+                        dS = turn_into_score_gradient(fast, arithmetic, P, (D_i, L_i), (dO_i, V_j))
                         if dK_j is not None:
                             add_key_gradient(fast, arithmetic, dK_j, dS, Q_i)
                         _store_required(fast, dS, gradients, j.span, required)

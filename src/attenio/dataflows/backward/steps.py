@@ -14,10 +14,19 @@ Hidden = NDArray[np.bool_] | None
 Positions = NDArray[np.intp]
 
 
-def stream_delta(
-    fast: FastMemory, problem: BackwardProblem, D: Tile, dO: Tile, O_element: Buffer, at: Positions | None = None
+def stream_delta(  # noqa: PLR0913 - all that a row has
+    fast: FastMemory,
+    problem: BackwardProblem,
+    D: Tile,
+    dO: Tile,
+    O_element: Buffer,
+    L: Tile | None,
+    at: Positions | None = None,
 ) -> None:
-    """D = dO . O for the rows ``at`` of a tile (all by default), while their saved outputs pass through one word."""
+    """D = dO . O for the rows ``at`` of a tile (all by default), while their saved outputs pass through one word.
+
+    With it and the log-sum-exp, what the rows give to the gradients of their sinks is known.
+    """
     named = as_array(dO.rows)
     rows = np.arange(len(named), dtype=np.int64) if at is None else at
     total = np.zeros((len(rows), 1), dtype=np.float32)
@@ -27,6 +36,11 @@ def stream_delta(
             problem.arithmetic.keep(total)
             fast.computed(Step.DELTA, named[rows], ONE, column)
     D.values[rows] = total
+    if problem.d_sinks is not None and problem.sinks is not None:
+        assert L is not None, "no dataflow without the log-sum-exp takes sinks"
+        weights = np.exp(problem.sinks[named[rows]] - L.values[rows])
+        np.subtract.at(problem.d_sinks, named[rows] // problem.pattern.rows, weights * total)
+        problem.arithmetic.keep(problem.d_sinks)
 
 
 def exponentiate_with(fast: FastMemory, arithmetic: Arithmetic, S: Tile, L: Tile, hidden: Hidden) -> Tile:
@@ -47,22 +61,34 @@ def add_value_scores(fast: FastMemory, arithmetic: Arithmetic, dP: Tile, dO: Til
 
 
 def turn_into_score_gradient(
-    fast: FastMemory, arithmetic: Arithmetic, P: Tile, D: Tile, factors: tuple[Tile, Tile]
+    fast: FastMemory, arithmetic: Arithmetic, P: Tile, statistics: tuple[Tile, Tile], factors: tuple[Tile, Tile]
 ) -> Tile:
     """P becomes dS = P (dP - D) in place; dP = dO V^T is made key by key, so that one column of it is enough."""
     dO, V = factors
     dP = np.zeros_like(P.values)
     arithmetic.add_product(dP, dO.values, V.values.T)
-    return _finish(fast, arithmetic, P, dP, D)
+    return _finish(fast, arithmetic, P, dP, statistics)
 
 
-def score_gradient(fast: FastMemory, arithmetic: Arithmetic, P: Tile, dP: Tile, D: Tile) -> Tile:
+def score_gradient(
+    fast: FastMemory, arithmetic: Arithmetic, P: Tile, dP: Tile, statistics: tuple[Tile, Tile | None]
+) -> Tile:
     """P becomes dS = P (dP - D) in place."""
-    return _finish(fast, arithmetic, P, dP.values, D)
+    return _finish(fast, arithmetic, P, dP.values, statistics)
 
 
-def _finish(fast: FastMemory, arithmetic: Arithmetic, P: Tile, dP: NDArray[np.float32], D: Tile) -> Tile:
-    P.values *= dP - D.values
+def _finish(
+    fast: FastMemory, arithmetic: Arithmetic, P: Tile, dP: NDArray[np.float32], statistics: tuple[Tile, Tile | None]
+) -> Tile:
+    """With D of the rows, and L where a cap has a slope: 1 - (S / cap)^2, and S = L + ln P, so that P is enough."""
+    D, L = statistics
+    slope = np.float32(1)
+    if arithmetic.softcap is not None:
+        assert L is not None, "no dataflow without the log-sum-exp takes a cap"
+        with np.errstate(divide="ignore"):  # where P is 0, so is its gradient
+            scores = np.where(P.values > 0, np.log(P.values) + L.values, np.float32(0))
+        slope = 1 - np.clip(scores / np.float32(arithmetic.softcap), -1, 1) ** 2
+    P.values *= (dP - D.values) * slope
     arithmetic.keep(P.values)
     fast.computed(Step.SCORE_GRADIENT, P.rows, P.columns)
     return P

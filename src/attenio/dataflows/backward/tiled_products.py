@@ -77,7 +77,7 @@ def deltas(problem: BackwardProblem, D: SlowArray, fast: FastMemory) -> None:
         rows = compact(needing)
         D_tile = Tile("D", np.zeros((len(needing), 1), dtype=np.float32), rows, ONE, D.words_each)
         with dO_element.streaming(problem.dO, rows, along="elements") as dO:
-            stream_delta(fast, problem, D_tile, dO, O_element)
+            stream_delta(fast, problem, D_tile, dO, O_element, None)
         fast.store(D_tile, D)
 
 
@@ -121,7 +121,7 @@ def _score_gradients(
                         ):
                             add_value_scores(fast, problem.arithmetic, dP, dO_c, V_c)
                     passing = _loaded(fast, P, rows, keys, visible(hidden))
-                    gradient = score_gradient(fast, problem.arithmetic, passing, dP, D_i)
+                    gradient = score_gradient(fast, problem.arithmetic, passing, dP, (D_i, None))
                     fast.store(gradient, dS, cells=visible(hidden))
 
 

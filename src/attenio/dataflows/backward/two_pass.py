@@ -30,7 +30,7 @@ from attenio.dataflows.backward.steps import (
 )
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
 from attenio.dataflows.key_tiles import KeyTiles, required_scores, row_tiles
-from attenio.dataflows.online_softmax import ONE, add_scores
+from attenio.dataflows.online_softmax import ONE, make_scores
 from attenio.dataflows.problem import for_heads, key_runs
 from attenio.memory import FastMemory, SlowArray
 from attenio.memory.indices import as_array, compact
@@ -75,13 +75,13 @@ def _query_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int
                     L_buffer.holding(problem.L, rows) as L_i,
                 ):
                     D_i, dQ_i = D_buffer.zeros(rows, ONE), dQ_buffer.zeros(rows, problem.K.columns)
-                    stream_delta(fast, problem, D_i, dO_i, O_element)
+                    stream_delta(fast, problem, D_i, dO_i, O_element, L_i)
                     for keys, hidden in key_runs(problem.pattern, positions, b, needed):
                         S = S_buffer.zeros(rows, keys)
                         with K_buffer.holding(problem.K, keys) as K_j, V_buffer.holding(problem.V, keys) as V_j:
-                            add_scores(fast, arithmetic, S, Q_i, K_j)
+                            make_scores(fast, arithmetic, S, Q_i, K_j)
                             P = exponentiate_with(fast, arithmetic, S, L_i, for_heads(hidden, heads))
-                            dS = turn_into_score_gradient(fast, arithmetic, P, D_i, (dO_i, V_j))
+                            dS = turn_into_score_gradient(fast, arithmetic, P, (D_i, L_i), (dO_i, V_j))
                             add_query_gradient(fast, arithmetic, dQ_i, dS, K_j)
                     fast.store(dQ_i, problem.dQ)
                     fast.store(D_i, delta)
@@ -116,11 +116,11 @@ def _key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, 
                         D_buffer.holding(delta, rows) as D_i,
                     ):
                         S = S_buffer.zeros(rows, touched)
-                        add_scores(fast, arithmetic, S, Q_i, K_j)
+                        make_scores(fast, arithmetic, S, Q_i, K_j)
                         hidden = ~required_scores(pattern, positions, j.keys)
                         P = exponentiate_with(fast, arithmetic, S, L_i, hidden)
                         add_value_gradient(fast, arithmetic, dV_j, P, dO_i)
-                        dS = turn_into_score_gradient(fast, arithmetic, P, D_i, (dO_i, V_j))
+                        dS = turn_into_score_gradient(fast, arithmetic, P, (D_i, L_i), (dO_i, V_j))
                         add_key_gradient(fast, arithmetic, dK_j, dS, Q_i)
             fast.store(dK_j, problem.dK)
             fast.store(dV_j, problem.dV)

@@ -18,7 +18,7 @@ class Problems(PatternFloors):
 
     ``runs`` is per KV head and sequence: counts here are for one query head, and every dataflow says how often its
     words occur in a group of ``group`` heads. ``held_words`` stay while the rows of a KV head pass, and
-    ``loaded_once`` are those of all KV heads.
+    ``loaded_once`` move once, of all KV heads.
     """
 
     runs: int
@@ -59,8 +59,14 @@ class Problems(PatternFloors):
             values_in_keys=workload.values_in_keys,
             entries_per_word=workload.entries_per_word,
             held_words=workload.held_words,
-            loaded_once=workload.kv_heads * workload.held_words,
+            loaded_once=workload.kv_heads * workload.once_words,
         )
+
+    def held_by(self, workload: Workload) -> "Problems":
+        """The same with what this workload holds: the same problems are asked about in both directions."""
+        held, once = workload.held_words, workload.kv_heads * workload.once_words
+        known = (held, once) == (self.held_words, self.loaded_once)
+        return self if known else replace(self, held_words=held, loaded_once=once)
 
     @lazy
     def transposed(self) -> "Problems":

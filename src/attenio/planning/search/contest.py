@@ -4,7 +4,7 @@ from math import inf
 from typing import NamedTuple
 
 from attenio.masks import SharedPrefix
-from attenio.planning.costs import problems_of, reads_keys_of
+from attenio.planning.costs import computes, problems_of
 from attenio.planning.plan import Dataflow, MovingTiles, Plan, TileRule
 from attenio.planning.problems import Problems
 from attenio.planning.problems.counting import peak_words
@@ -86,7 +86,7 @@ def _entrants(workload: Workload, separate: Problems, fast_words: int) -> list[_
     rank, held, known = 0, 0, forms_of_all(workload.direction, separate.sizes)
     for dataflow in known:
         problems = separate
-        if not reads_keys_of(workload, dataflow):
+        if not computes(workload, dataflow):
             continue
         if dataflow is Dataflow.STACKED_GROUPS:
             if not applies(workload, dataflow):
@@ -150,8 +150,8 @@ def _promising_gradient(entrants: list[_Entrant], fast_words: int) -> _Entrant:
 
 
 def applies(workload: Workload, dataflow: Dataflow) -> bool:
-    """Whether a dataflow can read the keys, and differs from the simpler one it extends."""
-    if not reads_keys_of(workload, dataflow):
+    """Whether a dataflow can read the keys and knows sinks and caps, and differs from the simpler one it extends."""
+    if not computes(workload, dataflow):
         return False
     if dataflow is Dataflow.STACKED_GROUPS:
         return workload.group > 1 or isinstance(workload.mask, SharedPrefix)

@@ -191,9 +191,11 @@ class _PointPlans:
             self._refuse(np.array([index], dtype=np.int64), _TOO_MANY_WORDS)
             return
         # what is held of a KV head is loaded once for all sequences
-        again = workload.held_words * (runs - workload.kv_heads)
+        again = runs - workload.kv_heads
         for name, number in numbers_of(plan).items():
-            self.numbers[name][index] = number * runs - again if name.endswith(_OF_ALL_RUNS) else number
+            way, passes, _ = name.partition("_moved")
+            once = (workload.towards(way) if passes else workload).once_words
+            self.numbers[name][index] = number * runs - again * once if name.endswith(_OF_ALL_RUNS) else number
 
     def _unit_plan(self, workload: Workload, index: int) -> Plan | TrainingPlan:
         """The best plan of one KV head of one sequence (or of one prefix); points that differ in no more share it."""
