@@ -97,12 +97,13 @@ def _combinations(question: Question, cache: Cache) -> "Iterator[PagedWorkload |
     lists = [numbers(getattr(given, name), name.replace("_", "-")) for given, name in (*axes, *beside)]
     types = [None] if question.dtype is None else [part.strip() for part in question.dtype.split(",")]
     for values in product(*lists, types):
-        texts = [str(value) for value in values[:-1]]
-        asked = dict(zip((name for _, name in axes), texts, strict=False))
-        kept: dict[str, str | None] = dict(zip((name for _, name in beside), texts[len(axes) :], strict=True))
+        texts = [None if value is None else str(value) for value in values]
+        asked: dict[str, Any] = dict(zip([*(name for _, name in axes), "dtype"], [*texts[: len(axes)], texts[-1]],
+                                         strict=True))  # fmt: skip
+        kept: dict[str, Any] = dict(zip((name for _, name in beside), texts[len(axes) : -1], strict=True))
         if kept.get("shared_prefix") == "0":
             kept["shared_prefix"] = None
-        one = replace(single, **asked, dtype=values[-1])
+        one = replace(single, **asked)
         try:
             yield replace(cache, **kept).paged_workload(one, DEFAULT_N)
         except AttenioError as problem:

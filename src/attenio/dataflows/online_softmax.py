@@ -109,7 +109,8 @@ def save_log_sum_exp(
         positions = as_array(largest.rows) % problem.pattern.rows
         first, stop = int(positions.min()), int(positions.max()) + 1
         every = np.arange(problem.pattern.keys, dtype=np.int64)
-        seen &= problem.pattern.required(first, stop, every).any(axis=1)[positions - first]
+        needing = np.asarray(problem.pattern.required(first, stop, every).any(axis=1))
+        seen &= needing[positions - first]
     rows = np.flatnonzero(seen) if at is None else at[seen[at]]
     if len(rows) == 0:
         return

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.errors import InvalidInput
-from attenio.reference.forward import SCORES_AT_ONCE, Segment, check_shapes, check_sinks, segments, softmax
+from attenio.reference.forward import SCORES_AT_ONCE, Segment, check_shapes, check_sinks, segments, softmax_beside
 from attenio.workload import Workload
 
 Float64 = NDArray[np.float64]
@@ -88,12 +88,12 @@ def _of_segment(
         if len(needed) == 0:
             continue
         scores = scale * (q[start:stop] @ k[needed].T)
-        slope = 1.0
+        slope = np.ones(())
         if cap is not None:
             scores = cap * np.tanh(scores / cap)
             slope = 1.0 - (scores / cap) ** 2
         scores[~pattern.required(start, stop, needed)] = -np.inf
-        P, weights = softmax(scores, sink)
+        P, weights = softmax_beside(scores, sink)
         dP = do[start:stop] @ v[needed].T
         D = (P * dP).sum(axis=1, keepdims=True)
         d_sink -= float((weights * D).sum())

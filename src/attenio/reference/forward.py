@@ -130,8 +130,13 @@ def _rows_of(
         yield slice(start, stop), (weights @ values[needed]) / np.where(total == 0.0, 1.0, total), lse
 
 
-def softmax(scores: Float64, sink: float | None = None) -> tuple[Float64, Float64]:
-    """Probabilities of every row of scores, 0 where a score is -inf, and that of a sink beside them, 0 without one."""
+def softmax(scores: Float64) -> Float64:
+    """Probabilities of every row of scores, 0 where a score is -inf; all zero where every one is."""
+    return softmax_beside(scores, None)[0]
+
+
+def softmax_beside(scores: Float64, sink: float | None) -> tuple[Float64, Float64]:
+    """The same with a sink beside the scores, and the probability of that, (rows, 1); 0 without one."""
     beside = -np.inf if sink is None else sink
     largest = np.maximum(scores.max(axis=1, keepdims=True), beside)
     anchor = np.where(np.isneginf(largest), 0.0, largest)

@@ -109,3 +109,17 @@ def test_a_second_batch_of_another_size_is_refused():
     generated(model, cache, torch.randint(3, 97, (2, 21)))
     with pytest.raises(InvalidInput, match="has 2 requests and the batch 3 rows"):
         model(torch.randint(3, 97, (3, 5)), past_key_values=cache)
+
+
+def test_a_cropped_cache_goes_on_from_there_by_what_is_taken_or_by_what_is_left():
+    model, tokens = model_of("Llama", "attenio"), torch.randint(3, 97, (2, 21))
+    with torch.no_grad():
+        right = model_of("Llama", "eager")(tokens).logits
+        for crop, left in ((-4, 17), (17, 17), (0, 21), (40, 21), (-40, 0)):
+            cache = cache_for(model)
+            model(tokens, past_key_values=cache)
+            cache.crop(crop)
+            assert cache.get_seq_length() == left
+            if left < 21:
+                found = model(tokens[:, left:], past_key_values=cache).logits
+                torch.testing.assert_close(found, right[:, left:], rtol=1e-4, atol=1e-5)

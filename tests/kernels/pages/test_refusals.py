@@ -60,7 +60,7 @@ WRONG = {
     ),
     "lengths that fall": (give(cu_seqlens=torch.tensor([0, 2, 1]), query=torch.rand(4, 1, 8).double()), "cu_seqlens"),
     "packed in a batch": (give(cu_seqlens=torch.tensor([0, 1, 2])), "with cu_seqlens= give"),
-    "starts that are no integers": (give(cu_seqlens=torch.rand(3), query=torch.rand(4, 2, 8)), "cu_seqlens is torch.f"),
+    "starts that are no integers": (give(cu_seqlens=torch.rand(3), query=torch.rand(4, 2, 8).double()), "cu_seqlens"),
     "rows of several lengths": (give(pages=[[0, 1, 2], [3, 4]]), "pages is no array"),
     "a table without memory": (give(pages=torch.zeros(2, 3, dtype=torch.int64, device="meta")), "a tensor on meta"),
     "no query heads": (give(query=torch.rand(2, 0, 1, 8).double()), "0 query heads cannot share 2 KV heads"),

@@ -143,7 +143,7 @@ def probabilities_of(
                 scores[
                     ~segment.pattern.required(0, segment.pattern.rows, np.arange(segment.pattern.keys, dtype=np.int64))
                 ] = -np.inf
-                P = softmax(scores)[0].astype(np.float32)
+                P = softmax(scores).astype(np.float32)
                 arithmetic.keep(P)
                 probabilities[batch, head, number] = P
     return probabilities

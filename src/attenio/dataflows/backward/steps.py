@@ -82,12 +82,12 @@ def _finish(
 ) -> Tile:
     """With D of the rows, and L where a cap has a slope: 1 - (S / cap)^2, and S = L + ln P, so that P is enough."""
     D, L = statistics
-    slope = np.float32(1)
+    slope: NDArray[np.float32] = np.ones((), dtype=np.float32)
     if arithmetic.softcap is not None:
         assert L is not None, "no dataflow without the log-sum-exp takes a cap"
         with np.errstate(divide="ignore"):  # where P is 0, so is its gradient
             scores = np.where(P.values > 0, np.log(P.values) + L.values, np.float32(0))
-        slope = 1 - np.clip(scores / np.float32(arithmetic.softcap), -1, 1) ** 2
+        slope = (1 - np.clip(scores / np.float32(arithmetic.softcap), -1, 1) ** 2).astype(np.float32)
     P.values *= (dP - D.values) * slope
     arithmetic.keep(P.values)
     fast.computed(Step.SCORE_GRADIENT, P.rows, P.columns)

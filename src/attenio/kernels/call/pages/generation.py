@@ -57,9 +57,13 @@ class GenerationCache(Cache):  # type: ignore[misc, unused-ignore]
         self.free()
 
     def crop(self, tokens_to_remove: int) -> None:
-        """Forget the last tokens of all requests; given below zero, as transformers does."""
+        """Forget so many of the last tokens of all requests, given below zero; above zero, so many are left.
+
+        Both are ways of transformers: older releases say how many are left.
+        """
         for request, length in zip(self.requests, self.pages.lengths(self.requests), strict=True):
-            self.pages.crop(request, max(0, length - abs(tokens_to_remove)))
+            left = tokens_to_remove if tokens_to_remove > 0 else length + tokens_to_remove
+            self.pages.crop(request, max(0, min(length, left)))
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Requests become forks of those that were picked."""
