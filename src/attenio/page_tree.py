@@ -125,7 +125,7 @@ def page_tree(table: Integers, whole: Integers, stop: Integers, words: PageWords
     partial = np.asarray(words.partial, dtype=np.int64)
     runs: list[PageRun] = []
     # Groups of requests with equal pages before ``at``, of which those from ``first`` on are in no run yet.
-    waiting = [(group, 0, 0, 0) for group in _divided(table, whole, np.arange(len(stop)), 0)]
+    waiting = [(group, 0, 0, 0) for group in _divided(table, whole, np.arange(len(stop), dtype=np.int64), 0)]
     while waiting:
         group, first, at, depth = waiting.pop()
         end = _common(table, whole, group, at)
@@ -139,7 +139,7 @@ def page_tree(table: Integers, whole: Integers, stop: Integers, words: PageWords
 
 def misplaced_page(table: Integers, stop: Integers) -> tuple[int, tuple[int, int], tuple[int, int]] | None:
     """A page that stands at two places of tables, with (request, place) of both: two owners would write to it."""
-    requests, places = np.nonzero(np.arange(table.shape[1]) < stop[:, None])
+    requests, places = np.nonzero(np.arange(table.shape[1], dtype=np.int64) < stop[:, None])
     pages = table[requests, places]
     order = np.lexsort((places, pages))
     pages, requests, places = pages[order], requests[order], places[order]

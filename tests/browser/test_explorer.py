@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -146,13 +147,32 @@ def test_a_slow_machine_and_two_tabs_get_their_own_answers(explorer: str, watche
     assert "n=5,120" in one.page.inner_text("#title")
 
 
-def test_doctests_hold_in_wasm(tmp_path: Path, every_page: bool) -> None:
+@pytest.fixture(scope="module")
+def in_wasm(tmp_path_factory: pytest.TempPathFactory, every_page: bool) -> Any:
+    """Runs a file of this folder in Pyodide; what it prints."""
     node = shutil.which("node")
     if node is None or not (kept_folder() / "numpy.zip").is_file():
         pytest.skip("Node.js or Python for the browser is not here: make browser says how")
     if not every_page:
-        pytest.skip("make browser runs the doctests in wasm")
-    build(tmp_path / "site")
-    command = [node, str(HERE / "wasm.mjs"), str(tmp_path / "site"), str(HERE / "doctests_in_wasm.py")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    assert done.returncode == 0, done.stdout[-3000:]
+        pytest.skip("make browser runs doctests and plans in wasm")
+    site = tmp_path_factory.mktemp("wasm") / "site"
+    build(site)
+
+    def run(file: str) -> str:
+        command = [node, str(HERE / "wasm.mjs"), str(site), str(HERE / file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+        assert done.returncode == 0, done.stdout[-3000:]
+        return done.stdout
+
+    return run
+
+
+def test_doctests_hold_in_wasm(in_wasm: Any) -> None:
+    assert "examples, 0 failed" in in_wasm("doctests_in_wasm.py")
+
+
+def test_plans_in_wasm_are_the_native_ones(in_wasm: Any) -> None:
+    natively = subprocess.run([sys.executable, str(HERE / "plans_in_wasm.py")], capture_output=True, text=True)
+    assert natively.stdout.count('"plan"') > 30
+    for ours, there in zip(natively.stdout.splitlines(), in_wasm("plans_in_wasm.py").splitlines(), strict=True):
+        assert there == ours

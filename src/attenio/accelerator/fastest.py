@@ -70,7 +70,7 @@ def _tried(workload: Workload, hardware: Hardware) -> Iterator[tuple[int, Tiles]
             hardware.cache.words,
             key=lambda rows, keys=keys: _held(workload, Tiles.of(query_tile=rows, key_tile=keys)),  # type: ignore[misc]
         )
-        rows = np.arange(1, fitting + 1)
+        rows = np.arange(1, fitting + 1, dtype=np.int64)
         if isinstance(workload.mask, Dense):
             least = least_cycles(workload, hardware, rows, keys)
             # a record: every smaller tile spends more

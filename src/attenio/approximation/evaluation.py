@@ -51,7 +51,7 @@ def approximate_attention(
         coefficients = np.array([c * unit**k for k, c in enumerate(polynomial.coefficients)], dtype=np.float32)
         for rows, first, stop in _chunks(head, summation.key_tile_for(len(keys))):
             if stop > first:
-                seen = np.arange(first, stop) <= head.last_key(rows.start, rows.stop)[:, None]
+                seen = np.arange(first, stop, dtype=np.int64) <= head.last_key(rows.start, rows.stop)[:, None]
                 inside = polyval(queries[rows] @ keys[first:stop].T, coefficients)
                 sums[rows] += np.where(seen, inside, np.float32(0)) @ extended[first:stop]
     divisor = sums[:, -1:]

@@ -20,12 +20,12 @@ _LEVEL = 1e-4
 def exchanged(radius: float, degree: int) -> Float64:
     """Coefficients of 1, x, x², ... for e^x on [-radius, radius]."""
     count = _POINTS_PER_DEGREE * (degree + 2)
-    grid = -np.cos(np.pi * np.arange(count + 1) / count)
+    grid = -np.cos(np.pi * np.arange(count + 1, dtype=np.int64) / count)
     weights = np.exp(-radius * grid)[:, None] * chebyshev.chebvander(grid, degree)
     chosen = np.rint(np.linspace(0, count, degree + 2)).astype(np.intp)
     best, best_error = np.zeros(degree + 1), np.inf
     for _ in range(_MOST_ROUNDS):
-        signs = (-1.0) ** np.arange(degree + 2)
+        signs = (-1.0) ** np.arange(degree + 2, dtype=np.int64)
         solution = np.linalg.solve(np.column_stack([weights[chosen], signs]), np.ones(degree + 2))
         error = np.asarray(weights @ solution[:-1] - 1.0, dtype=np.float64)
         largest, level = np.abs(error).max(), abs(solution[-1])
@@ -36,13 +36,13 @@ def exchanged(radius: float, degree: int) -> Float64:
             break
         chosen = moved
     powers = chebyshev.cheb2poly(best)
-    return np.asarray(powers / radius ** np.arange(len(powers)), dtype=np.float64)
+    return np.asarray(powers / radius ** np.arange(len(powers), dtype=np.int64), dtype=np.float64)
 
 
 def _alternating_extrema(error: Float64, count: int) -> NDArray[np.intp] | None:
     """One point of the largest error in each stretch of one sign; the ``count`` in a row that are largest."""
     starts = np.flatnonzero(np.diff(np.signbit(error))) + 1
-    stretches = np.split(np.arange(len(error)), starts)
+    stretches = np.split(np.arange(len(error), dtype=np.int64), starts)
     extrema = np.array([stretch[np.argmax(np.abs(error[stretch]))] for stretch in stretches])
     while len(extrema) > count:
         # dropping from an end keeps the alternation

@@ -190,7 +190,7 @@ def _score_blocks(head: Head, centre: Float32, progress: Progress | None) -> Ite
         stop = min(start + height, len(head.queries))
         scores = head.queries[start:stop].astype(np.float64) @ keys.T * head.scale
         if head.causal:
-            scores[np.arange(len(keys)) > head.last_key(start, stop)[:, None]] = np.nan
+            scores[np.arange(len(keys), dtype=np.int64) > head.last_key(start, stop)[:, None]] = np.nan
         yield slice(start, stop), scores
         if progress is not None:
             progress(stop, len(head.queries))

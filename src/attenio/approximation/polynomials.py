@@ -186,7 +186,7 @@ def surely_final(guess: Polynomial) -> bool:
 def _seen_error(around_centre: NDArray[np.float64], radius: float) -> float:
     """The relative error at a few points of the interval; 1 where the polynomial is not positive."""
     degree = len(around_centre) - 1
-    x = radius * np.cos(np.pi * np.arange(4 * degree + 9) / (4 * degree + 8))
+    x = radius * np.cos(np.pi * np.arange(4 * degree + 9, dtype=np.int64) / (4 * degree + 8))
     ratios = polyval(x, around_centre) * np.exp(-x)
     least, largest = float(ratios.min()), float(ratios.max())
     return 1.0 if least <= 0 else (largest - least) / (largest + least)

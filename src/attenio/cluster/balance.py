@@ -82,7 +82,7 @@ def _pairs_of_chunks(workload: Workload, grid: Grid) -> NDArray[np.int64]:
     sums = (rising - some) * (some + rising + 1 + 2 * shift) // 2
     up_to = sums + (row_ends[:, None] - rising) * limit
     pairs = np.diff(np.diff(up_to, axis=0), axis=1)
-    place = np.minimum(np.arange(chunks), chunks - 1 - np.arange(chunks)) // grid.heads
+    place = np.minimum(np.arange(chunks, dtype=np.int64), chunks - 1 - np.arange(chunks, dtype=np.int64)) // grid.heads
     blocks = np.zeros((grid.queries, grid.keys), dtype=np.int64)
     np.add.at(blocks, (place[:, None] // grid.keys, place[None, :] % grid.keys), pairs)
     return blocks

@@ -58,7 +58,7 @@ def paged_attention(inputs: PagedInputs, workload: PagedWorkload) -> NDArray[np.
     ends = np.cumsum(workload.new)
     for request, (end, new, length) in enumerate(zip(ends, workload.new, workload.lengths, strict=True)):
         pages = list(workload.table[request])
-        seen = np.arange(length) <= length - new + np.arange(new)[:, None]
+        seen = np.arange(length, dtype=np.int64) <= length - new + np.arange(new, dtype=np.int64)[:, None]
         for head in range(workload.heads):
             keys, values = (x[head // workload.group, pages].reshape(-1, x.shape[-1])[:length] for x in (k, v))
             scores = workload.softmax_scale * (q[head, end - new : end] @ keys.T)

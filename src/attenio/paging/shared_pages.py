@@ -78,8 +78,11 @@ class PagedProblem:
     def rows_of(self, part: Part) -> tuple[Places, Places]:
         """Rows of a part, and how many keys each of them sees."""
         new, lengths, group = self.workload.new, self.workload.lengths, self.workload.group
-        rows = [np.arange(self.starts[each], self.starts[each + 1]) for each in part.requests]
-        seen = [np.tile(lengths[each] - new[each] + 1 + np.arange(new[each]), group) for each in part.requests]
+        rows = [np.arange(self.starts[each], self.starts[each + 1], dtype=np.int64) for each in part.requests]
+        seen = [
+            np.tile(lengths[each] - new[each] + 1 + np.arange(new[each], dtype=np.int64), group)
+            for each in part.requests
+        ]
         return np.concatenate(rows), np.concatenate(seen)
 
 
@@ -174,7 +177,7 @@ def _tiles(problem: PagedProblem, part: Part, key_tile: int, fast: FastMemory): 
         for first in range(place * size, stop, key_tile):
             end = min(first + key_tile, stop)
             start = page * size + first - place * size
-            yield _Keys(slice(start, start + end - first), np.arange(first, end)), scales
+            yield _Keys(slice(start, start + end - first), np.arange(first, end, dtype=np.int64)), scales
 
 
 def _meet(
@@ -253,9 +256,9 @@ def _divide(
     """O / sum, with the weight of a sink in the sum."""
     O_i, largest, total = (held.values for held in tile)
     if sinks is not None:
-        heads = np.concatenate([np.repeat(np.arange(problem.workload.group), new) for new in problem.workload.new])[
-            ids[done]
-        ]
+        heads = np.concatenate(
+            [np.repeat(np.arange(problem.workload.group, dtype=np.int64), new) for new in problem.workload.new]
+        )[ids[done]]
         sink = sinks.values[heads]
         higher = np.maximum(largest[done], sink)
         fading = np.exp(largest[done] - higher)

@@ -127,9 +127,9 @@ def shells_between(least: int, most: int, height: int) -> Shells:
         fractions = fractions_around(first - whole, last - whole, height, _order((last - first) / height))
         lower += fractions[:-1]
         upper += fractions[1:]
-    p, q = np.array(lower + upper).T
+    p, q = np.array(lower + upper, dtype=np.int64).T
     beside = np.roll(q, len(lower))
-    side = np.repeat((1, -1), len(lower))
+    side = np.repeat(np.array((1, -1), dtype=np.int64), len(lower))
     centre, width = p / q, 1 / (q * (q + beside))
     levels = np.arange(1 + max(0, int(np.log2(width.max() * height) / np.log2(_THINNER))), dtype=np.int64)
     far = width[:, None] / _THINNER**levels

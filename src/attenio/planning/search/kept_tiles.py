@@ -323,7 +323,7 @@ def _best_of_all(form: KeptWords, most: int) -> tuple[int, int]:
     """Of several bands, or of blocks: every tile by its floor, until that is as many words as are known."""
     problems, best = form.problems, None
     for stop in range(most, 0, -problems.arrays_at_once):
-        tiles = np.arange(max(1, stop - problems.arrays_at_once + 1), stop + 1)
+        tiles = np.arange(max(1, stop - problems.arrays_at_once + 1), stop + 1, dtype=np.int64)
         once = form.live * problems.live_rows(tiles) + form.loads * problems.key_loads(tiles)
         turns = sum(times * (ceil_div(pattern.rows, tiles) - 1) for pattern, times in problems.patterns)
         compulsory = form.live * problems.touched_rows + form.loads * problems.touched_keys

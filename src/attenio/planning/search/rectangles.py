@@ -131,7 +131,7 @@ def _candidates(problems: Problems, least: int, most: int) -> Iterator[NDArray[n
         # Only how many query tiles there are matters, and fewer rows leave more room for keys.
         ends = piece_ends(problems.kinks, least, most)
         if ends is not None:
-            rows = np.unique(-(-np.asarray(ends) // unit) * unit)
+            rows = np.unique(-(-np.asarray(ends, dtype=np.int64) // unit) * unit)
             yield rows[rows <= most] if most < whole else np.minimum(rows, whole)
             return
     step = unit * problems.arrays_at_once

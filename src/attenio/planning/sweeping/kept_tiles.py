@@ -140,7 +140,10 @@ def _best_masked(kept: Kept, most: Ints, limit: Ints) -> tuple[Ints, Ints]:
     owner = np.flatnonzero((words > kept.compulsory) & (least <= most))
     first, last = least[owner], most[owner]
     while owner.size:
-        place, part = np.repeat(np.arange(len(owner)), PARTS), np.tile(np.arange(PARTS), len(owner))
+        place, part = (
+            np.repeat(np.arange(len(owner), dtype=np.int64), PARTS),
+            np.tile(np.arange(PARTS, dtype=np.int64), len(owner)),
+        )
         length = (last - first + 1)[place]
         low, high = (first[place] + length * number // PARTS for number in (part, part + 1))
         full = np.flatnonzero(low < high)

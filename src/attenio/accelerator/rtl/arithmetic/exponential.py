@@ -15,7 +15,7 @@ _CHORD_BITS = 5
 _WITHIN_BITS = _FRACTION_BITS - _CHORD_BITS
 _LOWEST = 18
 
-_ENDS = np.exp2(np.arange(2**_CHORD_BITS + 1) / 2**_CHORD_BITS)
+_ENDS = np.exp2(np.arange(2**_CHORD_BITS + 1, dtype=np.int64) / 2**_CHORD_BITS)
 _VALUES = [int(value) for value in np.rint(_ENDS[:-1] * 2**_TABLE_BITS)]
 _RISES = [int(rise) for rise in np.rint((_ENDS[1:] - _ENDS[:-1]) * 2**_TABLE_BITS)]
 _FACTOR = round(float(np.log2(np.e)) * 2**_FACTOR_BITS)
