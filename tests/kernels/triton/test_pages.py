@@ -98,7 +98,7 @@ FIXED = dict(PACK=4, JOINS=True, D=128, WIDTH=128, D_PADDED=128, W_PADDED=128, H
              LOG2_E=1.4427, PRECISION="ieee", Starts=None, Sinks=None)
 
 def built(kernel, keys, stages=5, warps=4, **more):
-    given = dict(FIXED, FLOATS=keys == "*fp8e4nv", **more)
+    given = dict(FIXED, FLOATS=keys == "*fp8e4nv", PTX=keys != "*bf16", **more)
     if keys == "*bf16":
         given |= dict(KScales=None, VScales=None)
     kinds = {"Q": "*bf16", "O": "*bf16", "K": keys, "V": "*bf16" if keys == "*bf16" else "*i16", "scale": "fp32",
@@ -122,13 +122,14 @@ def facts(kernel, *given, **more):
 
 print(*facts(paged_kernel, "*bf16", ROW_TILE=16, KEY_TILE=64, PAGE=64))
 print(*facts(paged_kernel, "*fp8e4nv", ROW_TILE=16, KEY_TILE=64, PAGE=16))
+print(*facts(paged_kernel, "*u8", ROW_TILE=16, KEY_TILE=64, PAGE=64))
 print(*facts(page_runs_kernel, "*bf16", warps=8, ROW_TILE=128, KEY_TILE=64, PAGE=64))
 """
 
 
 def test_kernels_on_pages_compile_for_hopper_with_keys_in_flight_and_without_loads_of_single_bytes():
     decode, together = "True False False True", "True False True False"
-    assert uninterpreted(_COMPILES).splitlines() == [decode] * 2 + [together]
+    assert uninterpreted(_COMPILES).splitlines() == [decode] * 3 + [together]
 
 
 def test_a_run_of_pages_is_cut_into_one_block_a_multiprocessor_and_no_more():

@@ -95,8 +95,12 @@ def tiles_of(problem: PagedProblem, *, together: bool) -> list[PageTiles]:
     forms: tuple[tuple[int, int, int], ...]
     if row_tile >= 64:
         forms = ((64, 8, 5), (64, 8, 3), (128, 8, 3), (64, 4, 5), (32, 4, 5))
+    elif problem.scales is not None:  # measured on an H200: bytes of 8 bits are half as many, and take converting
+        forms = ((64, 4, 5), (64, 1, 5), (64, 2, 5), (128, 4, 5))
+        forms = forms if problem.page_size >= 64 else (forms[2], forms[3], forms[0])
     else:
-        forms = ((64, 4, 7), (64, 4, 5), (128, 4, 5), (128, 8, 5), (32, 4, 7), (64, 8, 7), (32, 2, 9))
+        forms = ((64, 4, 7), (128, 4, 5), (32, 1, 7), (64, 4, 5), (32, 4, 7))
+        forms = forms if problem.page_size >= 64 else forms[1:]
     tiles = [PageTiles(rows=row_tile, keys=keys, warps=warps, stages=stages) for keys, warps, stages in forms]
     if together and row_tile == _MOST_ROWS and problem.group <= 64:
         tiles += [PageTiles(rows=64, keys=64, warps=4, stages=stages) for stages in (3, 5)]
@@ -240,9 +244,15 @@ def _pools(problem: PagedProblem) -> tuple[Tensor, Tensor]:
     """Keys and values as kernels take them: 8 bits of a key as they are where a GPU converts them, values in pairs."""
     if problem.scales is None:
         return problem.key, problem.value
-    converts = problem.key.dtype == torch.float8_e4m3fn and (capability_of(problem.query.device) or (0, 0)) >= (8, 9)
+    converts = problem.key.dtype == torch.float8_e4m3fn and _converts_by_ptx(problem)
     key = problem.key if converts else problem.key.view(torch.uint8)
     return key, problem.value.view(torch.int16)
+
+
+def _converts_by_ptx(problem: PagedProblem) -> bool:
+    """Whether bytes are converted by instructions of the GPU: e4m3 numbers from compute capability 8.9 on."""
+    found = capability_of(problem.query.device)
+    return found is not None and (problem.key.dtype != torch.float8_e4m3fn or found >= (8, 9))
 
 
 def _strides(problem: PagedProblem) -> tuple[int, ...]:
@@ -264,5 +274,6 @@ def _constants(problem: PagedProblem, tiles: PageTiles) -> dict[str, Any]:
         "WIDTH": width, "D_PADDED": _padded(d), "W_PADDED": max(_padded(width), 16 if problem.scales is None else 32),
         "HIDES": problem.left < FAR or problem.right < FAR,
         "CAPS": problem.softcap > 0.0, "FLOATS": problem.key.dtype == torch.float8_e4m3fn, "PRECISION": "ieee",
+        "PTX": _converts_by_ptx(problem),
         "num_warps": tiles.warps, "num_stages": tiles.stages,
     }  # fmt: skip

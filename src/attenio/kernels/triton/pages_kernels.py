@@ -18,6 +18,8 @@ from collections import namedtuple
 import triton
 import triton.language as tl
 
+from attenio.kernels.triton.bits import halves, halves_of_pairs
+
 # Queries, pages of keys and values (of 8 bits in pairs), table and scales, with strides; pages and places there are.
 Pool = namedtuple(
     "Pool", "Q K V Table KScales VScales q_t q_h k_p k_n k_h v_p v_n v_h table_r kv_heads page_count places"
@@ -25,8 +27,8 @@ Pool = namedtuple(
 # What is done to scores: keys that a token sees on either side, the scale in log2, a cap in units of the scaled score.
 Scores = namedtuple("Scores", "left right scale softcap HIDES CAPS")
 # Keys of a page and of a tile, widths of heads and the powers of two that hold them, whether 8 bits are e4m3, the
-# precision of products.
-Sizes = namedtuple("Sizes", "PAGE KEY_TILE D WIDTH D_PADDED W_PADDED FLOATS PRECISION")
+# precision of products, and whether conversions are written in PTX.
+Sizes = namedtuple("Sizes", "PAGE KEY_TILE D WIDTH D_PADDED W_PADDED FLOATS PRECISION PTX")
 
 
 @triton.jit
@@ -40,17 +42,6 @@ def _capped(scores, most):
     small = tl.exp2(tl.abs(x) * -2.8853900817779268)
     outer = (1.0 - small) / (1.0 + small)
     return most * tl.where(tl.abs(x) < 0.25, x * inner, tl.where(x < 0.0, -outer, outer))
-
-
-@triton.jit
-def _half(byte, FLOATS: tl.constexpr):
-    """Bytes in 16-bit integers as half precision, exactly: 2^-8 times an e4m3 number, or an 8-bit integer.
-
-    Exponents of e4m3 and of half precision differ by 8; 0x6400 | u is 1024 + u. Conversions would take a GPU longer.
-    """
-    if FLOATS:
-        return (((byte & 0x80) << 8) | ((byte & 0x7F) << 7)).to(tl.float16, bitcast=True)
-    return ((byte ^ 0x80) | 0x6400).to(tl.float16, bitcast=True) - 1152.0
 
 
 @triton.jit
@@ -111,7 +102,7 @@ def _fold_pages(  # noqa: C901 - branches on constants
         else:
             k = tl.load(K + k_at[None, :] + dims[:, None])
         if k.dtype == tl.uint8:
-            k = _half(k.to(tl.int16), sizes.FLOATS)
+            k = halves(k, sizes.FLOATS, sizes.PTX)
         S = tl.dot(q, k.to(q.dtype), input_precision=sizes.PRECISION) * factor[:, None]
         if pool.KScales is not None:
             scale = tl.load(pool.KScales + page * pool.kv_heads + kv_head)
@@ -147,11 +138,12 @@ def _fold_pages(  # noqa: C901 - branches on constants
                 most = tl.max(scale, 0)
                 most = tl.where(most > 0.0, most, 1.0)
                 P = P * (scale / most)[None, :]
-            if sizes.FLOATS:
+            if sizes.FLOATS and not sizes.PTX:
                 most = most * 256.0
             P = P.to(q.dtype)
-            sums = sums * fading[:, None] + tl.dot(P, _half(v & 0xFF, sizes.FLOATS)) * most
-            odd = odd * fading[:, None] + tl.dot(P, _half((v >> 8) & 0xFF, sizes.FLOATS)) * most
+            low, high = halves_of_pairs(v, sizes.FLOATS, sizes.PTX)
+            sums = sums * fading[:, None] + tl.dot(P, low) * most
+            odd = odd * fading[:, None] + tl.dot(P, high) * most
         largest = larger
     if PAIRS == 2:
         sums = tl.join(sums, odd).reshape(ROWS, sizes.W_PADDED)
@@ -208,6 +200,7 @@ def paged_kernel(
     ROW_TILE: tl.constexpr, KEY_TILE: tl.constexpr, PAGE: tl.constexpr, PACK: tl.constexpr, JOINS: tl.constexpr,
     D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
     HIDES: tl.constexpr, CAPS: tl.constexpr, FLOATS: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
+    PTX: tl.constexpr,
 ):  # fmt: skip
     """Programs of the KV heads of one tile follow each other: their keys lie side by side in a page."""
     kv_head, place = tl.program_id(0) % kv_heads, tl.program_id(0) // kv_heads
@@ -244,7 +237,7 @@ def paged_kernel(
     pool = Pool(
         Q, K, V, Table, KScales, VScales, q_t, q_h, k_p, k_n, k_h, v_p, v_n, v_h, table_r, kv_heads, page_count, places
     )
-    sizes: tl.constexpr = Sizes(PAGE, KEY_TILE, D, WIDTH, D_PADDED, W_PADDED, FLOATS, PRECISION)
+    sizes: tl.constexpr = Sizes(PAGE, KEY_TILE, D, WIDTH, D_PADDED, W_PADDED, FLOATS, PRECISION, PTX)
     sums, largest, total = _fold_pages(
         pool, request, kv_head, tokens, heads, positions, inside, first, stop,
         Scores(left, right, scale, softcap, HIDES, CAPS), sizes,
@@ -292,7 +285,7 @@ def page_runs_kernel(
     q_t, q_h, k_p, k_n, k_h, v_p, v_n, v_h, table_r, kv_heads, page_count, places, left, right, scale, softcap,
     ROW_TILE: tl.constexpr, KEY_TILE: tl.constexpr, PAGE: tl.constexpr, PACK: tl.constexpr,
     D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
-    HIDES: tl.constexpr, CAPS: tl.constexpr, FLOATS: tl.constexpr, PRECISION: tl.constexpr,
+    HIDES: tl.constexpr, CAPS: tl.constexpr, FLOATS: tl.constexpr, PRECISION: tl.constexpr, PTX: tl.constexpr,
 ):  # fmt: skip
     """Partial results of items (first of their tokens, how many, request, first key, stop key, first result)."""
     kv_head, item = tl.program_id(0) % kv_heads, tl.program_id(0) // kv_heads
@@ -309,7 +302,7 @@ def page_runs_kernel(
     pool = Pool(
         Q, K, V, Table, KScales, VScales, q_t, q_h, k_p, k_n, k_h, v_p, v_n, v_h, table_r, kv_heads, page_count, places
     )
-    sizes: tl.constexpr = Sizes(PAGE, KEY_TILE, D, WIDTH, D_PADDED, W_PADDED, FLOATS, PRECISION)
+    sizes: tl.constexpr = Sizes(PAGE, KEY_TILE, D, WIDTH, D_PADDED, W_PADDED, FLOATS, PRECISION, PTX)
     sums, largest, total = _fold_pages(
         pool, request, kv_head, tokens, heads, positions, inside, tl.multiple_of(first, PAGE), stop,
         Scores(left, right, scale, softcap, HIDES, CAPS), sizes,
@@ -345,6 +338,6 @@ def merge_pages_kernel(
         part = tl.load(Sums + at[:, None] * WIDTH + columns[None, :], mask=wanted, other=0.0)
         sums = sums * mine[:, None] + part * other[:, None]
         largest = larger
-    sizes: tl.constexpr = Sizes(1, 1, WIDTH, WIDTH, W_PADDED, W_PADDED, False, "ieee")
+    sizes: tl.constexpr = Sizes(1, 1, WIDTH, WIDTH, W_PADDED, W_PADDED, False, "ieee", False)
     tokens = tl.full([HEADS], 0, tl.int32) + token
     _write(O, Lse, Sinks, o_t, o_h, heads_count, sums, largest, total, tokens, heads, inside, sizes, LOG2_E)
