@@ -22,7 +22,8 @@ __all__ = ["Pointer", "TmaDescriptor", "interpreted", "launch"]
 # A barrier that nobody completes for this long is a deadlock.
 _PATIENCE_SECONDS = 20.0
 _here = threading.local()
-_INSTRUCTIONS = {"tanh.approx.f32": torch.tanh}
+# By the first word of their text: a block of several rescales rows.
+_INSTRUCTIONS = {"tanh.approx.f32": torch.tanh, "{": torch.mul}
 
 
 class Deadlock(RuntimeError):
@@ -242,6 +243,7 @@ def _language():
     gl.atomic_add = lambda pointer, value, **_: pointer.add(value)
     gl.inline_asm_elementwise = lambda text, _constraints, arguments, **_: _INSTRUCTIONS[text.split()[0]](*arguments)
     gl.expand_dims = lambda value, axis: value.unsqueeze(axis)
+    gl.reshape = lambda value, shape: value.reshape(shape)
     gl.broadcast = torch.broadcast_tensors
     gl.cdiv = lambda a, b: -(-a // b)
     gl.program_id = lambda axis: _here.program[axis]
@@ -292,6 +294,14 @@ def _hopper():
     return hopper
 
 
+class _WithoutLayouts(ast.NodeTransformer):
+    """Layouts that a kernel asks a tensor for are none here."""
+
+    def visit_Attribute(self, node):
+        is_layout = node.attr == "layout" and isinstance(node.value, ast.Attribute) and node.value.attr == "type"
+        return ast.Constant(None) if is_layout else self.generic_visit(node)
+
+
 def interpreted(module_name, needing=()):
     """A kernel's module whose functions are plain Python, and so are those of the modules that it needs, in order."""
     gluon = types.ModuleType("gluon")
@@ -312,7 +322,7 @@ def interpreted(module_name, needing=()):
     sys.modules.update(standing_in)
     try:
         spec = importlib.util.find_spec(module_name)
-        tree = ast.parse(Path(spec.origin).read_text())
+        tree = ast.fix_missing_locations(_WithoutLayouts().visit(ast.parse(Path(spec.origin).read_text())))
         module = types.ModuleType(module_name + " interpreted")
         exec(compile(tree, spec.origin, "exec"), module.__dict__)
     finally:

@@ -32,11 +32,12 @@ def tiles_of(consumers=2, key_tile=64, stages=2, *, staged=True, ping_pong=True)
 
 def run(problem, tiles, programs=3):
     """The host's launch, on an interpreter in place of a GPU with so many SMs."""
-    producer, capping, narrow = (f"attenio.kernels.hopper.{name}" for name in ("producer", "capping", "attenio"))
+    names = ("producer", "capping", "online_softmax", "attenio")
+    producer, capping, softmax, narrow = (f"attenio.kernels.hopper.{name}" for name in names)
     kernels = {
-        "attenio_kernel": interpreted(narrow, needing=(producer, capping)).attenio_kernel,
+        "attenio_kernel": interpreted(narrow, needing=(producer, capping, softmax)).attenio_kernel,
         "attenio_256_rows_kernel": interpreted(
-            "attenio.kernels.hopper.attenio_256_rows", needing=(producer, capping, narrow)
+            "attenio.kernels.hopper.attenio_256_rows", needing=(producer, capping, softmax, narrow)
         ).attenio_256_rows_kernel,
     }
 
@@ -144,8 +145,24 @@ def test_heads_too_large_for_the_cache_are_walked_together(monkeypatch, tiles):
     monkeypatch.setattr(forward, "_cache_bytes", lambda: 1)
     # The interpreter runs one program after another: each waits in vain for the next, and goes on.
     together = run(problem, tiles, programs=2)
-    for mine, theirs in zip(together, apart, strict=True):
-        assert float((mine.float() - theirs.float()).abs().max()) <= 4e-3
+    assert float((together.output.float() - apart.output.float()).abs().max()) <= 4e-3
+    lse, expected = (found.largest + found.total.log2() for found in (together, apart))
+    torch.testing.assert_close(lse, expected, atol=1e-3, rtol=1e-4)
+
+
+@pytest.mark.parametrize("growth", [0.0, 2.0, 7.0, 9.0, 40.0])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_anchors_follow_scores_that_grow_by_less_and_by_more_than_the_slack(growth, backwards):
+    problem = problem_of((1, 1, 1, 64, 448, 64, 64))
+    tile = torch.arange(448) // 64
+    column = growth * (6 - tile if backwards else tile) / LOG2_E / 8
+    query, key = torch.ones_like(problem.query), torch.randn(1, 1, 448, 64) / 8 + column[:, None]
+    grown = replace(problem, query=query, key=key.bfloat16())
+    output, largest, total = run(grown, tiles_of())
+    exact = cpu.attend(grown)
+    assert float((output.float() - exact.output.reshape(output.shape).float()).abs().max()) <= 2e-2
+    expected = (exact.largest + exact.total.log2()).reshape(total.shape)
+    torch.testing.assert_close(largest + total.log2(), expected, atol=1e-3, rtol=1e-4)
 
 
 def test_any_strides_are_taken():

@@ -27,6 +27,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from attenio.kernels.hopper.capping import tanh
+from attenio.kernels.hopper.online_softmax import rescaled, row_sums, softmax_step, thread_sums
 from attenio.kernels.hopper.producer import (
     ENTRY,
     ROWS,
@@ -78,28 +79,6 @@ def issue_scores(q_a, q_b, k_a, k_b, zeros, shape):
 
 
 @gluon.jit
-def softmax_step(scores, largest, total, scale_log2, edges, tile, shape, COLUMNS: gl.constexpr):
-    """Weights of a key tile, the new largest and total of every row, and the factor that rescales O and l."""
-    if shape.MASKED:
-        WIDTH: gl.constexpr = scores.shape[1]
-        columns = tile * WIDTH + gl.arange(0, WIDTH, COLUMNS)[None, :]
-        if shape.BELOW:
-            if (tile < edges.whole_start) | (tile >= edges.whole_stop):
-                shown = (columns >= edges.first[:, None]) & (columns < edges.stop[:, None])
-                scores = gl.where(shown, scores, float("-inf"))
-        else:
-            if tile >= edges.whole_stop:
-                scores = gl.where(columns < edges.stop[:, None], scores, float("-inf"))
-    larger = gl.maximum(largest, gl.max(scores, 1) * scale_log2)
-    anchor = larger
-    if shape.MASKED:  # a row that has seen nothing yet
-        anchor = gl.where(larger == float("-inf"), 0.0, larger)
-    weights = gl.exp2(scores * scale_log2 - anchor[:, None])
-    rescale = gl.exp2(largest - anchor)
-    return weights, larger, total * rescale + gl.sum(weights, 1), rescale
-
-
-@gluon.jit
 def epilogue(
     acc, acc_b, largest, total, output, o_s, o_sb, q_free, batch, head, row, out_row, queries, shape,
     R_LAYOUT: gl.constexpr, O_LAYOUT: gl.constexpr, B_LAYOUT: gl.constexpr, STAGED: gl.constexpr,
@@ -143,6 +122,7 @@ def consumer(
     R_LAYOUT: gl.constexpr = gl.SliceLayout(1, S_LAYOUT)
     C_LAYOUT: gl.constexpr = gl.SliceLayout(0, S_LAYOUT)
     PRODUCTS: gl.constexpr = 2 if V_B > 0 else 1
+    LAZY: gl.constexpr = V_A + V_B >= KEY_TILE
     FAST_TANH: gl.constexpr = element == gl.bfloat16
     program = gl.program_id(0)
     begin, end = gl.load(work.Starts + program), gl.load(work.Starts + program + 1)
@@ -171,28 +151,32 @@ def consumer(
         tile = gl.where(backwards != 0, stop - 1, start)
         onward = gl.where(backwards != 0, -1, 1)
         largest = gl.full([ROWS], float("-inf"), gl.float32, R_LAYOUT)
-        total = gl.zeros([ROWS], gl.float32, R_LAYOUT)
+        total = thread_sums(zeros)
         if shape.SINKS:  # a first weight, whose value is zero
             largest = gl.zeros([ROWS], gl.float32, R_LAYOUT) + gl.load(output.Sinks + head) * 1.4426950408889634
-            total = total + 1.0
+            own = gl.arange(0, 8, gl.SliceLayout(0, total.type.layout)) == 0
+            total = total + gl.where(own, 1.0, 0.0)[None, :]
         acc = gl.zeros([ROWS, V_A], gl.float32, O_LAYOUT)
         acc_b = gl.zeros([ROWS, V_B if V_B > 0 else V_A], gl.float32, B_LAYOUT)
 
         mbarrier.wait(barriers.q_full.index(ME), turn)
         turn ^= 1
+        q_a = tiles.q_a.index(ME).reshape([ROWS, shape.D_A])
         q_b = tiles.q_b.index(ME).reshape([ROWS, shape.D_B if shape.D_B > 0 else shape.D_A])
         if HELD:
-            q_a = tiles.q_a.index(ME).reshape([ROWS, shape.D_A]).load(gl.DotOperandLayout(0, S_LAYOUT, 2))
-        else:
-            q_a = tiles.q_a.index(ME).reshape([ROWS, shape.D_A])
+            q_a = q_a.load(gl.DotOperandLayout(0, S_LAYOUT, 2))
+            if shape.D_B > 0:
+                q_b = q_b.load(gl.DotOperandLayout(0, S_LAYOUT, 2))
         mbarrier.wait(barriers.k_full.index(stage), phase)
         scores = issue_scores(q_a, q_b, tiles.k_a.index(stage), tiles.k_b.index(stage), zeros, shape)
         scores = warpgroup_mma_wait(0, deps=(scores,))
         mbarrier.arrive(barriers.k_free.index(stage), count=1)
         if shape.CAPPED:
             scores = tanh(scores * work.inner, FAST_TANH)
-        weights, largest, total, _ = softmax_step(scores, largest, total, work.scale_log2, edges, tile, shape, C_LAYOUT)
-        narrow = weights.to(element)
+        weights, largest, total, _ = softmax_step(
+            scores, largest, total, work.scale_log2, edges, tile, shape, C_LAYOUT, LAZY
+        )
+        narrow = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)
         for _ in range(1, stop - start):
             tile += onward
             ahead, ahead_phase = advanced(stage, phase, shape.STAGES)
@@ -202,7 +186,7 @@ def consumer(
                 token ^= 1
             coming = issue_scores(q_a, q_b, tiles.k_a.index(ahead), tiles.k_b.index(ahead), zeros, shape)
             mbarrier.wait(barriers.v_full.index(stage), phase)
-            p = gl.convert_layout(narrow, P_LAYOUT, assert_trivial=True)
+            p = narrow
             acc = warpgroup_mma(p, tiles.v_a.index(stage).reshape([KEY_TILE, V_A]), acc, is_async=True)
             if V_B > 0:
                 p_b = gl.convert_layout(narrow, P_B_LAYOUT, assert_trivial=True)
@@ -214,21 +198,24 @@ def consumer(
             if shape.CAPPED:
                 scores = tanh(scores * work.inner, FAST_TANH)
             weights, largest, total, rescale = softmax_step(
-                scores, largest, total, work.scale_log2, edges, tile, shape, C_LAYOUT
+                scores, largest, total, work.scale_log2, edges, tile, shape, C_LAYOUT, LAZY
             )
+            # Converted before the wait, beside the product: what is waited for includes it, so that it stays there.
+            narrow = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)
             if V_B > 0:
-                acc, acc_b, p, p_b = warpgroup_mma_wait(0, deps=(acc, acc_b, p, p_b))
-                acc_b = acc_b * gl.convert_layout(rescale, gl.SliceLayout(1, B_LAYOUT), assert_trivial=True)[:, None]
+                acc, acc_b, p, p_b, narrow = warpgroup_mma_wait(0, deps=(acc, acc_b, p, p_b, narrow))
+                acc_b = rescaled(
+                    acc_b, gl.convert_layout(rescale, gl.SliceLayout(1, B_LAYOUT), assert_trivial=True), LAZY
+                )
             else:
-                acc, p = warpgroup_mma_wait(0, deps=(acc, p))
+                acc, p, narrow = warpgroup_mma_wait(0, deps=(acc, p, narrow))
             mbarrier.arrive(barriers.v_free.index(stage), count=1)
-            acc = acc * gl.convert_layout(rescale, gl.SliceLayout(1, O_LAYOUT), assert_trivial=True)[:, None]
-            narrow = weights.to(element)
+            acc = rescaled(acc, gl.convert_layout(rescale, gl.SliceLayout(1, O_LAYOUT), assert_trivial=True), LAZY)
             stage, phase = ahead, ahead_phase
         if STAGED:
             mbarrier.arrive(barriers.q_free.index(ME), count=1)
         mbarrier.wait(barriers.v_full.index(stage), phase)
-        p = gl.convert_layout(narrow, P_LAYOUT, assert_trivial=True)
+        p = narrow
         acc = warpgroup_mma(p, tiles.v_a.index(stage).reshape([KEY_TILE, V_A]), acc, is_async=True)
         if V_B > 0:
             p_b = gl.convert_layout(narrow, P_B_LAYOUT, assert_trivial=True)
@@ -241,6 +228,7 @@ def consumer(
         if shape.MASKED:
             stage, phase, token = skip_tiles(stage, phase, token, after, barriers, mine, theirs, shape.STAGES, PINGPONG)
 
+        total = row_sums(total, R_LAYOUT)
         epilogue(
             acc, acc_b, largest, total, output, tiles.o_a.index(ME), tiles.o_b.index(ME), barriers.q_free.index(ME),
             batch, head, row, out_row, work.queries, shape, R_LAYOUT, O_LAYOUT, B_LAYOUT, STAGED,

@@ -24,7 +24,8 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from attenio.kernels.hopper.attenio import Edges, Output, epilogue, issue_scores, softmax_step
+from attenio.kernels.hopper.attenio import Edges, Output, epilogue, issue_scores
+from attenio.kernels.hopper.online_softmax import row_sums, softmax_step, thread_sums
 from attenio.kernels.hopper.producer import ENTRY, ROWS, Barriers, Inputs, Shape, Tiles, Work, advanced, producer
 
 CONSUMERS = gl.constexpr(2)
@@ -55,7 +56,7 @@ def _consumer(output, tiles, barriers, work, shape, ME: gl.constexpr):
         row = (code // 2) * (2 * CONSUMERS * ROWS) + 2 * ME * ROWS
         m_0 = gl.full([ROWS], float("-inf"), gl.float32, R_LAYOUT)
         m_1 = gl.full([ROWS], float("-inf"), gl.float32, R_LAYOUT)
-        l_0, l_1 = gl.zeros([ROWS], gl.float32, R_LAYOUT), gl.zeros([ROWS], gl.float32, R_LAYOUT)
+        l_0, l_1 = thread_sums(zeros), thread_sums(zeros)
         acc_0 = gl.zeros([ROWS, V], gl.float32, O_LAYOUT)
         acc_1 = gl.zeros([ROWS, V], gl.float32, O_LAYOUT)
         mbarrier.wait(barriers.q_full.index(2 * ME), turn)
@@ -69,7 +70,7 @@ def _consumer(output, tiles, barriers, work, shape, ME: gl.constexpr):
             k, v = tiles.k_a.index(stage), tiles.v_a.index(stage).reshape([KEY_TILE, V])
             scores_1 = issue_scores(q_1, q_1, k, k, zeros, shape)
             weights, m_0, l_0, rescale = softmax_step(
-                scores_0, m_0, l_0, work.scale_log2, everything, 0, shape, C_LAYOUT
+                scores_0, m_0, l_0, work.scale_log2, everything, 0, shape, C_LAYOUT, False
             )
             acc_0 = acc_0 * gl.convert_layout(rescale, BY_ROW, assert_trivial=True)[:, None]
             p_0 = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)
@@ -78,7 +79,7 @@ def _consumer(output, tiles, barriers, work, shape, ME: gl.constexpr):
             scores_1 = warpgroup_mma_wait(1, deps=(scores_1,))
             mbarrier.arrive(barriers.k_free.index(stage), count=1)
             weights, m_1, l_1, rescale = softmax_step(
-                scores_1, m_1, l_1, work.scale_log2, everything, 0, shape, C_LAYOUT
+                scores_1, m_1, l_1, work.scale_log2, everything, 0, shape, C_LAYOUT, False
             )
             acc_1 = acc_1 * gl.convert_layout(rescale, BY_ROW, assert_trivial=True)[:, None]
             p_1 = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)
@@ -92,20 +93,25 @@ def _consumer(output, tiles, barriers, work, shape, ME: gl.constexpr):
             stage, phase = ahead, ahead_phase
         k, v = tiles.k_a.index(stage), tiles.v_a.index(stage).reshape([KEY_TILE, V])
         scores_1 = issue_scores(q_1, q_1, k, k, zeros, shape)
-        weights, m_0, l_0, rescale = softmax_step(scores_0, m_0, l_0, work.scale_log2, everything, 0, shape, C_LAYOUT)
+        weights, m_0, l_0, rescale = softmax_step(
+            scores_0, m_0, l_0, work.scale_log2, everything, 0, shape, C_LAYOUT, False
+        )
         acc_0 = acc_0 * gl.convert_layout(rescale, BY_ROW, assert_trivial=True)[:, None]
         p_0 = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)
         mbarrier.wait(barriers.v_full.index(stage), phase)
         acc_0 = warpgroup_mma(p_0, v, acc_0, is_async=True)
         scores_1 = warpgroup_mma_wait(1, deps=(scores_1,))
         mbarrier.arrive(barriers.k_free.index(stage), count=1)
-        weights, m_1, l_1, rescale = softmax_step(scores_1, m_1, l_1, work.scale_log2, everything, 0, shape, C_LAYOUT)
+        weights, m_1, l_1, rescale = softmax_step(
+            scores_1, m_1, l_1, work.scale_log2, everything, 0, shape, C_LAYOUT, False
+        )
         acc_1 = acc_1 * gl.convert_layout(rescale, BY_ROW, assert_trivial=True)[:, None]
         p_1 = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)
         acc_1 = warpgroup_mma(p_1, v, acc_1, is_async=True)
         acc_0, acc_1, p_0, p_1 = warpgroup_mma_wait(0, deps=(acc_0, acc_1, p_0, p_1))
         mbarrier.arrive(barriers.v_free.index(stage), count=1)
         stage, phase = advanced(stage, phase, shape.STAGES)
+        l_0, l_1 = row_sums(l_0, R_LAYOUT), row_sums(l_1, R_LAYOUT)
         epilogue(
             acc_0, acc_0, m_0, l_0, output, tiles.q_a.index(2 * ME), tiles.q_a.index(2 * ME),
             barriers.q_free.index(2 * ME), batch, head, row, out_row, work.queries, shape,

@@ -111,9 +111,10 @@ def possible_tiles(d: int, width: int) -> tuple[HopperTiles, ...]:
                 consumers=consumers, key_tile=key_tile, stages=stages, staged=staged, ping_pong=False, blocks=blocks
             )
             if _fits(plain, d, width):
-                held = consumers == 2 and side_by_side(d)[1] == 0 and _fits(replace(plain, held=True), d, width)
-                turns = replace(plain, ping_pong=True, held=held)
-                possible += [plain] if consumers == 1 else [plain, turns]
+                held = replace(plain, held=True)
+                ways = (held, plain) if consumers == 2 and _fits(held, d, width) else (plain,)
+                turns = (False,) if consumers == 1 else (False, True)
+                possible += [replace(way, ping_pong=turn) for turn in turns for way in ways]
                 break
     return tuple(possible)
 
