@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from attenio.bounds import Strength
 from attenio.cluster import Grid, grids, sent_words
 from attenio.cluster.bounds import balanced_exchange, exchanged_words, trade_off
+from attenio.cluster.bounds.one_device import dense_price, row_and_key_words
 from attenio.errors import InvalidInput
 from attenio.workload import Workload
-from cluster.bounds.placements import exchanged
+from cluster.bounds.placements import exchanged, home
 from cluster.strategies import problems
 
 laws = settings(max_examples=30, deadline=None, derandomize=True)
@@ -169,6 +170,33 @@ def test_from_eight_devices_on_the_best_grid_is_within_12_percent_of_the_bound_o
         workload = Workload(n=2**20, d=128, heads=heads, kv_heads=kv_heads, direction=direction)
         best = min(int(sent_words(workload, grid).max()) for grid in grids(devices, kv_heads))
         assert best * devices <= 1.12 * balanced_exchange(workload, devices).words
+
+
+def test_exchanging_heads_meets_the_bound_of_whole_heads_word_for_word() -> None:
+    for devices, more, share in ((4, 1, 3), (8, 1, 4), (8, 4, 2), (6, 2, 5)):
+        workload = Workload(n=share * devices, d=3, heads=devices * more)
+        sent = int(sent_words(workload, Grid(heads=devices)).sum())
+        assert balanced_exchange(workload, devices).words == sent
+        # whoever does how much of the work
+        assert balanced_exchange(workload, devices, imbalance=devices).words == sent
+
+
+@pytest.mark.parametrize(("n", "devices", "group"), [(8, 4, 1), (7, 3, 1), (9, 3, 2), (10, 5, 3), (11, 4, 2)])
+def test_no_rows_and_keys_of_a_device_make_more_pairs_of_different_homes_than_their_price_allows(
+    n: int, devices: int, group: int
+) -> None:
+    for direction in ("forward", "backward"):
+        workload = Workload(n=n, d=2, heads=group, kv_heads=1, direction=direction)
+        row, key = row_and_key_words(workload)
+        price, homes = dense_price(workload, devices), np.array([home(n, devices, i, striped=False) for i in range(n)])
+        sets = (np.arange(2**n)[:, None] >> np.arange(n)) & 1 > 0
+        by_home = np.stack([sets[:, homes == each].sum(axis=1) for each in range(devices)], axis=1)
+        for device in range(devices):
+            own = homes == device
+            some = by_home[sets[:, own].all(axis=1)]
+            pairs = np.outer(some.sum(axis=1), some.sum(axis=1)) - some @ some.T
+            words = (some.sum(axis=1) - own.sum())[:, None] * row * group + (some.sum(axis=1) - own.sum()) * key
+            assert (words >= price * group * pairs - 1e-9).all()
 
 
 @laws

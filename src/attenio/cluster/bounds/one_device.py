@@ -128,6 +128,38 @@ def causal_price(workload: Workload, share: int) -> float:
     return 0.0 if inside < 0 or area <= 0 else min((line + sqrt(inside)) / (2 * area), 1.0)
 
 
+def dense_price(workload: Workload, devices: int) -> float:
+    """Words that devices exchange for each dense pair whose row and key have different homes, at least.
+
+    A device with a rows of a head and b keys that are not its own has at most ab + t·min(a + b, n - t) such pairs. The
+    price is the largest one at which no a and b gain: docs/theory/devices_balanced.md. It holds for values that are no
+    wider than keys.
+    """
+    row, key = row_and_key_words(workload)
+    least = workload.keys // devices
+    return min(_price_for_share(workload, share, least, (row, key)) for share in {least, -(-workload.keys // devices)})
+
+
+def _price_for_share(workload: Workload, share: int, least: int, words: tuple[int, int]) -> float:
+    (row, key), g, rest = words, workload.group, float(workload.keys - share)
+    if share == 0 or least == 0 or rest == 0:
+        return 0.0
+
+    def gains(price: float) -> bool:
+        """Whether some a and b on the line a + b = rest are worth more than they cost."""
+        a = min(max((key - g * row + price * g * rest) / (2 * price * g), 0.0), rest)
+        return g * row * a + key * (rest - a) < price * g * (a * (rest - a) + share * rest)
+
+    whole = (g * row + key) / (g * (rest + 2 * share - least))
+    low, high = 0.0, min(row / share, key / (g * share), whole, 1.0)
+    if not gains(high):
+        return high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if gains(middle) else (middle, high)
+    return low
+
+
 def window_price(workload: Workload) -> float:
     """Words that a device exchanges for each pair under a window beyond those of its own tokens, at least.
 
