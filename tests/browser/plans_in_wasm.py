@@ -19,3 +19,6 @@ def addresses() -> Iterator[str]:
 accept_wide_counts()
 for address in addresses():
     print(address, respond(json.dumps({"view": "plan", "address": address})))
+for view in ("whole", "curve", "frames", "timeline", "pebbles"):
+    for address in ("", "model=llama-3-8b&machine=b200&n=32K"):
+        print(view, address, respond(json.dumps({"view": view, "address": address})))

@@ -14,6 +14,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.elements import ElementType
 from attenio.errors import AttenioError, DoesNotFit
 from attenio.masks import BlockSparse, Causal, Dense, Documents, Layout, Mask, SharedPrefix, SlidingWindow
 from attenio.memory.trace import Event, EventKind
@@ -51,7 +52,7 @@ def small_plan(plan: Plan) -> Plan:
         keys=_LENGTH,
         d=_D,
         mask=_small_mask(workload),
-        dtype=workload.dtype,
+        dtype=ElementType.FP16,  # the same words move in every type, and a browser's NumPy has no other narrow one
     )
     wanted = max(_share(plan), 0.25)
     exact = is_exact_forward(plan.dataflow)
