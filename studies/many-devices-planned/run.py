@@ -97,11 +97,14 @@ def timed_strips(workload: Workload, cluster: Cluster) -> dict[str, Any] | None:
     times = None if plan is None else strips_times(plan, cluster)
     if plan is None or times is None:
         return None
-    simulated = simulate_strips(plan, cluster)
+    try:
+        simulated: Any = simulate_strips(plan, cluster)
+    except InvalidInput:
+        simulated = None
     return {
         "strips": str(plan.strips), "seconds": times.seconds, "exchange_seconds": times.exchange_seconds,
-        "simulated_seconds": simulated.seconds,
-        "simulated_exchange_seconds": sum(stage.seconds for stage in simulated.stages),
+        "simulated_seconds": None if simulated is None else simulated.seconds,
+        "simulated_exchange_seconds": None if simulated is None else sum(each.seconds for each in simulated.stages),
     }  # fmt: skip
 
 
@@ -136,11 +139,11 @@ def main() -> None:
     ]
     clocked = [each for each in every if (each["heads"], each["kv_heads"]) in TIMED and each["mask"] == "causal"]
     with ProcessPoolExecutor(3) as pool:
-        words = [row for rows in pool.map(words_of, every) for row in rows]
         if "--keep-times" in sys.argv:
             times = json.loads((HERE / "results.json").read_text(encoding="utf-8"))["times"]
         else:
             times = [row for rows in pool.map(times_of, clocked) for row in rows]
+        words = [row for rows in pool.map(words_of, every) for row in rows]
     crossovers = [
         {"heads": heads, "devices": devices, "grid": columns_that_pay(heads, devices)}
         for heads in HEADS

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from attenio.cli.cache import Cache
 from attenio.cli.devices import Devices, asking_devices
 from attenio.cli.options import AsJson
-from attenio.cli.output import print_json, print_tables
+from attenio.cli.output import print_aside, print_json, print_tables
 from attenio.cli.paged_answer import PagedAnswer
 from attenio.cli.question import (
     DEFAULT_N,
@@ -18,6 +18,9 @@ from attenio.errors import InvalidInput
 
 if TYPE_CHECKING:
     from attenio.workload import Workload
+
+# Devices from which on a plan of causal work takes seconds.
+_MANY_DEVICES = 1024
 
 
 @asking_devices
@@ -100,7 +103,10 @@ def _plan_devices(
         raise InvalidInput(f"--dataflow {dataflow} is of one device; leave it out, or leave the devices out")
     question.refuse_tolerance("many devices are planned for")
     machine = question.chosen_machine()
-    spread, notes = cluster_answer(workload, devices.cluster(machine), devices.chosen_grid), question.notes(workload)
+    cluster = devices.cluster(machine)
+    if cluster.devices >= _MANY_DEVICES and str(workload.mask) == "causal":
+        print_aside(f"counting the words of strips on {cluster.devices:,} devices one by one")
+    spread, notes = cluster_answer(workload, cluster, devices.chosen_grid), question.notes(workload)
     if as_json:
         alone = training_answer(workload, machine) if workload.is_training else answer(workload, machine)
         print_json({**alone.to_json(), "cluster": spread.to_json(), "notes": list(notes)})

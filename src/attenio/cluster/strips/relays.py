@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from attenio.cluster.spans import Span, Tokens
 from attenio.cluster.strips.layout import Product, Strips
 
-# Sent words over the mean that no rank need go below, the steps in which the limit comes down to that, and how often
-# others make room at a step.
-_SLACK, _STEP, _TRIES = 1.002, 0.004, 8
+# Sent words over the mean that no rank need go below; the steps in which the limit comes down to that, and how often
+# others make room at a step, for some and for many ranks.
+_SLACK, _SOME, _MANY, _FINE = 1.002, (0.004, 8), (0.01, 4), 512
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,9 +99,10 @@ def relays(strips: Strips, tokens: int, sent: NDArray[np.int64], key_words: int)
     """
     balance = _Balance(strips, tokens, sent, key_words)
     mean, limit = float(sent.mean()), float(sent.max())
+    step, tries = _SOME if strips.devices <= _FINE else _MANY
     while limit > mean * _SLACK:
-        limit = max(mean * _SLACK, limit - mean * _STEP)
-        lower = (limit - 2 * each * _STEP * mean for each in range(1, _TRIES + 1))
+        limit = max(mean * _SLACK, limit - mean * step)
+        lower = [limit - 2 * each * step * mean for each in range(1, tries + 1)]
         if not balance.lower(limit) and not any(balance.make_room(limit, each) for each in lower):
             break
     return tuple(balance.found)
