@@ -1,6 +1,6 @@
 """Laws draw the same problems on every run: a red run can be repeated, and a green one is not luck.
 
-``pytest --hypothesis-profile=thorough`` draws ten times as many where a test does not say how many it wants.
+``pytest --hypothesis-profile=thorough`` draws others each time, and twenty times as many.
 """
 
 import gc
@@ -26,8 +26,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if "PYTEST_XDIST_WORKER" not in os.environ and not any("on_gpu" in argument for argument in sys.argv):
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=30)
-settings.register_profile("thorough", deadline=None, max_examples=450)
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=20)
+settings.register_profile("thorough", deadline=None, max_examples=400)
 settings.load_profile("repeatable")
 
 
@@ -65,7 +65,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Collecting())
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--hypothesis-profile") == "thorough":
+        for law in {item.obj for item in items if hasattr(getattr(item, "obj", None), "hypothesis")}:
+            own = law._hypothesis_internal_use_settings
+            if own is not settings.default:
+                law._hypothesis_internal_use_settings = settings(
+                    own, derandomize=False, max_examples=20 * own.max_examples
+                )
     searching, others = [], []
     for item in items:
         if any(folder in item.path.as_posix() for folder in SEARCHING):

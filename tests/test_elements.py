@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 
-laws = settings(deadline=None, derandomize=True, max_examples=30)
+laws = settings(deadline=None, derandomize=True, max_examples=20)
 types = st.sampled_from(list(ElementType))
 # significant bits kept, and the smallest normal exponent
 _PRECISION = {

@@ -10,7 +10,7 @@ from attenio.errors import InvalidInput
 from attenio.files import write_atomically
 
 
-@settings(deadline=None, derandomize=True, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, derandomize=True, max_examples=14, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary() | st.text(st.characters(codec="utf-8")))
 def test_what_is_written_is_what_is_read(tmp_path: Path, content: str | bytes) -> None:
     path = write_atomically(tmp_path / "out", content)

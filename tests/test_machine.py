@@ -10,7 +10,7 @@ from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.machine import Machine, MemoryLevel
 
-laws = settings(deadline=None, derandomize=True, max_examples=30)
+laws = settings(deadline=None, derandomize=True, max_examples=20)
 capacities = st.lists(st.integers(1, 2**40), min_size=1, max_size=4, unique=True)
 
 

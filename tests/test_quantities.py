@@ -17,7 +17,7 @@ from attenio.quantities import (
     words_in,
 )
 
-laws = settings(deadline=None, derandomize=True, max_examples=30)
+laws = settings(deadline=None, derandomize=True, max_examples=20)
 
 
 @laws

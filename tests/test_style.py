@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import attenio
@@ -38,13 +39,23 @@ def modules() -> list[tuple[str, str]]:
     return [(path.relative_to(SOURCE).as_posix(), path.read_text()) for path in sorted(SOURCE.rglob("*.py"))]
 
 
-def functions(node: ast.AST) -> Iterator[Function]:
-    """The functions in a node, also nested ones; statements are looked into, expressions are not."""
+@cache
+def parsed() -> list[tuple[str, ast.Module]]:
+    """Every module of the package: its path and what it says."""
+    return [(path, ast.parse(text)) for path, text in modules()]
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements in a node, also nested ones; expressions are not looked into."""
     for block in ("body", "orelse", "handlers", "finalbody", "cases"):
         for each in getattr(node, block, ()):
-            if isinstance(each, Function):
-                yield each
-            yield from functions(each)
+            yield each
+            yield from statements(each)
+
+
+def functions(node: ast.AST) -> Iterator[Function]:
+    """The functions in a node, also nested ones."""
+    return (each for each in statements(node) if isinstance(each, Function))
 
 
 def parameters(function: Function) -> int:
@@ -58,7 +69,7 @@ def is_kernel(function: Function) -> bool:
 
 
 def test_a_function_has_at_most_seven_parameters_unless_its_signature_belongs_to_another() -> None:
-    every = [(f"{path} {each.name}", each) for path, text in modules() for each in functions(ast.parse(text))]
+    every = [(f"{path} {each.name}", each) for path, tree in parsed() for each in functions(tree)]
     assert len(every) > 1000
     more = {name for name, each in every if parameters(each) > MOST_PARAMETERS and not is_kernel(each)}
     assert more == set(MORE_PARAMETERS)
@@ -75,9 +86,9 @@ def test_only_the_face_of_a_package_lists_what_it_exports() -> None:
 def test_what_is_visible_is_spelled_once() -> None:
     spelled = {
         f"{path} {node.name}"
-        for path, text in modules()
+        for path, tree in parsed()
         if path.startswith("kernels/")
-        for node in ast.parse(text).body
+        for node in tree.body
         if isinstance(node, ast.ClassDef)
         and {"below", "above"} <= {ast.unparse(each.target) for each in node.body if isinstance(each, ast.AnnAssign)}
     }
@@ -92,9 +103,9 @@ def test_the_kernels_are_at_most_a_dozen_files_and_folders_besides_their_face() 
 def test_every_match_on_dataflows_is_exhaustive() -> None:
     matches = {
         f"{path} {function.name}": ast.unparse(node.cases[-1].body[-1])
-        for path, text in modules()
-        for function in functions(ast.parse(text))
-        for node in ast.walk(function)
+        for path, tree in parsed()
+        for function in functions(tree)
+        for node in statements(function)
         if isinstance(node, ast.Match) and "Dataflow." in ast.unparse(node.cases[0].pattern)
     }
     assert len(matches) > 10

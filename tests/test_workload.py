@@ -21,7 +21,7 @@ from attenio.masks import (
 )
 from attenio.workload import Workload
 
-laws = settings(deadline=None, derandomize=True, max_examples=40)
+laws = settings(deadline=None, derandomize=True, max_examples=26)
 
 
 @st.composite

@@ -184,7 +184,7 @@ def chips(draw: st.DrawFn, d: int) -> tuple[AcceleratorParts, int, int]:
     return parts, draw(st.sampled_from([2000, 6000, 2**16])), draw(st.sampled_from([10**9, 128 * 10**9]))
 
 
-@settings(deadline=None, derandomize=True, max_examples=30)
+@settings(deadline=None, derandomize=True, max_examples=20)
 @given(st.data(), st.sampled_from([Dataflow.ATTENIO, Dataflow.FLASH_ATTENTION_2, Dataflow.FLAT]))
 def test_cycles_are_those_counted_by_hand(data: st.DataObject, dataflow: Dataflow) -> None:
     d = data.draw(st.sampled_from([1, 3, 8, 16, 33]))

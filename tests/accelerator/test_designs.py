@@ -34,7 +34,7 @@ WORKLOADS = st.builds(
 )
 
 
-@settings(max_examples=18, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(WORKLOADS, st.lists(st.integers(0, len(GRID) - 1), min_size=4, max_size=4), st.integers(1, 3))
 def test_cycles_are_those_of_simulating_each_exactly(workload: Workload, sampled: list[int], key_tile: int) -> None:
     keys = min(key_tile, workload.keys)
@@ -87,7 +87,7 @@ def test_other_work_than_dense_and_causal_is_refused() -> None:
         attenio_runs(GRID, Workload(n=64, d=64, mask="window:8"))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=9, deadline=None)
 @given(
     st.sampled_from([1, 2, 37, 1000, 2**17]),
     st.sampled_from([1, 48, 64, 128]),

@@ -15,7 +15,7 @@ from attenio.workload import Workload
 
 from .test_simulate import small_machine
 
-LAWS = settings(max_examples=25, deadline=None, derandomize=True)
+LAWS = settings(max_examples=17, deadline=None, derandomize=True)
 
 
 def cycles_on(workload: Workload, machine: Machine) -> float:

@@ -37,7 +37,7 @@ def test_sums_differences_and_multiples_hold_in_every_round(one: Growing, other:
     assert one - one == Growing(0)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(NUMBERS)
 def test_rounds_a_period_apart_differ_by_a_constant_and_none_is_below_the_least(number: Growing) -> None:
     values = number.values(np.array(ROUNDS))

@@ -15,7 +15,7 @@ SHAPE = (("a", Engine.HBM, ("c",)), ("b", Engine.PE, ("a", "c")), ("c", Engine.E
 TICKS = st.lists(st.integers(0, 9), min_size=PROGRAMS, max_size=PROGRAMS)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(TICKS, min_size=len(SHAPE), max_size=len(SHAPE)), TICKS, TICKS)
 def test_every_program_takes_as_long_as_alone(ticks: list[list[int]], inner: list[int], outer: list[int]) -> None:
     steps = tuple(

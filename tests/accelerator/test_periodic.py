@@ -97,7 +97,7 @@ PROGRAMS = st.builds(lambda body: Program(tuple(body)), st.lists(NODES, max_size
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(PROGRAMS)
 def test_recognising_steady_state_changes_nothing_and_every_cycle_is_accounted_for(program: Program) -> None:
     timeline = periodic_timeline(program)
@@ -108,7 +108,7 @@ def test_recognising_steady_state_changes_nothing_and_every_cycle_is_accounted_f
         assert timeline.busy_cycles(engine) + idle == timeline.cycles
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(RAMPED_PROGRAMS)
 def test_taking_many_rounds_of_a_ramp_at_once_changes_nothing(program: Program) -> None:
     assert periodic_timeline(program) == event_timeline(program)
@@ -116,7 +116,7 @@ def test_taking_many_rounds_of_a_ramp_at_once_changes_nothing(program: Program) 
     assert program.work == sum((step.work for step in program), Work())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=17, deadline=None)
 @given(st.integers(1, 30), st.integers(-2, 3), st.integers(1, 9), st.integers(1, 40), st.data())
 def test_ramps_of_a_pipelined_loop_agree_with_events(
     count: int, growth: int, load: int, times: int, data: st.DataObject
@@ -137,7 +137,7 @@ def test_ramps_of_a_pipelined_loop_agree_with_events(
     assert periodic_timeline(program) == event_timeline(program)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=14, deadline=None)
 @given(st.integers(0, 9), st.integers(1, 7), st.integers(2, 6), st.integers(20, 90), st.booleans(), st.data())
 def test_series_of_rounds_with_ragged_ends_agree_with_events(
     more: int, growth: int, tile: int, times: int, overlaps: bool, data: st.DataObject

@@ -44,7 +44,7 @@ def cases(draw: st.DrawFn) -> tuple[Workload, Machine]:
     return workload, machine
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(cases(), st.sampled_from(SIMULATED), st.booleans())
 def test_words_are_the_planner_s_and_both_modes_agree(
     case: tuple[Workload, Machine], dataflow: Dataflow, on: bool
@@ -74,7 +74,7 @@ def any_hardware(draw: st.DrawFn) -> Machine:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=26, deadline=None)
 @given(cases(), any_hardware(), st.sampled_from(SIMULATED), st.booleans(), st.integers(1, 5))
 def test_no_step_does_more_than_its_engine_has_units_for(
     case: tuple[Workload, Machine], machine: Machine, dataflow: Dataflow, on: bool, key_tile: int
@@ -120,7 +120,7 @@ def test_an_array_of_few_macs_is_what_many_modules_wait_for() -> None:
     assert "EXP unit" not in done.timeline.idle_by_reason(Engine.PE)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=17, deadline=None)
 @given(
     st.sampled_from([Dataflow.ATTENIO, Dataflow.STACKED_GROUPS, Dataflow.FLASH_ATTENTION_2, Dataflow.FLAT]),
     st.integers(40, 70),
@@ -182,7 +182,7 @@ def test_masks_without_a_rule_agree_with_events(mask: str, dataflow: Dataflow) -
         assert done.timeline == simulate_plan(plan, machine, by_events=True).timeline
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=14, deadline=None)
 @given(cases(), st.sampled_from(["overlap_values", "overlap_keys", "overlap_queries"]))
 def test_an_overlap_never_costs_cycles(case: tuple[Workload, Machine], overlap: str) -> None:
     workload, machine = case
@@ -236,7 +236,7 @@ def test_other_words_than_sixteen_bits_are_refused() -> None:
         simulate(Workload(n=128, d=64, dtype="fp32"), machine_named("attenio-512k"))
 
 
-@settings(max_examples=18, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     st.integers(20, 50),
     st.integers(0, 9),

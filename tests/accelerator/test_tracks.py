@@ -23,7 +23,7 @@ LOOPS = st.builds(
 PROGRAMS = st.builds(lambda body: Program(tuple(body)), st.lists(st.one_of(STEPS, LOOPS), max_size=5))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(PROGRAMS)
 def test_waits_are_those_of_the_timeline_reason_by_reason(program: Program) -> None:
     waits: Counter[tuple[Engine, str]] = Counter()
@@ -33,7 +33,7 @@ def test_waits_are_those_of_the_timeline_reason_by_reason(program: Program) -> N
     assert dict(waits) == {(idle.engine, idle.reason): idle.cycles for idle in periodic_timeline(program).idle}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=17, deadline=None)
 @given(PROGRAMS)
 def test_a_track_has_no_gap_and_ends_with_the_program(program: Program) -> None:
     at = dict.fromkeys(Engine, Fraction(0))

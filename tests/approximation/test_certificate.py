@@ -18,7 +18,7 @@ tolerances = st.sampled_from([0.3, 1e-1, 1e-2, 1e-3])
 radii = st.sampled_from([0.0, 0.1, 0.5, 1.0, 2.0])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=17, deadline=None)
 @given(tolerances, radii, st.sampled_from(ElementType), st.sampled_from(Kind))
 def test_what_is_guaranteed_keeps_the_tolerance_before_storing(
     tolerance: float, radius: float, dtype: ElementType, kind: Kind
@@ -34,7 +34,7 @@ def test_what_is_guaranteed_keeps_the_tolerance_before_storing(
         assert found.guaranteed_error == 0
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=14, deadline=None)
 @given(tolerances, radii)
 def test_a_tighter_tolerance_or_a_wider_reach_needs_no_lower_degree(tolerance: float, radius: float) -> None:
     def needed(radius: float, tolerance: float) -> float:

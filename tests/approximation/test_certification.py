@@ -36,7 +36,7 @@ def drawn(seed: int, dtype: ElementType, reach: float, causal: bool) -> Attentio
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=17, deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from(ElementType),
@@ -56,7 +56,7 @@ def test_the_measured_error_is_at_most_the_guaranteed_one(
             assert found.measured_error <= found.certificate.guaranteed_error
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=9, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_every_way_of_knowing_bounds_the_scores(seed: int, causal: bool) -> None:
     data, terms = drawn(seed, ElementType.FP32, 1.0, causal), Terms(tolerance=0.1)
@@ -75,7 +75,7 @@ def test_every_way_of_knowing_bounds_the_scores(seed: int, causal: bool) -> None
             assert (np.abs(seen - within.centre) <= within.radius).all()
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=9, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_no_centring_reaches_less_far_than_the_best(seed: int) -> None:
     for head in drawn(seed, ElementType.FP32, 1.0, False).heads():

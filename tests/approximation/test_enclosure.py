@@ -21,7 +21,7 @@ def value(given: list[float], x: float) -> Fraction:
     return exact * Fraction(Decimal(-x).exp(Context(prec=80)))
 
 
-@settings(max_examples=18, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(coefficients, ends, st.floats(0, 1))
 def test_no_value_lies_outside(given: list[float], end: tuple[float, float], share: float) -> None:
     low, high = end[0], end[0] + end[1]

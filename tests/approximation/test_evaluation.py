@@ -10,7 +10,7 @@ from attenio.approximation.polynomials import minimax
 from attenio.approximation.rounding import Summation
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=17, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.integers(0, 4), st.sampled_from([None, 1, 5]))
 def test_it_is_attention_with_a_polynomial(seed: int, causal: bool, degree: int, tile: int | None) -> None:
     draw = np.random.default_rng(seed)

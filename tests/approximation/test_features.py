@@ -30,7 +30,7 @@ def test_multinomials_add_up_to_powers_of_the_width(size: tuple[int, int, int]) 
     assert sum(found) == sum(d**k for k in range(degree + 1))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(sizes, st.integers(0, 2**32 - 1), st.floats(0.25, 4))
 def test_their_inner_product_is_the_polynomial_of_the_inner_product(
     size: tuple[int, int, int], seed: int, unit: float

@@ -31,7 +31,7 @@ def relative_error_at(found: Polynomial, x: float) -> Decimal:
         return abs(value * (-at).exp() / Decimal(found.scale) - 1)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=14, deadline=None)
 @given(kinds, radii, st.integers(0, 6), st.floats(-2, 2), st.floats(-1, 1))
 def test_the_proven_error_is_never_exceeded(
     kind: Kind, radius: float, degree: int, centre: float, place: float
@@ -42,7 +42,7 @@ def test_the_proven_error_is_never_exceeded(
         assert relative_error_at(found, x) <= Decimal(found.relative_error) * (1 + Decimal("1e-14")) + Decimal("1e-15")
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=14, deadline=None)
 @given(radii, st.integers(0, 7))
 def test_the_best_polynomial_is_never_worse_than_taylors(radius: float, degree: int) -> None:
     assert minimax(radius, degree).relative_error <= taylor(radius, degree).relative_error
@@ -71,7 +71,7 @@ def test_the_best_polynomial_needs_no_higher_degree(radius: float, error: float)
     assert best == 0 or minimax(radius, best - 1).relative_error > error
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=12), st.integers(1, 4), kinds)
 def test_weights_move_by_at_most_the_total_variation(scores: list[float], degree: int, kind: Kind) -> None:
     found, x = polynomial(kind, 1.0, degree), np.array(scores)
@@ -89,7 +89,7 @@ def test_the_total_variation_is_reached_by_two_weights(eps: float) -> None:
     assert moved == pytest.approx(found.total_variation, rel=1e-9)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(kinds, st.floats(-3, 3))
 def test_shifting_the_interval_costs_nothing(kind: Kind, centre: float) -> None:
     here, there = polynomial(kind, 1.0, 3), polynomial(kind, 1.0, 3, centre=centre)
@@ -97,7 +97,7 @@ def test_shifting_the_interval_costs_nothing(kind: Kind, centre: float) -> None:
 
 
 @given(st.floats(0.1, 6), st.sampled_from([1e-1, 1e-3]))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_the_remainder_of_the_series_says_enough(radius: float, error: float) -> None:
     degree = taylor_degree(radius, error)
     if degree <= 32:

@@ -34,7 +34,7 @@ def test_what_binds_exact_attention_keeps_its_words_for_exact_algorithms() -> No
             assert bound.assumptions[0].startswith("exact attention")
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(
     n=st.integers(1, 4096),
     d=st.integers(1, 24),

@@ -19,9 +19,9 @@ from attenio.machine import Machine, MemoryLevel
 from attenio.workload import Workload
 
 PROVEN = (Strength.ABSOLUTE, Strength.ORDINARY)
-laws = settings(max_examples=40, deadline=None, derandomize=True)
+laws = settings(max_examples=26, deadline=None, derandomize=True)
 # For a law that draws shapes for every schedule by itself.
-laws_of_each = settings(laws, max_examples=25)
+laws_of_each = settings(laws, max_examples=17)
 
 Shape = tuple[int, int, int, int, int]  # rows, keys, d, dv, fast words
 

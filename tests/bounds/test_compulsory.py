@@ -6,7 +6,7 @@ from attenio.bounds.compulsory import compulsory
 from attenio.masks import SharedPrefix, SlidingWindow
 from attenio.workload import Workload
 
-laws = settings(max_examples=30, deadline=None, derandomize=True)
+laws = settings(max_examples=20, deadline=None, derandomize=True)
 lengths = st.integers(1, 300)
 widths = st.integers(1, 64)
 

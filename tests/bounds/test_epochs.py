@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from attenio.bounds.epochs import best_over_epochs, product_epochs, products_per_epoch, whole_words
 
-laws = settings(max_examples=40, deadline=None, derandomize=True)
+laws = settings(max_examples=26, deadline=None, derandomize=True)
 counts = st.integers(1, 2**60)
 
 

@@ -7,7 +7,7 @@ from attenio.bounds.fast_products import explicit_scores_per_epoch, fast_product
 from attenio.bounds.score_epochs import score_epochs
 from attenio.workload import Workload
 
-laws = settings(max_examples=30, deadline=None, derandomize=True)
+laws = settings(max_examples=20, deadline=None, derandomize=True)
 entry_sets = arrays.arrays(bool, st.tuples(st.integers(1, 12), st.integers(1, 12)))
 
 

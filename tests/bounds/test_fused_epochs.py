@@ -7,7 +7,7 @@ from attenio.bounds.fused_epochs import fused_epochs
 from attenio.bounds.one_shot import one_shot
 from attenio.workload import Workload
 
-laws = settings(max_examples=40, deadline=None, derandomize=True)
+laws = settings(max_examples=26, deadline=None, derandomize=True)
 
 
 @laws

@@ -5,7 +5,7 @@ from attenio.bounds import product_words
 from attenio.bounds.operators import operator_by_operator
 from attenio.workload import Workload
 
-laws = settings(max_examples=40, deadline=None, derandomize=True)
+laws = settings(max_examples=26, deadline=None, derandomize=True)
 
 
 @laws

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from attenio.bounds.output_epochs import output_epochs, output_products_per_epoch, turning_budget
 from attenio.workload import Workload
 
-laws = settings(max_examples=40, deadline=None, derandomize=True)
+laws = settings(max_examples=26, deadline=None, derandomize=True)
 widths = st.integers(1, 256)
 shares = st.lists(st.floats(0.0, 1.0), min_size=5, max_size=5)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from attenio.bounds import product_words, rank_one_product_words, tall_skinny_product_words
 from attenio.errors import InvalidInput
 
-laws = settings(max_examples=40, deadline=None, derandomize=True)
+laws = settings(max_examples=26, deadline=None, derandomize=True)
 sides = st.integers(1, 10**6)
 
 

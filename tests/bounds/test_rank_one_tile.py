@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from attenio.bounds import product_words, rank_one_product_words, rank_one_tile
 from attenio.errors import DoesNotFit
 
-laws = settings(max_examples=40, deadline=None, derandomize=True)
+laws = settings(max_examples=26, deadline=None, derandomize=True)
 
 
 @laws

@@ -5,7 +5,7 @@ from attenio.bounds import Strength
 from attenio.bounds.saha_ye import saha_ye
 from attenio.workload import Workload
 
-laws = settings(max_examples=30, deadline=None, derandomize=True)
+laws = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 @laws

@@ -7,7 +7,7 @@ from attenio.bounds import Strength
 from attenio.bounds.score_epochs import score_epochs, scores_per_epoch
 from attenio.workload import Workload
 
-laws = settings(max_examples=40, deadline=None, derandomize=True)
+laws = settings(max_examples=26, deadline=None, derandomize=True)
 
 
 @laws

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from attenio.bounds import tall_skinny_product_words
 from attenio.errors import DoesNotFit
 
-laws = settings(max_examples=40, deadline=None, derandomize=True)
+laws = settings(max_examples=26, deadline=None, derandomize=True)
 
 
 @laws

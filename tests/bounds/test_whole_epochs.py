@@ -13,7 +13,7 @@ from attenio.planning import best_plan_for
 from attenio.planning.training import training_plan_for
 from attenio.workload import Workload
 
-LAWS = settings(max_examples=30, deadline=None, derandomize=True)
+LAWS = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 @LAWS
@@ -49,7 +49,7 @@ def test_the_number_of_epochs_is_the_best_or_close_to_it(n: int, d: int, fast_wo
         )
 
 
-@settings(LAWS, max_examples=25)
+@settings(LAWS, max_examples=17)
 @given(n=st.integers(1, 40), d=st.integers(1, 7), value_dim=st.integers(1, 7), share=st.floats(0.02, 3))
 def test_no_backward_pass_and_no_step_moves_less_than_whole_epochs(
     n: int, d: int, value_dim: int, share: float

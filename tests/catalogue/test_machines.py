@@ -214,7 +214,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         machine_named(str(tmp_path / "bytes.yaml"))
 
 
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(deadline=None, derandomize=True, max_examples=26)
 @given(st.data())
 def test_no_damage_to_a_file_escapes_as_anything_but_one_line(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -13,7 +13,7 @@ from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.masks import Causal, Dense, SlidingWindow
 
-laws = settings(deadline=None, derandomize=True, max_examples=25)
+laws = settings(deadline=None, derandomize=True, max_examples=17)
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
     "hidden_size": 4096,

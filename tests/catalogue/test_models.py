@@ -10,7 +10,7 @@ from attenio.errors import InvalidInput
 from attenio.masks import Causal, Dense, SlidingWindow
 
 NAMES = [model.name for model in models()]
-laws = settings(deadline=None, derandomize=True, max_examples=25)
+laws = settings(deadline=None, derandomize=True, max_examples=17)
 any_model = st.sampled_from(models())
 
 

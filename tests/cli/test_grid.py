@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from attenio.cli.grid import numbers, sizes
 from attenio.errors import InvalidInput
 
-laws = settings(deadline=None, derandomize=True, max_examples=30)
+laws = settings(deadline=None, derandomize=True, max_examples=20)
 
 
 @laws

@@ -16,7 +16,7 @@ from attenio.masks import Causal, Dense, Documents
 from attenio.planning import Dataflow
 from attenio.workload import Workload
 
-laws = settings(deadline=None, derandomize=True, max_examples=30)
+laws = settings(deadline=None, derandomize=True, max_examples=20)
 counts = st.integers(1, 512)
 any_model = st.sampled_from(models())
 

@@ -12,7 +12,7 @@ from attenio.cli.trace_file import event_line, write_trace
 from attenio.errors import InvalidInput
 from attenio.memory.trace import Event, EventKind, Step
 
-laws = settings(deadline=None, derandomize=True, max_examples=30)
+laws = settings(deadline=None, derandomize=True, max_examples=20)
 
 
 @laws

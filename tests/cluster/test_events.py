@@ -15,7 +15,7 @@ from attenio.errors import InvalidInput
 from attenio.workload import Workload
 from cluster.strategies import problems
 
-laws = settings(max_examples=20, deadline=None, derandomize=True)
+laws = settings(max_examples=14, deadline=None, derandomize=True)
 
 
 def topologies(devices: int) -> list[Topology]:

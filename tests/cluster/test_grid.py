@@ -7,7 +7,7 @@ from attenio.cluster.grid import check_grid
 from attenio.errors import InvalidInput
 from attenio.workload import Workload
 
-laws = settings(max_examples=25, deadline=None, derandomize=True)
+laws = settings(max_examples=17, deadline=None, derandomize=True)
 sides = st.integers(1, 6)
 
 

@@ -10,7 +10,7 @@ from attenio.cluster.words import Shares, stage_messages, stages_of
 from attenio.workload import Workload
 from cluster.strategies import problems
 
-laws = settings(max_examples=25, deadline=None, derandomize=True)
+laws = settings(max_examples=17, deadline=None, derandomize=True)
 
 
 def switches(devices: int) -> list[Topology]:

@@ -7,7 +7,7 @@ from attenio.cluster.partition import Sharding, positions, sharding_for, share_s
 from attenio.errors import InvalidInput
 from attenio.masks import mask_from_text
 
-laws = settings(max_examples=30, deadline=None, derandomize=True)
+laws = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 @laws

@@ -17,7 +17,7 @@ from attenio.workload import Workload
 from cluster.bounds.test_balanced import counted_imbalance
 from cluster.strategies import problems
 
-laws = settings(max_examples=25, deadline=None, derandomize=True)
+laws = settings(max_examples=17, deadline=None, derandomize=True)
 
 
 @laws

@@ -12,7 +12,7 @@ from attenio.errors import InvalidInput
 from attenio.workload import Direction, Workload
 from cluster.strategies import problems
 
-laws = settings(max_examples=30, deadline=None, derandomize=True)
+laws = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 @laws

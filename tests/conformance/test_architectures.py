@@ -8,8 +8,8 @@ from attenio.errors import InvalidInput
 from attenio.kernels import transformers as door
 from attenio.kernels.attention import attention
 
-# Every tenth of the names in order; every_architecture.py has all.
-SHARE = architectures()[::10]
+# Every twentieth of the names in order; every_architecture.py has all.
+SHARE = architectures()[::20]
 
 
 def test_most_architectures_of_a_share_ask_for_attention_and_none_disagrees_with_eager():

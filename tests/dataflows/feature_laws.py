@@ -21,7 +21,7 @@ from attenio.workload import Workload
 
 from .laws import counted, planned, total
 
-SMALL = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+SMALL = settings(max_examples=17, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 @st.composite

@@ -24,9 +24,9 @@ from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.reference import Gradients, attention, attention_gradients, segments
 from attenio.workload import Workload
 
-QUICK = settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 # For a law that draws problems for every dataflow by itself.
-QUICK_EACH = settings(QUICK, max_examples=20)
+QUICK_EACH = settings(QUICK, max_examples=14)
 
 EPSILON = {ElementType.FP32: 2.0**-23, ElementType.FP16: 2.0**-10, ElementType.BF16: 2.0**-7, ElementType.FP8: 2.0**-3}
 

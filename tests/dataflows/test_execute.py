@@ -18,7 +18,7 @@ from attenio.workload import Workload
 
 from .laws import GRADIENT_TILES, QUICK, SMALL_TILES, planned, required_matrix, some_tiles, tolerance, workloads
 
-FEW = settings(QUICK, max_examples=18)
+FEW = settings(QUICK, max_examples=12)
 ROOMY = 10**6
 
 SPILLING = Tiles.of(query_tile=1, resident_keys=2)

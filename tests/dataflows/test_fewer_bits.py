@@ -83,7 +83,7 @@ def test_each_level_of_a_nested_run_moves_what_its_closed_form_says(workload: Wo
     assert run.max_abs_error <= tolerance(workload, random_inputs(workload))
 
 
-@settings(LAW, max_examples=25)
+@settings(LAW, max_examples=17)
 @given(workload=forms(), fast_words=st.integers(1, 300))
 def test_the_best_plan_is_the_best_of_all_dataflows_and_beats_no_bound(workload: Workload, fast_words: int) -> None:
     try:
@@ -106,7 +106,7 @@ def _least(workload: Workload, fast_words: int, dataflow: Dataflow) -> float:
         return float("inf")
 
 
-@settings(LAW, max_examples=20)
+@settings(LAW, max_examples=14)
 @given(workload=workloads(), fast_words=st.integers(1, 300))
 def test_keys_of_whole_words_without_sinks_are_planned_as_ever(workload: Workload, fast_words: int) -> None:
     whole = replace(workload, kv_bits=8 * workload.dtype.bytes, softcap=1.5)
@@ -123,7 +123,7 @@ def test_keys_of_whole_words_without_sinks_are_planned_as_ever(workload: Workloa
         assert one == other
 
 
-@settings(LAW, max_examples=20)
+@settings(LAW, max_examples=14)
 @given(workload=forms(), fast_words=st.integers(50, 400))
 def test_sinks_cost_a_word_a_head_and_the_room_of_a_group(workload: Workload, fast_words: int) -> None:
     without, with_sinks = (replace(workload, sinks=sinks) for sinks in (False, True))
@@ -136,7 +136,7 @@ def test_sinks_cost_a_word_a_head_and_the_room_of_a_group(workload: Workload, fa
     assert other.peak_words == plan.peak_words + workload.group
 
 
-@settings(LAW, max_examples=20)
+@settings(LAW, max_examples=14)
 @given(workload=forms(), fast_words=st.integers(50, 400))
 def test_fewer_bits_never_move_more_beyond_their_scales(workload: Workload, fast_words: int) -> None:
     whole = replace(workload, kv_bits=None)

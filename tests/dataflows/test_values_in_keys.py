@@ -21,7 +21,7 @@ from attenio.workload import Workload
 from .laws import is_right, planned, some_tiles, workloads
 from .test_against_the_planner import nested_levels
 
-LAW = settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+LAW = settings(max_examples=11, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 FORWARD = Dataflow.towards("forward")
 ONCE = (
     Dataflow.ATTENIO,

@@ -84,7 +84,7 @@ def test_words_against_fast_memory_are_drawn_for_layouts_too() -> None:
     assert "forward" in told("curve", "mask=strided:256&n=1K&direction=backward")["note"]
 
 
-@settings(max_examples=18)
+@settings(max_examples=12)
 @given(
     st.dictionaries(
         st.sampled_from(["n", "d", "mask", "machine", "fast", "heads", "dataflow", "x"]), st.text(max_size=8)

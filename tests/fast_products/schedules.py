@@ -14,7 +14,7 @@ from attenio.fast_products.words import Order, ProductTile, peak_words
 from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.workload import Workload
 
-LAWS = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+LAWS = settings(max_examples=17, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 PRIMES = (2, 3, 5, 7, 97, 65521)
 KINDS = ("result-stationary", "row-stationary", "rank-one-tiling", "attenio", "strassen")
 

@@ -9,7 +9,7 @@ from attenio.fast_products.equivalence import attention_by_products, attention_w
 from attenio.planning import best_plan_for
 from attenio.workload import Workload
 
-LAWS = settings(max_examples=20, deadline=None, derandomize=True)
+LAWS = settings(max_examples=14, deadline=None, derandomize=True)
 sizes = st.integers(1, 9)
 
 

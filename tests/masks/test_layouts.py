@@ -11,7 +11,7 @@ from attenio.masks.layouts import EXAMPLES, BigBird, Dilated, Fixed, Layout, Lon
 from attenio.planning import SweepGrid, best_plan_for, sweep
 from attenio.workload import Workload
 
-laws = settings(max_examples=30, deadline=None, derandomize=True)
+laws = settings(max_examples=20, deadline=None, derandomize=True)
 blocks = st.integers(1, 9)
 lengths = st.integers(1, 60)
 

@@ -19,7 +19,7 @@ from attenio.masks import (
     mask_from_text,
 )
 
-laws = settings(deadline=None, derandomize=True, max_examples=30)
+laws = settings(deadline=None, derandomize=True, max_examples=20)
 sizes = st.integers(1, 10**6)
 spelled = st.one_of(
     st.just(Dense()),

@@ -11,7 +11,7 @@ from attenio.masks import (
     Documents,
 )
 
-laws = settings(deadline=None, derandomize=True, max_examples=30)
+laws = settings(deadline=None, derandomize=True, max_examples=20)
 
 
 @laws

@@ -7,7 +7,7 @@ from attenio.elements import ElementType
 from attenio.errors import InvalidInput, MemoryOverflow
 from attenio.memory import EventKind, FastMemory, SlowArray, Trace
 
-QUICK = settings(max_examples=30, deadline=None, derandomize=True)
+QUICK = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 def slow(name, rows, columns):

@@ -53,7 +53,7 @@ def workloads(draw):
     )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(workload=workloads(), shares=st.sampled_from([None, True, False]), spare=st.integers(0, 300))
 def test_a_run_moves_and_holds_what_the_closed_form_says_and_gives_what_the_definition_gives(workload, shares, spare):
     enough = plan_pages(workload, 2**30, shares=shares)
@@ -67,7 +67,7 @@ def test_a_run_moves_and_holds_what_the_closed_form_says_and_gives_what_the_defi
     assert bounds_for_pages(workload, plan.fast_words)[0].words == workload.compulsory_words
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(workload=workloads(), fast=st.integers(200, 4000))
 def test_the_plan_moves_no_more_than_requests_that_read_their_own_pages_and_no_more_with_more_room(workload, fast):
     best, apart = plan_pages(workload, fast), plan_pages(workload, fast, shares=False)
@@ -75,7 +75,7 @@ def test_the_plan_moves_no_more_than_requests_that_read_their_own_pages_and_no_m
     assert plan_pages(workload, fast + 100).moved_words <= best.moved_words
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=14)
 @given(workload=workloads())
 def test_every_request_meets_each_of_its_keys_in_one_part(workload):
     for plan in (plan_pages(workload, 2**20), plan_pages(workload, 2**20, shares=True)):

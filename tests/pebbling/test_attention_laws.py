@@ -17,7 +17,7 @@ from attenio.planning import Dataflow, best_plan_for
 
 # A game that is not solved by then says nothing.
 SECONDS = 4.0
-FEW = settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=9, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 SHAPES = [(1, 1), (1, 2), (2, 1), (1, 3), (2, 2)]
 
 

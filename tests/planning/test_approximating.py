@@ -14,7 +14,7 @@ from attenio.planning.costs import cost, tile_names
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
 
-LAWS = settings(max_examples=25, deadline=None, derandomize=True)
+LAWS = settings(max_examples=17, deadline=None, derandomize=True)
 APPROXIMATE = Dataflow.approximating("training")
 
 
@@ -76,7 +76,7 @@ def all_tiles(workload: Workload, dataflow: Dataflow, degree: int, key_tile: int
         yield Tiles(tuple(zip(names, chosen, strict=True)))
 
 
-@settings(LAWS, max_examples=20)
+@settings(LAWS, max_examples=14)
 @given(
     lengths=st.tuples(st.integers(2, 9), st.integers(2, 9)),
     widths=st.tuples(st.integers(1, 4), st.integers(1, 3)),

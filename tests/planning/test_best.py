@@ -31,8 +31,8 @@ from attenio.workload import Direction, Workload
 
 from .strategies import all_tiles, directed, workloads
 
-QUICK = settings(max_examples=20, deadline=None, derandomize=True)
-MANY = settings(max_examples=30, deadline=None, derandomize=True)
+QUICK = settings(max_examples=14, deadline=None, derandomize=True)
+MANY = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 def best_or_none(workload: Workload, fast_words: int, dataflow: Dataflow | None = None) -> Plan | None:

@@ -10,7 +10,7 @@ from attenio.planning.costs import cost, tile_names
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
 
-LAWS = settings(max_examples=30, deadline=None, derandomize=True)
+LAWS = settings(max_examples=20, deadline=None, derandomize=True)
 dataflows = pytest.mark.parametrize("dataflow", Dataflow.towards("training"), ids=lambda dataflow: dataflow.value)
 
 

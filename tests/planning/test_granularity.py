@@ -36,8 +36,8 @@ from attenio.workload import Workload
 from .search.test_rectangles import exhaustive, forms, rooms
 from .strategies import all_tiles, directed, workloads
 
-QUICK = settings(max_examples=15, deadline=None, derandomize=True)
-LAWS = settings(max_examples=30, deadline=None, derandomize=True)
+QUICK = settings(max_examples=11, deadline=None, derandomize=True)
+LAWS = settings(max_examples=20, deadline=None, derandomize=True)
 UNITS = st.builds(Granularity, rows=st.sampled_from([1, 2, 3, 4]), keys=st.sampled_from([1, 2, 3]))
 
 

@@ -8,7 +8,7 @@ from attenio.machine import Machine, MemoryLevel
 from attenio.planning.nested import LevelTiles, nested_plan, nested_plan_with
 from attenio.workload import Workload
 
-QUICK = settings(max_examples=30, deadline=None, derandomize=True)
+QUICK = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 @st.composite

@@ -20,8 +20,8 @@ from attenio.workload import Direction, Workload
 
 from .strategies import all_tiles, workloads
 
-QUICK = settings(max_examples=20, deadline=None, derandomize=True)
-MANY = settings(max_examples=30, deadline=None, derandomize=True)
+QUICK = settings(max_examples=14, deadline=None, derandomize=True)
+MANY = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 def touched_rows(workload: Workload) -> int:
@@ -53,7 +53,7 @@ def test_a_step_is_made_of_the_best_passes_and_what_is_saved_between_them(worklo
             assert plan.backward == best_plan_for(workload.towards("backward"), fast_words)
 
 
-@QUICK
+@settings(QUICK, max_examples=6)
 @given(workload=workloads(longest=4, widest=2), data=st.data())
 def test_no_tiles_that_read_saved_probabilities_move_less_than_the_best(
     workload: Workload, data: st.DataObject

@@ -9,7 +9,7 @@ from attenio.workload import Direction, Workload
 
 from ..dataflows.laws import workloads
 
-QUICK = settings(max_examples=30, deadline=None, derandomize=True)
+QUICK = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 def draw_arrays(workload, seed):

@@ -7,7 +7,7 @@ from attenio.errors import InvalidInput
 from attenio.reference import attention, forward, segments
 from attenio.workload import Workload
 
-QUICK = settings(max_examples=25, deadline=None, derandomize=True)
+QUICK = settings(max_examples=17, deadline=None, derandomize=True)
 
 
 def drawn(workload, seed=0):

@@ -10,7 +10,7 @@ from attenio.planning import best_plan_for
 from attenio.reordering import Method, best, best_reordering, reorder
 from attenio.workload import Workload
 
-laws = settings(max_examples=20, deadline=None, derandomize=True)
+laws = settings(max_examples=14, deadline=None, derandomize=True)
 
 
 def workload_of(seed: int, group: int = 1) -> Workload:
@@ -32,7 +32,7 @@ def test_the_best_order_moves_no_more_than_any_other(seed: int, group: int, fast
         assert found.plan.moved_words <= best_plan_for(other.workload, fast_words).moved_words
 
 
-@settings(laws, max_examples=10)
+@settings(laws, max_examples=8)
 @given(seed=st.integers(0, 999), fast_words=st.integers(20, 500), direction=st.sampled_from(["backward", "training"]))
 def test_the_best_order_of_gradients_moves_no_more_than_any_other(seed: int, fast_words: int, direction: str) -> None:
     workload = workload_of(seed, 2).towards(direction)

@@ -16,7 +16,7 @@ from attenio.reordering import Method, reorder
 from attenio.reordering.reorder import _ones, _packed, greedy_order
 from attenio.workload import Workload
 
-laws = settings(max_examples=30, deadline=None, derandomize=True)
+laws = settings(max_examples=20, deadline=None, derandomize=True)
 methods = st.sampled_from(list(Method))
 
 

@@ -15,7 +15,7 @@ from attenio.workload import Workload
 
 from .strategies import machines, workloads
 
-LAW = settings(deadline=None, derandomize=True, max_examples=18)
+LAW = settings(deadline=None, derandomize=True, max_examples=12)
 
 
 @LAW

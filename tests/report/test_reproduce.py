@@ -39,7 +39,7 @@ def test_what_the_paper_leaves_out_of_standard_is_the_rereads_of_v(n: int, d: in
     assert left_out == pytest.approx(n**2 * d**2 / fast_words, rel=0.1, abs=3 * n * d)
 
 
-@settings(deadline=None, derandomize=True, max_examples=30)
+@settings(deadline=None, derandomize=True, max_examples=20)
 @given(
     n=st.integers(1, 4096),
     d=st.sampled_from([16, 64, 128]),

@@ -16,7 +16,7 @@ from attenio.workload import Workload
 
 from .strategies import machines, workloads
 
-LAW = settings(deadline=None, derandomize=True, max_examples=15)
+LAW = settings(deadline=None, derandomize=True, max_examples=11)
 
 
 def rendered(table: RenderableType, width: int = 80) -> str:

@@ -10,7 +10,7 @@ from attenio.workload import Direction
 
 from .strategies import workloads
 
-QUICK = settings(max_examples=18, deadline=None, derandomize=True)
+QUICK = settings(max_examples=12, deadline=None, derandomize=True)
 MACHINE = Machine.with_fast_bytes(16 * 1024)
 
 

@@ -16,8 +16,8 @@ from attenio.masks import Causal, Dense, SlidingWindow
 from attenio.planning.plan import Tiles
 from attenio.weight_gradient import WeightDataflow, WeightGradient, WeightPlan
 
-QUICK = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-FEWER = settings(QUICK, max_examples=18)
+QUICK = settings(max_examples=17, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+FEWER = settings(QUICK, max_examples=12)
 
 SWEEP = ("query_tile", "key_tile")
 WEIGHTS = ("weight_rows", "weight_columns")

@@ -48,7 +48,7 @@ def plans(draw: st.DrawFn) -> tuple[Plan, Machine]:
     return best_plan(workload, machine, dataflow=dataflow), machine
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data(), st.booleans(), st.integers(0, 9))
 def test_a_program_computes_attention(data: st.DataObject, on: bool, seed: int) -> None:
     try:

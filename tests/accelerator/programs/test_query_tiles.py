@@ -11,7 +11,7 @@ from attenio.accelerator.step import Engine, Pace, Step, Work
 from attenio.masks.patterns import Band
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 15), st.integers(0, 15), st.integers(-30, 30), st.data())
 def test_runs_list_the_keys_of_every_tile_and_never_mix_tiles_with_keys_and_without(
     rows: int, keys: int, left: int, right: int, shift: int, data: st.DataObject
@@ -51,7 +51,7 @@ def _steps_of(run: TileRun, key_tile: int, bent: bool) -> list[Step]:
     return list(Program(tuple(node for tile in tiles for node in tile)))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.integers(0, 60), st.integers(0, 200), st.integers(-4, 7), st.integers(1, 6), st.booleans())
 def test_a_ramp_has_the_steps_of_its_tiles(count: int, keys: int, growth: int, key_tile: int, bent: bool) -> None:
     if growth < 0:
@@ -65,7 +65,7 @@ def test_a_ramp_has_the_steps_of_its_tiles(count: int, keys: int, growth: int, k
         assert any(isinstance(node, Ramp) for node in made.body)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=60), st.integers(1, 6), st.booleans())
 def test_tiles_that_follow_no_rule_are_listed(keys: list[int], key_tile: int, bent: bool) -> None:
     run = TileRun(count=len(keys), rows=1, keys=keys[0], listed=tuple(keys))

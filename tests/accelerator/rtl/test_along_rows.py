@@ -55,7 +55,7 @@ def run(code: StepCode, memory: dict[int, Any], numbers: Numbers) -> None:
         memory |= written
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=17, deadline=None)
 @given(count=st.integers(1, 20), lines=st.integers(1, 8), macs=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
 def test_reductions_fit_into_the_cycles_of_the_model_and_sum_in_its_order(
     count: int, lines: int, macs: int, seed: int

@@ -41,7 +41,7 @@ def runs(all_spans: list[Span], *names: str) -> list[Span]:
     return [span for span in all_spans if span.name in names]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=17, deadline=None)
 @given(design=designs())
 def test_no_block_is_filled_before_what_it_holds_was_broadcast(design: Design | None) -> None:
     if design is None:
@@ -53,7 +53,7 @@ def test_no_block_is_filled_before_what_it_holds_was_broadcast(design: Design | 
         assert all(one.end <= other.begin for one, other in pairwise(order))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=17, deadline=None)
 @given(design=designs())
 def test_queries_and_outputs_are_not_overwritten_while_someone_reads_them(design: Design | None) -> None:
     if design is None:

@@ -75,7 +75,7 @@ def test_the_first_step_that_differs_is_shown_beside_the_simulated_one() -> None
     assert checking._first_step(tuple(right[:2]), right) == (2, None, right[2])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=14, deadline=None)
 @given(rows=st.integers(1, 40), lines=st.integers(1, 6), macs=st.integers(1, 6), width=st.integers(1, 9))
 def test_words_come_back_from_the_places_where_they_were_put(rows: int, lines: int, macs: int, width: int) -> None:
     geometry = Geometry(rows=rows, lines=lines, macs_per_line=macs)

@@ -29,7 +29,7 @@ def test_the_constants_are_those_of_the_proof_and_above_weaker_ones(degree: int,
     assert 2 * monomial_constant(degree) > recalled
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=26, deadline=None)
 @given(st.integers(1, 5), st.lists(st.tuples(st.integers(0, 8), st.integers(0, 6)), max_size=12), st.integers(1, 400))
 def test_no_epoch_of_whole_entries_does_more_terms(degree: int, rows: list[tuple[int, int]], sums: int) -> None:
     terms = sum(min(sums, math.comb(entries, degree) * columns) for entries, columns in rows)
@@ -56,7 +56,7 @@ def test_it_is_silent_about_masks_and_constants() -> None:
     assert monomial_epochs(Workload(n=1024, d=64), 0, 4096) is None
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(
     st.integers(1, 8), st.integers(1, 4), st.integers(1, 300), st.integers(1, 3), st.integers(1, 3),
     st.integers(1, 60), st.integers(1, 3), st.integers(0, 200),
@@ -82,7 +82,7 @@ def test_keys_of_a_shared_prefix_count_once() -> None:
     assert found.words < requests.compulsory_words == 73_728
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(st.integers(1, 14), st.integers(2, 32), st.integers(1, 4), st.integers(4, 18))
 def test_no_approximate_dataflow_beats_the_bound_of_its_class(log_n: int, d: int, degree: int, log_fast: int) -> None:
     workload, fast_words = Workload(n=2**log_n, d=d), 2**log_fast

@@ -11,7 +11,7 @@ from attenio.bounds import Strength
 from attenio.bounds.approximate import skippable_keys, unread_values
 from attenio.workload import Workload
 
-laws = settings(max_examples=40, deadline=None, derandomize=True)
+laws = settings(max_examples=26, deadline=None, derandomize=True)
 
 
 def weight_of(unread: int, keys: int, reach: float) -> float:

@@ -13,9 +13,9 @@ from attenio.workload import Direction, Workload
 
 from .schedules import SCHEDULES, Shape
 
-laws = settings(max_examples=40, deadline=None, derandomize=True)
+laws = settings(max_examples=26, deadline=None, derandomize=True)
 # For a law that draws shapes for every schedule by itself.
-laws_of_each = settings(laws, max_examples=25)
+laws_of_each = settings(laws, max_examples=17)
 directions = st.sampled_from(list(Direction))
 
 

@@ -11,7 +11,7 @@ from attenio.workload import Workload
 
 from .epoch_sets import Epoch, epochs
 
-laws = settings(max_examples=40, deadline=None, derandomize=True)
+laws = settings(max_examples=26, deadline=None, derandomize=True)
 widths = st.integers(1, 256)
 
 

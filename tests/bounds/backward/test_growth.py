@@ -8,7 +8,7 @@ from attenio.bounds.backward.li_liang import li_liang
 from attenio.bounds.backward.nonzeros import input_words, nonzeros
 from attenio.workload import Workload
 
-laws = settings(max_examples=30, deadline=None, derandomize=True)
+laws = settings(max_examples=20, deadline=None, derandomize=True)
 directions = st.sampled_from(("forward", "backward", "training"))
 
 

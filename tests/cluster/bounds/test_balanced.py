@@ -15,7 +15,7 @@ from attenio.workload import Workload
 from cluster.bounds.placements import exchanged, home
 from cluster.strategies import problems
 
-laws = settings(max_examples=30, deadline=None, derandomize=True)
+laws = settings(max_examples=20, deadline=None, derandomize=True)
 CASES = [
     (Workload(n=3, d=2), 3, False),
     (Workload(n=2, d=1, heads=2, kv_heads=1), 2, True),

@@ -7,7 +7,7 @@ from attenio.cluster.bounds import cluster_bounds, device_memory
 from attenio.errors import InvalidInput
 from attenio.workload import Workload
 
-laws = settings(max_examples=30, deadline=None, derandomize=True)
+laws = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 @laws

@@ -18,7 +18,7 @@ from attenio.workload import Workload
 from cluster.strategies import problems
 
 PASSES = ("forward", "backward", "training")
-laws = settings(max_examples=30, deadline=None, derandomize=True)
+laws = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 @laws
@@ -50,7 +50,7 @@ def test_a_grid_sends_and_holds_what_was_predicted_and_computes_the_definition(
         np.testing.assert_allclose(run.results[name], right, atol=5e-5, err_msg=name)
 
 
-@settings(laws, max_examples=20)
+@settings(laws, max_examples=14)
 @given(problems(longest=16, directions=PASSES, most_devices=8))
 def test_one_word_less_of_memory_overflows(problem: tuple[Workload, Grid]) -> None:
     workload, grid = problem
@@ -60,7 +60,7 @@ def test_one_word_less_of_memory_overflows(problem: tuple[Workload, Grid]) -> No
         execute_grid(workload, grid, inputs, memory_words=needed - 1)
 
 
-@settings(laws, max_examples=18)
+@settings(laws, max_examples=12)
 @given(problems(longest=16, directions=PASSES, most_devices=9))
 def test_words_of_every_link_level_are_those_of_the_plan(problem: tuple[Workload, Grid]) -> None:
     workload, grid = problem

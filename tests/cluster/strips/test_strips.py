@@ -20,7 +20,7 @@ from attenio.errors import InvalidInput, MemoryOverflow
 from attenio.reference import attention, attention_gradients
 from attenio.workload import Workload
 
-laws = settings(max_examples=15, deadline=None, derandomize=True)
+laws = settings(max_examples=11, deadline=None, derandomize=True)
 
 
 @st.composite

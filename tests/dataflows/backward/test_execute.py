@@ -17,7 +17,7 @@ from attenio.workload import Workload
 
 from ..laws import GRADIENT_TILES, LEAN_TILES, QUICK, READING_TILES, is_right, planned, some_tiles, workloads
 
-FEW = settings(QUICK, max_examples=18)
+FEW = settings(QUICK, max_examples=12)
 ROOMY = 10**6
 FORMS = [(Dataflow.TILED_PRODUCTS, READING_TILES), (Dataflow.SPILLED_GRADIENTS, LEAN_TILES)]
 EVERY_WAY = [*GRADIENT_TILES.items(), *FORMS]

@@ -13,7 +13,7 @@ from attenio.kernels.call.planner_masks import arguments_of, nearest_mask
 from attenio.masks import BlockSparse, Causal, Dense, Documents, SharedPrefix, SlidingWindow
 from attenio.reference import attention as reference
 
-laws = settings(max_examples=40, deadline=None, derandomize=True)
+laws = settings(max_examples=26, deadline=None, derandomize=True)
 
 
 def required(mask, queries, keys):

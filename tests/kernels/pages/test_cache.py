@@ -85,7 +85,7 @@ class Appending(RuleBasedStateMachine):
                 assert all(torch.equal(mine[0], right[layer]) for mine, right in zip(found, kept, strict=True))
 
 
-Appending.TestCase.settings = settings(max_examples=18, stateful_step_count=25, deadline=None)
+Appending.TestCase.settings = settings(max_examples=12, stateful_step_count=25, deadline=None)
 TestAppending = Appending.TestCase
 
 

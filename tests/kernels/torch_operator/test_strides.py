@@ -142,8 +142,8 @@ def test_compiled_programs_and_their_gradients_give_the_same_in_every_order(tile
 
 
 def test_inductor_and_its_gradients_give_the_same():
-    forms = ("dense", "causal", "groups", "other widths", "window", "bias", "few rows")
-    orders = ["contiguous", "contiguous", *[*ORDERS][1:]]
-    dtypes = (torch.float32, torch.float32, torch.bfloat16, torch.float32, torch.float16, torch.bfloat16, torch.float64)
+    forms = ("causal", "groups", "bias", "few rows")
+    orders = ["contiguous", *[*ORDERS][-3:]]
+    dtypes = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
     with threads(2):
         assert_compiled_gives_the_same("inductor", list(zip(forms, dtypes, orders, strict=True)))

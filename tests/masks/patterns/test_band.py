@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from attenio.masks.patterns import Band
 
-laws = settings(max_examples=30, deadline=None, derandomize=True)
+laws = settings(max_examples=20, deadline=None, derandomize=True)
 size = st.integers(1, 12)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from attenio.masks import BlockSparse
 from attenio.masks.patterns import BlockPattern, blocks
 
-laws = settings(max_examples=30, deadline=None, derandomize=True)
+laws = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 @st.composite
@@ -58,7 +58,7 @@ def test_every_tile_asked_for_together_is_as_if_asked_for_alone(pattern: BlockPa
 
 
 @pytest.mark.parametrize("limit", ["_MOST_IN_TABLE", "_MOST_KEPT", "_MOST_AT_FIRST", "_AT_ONCE"])
-@settings(laws, max_examples=20)
+@settings(laws, max_examples=14)
 @given(pattern=patterns(), tile=st.integers(1, 160), width=st.integers(1, 160))
 def test_counts_do_not_depend_on_what_is_kept_or_done_at_once(
     limit: str, pattern: BlockPattern, tile: int, width: int

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from attenio.masks import BlockSparse
 from attenio.masks.patterns import Band, BlockPattern, Pattern, PrefixedRequests
 
-laws = settings(max_examples=40, deadline=None, derandomize=True)
+laws = settings(max_examples=26, deadline=None, derandomize=True)
 length = st.integers(1, 13)
 
 
@@ -157,7 +157,7 @@ def test_the_least_count_over_a_range_lies_at_an_end_of_a_piece(
     assert first in ends
 
 
-@settings(laws, max_examples=20)
+@settings(laws, max_examples=14)
 @given(pattern=layouts())
 def test_a_layout_asked_for_many_tiles_counts_as_one_asked_for_few(pattern: BlockPattern) -> None:
     loads = {tile: BlockPattern(rows=pattern.rows, keys=pattern.keys, layout=pattern.layout).key_loads(tile)

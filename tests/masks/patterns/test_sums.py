@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from attenio.masks.patterns.sums import ceil_div, floor_div, floor_sum, sum_clipped, sum_linear, sum_of_residues
 
 small = st.integers(-12, 12)
-laws = settings(max_examples=30, deadline=None, derandomize=True)
+laws = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 @laws

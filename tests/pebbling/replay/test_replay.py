@@ -18,7 +18,7 @@ from ...dataflows.laws import SMALL_TILES, masks, planned, required_matrix, some
 from ..strategies import QUICK
 
 ROOMY = 10**6
-SOME, FEW = settings(QUICK, max_examples=20), settings(QUICK, max_examples=8)
+SOME, FEW = settings(QUICK, max_examples=14), settings(QUICK, max_examples=8)
 
 every_dataflow = pytest.mark.parametrize("dataflow", Dataflow.towards("forward"), ids=lambda dataflow: dataflow.value)
 

@@ -92,7 +92,7 @@ def optimum(game):
     raise AssertionError("no way to win")
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=17, deadline=None, derandomize=True)
 @given(graph=graphs(), rules=st.sampled_from(RULES), spare=st.integers(0, 4), seed=st.integers(0, 3))
 def test_every_schedule_is_legal_and_costs_what_it_says_and_no_less_than_is_compulsory(graph, rules, spare, seed):
     variant, sliding = rules
@@ -104,7 +104,7 @@ def test_every_schedule_is_legal_and_costs_what_it_says_and_no_less_than_is_comp
     assert (solution.ending is Ending.PROVEN) == solution.optimal
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(graph=graphs(), rules=st.sampled_from(RULES), spare=st.integers(0, 3), seed=st.integers(0, 3))
 def test_orders_stay_legal_when_stretches_move_and_values_are_computed_again(graph, rules, spare, seed):
     variant, sliding = rules
@@ -125,7 +125,7 @@ def test_orders_stay_legal_when_stretches_move_and_values_are_computed_again(gra
         assert check(game, again).legal, check(game, again).complaint
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(graph=graphs(), inflow=st.integers(1, 8), limit=st.integers(1, 6), strip=st.integers(1, 4), whole=st.booleans())
 def test_orders_of_every_family_do_each_operation_once_and_after_what_it_needs(graph, inflow, limit, strip, whole):
     for variant in (Variant.ONE_SHOT, Variant.PARTIAL):
@@ -144,7 +144,7 @@ def test_orders_of_every_family_do_each_operation_once_and_after_what_it_needs(g
             assert check(game, schedule_of(program, order)).legal
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=17, deadline=None, derandomize=True)
 @given(graph=graphs(heaviest=1), spare=st.integers(0, 3))
 def test_an_order_of_vertices_plays_the_partial_game_too(graph, spare):
     game = Game(graph=graph, red=fewest_red(graph, Variant.PARTIAL, sliding=False) + spare, variant=Variant.PARTIAL)

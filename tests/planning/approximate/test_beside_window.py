@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from attenio.approximation import Scores
 from attenio.planning.approximate.beside_window import BesideWindow, beside_window, hopeless
 
-LAWS = settings(max_examples=30, deadline=None, derandomize=True)
+LAWS = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 @st.composite

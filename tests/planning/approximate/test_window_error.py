@@ -6,7 +6,7 @@ from attenio.approximation import minimax
 from attenio.planning.approximate.window_error import largest_variation, window_variation
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(eps=st.floats(1e-6, 0.9), share=st.floats(0.0, 1.0), seed=st.integers(0, 10**6))
 def test_no_row_moves_further_than_the_formula_says(eps: float, share: float, seed: int) -> None:
     draw = np.random.default_rng(seed)
@@ -18,7 +18,7 @@ def test_no_row_moves_further_than_the_formula_says(eps: float, share: float, se
         assert np.abs(moved - weights).sum() / 2 <= largest_variation(eps, share) * (1 + 1e-9) + 1e-15
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(eps=st.floats(1e-4, 0.9), share=st.floats(0.05, 1.0))
 def test_some_row_moves_as_far(eps: float, share: float) -> None:
     split = np.linspace(0, share, 20001)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from attenio.planning.search import divisors as module
 from attenio.planning.search.divisors import divisors, least_remainder
 
-LAWS = settings(max_examples=40, deadline=None, derandomize=True)
+LAWS = settings(max_examples=26, deadline=None, derandomize=True)
 
 
 @LAWS

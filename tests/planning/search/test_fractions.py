@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from attenio.planning.search import fractions
 from attenio.planning.search.fractions import fractions_around, shells_between
 
-LAWS = settings(max_examples=30, deadline=None, derandomize=True)
+LAWS = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 @LAWS

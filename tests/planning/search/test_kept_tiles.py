@@ -14,7 +14,7 @@ from attenio.workload import Workload
 
 from ..strategies import workloads
 
-LAWS = settings(max_examples=30, deadline=None, derandomize=True)
+LAWS = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 @LAWS

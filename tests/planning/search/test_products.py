@@ -8,7 +8,7 @@ from attenio.workload import Workload
 
 from ..strategies import workloads
 
-LAWS = settings(max_examples=40, deadline=None, derandomize=True)
+LAWS = settings(max_examples=26, deadline=None, derandomize=True)
 
 
 @LAWS

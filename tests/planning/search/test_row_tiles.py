@@ -11,7 +11,7 @@ from attenio.workload import Workload
 
 from ..strategies import workloads
 
-LAWS = settings(max_examples=40, deadline=None, derandomize=True)
+LAWS = settings(max_examples=26, deadline=None, derandomize=True)
 
 
 @LAWS
@@ -88,7 +88,7 @@ def test_the_best_tile_among_very_many_rows_that_need_no_key_is_the_best_of_a_fu
         assert best_row_tile(form, most) == (int(words[first]), int(tiles[first]))
 
 
-@settings(LAWS, max_examples=30)
+@settings(LAWS, max_examples=20)
 @given(workload=workloads(longest=70), most=st.integers(1, 80), data=st.data())
 def test_a_limit_leaves_out_only_tiles_that_exceed_it(workload: Workload, most: int, data: st.DataObject) -> None:
     form = RowWords(problems=Problems.stacked(workload), live=2, loads=3)

@@ -7,7 +7,7 @@ from attenio.masks.patterns import Band, PrefixedRequests
 from attenio.planning.search import stacked_requests
 from attenio.planning.search.stacked_requests import best_request_tile
 
-LAWS = settings(max_examples=40, deadline=None, derandomize=True)
+LAWS = settings(max_examples=26, deadline=None, derandomize=True)
 
 
 @st.composite

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from attenio.planning.sweeping import cases
 
-LAWS = settings(max_examples=25, deadline=None, derandomize=True)
+LAWS = settings(max_examples=17, deadline=None, derandomize=True)
 COLUMNS = st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 2), st.integers(2**40, 2**40 + 1)), min_size=1)
 
 

@@ -13,7 +13,7 @@ from attenio.planning import SweepGrid, SweepResult, best_plan, sweep, training_
 from attenio.planning.sweeping.columns import ABSENT, CHOICES, numbers_of, plan_columns
 from attenio.workload import Direction
 
-LAWS = settings(max_examples=15, deadline=None, derandomize=True)
+LAWS = settings(max_examples=11, deadline=None, derandomize=True)
 MASKS = [
     Dense(),
     Causal(),
@@ -129,7 +129,7 @@ def test_progress_counts_points_to_the_end(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @LAWS
-@given(grid=grids(), chunk=st.integers(1, 50))
+@given(grid=grids(), chunk=st.integers(3, 50))
 def test_chunks_make_no_difference(grid: SweepGrid, chunk: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("attenio.planning.sweeping.run._CHUNK", chunk)

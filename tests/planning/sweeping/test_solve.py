@@ -13,7 +13,7 @@ from attenio.planning.sweeping.columns import ABSENT, numbers_of, plan_columns
 from attenio.planning.sweeping.solve import solve
 from attenio.workload import Direction, Workload
 
-LAWS = settings(max_examples=25, deadline=None, derandomize=True)
+LAWS = settings(max_examples=17, deadline=None, derandomize=True)
 
 
 UNITS = st.sampled_from([1, 2, 3, 8, 16, 64])

@@ -34,7 +34,7 @@ def test_the_words_at_the_mark_are_those_of_the_planner() -> None:
         assert f"{best_plan_for(workload, words, dataflow=dataflow).moved_words:,} words" in told
 
 
-@settings(max_examples=15)
+@settings(max_examples=11)
 @given(
     n=st.integers(1, 300),
     mask=st.sampled_from(["dense", "causal", "window:7"]),

@@ -120,14 +120,14 @@ def games(draw: st.DrawFn, *, most: int = 7, variant: Variant | None = None) -> 
     return Game(graph=graph, red=ample.fewest_red + draw(st.integers(0, 2)), variant=chosen, sliding=sliding)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(games())
 def test_it_finds_the_least_cost_that_the_bare_rules_allow(game: Game) -> None:
     solution = best_first(game)
     assert solution.cost_words == solution.lower_bound_words == BareRules(game).least_cost()
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=26, deadline=None, derandomize=True)
 @given(games(most=8, variant=Variant.STANDARD))
 def test_computing_again_costs_the_least_that_the_bare_rules_allow(game: Game) -> None:
     tight = Game(graph=game.graph, red=game.fewest_red, sliding=game.sliding)
@@ -156,7 +156,7 @@ def test_chains_before_the_inputs_change_nothing_where_they_can_be_computed_in_p
         assert len(costs) == 1
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(games(most=12))
 def test_its_schedules_pass_the_referee_at_their_stated_cost(game: Game) -> None:
     solution = best_first(game)
