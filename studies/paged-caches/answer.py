@@ -5,6 +5,7 @@ python studies/paged-caches/answer.py
 
 import json
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 HERE = Path(__file__).parent
@@ -16,8 +17,8 @@ multiplies, and computes in 32 bits.
 
 **Measured** (`results.json`, made by `run.py`): {threads} threads of an {processor} processor, PyTorch {torch},
 transformers {transformers}, 32/8 heads, d=128, pages of 64, one new token each, medians of {repeats} samples,
-contenders in turns, commit {commit}, {date}. SDPA reads no pages: it is given gathered tensors, and the gathering
-belongs to the call where pages are what there is.
+contenders in turns, ratios by the median over the turns, commit {commit}, {date}. {busy}SDPA reads no pages: it is
+given gathered tensors, and the gathering belongs to the call where pages are what there is.
 
 | case | contender | ms | over the first | error against float64 |
 |---|---|---:|---:|---:|
@@ -51,12 +52,13 @@ def answer(results: dict[str, Any]) -> str:
     shared, int8, fp8 = (case["contenders"] for case in cases)
 
     def ratio(found: dict[str, Any], one: str, other: str) -> float:
-        value: float = found[one]["median_ms"] / found[other]["median_ms"]
-        return value
+        """Turn by turn: what disturbs one contender of a turn disturbs its neighbour."""
+        pairs = zip(found[one]["samples_ms"], found[other]["samples_ms"], strict=True)
+        return median(mine / theirs for mine, theirs in pairs)
 
     rows = [
         f"| {case['case']} | {name} | {each['median_ms']:.1f} |"
-        f" {each['median_ms'] / next(iter(case['contenders'].values()))['median_ms']:.2f} |"
+        f" {ratio(case['contenders'], name, next(iter(case['contenders']))):.2f} |"
         f" {each['relative_error']:.1e} |"
         for case in cases
         for name, each in case["contenders"].items()
@@ -67,9 +69,12 @@ def answer(results: dict[str, Any]) -> str:
         for row in results["models"]
     ]
     refused = [row["model"] for row in results["models"] if "refused" in row["contenders"]["sdpa"]]
-    ours = "attenio, read once", "attenio, 8 bits"
+    ours, load = ("attenio, read once", "attenio, 8 bits"), max(made.get("load", [0.0]))
+    busy = f"The computer was busy with other work (load average up to {load:g}): ratios count, and not times. "
     return _TEXT.format(
-        **made, repeats=len(shared[ours[0]]["samples_ms"]), requests=cases[0]["case"].split()[0], rows="\n".join(rows),
+        **made, busy=busy if load > 1.5 * made["threads"] else "",
+        repeats=len(shared[ours[0]]["samples_ms"]), requests=cases[0]["case"].split()[0],
+        rows="\n".join(rows),
         models="\n".join(models), apart=ratio(shared, "attenio, by request", ours[0]),
         gathering=ratio(shared, "SDPA, gathered in the call", ours[0]),
         before=ratio(shared, ours[0], "SDPA, gathered before"), int8=ratio(int8, ours[1], "attenio, 32 bits"),

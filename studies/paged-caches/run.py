@@ -8,6 +8,7 @@ what made them. ``answer.py`` turns it into answer.md. Nothing else should run m
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import time
@@ -29,7 +30,7 @@ from attenio.kernels.transformers import GenerationCache, register
 from attenio.measurement.provenance import provenance
 
 HERE = Path(__file__).parent
-SEED, REPEATS = 0, 5
+SEED, REPEATS, LOOPS = 0, 21, 7
 HEADS, KV_HEADS, D, PAGE = 32, 8, 128, 64
 NEW_TOKENS, PROMPT = 32, 64
 Calls = dict[str, Callable[[], Tensor]]
@@ -161,7 +162,7 @@ def generated(name: str) -> dict[str, Any]:
         except NotImplementedError as refusal:
             found[contender] = {"refused": str(refusal)}
             del runs[contender]
-    for _ in range(3):
+    for _ in range(LOOPS):
         for contender, run in runs.items():
             found[contender]["samples_s"].append(timed(run) / 1e3)
     right = found["eager"]["tokens"]
@@ -210,7 +211,7 @@ def main() -> None:
     asked = parser.parse_args()
     made = {
         **asdict(provenance()), "seed": SEED, "torch": torch.__version__, "transformers": transformers.__version__,
-        "processor": platform.machine(), "threads": torch.get_num_threads(),
+        "processor": platform.machine(), "threads": torch.get_num_threads(), "load": [round(os.getloadavg()[0], 1)],
     }  # fmt: skip
     results: dict[str, Any] = {"provenance": made, "rounding": appended_error(), "cases": [], "models": []}
     for name in CASES:
@@ -219,6 +220,7 @@ def main() -> None:
     for name in MODELS:
         results["models"].append(generated(name))
         print(name, {k: each.get("tokens_per_s") for k, each in results["models"][-1]["contenders"].items()})
+    made["load"].append(round(os.getloadavg()[0], 1))
     write_atomically(asked.into / "results.json", json.dumps(results, indent=1) + "\n")
 
 
