@@ -241,7 +241,7 @@ def _latent_note(problem: KernelProblem, choice: Choice) -> str:
 def _runs_on_pages(problem: PagedProblem, *, together: bool) -> str:
     """The kernels of a call on pages, and the tiles that they begin with."""
     if not problem.query.is_cuda:
-        return f"on {torch.get_num_threads()} threads, tiles of {KEY_TILE} keys, gathered one at a time"
+        return f"on {torch.get_num_threads()} threads, tiles of {KEY_TILE} keys, read one at a time"
     from attenio.kernels.triton.pages import tiles_of
 
     names = "page_runs_kernel and merge_pages_kernel" if together else "paged_kernel, one launch"

@@ -9,6 +9,7 @@ from torch._dynamo.testing import CompileCounter
 from attenio import attention
 from attenio.kernels.call.choice import launches
 from attenio.kernels.call.pages.table import PageTable
+from attenio.kernels.cpu import pages as cpu_pages
 from kernels.pages.paging import Requests, exact
 
 OPTIONS = {
@@ -115,3 +116,15 @@ def test_a_compiled_program_calls_it_once_and_is_cut_nowhere_else():
     compiled = torch.compile(program, backend=counted)
     torch.testing.assert_close(compiled(requests.q), program(requests.q))
     assert counted.frame_count == 2  # before it, and behind
+
+
+@pytest.mark.parametrize("heads", [(4, 2), (64, 2)], ids=["a few rows", "many"])
+@pytest.mark.parametrize("size", [8, 16, 64])
+def test_pages_are_read_where_they_are_by_a_few_rows_and_gathered_for_many(heads, size, monkeypatch):
+    gathered = []
+    monkeypatch.setattr(cpu_pages, "_tile", lambda *given, tile=cpu_pages._tile: gathered.append(given) or tile(*given))
+    requests = Requests([700, 65, 3], [1, 1, 1], page_size=size, heads=heads)
+    given = {"pages": requests.table, "lengths": requests.lengths, "cu_seqlens": requests.starts}
+    output = attention(requests.q, requests.k, requests.v, **given)
+    torch.testing.assert_close(output, exact(requests)[0], rtol=1e-11, atol=1e-12)
+    assert bool(gathered) == (heads[0] == 64 or size == 8)

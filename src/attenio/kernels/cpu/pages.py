@@ -1,10 +1,12 @@
-"""Keys in pages on a CPU: tiles of pages are gathered one at a time, and never the whole.
+"""Keys in pages on a CPU: tiles of pages are gathered one at a time, or read where they are, and never the whole.
 
 for each part (tokens of one request, or of all that share a run of pages), on a thread:
     for each tile of pages of the part:
         K_j, V_j = those pages, in the precision of the computation;  S = Q K_j^T, scaled, capped, hidden
         P, max, sum, rescale = online softmax of S;  O = rescale O + P V_j
 merge (O, max, sum) of the parts of a token
+
+A few rows read pages of the precision of the computation where they are, page by page.
 
 Requests whose pages are one tile together, and that share none, are computed at once.
 """
@@ -25,6 +27,8 @@ from attenio.kernels.cpu.workers import run_all
 
 # Keys of a tile and rows of one: scores and a tile of one head stay in a core's cache.
 KEY_TILE, ROW_TILE = 512, 512
+# Rows of a part, and keys of a page, for which keys are read where they are: gathering takes as long as the products.
+FEW_ROWS, LEAST_PAGE = 16, 16
 # What each of the 256 codes of e4m3 stands for: looked up, entries are converted in less than half of the time.
 _E4M3 = torch.arange(256, dtype=torch.uint8, device="cpu").view(torch.float8_e4m3fn).float()
 # Entries of keys and values that are one tile together.
@@ -183,12 +187,17 @@ def _fold(problem: PagedProblem, part: PagePart) -> Sums:
     Q = query.unflatten(1, (kv_heads, group)).transpose(0, 1).reshape(kv_heads, -1, query.shape[-1])
     sums = Sums.empty(Q.shape[:2], problem.width, problem.precision, subtracts=True)
     rows, table = slice(0, Q.shape[1]), problem.placement.table[part.request]
+    reads_pages = problem.key.dtype == problem.precision and Q.shape[1] <= FEW_ROWS and size >= LEAST_PAGE
     for places in cuts(-(-part.stop // size), per_tile, part.first // size):
         pages = table[places].to(torch.int64)
         keys = slice(places.start * size, min(places.stop * size, part.stop))
         count = keys.stop - keys.start
-        K, V = (_tile(pool, pages, count, problem.precision) for pool in (problem.key, problem.value))
-        S = torch.bmm(Q, K.transpose(1, 2))
+        if reads_pages:
+            some = _pages_as_they_lie(pages, size, count)
+            S = torch.cat([torch.bmm(Q, problem.key[page, :stop].permute(1, 2, 0)) for page, _, stop in some], 2)
+        else:
+            K, V = (_tile(pool, pages, count, problem.precision) for pool in (problem.key, problem.value))
+            S = torch.bmm(Q, K.transpose(1, 2))
         if problem.scales is not None:
             S.mul_(_factors(problem.scales[0], pages, size, count))
         _as_exponents(problem, S)
@@ -197,8 +206,17 @@ def _fold(problem: PagedProblem, part: PagePart) -> Sums:
         P = sums.weigh(S, rows)
         if problem.scales is not None:
             P.mul_(_factors(problem.scales[1], pages, size, count))
-        sums.output.baddbmm_(P, V)
+        if not reads_pages:
+            sums.output.baddbmm_(P, V)
+            continue
+        for page, first, stop in some:
+            sums.output.baddbmm_(P[:, :, first : first + stop], problem.value[page, :stop].transpose(0, 1))
     return sums
+
+
+def _pages_as_they_lie(pages: Tensor, size: int, count: int) -> list[tuple[int, int, int]]:
+    """Pages of a tile of ``count`` keys: their numbers, the place of their first key in it, and how many of it."""
+    return [(page, at * size, min(size, count - at * size)) for at, page in enumerate(pages.tolist())]
 
 
 def _tile(pool: Tensor, pages: Tensor, count: int, precision: torch.dtype) -> Tensor:
