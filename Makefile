@@ -50,11 +50,11 @@ imports: $(VENV)/.developing
 	@echo "3 of 6: imports, beside the tests"
 	$(BIN)/lint-imports --no-cache
 
-# The second builder reads what the first one parsed.
+# The second builder reads what the first one parsed. Pages are first: what doctests parse anew they would take as written.
 docs: $(VENV)/.developing ## the documentation, with what it computes: docs/_build/html/index.html opens from disk
 	@echo "4 of 6: documentation and what it computes, beside the tests"
-	$(BIN)/sphinx-build -q -W --keep-going -d docs/_build/doctrees -b doctest docs docs/_build/doctest
 	$(BIN)/sphinx-build -q -W --keep-going -d docs/_build/doctrees -b html docs docs/_build/html
+	$(BIN)/sphinx-build -q -W --keep-going -d docs/_build/doctrees -b doctest docs docs/_build/doctest
 
 # Each worker has half of the list and takes from the other when it is done: tests of a file share what it computed.
 tests: $(VENV)/.developing

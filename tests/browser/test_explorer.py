@@ -129,6 +129,21 @@ def test_wrong_values_are_answered_in_the_page_and_an_address_opens_where_it_was
     assert view.overflow <= 0 and view.complaints == []
 
 
+def test_any_web_host_serves_the_built_folder_at_any_place(
+    explorer: str, serve: Any, watched: Any, tmp_path: Path, every_page: bool
+) -> None:
+    if not every_page:
+        pytest.skip("make browser serves the built folder")
+    build(tmp_path / "some" / "place")
+    host = serve(tmp_path)
+    view = opened(watched, f"{host}/some/place/?n=2K&mask=causal")
+    assert f"{natively('n=2K&mask=causal')['plan']['words']:,} words" in view.page.inner_text("#numbers")
+    view.page.fill("[name=n]", "3K")
+    answered(view.page)
+    assert view.page.url == f"{host}/some/place/?n=3K&mask=causal" and view.complaints == []
+    assert [url for url in view.requests if not url.startswith((host, "data:", "blob:"))] == []
+
+
 def test_a_slow_machine_and_two_tabs_get_their_own_answers(explorer: str, watched: Any, every_page: bool) -> None:
     if not every_page:
         pytest.skip("make browser opens two tabs on a slow machine")
