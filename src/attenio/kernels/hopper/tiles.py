@@ -20,8 +20,9 @@ _TENSOR_FLOPS = 4096
 _SHARED_RATE = 128
 _EXPONENTIALS = 16
 _CLOCK_HZ = 1.98e9
-# Registers of a thread that hold neither output, scores nor weights: statistics, addresses, barriers.
-_OTHER_REGISTERS = 28
+# Registers of a thread that hold neither output, scores nor weights: statistics, addresses, barriers; and more where it
+# holds queries, for one of the next tile's weights was spilled without.
+_OTHER_REGISTERS, _OTHER_WITH_QUERIES = 28, 36
 # Barriers, and what the compiler keeps for itself.
 _OTHER_SHARED_BYTES = 2**10
 _PRODUCER_REGISTERS = 24
@@ -120,7 +121,8 @@ def possible_tiles(d: int, width: int) -> tuple[HopperTiles, ...]:
 
 
 def _fits(tiles: HopperTiles, d: int, width: int) -> bool:
-    registers = (width + tiles.key_tile + (d if tiles.held else 0) // 2) // 2 + tiles.key_tile // 4 + _OTHER_REGISTERS
+    others = _OTHER_WITH_QUERIES if tiles.held else _OTHER_REGISTERS
+    registers = (width + tiles.key_tile + (d if tiles.held else 0) // 2) // 2 + tiles.key_tile // 4 + others
     words = tiles.row_tile * (d + (width if tiles.staged else 0)) + tiles.stages * tiles.key_tile * (d + width)
     # Unstaged output leaves from where Q was, tile by tile.
     placed = tiles.staged or all(b in (a, 0) for a, b in zip(side_by_side(d), side_by_side(width), strict=True))
