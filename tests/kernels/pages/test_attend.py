@@ -128,3 +128,11 @@ def test_pages_are_read_where_they_are_by_a_few_rows_and_gathered_for_many(heads
     output = attention(requests.q, requests.k, requests.v, **given)
     torch.testing.assert_close(output, exact(requests)[0], rtol=1e-11, atol=1e-12)
     assert bool(gathered) == (heads[0] == 64 or size == 8)
+
+
+def test_a_latent_in_pages_is_computed_on_a_cpu_whatever_its_width():
+    requests = Requests([70, 33], [1, 1], heads=(8, 1), width=(576, 512))
+    requests.v = requests.k[..., :512]
+    given = {"pages": requests.table, "lengths": requests.lengths, "cu_seqlens": requests.starts}
+    output = attention(requests.q, requests.k, requests.v, **given)
+    torch.testing.assert_close(output, exact(requests)[0], rtol=1e-11, atol=1e-12)

@@ -84,3 +84,11 @@ def test_calls_whose_requests_have_fewer_keys_than_tokens_are_explained_without_
     told = explain(requests.q, requests.k, requests.v, **given)
     assert told.bound is None and "at least" not in str(told)
     assert attention(requests.q, requests.k, requests.v, **given).isfinite().all()
+
+
+def test_values_that_are_part_of_keys_count_once_in_the_bound():
+    requests = Requests([70, 33], [1, 1], heads=(4, 1), width=(16, 12), dtype=torch.float32)
+    given = {"pages": requests.table, "lengths": requests.lengths, "cu_seqlens": requests.starts}
+    latent = explain(requests.q, requests.k, requests.k[..., :12], **given)
+    assert latent.bound.words == 103 * 16 + 2 * 4 * (16 + 12)
+    assert explain(requests.q, requests.k, requests.v, **given).bound.words == latent.bound.words + 103 * 12

@@ -9,6 +9,7 @@ import torch
 
 from attenio.bounds import LowerBound
 from attenio.elements import ElementType
+from attenio.kernels.call.latent import is_latent
 from attenio.kernels.call.pages.plan import PagedPlan, plan_with
 from attenio.kernels.call.pages.problem import FAR, PagedProblem
 from attenio.kernels.call.pages.table import PageTable
@@ -140,5 +141,6 @@ def _bound(problem: PagedProblem, known: PageTable, new: Integers) -> LowerBound
         d=int(problem.query.shape[2]), value_dim=problem.width, heads=int(problem.query.shape[1]),
         kv_heads=problem.kv_heads, dtype=kind,
         kv_bits=8 * problem.key.dtype.itemsize, sinks=problem.sinks is not None,
+        values_in_keys=is_latent(problem.key, problem.value),
     )  # fmt: skip
     return compulsory_page_words(workload)

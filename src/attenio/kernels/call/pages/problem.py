@@ -149,9 +149,11 @@ def _check_tensors(query: Tensor, key: Tensor, value: Tensor, scales: Any) -> No
         raise InvalidInput("there are no pages; give at least one")
     if not 1 <= key.shape[1] <= MOST_PAGE:
         raise InvalidInput(f"pages of {key.shape[1]:,} keys; give 1 to {MOST_PAGE}")
-    if max(key.shape[3], value.shape[3]) > MOST_WIDTH or not min(key.shape[3], value.shape[3]):
+    widest, least = max(key.shape[3], value.shape[3]), min(key.shape[3], value.shape[3])
+    if (widest > MOST_WIDTH and not query.is_cpu) or not least:
         raise InvalidInput(
-            f"pages are {key.shape[3]} and {value.shape[3]} wide; heads of 1 to {MOST_WIDTH} are computed"
+            f"pages are {key.shape[3]} and {value.shape[3]} wide; heads of 1 to {MOST_WIDTH} are computed, and wider"
+            " ones on a CPU"
         )
     _check_types(query, key, value, scales)
 
