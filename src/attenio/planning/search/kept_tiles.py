@@ -47,7 +47,7 @@ _ROUNDED = 1 - 1e-9
 
 def _positive(value: Counts) -> Counts:
     """The value where it is above zero."""
-    return (value if value > 0 else 0 * value) if type(value) is not np.ndarray else np.maximum(value, 0)
+    return np.maximum(value, 0) if type(value) is np.ndarray else max(value, 0 * value)
 
 
 class KeptWords(NamedTuple):
@@ -119,7 +119,9 @@ class Kept(NamedTuple):
         if type(slots) is int and 1 < slots >= peak:
             return 0
         boundaries, beyond = ceil_div(band.rows, most) - 1, peak - smaller(where(slots > 1, slots, 0), peak)
-        rising = sum_clipped(1, boundaries, least, band.shift + band.right - peak + beyond, beyond)
+        first = band.shift + band.right - peak
+        level = type(slots) is not int and (first + least >= 0).all()  # as under causal masks and their windows
+        rising = boundaries * beyond if level else sum_clipped(1, boundaries, least, first + beyond, beyond)
         return rising - sum_clipped(1, boundaries, most, band.shift - band.left - band.keys + peak, beyond)
 
     def read_again(self, tile: Counts) -> Counts:
@@ -304,14 +306,15 @@ def _best_masked(kept: Kept, most: int, limit: int | None) -> tuple[int, int]:
     best = (int(kept.moved(tile)), tile)
     if tile != most:
         best = min(best, (int(kept.moved(most)), most))
-    # from where on does not depend on the limit, so that of equals the same is found with any
+    # parts do not depend on the limit, so that of equals the same is found with any; which ones are tried does
     ranges = [(max(1, kept.least_tile(best[0])), most)] if best[0] > kept.compulsory else []
+    least = kept.least_tile(limit) if ranges and limit is not None and limit < best[0] else 1
     while ranges:
         parts = []
         for first, last in ranges:
             length = last - first + 1
             edges = [first + length * part // PARTS for part in range(PARTS + 1)]
-            parts += [(low, high - 1) for low, high in pairwise(edges) if low < high]
+            parts += [(low, high - 1) for low, high in pairwise(edges) if low < high and high > least]
         found = min(((int(kept.moved(low)), low) for low, _ in parts), default=best)
         best = found if found[0] < best[0] else best
         most_words = best[0] - 1 if limit is None else min(best[0] - 1, limit)

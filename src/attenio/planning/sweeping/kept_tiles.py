@@ -137,7 +137,8 @@ def _best_masked(kept: Kept, most: Ints, limit: Ints) -> tuple[Ints, Ints]:
     better = (ends < words) | ((ends == words) & (most < tiles))
     words, tiles = np.where(better, ends, words), np.where(better, most, tiles)
     least = np.maximum(kept.least_tile(words), 1)
-    owner = np.flatnonzero((words > kept.compulsory) & (least <= most))
+    within = np.where(limit < words, kept.least_tile(np.minimum(words, limit)), least)
+    owner = np.flatnonzero((words > kept.compulsory) & (within <= most))
     first, last = least[owner], most[owner]
     while owner.size:
         place, part = (
@@ -146,7 +147,7 @@ def _best_masked(kept: Kept, most: Ints, limit: Ints) -> tuple[Ints, Ints]:
         )
         length = (last - first + 1)[place]
         low, high = (first[place] + length * number // PARTS for number in (part, part + 1))
-        full = np.flatnonzero(low < high)
+        full = np.flatnonzero((low < high) & (high > within[owner[place]]))
         owner, first, last = owner[place[full]], low[full], high[full] - 1
         some = taken(kept, owner)
         _take_least(words, tiles, (owner, np.asarray(some.moved(first)), first))
