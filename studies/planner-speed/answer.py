@@ -130,10 +130,11 @@ def answer(results: dict[str, list[Row]]) -> str:
     medians = [middle(row) for row in plans]
     slow, slowest = sum(value >= 1000 for value in medians), max(plans, key=middle)
     cases = len(distinct(plans, "d")) * len(distinct(plans, "fast_bytes"))
+    clock = "; seconds of the processor, whatever else the machine did" if made_by.get("clock") == "processor" else ""
     measured = (
         f"**Measured** (`results.json`, made by `run.py`: {len(plans)} combinations of mask, d, memory and n,"
         f" {len(plans[0]['samples_us'])} plans of each, every plan for a new workload object; {made_by['platform']},"
-        f" {made_by['cpus']} cores, one used):"
+        f" {made_by['cpus']} cores, one used{clock}):"
     )
     widths, memories = distinct(plans, "d"), [size(value) for value in distinct(plans, "fast_bytes")]
     legend = (
