@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from attenio.masks.patterns import Band
 from attenio.planning.problems import Problems
-from attenio.planning.search.kept_tiles import Kept, KeptWords, best_kept_tile
+from attenio.planning.search.kept_band import Kept
+from attenio.planning.search.kept_tiles import KeptWords, best_kept_tile
 from attenio.planning.search.room import Room, row_room
 from attenio.planning.sweeping.kept_tiles import best_tiles_of
 from attenio.workload import Workload

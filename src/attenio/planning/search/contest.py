@@ -10,7 +10,7 @@ from attenio.planning.problems import Problems
 from attenio.planning.problems.counting import peak_words
 from attenio.planning.search.dataflow import allowed_forms, exceeds, forms_of_all
 from attenio.planning.search.forms import best_of_form, floor_of_form, most_rows, some_words
-from attenio.planning.search.kept_tiles import keeps_more
+from attenio.planning.search.kept_band import keeps_more
 from attenio.planning.words.form import Form, KeptTile, RowTile
 from attenio.workload import Direction, Workload
 

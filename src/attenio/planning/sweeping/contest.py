@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from attenio.planning.plan import Dataflow
 from attenio.planning.search.dataflow import contenders
-from attenio.planning.search.kept_tiles import keeps_more
+from attenio.planning.search.kept_band import keeps_more
 from attenio.planning.sweeping.cases import Cases, Ints, take
 from attenio.planning.sweeping.forms import may_win, most_rows, plans, promising
 from attenio.planning.sweeping.room import largest_sizes

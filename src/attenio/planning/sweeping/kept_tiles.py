@@ -7,13 +7,12 @@ from numpy.typing import NDArray
 
 from attenio.masks.patterns import Band
 from attenio.masks.patterns.sums import ceil_div
-from attenio.planning.search.kept_tiles import LEAST_TILES, PARTS, Kept, rises, worth_trying
+from attenio.planning.search.kept_band import ROUNDED, Kept, rises, worth_trying
+from attenio.planning.search.kept_tiles import LEAST_TILES, PARTS
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, batches, spread, take
 from attenio.planning.words.form import KeptTile
 
 Floats = NDArray[np.float64]
-# Floors in floating point are off by less than this factor.
-ROUNDED = 1 - 1e-9
 
 
 def most_kept_rows(cases: Cases, phase: KeptTile) -> Ints:
