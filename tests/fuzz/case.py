@@ -82,6 +82,8 @@ class Case:
     mask: MaskKind | str = MaskKind.NONE
     mask_sizes: str = "qk"
     scale: float | None = None
+    softcap: float | None = None
+    sinks: bool = False
     spread: float = 1.0
     mode: Mode | str = Mode.PLAIN
     wanted: str = "qkv"

@@ -75,6 +75,7 @@ def _case(rng: random.Random, device: str, kind: tuple[str, int, int]) -> Case:
         dims=rng.choice((4, 4, 4, 5, 3 if batch == 1 else 4, 2 if batch == heads == 1 else 4)),
         scale=rng.choice((None, None, None, 0.3, -0.2, 0.0)), spread=rng.choice((1.0, 1.0, 1.0, 0.1, 8.0, 40.0)),
         deterministic=rng.random() < 0.1, times=rng.choice((1, 1, 2, 3)),
+        softcap=rng.choice((None,) * 6 + (1.5, 30.0)), sinks=rng.random() < 0.2,
     )  # fmt: skip
     return replace(case, **_restrictions(rng, case), **_surroundings(rng, device, dtype))
 

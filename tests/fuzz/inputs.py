@@ -23,6 +23,7 @@ class Numbers(NamedTuple):
     lengths: tuple[Tensor, Tensor] | None
     ids: tuple[Tensor, Tensor] | None
     blocks: np.ndarray[Any, Any] | None
+    sinks: Tensor | None
 
 
 class Inputs(NamedTuple):
@@ -62,7 +63,12 @@ def numbers_of(case: Case, again: int, device: str) -> Numbers:
     moved = [x.to(dtype).to(device) for x in (query, key, key if case.same else value, gradient)]
     pairs = [None if pair is None else (pair[0].to(device), pair[1].to(device)) for pair in (lengths, ids)]
     bias = None if bias is None else bias.to(device)
-    return Numbers(moved[0], moved[1], moved[2], moved[3], bias, seen.to(device), pairs[0], pairs[1], blocks)
+    sinks = None
+    if case.sinks:
+        sinks = (
+            (2.0 * torch.randn(case.heads, generator=fixed)).to(torch.promote_types(dtype, torch.float32)).to(device)
+        )
+    return Numbers(moved[0], moved[1], moved[2], moved[3], bias, seen.to(device), pairs[0], pairs[1], blocks, sinks)
 
 
 def laid_out(numbers: Tensor, layout: Layout | str, *, wants_gradient: bool) -> Inputs:
@@ -106,6 +112,10 @@ def options_of(case: Case, numbers: Numbers) -> dict[str, Any]:
         )
     if case.prefix:
         options["prefix"] = case.prefix
+    if case.softcap is not None:
+        options["softcap"] = case.softcap
+    if numbers.sinks is not None:
+        options["sinks"] = numbers.sinks
     return options
 
 

@@ -12,7 +12,7 @@ from attenio.errors import AttenioError
 from attenio.kernels.attention import attention
 from fuzz.case import Case, Layout, Mode
 from fuzz.inputs import Inputs, Numbers, laid_out, numbers_of, options_of
-from fuzz.untiled import allowed
+from fuzz.untiled import Scoring, allowed
 
 _NAMES = ("output", "query", "key", "value", "bias")
 _Outcome: TypeAlias = tuple[Numbers, list[Tensor | None]]
@@ -223,7 +223,7 @@ def _difference(case: Case, numbers: Numbers, results: list[Tensor | None]) -> s
         x.to(rounded) if autocast and x.is_floating_point() and x.dtype != torch.float64 else x
         for x in (*numbers[:4], bias)
     )
-    exact, limits = allowed(tensors, numbers.seen, case.scale, rounded)
+    exact, limits = allowed(tensors, numbers.seen, Scoring(case.scale, case.softcap, numbers.sinks), rounded)
     if case.same:
         both, far = exact.key + exact.value, limits.key + limits.value
         exact, limits = exact._replace(key=both, value=both), limits._replace(key=far, value=far)

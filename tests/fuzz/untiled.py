@@ -21,6 +21,14 @@ class Results(NamedTuple):
     bias: Tensor
 
 
+class Scoring(NamedTuple):
+    """What is done to products of queries and keys; a sink for each head takes weight and gives nothing."""
+
+    scale: float | None
+    softcap: float | None = None
+    sinks: Tensor | None = None
+
+
 class _Given(NamedTuple):
     """Tensors in four dimensions, keys and values repeated for every query head."""
 
@@ -30,12 +38,24 @@ class _Given(NamedTuple):
     g: Tensor
     bias: Tensor
     scale: float
+    softcap: float | None
+    sinks: Tensor | None
 
-    def scores(self) -> Tensor:
-        return self.q @ self.k.mT * self.scale + self.bias
+    def weights(self) -> tuple[Tensor, Tensor]:
+        """Weights of keys, and the slopes of their scores under a cap."""
+        products = self.q @ self.k.mT * self.scale
+        slopes = torch.ones_like(products)
+        if self.softcap is not None:
+            capped = torch.tanh(products / self.softcap)
+            products, slopes = self.softcap * capped, 1.0 - capped * capped
+        scores = products + self.bias
+        if self.sinks is None:
+            return _weights(scores), slopes
+        beside = self.sinks.to(scores.dtype).view(1, -1, 1, 1).expand(*scores.shape[:3], 1)
+        return _weights(torch.cat([scores, beside], -1))[..., :-1], slopes
 
 
-def _given(tensors: tuple[Tensor, ...], seen: Tensor, scale: float | None, precision: torch.dtype) -> _Given:
+def _given(tensors: tuple[Tensor, ...], seen: Tensor, scoring: Scoring, precision: torch.dtype) -> _Given:
     q, k, v, g, bias = tensors
     group = q.shape[1] // k.shape[1]
     wide = [x.to(precision) for x in (q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1), g)]
@@ -45,7 +65,8 @@ def _given(tensors: tuple[Tensor, ...], seen: Tensor, scale: float | None, preci
         else bias.to(precision)
     )
     added = added + torch.zeros_like(seen, dtype=precision).masked_fill(~seen, -math.inf)
-    return _Given(wide[0], wide[1], wide[2], wide[3], added, q.shape[-1] ** -0.5 if scale is None else scale)
+    scale = q.shape[-1] ** -0.5 if scoring.scale is None else scoring.scale
+    return _Given(wide[0], wide[1], wide[2], wide[3], added, scale, scoring.softcap, scoring.sinks)
 
 
 def _weights(scores: Tensor) -> Tensor:
@@ -58,22 +79,22 @@ def _over_group(tensor: Tensor, kv_heads: int) -> Tensor:
     return summed
 
 
-def untiled(tensors: tuple[Tensor, ...], seen: Tensor, scale: float | None, rounded: torch.dtype) -> Results:
+def untiled(tensors: tuple[Tensor, ...], seen: Tensor, scoring: Scoring, rounded: torch.dtype) -> Results:
     """Results for (Q, K, V, dO, bias); weights, dS and results are rounded to ``rounded``."""
     precision = torch.float64 if rounded == torch.float64 else torch.float32
-    x = _given(tensors, seen, scale, precision)
-    p = _weights(x.scores())
+    x = _given(tensors, seen, scoring, precision)
+    p, slopes = x.weights()
 
     def stored(tensor: Tensor) -> Tensor:
         return tensor.to(rounded).to(precision)
 
     output = stored(stored(p) @ x.v)
     ds = p * (x.g @ x.v.mT - (x.g * output).sum(-1, keepdim=True))
-    kv = tensors[1].shape[1]
+    kv, raw = tensors[1].shape[1], stored(ds * slopes)
     results = (
         output,
-        stored(ds) @ x.k * x.scale,
-        _over_group(stored(ds).mT @ x.q, kv) * x.scale,
+        raw @ x.k * x.scale,
+        _over_group(raw.mT @ x.q, kv) * x.scale,
         _over_group(stored(p).mT @ x.g, kv),
         ds.sum_to_size(tensors[4].shape),
     )
@@ -81,18 +102,18 @@ def untiled(tensors: tuple[Tensor, ...], seen: Tensor, scale: float | None, roun
 
 
 def allowed(
-    tensors: tuple[Tensor, ...], seen: Tensor, scale: float | None, rounded: torch.dtype
+    tensors: tuple[Tensor, ...], seen: Tensor, scoring: Scoring, rounded: torch.dtype
 ) -> tuple[Results, Results]:
     """The exact results, and how far off each head of a result may be, (batch, heads, 1, 1)."""
-    exact = untiled(tensors, seen, scale, torch.float64)
-    mine = untiled(tensors, seen, scale, rounded)
-    x = _given(tensors, seen, scale, torch.float64)
+    exact = untiled(tensors, seen, scoring, torch.float64)
+    mine = untiled(tensors, seen, scoring, rounded)
+    x = _given(tensors, seen, scoring, torch.float64)
     eps, eps_sum = (
         torch.finfo(rounded).eps,
         torch.finfo(torch.float64 if rounded == torch.float64 else torch.float32).eps,
     )
     size = (x.q.abs() @ x.k.abs().mT * abs(x.scale) + x.bias.abs()).masked_fill(x.bias == -math.inf, 0.0)
-    p, kv = _weights(x.scores()), tensors[1].shape[1]
+    (p, _), kv = x.weights(), tensors[1].shape[1]
     # A score is off by its own size; terms of a sum are off by theirs, and dP - dO.O may cancel.
     eps_sum *= 8.0 + 4.0 * float(size.max()) if size.numel() else 8.0
     output, into = p @ x.v, x.g @ x.v.mT
