@@ -74,10 +74,12 @@ def test_the_doors_say_what_the_simulator_and_the_study_say() -> None:
     study = (ROOT / "studies" / "hopper" / "answer.md").read_text(encoding="utf-8")
     forward, backward = re.findall(r"(?:forward|Backward, the same): geometric mean ([\d.]+) over 30 cases", study)
     assert f"it is {forward} and {backward} times as fast as the fastest of them" in said
-    means = re.search(r"forward (0\.\d+), backward (0\.\d+) in the mean", study)
+    means = re.search(r"forward (\d\.\d+), backward (\d\.\d+) in the mean", study)
     assert means is not None
     ours = [f"{float(mean):.2f}" for mean in means.groups()]
     assert f"attenio reaches {ours[0]} of the speed" in said and f"forward, and {ours[1]} backward" in said
+    worst = re.findall(r"front runner, (?:forward|backward): [\d.]+ over 36, the least (\d\.\d+)", study)
+    assert f"at worst {float(worst[0]):.2f} and {float(worst[1]):.2f})" in said
     assert not re.findall(r"= 0\.\d+ \|", study)  # none below 1
 
 

@@ -94,7 +94,7 @@ def tiles_of(problem: PagedProblem, *, together: bool) -> list[PageTiles]:
     narrow = max(int(problem.query.shape[2]), problem.width) <= 128 and problem.query.dtype.itemsize == 2
     forms: tuple[tuple[int, int, int], ...]
     if row_tile >= 64:
-        forms = ((64, 8, 5), (64, 8, 3), (128, 8, 3), (64, 4, 5), (32, 4, 5))
+        forms = ((64, 8, 5), (64, 4, 5))
     elif problem.scales is not None:  # measured on an H200: bytes of 8 bits are half as many, and take converting
         forms = ((64, 4, 5), (64, 1, 5), (64, 2, 5), (128, 4, 5))
         forms = forms if problem.page_size >= 64 else (forms[2], forms[3], forms[0])
@@ -103,7 +103,7 @@ def tiles_of(problem: PagedProblem, *, together: bool) -> list[PageTiles]:
         forms = forms if problem.page_size >= 64 else forms[1:]
     tiles = [PageTiles(rows=row_tile, keys=keys, warps=warps, stages=stages) for keys, warps, stages in forms]
     if together and row_tile == _MOST_ROWS and problem.group <= 64:
-        tiles += [PageTiles(rows=64, keys=64, warps=4, stages=stages) for stages in (3, 5)]
+        tiles.append(PageTiles(rows=64, keys=64, warps=4, stages=5))
     small = PageTiles(rows=row_tile, keys=32, warps=4, stages=2)
     return [*tiles, small] if narrow else [small, replace(small, keys=16), replace(small, keys=16, stages=1)]
 
