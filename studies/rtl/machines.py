@@ -3,12 +3,16 @@
     .venv/bin/python studies/rtl/machines.py [COUNT [DATAFLOW...]]
 
 adds to machines.jsonl beside this file, one line for every case that is not there yet; it may be stopped at any time.
-With dataflows, such as flat, that many machines of each are drawn.
+With dataflows, such as flat, that many machines of each are drawn. What a seed draws and what is refused or too long
+before it are counted with it, so that nothing is left out without a word.
 """
 
 import json
+import os
 import random
+import re
 import sys
+from collections import Counter
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -27,8 +31,8 @@ MOST_CYCLES = 6000
 
 
 def drawn(seed: int, dataflow: str = "attenio") -> tuple[dict[str, Any], Design]:
-    """The first machine and workload of a seed that can be built and are short."""
-    rng = random.Random(seed)
+    """The first machine and workload of a seed that can be built and are short; ``passed`` has why others were not."""
+    rng, passed = random.Random(seed), Counter[str]()
     while True:
         lines, macs = rng.randint(1, 8), rng.randint(1, 8)
         d, value_dim, n = rng.randint(1, 12), rng.randint(1, 12), rng.randint(2, 24)
@@ -50,10 +54,12 @@ def drawn(seed: int, dataflow: str = "attenio") -> tuple[dict[str, Any], Design]
         }
         try:
             design = Design.of(Workload(**shape), machine_of(sizes), dataflow)
-        except AttenioError:
+        except AttenioError as error:
+            passed[re.sub(r"\d[\d,]*", "N", str(error))] += 1
             continue
         if design.program.steps * 20 < MOST_CYCLES:
-            return {**sizes, **shape}, design
+            return {**sizes, **shape, "passed": dict(passed)}, design
+        passed["long"] += 1
 
 
 def machine_of(sizes: dict[str, int]) -> Machine:
@@ -77,8 +83,10 @@ def main() -> None:
         if (dataflow, seed) in known:
             continue
         about, design = drawn(seed, dataflow)
+        begun = sum(os.times()[:4])
         found = check(design, seed=seed).to_json()
         kept = ("steps", "steps_equal", "words", "words_equal", "cycles", "seconds", "first_step", "first_word")
+        found["seconds"]["processor"] = round(sum(os.times()[:4]) - begun, 3)
         line = {"seed": seed, "dataflow": dataflow, **about, **{name: found[name] for name in kept if name in found}}
         with CASES.open("a") as file:
             file.write(json.dumps(line) + "\n")

@@ -22,6 +22,9 @@ from attenio.files import write_atomically
 _APART = ("fp16_divide", "mac", "word_mac", "exp_module", "mac_line")
 # Lines differ from machine to machine: only where there are many are they worth a compilation of their own.
 _MANY_LINES = 16
+# CXXRTL has every slice of a word written out where it stands, optimised or not. Where nothing is optimised that is
+# most of a compilation; a call instead is as fast.
+_CALLS = "-D__always_inline__=__unused__"
 
 
 def compile_model(made: Built, driver: str, folder: Path, *, optimise: int = 0, waves: bool = False) -> Path:
@@ -48,7 +51,7 @@ def compile_model(made: Built, driver: str, folder: Path, *, optimise: int = 0, 
             objects.append(_object(prelude + known + members + body + "\n}\n", folder))
             known += members
     (folder / "model.cc").write_text(text)
-    _compile([f"-O{optimise}", "driver.cc", *map(str, objects), "-o", "model"], folder)
+    _compile([f"-O{optimise}", *([] if optimise else [_CALLS]), "driver.cc", *map(str, objects), "-o", "model"], folder)
     return folder / "model"
 
 

@@ -73,17 +73,16 @@ class RowMachine(Part):
         m.d.comb += [port.en.eq(enable), port.addr.eq(address), port.data.eq(word)]
 
     def _told(self, m: Module, table: Table, index: Value, name: str) -> list[dict[str, Value]]:
-        """The fields of all units in the word of the store at hand."""
-        if table.units == 0:
-            return []
-        shape = table.unit_bits * table.units
-        m.submodules[name] = memory = Memory(shape=shape, depth=max(2, len(table.words)), init=table.words)
-        port = memory.read_port(domain="comb")
-        m.d.comb += port.addr.eq(index)
-        told = []
+        """The fields of all units in the words of the store at hand; every unit has a memory of its own beside it."""
+        told, ones = [], (1 << table.unit_bits) - 1
         for unit in range(table.units):
             base = unit * table.unit_bits
-            told.append({f.name: port.data[base + f.first : base + f.first + f.bits] for f in table.fields})
+            words = [word >> base & ones for word in table.words]
+            memory = Memory(shape=table.unit_bits, depth=max(2, len(words)), init=words)
+            m.submodules[f"{name}_{unit}"] = memory
+            port = memory.read_port(domain="comb")
+            m.d.comb += port.addr.eq(index)
+            told.append({f.name: port.data[f.first : f.first + f.bits] for f in table.fields})
         return told
 
     def _index(self, m: Module, controller: Any, engine: str, starts: list[int], words: int) -> Signal:
