@@ -52,6 +52,45 @@ _MAY_BE_ZERO = frozenset(("row_precharge_ns", "row_activate_ns", "read_latency_n
 
 
 @dataclass(frozen=True, kw_only=True)
+class SiliconParts:
+    """What a MAC and a module are made of, where cycles depend on it; the defaults are those of the published cycles.
+
+    A sum that takes ``adder_cycles`` is taken as so many partial sums in turn, so that a product is added in every
+    cycle; pairs of them meet at the end. ``fill_cycles`` are registers between the banks and the adder. Without a
+    second multiplier outputs are scaled in cycles of their own. ``macs_a_divider`` MACs take turns at a divider.
+    """
+
+    adder_cycles: int = 1
+    fill_cycles: int = 0
+    exp_fill_cycles: int = 0  # registers within an EXP module beyond the one that the published pipeline has
+    multipliers: int = 2
+    macs_a_divider: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("fill_cycles", "exp_fill_cycles"):
+            checked_count(name, getattr(self, name), least=0, most=64)
+        checked_count("adder_cycles", self.adder_cycles, most=16)
+        if self.adder_cycles & (self.adder_cycles - 1):
+            raise InvalidInput(f"adder_cycles is {self.adder_cycles}; partial sums meet in pairs: use 1, 2, 4, 8 or 16")
+        checked_count("multipliers", self.multipliers, most=2)
+        checked_count("macs_a_divider", self.macs_a_divider, most=2**24)
+
+    @property
+    def latency_cycles(self) -> int:
+        """Cycles by which a result comes later than the cycle in which its operands are read."""
+        return self.fill_cycles + self.adder_cycles - 1
+
+    @property
+    def pairing_cycles(self) -> int:
+        """Cycles after the last product of a sum until its partial sums have met.
+
+        >>> [SiliconParts(adder_cycles=cycles).pairing_cycles for cycles in (1, 2, 4)]
+        [0, 3, 11]
+        """
+        return self.adder_cycles - 1 + self.adder_cycles * (self.adder_cycles - 1).bit_length()
+
+
+@dataclass(frozen=True, kw_only=True)
 class AcceleratorParts:
     """What sits between the cache and the controller: lines of MACs, exponential modules, the key buffer."""
 
@@ -61,12 +100,18 @@ class AcceleratorParts:
     kv_buffer_bytes: int
     clock_hz: int = 10**9
     hbm: HbmParts = field(default_factory=HbmParts)
+    silicon: SiliconParts = field(default_factory=SiliconParts)
 
     def __post_init__(self) -> None:
         for name in ("pe_lines", "macs_per_line", "exp_modules"):
             checked_count(name, getattr(self, name), most=2**24)
         checked_count("kv_buffer_bytes", self.kv_buffer_bytes, most=2**40)
         checked_count("clock_hz", self.clock_hz, most=10**12)
+        if self.silicon.macs_a_divider > self.macs_per_line:
+            raise InvalidInput(
+                f"silicon has {self.silicon.macs_a_divider:,} MACs at a divider, and a line has"
+                f" {self.macs_per_line:,}; use at most as many"
+            )
 
     @property
     def macs(self) -> int:

@@ -266,12 +266,18 @@ class _Shapes:
         exp = Hardware.of(designs.base).exp
         group = np.minimum(np.minimum(rows, designs.macs), designs.exp_modules)
         maps = 2 * rows * keys + 3 * rows - (exp.filling_cycles + exp.draining_cycles) * group
-        scores = keys * self._broadcast(rows, d) + self._joining(rows, d)
-        maxima, sums = np.full_like(rows, exp.filling_cycles), np.full_like(rows, exp.draining_cycles)
+        pe = Hardware.of(designs.base).pe
+        silicon = pe.silicon
+        scores = keys * self._products(rows, d) + silicon.adder_cycles * self._joining(rows, d) + silicon.fill_cycles
+        maxima = np.full_like(rows, exp.filling_cycles)
+        sums = np.full_like(rows, exp.draining_cycles + pe.draining_cycles)
+        outputs = keys * self._broadcast(rows, dv) + silicon.latency_cycles
+        if silicon.multipliers == 1:
+            outputs = outputs + np.maximum(self._broadcast(rows, dv), 1 + silicon.latency_cycles)
         if keys > 1:
             joining = self._joining(rows, keys)
             maxima = maxima + self._broadcast(rows, keys) - self._broadcast(rows, 1) + joining
-            sums = sums + joining
+            sums = sums + silicon.adder_cycles * joining
         return (
             self._load("load K", np.full_like(rows, keys * d), _BEFORE_OUTPUTS, jump=jump),
             self._step("scores", Engine.PE, scores, _BEFORE_SCORES),
@@ -281,13 +287,14 @@ class _Shapes:
             self._step("rescaling", Engine.EXP, rescaling, ("maxima",)),
             self._step("maps", Engine.PE, -(-maps // designs.macs), ("maxima",)),
             self._step("row sums", Engine.PE, sums, ("exponentials", "rescaling")),
-            self._step("outputs", Engine.PE, keys * self._broadcast(rows, dv), _BEFORE_OUTPUTS),
+            self._step("outputs", Engine.PE, outputs, _BEFORE_OUTPUTS),
         )
 
     def _finish(self, rows: Counts) -> ManyNodes:
-        dv = self.workload.value_dim
+        dv, silicon = self.workload.value_dim, Hardware.of(self.designs.base).pe.silicon
+        quotients = silicon.macs_a_divider * self._broadcast(rows, dv) + silicon.latency_cycles
         return (
-            self._step("normalise", Engine.PE, self._broadcast(rows, dv), ("outputs",)),
+            self._step("normalise", Engine.PE, quotients, ("outputs",)),
             self._load("store O", rows * dv, ("normalise",)),
         )
 
@@ -309,6 +316,13 @@ class _Shapes:
         sharing = -(-steps // -(-steps // self._ways(np.maximum(last, 1))))
         depth: Counts = np.frexp(sharing - 1)[1].astype(np.int64)
         return np.where(last > 0, depth, 0)
+
+    def _products(self, rows: Counts, steps: int) -> Counts:
+        silicon = Hardware.of(self.designs.base).pe.silicon
+        least, more = silicon.adder_cycles, silicon.pairing_cycles
+        whole, rest = np.divmod(rows, self.designs.macs)
+        last = np.maximum(-(-steps // self._ways(np.maximum(rest, 1))), least) + more
+        return whole * (max(steps, least) + more) + np.where(rest > 0, last, 0)
 
     def _broadcast(self, rows: Counts, steps: int) -> Counts:
         whole, rest = np.divmod(rows, self.designs.macs)

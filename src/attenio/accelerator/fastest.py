@@ -96,12 +96,18 @@ def least_cycles(workload: Workload, hardware: Hardware, rows: Ints, keys: int) 
 
 
 def _of_tile(workload: Workload, hardware: Hardware, rows: Ints, keys: int) -> Ints:
-    array, exp = hardware.pe, hardware.exp
-    products = workload.keys * sum(_broadcast(array, rows, width) for width in (workload.d, workload.value_dim))
+    array, exp, silicon = hardware.pe, hardware.exp, hardware.pe.silicon
+    outputs = _broadcast(array, rows, workload.value_dim)
+    products = workload.keys * (_products(array, rows, workload.d) + outputs)
     exponentials = -(-keys * rows // exp.modules) - (-rows // exp.modules)
-    between = exp.filling_cycles + exponentials + exp.draining_cycles + _joining(array, rows, workload.d)
+    adding = silicon.adder_cycles * _joining(array, rows, workload.d)
+    between = exp.filling_cycles + exponentials + exp.draining_cycles + adding
+    between = between + silicon.fill_cycles + array.draining_cycles + silicon.latency_cycles
+    if silicon.multipliers == 1:
+        between = between + np.maximum(outputs, 1 + silicon.latency_cycles)
     if keys > 1:  # maxima and sums over several keys
-        between = between + _broadcast(array, rows, keys) - _broadcast(array, rows, 1) + 2 * _joining(array, rows, keys)
+        joining = (1 + silicon.adder_cycles) * _joining(array, rows, keys)
+        between = between + _broadcast(array, rows, keys) - _broadcast(array, rows, 1) + joining
     return np.asarray(np.where(rows > 0, products + workload.keys // keys * between, 0))
 
 
@@ -109,6 +115,14 @@ def _broadcast(array: PeArray, rows: Ints, steps: int) -> Ints:
     """``PeArray.broadcast_cycles`` of many tiles."""
     whole, rest = np.divmod(rows, array.macs)
     return np.asarray(whole * steps + np.where(rest > 0, -(-steps // _ways(array, rest)), 0))
+
+
+def _products(array: PeArray, rows: Ints, steps: int) -> Ints:
+    """``PeArray.product_cycles`` of many tiles."""
+    whole, rest = np.divmod(rows, array.macs)
+    least, more = array.silicon.adder_cycles, array.silicon.pairing_cycles
+    last = np.maximum(-(-steps // _ways(array, rest)), least) + more
+    return np.asarray(whole * (max(steps, least) + more) + np.where(rest > 0, last, 0))
 
 
 def _joining(array: PeArray, rows: Ints, steps: int) -> Ints:

@@ -101,7 +101,7 @@ class Hardware:
         cache, memory = machine.levels
         assert cache.capacity_bytes is not None and memory.bandwidth_bytes_per_s is not None
         return cls(
-            pe=PeArray(lines=parts.pe_lines, macs_per_line=parts.macs_per_line),
+            pe=PeArray(lines=parts.pe_lines, macs_per_line=parts.macs_per_line, silicon=parts.silicon),
             exp=ExpUnit(modules=parts.exp_modules),
             kv=KvBuffer(words=parts.kv_buffer_bytes // WORD_BYTES),
             cache=Cache(words=cache.capacity_bytes // WORD_BYTES),

@@ -14,7 +14,9 @@ is also how a sum or a maximum *along* a row is taken: one element a line and cy
 (64, 1)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from attenio.parts import SiliconParts
 
 
 def ceil_div(numerator: int, denominator: int) -> int:
@@ -28,6 +30,7 @@ class PeArray:
 
     lines: int
     macs_per_line: int
+    silicon: SiliconParts = field(default_factory=SiliconParts)
 
     @property
     def macs(self) -> int:
@@ -43,6 +46,36 @@ class PeArray:
         whole, rest = divmod(rows, self.macs)
         return whole * steps + (ceil_div(steps, self.ways(rest)) if rest else 0)
 
+    def product_cycles(self, *, rows: int, steps: int) -> int:
+        """Cycles in which each of ``rows`` rows sums ``steps`` products, pass by pass, its partial sums met.
+
+        >>> slow = PeArray(lines=64, macs_per_line=32, silicon=SiliconParts(adder_cycles=2))
+        >>> slow.product_cycles(rows=1985, steps=64), slow.product_cycles(rows=4096, steps=64)
+        (67, 134)
+        """
+        whole, rest = divmod(rows, self.macs)
+        least, more = self.silicon.adder_cycles, self.silicon.pairing_cycles
+        last = max(ceil_div(steps, self.ways(rest)), least) + more if rest else 0
+        return whole * (max(steps, least) + more) + last
+
+    def rescaling_cycles(self, *, rows: int, steps: int) -> int:
+        """Cycles in which outputs are scaled before products are added: none where that has its own multiplier."""
+        silicon = self.silicon
+        return (
+            0
+            if silicon.multipliers > 1
+            else max(self.broadcast_cycles(rows=rows, steps=steps), 1 + silicon.latency_cycles)
+        )
+
+    @property
+    def draining_cycles(self) -> int:
+        """Cycles by which rescaled sums of rows come later than the published pipeline has them.
+
+        With one multiplier the product has to be there before it is added to.
+        """
+        silicon = self.silicon
+        return silicon.exp_fill_cycles + (3 - silicon.multipliers) * silicon.latency_cycles
+
     def sharing(self, rows: int, steps: int) -> int:
         """MACs that share a row for so many steps: no more than make them fewer.
 
@@ -52,7 +85,7 @@ class PeArray:
         return ceil_div(steps, ceil_div(steps, self.ways(rows)))
 
     def joining_cycles(self, *, rows: int, steps: int) -> int:
-        """Cycles until the partial sums of the MACs that share a row have met.
+        """Levels of the tree in which the partial sums of the MACs that share a row meet: a cycle each, if adders are.
 
         Where rows exceed the MACs, those of the last pass share what the full passes before had to themselves. More
         lines are never slower: a step less is worth a level of the tree.
@@ -81,5 +114,15 @@ class PeArray:
         return ceil_div(elements, self.macs)
 
     def reduction_cycles(self, elements: int) -> int:
-        """Cycles of a sum or maximum along rows: one element a line and cycle, and the depth of the tree."""
+        """Cycles of a maximum along rows: one element a line and cycle, and the depth of the tree."""
         return ceil_div(elements, self.lines) + (self.lines - 1).bit_length()
+
+    @property
+    def adding_cycles(self) -> int:
+        """Cycles that a sum along rows takes beyond a maximum: sums of a line in turn, and slower levels of the tree.
+
+        >>> PeArray(lines=64, macs_per_line=32).adding_cycles
+        0
+        """
+        silicon = self.silicon
+        return silicon.fill_cycles + silicon.pairing_cycles + (silicon.adder_cycles - 1) * (self.lines - 1).bit_length()

@@ -16,7 +16,7 @@ from attenio.files import checked_path
 from attenio.granularity import Granularity
 from attenio.machine import Machine, MemoryLevel
 from attenio.names import did_you_mean, show_value
-from attenio.parts import AcceleratorParts, HbmParts, Link, LinkShape
+from attenio.parts import AcceleratorParts, HbmParts, Link, LinkShape, SiliconParts
 
 # YAML loads when a file is read: a machine that is given as a value needs none.
 if TYPE_CHECKING:
@@ -36,8 +36,9 @@ _MACHINE_KEYS = (
 )
 _LINK_KEYS = ("name", "devices", "bandwidth_bytes_per_s", "latency_s", "shape")
 _LEVEL_KEYS = ("name", "capacity_bytes", "bandwidth_bytes_per_s", "units")
-_PART_KEYS = ("pe_lines", "macs_per_line", "exp_modules", "kv_buffer_bytes", "clock_hz", "hbm")
+_PART_KEYS = ("pe_lines", "macs_per_line", "exp_modules", "kv_buffer_bytes", "clock_hz", "hbm", "silicon")
 _HBM_KEYS = tuple(field.name for field in fields(HbmParts))
+_SILICON_KEYS = tuple(field.name for field in fields(SiliconParts))
 
 
 @lru_cache(maxsize=1)
@@ -176,10 +177,15 @@ def _parts(section: "Section") -> AcceleratorParts:
     if clock is not None and clock < 1:
         raise section.error(f"clock_hz is {clock:g}; it must be at least 1", "clock_hz")
     hbm = _hbm(section.section("hbm")) if "hbm" in section else HbmParts()
+    silicon = _silicon(section.section("silicon")) if "silicon" in section else SiliconParts()
     kv_buffer_bytes = section.size("kv_buffer_bytes")
     try:
         return AcceleratorParts(
-            **counts, kv_buffer_bytes=kv_buffer_bytes, clock_hz=10**9 if clock is None else round(clock), hbm=hbm
+            **counts,
+            kv_buffer_bytes=kv_buffer_bytes,
+            clock_hz=10**9 if clock is None else round(clock),
+            hbm=hbm,
+            silicon=silicon,
         )
     except InvalidInput as problem:
         raise _at_its_line(problem, section) from None
@@ -190,6 +196,15 @@ def _hbm(section: "Section") -> HbmParts:
     given = {key: section.whole(key, most=2**20) for key in section}
     try:
         return HbmParts(**given)
+    except InvalidInput as problem:
+        raise _at_its_line(problem, section) from None
+
+
+def _silicon(section: "Section") -> SiliconParts:
+    section.only(_SILICON_KEYS)
+    given = {key: section.whole(key, most=2**24) for key in section}
+    try:
+        return SiliconParts(**given)
     except InvalidInput as problem:
         raise _at_its_line(problem, section) from None
 

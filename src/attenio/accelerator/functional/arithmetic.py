@@ -84,10 +84,10 @@ class Numbers:
         padding = ((0, 0), (0, steps * ways - depth))
         left = np.pad(rows, padding).reshape(len(rows), 1, steps, ways)
         right = np.pad(keys, padding).reshape(1, len(keys), steps, ways)
-        sums: Values = np.zeros((len(rows), len(keys), ways), dtype=self.dtype)
+        sums: list[Values] = [np.zeros((len(rows), len(keys), ways), dtype=self.dtype)] * self._turns
         for step in range(steps):
-            sums = self.add_product(sums, left[:, :, step], right[:, :, step])
-        return self._joined(sums)
+            sums[step % self._turns] = self.add_product(sums[step % self._turns], left[:, :, step], right[:, :, step])
+        return self._joined(self._met(sums, steps))
 
     def add_outputs(self, outputs: Values, weights: Values, values: Values) -> Values:
         """Outputs and products of weights with values, one key after the other."""
@@ -100,10 +100,25 @@ class Numbers:
         lanes = min(self.pe.lines, values.shape[1])
         steps = ceil_div(values.shape[1], lanes)
         spread = np.pad(values, ((0, 0), (0, steps * lanes - values.shape[1]))).reshape(len(values), steps, lanes)
-        sums = spread[:, 0]
-        for step in range(1, steps):
-            sums = self.keep(_wide(sums) + _wide(spread[:, step]))
-        return self._joined(sums)[:, None]
+        sums: list[Values] = [np.zeros_like(spread[:, 0])] * self._turns
+        for step in range(steps):
+            sum_so_far = sums[step % self._turns]
+            taken = spread[:, step] if step < self._turns else self.keep(_wide(sum_so_far) + _wide(spread[:, step]))
+            sums[step % self._turns] = taken
+        return self._joined(self._met(sums, steps))[:, None]
+
+    @property
+    def _turns(self) -> int:
+        """Partial sums that a MAC has of a row, one for every cycle of an addition."""
+        return self.pe.silicon.adder_cycles
+
+    def _met(self, sums: list[Values], steps: int) -> Values:
+        """Partial sums of a MAC, in the order in which they come after so many steps, added in pairs."""
+        first = max(steps, self._turns) % self._turns
+        sums = sums[first:] + sums[:first]
+        while len(sums) > 1:
+            sums = [self.keep(_wide(one) + _wide(other)) for one, other in zip(sums[::2], sums[1::2], strict=True)]
+        return sums[0]
 
     def _joined(self, sums: Values) -> Values:
         """Partial sums of the last axis, neighbours first."""

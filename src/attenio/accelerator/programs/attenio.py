@@ -121,7 +121,7 @@ class QueryStationary:
             steps.scores(rows, keys, self.d, after=_BEFORE_SCORES),
             load_v.doing(Operation.LOAD_VALUES, rows=rows, keys=keys),
             *(_pipeline if switches.parallel_softmax else _one_by_one)(steps, rows, keys),
-            steps.outputs(rows, keys, self.value_dim, after=_BEFORE_OUTPUTS),
+            steps.outputs(rows, keys, self.value_dim, after=_BEFORE_OUTPUTS, rescaled=True),
         )
 
 
@@ -139,7 +139,8 @@ def _pipeline(steps: Steps, rows: int, keys: int) -> tuple[Node, ...]:
     before, after = scores - rows + exp.filling_cycles * group, exp.draining_cycles * group
     between = 3 * scores + 2 * rows - before - after
     filling = exp.filling_cycles + pe.over_keys_cycles(rows=rows, keys=keys)
-    draining = exp.draining_cycles + (pe.joining_cycles(rows=rows, steps=keys) if keys > 1 else 0)
+    joining = pe.joining_cycles(rows=rows, steps=keys) if keys > 1 else 0
+    draining = exp.draining_cycles + pe.draining_cycles + pe.silicon.adder_cycles * joining
     maxima = steps.on_array("maxima", filling, ("scores",), Work(map_operations=before, cache_words=3 * scores))
     sums = steps.on_array(
         "row sums", draining, ("exponentials", "rescaling"), Work(map_operations=after, cache_words=3 * scores)
@@ -162,7 +163,7 @@ def _one_by_one(steps: Steps, rows: int, keys: int) -> tuple[Node, ...]:
         steps.exponentials(scores, after=("subtract",)).doing(Operation.EXPONENTIALS, rows=rows, keys=keys),
         steps.exponentials(rows, after=("subtract",), name="rescaling").doing(Operation.RESCALING, rows=rows),
         steps.map("multiply", rows, after=("rescaling",)),
-        steps.reduction("row sums", scores, after=("exponentials", "multiply")).doing(
+        steps.reduction("row sums", scores, after=("exponentials", "multiply"), adds=True).doing(
             Operation.SUM, rows=rows, keys=keys
         ),
     )

@@ -59,7 +59,7 @@ def _keys(steps: Steps, rows: int, widths: tuple[int, int], keys: int, jump: boo
         steps.map("subtract", scores + rows, after=("maxima",)).doing(Operation.MAXIMUM, rows=rows, keys=keys),
         steps.exponentials(scores, after=("subtract",)).doing(Operation.EXPONENTIALS, rows=rows, keys=keys),
         steps.exponentials(rows, after=("subtract",), name="rescaling").doing(Operation.RESCALING, rows=rows),
-        steps.reduction("row sums", scores, after=("exponentials", "rescaling")).doing(
+        steps.reduction("row sums", scores, after=("exponentials", "rescaling"), adds=True).doing(
             Operation.SUM, rows=rows, keys=keys
         ),
         steps.map("rescale", rows * (value_dim + 1), after=("row sums",)),  # outputs and the sum so far

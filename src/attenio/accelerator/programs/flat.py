@@ -91,6 +91,8 @@ def _row(steps: Steps, keys: int) -> tuple[Node, ...]:
         steps.reduction("maxima", keys, after=("scores",)),
         steps.map("subtract", keys, after=("maxima",)).doing(Operation.MAXIMUM, rows=1, keys=keys),
         steps.exponentials(keys, after=("subtract",)).doing(Operation.EXPONENTIALS, rows=1, keys=keys),
-        steps.reduction("row sums", keys, after=("exponentials",)).doing(Operation.SUM, rows=1, keys=keys),
-        steps.map("probabilities", keys, after=("row sums",)).doing(Operation.NORMALISE, rows=1, keys=keys),
+        steps.reduction("row sums", keys, after=("exponentials",), adds=True).doing(Operation.SUM, rows=1, keys=keys),
+        steps.map("probabilities", keys, after=("row sums",), divides=True).doing(
+            Operation.NORMALISE, rows=1, keys=keys
+        ),
     )

@@ -49,9 +49,13 @@ class Standard:
             steps.reduction("maxima", keys, after=("load S",)),
             steps.map("subtract", keys, after=("maxima",)).doing(Operation.MAXIMUM, rows=1, keys=keys),
             steps.exponentials(keys, after=("subtract",)).doing(Operation.EXPONENTIALS, rows=1, keys=keys),
-            steps.reduction("row sums", keys, after=("exponentials",)).doing(Operation.SUM, rows=1, keys=keys),
+            steps.reduction("row sums", keys, after=("exponentials",), adds=True).doing(
+                Operation.SUM, rows=1, keys=keys
+            ),
             *((steps.load("S", again, after=("row sums",), jump=True),) if again else ()),
-            steps.map("divide", keys, after=("row sums", "load S")).doing(Operation.NORMALISE, rows=1, keys=keys),
+            steps.map("divide", keys, after=("row sums", "load S"), divides=True).doing(
+                Operation.NORMALISE, rows=1, keys=keys
+            ),
             steps.store("P", keys, after=("divide",)).doing(Operation.STORE_OUTPUTS, rows=1, keys=keys),
         )
 
@@ -77,7 +81,7 @@ def _result_tile(hardware: Hardware, operands: str, result: str, size: tuple[int
     load = steps.load(
         operands, height + width, after=("products", f"store {result}", "store S", "store P"), jump=True
     ).doing(Operation.LOAD_COLUMNS, rows=height, keys=width)
-    cycles = hardware.pe.broadcast_cycles(rows=height, steps=width)
+    cycles = hardware.pe.broadcast_cycles(rows=height, steps=width) + hardware.pe.silicon.latency_cycles
     work = Work(macs=macs, cache_words=2 * macs + height, kv_words=width)
     products = steps.on_array("products", cycles, (load.name,), work).doing(
         Operation.OUTER_PRODUCT, rows=height, keys=width

@@ -39,29 +39,38 @@ class Steps:
     def scores(self, rows: int, keys: int, depth: int, *, after: tuple[str, ...], joined: bool = True) -> Step:
         """Products of rows with keys; ``joined`` waits for partial sums that several MACs of a row hold."""
         pe = self.hardware.pe
-        cycles = keys * pe.broadcast_cycles(rows=rows, steps=depth)
-        cycles += pe.joining_cycles(rows=rows, steps=depth) if joined else 0
+        cycles = keys * pe.product_cycles(rows=rows, steps=depth) + pe.silicon.fill_cycles
+        cycles += pe.silicon.adder_cycles * pe.joining_cycles(rows=rows, steps=depth) if joined else 0
         macs = rows * keys * depth
         work = Work(macs=macs, cache_words=macs, kv_words=keys * depth)
         return self.on_array("scores", cycles, after, work).doing(Operation.SCORES, rows=rows, keys=keys)
 
-    def outputs(self, rows: int, keys: int, width: int, *, after: tuple[str, ...]) -> Step:
-        """Products of probabilities with values, added to the outputs."""
-        cycles = keys * self.hardware.pe.broadcast_cycles(rows=rows, steps=width)
+    def outputs(self, rows: int, keys: int, width: int, *, after: tuple[str, ...], rescaled: bool = False) -> Step:
+        """Products of probabilities with values, added to the outputs; ``rescaled`` scales these on their way."""
+        pe = self.hardware.pe
+        cycles = keys * pe.broadcast_cycles(rows=rows, steps=width) + pe.silicon.latency_cycles
+        cycles += pe.rescaling_cycles(rows=rows, steps=width) if rescaled else 0
         macs = rows * keys * width
         work = Work(macs=macs, cache_words=2 * macs, kv_words=keys * width)
         return self.on_array("outputs", cycles, after, work).doing(Operation.OUTPUTS, rows=rows, keys=keys)
 
-    def map(self, name: str, elements: int, *, operations: int = 1, after: tuple[str, ...]) -> Step:
-        """So many operations on each element, all MACs at once."""
-        cycles = operations * self.hardware.pe.map_cycles(elements)
+    def map(
+        self, name: str, elements: int, *, operations: int = 1, divides: bool = False, after: tuple[str, ...]
+    ) -> Step:
+        """So many operations on each element, all MACs at once, or in turns at the dividers."""
+        silicon = self.hardware.pe.silicon
+        turns = silicon.macs_a_divider if divides else 1
+        cycles = operations * (turns * self.hardware.pe.map_cycles(elements) + silicon.latency_cycles)
         work = Work(map_operations=operations * elements, cache_words=2 * operations * elements)
-        pace = Pace(elements=elements, units=self.hardware.pe.macs) if operations == 1 else None
+        macs = self.hardware.pe.macs
+        pace = Pace(elements=elements, units=macs, cycles_a_turn=turns) if operations == 1 else None
         return self.on_array(name, cycles, after, work, pace)
 
-    def reduction(self, name: str, elements: int, *, after: tuple[str, ...]) -> Step:
-        """A sum or a maximum along rows."""
-        cycles = self.hardware.pe.reduction_cycles(elements)
+    def reduction(self, name: str, elements: int, *, after: tuple[str, ...], adds: bool = False) -> Step:
+        """A maximum along rows, or a sum of what the EXP unit gives."""
+        pe = self.hardware.pe
+        cycles = pe.reduction_cycles(elements)
+        cycles += pe.adding_cycles + pe.silicon.exp_fill_cycles if adds else 0
         pace = Pace(elements=elements, units=self.hardware.pe.lines)
         return self.on_array(name, cycles, after, Work(map_operations=elements, cache_words=elements), pace)
 
@@ -79,7 +88,8 @@ class Steps:
 
     def finished(self, rows: int, width: int) -> tuple[Step, Step]:
         """Outputs divided by the sums of their rows, and stored."""
-        cycles = self.hardware.pe.broadcast_cycles(rows=rows, steps=width)
+        pe = self.hardware.pe
+        cycles = pe.silicon.macs_a_divider * pe.broadcast_cycles(rows=rows, steps=width) + pe.silicon.latency_cycles
         work = Work(map_operations=rows * width, cache_words=2 * rows * width)
         normalise = self.on_array("normalise", cycles, ("outputs",), work)
         store = self.store("O", rows * width, after=("normalise",))

@@ -18,6 +18,7 @@ from attenio.elements import ElementType
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine
 from attenio.masks.patterns import Band
+from attenio.parts import SiliconParts
 from attenio.planning import Dataflow, Plan
 from attenio.planning.costs import problems_of
 from attenio.workload import Direction, Workload
@@ -60,6 +61,7 @@ class Design:
 
     def check(self) -> None:
         """Refuse what the hardware cannot do."""
+        self._check_silicon()
         if self.along_rows:
             self._check_along_rows()
             return
@@ -80,6 +82,13 @@ class Design:
             )
         for place in self.nest.places[Engine.HBM]:
             self._check_transfer(place)
+
+    def _check_silicon(self) -> None:
+        if self.hardware.pe.silicon != SiliconParts():
+            raise InvalidInput(
+                "the array is built with the silicon of the published cycles, and simulated with any other; leave"
+                " silicon out of the machine file"
+            )
 
     def _check_along_rows(self) -> None:
         """Refuse what the machine of the other dataflows cannot do; its control store is made, and may not fit."""
