@@ -43,6 +43,9 @@ _GROUPS = (
 # Programs that walk keys together synchronise every PACE key tiles, and are at most LAG such stretches from each other.
 PACE = 32
 LAG = 4
+# So many programs at one head read its keys from memory once, more or less: heads of a run need not fit in L2 then, and
+# programs of a long run end nearer together (measured: 7 percent at 11 causal heads of 16K x 192, all in one run).
+_WALK_TOGETHER = 12
 
 
 def why_not(problem: KernelProblem, processors: int | None = None) -> str | None:
@@ -233,7 +236,7 @@ def _plan(kind: _Kind, tiles: HopperTiles) -> _Plan:
         lists = paced_schedule(rows, length, kind.batch_heads, programs=programs, pace=PACE)
     else:
         lengths = key_tiles(kind.queries, kind.keys, kind.band, row_tile=tiles.row_tile, key_tile=tiles.key_tile)
-        at_once = _cache_bytes() // 2 // kind.head_bytes
+        at_once = max(_cache_bytes() // 2 // kind.head_bytes, programs // _WALK_TOGETHER)
         lists = schedule(lengths, kind.batch_heads, programs=programs, heads_at_once=at_once)
     starts, entries = (torch.from_numpy(x).to(kind.device) for x in (lists.starts, lists.entries))
     restricted, pace = kind.band.cuts_before, PACE if lists.stretches else 0

@@ -7,6 +7,7 @@ from interpreted_backward import interpret
 from attenio.kernels import cpu
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import UNBOUNDED, Visibility
+from attenio.kernels.hopper.backward import key_stationary
 from attenio.kernels.hopper.backward.config import config_of
 from attenio.kernels.hopper.backward.fixed_point import Maxima
 from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients
@@ -46,3 +47,23 @@ def test_launches_that_share_accumulators_give_the_gradients_of_the_cpu(case, de
     assert scanned == ([] if not deterministic else list(launches) if streams == 1 else [range(batch * kv_heads)])
     for mine, theirs in zip(gradients[:3], right[:3], strict=True):
         assert (mine.double() - theirs).norm() <= 1e-2 * theirs.norm()
+
+
+@pytest.mark.parametrize("d, above", [(64, 0), (96, UNBOUNDED)])
+def test_parts_of_a_group_give_the_gradients_of_the_cpu(d, above, monkeypatch):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, heads, 150, d).to(torch.bfloat16) for heads in (12, 2, 2))
+    gradient, seen = torch.randn(2, 2, 6, 150, d).to(torch.bfloat16), Visibility(group=6, above=above)
+    exactly = KernelProblem.of_heads(q.double(), k.double(), v.double(), seen, d**-0.5)
+    attended = cpu.attend(exactly)
+    right = cpu.two_pass(exactly, cpu.Saved(*attended[:3], gradient.double()))
+    saved = (attended.output.to(torch.bfloat16), attended.largest.float(), attended.total.float(), gradient)
+    problem = KernelProblem.of_heads(q, k, v, seen, d**-0.5)
+    monkeypatch.setattr(key_stationary, "processors_of", lambda _device: 132)
+    assert key_stationary.parts_for(problem, config_of(problem)) == 6
+    interpret(monkeypatch)
+    for parts in (2, 3, 6):
+        monkeypatch.setattr(key_stationary, "parts_for", lambda _problem, _config, parts=parts: parts)
+        gradients = key_stationary_gradients(problem, saved)
+        for mine, theirs in zip(gradients[:3], right[:3], strict=True):
+            assert mine.shape == theirs.shape and (mine.double() - theirs).norm() <= 1e-2 * theirs.norm()

@@ -20,7 +20,8 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 
 # Arguments of these kernels whose value or alignment they are not compiled for.
 ANY_NUMBER = [
-    "first_block", "together", "kv_heads", "group", "keys", "below", "above", "row_begin", "row_end", "padded",
+    "first_block", "together", "kv_heads", "group_parts", "group", "keys", "below", "above", "row_begin", "row_end",
+    "padded",
 ]  # fmt: skip
 ANY_PLACE = ["Lse", "Delta", "FirstRows", "StopRows"]
 # How many row tiles apart neighbouring blocks start. Of the 132 that an H200 runs at once nine at most are then at the
@@ -35,8 +36,11 @@ _COARSE = gl.constexpr(11622416384.0)
 # Of packed sequences: the first row that sees each key, and the one after the last; both (batch, keys).
 Ranges = namedtuple("Ranges", "FirstRows StopRows")
 # The blocks of a launch: from ``first_block`` on, ``together`` batch x KV heads in turns, heads, keys, the band, rows
-# from ``row_begin`` to ``row_end``, and rows of a head in memory.
-Launch = namedtuple("Launch", "first_block together kv_heads group keys below above row_begin row_end padded")
+# from ``row_begin`` to ``row_end``, and rows of a head in memory. A group in parts counts as so many KV heads, which
+# have the same keys and ``group`` query heads each.
+Launch = namedtuple(
+    "Launch", "first_block together kv_heads group_parts group keys below above row_begin row_end padded"
+)
 # A tile of keys of a batch x KV head, the rows that see one of them (whole tiles), the row that the block starts with,
 # and the number of tiles of rows with all heads of the group.
 Block = namedtuple("Block", "batch_head tile start first_row stop_row steps")

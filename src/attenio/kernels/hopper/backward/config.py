@@ -10,6 +10,7 @@ from attenio.kernels.call.results import LOG2_E, Gradients
 from attenio.kernels.gpu.arguments import grouped_heads
 from attenio.kernels.hopper.backward.chunks import Chunk
 from attenio.kernels.hopper.backward.fixed_point import fixed_point_suffices
+from attenio.kernels.hopper.backward.group_parts import group_parts_of
 from attenio.kernels.hopper.backward.key_stationary_d64 import key_stationary_d64_kernel
 from attenio.kernels.hopper.backward.key_stationary_d128 import key_stationary_d128_kernel
 from attenio.kernels.hopper.backward.masks import VisibleRows
@@ -108,11 +109,20 @@ class BackwardCall(NamedTuple):
     ) -> "BackwardCall":
         """With room for the gradients."""
         query, key, value = grouped_heads(problem.query), problem.key, problem.value
-        d_query, d_key, d_value = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (query, key, value))
+        d_query = torch.empty(query.shape, dtype=query.dtype, device=query.device)
+        d_key, d_value = (
+            torch.empty((problem.batch, problem.kv_heads, *x.shape[2:]), dtype=x.dtype, device=x.device)
+            for x in (key, value)
+        )
         return cls(
             problem, config, visible, statistics, aligned(query.flatten(1, 2)), aligned(key), aligned(value),
             aligned(statistics.gradient), Gradients(d_query, d_key, d_value, bias=None),
         )  # fmt: skip
+
+    @property
+    def group_parts(self) -> int:
+        """KV heads that have the same keys: parts of a group."""
+        return group_parts_of(self.problem)
 
     @property
     def key_gradients(self) -> tuple[TmaDescriptor | None, ...]:
@@ -136,7 +146,7 @@ class BackwardCall(NamedTuple):
                 statistics.lse, statistics.delta, unused if visible.first_rows is None else visible.first_rows,
                 unused if visible.stop_rows is None else visible.stop_rows, problem.scale * LOG2_E, problem.scale,
                 chunk.batch_heads.start * -(-problem.keys // config.keys) + chunk.tiles.start, chunk.together,
-                problem.kv_heads, problem.group, problem.keys, visible.band.below, visible.band.above,
+                problem.kv_heads, self.group_parts, problem.group, problem.keys, visible.band.below, visible.band.above,
                 chunk.rows.start, min(chunk.rows.stop, problem.queries), statistics.padded, *dq_scale,
             ), config.constants(
                 masked=visible.band.masks(problem.queries, problem.keys, config.keys), packed=visible.band.packed,

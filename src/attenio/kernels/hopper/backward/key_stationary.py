@@ -22,6 +22,7 @@ from attenio.kernels.gpu.band import Band
 from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.hopper.backward.chunks import Chunk
 from attenio.kernels.hopper.backward.config import BackwardCall, BackwardConfig, config_of
+from attenio.kernels.hopper.backward.group_parts import best_parts, in_parts, joined
 from attenio.kernels.hopper.backward.launch_groups import LaunchGroups, launch_groups
 from attenio.kernels.hopper.backward.masks import VisibleRows
 from attenio.kernels.hopper.backward.preprocess import PADDING, RowStatistics
@@ -38,8 +39,10 @@ def key_stationary_gradients(
     config: BackwardConfig | None = None,
 ) -> Gradients:
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
-    config, group = config or config_of(problem), problem.group
-    groups = groups or groups_for(problem, config)
+    config, whole = config or config_of(problem), problem
+    if groups is None:
+        problem = in_parts(problem, parts_for(problem, config))
+    groups, group = groups or groups_for(problem, config), problem.group
     streams, heads_at_once = groups.streams, groups.streams * groups.most * group
     statistics = RowStatistics.of(
         problem, saved, heads_at_once, config.d, fixed_point=config.fixed_point
@@ -61,15 +64,37 @@ def key_stationary_gradients(
                     chunk = Chunk(batch_heads, tiles, range(statistics.padded), groups.together)
                     calls[index].launch_keys(chunk, call.key_gradients, _dq_descriptor(calls[index].statistics))
             done[index] = heads
-    return call.gradients
+    return joined(call.gradients, whole)
 
 
 def groups_for(problem: KernelProblem, config: BackwardConfig) -> LaunchGroups:
     """Launches whose accumulators stay in L2, where that costs little time."""
-    padded, group = -(-problem.queries // PADDING) * PADDING, problem.group
-    steps = _steps(Band.of(problem), problem.queries, problem.keys, group, config)
+    steps = _steps(Band.of(problem), problem.queries, problem.keys, problem.group, config)
     batch_heads, processors = problem.batch * problem.kv_heads, processors_of(problem.query.device)
-    return launch_groups(batch_heads, steps, 4 * group * padded * config.d, processors)
+    return launch_groups(batch_heads, steps, _head_bytes(problem.group, problem.queries, config), processors)
+
+
+def parts_for(problem: KernelProblem, config: BackwardConfig) -> int:
+    """Parts of a group that fill the SMs; one where accumulators are integers, whose scales are those of a KV head."""
+    if problem.group == 1 or config.fixed_point:
+        return 1
+    size = problem.batch, problem.kv_heads, problem.group, problem.queries, problem.keys
+    columns = int(problem.key.shape[-1] + problem.value.shape[-1])
+    return _parts(size, columns, Band.of(problem), config, processors_of(problem.query.device))
+
+
+@lru_cache(maxsize=512)
+def _parts(size: tuple[int, ...], columns: int, band: Band, config: BackwardConfig, processors: int) -> int:
+    batch, kv_heads, group, queries, keys = size
+    steps, batch_heads = _steps(band, queries, keys, group, config), batch * kv_heads
+    return best_parts(
+        batch_heads, group, steps, _head_bytes(group, queries, config), batch_heads * keys * columns * 2, processors
+    )
+
+
+def _head_bytes(group: int, queries: int, config: BackwardConfig) -> int:
+    """Accumulators of a batch x KV head."""
+    return 4 * group * (-(-queries // PADDING) * PADDING) * config.d
 
 
 @lru_cache(maxsize=512)
@@ -78,8 +103,11 @@ def _steps(band: Band, queries: int, keys: int, group: int, config: BackwardConf
     return tuple(group * len(span) // config.rows for span in band.spans(queries, keys, config.keys, config.rows))
 
 
-def key_stationary_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...]:
-    """The programs of all launches in their order, for a prediction of the bytes that they move below L2."""
+def key_stationary_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | None:
+    """The programs of all launches in their order, for a prediction of the bytes that they move below L2; None where
+    groups are in parts."""
+    if parts_for(problem, config_of(problem)) > 1:
+        return None
     element, d, width = problem.query.element_size(), int(problem.query.shape[-1]), int(problem.value.shape[-1])
     config, band = config_of(problem), Band.of(problem)
     groups, passing = groups_for(problem, config), problem.group * problem.queries

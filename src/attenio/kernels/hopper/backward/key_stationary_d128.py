@@ -79,7 +79,7 @@ def _producer(k_desc, v_desc, dk_desc, dv_desc, dq_desc, DQScale, inputs, ranges
     block = block_work(launch, ranges, ROWS, KEYS, shape.PACKED)
     batch_head, tile, steps = block.batch_head, block.tile, block.steps
     batch, kv_head = batch_head // launch.kv_heads, batch_head % launch.kv_heads
-    load_keys(k_desc, v_desc, tiles, barriers.kv_full, batch, kv_head, tile * KEYS, KEYS)
+    load_keys(k_desc, v_desc, tiles, barriers.kv_full, batch, kv_head // launch.group_parts, tile * KEYS, KEYS)
     start = staggered_start(tile, block.first_row, block.stop_row, ROWS)
     head, i, stage, phase = 0, start, 0, 1
     # The dQ accumulator is that of the heads of the launch.
@@ -209,8 +209,8 @@ def _consumer(ranges, tiles, barriers, launch, scale_log2, scale, shape, ME: gl.
 @gluon.jit(do_not_specialize=ANY_NUMBER, do_not_specialize_on_alignment=[*ANY_PLACE, "DQScale"])
 def key_stationary_d128_kernel(
     q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, Lse, Delta, FirstRows, StopRows,
-    scale_log2, scale, first_block, together, kv_heads, group, keys, below, above, row_begin, row_end, padded,
-    DQScale,
+    scale_log2, scale, first_block, together, kv_heads, group_parts, group, keys, below, above, row_begin, row_end,
+    padded, DQScale,
     ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
     MASKED: gl.constexpr, PACKED: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
@@ -218,7 +218,9 @@ def key_stationary_d128_kernel(
     shape: gl.constexpr = Shape(ROWS, KEYS, D, 0, D, 0, STAGES, SLOTS, MASKED, PACKED)
     tiles, barriers = allocate(q_desc.dtype, dq_desc.dtype, shape, 1, False)
     inputs, ranges = RowInputs(q_desc, None, do_desc, None, Lse, Delta), Ranges(FirstRows, StopRows)
-    launch = Launch(first_block, together, kv_heads, group, keys, below, above, row_begin, row_end, padded)
+    launch = Launch(
+        first_block, together, kv_heads, group_parts, group, keys, below, above, row_begin, row_end, padded
+    )  # fmt: skip
     gl.warp_specialize([
         (_producer, (
             k_desc, v_desc, dk_desc, dv_desc, dq_desc, DQScale, inputs, ranges, tiles, barriers, launch, shape,

@@ -56,7 +56,7 @@ def _producer(k_desc, v_desc, dk_desc, dv_desc, inputs, tiles, barriers, block, 
     """Load what the consumers compute with, and write the gradients that they leave."""
     batch, kv_head = block.batch_head // launch.kv_heads, block.batch_head % launch.kv_heads
     first_key = block.tile * shape.KEYS
-    load_keys(k_desc, v_desc, tiles, barriers.kv_full, batch, kv_head, first_key, shape.KEYS)
+    load_keys(k_desc, v_desc, tiles, barriers.kv_full, batch, kv_head // launch.group_parts, first_key, shape.KEYS)
     load_row_tiles(inputs, tiles, barriers, block, launch, shape, shape.STAGES, shape.STAGES, 0)
     mbarrier.wait(barriers.written, 0)
     for part in gl.static_range(shape.KEYS // 64):
@@ -191,8 +191,8 @@ def _consumer(
 @gluon.jit(do_not_specialize=ANY_NUMBER, do_not_specialize_on_alignment=[*ANY_PLACE, "DQScale"])
 def key_stationary_d64_kernel(
     q_desc, k_desc, v_desc, do_desc, dk_desc, dv_desc, dq_desc, Lse, Delta, FirstRows, StopRows,
-    scale_log2, scale, first_block, together, kv_heads, group, keys, below, above, row_begin, row_end, padded,
-    DQScale,
+    scale_log2, scale, first_block, together, kv_heads, group_parts, group, keys, below, above, row_begin, row_end,
+    padded, DQScale,
     ROWS: gl.constexpr, KEYS: gl.constexpr, D: gl.constexpr, STAGES: gl.constexpr, SLOTS: gl.constexpr,
     MASKED: gl.constexpr, PACKED: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
@@ -204,7 +204,9 @@ def key_stationary_d64_kernel(
     shape: gl.constexpr = Shape(ROWS, KEYS, D, 0, D, 0, STAGES, SLOTS, MASKED, PACKED)
     tiles, barriers = allocate(q_desc.dtype, dq_desc.dtype, shape, 2, True)
     ranges = Ranges(FirstRows, StopRows)
-    launch = Launch(first_block, together, kv_heads, group, keys, below, above, row_begin, row_end, padded)
+    launch = Launch(
+        first_block, together, kv_heads, group_parts, group, keys, below, above, row_begin, row_end, padded
+    )  # fmt: skip
     work = block_work(launch, ranges, ROWS, KEYS, PACKED)
     start = staggered_start(work.tile, work.first_row, work.stop_row, ROWS)
     block = Block(work.batch_head, work.tile, start, work.first_row, work.stop_row, work.steps)

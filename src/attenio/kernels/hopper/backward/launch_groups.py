@@ -37,6 +37,8 @@ _WORTH = 0.1
 # such blocks end before the kernel between two launches of the other stream has found room and done its work (measured:
 # 3 percent lost at 2K tokens and d=64, with 16 tiles).
 _SAME, _LEAST_STEPS = 0.005, 24
+# Accumulators of heads that come together and are more than an L2 cost so much of the time (measured: 64 MiB).
+_CACHE_BYTES, _OUTSIDE = 60 * 2**20, 0.1
 # What a block costs besides its tiles of rows, and a launch besides its blocks, in tiles of rows: SMs are not equally
 # fast, and wait 11 microseconds for the last of them (measured on an H200).
 _BLOCK, _LAUNCH = 2.0, 5.0
@@ -104,6 +106,15 @@ def launch_groups(
     return alone
 
 
+@lru_cache(maxsize=512)
+def launch_time(batch_heads: int, steps: tuple[int, ...], head_bytes: int, processors: int) -> float:
+    """How long these launches take, in tiles of rows."""
+    groups = launch_groups(batch_heads, steps, head_bytes, processors)
+    time = (_time if groups.streams == 1 else _time_of_streams)(groups, steps, processors)
+    leaves_cache = min(groups.together, groups.most) * head_bytes > _CACHE_BYTES
+    return time * (1 + _OUTSIDE) if leaves_cache else time
+
+
 def _small(batch_heads: int, steps: tuple[int, ...], at_once: int, processors: int) -> LaunchGroups:
     """The fastest of launches with so many heads at most."""
     fewest, uneven = -(-batch_heads // at_once), len(set(steps)) > 1
@@ -127,14 +138,14 @@ def _large(batch_heads: int, steps: tuple[int, ...], at_once: int, head_bytes: i
         return LaunchGroups(launches, 1)
     tried = [LaunchGroups(launches, 1 << power) for power in range(len(launches[-1]).bit_length())]
     held = min(tried[: at_once.bit_length()], key=lambda each: _time(each, steps, processors))
-    if _time(held, steps, processors) <= (1 + _LOSS) * (_LAUNCH + _busy(batch_heads, steps, processors)):
+    if _time(held, steps, processors) <= (1 + _LOSS) * (_LAUNCH + busy_time(batch_heads, steps, processors)):
         return held
     times = [_time(each, steps, processors) for each in tried]
     fewest = next(each for each, time in zip(tried, times, strict=True) if time <= (1 + _LOSS) * min(times))
     return held if _time(held, steps, processors) <= (1 + _WORTH) * min(times) else fewest
 
 
-def _busy(batch_heads: int, steps: tuple[int, ...], processors: int) -> float:
+def busy_time(batch_heads: int, steps: tuple[int, ...], processors: int) -> float:
     """How long processors work if none waits."""
     return batch_heads * (sum(steps) + _BLOCK * len(steps)) / processors
 
@@ -152,7 +163,7 @@ def _time_of_streams(groups: LaunchGroups, steps: tuple[int, ...], processors: i
     """
     launches, together, streams = groups
     if len(steps) * sum(map(len, launches)) > _MOST_SIMULATED:
-        return max(_LAUNCH + _busy(sum(map(len, launches)), steps, processors), _longest_of_streams(groups, steps))
+        return max(_LAUNCH + busy_time(sum(map(len, launches)), steps, processors), _longest_of_streams(groups, steps))
     free, ended = [0.0] * processors, [0.0] * streams
     for place, batch_heads in enumerate(launches):
         ended[place % streams] = _schedule(free, ended[place % streams] + _LAUNCH, len(batch_heads), together, steps)
@@ -176,7 +187,7 @@ def _span(batch_heads: int, together: int, steps: tuple[int, ...], processors: i
     if len(set(steps)) == 1:
         return -(-batch_heads * len(steps) // processors) * longest
     if batch_heads * len(steps) > _MOST_SIMULATED:
-        return max(longest, _busy(batch_heads, steps, processors))
+        return max(longest, busy_time(batch_heads, steps, processors))
     return _schedule([0.0] * processors, 0.0, batch_heads, together, steps)
 
 

@@ -143,7 +143,8 @@ def _chunk_gradients(
             *padded_descriptors(call.gradients.query.flatten(1, 2), 64, config.d),
         ), (
             call.statistics.lse if dq_acc is None else dq_acc, ranges, problem.scale,
-            chunk.batch_heads.start, *slots, problem.kv_heads, problem.group, chunk.rows.start, len(chunk.rows),
+            chunk.batch_heads.start, *slots, problem.kv_heads,
+            call.group_parts, problem.group, chunk.rows.start, len(chunk.rows),
             chunk.tiles.start, len(chunk.tiles), ranges.shape[1] if ranges.shape[0] > 1 else 0,
             call.statistics.padded, int(chunk.carries_queries),
         ), (*side_by_side(config.d), AHEAD, REGISTERS), CompileOptions(registers=REGISTERS_AT_START),

@@ -236,7 +236,7 @@ def _load_columns(desc_a, desc_b, place, rest, full, batch, kv_head, first_key, 
 def _producer(k_a, k_b, v_a, v_b, inputs, tiles, barriers, place, block, launch, shape, P_SHIFT: gl.constexpr):
     """Load K and V, then rows."""
     mbarrier.expect(barriers.kv_full, 2 * 64 * (shape.D_A + shape.D_B + shape.V_A + shape.V_B))
-    batch, kv_head = block.batch_head // launch.kv_heads, block.batch_head % launch.kv_heads
+    batch, kv_head = place.batch, place.kv_head // launch.group_parts
     first_key = place.first_key
     _load_columns(k_a, k_b, tiles.p, tiles.k, barriers.kv_full, batch, kv_head, first_key, shape.D_A, shape.D_B)
     _load_columns(v_a, v_b, tiles.ds, tiles.v, barriers.kv_full, batch, kv_head, first_key, shape.V_A, shape.V_B)
@@ -246,7 +246,8 @@ def _producer(k_a, k_b, v_a, v_b, inputs, tiles, barriers, place, block, launch,
 @gluon.jit(do_not_specialize=ANY_NUMBER, do_not_specialize_on_alignment=ANY_PLACE)
 def spilled_key_gradients_kernel(
     q_a, q_b, k_a, k_b, v_a, v_b, do_a, do_b, dk_a, dk_b, dv_a, dv_b, ds_desc, Lse, Delta, FirstRows, StopRows,
-    scale_log2, scale, first_block, together, kv_heads, group, keys, below, above, row_begin, row_end, padded,
+    scale_log2, scale, first_block, together, kv_heads, group_parts, group, keys, below, above, row_begin, row_end,
+    padded,
     ROWS: gl.constexpr, KEYS: gl.constexpr, D_A: gl.constexpr, D_B: gl.constexpr, V_A: gl.constexpr, V_B: gl.constexpr,
     STAGES: gl.constexpr, SLOTS: gl.constexpr,
     MASKED: gl.constexpr, PACKED: gl.constexpr, ADDS: gl.constexpr, REGISTERS: gl.constexpr,
@@ -298,7 +299,9 @@ def spilled_key_gradients_kernel(
     tiles = Tiles(k_s, v_s, q_sa, q_sb, do_sa, do_sb, lse_s, delta_s, p_s, ds_s, ds_s)
     barriers = Barriers(kv_full, q_full, do_full, q_empty, do_empty, p_full, p_full, p_full, finished, finished)
     inputs, ranges = RowInputs(q_a, q_b, do_a, do_b, Lse, Delta), Ranges(FirstRows, StopRows)
-    launch = Launch(first_block, together, kv_heads, group, keys, below, above, row_begin, row_end, padded)
+    launch = Launch(
+        first_block, together, kv_heads, group_parts, group, keys, below, above, row_begin, row_end, padded
+    )  # fmt: skip
     shape: gl.constexpr = Shape(ROWS, KEYS, D_A, D_B, V_A, V_B, STAGES, SLOTS, MASKED, PACKED)
     block = block_work(launch, ranges, ROWS, KEYS, PACKED)
     place = _Place(block.batch_head // kv_heads, block.batch_head % kv_heads, block.tile * KEYS)

@@ -117,15 +117,15 @@ def _consumer(
 
 @gluon.jit(
     do_not_specialize=[
-        "first_head", "head_slots", "tile_slots", "kv_heads", "group", "first_row", "rows", "first_tile", "tiles",
-        "ranges_step", "acc_rows", "carries",
+        "first_head", "head_slots", "tile_slots", "kv_heads", "group_parts", "group", "first_row", "rows", "first_tile",
+        "tiles", "ranges_step", "acc_rows", "carries",
     ],
     do_not_specialize_on_alignment=["DQAcc", "Ranges"],
 )  # fmt: skip
 def spilled_query_gradients_kernel(
     ds_desc, k_a, k_b, dq_a, dq_b, DQAcc, Ranges, scale,
-    first_head, head_slots, tile_slots, kv_heads, group, first_row, rows, first_tile, tiles, ranges_step, acc_rows,
-    carries,
+    first_head, head_slots, tile_slots, kv_heads, group_parts, group, first_row, rows, first_tile, tiles, ranges_step,
+    acc_rows, carries,
     D_A: gl.constexpr, D_B: gl.constexpr, STAGES: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """The chunk has the key tiles from ``first_tile`` and the ``rows`` from ``first_row`` of its batch x KV heads, from
@@ -162,8 +162,8 @@ def spilled_query_gradients_kernel(
     ring = _Ring(ds_s, k_sa, k_sb, full, free, finished)
     gl.warp_specialize([
         (_producer, (
-            ds_desc, k_a, k_b, ring, batch, kv_head, head, batch_head * head_slots, tile_slots, row, rows,
-            begin, end, first, stop, last_first, last_stop, first_tile, D_A, D_B, STAGES,
+            ds_desc, k_a, k_b, ring, batch, kv_head // group_parts, head, batch_head * head_slots, tile_slots, row,
+            rows, begin, end, first, stop, last_first, last_stop, first_tile, D_A, D_B, STAGES,
         )),
         (_consumer, (
             dq_a, dq_b, DQAcc, ring, batch, kv_head * group + head, first_row + row,
