@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from attenio.accelerator import Hardware, fastest_plan, simulate, simulate_plan
 from attenio.accelerator.designs import Designs, attenio_runs
 from attenio.accelerator.functional import run_functional
-from attenio.accelerator.rtl.small import small_machine
+from attenio.accelerator.rtl.small import made_of, small_machine
 from attenio.catalogue import machine_named
 from attenio.errors import InvalidInput
-from attenio.machine import Machine
 from attenio.parts import SiliconParts
 from attenio.planning import Dataflow, Tiles, plan_with
 from attenio.workload import Workload
@@ -28,11 +27,6 @@ SILICON = st.builds(
     multipliers=st.integers(1, 2),
     macs_a_divider=st.integers(1, 3),
 )
-
-
-def made_of(machine: Machine, silicon: SiliconParts) -> Machine:
-    assert machine.accelerator is not None
-    return replace(machine, accelerator=replace(machine.accelerator, silicon=silicon))
 
 
 def test_rounds_of_the_published_machine_by_hand() -> None:

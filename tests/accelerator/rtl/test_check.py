@@ -15,11 +15,12 @@ from attenio.accelerator.rtl.build import Built, built
 from attenio.accelerator.rtl.check import Runner, TimedStep, check
 from attenio.accelerator.rtl.design import Design
 from attenio.accelerator.rtl.geometry import Geometry
-from attenio.accelerator.rtl.small import small_machine
+from attenio.accelerator.rtl.small import made_of, small_machine
 from attenio.accelerator.rtl.streams import Streams
 from attenio.accelerator.rtl.tools import compiler
 from attenio.errors import AttenioError, InvalidInput
 from attenio.machine import Machine, MemoryLevel
+from attenio.parts import SiliconParts
 from attenio.workload import Workload
 
 
@@ -51,6 +52,17 @@ def test_every_step_and_every_word_are_those_of_the_simulator(about: dict[str, A
         "words_equal": True,
         "cycles": found.simulated_cycles,
     }
+
+
+def test_slow_adders_full_pipelines_one_multiplier_and_shared_dividers_are_built_as_simulated() -> None:
+    silicon = SiliconParts(adder_cycles=2, fill_cycles=1, exp_fill_cycles=1, multipliers=1, macs_a_divider=2)
+    machine = made_of(small_machine(lines=1, modules=1), silicon)
+    shape = Workload(queries=3, keys=2, d=3, value_dim=2)
+    found = check(Design.of(shape, machine), runner=Runner.PYSIM, seed=3)
+    assert found.steps_equal and found.words_equal
+    assert found.cycles > checking.simulated_steps(Design.of(shape, made_of(machine, SiliconParts())))[-1].end
+    with pytest.raises(InvalidInput, match="the machine of flat is built with the silicon of the published cycles"):
+        Design.of(shape, machine, "flat")
 
 
 def test_a_wrong_word_is_shown_beside_the_right_one(monkeypatch: pytest.MonkeyPatch) -> None:

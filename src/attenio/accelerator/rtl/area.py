@@ -34,7 +34,7 @@ _EXPONENT = log(2804 / 199) / log(45 / 7)
 _WHOLE = ("mac", "exp_module")
 _MEMORIES = ("query_bank", "output_bank")
 _COMPONENT = {
-    Component.PE: ("mac", "mac_line", "pe_array", "adder_tree"),
+    Component.PE: ("mac", "mac_line", "pe_array", "adder_tree", "fp16_divide"),
     Component.EXP: ("exp_module", "exp_unit"),
     Component.KV: ("key_block", "value_block"),
 }
@@ -121,8 +121,11 @@ def sta_path_ps(folder: Path, made: Built, part: str, cells: Group) -> float | N
     return None if path is None else path * {"1ps": 1.0, "10ps": 10.0, "100ps": 100.0, "1ns": 1000.0}[unit]
 
 
-def write_netlist(made: Built, part: str, liberty: Path, folder: Path) -> float:
-    """Synthesise a part into netlist.json of a folder; its area. Every cell is one of the library."""
+def write_netlist(made: Built, part: str, liberty: Path, folder: Path, *, prefix: bool = False) -> float:
+    """Synthesise a part into netlist.json of a folder; its area. Every cell is one of the library.
+
+    With ``prefix`` all adders are Kogge and Stone's, larger and of fewer levels.
+    """
     inner = made.inside[part] if part in _WHOLE else {}
     write_rtlil(Built(parts={name: made.parts[name] for name in (part, *inner)}, inside={}), folder)
     (folder / "cells.lib").write_bytes(liberty.read_bytes())
@@ -131,7 +134,9 @@ def write_netlist(made: Built, part: str, liberty: Path, folder: Path) -> float:
             *(f"read_rtlil {name}.il" for name in (part, *inner)),
             f"hierarchy -top {part}",
             "proc; flatten; opt; wreduce; peepopt; opt_clean; alumacc; share; opt -full",
-            "memory; opt -full; techmap; opt -full",
+            "memory; opt -full",
+            *(["techmap -map +/techmap.v -map +/choices/kogge-stone.v"] if prefix else ["techmap"]),
+            "opt -full",
             "dfflibmap -liberty cells.lib",
             "simplemap",  # what is left over of registers with an enable
             "abc -liberty cells.lib -D 1000",

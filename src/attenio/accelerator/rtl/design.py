@@ -84,10 +84,10 @@ class Design:
             self._check_transfer(place)
 
     def _check_silicon(self) -> None:
-        if self.hardware.pe.silicon != SiliconParts():
+        if self.along_rows and self.hardware.pe.silicon != SiliconParts():
             raise InvalidInput(
-                "the array is built with the silicon of the published cycles, and simulated with any other; leave"
-                " silicon out of the machine file"
+                f"the machine of {self.plan.dataflow.value} is built with the silicon of the published cycles, and"
+                " simulated with any other; leave silicon out of the machine file"
             )
 
     def _check_along_rows(self) -> None:

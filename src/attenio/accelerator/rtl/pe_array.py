@@ -5,12 +5,15 @@ from amaranth.lib.wiring import In, Out
 
 from attenio.accelerator.rtl.adder_tree import AdderTree
 from attenio.accelerator.rtl.design import Design
-from attenio.accelerator.rtl.mac import CONTROL, PASSES
+from attenio.accelerator.rtl.mac import PASSES, control_of
 from attenio.accelerator.rtl.mac_line import ROW_BITS, LineSizes, MacLine
 from attenio.accelerator.rtl.parts import Library, Part
 
 # What all lines are told alike, besides what all MACs are.
-TOLD = ("take_base", "low", "high", "load", "load_address", "query_address", "output_address")
+TOLD = (
+    *("take_base", "low", "high", "load", "load_address", "query_address", "output_address"),
+    *("write_outputs", "write_address", "turn"),
+)
 
 
 def line_sizes(design: Design) -> LineSizes:
@@ -23,6 +26,7 @@ def line_sizes(design: Design) -> LineSizes:
         output_depth=design.depth(value_dim),
         exp_modules=design.hardware.exp.modules,
         masked=design.masked,
+        silicon=design.hardware.pe.silicon,
     )
 
 
@@ -34,15 +38,19 @@ class PeArray(Part):
         self.lines, self.macs = design.hardware.pe.lines, design.hardware.pe.macs_per_line
         self.modules = design.hardware.exp.modules
         self.ways = max(design.ways(width) for width in design.widths)
+        self._told = (*control_of(design.hardware.pe.silicon), *PASSES, *TOLD)
         told = dict(MacLine(library, line_sizes(design)).signature.members.items())
         bus = 16 * self.macs
         super().__init__(
             {
-                **{name: told[name] for name in (*CONTROL, *PASSES, *TOLD)},
+                **{name: told[name] for name in self._told},
                 **{f"element_{way}": In(16) for way in range(self.ways)},
                 **{f"result_{module}": In(16) for module in range(self.modules)},
                 **{name: In(1) for name in ("shared", "capture_shared", "take_shared")},
-                **{name: In(range(max(2, len(design.geometries)))) for name in ("geometry", "take_geometry")},
+                **{
+                    name: In(range(max(2, len(design.geometries))))
+                    for name in ("geometry", "take_geometry", "heard_geometry")
+                },
                 "level": In(range(max(2, AdderTree(design.geometries, design.widths[0]).levels))),
                 **{f"loaded_{line}": In(bus) for line in range(self.lines)},
                 **{
@@ -60,7 +68,7 @@ class PeArray(Part):
         m.d.comb += [tree.geometry.eq(self.geometry), tree.level.eq(self.level)]
         for number in range(self.lines):
             line = self.library.place(m, "mac_line", f"line_{number}", MacLine(self.library, line_sizes(self.design)))
-            for name in (*CONTROL, *PASSES, *TOLD):
+            for name in self._told:
                 m.d.comb += getattr(line, name).eq(getattr(self, name))
             m.d.comb += [line.x.eq(self._element(m, number)), line.loaded.eq(getattr(self, f"loaded_{number}"))]
             m.d.comb += line.partner.eq(getattr(tree, f"partner_{number}"))
@@ -81,7 +89,7 @@ class PeArray(Part):
             way = line // geometry.group if geometry.rest else 0
             if way:
                 given = getattr(self, f"element_{way}") if way < self.ways else C(0, 16)
-                with m.If(self.shared & (self.geometry == number)):
+                with m.If(self.shared & (self.heard_geometry == number)):
                     m.d.comb += element.eq(given)
         return element
 

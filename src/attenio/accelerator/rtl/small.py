@@ -1,7 +1,9 @@
 """Machines small enough to be built in tests and studies: every burst is some words, and every time is whole cycles."""
 
+from dataclasses import replace
+
 from attenio.machine import Machine, MemoryLevel
-from attenio.parts import AcceleratorParts, HbmParts
+from attenio.parts import AcceleratorParts, HbmParts, SiliconParts
 
 
 def small_machine(
@@ -37,3 +39,13 @@ def small_machine(
         MemoryLevel(name="HBM", bandwidth_bytes_per_s=2 * rate * 10**9),
     )
     return Machine(name="small", levels=levels, accelerator=parts)
+
+
+def made_of(machine: Machine, silicon: SiliconParts) -> Machine:
+    """The same accelerator of other silicon.
+
+    >>> made_of(small_machine(), SiliconParts(multipliers=1)).accelerator.silicon.multipliers
+    1
+    """
+    assert machine.accelerator is not None
+    return replace(machine, accelerator=replace(machine.accelerator, silicon=silicon))

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +92,9 @@ class _Cell:
     registered: bool
 
 
-def longest_path_ps(netlist: Path, liberty: Group, module: str) -> float:
-    """The longest path of a module from a register or port to another."""
-    return max(_Paths(netlist, liberty, module).arrivals.values(), default=0.0) * _picoseconds(liberty)
+def longest_path_ps(netlist: Path, liberty: Group, module: str, *, port: str | None = None) -> float:
+    """The longest path of a module from a register or port to another, or from one port alone."""
+    return max(0.0, *_Paths(netlist, liberty, module, port).arrivals.values(), 0.0) * _picoseconds(liberty)
 
 
 def stage_registers(netlist: Path, liberty: Group, module: str, period_ps: float) -> int:
@@ -111,11 +112,13 @@ def stage_registers(netlist: Path, liberty: Group, module: str, period_ps: float
 
 
 class _Paths:
-    """When every net of a module has settled, from the clock or the ports on."""
+    """When every net of a module has settled, from the clock or the ports on, or from one port alone."""
 
-    def __init__(self, netlist: Path, liberty: Group, module: str) -> None:
+    def __init__(self, netlist: Path, liberty: Group, module: str, port: str | None = None) -> None:
         kinds = {group.arguments[0]: _cell(group) for group in liberty.all("cell")}
-        made = json.loads(netlist.read_text())["modules"][module]["cells"].values()
+        about = json.loads(netlist.read_text())["modules"][module]
+        made = about["cells"].values()
+        self._begin = None if port is None else set(about["ports"][port]["bits"])
         self.cells = [(cell["connections"], kinds[cell["type"]]) for cell in made if cell["type"] in kinds]
         self._loads: dict[Any, float] = {}
         self._drivers: dict[Any, tuple[dict[str, Any], _Cell, str]] = {}
@@ -141,10 +144,17 @@ class _Paths:
                 waiting.extend(missing)
                 continue
             waiting.pop()
-            begins = {each: 0.0 if kind.registered else self.arrivals.get(at, 0.0) for each, at in sources.items()}
+            begins = {
+                each: self._begins(at) if kind.registered else self.arrivals.get(at, self._begins(at))
+                for each, at in sources.items()
+            }
             load = self._loads.get(net, 0.0)
             ends = [begins[arc.pin] + float(np.interp(load, arc.loads, arc.delays)) for arc in kind.outputs[pin]]
             self.arrivals[net] = max(ends, default=0.0)
+
+    def _begins(self, net: Any) -> float:
+        """When a net that nothing drives has settled; never where only one port is asked about and it is another."""
+        return 0.0 if self._begin is None or net in self._begin else -inf
 
 
 def _cell(group: Group) -> _Cell:

@@ -2,16 +2,18 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from attenio.accelerator.rtl.array_control import ArrayControl
 from attenio.accelerator.rtl.controller import TRACED, Controller
+from attenio.accelerator.rtl.delay import delayed
 from attenio.accelerator.rtl.design import Design
 from attenio.accelerator.rtl.exp_control import ExpControl
 from attenio.accelerator.rtl.exp_unit import ExpUnit
 from attenio.accelerator.rtl.hbm_port import HbmPort
 from attenio.accelerator.rtl.kv_buffer import KvBlock
+from attenio.accelerator.rtl.mac import control_of
 from attenio.accelerator.rtl.parts import Library, Part
 from attenio.accelerator.rtl.pe_array import PeArray
 from attenio.accelerator.step import Engine
@@ -47,7 +49,11 @@ class Accelerator(Part):
         pe = design.hardware.pe
         array = place(m, "pe_array", "pe_array", PeArray(self.library, design))
         unit = ExpUnit(
-            self.library, modules=design.hardware.exp.modules, lines=pe.lines, macs_per_line=pe.macs_per_line
+            self.library,
+            modules=design.hardware.exp.modules,
+            lines=pe.lines,
+            macs_per_line=pe.macs_per_line,
+            fill=pe.silicon.exp_fill_cycles,
         )
         exp = place(m, "exp_unit", "exp_unit", unit)
         for name in (f"{engine.name.lower()}_{each}" for engine in Engine for each in TRACED):
@@ -56,7 +62,7 @@ class Accelerator(Part):
             for name in ("place", "phase", "active"):
                 m.d.comb += getattr(target, name).eq(getattr(controller, f"{engine}_{name}"))
         m.d.comb += [control.last.eq(controller.pe_last), exp_control.last.eq(controller.exp_last)]
-        m.d.comb += control.rescaled_passes.eq(exp_control.rescaled_passes)
+        m.d.comb += control.rescaled_passes.eq(self._rescaled(m, exp_control, control.begins))
         m.d.comb += [exp_control.begins.eq(control.begins), exp_control.gives.eq(control.gives)]
         self._array(m, array, control, exp_control, port)
         m.d.comb += exp.slot.eq(exp_control.slot)
@@ -73,18 +79,44 @@ class Accelerator(Part):
         return m
 
     def _array(self, m: Module, array: Any, control: Any, exp_control: Any, port: Any) -> None:
-        """What the lines are told."""
-        said = ("first", "score", "join", "output", "sum", "divide", "fresh", "capture", "shared", "capture_shared")
-        for name in (*said, "sum_pass", "output_pass", "capture_pass", "geometry", "level", "low", "high"):
-            m.d.comb += getattr(array, name).eq(getattr(control, name))
-        for name in ("take_p", "take_alpha", "give_step", "take_shared", "take_pass", "give_pass"):
-            m.d.comb += getattr(array, name).eq(getattr(exp_control, name))
-        m.d.comb += [array.take_base.eq(exp_control.take_base), array.take_geometry.eq(exp_control.take_geometry)]
+        """What the lines are told: MACs as much later as their operands reach them, rows when exponentials come."""
+        silicon = self.design.hardware.pe.silicon
+        told = tuple(name for name in control_of(silicon) if name not in ("take_p", "take_alpha", "give_step"))
+        told += (
+            "sum_pass",
+            "output_pass",
+            "capture_pass",
+            "capture_shared",
+            "geometry",
+            "level",
+            "low",
+            "high",
+            "turn",
+        )
+        for name in told:
+            m.d.comb += getattr(array, name).eq(delayed(m, getattr(control, name), silicon.fill_cycles, name))
+        m.d.comb += [array.shared.eq(control.shared), array.heard_geometry.eq(control.geometry)]
+        for name in ("take_p", "take_alpha", "take_shared", "take_pass", "take_base", "take_geometry"):
+            m.d.comb += getattr(array, name).eq(delayed(m, getattr(exp_control, name), silicon.exp_fill_cycles, name))
+        m.d.comb += [array.give_step.eq(exp_control.give_step), array.give_pass.eq(exp_control.give_pass)]
         m.d.comb += array.load.eq(port.load_queries)
         m.d.comb += array.query_address.eq(Mux(control.score, control.address, 0))
         uses_outputs = control.output | control.divide
         m.d.comb += array.output_address.eq(Mux(uses_outputs, control.address, Mux(port.store, port.address, 0)))
         m.d.comb += array.load_address.eq(Mux(port.load_queries, port.address, 0))
+        written = control.output | (control.divide & (control.turn == silicon.macs_a_divider - 1))
+        address = Mux(written, control.address, 0)
+        m.d.comb += array.write_outputs.eq(delayed(m, written, silicon.latency_cycles, "written"))
+        m.d.comb += array.write_address.eq(delayed(m, address, silicon.latency_cycles, "write_address"))
+
+    def _rescaled(self, m: Module, exp_control: Any, begins: Value) -> Value:
+        """Passes whose factors have come, as late as they come; none as soon as the next begin."""
+        passes: Value = exp_control.rescaled_passes
+        for number in range(self.design.hardware.pe.silicon.exp_fill_cycles):
+            later = Signal(passes.shape(), name=f"rescaled_{number}")
+            m.d.sync += later.eq(Mux(begins, 0, passes))
+            passes = later
+        return passes
 
     def _kv(self, m: Module, array: Any, control: Any, port: Any) -> None:
         """The two blocks of the KV buffer; scores hear the key, outputs the value."""

@@ -42,6 +42,11 @@ class Format:
         return self.bias << self.fraction_bits
 
     @property
+    def minus_zero(self) -> int:
+        """The code of what added to any number leaves it as it is, its sign too."""
+        return 1 << (self.bits - 1)
+
+    @property
     def minus_infinity(self) -> int:
         """The code of -inf."""
         return ((1 << (self.exponent_bits + 1)) - 1) << self.fraction_bits
