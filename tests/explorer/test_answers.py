@@ -2,6 +2,8 @@
 
 import json
 import shlex
+import subprocess
+import sys
 from typing import Any
 from urllib.parse import urlencode
 
@@ -101,3 +103,20 @@ def test_no_address_is_answered_with_anything_but_an_answer_or_a_line(choices: d
 )
 def test_a_request_that_is_none_is_answered(request_text: str) -> None:
     assert json.loads(respond(request_text))["error"]
+
+
+def test_no_mask_is_waited_for_longer_than_others_once_the_page_has_prepared_itself() -> None:
+    script = """
+import json, sys
+from attenio.explorer import prepare, respond
+from attenio.masks.layouts import EXAMPLES
+ask = lambda address: json.loads(respond(json.dumps({"view": "plan", "address": address})))
+ask("")
+prepare()
+before = set(sys.modules)
+for mask in ("causal", "window:64", "prefix:64", *EXAMPLES.values()):
+    assert "error" not in ask(f"queries=1K&keys=4K&mask={mask}"), mask
+print(sorted(set(sys.modules) - before))
+"""
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (found.stdout.strip(), found.stderr) == ("[]", "")

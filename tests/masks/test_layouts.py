@@ -86,6 +86,15 @@ def test_the_random_blocks_of_bigbird_depend_on_the_seed_alone() -> None:
     assert (one != other).any()
 
 
+@pytest.mark.parametrize("drawn", [0, 1, 3, 20, 33])
+def test_the_random_blocks_of_bigbird_are_the_first_of_each_row_by_rank(drawn: int) -> None:
+    found = BigBird(window=192, global_tokens=64, random_blocks=drawn, seed=5).required(queries=2112, keys=2112)
+    regular = BigBird(window=192, global_tokens=64, random_blocks=0).required(queries=2112, keys=2112)
+    for row, (required, ranks) in enumerate(zip(regular, np.random.default_rng(5).random((33, 33)), strict=True)):
+        others = sorted(np.flatnonzero(~required), key=lambda column: ranks[column])
+        assert set(np.flatnonzero(found[row])) == {*np.flatnonzero(required), *others[:drawn]}
+
+
 def test_strided_and_fixed_follow_the_sparse_transformer() -> None:
     strided = Strided(block=1, stride=3).required(queries=9, keys=9)
     fixed = Fixed(block=1, stride=3, summary=1).required(queries=9, keys=9)

@@ -32,6 +32,11 @@ def respond(request: str) -> str:
         return json.dumps({"error": "this is too large for a page; ask the command line"})
 
 
+def prepare() -> None:
+    """Load what the first plan of a rare mask would otherwise wait for, while there is nothing else to do."""
+    import numpy.random  # noqa: F401 - blocks at random; NumPy loads it when it is first asked for
+
+
 def _choices(_address: str) -> dict[str, Any]:
     return {
         "machines": [{"name": each.name, "what": each.description} for each in machines()],

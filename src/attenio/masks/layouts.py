@@ -143,10 +143,11 @@ class BigBird(Layout):
         """Blocks within the window, global rows and columns, and random ones."""
         near = np.abs(rows - columns) <= _parts(self.window, self.block) // 2
         blocks = near | _global(rows, columns, _parts(self.global_tokens, self.block))
-        # Required blocks rank last, so that the first of each row are drawn from the others.
-        ranks = np.random.default_rng(self.seed).random(blocks.shape) + 2 * blocks
-        drawn = np.argsort(ranks, axis=1, kind="stable")[:, : self.random_blocks]
-        np.put_along_axis(blocks, drawn, True, axis=1)
+        if self.random_blocks:
+            # Required blocks rank last, so that the first of each row are drawn from the others.
+            ranks = np.random.default_rng(self.seed).random(blocks.shape) + 2 * blocks
+            drawn = np.argpartition(ranks, self.random_blocks - 1, axis=1)[:, : self.random_blocks]
+            np.put_along_axis(blocks, drawn, True, axis=1)
         return np.asarray(blocks)
 
     def __str__(self) -> str:

@@ -1,6 +1,7 @@
 """Laws of block patterns that short ones do not show: many rows in a block, many blocks, and counts that are kept."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -55,6 +56,28 @@ def test_every_tile_asked_for_together_is_as_if_asked_for_alone(pattern: BlockPa
         assert met == sum(rows * -(-keys // 7) for rows, keys in walk)
     again = np.array([[3, 1], [pattern.rows, 3]])
     assert pattern.key_loads(again).tolist() == [[found[0][tile - 1] for tile in row] for row in again.tolist()]
+
+
+@laws
+@given(pattern=patterns(), across=st.booleans(), room=st.integers(0, 160))
+def test_keys_kept_from_tile_to_tile_are_those_of_a_walk_and_no_more_than_is_known_at_once(
+    pattern: BlockPattern, across: bool, room: int
+) -> None:
+    pattern = pattern.transposed if across else pattern
+    scores = pattern.required(0, pattern.rows, np.arange(pattern.keys))
+    tiles = np.arange(1, pattern.rows + 20)
+    walk = []
+    for tile in tiles.tolist():
+        needed = [scores[start : start + tile].any(axis=0) for start in range(0, pattern.rows, tile)]
+        shared = [int((one & next_one).sum()) for one, next_one in pairwise(needed)]
+        walk.append(sum(min(each, max(room - 1, 0)) for each in shared))
+    slots = np.full(len(tiles), room)
+    assert pattern.kept_loads(tiles, slots).tolist() == walk
+    assert [pattern.kept_loads(tile, room) for tile in tiles.tolist()] == walk
+    most, enough = pattern.most_kept(tiles, slots), slots + pattern.keys + 1
+    assert most is not None
+    assert (most >= walk).all()
+    assert pattern.most_kept(tiles, enough).tolist() == pattern.kept_loads(tiles, enough).tolist()
 
 
 @pytest.mark.parametrize("limit", ["_MOST_IN_TABLE", "_MOST_KEPT", "_MOST_AT_FIRST", "_AT_ONCE"])

@@ -1,7 +1,7 @@
 // Python in a worker: one request after the other, the newest of a kind first to be answered and older ones dropped.
 importScripts("pyodide/pyodide.js");
 
-let respond = null;
+let respond = null, prepare = null;
 const waiting = new Map();
 
 async function bytes(name) {
@@ -17,8 +17,9 @@ async function start() {
   const place = { extractDir: "/lib/python3.12/site-packages" };
   python.unpackArchive(numpy, "zip", place);
   python.unpackArchive(attenio, "zip", place);
-  python.runPython("import sys; sys.dont_write_bytecode = True\nfrom attenio.explorer import accept_wide_counts, respond\naccept_wide_counts()");
+  python.runPython("import sys; sys.dont_write_bytecode = True\nfrom attenio.explorer import accept_wide_counts, prepare, respond\naccept_wide_counts()");
   respond = python.globals.get("respond");
+  prepare = python.globals.get("prepare");
   postMessage({ view: "ready" });
   work();
 }
@@ -38,6 +39,7 @@ function work() {
     setTimeout(work, 0); // let newer requests in
     return;
   }
+  if (prepare !== null) { prepare(); prepare = null; } // once, when there is nothing to answer
 }
 
 onmessage = (event) => {

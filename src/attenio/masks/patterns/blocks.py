@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.masks.patterns.every_size import EverySize, ends_of
-from attenio.masks.patterns.pattern import Counts, kept_by_fewer_slots
+from attenio.masks.patterns.every_size import EverySize, blocks_of, ends_of, small_tiles
+from attenio.masks.patterns.pattern import AnyInts, Counts, kept_by_fewer_slots
 from attenio.masks.values import BlockSparse
 
 Ints = NDArray[np.int64]
@@ -29,15 +29,17 @@ _MOST_KEPT = 2**17
 _MOST_AT_FIRST = 2**14
 # About this many tiles are looked at in one go, so that arrays stay in cache.
 _AT_ONCE = 2**16
+# Sums of integers below this one are exact in floating point, where division is several times as quick.
+_LARGEST_FLOAT_SUM = 2**53
 
 
 class _Tiles(NamedTuple):
     """Tiles of several sizes: needed keys of each, how often it occurs, and where the tiles of the next size begin."""
 
-    widths: Ints
+    widths: AnyInts
     times: Ints | None
     starts: Ints
-    last_widths: Ints
+    last_widths: AnyInts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,13 +135,27 @@ class BlockPattern:
 
     def kept_loads(self, query_tile: Counts, slots: Counts) -> Counts:
         """Keys that tiles of queries need not read because ``slots`` keep them from the tile before."""
-        known = None if self.every_size is None else self.every_size.shared_keys
-        return kept_by_fewer_slots(self, query_tile, slots, known=known)
+        every = self.every_size
+        if every is None:
+            return kept_by_fewer_slots(self, query_tile, slots)
+        if np.ndim(query_tile) == np.ndim(slots) == 0 and query_tile > every.small:
+            return every.kept(int(query_tile), int(slots))
+        tiles, room = np.broadcast_arrays(np.asarray(query_tile, dtype=np.int64), np.asarray(slots, dtype=np.int64))
+        sizes, room = tiles.ravel(), room.ravel()
+        found, small = np.empty(len(sizes), dtype=np.int64), sizes <= every.small
+        found[small] = every.kept_by_small(sizes[small], room[small])
+        found[~small] = kept_by_fewer_slots(self, sizes[~small], room[~small], known=every.shared_keys)
+        return found.reshape(tiles.shape) if tiles.ndim else int(found[0])
+
+    def most_kept(self, query_tiles: Ints, slots: Ints) -> Ints | None:
+        """Numbers that kept_loads does not exceed and that are known at once; None where nothing is."""
+        return None if self.every_size is None else self.every_size.most_kept(query_tiles, slots)
 
     def tile_rows(self, query_tile: Counts, key_tile: Counts) -> Counts:
         """Sum over query tiles of (rows in the tile) x (key tiles it meets)."""
-        if self.every_size is not None and np.ndim(query_tile) == np.ndim(key_tile) == 0:
-            return self.every_size.tile_rows(int(query_tile), int(key_tile))
+        every = self.every_size
+        if every is not None and np.ndim(query_tile) == np.ndim(key_tile) == 0 and query_tile > every.small:
+            return every.tile_rows(int(query_tile), int(key_tile))
         tiles, widths = np.broadcast_arrays(np.asarray(query_tile), np.asarray(key_tile))
         found = self._tile_rows(tiles.ravel().astype(np.int64), widths.ravel().astype(np.int64))
         return found.reshape(tiles.shape) if tiles.ndim else int(found[0])
@@ -216,15 +232,13 @@ class BlockPattern:
         return np.asarray(unions @ self._key_widths)
 
     def _block_of(self, rows: Counts) -> Counts:
-        """The block row of each row; a shift is several times as quick as a division."""
-        block = self._row_block
-        return rows // block if block & (block - 1) else rows >> (block.bit_length() - 1)
+        return blocks_of(rows, self._row_block)
 
     @cached_property
     def every_size(self) -> EverySize | None:
         """The tiles of all sizes, where searches that ask for the same ones again make up for counting them all."""
         few = self.rows <= _MOST_AT_FIRST and len(self._blocks) <= _MOST_IN_TABLE
-        return EverySize.of(self.rows, self._block_of, self._unions) if few else None
+        return EverySize(rows=self.rows, block=self._row_block, unions=self._unions) if few else None
 
     @cached_property
     def _kept_loads(self) -> Ints:
@@ -246,17 +260,19 @@ class BlockPattern:
         for part, tiles in self._tiles(sizes):
             rows, keys = sizes[part], key_tiles[part]
             lengths = np.diff(np.append(tiles.starts, len(tiles.widths)))
-            met = -(-tiles.widths // np.repeat(keys, lengths))
+            met = np.ceil(tiles.widths / np.repeat(keys, lengths))  # widths up to 2^30 are divided exactly
+            if self.rows * self.keys >= _LARGEST_FLOAT_SUM:
+                met = met.astype(np.int64)
             total = np.add.reduceat(
                 met if tiles.times is None else met * tiles.times, tiles.starts.astype(np.intp, copy=False)
-            )
+            ).astype(np.int64)
             missing = -self.rows % rows  # the last tile may be shorter than the others
             found[part] = total * rows - missing * -(-tiles.last_widths // keys)
         return found
 
     def _tiles(self, sizes: Ints) -> Iterator[tuple[Ints, _Tiles]]:
         """The tiles of these sizes, some sizes at a time, with the places of those sizes among them."""
-        small = sizes < self._row_block // 2
+        small = sizes <= small_tiles(self.rows, self._row_block)
         for group, cut in ((np.flatnonzero(small), self._cut_small), (np.flatnonzero(~small), self._cut_large)):
             if not len(group):
                 continue
@@ -268,6 +284,7 @@ class BlockPattern:
     def _cut_large(self, sizes: Ints) -> _Tiles:
         """Every tile once."""
         counts = -(-self.rows // sizes)
+        widths: AnyInts
         if self.every_size is not None:
             widths = self.every_size.widths_of(sizes, counts)
         else:

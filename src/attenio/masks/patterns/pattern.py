@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 # An integer, or an array of integers (one per tile size asked about).
 Counts = Any
 Ints = NDArray[np.int64]
+AnyInts = NDArray[np.int64] | NDArray[np.int32]
 
 
 # About this many boundaries between tiles are looked at in one go, so that arrays stay in cache.
@@ -17,7 +18,7 @@ _AT_ONCE = 2**15
 
 
 def kept_by_fewer_slots(
-    pattern: "Pattern", query_tile: Counts, slots: Counts, *, known: Callable[[Ints, Ints], Ints] | None = None
+    pattern: "Pattern", query_tile: Counts, slots: Counts, *, known: Callable[[Ints, Ints], AnyInts] | None = None
 ) -> Counts:
     """``kept_loads`` of any pattern: one slot lets keys pass, and the others keep what two neighbouring tiles need.
 
@@ -51,7 +52,7 @@ def _shared_keys(pattern: "Pattern", sizes: Ints, boundaries: Ints) -> Ints:
     return np.asarray(both, dtype=np.int64)
 
 
-def _kept_over(shared: Ints, boundaries: Ints, keeping: Ints) -> Ints:
+def _kept_over(shared: AnyInts, boundaries: Ints, keeping: Ints) -> Ints:
     """Keys kept over all boundaries of tiles of each size."""
     ends = np.cumsum(boundaries)
     sums = np.concatenate([[0], np.cumsum(np.minimum(shared, np.repeat(keeping, boundaries)))])

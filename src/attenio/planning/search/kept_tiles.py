@@ -68,6 +68,19 @@ class KeptWords(NamedTuple):
         read = self.problems.key_loads(tile) - self.problems.kept_loads(tile, self.slots(tile))
         return self.live * self.problems.live_rows(tile) + self.loads * read
 
+    def words_within(self, tiles: Ints, best: int | None) -> Ints:
+        """The words of tiles, or fewer where these too are more than the ``best`` known or than some tile has."""
+        blocks = self.problems.only_blocks
+        kept = None if blocks is None else blocks.most_kept(tiles, self.slots(tiles))
+        if kept is None:
+            return np.asarray(self.words(tiles))
+        read = self.problems.key_loads(tiles) - kept
+        words = np.asarray(self.live * self.problems.live_rows(tiles) + self.loads * read)
+        least = int(self.words(int(tiles[np.argmin(words)])))
+        good = words <= (least if best is None else min(best, least))
+        words[good] = self.words(tiles[good])
+        return words
+
 
 def best_kept_tile(form: KeptWords, most: int, limit: int | None = None) -> tuple[int, int]:
     """The fewest words over all tiles up to ``most``, and a tile that has them; if all exceed ``limit``, any tile."""
@@ -195,7 +208,7 @@ def _best_of_all(form: KeptWords, most: int) -> tuple[int, int]:
 
 def _best_by_floor(form: KeptWords, tiles: Ints, floors: Ints, best: tuple[int, int] | None) -> tuple[int, int]:
     """The best of these tiles, whose floors rise, and of the one known: until a floor is as many words as are known."""
-    words = form.words(tiles)
+    words = form.words_within(tiles, None if best is None else best[0])
     fewest = np.minimum.accumulate(words if best is None else np.minimum(words, best[0]))
     beyond = np.flatnonzero(floors[1:] >= fewest[:-1])
     words, tiles = (words, tiles) if not len(beyond) else (words[: beyond[0] + 1], tiles[: beyond[0] + 1])

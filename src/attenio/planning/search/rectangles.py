@@ -24,6 +24,8 @@ from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile
 _FEW = 6
 # Up to this many query tiles in all, looking at each is faster than sums in closed form.
 _WALK = 6144
+# Where more tiles than these may do, those of the least floors are counted first.
+_AT_FIRST = 32
 # Floating point holds integers up to this size exactly, and is faster.
 _LARGEST_FLOAT = 2**52
 # A limit that is this near to the floor leaves a short range; others are worth a good guess first.
@@ -167,13 +169,25 @@ def _take_best_of(
         # The most promising one first: often it rules out nearly all others.
         incumbent.take(_try(form, rooms, int(tiles[promising])))
     good = np.flatnonzero(incumbent.allows(floors))
+    if len(good) > _AT_FIRST:
+        some = np.sort(good[np.argsort(floors[good], kind="stable")[:_AT_FIRST]])
+        _take_counted(form, (tiles[some], keys[some]), rest[some], incumbent)
+        good = np.flatnonzero(incumbent.allows(floors))
     if len(good) > few:
-        words = rest[good] + form.problems.tile_rows(tiles[good], keys[good]).astype(form.exact) * form.visits
-        first = int(np.argmin(words))
-        incumbent.take(Rectangle(int(words[first]), int(tiles[good[first]]), int(keys[good[first]])))
+        _take_counted(form, (tiles[good], keys[good]), rest[good], incumbent)
         return
     for rows in tiles[good].tolist():
         incumbent.take(_try(form, rooms, rows))
+
+
+def _take_counted(
+    form: RectangleWords, sizes: tuple[NDArray[np.int64], NDArray[np.int64]], rest: Counts, incumbent: _Incumbent
+) -> None:
+    """Take the best of these tiles, in ascending order, given their words without visits."""
+    tiles, keys = sizes
+    words = rest + form.problems.tile_rows(tiles, keys).astype(form.exact) * form.visits
+    first = int(np.argmin(words))
+    incumbent.take(Rectangle(int(words[first]), int(tiles[first]), int(keys[first])))
 
 
 def _walked(form: RectangleWords, band: Band, tiles: NDArray[np.int64], keys: NDArray[np.int64]) -> Counts:

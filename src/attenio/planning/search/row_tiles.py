@@ -276,8 +276,26 @@ def _best_of_all(form: RowWords, most: int, best: tuple[int, int]) -> tuple[int,
     """Every tile downwards, as large ones are usually good and every good one raises the smallest worth trying."""
     unit, floor = form.unit, form.floor(most)
     step, stop = 16, most // unit
+    blocks, first = form.problems.only_blocks, -(-form.least_tile(best[0]) // unit)
+    rough = None
+    if blocks is not None and blocks.every_size is not None and best[0] > floor:
+        # All are counted: looking at them in one go is faster. Each live row visits one run of keys at least.
+        once = form._replace(live=form.live + form.visits, visits=0)
+        rough = once.words_of(unit * np.arange(first, stop + 1, dtype=np.int64))
     while best[0] > floor and stop > (least := -(-form.least_tile(best[0]) // unit)) - 1:
         start = max(least, stop - step + 1)
-        best = min(best, _best_of(form, range(unit * start, unit * stop + 1, unit)))
+        if rough is None:
+            best = min(best, _best_of(form, range(unit * start, unit * stop + 1, unit)))
+        else:
+            best = min(best, _best_of_rough(form, unit * start, rough[start - first : stop - first + 1], best))
         stop, step = start - 1, min(2 * step, form.problems.arrays_at_once)
     return best
+
+
+def _best_of_rough(form: RowWords, first: int, rough: Counts, best: tuple[int, int]) -> tuple[int, int]:
+    """The best of tiles from the first one on, of which this many words are known, or as many at least."""
+    if not form.visits:
+        place = int(np.argmin(rough))
+        return int(rough[place]), first + form.unit * place
+    good = np.flatnonzero(rough <= best[0])
+    return _best_of(form, first + form.unit * good.astype(np.int64)) if len(good) else best
