@@ -15,8 +15,9 @@ from attenio.bounds.attention import bounds_for, largest_ordinary
 from attenio.catalogue import machine_named, model_named
 from attenio.cli import main
 from attenio.masks import SharedPrefix
+from attenio.planning.plan import Dataflow
 from attenio.report import answer
-from attenio.workload import Workload
+from attenio.workload import Direction, Workload
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -87,6 +88,17 @@ def test_the_best_design_of_the_same_area_is_as_much_faster_as_said(capsys: pyte
     assert main(["explore-design", "--n", "128K", "--d", "64", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert f"is {found['speedup_over_base']:.2f} times as fast" in " ".join(README.split())
+
+
+def test_dataflows_are_as_many_as_is_said() -> None:
+    guide = (ROOT / "docs" / "guide" / "dataflows.md").read_text(encoding="utf-8")
+    words = {7: "seven", 12: "twelve"}
+    forward, backward = (words[len(Dataflow.towards(way))] for way in (Direction.FORWARD, Direction.BACKWARD))
+    assert f"**{forward.capitalize()} dataflows**" in README
+    assert f"{backward} dataflows for the gradient" in README
+    assert (
+        f"{forward.capitalize()} known orders of computing attention, and {backward} of computing its gradient" in guide
+    )
 
 
 def test_the_constant_holds_from_the_memory_on_that_is_said() -> None:

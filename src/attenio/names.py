@@ -60,8 +60,12 @@ def check_keywords(callee: str, given: Mapping[str, object], known: type) -> Non
     names = known.__annotations__
     if given.keys() <= names.keys():
         return
-    name = next(name for name in given if name not in names)
-    hint = did_you_mean(name, names).rstrip()
+    refuse_keyword(callee, next(name for name in given if name not in names), names)
+
+
+def refuse_keyword(callee: str, name: str, known: Iterable[str], nicknames: Mapping[str, str] = _NO_NICKNAMES) -> None:
+    """Refuse a keyword as Python does, with the known one that was probably meant or that it is a nickname of."""
+    hint = did_you_mean(nicknames.get(name, name), known).rstrip()
     raise TypeError(f"{callee} got an unexpected keyword argument {name!r}{hint and '; ' + hint}")
 
 

@@ -24,7 +24,7 @@ NAMES = (
 )  # fmt: skip
 _COUNTS = ("queries", "keys", "d", "value_dim", "heads", "kv_heads", "batch")
 _LONGEST_ADDRESS = 2000
-# Sparse layouts are counted block by block, which takes a page a tenth of a second, and too long beyond this.
+# Sparse layouts are counted block by block, which takes too long for a slider beyond this.
 _LONGEST_LAYOUT = 2**14
 
 

@@ -38,6 +38,7 @@ from attenio.kernels.tolerance import approximated
 from attenio.kernels.torch_operator.autograd import again, operated, unwatched, with_lse
 from attenio.kernels.torch_operator.schema import Arguments
 from attenio.masks import BlockSparse, Mask
+from attenio.names import refuse_keyword
 
 _is_compiling, _transforms = torch.compiler.is_dynamo_compiling, torch._C._functorch.peek_interpreter_stack
 _is_grad_enabled, _is_any_autocast_enabled = torch.is_grad_enabled, torch._C._is_any_autocast_enabled
@@ -67,6 +68,11 @@ class Options(TypedDict, total=False):
     pages: Any
     lengths: Any
     page_scales: tuple[Tensor, Tensor] | None
+
+
+_OPTIONS = frozenset(Options.__annotations__)
+# FlashAttention's names that are like no name here, or like another.
+_NICKNAMES = {"softmax_scale": "scale"}
 
 
 def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention
@@ -145,6 +151,9 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention
                 return answer
         except _REFUSALS:
             pass
+    if more and not _is_compiling() and not _OPTIONS.issuperset(more):
+        name = next(name for name in more if name not in _OPTIONS)
+        refuse_keyword("attention()", name, signature(attention).parameters, _NICKNAMES)
     return _attend(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, **more)
 
 

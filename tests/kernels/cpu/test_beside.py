@@ -313,8 +313,17 @@ def test_attention_says_all_its_arguments_and_means_them():
     ]
     further = set(names[8:])
     assert further == set(DOOR.Options.__annotations__) <= set(inspect.signature(explain).parameters)
-    with pytest.raises(TypeError, match=r"attention\(\) got an unexpected keyword argument 'sink'"):
-        attention(*drawn(), sink=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("causal", "is_causal"), ("sink", "sinks"), ("dropout", "dropout_p"), ("softmax_scale", "scale"), ("xyz", None)],
+)
+def test_an_argument_that_there_is_not_is_refused_with_the_one_that_was_meant(given, meant):
+    with pytest.raises(TypeError) as refused:
+        attention(*drawn(), **{given: 1})
+    hint = f"; did you mean {meant}?" if meant else ""
+    assert str(refused.value) == f"attention() got an unexpected keyword argument '{given}'{hint}"
 
 
 @pytest.mark.parametrize("short", [False, True])
