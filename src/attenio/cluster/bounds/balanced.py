@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from attenio.bounds.epochs import whole_words
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
+from attenio.cluster.bounds.causal_heads import CausalHeads, apart_words, neighbour_words
 from attenio.cluster.bounds.one_device import (
     HeadWords,
     Home,
@@ -86,7 +87,7 @@ def _exchanged(workload: Workload, devices: int, imbalance: Fraction | float) ->
     for price, room in sorted(classes):
         taken = min(max(left, 0.0), room)
         total, left = total + price * taken, left - taken
-    return max(total, _own_row_words(workload, devices, imbalance), _dense_words(workload, devices))
+    return max(total, _causal_words(workload, devices, float(imbalance)), _dense_words(workload, devices))
 
 
 def _dense_words(workload: Workload, devices: int) -> float:
@@ -99,16 +100,16 @@ def _dense_words(workload: Workload, devices: int) -> float:
     return (workload.scores - at_home) * dense_price(workload, devices)
 
 
-def _own_row_words(workload: Workload, devices: int, imbalance: Fraction | float) -> float:
-    """What causal rows of one KV head take by prices of their own; 0 where that is not known."""
-    one_head = workload.kv_heads * workload.batch == 1 and not workload.values_in_keys
-    if not isinstance(workload.mask, Causal) or workload.queries != workload.keys or not one_head:
+def _causal_words(workload: Workload, devices: int, imbalance: float) -> float:
+    """What causal rows and keys take by prices of their own; 0 where that is not known."""
+    applies = isinstance(workload.mask, Causal) and workload.queries == workload.keys and not workload.values_in_keys
+    if not applies or workload.value_dim > workload.d:
         return 0.0
-    if workload.value_dim > workload.d:
-        return 0.0
-    row, key = row_and_key_words(workload)
-    head = OwnRows(tokens=workload.keys, devices=devices, group=workload.group, row_words=row, key_words=key)
-    return own_row_words(head, float(imbalance))
+    (row, key), heads = row_and_key_words(workload), workload.kv_heads * workload.batch
+    shape = {"tokens": workload.keys, "devices": devices, "group": workload.group, "row_words": row, "key_words": key}
+    every = CausalHeads(heads=heads, **shape)
+    one = own_row_words(OwnRows(**shape), imbalance) if heads == 1 else 0.0
+    return max(one, apart_words(every), neighbour_words(every, imbalance))
 
 
 def homes(workload: Workload, devices: int) -> Counter[Home]:
