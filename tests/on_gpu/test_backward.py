@@ -12,7 +12,7 @@ from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.kernels.hopper import backward, forward
 from attenio.kernels.hopper.backward import masks
 from attenio.kernels.hopper.backward.config import config_of
-from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients
+from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients, parts_for
 from attenio.kernels.hopper.backward.launch_groups import LaunchGroups
 from attenio.kernels.hopper.backward.spilled_gradients import spilled_gradients
 
@@ -31,7 +31,8 @@ LONGER = [SHAPES[2], SHAPES[6], (2, 4, 2, 1100, 700, -300, 50)]
 # Widths of heads and values, by the width of the kernel that computes them.
 WIDTHS = {
     64: [(64, 64)],
-    128: [(96, 96), (128, 128), (40, 72)],
+    96: [(96, 96), (80, 80), (40, 72)],
+    128: [(128, 128), (104, 72)],
     192: [(192, 128), (192, 192), (136, 64), (120, 176)],
     256: [(256, 256), (256, 64)],
 }
@@ -154,8 +155,20 @@ def test_slopes_in_any_number_of_chunks(case, widths, workspace_bytes):
     assert same(found, spilled_gradients(problem, saved, workspace_bytes=workspace_bytes)[:3])
 
 
+@pytest.mark.parametrize("d", [64, 80, 128])
+@pytest.mark.parametrize("case", [(1, 12, 2, 700, 700, -UNBOUNDED, 0), (2, 15, 3, 501, 333, -200, 200)], ids=str)
+def test_groups_in_parts(case, d):
+    """Blocks share the query heads of a KV head where key tiles are few."""
+    problem = problem_of(case, (d, d), torch.bfloat16)
+    gradient, seen = torch.randn_like(problem.query), seen_in(problem)
+    saved, _ = untiled(problem, gradient, seen, torch.bfloat16)
+    assert parts_for(problem, config_of(problem)) > 1
+    found = key_stationary_gradients(problem, saved)[:3]
+    assert_right(found, problem, gradient, seen)
+
+
 @pytest.mark.parametrize("launches", [1, 2, 3])
-@pytest.mark.parametrize("d", [64, 128])
+@pytest.mark.parametrize("d", [64, 96, 128])
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("case", LONGER, ids=str)
 def test_sums_in_any_number_of_launches(case, d, launches, deterministic):

@@ -49,7 +49,7 @@ def test_everything_else_is_left_to_triton(options):
     assert not backward.supports(problem_of(**options))
 
 
-@pytest.mark.parametrize("d, width", [(64, 64), (128, 128), (192, 128), (192, 192), (256, 256)])
+@pytest.mark.parametrize("d, width", [(64, 64), (96, 96), (128, 128), (192, 128), (192, 192), (256, 256)])
 def test_tiles_fit(d, width):
     config = backward_config(d, width)
     assert (config.d, config.width) == (d, width)

@@ -180,8 +180,8 @@ def to_fixed_point(dq, dq_scale):
 
 
 @gluon.jit
-def accumulate(desc, part, tile, staged, D: gl.constexpr, PENDING: gl.constexpr = 0):
-    """Add a tile of 64 x D to its accumulator through shared memory; 64 columns after 64 columns, in D rows of 64 each.
+def accumulate(desc, at, tile, staged, D: gl.constexpr, PENDING: gl.constexpr = 0):
+    """Add a tile of 64 x D to its accumulator through shared memory: D rows of 64 numbers, from row ``at`` on.
 
     It lies there and in memory as registers hold it, 16 bytes of a thread side by side: no bank conflicts. From
     registers it would take no shared memory, and stall those who need the registers next. TMA may still read PENDING
@@ -190,4 +190,4 @@ def accumulate(desc, part, tile, staged, D: gl.constexpr, PENDING: gl.constexpr 
     tma.store_wait(PENDING)
     staged.store(tile.reshape([4, 2, 8, D // 8, 4, 2]).permute([3, 0, 2, 4, 1, 5]).reshape([D, 64]))
     fence_async_shared()
-    _reduce_add(desc, [0, 0, part * 64, 0], staged)
+    _reduce_add(desc, [0, 0, at, 0], staged)

@@ -49,16 +49,18 @@ class BackwardConfig(NamedTuple):
     def constants(self, *, masked: bool, packed: bool, adds: bool) -> tuple[int, ...]:
         """What the kernel is compiled for; gradients of keys are added where dS is spilled in several launches."""
         rings = (self.stages, self.slots, masked, packed)
-        if not self.spills:
+        if self.kernel is key_stationary_d64_kernel:
             return (self.rows, self.keys, self.d, *rings, self.registers)
+        if not self.spills:
+            return (self.rows, self.keys, *side_by_side(self.d), *rings, self.registers)
         columns = (*side_by_side(self.d), *side_by_side(self.width))
         return (self.rows, self.keys, *columns, *rings, adds, self.registers)
 
     def descriptors(self, tensor: Tensor, rows: int, width: int) -> tuple[TmaDescriptor | None, ...]:
-        """Descriptors as the kernel takes them: one, or those of side-by-side tiles where dS is spilled."""
-        if self.spills:
-            return padded_descriptors(tensor, rows, width)
-        return (padded_descriptor(tensor, rows, width),)
+        """Descriptors as the kernel takes them: one of narrow heads, or those of side-by-side tiles."""
+        if self.kernel is key_stationary_d64_kernel:
+            return (padded_descriptor(tensor, rows, width),)
+        return padded_descriptors(tensor, rows, width)
 
     def key_descriptors(self, tensor: Tensor, width: int) -> tuple[TmaDescriptor | None, ...]:
         """Descriptors of keys or values; 256 columns of them come in two halves."""
@@ -83,6 +85,8 @@ def backward_config(d: int, width: int) -> BackwardConfig:
     widest = max(d, width)
     if widest <= 64:
         return BackwardConfig(key_stationary_d64_kernel, 64, 64, 128, 128, 2, 3)
+    if widest <= 96:
+        return BackwardConfig(key_stationary_d128_kernel, 96, 96, 64, 128, 3, 3, 216)
     if widest <= 128:
         return BackwardConfig(key_stationary_d128_kernel, 128, 128, 64, 128, 2, 3, 216)
     if widest <= 192:
@@ -132,8 +136,11 @@ class BackwardCall(NamedTuple):
             *config.descriptors(gradients.key, 64, config.d), *config.descriptors(gradients.value, 64, config.width)
         )  # fmt: skip
 
-    def launch_keys(self, chunk: Chunk, outputs: tuple[TmaDescriptor | None, ...], ds_or_dq: TmaDescriptor) -> None:
+    def launch_keys(
+        self, chunk: Chunk, outputs: tuple[TmaDescriptor | None, ...], *ds_or_dq: TmaDescriptor | None
+    ) -> None:
         """Gradients of keys and values of a chunk; it spills dS, or adds to the dQ accumulator."""
+        assert ds_or_dq[0] is not None
         problem, config, visible, statistics = self.problem, self.config, self.visible, self.statistics
         unused = statistics.lse.view(torch.int32)
         dq_scale = () if config.spills else (statistics.lse if statistics.dq_scale is None else statistics.dq_scale,)
@@ -141,7 +148,7 @@ class BackwardCall(NamedTuple):
             config.kernel, chunk.blocks, (
                 *config.descriptors(self.query, config.rows, config.d), *config.key_descriptors(self.key, config.d),
                 *config.key_descriptors(self.value, config.width),
-                *config.descriptors(self.gradient, config.rows, config.width), *outputs, ds_or_dq,
+                *config.descriptors(self.gradient, config.rows, config.width), *outputs, *ds_or_dq,
             ), (
                 statistics.lse, statistics.delta, unused if visible.first_rows is None else visible.first_rows,
                 unused if visible.stop_rows is None else visible.stop_rows, problem.scale * LOG2_E, problem.scale,
@@ -151,5 +158,5 @@ class BackwardCall(NamedTuple):
             ), config.constants(
                 masked=visible.band.masks(problem.queries, problem.keys, config.keys), packed=visible.band.packed,
                 adds=chunk.carries_keys,
-            ), CompileOptions(registers=REGISTERS_AT_START, kinds=(ds_or_dq.base.dtype,)),
+            ), CompileOptions(registers=REGISTERS_AT_START, kinds=(ds_or_dq[0].base.dtype,)),
         )  # fmt: skip

@@ -62,7 +62,9 @@ def key_stationary_gradients(
                 calls[index].statistics.between(done[index], heads, call.gradients.query, problem.scale)
                 if batch_heads:
                     chunk = Chunk(batch_heads, tiles, range(statistics.padded), groups.together)
-                    calls[index].launch_keys(chunk, call.key_gradients, _dq_descriptor(calls[index].statistics))
+                    calls[index].launch_keys(
+                        chunk, call.key_gradients, *_dq_descriptors(calls[index].statistics, config)
+                    )
             done[index] = heads
     return joined(call.gradients, whole)
 
@@ -142,7 +144,11 @@ def key_stationary_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | N
     return tuple(grids)
 
 
-def _dq_descriptor(statistics: RowStatistics) -> TmaDescriptor:
+def _dq_descriptors(statistics: RowStatistics, config: BackwardConfig) -> tuple[TmaDescriptor | None, ...]:
+    """Of accumulators: tiles of 64 columns, and those of fewer beside them where the kernel has such."""
     assert statistics.dq_acc is not None
     tiles = statistics.dq_acc.view(1, 1, -1, 64)
-    return TmaDescriptor(tiles, tiles.shape, tiles.stride(), (1, 1, 64, 64))
+    whole = TmaDescriptor(tiles, tiles.shape, tiles.stride(), (1, 1, 64, 64))
+    if config.d <= 64:
+        return (whole,)
+    return whole, whole._replace(block_shape=(1, 1, config.d % 64, 64)) if config.d % 64 else None

@@ -56,7 +56,9 @@ def _producer(k_desc, v_desc, dk_desc, dv_desc, inputs, tiles, barriers, block, 
     """Load what the consumers compute with, and write the gradients that they leave."""
     batch, kv_head = block.batch_head // launch.kv_heads, block.batch_head % launch.kv_heads
     first_key = block.tile * shape.KEYS
-    load_keys(k_desc, v_desc, tiles, barriers.kv_full, batch, kv_head // launch.group_parts, first_key, shape.KEYS)
+    load_keys(
+        k_desc, v_desc, None, None, tiles, barriers.kv_full, batch, kv_head // launch.group_parts, first_key, shape
+    )  # fmt: skip
     load_row_tiles(inputs, tiles, barriers, block, launch, shape, shape.STAGES, shape.STAGES, 0)
     mbarrier.wait(barriers.written, 0)
     for part in gl.static_range(shape.KEYS // 64):
@@ -156,9 +158,9 @@ def _consumer(
         if step > 0:
             mbarrier.arrive(barriers.ds_free.index(last_slot), count=1)
             if FIXED_POINT:
-                accumulate(dq_desc, part, to_fixed_point(dq, dq_scale), dq_s.index(ME), 64)
+                accumulate(dq_desc, part * 64, to_fixed_point(dq, dq_scale), dq_s.index(ME), 64)
             else:
-                accumulate(dq_desc, part, dq, dq_s.index(ME), 64)
+                accumulate(dq_desc, part * 64, dq, dq_s.index(ME), 64)
         part = (head * launch.padded + i) // 64 + ME
         mbarrier.wait(barriers.do_full.index(stage), phase)
         dp = warpgroup_mma(
@@ -177,7 +179,7 @@ def _consumer(
         dq = warpgroup_mma_wait(0, deps=(dq,))
         if FIXED_POINT:
             dq = to_fixed_point(dq, _load_scale(DQScale, part, square))
-        accumulate(dq_desc, part, dq, dq_s.index(ME), 64)
+        accumulate(dq_desc, part * 64, dq, dq_s.index(ME), 64)
     mbarrier.arrive(barriers.finished, count=1)
     mbarrier.wait(barriers.finished, 0)
     dk_s, dv_s = _staging(ds_s, ME)

@@ -25,23 +25,40 @@ PADDING = 128
 
 
 @triton.jit
+def _convert_columns(
+    DQAcc, dQ, head, at, rows, factors, queries, WIDTH: tl.constexpr, FIRST: tl.constexpr, COLUMNS: tl.constexpr
+):  # fmt: skip
+    """Some columns of 64 rows: a tile of them lies in memory as registers of a product held it."""
+    acc = tl.load(DQAcc + at + FIRST * 64 + tl.arange(0, 64 * COLUMNS))
+    tiles = acc.reshape(COLUMNS // 8, 4, 8, 4, 2, 2).permute(1, 4, 2, 0, 3, 5).reshape(64, COLUMNS)
+    columns = FIRST + tl.arange(0, COLUMNS)
+    inside_tile = (rows < queries)[:, None] & (columns < WIDTH)[None, :]
+    to = dQ + (head * queries + rows)[:, None] * WIDTH + columns[None, :]
+    tl.store(to, (tiles * factors[:, None]).to(dQ.dtype.element_ty), mask=inside_tile, eviction_policy="evict_first")
+
+
+@triton.jit
 def _convert(
     DQAcc, DQScale, dQ, head, at, tile, queries, scale, WIDTH: tl.constexpr, D: tl.constexpr, FIXED_POINT: tl.constexpr
 ):  # fmt: skip
-    """DQAcc of 64 rows of a head to gradients; tiles of 64 x 64 lie in memory as registers of a product held them."""
+    """DQAcc of 64 rows of a head to gradients, 64 columns after 64 columns."""
     rows = tile * 64 + tl.arange(0, 64)
     factors = tl.full([64], scale, tl.float32)
     if FIXED_POINT:
         factors /= tl.load(DQScale + at // D + tl.arange(0, 64))
     for part in tl.static_range(D // 64):
-        acc = tl.load(DQAcc + at + part * 4096 + tl.arange(0, 4096))
-        tiles = acc.reshape(8, 4, 8, 4, 2, 2).permute(1, 4, 2, 0, 3, 5).reshape(64, 64)
-        columns = part * 64 + tl.arange(0, 64)
-        inside_tile = (rows < queries)[:, None] & (columns < WIDTH)[None, :]
-        to = dQ + (head * queries + rows)[:, None] * WIDTH + columns[None, :]
-        tl.store(
-            to, (tiles * factors[:, None]).to(dQ.dtype.element_ty), mask=inside_tile, eviction_policy="evict_first"
-        )
+        _convert_columns(DQAcc, dQ, head, at, rows, factors, queries, WIDTH, part * 64, 64)
+    if D % 64 > 0:
+        _convert_columns(DQAcc, dQ, head, at, rows, factors, queries, WIDTH, D // 64 * 64, D % 64)
+
+
+@triton.jit
+def _clear(DQAcc, at, D: tl.constexpr):
+    for part in tl.static_range(D // 64):
+        tl.store(DQAcc + at + part * 4096 + tl.arange(0, 4096), tl.zeros([4096], DQAcc.dtype.element_ty))
+    if D % 64 > 0:
+        REST: tl.constexpr = D % 64 * 64
+        tl.store(DQAcc + at + D // 64 * 4096 + tl.arange(0, REST), tl.zeros([REST], DQAcc.dtype.element_ty))
 
 
 @triton.jit
@@ -87,8 +104,7 @@ def preprocess_kernel(
             _convert(DQAcc, DQScale, dQ, first_done + place, at, tile, queries, scale, D_WIDTH, D, PARTS > 0)
         tl.debug_barrier()
         if place < following:
-            for part in tl.static_range(D // 64):
-                tl.store(DQAcc + at + part * 4096 + tl.arange(0, 4096), tl.zeros([4096], DQAcc.dtype.element_ty))
+            _clear(DQAcc, at, D)
     if place < following:
         head = first_next + place
         _prepare(

@@ -19,7 +19,7 @@ from attenio.kernels.hopper.producer import advanced, copy_tile
 # TMA descriptors of Q and dO (B is None where there is no second tile beside A), and the two numbers of a row.
 RowInputs = namedtuple("RowInputs", "q_a q_b do_a do_b Lse Delta")
 # Shared memory; what a kernel does not have is an alias of something that it has.
-Tiles = namedtuple("Tiles", "k v q_a q_b do_a do_b lse delta p ds dq")
+Tiles = namedtuple("Tiles", "k v q_a q_b do_a do_b lse delta p ds dq k_b v_b dq_b")
 # Full when something has arrived or been shared, empty or free when it may be overwritten; ``finished`` when both
 # consumers are, and ``written`` when they have left their gradients in shared memory.
 Barriers = namedtuple("Barriers", "kv_full q_full do_full q_empty do_empty p_full ds_full ds_free finished written")
@@ -36,8 +36,19 @@ def allocate(
     do_s = gl.allocate_shared_memory(dtype, [shape.STAGES, shape.ROWS, shape.D_A], tiled)
     k_s = gl.allocate_shared_memory(dtype, [2, 64, shape.D_A], tiled)
     v_s = gl.allocate_shared_memory(dtype, [2, 64, shape.D_A], tiled)
+    q_sb, do_sb, k_sb, v_sb = q_s, do_s, k_s, v_s
+    if shape.D_B > 0:
+        beside: gl.constexpr = gl.NVMMASharedLayout(2 * shape.D_B, 16, rank=2)
+        q_sb = gl.allocate_shared_memory(dtype, [shape.STAGES, shape.ROWS, shape.D_B], beside)
+        do_sb = gl.allocate_shared_memory(dtype, [shape.STAGES, shape.ROWS, shape.D_B], beside)
+        k_sb = gl.allocate_shared_memory(dtype, [2, 64, shape.D_B], beside)
+        v_sb = gl.allocate_shared_memory(dtype, [2, 64, shape.D_B], beside)
     ds_s = gl.allocate_shared_memory(dtype, [shape.SLOTS * 2, 64, shape.ROWS], tiled)
-    dq_s = gl.allocate_shared_memory(dq_dtype, [2, 64, 64], gl.NVMMASharedLayout(0, 32, rank=2))
+    unswizzled: gl.constexpr = gl.NVMMASharedLayout(0, 32, rank=2)
+    dq_s = gl.allocate_shared_memory(dq_dtype, [1 if shape.D_B > 0 else 2, 64, 64], unswizzled)
+    dq_sb = dq_s
+    if shape.D_B > 0:
+        dq_sb = gl.allocate_shared_memory(dq_dtype, [1, shape.D_B, 64], unswizzled)
     lse_s = gl.allocate_shared_memory(gl.float32, [shape.STAGES, shape.ROWS], plain)
     delta_s = gl.allocate_shared_memory(gl.float32, [shape.STAGES, shape.ROWS], plain)
     barrier: gl.constexpr = mbarrier.MBarrierLayout()
@@ -64,20 +75,23 @@ def allocate(
         mbarrier.init(ds_full.index(slot), count=2)
         mbarrier.init(ds_free.index(slot), count=FREED)
     fence_async_shared()
-    tiles = Tiles(k_s, v_s, q_s, q_s, do_s, do_s, lse_s, delta_s, ds_s, ds_s, dq_s)
+    tiles = Tiles(k_s, v_s, q_s, q_sb, do_s, do_sb, lse_s, delta_s, ds_s, ds_s, dq_s, k_sb, v_sb, dq_sb)
     return tiles, Barriers(
         kv_full, q_full, do_full, empty, empty, ds_full, ds_full, ds_free, finished, written
     )  # fmt: skip
 
 
 @gluon.jit
-def load_keys(k_desc, v_desc, tiles, kv_full, batch, kv_head, first_key, KEYS: gl.constexpr):
-    """Load the keys and values that a block keeps."""
-    mbarrier.expect(kv_full, KEYS // 64 * (k_desc.block_type.nbytes + v_desc.block_type.nbytes))
-    for part in gl.static_range(KEYS // 64):
+def load_keys(k_desc, v_desc, k_b, v_b, tiles, kv_full, batch, kv_head, first_key, shape):
+    """Load the keys and values that a block keeps; those of a second tile beside the first, if there is one."""
+    mbarrier.expect(kv_full, 2 * shape.KEYS * (shape.D_A + shape.D_B + shape.V_A + shape.V_B))
+    for part in gl.static_range(shape.KEYS // 64):
         at = first_key + part * 64
         tma.async_copy_global_to_shared(k_desc, [batch, kv_head, at, 0], kv_full, tiles.k.index(part))
         tma.async_copy_global_to_shared(v_desc, [batch, kv_head, at, 0], kv_full, tiles.v.index(part))
+        if shape.D_B > 0:
+            tma.async_copy_global_to_shared(k_b, [batch, kv_head, at, shape.D_A], kv_full, tiles.k_b.index(part))
+            tma.async_copy_global_to_shared(v_b, [batch, kv_head, at, shape.V_A], kv_full, tiles.v_b.index(part))
 
 
 @gluon.jit

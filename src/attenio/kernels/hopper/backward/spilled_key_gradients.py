@@ -83,10 +83,10 @@ def _epilogue(
     if ADDS:
         plain: gl.constexpr = gl.NVMMASharedLayout(0, 32, rank=2)
         part = gl.program_id(0) * ((A + B) // 64)
-        accumulate(desc_a, part, gradient, rows_a._reinterpret(gl.float32, [A, 64], plain), A)
+        accumulate(desc_a, part * 64, gradient, rows_a._reinterpret(gl.float32, [A, 64], plain), A)
         if B > 0:
             staged = rows_b._reinterpret(gl.float32, [B, 64], plain)
-            accumulate(desc_b, part + A // 64, gradient_b, staged, B)
+            accumulate(desc_b, part * 64 + A, gradient_b, staged, B)
     else:
         rows_a.index(0).store(gradient.to(rows_a.dtype))
         if B > 0:
@@ -296,7 +296,7 @@ def spilled_key_gradients_kernel(
         mbarrier.init(do_empty.index(slot), count=2)
         mbarrier.init(p_full.index(slot), count=1)
     fence_async_shared()
-    tiles = Tiles(k_s, v_s, q_sa, q_sb, do_sa, do_sb, lse_s, delta_s, p_s, ds_s, ds_s)
+    tiles = Tiles(k_s, v_s, q_sa, q_sb, do_sa, do_sb, lse_s, delta_s, p_s, ds_s, ds_s, k_s, v_s, ds_s)
     barriers = Barriers(kv_full, q_full, do_full, q_empty, do_empty, p_full, p_full, p_full, finished, finished)
     inputs, ranges = RowInputs(q_a, q_b, do_a, do_b, Lse, Delta), Ranges(FirstRows, StopRows)
     launch = Launch(
