@@ -1,6 +1,6 @@
 """Controllers of random machines, proven by induction: buffers, progress, end; and broken ones, which must fail.
 
-    .venv/bin/python studies/rtl/proofs.py [COUNT]
+    .venv/bin/python studies/rtl/proofs.py [COUNT [DATAFLOW...]]
 
 adds to proofs.jsonl beside this file, one line for every case that is not there yet; it may be stopped at any time.
 """
@@ -9,12 +9,13 @@ import json
 import sys
 import time
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 from machines import drawn
 
 from attenio.accelerator.rtl.design import Design
-from attenio.accelerator.rtl.proof import Claims, prove
+from attenio.accelerator.rtl.proof import Claims, blocks_of, prove
 from attenio.accelerator.step import Engine
 from attenio.errors import InvalidInput
 
@@ -25,33 +26,45 @@ DEPTH = 2
 
 
 def without_waits(design: Design) -> Design:
-    """The same controller, whose loads of keys and values wait for nothing."""
+    """The same controller, whose loads of what every round loads wait for nothing."""
+    loads = {name for fills, _ in blocks_of(design.plan.dataflow) for name in fills.split(", ")}
     for place in design.nest.places[Engine.HBM]:
-        if place.step.name in ("load K", "load V"):
+        if place.step.name in loads:
             place.step = replace(place.step, after=())
     return design
 
 
 def main() -> None:
     """The first seeds whose programs are short enough to be spoken about, as they are and broken."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT
-    known = {json.loads(line)["seed"] for line in CASES.read_text().splitlines()} if CASES.exists() else set()
-    seed = -1
-    while count:
-        seed += 1
-        about, design = drawn(seed)
+    count, dataflows = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT, sys.argv[2:] or ["attenio"]
+    cases = [json.loads(line) for line in CASES.read_text().splitlines()] if CASES.exists() else []
+    known = {(case.get("dataflow", "attenio"), case["seed"]) for case in cases}
+    left = dict.fromkeys(dataflows, count)
+    for seed, dataflow in product(range(10**6), dataflows):
+        if not any(left.values()):
+            break
+        about, design = drawn(seed, dataflow)
         try:
-            Claims(design.nest)
+            Claims(design.nest, ())
         except InvalidInput:
             continue
-        count -= 1
-        if seed in known:
+        if not left[dataflow]:
+            continue
+        left[dataflow] -= 1
+        if (dataflow, seed) in known:
             continue
         begun = time.perf_counter()
         proven = prove(design, depth=DEPTH).holds
         seconds = round(time.perf_counter() - begun, 1)
-        broken = prove(without_waits(drawn(seed)[1]), depth=DEPTH).holds
-        found = {"seed": seed, **about, "steps": design.program.steps, "proven": proven, "broken_proven": broken}
+        broken = prove(without_waits(drawn(seed, dataflow)[1]), depth=DEPTH).holds
+        found = {
+            "seed": seed,
+            "dataflow": dataflow,
+            **about,
+            "steps": design.program.steps,
+            "proven": proven,
+            "broken_proven": broken,
+        }
         with CASES.open("a") as file:
             file.write(json.dumps({**found, "depth": DEPTH, "seconds": seconds}) + "\n")
         print(found, seconds, flush=True)

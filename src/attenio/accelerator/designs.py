@@ -268,12 +268,13 @@ class _Shapes:
         maps = 2 * rows * keys + 3 * rows - (exp.filling_cycles + exp.draining_cycles) * group
         pe = Hardware.of(designs.base).pe
         silicon = pe.silicon
-        scores = keys * self._products(rows, d) + silicon.adder_cycles * self._joining(rows, d) + silicon.fill_cycles
+        scores = keys * self._broadcast(rows, d) + self._summing(rows, d)
         maxima = np.full_like(rows, exp.filling_cycles)
         sums = np.full_like(rows, exp.draining_cycles + pe.draining_cycles)
-        outputs = keys * self._broadcast(rows, dv) + silicon.latency_cycles
+        once = self._broadcast(rows, dv)
+        outputs = once + (keys - 1) * np.maximum(once, silicon.adder_cycles) + silicon.latency_cycles
         if silicon.multipliers == 1:
-            outputs = outputs + np.maximum(self._broadcast(rows, dv), 1 + silicon.latency_cycles)
+            outputs = outputs + np.maximum(once, 1 + silicon.latency_cycles)
         if keys > 1:
             joining = self._joining(rows, keys)
             maxima = maxima + self._broadcast(rows, keys) - self._broadcast(rows, 1) + joining
@@ -317,12 +318,13 @@ class _Shapes:
         depth: Counts = np.frexp(sharing - 1)[1].astype(np.int64)
         return np.where(last > 0, depth, 0)
 
-    def _products(self, rows: Counts, steps: int) -> Counts:
+    def _summing(self, rows: Counts, steps: int) -> Counts:
         silicon = Hardware.of(self.designs.base).pe.silicon
         least, more = silicon.adder_cycles, silicon.pairing_cycles
         whole, rest = np.divmod(rows, self.designs.macs)
-        last = np.maximum(-(-steps // self._ways(np.maximum(rest, 1))), least) + more
-        return whole * (max(steps, least) + more) + np.where(rest > 0, last, 0)
+        last = more + np.maximum(least - -(-steps // self._ways(np.maximum(rest, 1))), 0)
+        met = whole * (more + max(0, least - steps)) + np.where(rest > 0, last, 0)
+        return silicon.fill_cycles + met + least * self._joining(rows, steps)
 
     def _broadcast(self, rows: Counts, steps: int) -> Counts:
         whole, rest = np.divmod(rows, self.designs.macs)

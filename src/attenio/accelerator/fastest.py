@@ -98,11 +98,12 @@ def least_cycles(workload: Workload, hardware: Hardware, rows: Ints, keys: int) 
 def _of_tile(workload: Workload, hardware: Hardware, rows: Ints, keys: int) -> Ints:
     array, exp, silicon = hardware.pe, hardware.exp, hardware.pe.silicon
     outputs = _broadcast(array, rows, workload.value_dim)
-    products = workload.keys * (_products(array, rows, workload.d) + outputs)
+    products = workload.keys * (_broadcast(array, rows, workload.d) + outputs)
     exponentials = -(-keys * rows // exp.modules) - (-rows // exp.modules)
-    adding = silicon.adder_cycles * _joining(array, rows, workload.d)
+    adding = silicon.adder_cycles * _joining(array, rows, workload.d) + _meeting(array, rows, workload.d)
     between = exp.filling_cycles + exponentials + exp.draining_cycles + adding
     between = between + silicon.fill_cycles + array.draining_cycles + silicon.latency_cycles
+    between = between + (keys - 1) * np.maximum(silicon.adder_cycles - outputs, 0)
     if silicon.multipliers == 1:
         between = between + np.maximum(outputs, 1 + silicon.latency_cycles)
     if keys > 1:  # maxima and sums over several keys
@@ -117,12 +118,12 @@ def _broadcast(array: PeArray, rows: Ints, steps: int) -> Ints:
     return np.asarray(whole * steps + np.where(rest > 0, -(-steps // _ways(array, rest)), 0))
 
 
-def _products(array: PeArray, rows: Ints, steps: int) -> Ints:
-    """``PeArray.product_cycles`` of many tiles."""
+def _meeting(array: PeArray, rows: Ints, steps: int) -> Ints:
+    """``PeArray.meeting_cycles`` of many tiles."""
     whole, rest = np.divmod(rows, array.macs)
     least, more = array.silicon.adder_cycles, array.silicon.pairing_cycles
-    last = np.maximum(-(-steps // _ways(array, rest)), least) + more
-    return np.asarray(whole * (max(steps, least) + more) + np.where(rest > 0, last, 0))
+    last = more + np.maximum(least - -(-steps // _ways(array, rest)), 0)
+    return np.asarray(whole * (more + max(0, least - steps)) + np.where(rest > 0, last, 0))
 
 
 def _joining(array: PeArray, rows: Ints, steps: int) -> Ints:

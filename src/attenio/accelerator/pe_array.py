@@ -46,17 +46,30 @@ class PeArray:
         whole, rest = divmod(rows, self.macs)
         return whole * steps + (ceil_div(steps, self.ways(rest)) if rest else 0)
 
-    def product_cycles(self, *, rows: int, steps: int) -> int:
-        """Cycles in which each of ``rows`` rows sums ``steps`` products, pass by pass, its partial sums met.
+    def meeting_cycles(self, *, rows: int, steps: int) -> int:
+        """Cycles beyond the products of ``rows`` rows with a key until all partial sums of a MAC have met.
+
+        Sums of one key take turns on a slow adder, pass by pass; a pass has a product for each of them. Sums of several
+        keys take turns with one another, and nothing is waited for but the last.
 
         >>> slow = PeArray(lines=64, macs_per_line=32, silicon=SiliconParts(adder_cycles=2))
-        >>> slow.product_cycles(rows=1985, steps=64), slow.product_cycles(rows=4096, steps=64)
-        (67, 134)
+        >>> [slow.meeting_cycles(rows=rows, steps=64) for rows in (1985, 4096, 31)]
+        [3, 6, 4]
         """
         whole, rest = divmod(rows, self.macs)
         least, more = self.silicon.adder_cycles, self.silicon.pairing_cycles
-        last = max(ceil_div(steps, self.ways(rest)), least) + more if rest else 0
-        return whole * (max(steps, least) + more) + last
+        last = more + max(0, least - ceil_div(steps, self.ways(rest))) if rest else 0
+        return whole * (more + max(0, least - steps)) + last
+
+    def summing_cycles(self, *, rows: int, steps: int) -> int:
+        """Cycles from the last product of sums over ``steps`` elements until the sums are there."""
+        levels = self.silicon.adder_cycles * self.joining_cycles(rows=rows, steps=steps)
+        return self.silicon.fill_cycles + self.meeting_cycles(rows=rows, steps=steps) + levels
+
+    def update_cycles(self, *, rows: int, keys: int, steps: int) -> int:
+        """Cycles to add products with several keys to sums that lie in the cache: the next finds that of the last."""
+        once = self.broadcast_cycles(rows=rows, steps=steps)
+        return once + (keys - 1) * max(once, self.silicon.adder_cycles)
 
     def rescaling_cycles(self, *, rows: int, steps: int) -> int:
         """Cycles in which outputs are scaled before products are added: none where that has its own multiplier."""

@@ -10,7 +10,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from attenio.accelerator.rtl.design import Design
-from attenio.accelerator.rtl.proof import BLOCKS, Claims
+from attenio.accelerator.rtl.proof import BLOCKS, Claims, blocks_of
 from attenio.accelerator.rtl.small import small_machine
 from attenio.accelerator.step import Engine
 from attenio.accelerator.tracks import spans
@@ -18,10 +18,10 @@ from attenio.errors import InvalidInput
 from attenio.workload import Workload
 
 
-def design(mask: str = "dense", queries: int = 3) -> Design:
+def design(mask: str = "dense", queries: int = 3, dataflow: str = "attenio") -> Design:
     """Two MACs, and a memory that brings a key sooner than they are done with the one before."""
     machine = small_machine(lines=1, modules=1, cache_words=60, miss_cycles=1)
-    return Design.of(Workload(queries=queries, keys=3, d=4, mask=mask), machine)
+    return Design.of(Workload(queries=queries, keys=3, d=4, mask=mask), machine, dataflow)
 
 
 def run(design: Design, cycles: int, blocks: tuple[tuple[str, str], ...] = BLOCKS) -> bool:
@@ -51,13 +51,17 @@ def test_all_claims_hold_along_a_run_and_it_ends_when_the_simulator_says(mask: s
     assert not run(some, cycles - 1)
 
 
-def test_a_load_that_does_not_wait_overwrites_a_block() -> None:
-    some = design()
+@pytest.mark.parametrize("dataflow", ["attenio", "standard"])
+def test_a_load_that_does_not_wait_overwrites_a_block(dataflow: str) -> None:
+    some = design(dataflow=dataflow)
+    blocks = blocks_of(some.plan.dataflow)
+    if dataflow == "standard":
+        assert run(some, int(max(span.end for span in spans(some.program))), blocks)
     for place in some.nest.places[Engine.HBM]:
-        if place.step.name in ("load K", "load V"):
+        if any(place.step.name in fills for fills, _ in blocks):
             place.step = replace(place.step, after=())
     with pytest.raises(AssertionError):
-        run(some, 200)
+        run(some, 200, blocks)
 
 
 def test_a_block_that_is_filled_while_it_is_read_is_noticed() -> None:

@@ -84,9 +84,11 @@ class Numbers:
         padding = ((0, 0), (0, steps * ways - depth))
         left = np.pad(rows, padding).reshape(len(rows), 1, steps, ways)
         right = np.pad(keys, padding).reshape(1, len(keys), steps, ways)
-        sums: list[Values] = [np.zeros((len(rows), len(keys), ways), dtype=self.dtype)] * self._turns
+        # sums of several keys take turns with one another
+        turns = max(1, self._turns >> (len(keys).bit_length() - 1))
+        sums: list[Values] = [np.zeros((len(rows), len(keys), ways), dtype=self.dtype)] * turns
         for step in range(steps):
-            sums[step % self._turns] = self.add_product(sums[step % self._turns], left[:, :, step], right[:, :, step])
+            sums[step % turns] = self.add_product(sums[step % turns], left[:, :, step], right[:, :, step])
         return self._joined(self._met(sums, steps))
 
     def add_outputs(self, outputs: Values, weights: Values, values: Values) -> Values:
@@ -114,7 +116,7 @@ class Numbers:
 
     def _met(self, sums: list[Values], steps: int) -> Values:
         """Partial sums of a MAC, in the order in which they come after so many steps, added in pairs."""
-        first = max(steps, self._turns) % self._turns
+        first = max(steps, len(sums)) % len(sums)
         sums = sums[first:] + sums[:first]
         while len(sums) > 1:
             sums = [self.keep(_wide(one) + _wide(other)) for one, other in zip(sums[::2], sums[1::2], strict=True)]

@@ -121,7 +121,7 @@ class QueryStationary:
             steps.scores(rows, keys, self.d, after=_BEFORE_SCORES),
             load_v.doing(Operation.LOAD_VALUES, rows=rows, keys=keys),
             *(_pipeline if switches.parallel_softmax else _one_by_one)(steps, rows, keys),
-            steps.outputs(rows, keys, self.value_dim, after=_BEFORE_OUTPUTS, rescaled=True),
+            steps.outputs((rows, keys, self.value_dim), after=_BEFORE_OUTPUTS, rescaled=True),
         )
 
 

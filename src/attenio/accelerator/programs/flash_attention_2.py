@@ -63,5 +63,5 @@ def _keys(steps: Steps, rows: int, widths: tuple[int, int], keys: int, jump: boo
             Operation.SUM, rows=rows, keys=keys
         ),
         steps.map("rescale", rows * (value_dim + 1), after=("row sums",)),  # outputs and the sum so far
-        steps.outputs(rows, keys, value_dim, after=("load V", "rescale")),
+        steps.outputs((rows, keys, value_dim), after=("load V", "rescale")),
     )

@@ -80,7 +80,8 @@ class Flat:
     def _output_granule(self, steps: Steps, rows: int, spilled: bool, keys: int, jump: bool) -> tuple[Node, ...]:
         back = (steps.load("S", rows * keys, after=("outputs",)),) if spilled else ()
         load = steps.load("V", keys * self.value_dim, after=("probabilities", "outputs"), jump=jump)
-        outputs = steps.outputs(rows, keys, self.value_dim, after=("load S", "load V", "probabilities"))
+        size, after = (rows, keys, self.value_dim), ("load S", "load V", "probabilities")
+        outputs = steps.outputs(size, after=after, drained=False)
         return (*back, load.doing(Operation.LOAD_VALUES, rows=rows, keys=keys), outputs)
 
 

@@ -107,10 +107,10 @@ def _product(steps: Steps, what: Operation, size: tuple[int, int], width: int, a
     macs = rows * keys * width
     resident, heard = (rows, keys) if what is Operation.QUERY_GRADIENT else (keys, rows)
     if what in (Operation.SCORES, Operation.PROBABILITY_GRADIENT):  # sums over the width
-        cycles = heard * pe.product_cycles(rows=resident, steps=width) + pe.silicon.fill_cycles
-        cycles += pe.silicon.adder_cycles * pe.joining_cycles(rows=resident, steps=width)
+        cycles = heard * pe.broadcast_cycles(rows=resident, steps=width)
+        cycles += pe.summing_cycles(rows=resident, steps=width)
     else:
-        cycles = heard * pe.broadcast_cycles(rows=resident, steps=width) + pe.silicon.latency_cycles
+        cycles = pe.update_cycles(rows=resident, keys=heard, steps=width) + pe.silicon.latency_cycles
     if what is Operation.VALUE_GRADIENT:  # the first that takes exponentials
         cycles += pe.silicon.exp_fill_cycles
     work = Work(macs=macs, cache_words=2 * macs, kv_words=heard * width)

@@ -37,18 +37,24 @@ class Steps:
         )
 
     def scores(self, rows: int, keys: int, depth: int, *, after: tuple[str, ...], joined: bool = True) -> Step:
-        """Products of rows with keys; ``joined`` waits for partial sums that several MACs of a row hold."""
+        """Products of rows with keys; ``joined`` waits for partial sums, those of a MAC and of several of a row."""
         pe = self.hardware.pe
-        cycles = keys * pe.product_cycles(rows=rows, steps=depth) + pe.silicon.fill_cycles
-        cycles += pe.silicon.adder_cycles * pe.joining_cycles(rows=rows, steps=depth) if joined else 0
+        cycles = keys * pe.broadcast_cycles(rows=rows, steps=depth)
+        cycles += pe.summing_cycles(rows=rows, steps=depth) if joined else 0
         macs = rows * keys * depth
         work = Work(macs=macs, cache_words=macs, kv_words=keys * depth)
         return self.on_array("scores", cycles, after, work).doing(Operation.SCORES, rows=rows, keys=keys)
 
-    def outputs(self, rows: int, keys: int, width: int, *, after: tuple[str, ...], rescaled: bool = False) -> Step:
-        """Products of probabilities with values, added to the outputs; ``rescaled`` scales these on their way."""
+    def outputs(
+        self, size: tuple[int, int, int], *, after: tuple[str, ...], rescaled: bool = False, drained: bool = True
+    ) -> Step:
+        """Products of probabilities with values, added to outputs: rows, keys and the width of these.
+
+        ``rescaled`` scales outputs on their way; ``drained`` waits for the last of them.
+        """
+        rows, keys, width = size
         pe = self.hardware.pe
-        cycles = keys * pe.broadcast_cycles(rows=rows, steps=width) + pe.silicon.latency_cycles
+        cycles = pe.update_cycles(rows=rows, keys=keys, steps=width) + (pe.silicon.latency_cycles if drained else 0)
         cycles += pe.rescaling_cycles(rows=rows, steps=width) if rescaled else 0
         macs = rows * keys * width
         work = Work(macs=macs, cache_words=2 * macs, kv_words=keys * width)

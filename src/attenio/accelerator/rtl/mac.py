@@ -83,12 +83,13 @@ class Mac(Part):
         quotient = self._quotient(m, Mux(self.fresh, 0, o), Mux(self.fresh, 0, row_sum[at]))
         # an adder of several cycles: registers behind it, and what its sums are for
         slow = self.silicon.adder_cycles - 1
-        result = delayed(m, Mux(self.divide, quotient, fma.result), slow, "result")
+        result = delayed(m, fma.result, slow, "result")
         with m.If(delayed(m, sums, slow, "is_score")):
             m.d.sync += self.acc.eq(result)
         with m.If(delayed(m, self.sum, slow, "is_sum")):
             m.d.sync += row_sum[delayed(m, at, slow, "at")].eq(result)
-        m.d.comb += self.o_new.eq(result)
+        is_quotient = delayed(m, self.divide, slow, "is_quotient")
+        m.d.comb += self.o_new.eq(Mux(is_quotient, delayed(m, quotient, slow, "quotient"), result))
         score, seen = Signal(16), Signal(16)
         m.d.comb += score.eq(Mux(self.hidden, HALF.minus_infinity, self.acc))
         m.d.comb += seen.eq(Mux(self.fresh, HALF.minus_infinity, m_new[self.capture_pass]))

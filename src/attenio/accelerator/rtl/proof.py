@@ -30,9 +30,11 @@ from attenio.accelerator.rtl.nest import Loop, Nest, Place
 from attenio.accelerator.rtl.sequencer import COUNT_BITS, Sequencer, in_round
 from attenio.accelerator.rtl.tools import need, run_yosys
 from attenio.errors import InvalidInput
+from attenio.planning import Dataflow
 
-# Who fills a block, and who reads it.
+# Who fills a block, and who reads it. Standard attention has one for the columns of either product and one for a row.
 BLOCKS = (("load K", "scores"), ("load V", "outputs"))
+_OF_STANDARD = (("load QK, load PV", "products"), ("load S", "divide"))
 # Counts of ends are compared by their low bits; positions may lie anywhere, so a program must fit in half of them.
 _MOST_RUNS = 1 << (COUNT_BITS - 1)
 
@@ -138,7 +140,7 @@ class Claims(Elaboratable):
         works = [walk.active | ~walk.started for walk in walks.values()]
         m.d[self.domain] += Assert((sum(works) != 0) | (sum(walk.finished for walk in walks.values()) == len(walks)))
         for fills, reads in self.blocks:
-            self._block(m, (fills, reads), done)
+            self._block(m, (fills.split(", "), [reads]), done)
         return m
 
     def _counters(self, m: Module, walk: Sequencer) -> None:
@@ -191,21 +193,34 @@ class Claims(Elaboratable):
         m.d[self.domain] += Assert(left == (last_left - worked)[:bits])
         m.d[self.domain] += Assert(walk.finished == (walk.started & (left == 0)))
 
-    def _block(self, m: Module, names: tuple[str, str], done: dict[str, Value]) -> None:
+    def _block(self, m: Module, names: tuple[list[str], list[str]], done: dict[str, Value]) -> None:
         """A block is filled when what it held was used, and used when it is filled."""
-        fills, reads = names
-        runs = {}
-        for name in names:
-            runs[name] = Signal(name=f"runs_{name}".replace(" ", "_"))
-            for walk in self.controller.walks.values():
-                for place in walk.places:
-                    if place.step.name == name:
-                        with m.If(walk.active & (walk.place == place.number)):
-                            m.d.comb += runs[name].eq(1)
-        m.d[self.domain] += Assert((done[fills] == done[reads]) | (done[fills] == (done[reads] + 1)[:COUNT_BITS]))
-        m.d[self.domain] += Assert(~(runs[fills] & runs[reads]))
-        m.d[self.domain] += Assert(~runs[fills] | (done[fills] == done[reads]))
-        m.d[self.domain] += Assert(~runs[reads] | (done[fills] == (done[reads] + 1)[:COUNT_BITS]))
+        (fills, filled), (reads, used) = ((self._runs(m, each), self._times(m, each, done)) for each in names)
+        m.d[self.domain] += Assert((filled == used) | (filled == (used + 1)[:COUNT_BITS]))
+        m.d[self.domain] += Assert(~(fills & reads))
+        m.d[self.domain] += Assert(~fills | (filled == used))
+        m.d[self.domain] += Assert(~reads | (filled == (used + 1)[:COUNT_BITS]))
+
+    def _runs(self, m: Module, names: list[str]) -> Signal:
+        """Whether a step of one of these names runs."""
+        runs = Signal(name=f"runs_{names[0]}".replace(" ", "_"))
+        for walk in self.controller.walks.values():
+            for place in walk.places:
+                if place.step.name in names:
+                    with m.If(walk.active & (walk.place == place.number)):
+                        m.d.comb += runs.eq(1)
+        return runs
+
+    def _times(self, m: Module, names: list[str], done: dict[str, Value]) -> Signal:
+        """How often steps of these names have ended."""
+        times = Signal(COUNT_BITS, name=f"times_{names[0]}".replace(" ", "_"))
+        m.d.comb += times.eq(sum(done[name] for name in names if name in done))
+        return times
+
+
+def blocks_of(dataflow: Dataflow) -> tuple[tuple[str, str], ...]:
+    """Which steps of a dataflow fill and read a block of words that are loaded anew in every round."""
+    return _OF_STANDARD if dataflow is Dataflow.STANDARD else BLOCKS
 
 
 def _places(loop: Loop) -> list[Place]:
@@ -222,10 +237,10 @@ class Proof:
     told: str
 
 
-def prove(design: Design, *, depth: int = 2, blocks: tuple[tuple[str, str], ...] = BLOCKS) -> Proof:
+def prove(design: Design, *, depth: int = 2, blocks: tuple[tuple[str, str], ...] | None = None) -> Proof:
     """All claims about the controller of a design, by induction over so many cycles."""
     need("z3", "the SMT solver z3")
-    claims = Claims(design.nest, blocks)
+    claims = Claims(design.nest, blocks_of(design.plan.dataflow) if blocks is None else blocks)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         (folder / "claims.il").write_text(rtlil.convert(claims, name="claims", ports=[claims.clock.clk]))
