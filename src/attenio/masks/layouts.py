@@ -145,7 +145,7 @@ class BigBird(Layout):
         blocks = near | _global(rows, columns, _parts(self.global_tokens, self.block))
         if self.random_blocks:
             # Required blocks rank last, so that the first of each row are drawn from the others.
-            ranks = np.random.default_rng(self.seed).random(blocks.shape) + 2 * blocks
+            ranks = np.random.default_rng(self.seed).random(blocks.shape) + 2.0 * blocks
             drawn = np.argpartition(ranks, self.random_blocks - 1, axis=1)[:, : self.random_blocks]
             np.put_along_axis(blocks, drawn, True, axis=1)
         return np.asarray(blocks)

@@ -137,6 +137,32 @@ class BlockSparse:
         return f"block-sparse {len(self.layout)}x{len(self.layout[0])} of {self.query_block}x{self.key_block}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class LaidOut:
+    """The blocks of a layout over these lengths: as ``BlockSparse.laid_out`` has them in tuples."""
+
+    layout: Layout
+    queries: int
+    keys: int
+
+    @property
+    def query_block(self) -> int:
+        """Queries of a block."""
+        return self.layout.block
+
+    @property
+    def key_block(self) -> int:
+        """Keys of a block."""
+        return self.layout.block
+
+    @cached_property
+    def array(self) -> NDArray[np.bool_]:
+        """One entry a block; not to be written to."""
+        array = self.layout.required(queries=self.queries, keys=self.keys)
+        array.setflags(write=False)
+        return array
+
+
 # A run of keys for each query.
 BandMask = Dense | Causal | SlidingWindow
 Mask = BandMask | Documents | SharedPrefix | BlockSparse | Layout

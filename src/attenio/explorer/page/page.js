@@ -59,12 +59,13 @@ function ask(query = address(), unknown = null) {
   if (location.search.slice(1) !== query) history.replaceState(null, "", url);
   sent = performance.now(); latest = unknown ?? query;
   at("save-json").disabled = true; // until it is the plan's own
-  planner.postMessage({ view: "plan", address: latest });
   clearTimeout(pending);
-  if (painter) pending = setTimeout(paint, 60);
+  planner.postMessage({ view: "plan", address: latest });
 }
 
 const paint = () => pictures.forEach((view) => painter.postMessage({ view, address: latest }));
+// Pictures come after the plan, when the slider rests: a computer of two cores plans at full speed while it moves.
+const paintLater = () => { clearTimeout(pending); if (painter) pending = setTimeout(paint, 60); };
 
 const shown = {
   ready() { at("status").textContent = "Ready."; planner.postMessage({ view: "choices", address: "" }); },
@@ -133,6 +134,7 @@ function problem(text) {
 function heard({ data }) {
   const { view, answer = {}, milliseconds } = data;
   if (data.address !== undefined && view !== "choices" && data.address !== latest) return; // an answer to an older question
+  if (view === "plan") paintLater();
   if (answer.error) {
     if (view === "plan" || view === "broken") { problem(answer.error); at("answer").hidden = true; document.body.dataset.answered = data.address ?? ""; }
     else at(notes[view]).textContent = answer.error;

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from attenio.masks.patterns.every_size import EverySize, blocks_of, ends_of, small_tiles
 from attenio.masks.patterns.pattern import AnyInts, Counts, kept_by_fewer_slots
-from attenio.masks.values import BlockSparse
+from attenio.masks.values import BlockSparse, LaidOut
 
 Ints = NDArray[np.int64]
 
@@ -51,7 +51,7 @@ class BlockPattern:
 
     rows: int
     keys: int
-    layout: BlockSparse
+    layout: BlockSparse | LaidOut
     exchanged: bool = False
 
     @cached_property

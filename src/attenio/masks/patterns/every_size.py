@@ -88,7 +88,7 @@ class EverySize:
     def _loads(self) -> Ints:
         """Keys that tiles of each size need together."""
         small = self._cut.alone @ self._alone + self._cut.across @ self._across
-        return np.concatenate([[0], small, np.add.reduceat(self._widths, self._cut.begins, dtype=np.int64)])
+        return np.concatenate([[0], small, self._sums(self._widths)])
 
     @lazy
     def _between(self) -> Ints:
@@ -99,7 +99,13 @@ class EverySize:
     def _shared_together(self) -> Ints:
         """Keys that all tiles of each size share with the next one."""
         small = self._cut.within @ self._alone + self._cut.between @ self._between
-        return np.concatenate([[0], small, np.add.reduceat(self._shared, self._cut.begins, dtype=np.int64)])
+        return np.concatenate([[0], small, self._sums(self._shared)])
+
+    def _sums(self, values: NDArray[np.int32]) -> Ints:
+        """Sums of the larger tiles of each size: a running total that may wrap around, where no sum does."""
+        tiles, most = -(-self.rows // (self.small + 1)), int(self.unions[0, -1])
+        totals = np.cumsum(values, dtype=np.int32 if tiles * most < 2**31 else np.int64)[self._cut.ends - 1]
+        return np.diff(totals, prepend=totals.dtype.type(0)).astype(np.int64)
 
     def key_loads(self, tiles: Counts) -> Counts:
         """Keys that tiles of each size need together."""

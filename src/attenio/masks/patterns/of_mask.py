@@ -13,6 +13,7 @@ from attenio.masks.values import (
     Causal,
     Dense,
     Documents,
+    LaidOut,
     Mask,
     SharedPrefix,
     SlidingWindow,
@@ -67,5 +68,4 @@ def _laid_out(layout: Layout, queries: int, keys: int) -> BlockPattern:
 
 @lru_cache(maxsize=4)
 def _kept(layout: Layout, queries: int, keys: int) -> BlockPattern:
-    blocks = BlockSparse.laid_out(layout, queries=queries, keys=keys)
-    return BlockPattern(rows=queries, keys=keys, layout=blocks)
+    return BlockPattern(rows=queries, keys=keys, layout=LaidOut(layout=layout, queries=queries, keys=keys))
