@@ -14,6 +14,10 @@ try:
 except ImportError:
     collect_ignore_glob = [f"{folder}/test_*.py" for folder in ("gpu", "hopper", "hopper/backward", "triton")]
     collect_ignore = [f"replay/test_{name}.py" for name in ("launcher", "streams", "tape")]
+else:
+    from tests.kernels.quick_interpreter import make_quick
+
+    make_quick()
 
 
 @pytest.fixture(autouse=True)

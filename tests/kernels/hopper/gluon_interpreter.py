@@ -5,17 +5,15 @@ source. Layouts mean nothing here, and asynchronous copies and products are done
 what a kernel computes and that it does not lock up, not that its waits are early or late enough.
 """
 
-import ast
 import copy
-import importlib.util
 import itertools
 import random
 import sys
 import threading
 import types
-from pathlib import Path
 
 import torch
+from tests.kernels.hopper.plain_source import without_layouts
 
 __all__ = ["Pointer", "TmaDescriptor", "interpreted", "launch"]
 
@@ -294,14 +292,6 @@ def _hopper():
     return hopper
 
 
-class _WithoutLayouts(ast.NodeTransformer):
-    """Layouts that a kernel asks a tensor for are none here."""
-
-    def visit_Attribute(self, node):
-        is_layout = node.attr == "layout" and isinstance(node.value, ast.Attribute) and node.value.attr == "type"
-        return ast.Constant(None) if is_layout else self.generic_visit(node)
-
-
 def interpreted(module_name, needing=()):
     """A kernel's module whose functions are plain Python, and so are those of the modules that it needs, in order."""
     gluon = types.ModuleType("gluon")
@@ -316,15 +306,14 @@ def interpreted(module_name, needing=()):
         "triton.language": types.SimpleNamespace(debug_barrier=lambda: None),
         "triton.language.extra.cuda": types.SimpleNamespace(gdc_wait=lambda: None, gdc_launch_dependents=lambda: None),
     }
-    for index, name in enumerate(needing):
-        standing_in[name] = interpreted(name, needing[:index])
-    kept = {name: sys.modules.get(name) for name in standing_in}
+    kept = {name: sys.modules.get(name) for name in (*standing_in, *needing)}
     sys.modules.update(standing_in)
     try:
-        spec = importlib.util.find_spec(module_name)
-        tree = ast.fix_missing_locations(_WithoutLayouts().visit(ast.parse(Path(spec.origin).read_text())))
-        module = types.ModuleType(module_name + " interpreted")
-        exec(compile(tree, spec.origin, "exec"), module.__dict__)
+        for name in (*needing, module_name):
+            module = types.ModuleType(name + " interpreted")
+            exec(without_layouts(name), module.__dict__)
+            if name in needing:
+                sys.modules[name] = module
     finally:
         for name, old in kept.items():
             if old is None:
