@@ -13,7 +13,8 @@ def answer(results: dict[str, Any]) -> str:
         "",
         f"{results['n']:,} tokens, d = {results['d']}, bf16; tokens spread evenly with all heads. Words are those",
         "that the busiest device sends in one pass, by exact closed forms that counted runs confirm. The bound is that",
-        "of balanced work (docs/theory/devices_balanced.md, devices_causal.md). `run.py` computes everything here.",
+        "of balanced work (docs/theory/devices_balanced.md, devices_causal.md, devices_causal_heads.md). `run.py` computes",
+        "everything here.",
         "",
         "## Gap to the bound",
         "",
@@ -105,7 +106,8 @@ def _verdict(results: dict[str, Any]) -> str:
         )
     said.append(
         "Causal grids send what dense ones do, and the causal bound is up to twice lower. Strips come close to it for\n"
-        "several devices a head; for few of them the gap is open (docs/theory/devices_causal.md)."
+        "several devices a head, and head groups for as many heads as devices, from 16 on; for others the gap is open\n"
+        "(docs/theory/devices_causal.md, devices_causal_heads.md)."
     )
     return "\n".join(said)
 
