@@ -34,6 +34,12 @@ def without_waits(design: Design) -> Design:
     return design
 
 
+def fills(design: Design) -> int:
+    """How often the block that is filled most is filled: what is filled once cannot be overwritten."""
+    root = design.nest.root
+    return max(sum(root.runs(name, 1)[0] for name in names.split(", ")) for names, _ in blocks_of(design.plan.dataflow))
+
+
 def main() -> None:
     """The first seeds whose programs are short enough to be spoken about, as they are and broken."""
     count, dataflows = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT, sys.argv[2:] or ["attenio"]
@@ -62,6 +68,7 @@ def main() -> None:
             "dataflow": dataflow,
             **about,
             "steps": design.program.steps,
+            "fills": fills(design),
             "proven": proven,
             "broken_proven": broken,
         }

@@ -75,7 +75,8 @@ class Accelerator(Part):
             m.d.comb += getattr(array, f"result_{module}").eq(getattr(exp, f"result_{module}"))
         self._kv(m, array, control, port)
         m.d.comb += [self.take_queries.eq(port.load_queries), self.give_outputs.eq(port.store)]
-        m.d.comb += [self.take_kv.eq(port.load_key | port.load_value), self.late.eq(control.late)]
+        m.d.comb += self.take_kv.eq(port.load_key | port.load_value)
+        m.d.comb += self.late.eq(control.late | self._clash(m, array, control))
         return m
 
     def _array(self, m: Module, array: Any, control: Any, exp_control: Any, port: Any) -> None:
@@ -108,6 +109,18 @@ class Accelerator(Part):
         address = Mux(written, control.address, 0)
         m.d.comb += array.write_outputs.eq(delayed(m, written, silicon.latency_cycles, "written"))
         m.d.comb += array.write_address.eq(delayed(m, address, silicon.latency_cycles, "write_address"))
+
+    def _clash(self, m: Module, array: Any, control: Any) -> Value:
+        """Whether an output was ever read and another written in the same half of the banks, even or odd addresses.
+
+        Where results come an odd number of cycles later they never are, so that halves of one port would do.
+        """
+        silicon, clash = self.design.hardware.pe.silicon, Signal()
+        if silicon.latency_cycles % 2 and silicon.multipliers > 1:
+            same = control.address[0] == array.write_address[0]
+            with m.If(control.output & array.write_outputs & same):
+                m.d.sync += clash.eq(1)
+        return clash
 
     def _rescaled(self, m: Module, exp_control: Any, begins: Value) -> Value:
         """Passes whose factors have come, as late as they come; none as soon as the next begin."""
