@@ -1,8 +1,11 @@
 """The answer of the study, from its results."""
 
+from collections import Counter
 from math import log
 from statistics import median
 from typing import Any
+
+from answer_silicon import figures, loops, silicon
 
 # (45 / 7)^x = 2,804 / 199, the same MAC in two processes; as attenio.accelerator.rtl.area has it
 EXPONENT = log(2804 / 199) / log(45 / 7)
@@ -22,10 +25,13 @@ def answer(results: dict[str, Any]) -> str:
     parts = [
         "# Is the hardware equal to the simulator, how large is it, how fast?",
         machines(results["machines"]),
+        silicon(results["silicon"]),
         published(results["published"]),
         proofs(results["proofs"]),
         areas(results["areas"]),
         reasons(results["areas"]),
+        loops(results["loops"]),
+        figures(results["figures"]),
         fpga(results["fpga"]),
         clock(results["clock"]),
         energy(results["energy"]),
@@ -41,9 +47,21 @@ def machines(cases: list[dict[str, Any]]) -> str:
         lines.append(of_dataflow(dataflow, [case for case in cases if case.get("dataflow", "attenio") == dataflow]))
     times = {name: median(case["seconds"][name] for case in cases) for name in ("elaborate", "compile", "run")}
     took = f"{times['elaborate']:.1f} s to elaborate, {times['compile']:.1f} s to compile, {times['run']:.2f} s to run"
+    processor = median(case["seconds"]["processor"] for case in cases if "processor" in case["seconds"])
     lines.append(
         f"`machines.py` draws {WANTED} of AttenIO, or as many as asked for of any other, and goes on where it was"
-        f" stopped. Medians, on two cores that many shared: {took}."
+        f" stopped; {len(cases)} are done. Medians, on two cores that a dozen other jobs shared: {took}, of which"
+        f" {processor:.1f} s of processor time in all where that was taken."
+    )
+    passed = Counter[str]()
+    for case in cases:
+        passed.update(case.get("passed", {}))
+    long = passed.pop("long", 0)
+    lines.append(
+        f"Before a seed's machine was found, {long:,} others were drawn whose programs are long, and"
+        f" {passed.total():,} that are refused: "
+        + "; ".join(f'{count} times "{why.partition(";")[0].partition(":")[0]}"' for why, count in passed.most_common())
+        + "."
     )
     return "\n\n".join(lines)
 
@@ -77,20 +95,24 @@ def published(found: dict[str, Any] | None) -> str:
 
 
 def proofs(cases: list[dict[str, Any]]) -> str:
-    """Proofs by induction."""
+    """Proofs by induction, dataflow by dataflow."""
     if not cases:
         return "## Proofs\n\nNot run yet: `proofs.py` takes minutes a controller."
+    by_dataflow = Counter(case.get("dataflow", "attenio") for case in cases)
+    of_each = ", ".join(f"{count} of {name}" for name, count in by_dataflow.items())
     proven = [case for case in cases if case["proven"]]
-    failed = [case for case in cases if not case["broken_proven"]]
+    several = [case for case in cases if case["fills"] > 1]
+    failed = [case for case in several if not case["broken_proven"]]
     steps = f"{min(case['steps'] for case in cases):,} to {max(case['steps'] for case in cases):,} steps"
     taken = sorted(case["seconds"] for case in cases)
     return (
         "## Proofs\n\n"
-        f"Controllers of {len(cases)} random machines, programs of {steps}. Of {len(proven)} it is proven by induction"
-        f" over {cases[0]['depth']} cycles that no block of the KV buffer is filled before what it holds was broadcast,"
-        " nor read before it is filled, that in every cycle some engine works until all are done, and that every"
-        f" engine's cycles run out. Of the same controllers with loads that wait for nothing, {len(failed)} are not"
-        f" proven, as they should not. A proof took {taken[0]:,.0f} to {taken[-1]:,.0f} s on cores that many shared."
+        f"Controllers of {len(cases)} random machines, {of_each}, programs of {steps}. Of {len(proven)} it is proven by"
+        f" induction over {cases[0]['depth']} cycles that no block of what every round loads is filled before what it"
+        " holds was used, nor read before it is filled, that in every cycle some engine works until all are done, and"
+        f" that every engine's cycles run out. Of the {len(several)} whose blocks are filled more than once, with loads"
+        f" that wait for nothing, {len(failed)} are not proven, as they should not. A proof took {taken[0]:,.0f} to"
+        f" {taken[-1]:,.0f} s on cores that many shared."
     )
 
 

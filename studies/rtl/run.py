@@ -7,6 +7,9 @@
 .venv/bin/python studies/rtl/energy.py LIBERTY      the energy of one run by activity
 .venv/bin/python studies/rtl/fpga.py                a small array on an FPGA
 .venv/bin/python studies/rtl/clock.py               the simulator at the clock that was measured
+.venv/bin/python studies/rtl/silicon.py             random machines of random silicon, a minute each
+.venv/bin/python studies/rtl/loops.py LIBERTY       units with plain and prefix adders, MACs of other silicon
+.venv/bin/python studies/rtl/figures.py             figures 10 to 17, energy and table 3 with that silicon
 .venv/bin/python studies/rtl/pictures.py            the parts with their areas, and one inner iteration
 .venv/bin/python studies/rtl/run.py                 results.json and answer.md from what these have written
 """
@@ -50,6 +53,9 @@ def main() -> None:
         "energy": read("energy.json"),
         "fpga": read("fpga.json"),
         "clock": read("clock.json"),
+        "silicon": lines("silicon.jsonl"),
+        "loops": read("loops.json"),
+        "figures": read("figures.json"),
     }
     write_atomically(HERE / "results.json", json.dumps(results, indent=1) + "\n")
     write_atomically(HERE / "answer.md", answer(results))
