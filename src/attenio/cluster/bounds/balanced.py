@@ -16,6 +16,7 @@ from attenio.cluster.bounds.one_device import (
     window_price,
     words_for_work,
 )
+from attenio.cluster.bounds.own_positions import position_words
 from attenio.cluster.bounds.own_rows import OwnRows, own_row_words
 from attenio.cluster.grid import checked_devices
 from attenio.cluster.partition import even_sizes
@@ -108,7 +109,7 @@ def _causal_words(workload: Workload, devices: int, imbalance: float) -> float:
     (row, key), heads = row_and_key_words(workload), workload.kv_heads * workload.batch
     shape = {"tokens": workload.keys, "devices": devices, "group": workload.group, "row_words": row, "key_words": key}
     every = CausalHeads(heads=heads, **shape)
-    one = own_row_words(OwnRows(**shape), imbalance) if heads == 1 else 0.0
+    one = max(own_row_words(OwnRows(**shape), imbalance), position_words(every, imbalance)) if heads == 1 else 0.0
     return max(one, apart_words(every), neighbour_words(every, imbalance))
 
 
