@@ -54,9 +54,16 @@ def test_every_step_and_every_word_are_those_of_the_simulator(about: dict[str, A
     }
 
 
-def test_slow_adders_full_pipelines_one_multiplier_and_shared_dividers_are_built_as_simulated() -> None:
-    silicon = SiliconParts(adder_cycles=2, fill_cycles=1, exp_fill_cycles=1, multipliers=1, macs_a_divider=2)
-    machine = made_of(small_machine(lines=1, modules=1), silicon)
+@pytest.mark.parametrize(
+    ("about", "silicon"),
+    [
+        ({}, SiliconParts(adder_cycles=2, fill_cycles=1, exp_fill_cycles=1, multipliers=1, macs_a_divider=2)),
+        ({"macs": 1}, SiliconParts(adder_cycles=4)),  # sums of three passes on the way at once
+    ],
+    ids=["all", "passes"],
+)
+def test_other_silicon_is_built_as_it_is_simulated(about: dict[str, int], silicon: SiliconParts) -> None:
+    machine = made_of(small_machine(lines=1, modules=1, **about), silicon)
     shape = Workload(queries=3, keys=2, d=3, value_dim=2)
     found = check(Design.of(shape, machine), runner=Runner.PYSIM, seed=3)
     assert found.steps_equal and found.words_equal

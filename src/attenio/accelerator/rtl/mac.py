@@ -84,10 +84,12 @@ class Mac(Part):
         # an adder of several cycles: registers behind it, and what its sums are for
         slow = self.silicon.adder_cycles - 1
         result = delayed(m, fma.result, slow, "result")
-        with m.If(delayed(m, sums, slow, "is_score")):
+        is_score, is_sum = delayed(m, sums, slow, "is_score"), delayed(m, self.sum, slow, "is_sum")
+        then = delayed(m, at, slow, "at")
+        with m.If(is_score):
             m.d.sync += self.acc.eq(result)
-        with m.If(delayed(m, self.sum, slow, "is_sum")):
-            m.d.sync += row_sum[delayed(m, at, slow, "at")].eq(result)
+        with m.If(is_sum):
+            m.d.sync += row_sum[then].eq(result)
         is_quotient = delayed(m, self.divide, slow, "is_quotient")
         m.d.comb += self.o_new.eq(Mux(is_quotient, delayed(m, quotient, slow, "quotient"), result))
         score, seen = Signal(16), Signal(16)
