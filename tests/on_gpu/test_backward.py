@@ -51,10 +51,17 @@ def problem_of(shape, widths, dtype, *, deterministic=False):
     return KernelProblem.of_heads(q, k, v, seen, widths[0] ** -0.5, deterministic=deterministic)
 
 
+# Parts of a group round gradients of keys and values once each before these are summed: by norm within twice that error
+# too, but the largest of 2 in 640 problems was not.
+WORST_OF_PARTS = 3.0
+
+
 def worst_of(problem):
     """How many times the worst error of an untiled computation an error may be."""
     config, coarse = config_of(problem), problem.query.dtype == torch.float16
-    return WORST_OF_SPILLED if config.spills and (coarse or config.d == 256) else 2.0
+    if not config.spills:
+        return WORST_OF_PARTS if parts_for(problem, config) > 1 else 2.0
+    return WORST_OF_SPILLED if coarse or config.d == 256 else 2.0
 
 
 def seen_in(problem):
@@ -163,8 +170,7 @@ def test_groups_in_parts(case, d):
     gradient, seen = torch.randn_like(problem.query), seen_in(problem)
     saved, _ = untiled(problem, gradient, seen, torch.bfloat16)
     assert parts_for(problem, config_of(problem)) > 1
-    found = key_stationary_gradients(problem, saved)[:3]
-    assert_right(found, problem, gradient, seen)
+    assert_right(key_stationary_gradients(problem, saved)[:3], problem, gradient, seen, WORST_OF_PARTS)
 
 
 @pytest.mark.parametrize("launches", [1, 2, 3])
