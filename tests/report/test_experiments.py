@@ -96,13 +96,21 @@ def test_rates_beside_figure_17_are_those_of_the_study_that_measured_them() -> N
     commits = {case["commit"] for case in study["cases"] if case["part"] == "forward"}
     (run,) = (study["runs"][commit] for commit in commits)
     assert (kept["device"], kept["date"]) == (run["device"], run["date"])
+    front_runner = kept["tflop_per_s"].pop("FlashAttention-4")
     for name, widths in kept["tflop_per_s"].items():
         for d, rates in widths.items():
             assert len(rates) == 5
             for n, rate in rates.items():
                 assert rate == cases[f"forward d={d} full n={n}"][names[name]]["tflop_per_s"]
+    for d, rates in front_runner.items():
+        for n, rate in rates.items():
+            shape = f"{16384 // int(n)} x {2048 // int(d)}/{2048 // int(d)} x {n} x {d}"
+            assert rate == cases[f"front runner: forward {shape} full"]["flash-4"]["tflop_per_s"]
+    (commit,) = {case["commit"] for case in study["cases"] if case["part"] == "front runner"}
+    run, peer = study["runs"][commit], kept["flash_attn_4"]
+    assert (peer["version"], peer["date"], peer["device"]) == (run["flash_attn_4"], run["date"], run["device"])
     beside = [row for row in rows("fig17") if "on an H200" in row.quantity]
-    assert len(beside) == 2 * 3 * 3
+    assert len(beside) == 2 * 3 * 3 + 2  # the figure begins at 8K, where FlashAttention-4 has one length
     # No kernel is faster than the floor from peak rates, which both GPUs share.
     floors = {(row.d, row.at): row.value for row in rows("fig17") if "floor" in row.quantity}
     assert all(row.value > 0.95 * floors[row.d, row.at] for row in beside)
