@@ -33,8 +33,8 @@ class ArrayControl(Part):
         )
         super().__init__(
             {
-                "place": In(range(max(1, len(self.places)))),
-                "phase": In(range(longest)),
+                "place": In(range(max(2, len(self.places)))),
+                "phase": In(range(max(2, longest))),
                 "active": In(1),
                 "last": In(1),
                 "rescaled_passes": In(passes),
@@ -44,7 +44,7 @@ class ArrayControl(Part):
                 "level": Out(range(max(2, levels + 1))),
                 "turn": Out(range(max(2, self.silicon.macs_a_divider))),
                 "element": Out(range(max(d, value_dim) + design.hardware.pe.lines)),
-                "address": Out(range(longest)),
+                "address": Out(range(max(2, longest))),
                 **{name: Out(signed(ROW_BITS)) for name in ("low", "high")},
             }
         )
@@ -149,7 +149,7 @@ class ArrayControl(Part):
             self._pair(m, pairing, at)
         else:
             m.d.comb += pass_ends.eq(ends)
-        m.d.comb += joining.eq(counting & is_scores & (number == sizes["passes"]) & (level < sizes["levels"]))
+        m.d.comb += joining.eq(counting & is_scores & (number == sizes["passes"]) & (level != sizes["levels"]))
         m.d.comb += join_ends.eq(joining & (at == adder - 1))
         m.d.comb += [self.shared.eq(number == sizes["full"]), self.output_pass.eq(number), self.turn.eq(turn)]
         m.d.comb += self.element.eq(Mux(within, element, sizes["width"]))

@@ -19,8 +19,8 @@ class ExpControl(Part):
         pass_bits = len(Signal(range(max(2, design.passes))))
         super().__init__(
             {
-                "place": In(range(max(1, len(self.places)))),
-                "phase": In(range(longest)),
+                "place": In(range(max(2, len(self.places)))),
+                "phase": In(range(max(2, longest))),
                 **{name: In(1) for name in ("active", "last", "begins", "gives")},
                 **{name: Out(1) for name in ("take_p", "take_alpha", "give_step", "take_shared")},
                 **{name: Out(pass_bits) for name in ("take_pass", "give_pass")},

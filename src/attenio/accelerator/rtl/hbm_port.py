@@ -22,11 +22,11 @@ class HbmPort(Part):
         d, value_dim = design.widths
         super().__init__(
             {
-                "place": In(range(max(1, len(self.places)))),
-                "phase": In(range(longest)),
+                "place": In(range(max(2, len(self.places)))),
+                "phase": In(range(max(2, longest))),
                 "active": In(1),
                 **{name: Out(1) for name in ("load_queries", "load_key", "load_value", "store")},
-                "address": Out(range(longest)),
+                "address": Out(range(max(2, longest))),
                 "element": Out(range(max(d, value_dim) + design.arriving)),
             }
         )

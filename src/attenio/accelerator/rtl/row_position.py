@@ -25,8 +25,8 @@ class Position(Part):
         most = max(2, rows * score_stride + score_stride)
         super().__init__(
             {
-                "pe_place": In(range(max(1, len(self.pe_places)))),
-                "hbm_place": In(range(max(1, len(self.hbm_places)))),
+                "pe_place": In(range(max(2, len(self.pe_places)))),
+                "hbm_place": In(range(max(2, len(self.hbm_places)))),
                 "pe_last": In(1),
                 "hbm_last": In(1),
                 "offset": Out(range(most) if design.plan.dataflow is Dataflow.FLAT else 1),

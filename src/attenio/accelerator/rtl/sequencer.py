@@ -35,8 +35,8 @@ class Sequencer(Part):
         super().__init__(
             {
                 **{f"ended_{number}": In(COUNT_BITS) for number in range(len(self.awaited))},
-                "place": Out(range(max(1, len(self.places)))),
-                "phase": Out(range(longest)),
+                "place": Out(range(max(2, len(self.places)))),
+                "phase": Out(range(max(2, longest))),
                 "active": Out(1),
                 "first": Out(1),
                 "last": Out(1),
