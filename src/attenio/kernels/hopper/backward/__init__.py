@@ -4,8 +4,8 @@
 ``key_stationary_d64`` and ``key_stationary_d128``). ``spilled_gradients``: dS is spilled, and multiplied with keys
 later (kernels ``spilled_key_gradients`` and ``spilled_query_gradients``). They share ``config`` (kernels and their
 tiles), ``block`` and ``producer`` (what blocks share), ``masks`` (who sees what), ``preprocess`` (between launches),
-``chunks`` and ``launch_groups`` (how a call is cut into launches), ``fixed_point`` (integer accumulators) and
-``probabilities`` (P in 16 bits).
+``chunks`` and ``launch_groups`` (how a call is cut into launches), ``group_parts`` (blocks that share a group),
+``fixed_point`` (integer accumulators) and ``probabilities`` (P in 16 bits).
 """
 
 from attenio.kernels.hopper.backward.dataflow import choose, gradient_grids, gradients, is_proven, supports, why_not

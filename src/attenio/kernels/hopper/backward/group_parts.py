@@ -18,7 +18,7 @@ from attenio.kernels.gpu.arguments import grouped_heads
 from attenio.kernels.hopper.backward.launch_groups import busy_time, launch_time
 from attenio.kernels.replay.launches import launch_specialized
 
-# What summing is taken to cost, in tiles of rows (2.3 us each): a launch, and bytes that mostly come from L2 (2.6 TB/s).
+# What summing is taken to cost, in tiles of rows (2.3 us each): a launch, and bytes mostly from L2 (2.6 TB/s).
 _SUM_LAUNCH, _SUM_BYTES = 1.0, 6e6
 # Numbers that a program sums.
 _NUMBERS = 2048
