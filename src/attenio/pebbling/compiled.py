@@ -2,6 +2,8 @@
 
 Most of them are called by other compiled functions only. Those go without the code that unpacks Python's arguments,
 which for tuples of a dozen arrays is more than the function itself and would take half of the time to compile.
+They have no files either, for whoever calls them has them in its own. A constant that one is handed is an
+``np.int64``: for literals a function is compiled once more for each value.
 
 The file of a function is made anew when its own source changes, not when a function that it calls does: after changing
 one of them, remove the ``__pycache__`` folders here.
@@ -19,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Its own types do not list every option.
 _njit = cast(Any, njit)
 called_from_python: Callable[[F], F] = _njit(cache=True, no_cfunc_wrapper=True)
-compiled: Callable[[F], F] = _njit(cache=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
+compiled: Callable[[F], F] = _njit(no_cfunc_wrapper=True, no_cpython_wrapper=True)
 
 
 class Compiling(Listener):  # type: ignore[misc, unused-ignore]  # numba is untyped

@@ -33,6 +33,7 @@ from attenio.pebbling.scheduling.fast_memory import (
     MOVES,
     NEVER,
     NEXT,
+    NOBODY,
     OUT,
     OUTPUT,
     PLACE,
@@ -55,7 +56,8 @@ from attenio.pebbling.scheduling.program import Numbers, Program
 # A store and a load against a load.
 RELUCTANCE = 2.0
 
-_COMPUTE, _ACCUMULATE = CODES[MoveKind.COMPUTE], CODES[MoveKind.ACCUMULATE]
+_COMPUTE, _ACCUMULATE = np.int64(CODES[MoveKind.COMPUTE]), np.int64(CODES[MoveKind.ACCUMULATE])
+_STAYS = np.bool_(False)
 
 
 @compiled
@@ -150,7 +152,7 @@ def _compute(memory, reads, target, now, reluctance, sliding):
     operands, upcoming = reads
     instead = _make_place(memory, reads, target, now, reluctance, sliding)
     if instead < 0:
-        record(memory, _COMPUTE, target, -1)
+        record(memory, _COMPUTE, target, NOBODY)
     else:
         # The operand goes the moment the target comes: saved before, taken off the board by the computation itself.
         value = operands[instead]
@@ -168,7 +170,7 @@ def _accumulate(memory, reads, target, now, reluctance, begun):
         load(memory, target, now, reluctance)
         remove(memory, target)
     else:
-        _make_place(memory, reads, target, now, reluctance, False)
+        _make_place(memory, reads, target, now, reluctance, _STAYS)
     memory.values[target, BLUE] = 0
     record(memory, _ACCUMULATE, target, reads[0][0])
 

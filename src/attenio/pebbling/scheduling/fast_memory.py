@@ -13,7 +13,8 @@ import numpy as np
 from attenio.pebbling.compiled import compiled
 from attenio.pebbling.schedule import CODES, MoveKind
 
-_LOAD, _STORE, _DELETE = CODES[MoveKind.LOAD], CODES[MoveKind.STORE], CODES[MoveKind.DELETE]
+_LOAD, _STORE, _DELETE = (np.int64(CODES[kind]) for kind in (MoveKind.LOAD, MoveKind.STORE, MoveKind.DELETE))
+NOBODY = np.int64(-1)
 NEVER = np.iinfo(np.int64).max
 CLEAN, UNSAVED, OUT = 0, 1, 2
 # Columns of ``values``, one row a value: next use; heap it is in, and where; whether slow memory has it; operations
@@ -105,7 +106,7 @@ def save(memory, value):
     """Store a value."""
     memory.values[value, BLUE] = 1
     memory.counts[COST] += memory.values[value, WEIGHT]
-    record(memory, _STORE, value, -1)
+    record(memory, _STORE, value, NOBODY)
 
 
 @compiled
@@ -115,7 +116,7 @@ def leave(memory, value):
     if needed and memory.values[value, BLUE] == 0:
         save(memory, value)
     remove(memory, value)
-    record(memory, _DELETE, value, -1)
+    record(memory, _DELETE, value, NOBODY)
 
 
 @compiled
@@ -140,5 +141,5 @@ def load(memory, value, now, reluctance):
         leave(memory, furthest(memory, now, reluctance))
     memory.values[value, NEXT] = now
     memory.counts[COST] += memory.values[value, WEIGHT]
-    insert(memory, CLEAN, value)
-    record(memory, _LOAD, value, -1)
+    insert(memory, np.int64(CLEAN), value)
+    record(memory, _LOAD, value, NOBODY)

@@ -199,7 +199,7 @@ def _grow(parts, books, limit, strip, whole):
     met = np.zeros(parts.number + 1, np.int64)
     for part in range(parts.number):
         _alone(parts, books, of_part, part)
-    group = placed = 0
+    group = placed = np.int64(0)
     for first in range(parts.number):
         if of_part[first, _GROUP] >= 0:
             continue

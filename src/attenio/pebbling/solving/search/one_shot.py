@@ -188,7 +188,7 @@ def expand_one_shot(game: Any, room: Any, s: Any) -> Any:
         items = list_evictable(game, room, s[0] & ~low, s[1] & ~high)
         room.numbers[LIMIT, PAID] = 0
         sets = choose(game, room, items, need)
-        listed = _emit(game, room, s, vertex, -1, sets)
+        listed = _emit(game, room, s, vertex, np.int64(-1), sets)
         if listed < 0 or not fact(game, SLIDING):
             if listed < 0:
                 return -1

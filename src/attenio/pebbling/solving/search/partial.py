@@ -100,7 +100,7 @@ def _mark_into(game: Any, s: Any, vertex: Any, log: Any, steps: Any) -> Any:
 @compiled
 def settle_partial(game: Any, s: Any, log: Any) -> Any:
     """Make forced steps until there are none; how many were made."""
-    steps = 0
+    steps: Any = np.int64(0)
     before = -1
     while before != steps:
         before = steps
@@ -213,7 +213,7 @@ def mark_edge(game: Any, s: Any, edge: Any, log: Any) -> Any:
         add(s, 2, source)
     add(s, 0, source)
     add(s, 0, target)
-    _mark(game, s, edge, log, 0)
+    _mark(game, s, edge, log, np.int64(0))
 
 
 @compiled

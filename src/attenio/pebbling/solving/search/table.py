@@ -205,7 +205,7 @@ def begin(game: Any, room: Any, store: Any, s: Any) -> Any:
     canonical(store, s, best, trial)
     if fact(game, VARIANT):
         cost = fact(game, COMPULSORY)
-    offer(game, store, best, cost, _END, store.base)
+    offer(game, store, best, cost, np.int64(_END), store.base)
 
 
 def begin_again(game: Any, room: Any, store: Store, start: Any, ceiling: int) -> None:
