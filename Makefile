@@ -57,7 +57,7 @@ docs: $(VENV)/.developing ## the documentation, with what it computes: docs/_bui
 	$(BIN)/sphinx-build -q -W --keep-going -d docs/_build/doctrees -b doctest docs docs/_build/doctest
 
 # Each worker has half of the list and takes from the other when it is done: tests of a file share what it computed.
-tests: $(VENV)/.developing
+tests: $(VENV)/.developing $(VENV)/.imported
 	@echo "5 of 6: tests, most of the time; the share that is done stands at the end of each line"
 	$(BIN)/pytest -n $(TEST_CORES) --dist worksteal --ignore tests/browser
 
@@ -105,6 +105,11 @@ $(VENV)/bin/python:
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "installing attenio into $(VENV), a minute or two at first"
 	$(PIP) --editable '.[$(ASKED)]'
+	@touch $@
+
+# Two workers that begin at once would each compile the modules that they import: half a minute, which one has here.
+$(VENV)/.imported: $(VENV)/.developing
+	-$(BIN)/python -W ignore -c 'import torch._dynamo, torch._inductor.compile_fx, torch.distributed.tensor, transformers, torch.testing._internal.common_methods_invocations'
 	@touch $@
 
 # All at once, and modules compiled when they are first imported, which most of them never are.

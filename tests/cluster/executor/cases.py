@@ -30,6 +30,7 @@ from cluster.executor.definition import FLOOR, defined, on_one_device
 
 try:
     from transformers import AutoModelForCausalLM, MistralConfig
+    from transformers.models.mistral import modeling_mistral  # noqa: F401 - otherwise every rank imports it
 except ImportError:
     AutoModelForCausalLM = None
 
