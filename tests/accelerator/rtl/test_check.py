@@ -1,6 +1,7 @@
 """Laws of the accelerator as hardware, on arrays small enough for Amaranth's own simulator."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,13 @@ from hypothesis import strategies as st
 from attenio.accelerator.functional.arithmetic import Numbers, Precision
 from attenio.accelerator.pe_array import PeArray
 from attenio.accelerator.rtl import check as checking
+from attenio.accelerator.rtl import verilator_model
 from attenio.accelerator.rtl.build import Built, built
 from attenio.accelerator.rtl.check import Runner, TimedStep, check
 from attenio.accelerator.rtl.design import Design
 from attenio.accelerator.rtl.geometry import Geometry
+from attenio.accelerator.rtl.machines import top_of
+from attenio.accelerator.rtl.parts import Library
 from attenio.accelerator.rtl.small import made_of, small_machine
 from attenio.accelerator.rtl.streams import Streams
 from attenio.accelerator.rtl.tools import compiler
@@ -184,3 +188,16 @@ def test_every_part_has_the_ports_by_which_others_place_it(made: Built) -> None:
                 assert wired == ports[part], (name, part, wired ^ ports[part])
                 compared.add(part)
     assert compared == made.parts.keys() - {"accelerator"}
+
+
+def test_verilator_where_there_is_none_is_refused_and_its_model_has_every_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    some = Design.of(Workload(n=2, d=1), small_machine(lines=3, macs=1, modules=1))
+    text = verilator_model.loop_text(some, "", str)
+    ports = dict(top_of(Library(separate=False), some).signature.members.items())
+    named = set(re.findall(r"top\.(\w+)", text))
+    assert named <= set(ports) and {name for name in ports if not name.endswith("_phase")} == named
+    monkeypatch.setattr(verilator_model.shutil, "which", lambda _: None)
+    with pytest.raises(InvalidInput, match="takes Verilator and make, and one of them is not there"):
+        check(some, runner=Runner.VERILATOR)
+    with pytest.raises(InvalidInput, match="leave --runner verilator out"):
+        check(some, runner=Runner.VERILATOR, vcd=Path("waves.vcd"))

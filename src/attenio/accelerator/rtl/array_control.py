@@ -182,9 +182,12 @@ class ArrayControl(Part):
         with m.If(counting & self.last):
             m.d.sync += [each.eq(0) for each in (at, number, element, address, level, turn, scaled, pairing)]
         # a pass is captured in the cycle after its last sum: that of its last element, or of the last join
-        m.d.comb += meets.eq(pass_ends & is_scores & ((number < sizes["full"]) | (sizes["levels"] == 0)))
+        alone = Signal()
+        if any(self._known(place)["full"] for place in self.places):
+            m.d.comb += alone.eq(number < sizes["full"])
+        m.d.comb += meets.eq(pass_ends & is_scores & (alone | (sizes["levels"] == 0)))
         over = meets | (join_ends & (level + 1 == sizes["levels"]))
-        m.d.sync += [self.capture.eq(over), self.capture_shared.eq(number >= sizes["full"])]
+        m.d.sync += [self.capture.eq(over), self.capture_shared.eq(~alone)]
         m.d.sync += self.capture_pass.eq(Mux(joining, number - 1, number))
 
     def _pair(self, m: Module, pairing: Signal, at: Signal) -> None:

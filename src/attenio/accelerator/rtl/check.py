@@ -19,6 +19,7 @@ from attenio.accelerator.rtl.design import Design
 from attenio.accelerator.rtl.geometry import Words
 from attenio.accelerator.rtl.row_streams import row_streams, stored_tiles, stored_words
 from attenio.accelerator.rtl.streams import bits_of, outputs_of, streams
+from attenio.accelerator.rtl.verilator_model import compile_verilated
 from attenio.accelerator.step import Engine
 from attenio.accelerator.tracks import spans
 from attenio.errors import InvalidInput
@@ -32,6 +33,7 @@ class Runner(Enum):
     """What runs the hardware."""
 
     CXXRTL = "cxxrtl"  # compiled C++
+    VERILATOR = "verilator"  # the same, by Verilator, where it is installed
     PYSIM = "pysim"  # Amaranth's simulator, for the smallest arrays
 
 
@@ -107,14 +109,20 @@ def check(
     simulated = simulated_steps(design)
     most = 2 * max(step.end for step in simulated) + 64
     seconds: dict[str, float] = {}
+    if vcd is not None and runner is not Runner.CXXRTL:
+        raise InvalidInput(f"waves are written by models of CXXRTL; leave --runner {runner.value} out")
     if runner is Runner.PYSIM:
         from attenio.accelerator.rtl.pysim_run import run_pysim
 
-        if vcd is not None:
-            raise InvalidInput("waves are written by compiled models; leave --runner pysim out")
         if most > _MOST_PYSIM:
             raise InvalidInput(f"{most // 2:,} cycles take pysim hours; leave --runner pysim out, or use a smaller n")
         raw = run_pysim(design, given, most)
+    elif runner is Runner.VERILATOR:
+        with tempfile.TemporaryDirectory() as scratch:
+            begun = time.perf_counter()
+            model = compile_verilated(design, Path(scratch), optimise=optimise)
+            seconds["compile"] = time.perf_counter() - begun
+            raw = run_model(model, design, given, most)
     else:
         with tempfile.TemporaryDirectory() as scratch:
             folder, begun = Path(scratch), time.perf_counter()

@@ -2,6 +2,7 @@
 
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,40 +55,49 @@ def raw_run(folder: Path, design: Design, told: tuple[int, bool], seconds: float
 
 
 def driver_text(design: Design, *, waves: bool) -> str:
-    """The main loop: a clock, words in, words and times out."""
+    """The main loop of a model of CXXRTL."""
+    prelude = _PRELUDE.format(
+        top=f"cxxrtl_design::{_member(TOP)}",
+        vcd_include="#include <cxxrtl/cxxrtl_vcd.h>" if waves else "",
+        clk=_member("clk"),
+        rst=_member("rst"),
+    )
+    sample = "    waves.sample(cycle); wave_file << waves.buffer; waves.buffer.clear();" if waves else ""
+    return loop_text(design, prelude, _member, waves=(_VCD_BEGIN if waves else "", sample))
+
+
+def loop_text(design: Design, prelude: str, member: Callable[[str], str], *, waves: tuple[str, str] = ("", "")) -> str:
+    """The main loop: a clock, words in, words and times out.
+
+    The prelude has the model as ``top``, ``clock`` and ``reset``, and functions that read and write its ports.
+    """
     lines, macs, arriving = design.hardware.pe.lines, design.hardware.pe.macs_per_line, design.arriving
     engines = [engine.name.lower() for engine in Engine]
     put_queries = "\n".join(
-        f"  put(top.{_member(f'queries_{line}')}, beat + {line * macs}, {macs});" for line in range(lines)
+        f"  put(top.{member(f'queries_{line}')}, beat + {line * macs}, {macs});" for line in range(lines)
     )
     get_outputs = "\n".join(
-        f"  get(top.{_member(f'outputs_{line}')}, beat + {line * macs}, {macs});" for line in range(lines)
+        f"  get(top.{member(f'outputs_{line}')}, beat + {line * macs}, {macs});" for line in range(lines)
     )
     trace = "\n".join(
-        f"    note({number}, bit(top.{_member(f'{name}_active')}), bit(top.{_member(f'{name}_first')}),"
-        f" bit(top.{_member(f'{name}_last')}), number(top.{_member(f'{name}_place')}), cycle);"
+        f"    note({number}, bit(top.{member(f'{name}_active')}), bit(top.{member(f'{name}_first')}),"
+        f" bit(top.{member(f'{name}_last')}), number(top.{member(f'{name}_place')}), cycle);"
         for number, name in enumerate(engines)
     )
-    finished = " && ".join(f"bit(top.{_member(f'{name}_finished')})" for name in engines)
-    return _DRIVER.format(
-        top=f"cxxrtl_design::{_member(TOP)}",
+    finished = " && ".join(f"bit(top.{member(f'{name}_finished')})" for name in engines)
+    ports = {name: member(name) for name in ("kv", "take_queries", "take_kv", "give_outputs", "late")}
+    loop = _LOOP.format(
         beat=lines * macs,
         arriving=arriving,
         put_queries=put_queries,
         get_outputs=get_outputs,
         trace=trace,
         finished=finished,
-        vcd_include="#include <cxxrtl/cxxrtl_vcd.h>" if waves else "",
-        vcd_begin=_VCD_BEGIN if waves else "",
-        vcd_sample="    waves.sample(cycle); wave_file << waves.buffer; waves.buffer.clear();" if waves else "",
-        clk=_member("clk"),
-        rst=_member("rst"),
-        kv=_member("kv"),
-        take_queries=_member("take_queries"),
-        take_kv=_member("take_kv"),
-        give_outputs=_member("give_outputs"),
-        late=_member("late"),
+        vcd_begin=waves[0],
+        vcd_sample=waves[1],
+        **ports,
     )
+    return prelude + loop
 
 
 def _member(name: str) -> str:
@@ -98,21 +108,10 @@ _VCD_BEGIN = """  cxxrtl::debug_items items; top.debug_info(&items, nullptr, "")
   cxxrtl::vcd_writer waves; waves.timescale(1, "ns"); waves.add_without_memories(items);
   std::ofstream wave_file("waves.vcd");"""
 
-_DRIVER = r"""
+_PRELUDE = r"""
 #include "model.cc"
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <vector>
 {vcd_include}
-using Words = std::vector<uint16_t>;
-static Words read(const char *name) {{
-  std::ifstream in(name, std::ios::binary | std::ios::ate);
-  Words words(in.tellg() / 2);
-  in.seekg(0); in.read((char *)words.data(), words.size() * 2);
-  return words;
-}}
 template<class T> static void put(T &to, const uint16_t *words, int count) {{
   for (int at = 0; at < count; at++) {{
     if (at % 2 == 0) to.data[at / 2] = words[at]; else to.data[at / 2] |= uint32_t(words[at]) << 16;
@@ -125,6 +124,24 @@ template<class T> static void get(const T &from, uint16_t *words, int count) {{
 }}
 template<class T> static bool bit(const T &v) {{ return now(v).data[0] & 1; }}
 template<class T> static int number(const T &v) {{ return now(v).data[0]; }}
+static {top} top;
+static void clock(bool high) {{ top.{clk}.set<bool>(high); top.step(); }}
+static void reset(bool high) {{ top.{rst}.set<bool>(high); }}
+"""
+
+_LOOP = r"""
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <vector>
+using Words = std::vector<uint16_t>;
+static Words read(const char *name) {{
+  std::ifstream in(name, std::ios::binary | std::ios::ate);
+  Words words(in.tellg() / 2);
+  in.seekg(0); in.read((char *)words.data(), words.size() * 2);
+  return words;
+}}
 static std::vector<int64_t> steps;
 static int64_t begun[3];
 static void note(int engine, bool active, bool first, bool last, int place, int64_t cycle) {{
@@ -132,7 +149,6 @@ static void note(int engine, bool active, bool first, bool last, int place, int6
   if (first) begun[engine] = cycle;
   if (last) for (int64_t each : {{(int64_t)engine, (int64_t)place, begun[engine], cycle + 1}}) steps.push_back(each);
 }}
-static {top} top;
 static void put_queries(const uint16_t *beat) {{
 {put_queries}
 }}
@@ -146,8 +162,8 @@ int main(int, char **argv) {{
   size_t query = 0, word = 0;
 {vcd_begin}
   put_queries(queries.data()); put(top.{kv}, kv.data(), {arriving});
-  auto tick = [&] {{ top.{clk}.set<bool>(false); top.step(); top.{clk}.set<bool>(true); top.step(); }};
-  top.{rst}.set<bool>(true); tick(); top.{rst}.set<bool>(false); tick();
+  auto tick = [&] {{ clock(false); clock(true); }};
+  reset(true); tick(); reset(false); tick();
   int64_t cycle = 0;
   for (; cycle < most && !({finished}); cycle++) {{
 {vcd_sample}
@@ -157,8 +173,7 @@ int main(int, char **argv) {{
       outputs.resize(outputs.size() + {beat});
       get_outputs(outputs.data() + outputs.size() - {beat});
     }}
-    top.{clk}.set<bool>(false); top.step();
-    top.{clk}.set<bool>(true); top.step();
+    tick();
     if (take_queries) {{ query += {beat}; if (query + {beat} <= queries.size()) put_queries(queries.data() + query); }}
     if (take_kv) word += {arriving};
     if (take_kv && word + {arriving} <= kv.size()) put(top.{kv}, kv.data() + word, {arriving});

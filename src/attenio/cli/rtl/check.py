@@ -25,7 +25,10 @@ class HowChecked:
 
     dataflow: DataflowName = None
     runner: str = option_field(
-        "cxxrtl (compiled C++) or pysim (for the smallest arrays).", "NAME", panel=None, default="cxxrtl"
+        "cxxrtl (compiled C++), verilator (where it is installed) or pysim (for the smallest arrays).",
+        "NAME",
+        panel=None,
+        default="cxxrtl",
     )
     optimise: str = option_field("Level of the C++ compiler's optimisation, 0 to 3.", "LEVEL", panel=None, default="0")
     seed: str = option_field("Seed of the random inputs.", "NUMBER", panel=None, default="0")
