@@ -13,7 +13,7 @@ project = "attenio"
 author = "The attenio authors"
 project_copyright = "2026, the attenio authors"
 version = release = __version__
-extensions = ["myst_parser", "sphinx.ext.doctest", "sphinx.ext.autodoc", "mathml", "accessible"]
+extensions = ["myst_parser", "sphinx.ext.doctest", "sphinx.ext.autodoc", "mathml", "accessible", "quick_navigation"]
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
 myst_heading_anchors = 3
 html_theme = "furo"
