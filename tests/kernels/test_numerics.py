@@ -110,15 +110,14 @@ def test_an_only_key_gives_its_value_to_the_bit_however_large_its_score(monkeypa
     torch.testing.assert_close(of_value, g.sum((1, 2), keepdim=True), atol=3e-5, rtol=1e-6)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("rows", [1, 8])
-def test_a_million_keys_decode(monkeypatch, rows, compiled):
-    if not compiled:
-        monkeypatch.setattr(compiled_rows, "_is_here", lambda: False)
+def test_a_million_keys_decode(monkeypatch, rows):
     q, k, v = draw(1, rows, 1, 8), draw(1, 1, 2**20, 8), draw(1, 1, 2**20, 8)
     exact = definition(q.double(), k.double(), v.double())
-    error, untiled = attention(q, k, v, enable_gqa=True) - exact, definition(q, k, v) - exact
-    assert float(error.norm()) <= 2 * float(untiled.norm())
+    untiled = float((definition(q, k, v) - exact).norm())
+    assert float((attention(q, k, v, enable_gqa=True) - exact).norm()) <= 2 * untiled
+    monkeypatch.setattr(compiled_rows, "_is_here", lambda: False)
+    assert float((attention(q, k, v, enable_gqa=True) - exact).norm()) <= 2 * untiled
 
 
 @pytest.mark.parametrize("compiled", [True, False])
