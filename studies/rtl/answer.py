@@ -5,7 +5,7 @@ from math import log
 from statistics import median
 from typing import Any
 
-from answer_silicon import figures, loops, silicon
+from answer_silicon import figures, loops, memories, silicon
 
 # (45 / 7)^x = 2,804 / 199, the same MAC in two processes; as attenio.accelerator.rtl.area has it
 EXPONENT = log(2804 / 199) / log(45 / 7)
@@ -31,6 +31,7 @@ def answer(results: dict[str, Any]) -> str:
         areas(results["areas"]),
         reasons(results["areas"]),
         loops(results["loops"]),
+        memories(results["memories"]),
         figures(results["figures"]),
         fpga(results["fpga"]),
         clock(results["clock"]),
@@ -138,7 +139,7 @@ def reasons(found: dict[str, Any] | None) -> str:
         " chords and work in half precision.\n\n"
         f"Table 3 has the KV buffer to one digit, 0.01 mm²: {blocks:.4f} mm² rounds to it. The array is larger by the"
         " divider and the second multiplier, above. The cache's 0.79 mm² are"
-        f" {0.79e6 / (262_144 * 16):.3f} µm² a bit: nothing here can be set beside them without a compiler of memories."
+        f" {0.79e6 / (262_144 * 16):.3f} µm² a bit: banks are below."
     )
 
 
