@@ -22,6 +22,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # NumPy's products are small here, and as many processes as cores run them: threads of one would wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+# Inductor compiles in this process: others that it would start import PyTorch first, which takes longer than compiling.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+
 # Triton interprets its kernels, except on a GPU. That is said before anything imports Triton; workers are told so.
 if "PYTEST_XDIST_WORKER" not in os.environ and not any("on_gpu" in argument for argument in sys.argv):
     os.environ.setdefault("TRITON_INTERPRET", "1")
