@@ -78,8 +78,8 @@ def test_spilled_ds_of_bf16_are_as_accurate_as_untiled_ones(width, monkeypatch):
 
 
 def query_gradient(acc, problem):
-    """Of accumulators in tiles of 64 x 64 as registers hold them: columns by 8, warps, rows, columns by 2, pairs."""
+    """Of accumulators in tiles of 64 rows as registers hold them: columns by 8, warps, rows, columns by 2, pairs."""
     d = config_of(problem).d
-    tiles = acc.view(-1, d // 64, 8, 4, 8, 4, 2, 2).permute(0, 3, 6, 4, 1, 2, 5, 7)
+    tiles = acc.view(-1, d // 8, 4, 8, 4, 2, 2).permute(0, 2, 5, 3, 1, 4, 6)
     rows = tiles.reshape(problem.kv_heads, -1, d)[:, : problem.queries, : problem.query.shape[-1]]
     return (rows.double() * problem.scale).to(problem.query.dtype).view(problem.query.shape)
