@@ -52,7 +52,7 @@ def problem_of(shape, widths, dtype, *, deterministic=False):
 
 
 # Parts of a group round gradients of keys and values once each before these are summed: by norm within twice that error
-# too, but the largest of 2 in 640 problems was not.
+# too, but the largest error of 2 in 384 problems was not.
 WORST_OF_PARTS = 3.0
 
 

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
@@ -37,8 +37,8 @@ _MACHINE_KEYS = (
 _LINK_KEYS = ("name", "devices", "bandwidth_bytes_per_s", "latency_s", "shape")
 _LEVEL_KEYS = ("name", "capacity_bytes", "bandwidth_bytes_per_s", "units")
 _PART_KEYS = ("pe_lines", "macs_per_line", "exp_modules", "kv_buffer_bytes", "clock_hz", "hbm", "silicon")
-_HBM_KEYS = tuple(field.name for field in fields(HbmParts))
-_SILICON_KEYS = tuple(field.name for field in fields(SiliconParts))
+# Parts whose values are whole numbers.
+_Parts = TypeVar("_Parts", HbmParts, SiliconParts)
 
 
 @lru_cache(maxsize=1)
@@ -176,8 +176,10 @@ def _parts(section: "Section") -> AcceleratorParts:
     clock = section.rate("clock_hz", "Hz")
     if clock is not None and clock < 1:
         raise section.error(f"clock_hz is {clock:g}; it must be at least 1", "clock_hz")
-    hbm = _hbm(section.section("hbm")) if "hbm" in section else HbmParts()
-    silicon = _silicon(section.section("silicon")) if "silicon" in section else SiliconParts()
+    hbm = _parts_in(section.section("hbm"), HbmParts, most=2**20) if "hbm" in section else HbmParts()
+    silicon = SiliconParts()
+    if "silicon" in section:
+        silicon = _parts_in(section.section("silicon"), SiliconParts, most=2**24)
     kv_buffer_bytes = section.size("kv_buffer_bytes")
     try:
         return AcceleratorParts(
@@ -191,20 +193,12 @@ def _parts(section: "Section") -> AcceleratorParts:
         raise _at_its_line(problem, section) from None
 
 
-def _hbm(section: "Section") -> HbmParts:
-    section.only(_HBM_KEYS)
-    given = {key: section.whole(key, most=2**20) for key in section}
+def _parts_in(section: "Section", parts: type[_Parts], *, most: int) -> _Parts:
+    """Parts of an accelerator whose values are whole numbers up to ``most``."""
+    section.only(tuple(field.name for field in fields(parts)))
+    given = {key: section.whole(key, most=most) for key in section}
     try:
-        return HbmParts(**given)
-    except InvalidInput as problem:
-        raise _at_its_line(problem, section) from None
-
-
-def _silicon(section: "Section") -> SiliconParts:
-    section.only(_SILICON_KEYS)
-    given = {key: section.whole(key, most=2**24) for key in section}
-    try:
-        return SiliconParts(**given)
+        return parts(**given)
     except InvalidInput as problem:
         raise _at_its_line(problem, section) from None
 
