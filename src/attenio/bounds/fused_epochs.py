@@ -3,6 +3,7 @@
 from attenio.bounds.epochs import best_over_epochs, products_per_epoch
 from attenio.bounds.floats import Floats, larger, root, rounded_down, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
+from attenio.bounds.whole_products import whole_product_words
 from attenio.workload import Workload
 
 
@@ -16,7 +17,8 @@ def fused_epoch_words(scores: Floats, d: Floats, value_dim: Floats, fast_words: 
         return where(budget <= 4.0 * d * d, words, 0.0)
 
     lengths = (fast_words, rounded_down(1.5 * fast_words), 2.0 * fast_words)
-    return best_over_epochs(lengths, leading, fast_words, units, free=scores)
+    best = best_over_epochs(lengths, leading, fast_words, units, free=scores)
+    return larger(best, whole_product_words(scores, d + value_dim, d, fast_words, units))
 
 
 def fused_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:

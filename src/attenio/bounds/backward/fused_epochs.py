@@ -1,8 +1,9 @@
 """Fused epochs of the gradient: in a small fast memory dP has to be paid for beside the three gradients."""
 
 from attenio.bounds.epochs import best_over_epochs, products_per_epoch
-from attenio.bounds.floats import Floats, larger, root, rounded_down, where
+from attenio.bounds.floats import Floats, larger, root, rounded_down, smaller, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
+from attenio.bounds.whole_products import whole_product_words
 from attenio.workload import Workload
 
 
@@ -25,7 +26,9 @@ def fused_gradient_words(
         return where((3.0 * share <= 1.0) & (rest > 0.0), words, 0.0)
 
     lengths = (fast_words, rounded_down(1.5 * fast_words), 2.0 * fast_words)
-    return best_over_epochs(lengths, leading, fast_words, units, free=scores)
+    best = best_over_epochs(lengths, leading, fast_words, units, free=scores)
+    products = 2.0 * (d + value_dim)
+    return larger(best, whole_product_words(scores, products, smaller(d, value_dim), fast_words, units))
 
 
 def fused_gradient_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:
