@@ -3,6 +3,7 @@
 from math import sqrt
 
 from attenio.bounds import LowerBound, Strength
+from attenio.bounds.epochs import best_over_epochs, products_per_epoch
 from attenio.bounds.lower_bound import ANY_ALGORITHM, GROWTH, OWN_SUMS
 from attenio.bounds.score_epochs import score_epoch_words
 from attenio.quantities import checked_count
@@ -15,7 +16,12 @@ def bounds_for_weight_gradient(workload: WeightGradient, fast_words: int) -> tup
     """Every bound for a fast memory of this many words, the absolute ones first."""
     checked_weight_gradient(workload)
     checked_count("fast memory (words)", fast_words, most=2**60)
-    return (compulsory_weight_words(workload), pair_epochs(workload, fast_words), weight_growth(workload, fast_words))
+    return (
+        compulsory_weight_words(workload),
+        pair_epochs(workload, fast_words),
+        meeting_epochs(workload, fast_words),
+        weight_growth(workload, fast_words),
+    )
 
 
 def compulsory_weight_words(workload: WeightGradient) -> LowerBound:
@@ -67,6 +73,52 @@ def pair_epochs(workload: WeightGradient, fast_words: int) -> LowerBound:
         citation="derived here, docs/guide/weight_gradient.md",
         assumptions=(
             "every required product f_ij q_ij is computed, and each score and q_ij is a sum of d² products of its own",
+            "A1, A2 and A3 are separate arrays",
+            "recomputation allowed",
+        ),
+        page=_PAGE,
+    )
+
+
+def meetings_per_epoch(budget: float, d: float) -> float:
+    """The most columns of scores and of q that rows and keys can make in an epoch with this many words."""
+    made = budget / d  # what entries that meet without a projection add
+    side = budget / ((made + sqrt(made * made + 12.0 * budget)) / 2.0)  # the root of the best number of pairs
+    projected = (budget - side * side) * (side + made / 2.0) / 2.0
+    return min(sqrt(2.0) * products_per_epoch(budget), projected)
+
+
+def meeting_epochs(workload: WeightGradient, fast_words: int) -> LowerBound:
+    """Rows and keys have to meet for the scores and for q, and in a small fast memory they do so d times for each.
+
+    Theorem: with W(A) <= sqrt(2) (A/3)^(3/2), and close to (A/3)^(3/2) for A much smaller than d²,
+    words >= T 2Zd/W(M + T) - 2Z - (T - M) for whole T >= M: at least 2 sqrt(2) Z d/sqrt(M) - 2Z - M, and close to
+    4 Z d/sqrt(M) for M much smaller than d².
+    Assumes: as pair-epochs, and the score and q of a pair are words when they are multiplied.
+    Regime: fast memory below about d²; tiled-products moves 8 Z d/sqrt(M) + 3 Z.
+    Proof: docs/guide/weight_gradient.md
+
+    >>> meeting_epochs(WeightGradient(n=1024, d=64), 64).words / (1024**2 * 64 / 8)
+    3.18...
+    """
+    scores, d, fast = float(workload.scores), float(workload.d), float(fast_words)
+    words = best_over_epochs(
+        (fast, float(int(1.5 * fast)), 2.0 * fast),
+        lambda length: length * (2.0 * scores * d / meetings_per_epoch(fast + length, d)),
+        fast,
+        1.0,
+        free=2.0 * scores,
+    )
+    return LowerBound(
+        theorem="meeting-epochs",
+        words=int(words),
+        strength=Strength.ORDINARY,
+        covers=OWN_SUMS,
+        regime="small fast memory: from 2√2 Z d/√M - 2Z - M to 4 Z d/√M - 2Z - M",
+        citation="derived here, docs/guide/weight_gradient.md",
+        assumptions=(
+            "every required product f_ij q_ij is computed, and each score and q_ij is a sum of d² products of its own",
+            "a score and a q_ij are words when they are multiplied",
             "A1, A2 and A3 are separate arrays",
             "recomputation allowed",
         ),
