@@ -85,7 +85,8 @@ def meetings_per_epoch(budget: float, d: float) -> float:
     made = budget / d  # what entries that meet without a projection add
     side = budget / ((made + sqrt(made * made + 12.0 * budget)) / 2.0)  # the root of the best number of pairs
     projected = (budget - side * side) * (side + made / 2.0) / 2.0
-    return min(sqrt(2.0) * products_per_epoch(budget), projected)
+    mixed: float = sqrt(2.0) * products_per_epoch(budget)
+    return min(mixed, projected)
 
 
 def meeting_epochs(workload: WeightGradient, fast_words: int) -> LowerBound:
