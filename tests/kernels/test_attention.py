@@ -52,13 +52,14 @@ def required(queries, keys, options):
     return seen
 
 
-def assert_as_exact_as_untiled(ours, q, k, v, seen, **rest):
+def assert_as_exact_as_untiled(ours, q, k, v, seen, *, lse=0.0, **rest):
     """Every error is at most twice that of an untiled computation in the same precision, plus one rounding.
 
     A rounding is one of what is added up, which may cancel: of the weighed sizes of values for the output.
     Gradients of queries and keys are differences of dO.V and dO.O: their rounding is that of what is subtracted, and a
     key or a value adds it up over all rows that see it, as a random walk. That is for single problems, where the
-    untiled computation may be lucky; ``test_numerics`` allows nothing over several draws.
+    untiled computation may be lucky; ``test_numerics`` allows nothing over several draws. ``lse``: weights of a
+    backward pass by PyTorch's own kernel are off by as many roundings as its log-sum-exp is large.
     """
     g = torch.randn(*q.shape[:-1], v.shape[-1]).to(q.dtype)
     wide = {name: x.double() if isinstance(x, torch.Tensor) else x for name, x in rest.items()}
@@ -74,9 +75,9 @@ def assert_as_exact_as_untiled(ours, q, k, v, seen, **rest):
         subtracted * float(q.abs().max()) * rows**0.5,
         float(g.abs().max()) * rows**0.5,
     )
-    for true, untiled, tiled, size in zip(exact, plain, mine, sizes, strict=True):
+    for true, untiled, tiled, size, large in zip(exact, plain, mine, sizes, (0.0, lse, lse, lse), strict=True):
         assert tiled.isfinite().all()
-        rounding = torch.finfo(q.dtype).eps * max(size, float(true.abs().max()))
+        rounding = torch.finfo(q.dtype).eps * max(size, float(true.abs().max())) * max(1.0, large)
         allowed = 2 * float((untiled - true).abs().max()) + rounding
         assert float((tiled - true).abs().max()) <= allowed
 
@@ -169,7 +170,8 @@ def test_huge_logits_give_no_nan_and_one_hot_rows_pick_their_value(scale):
     torch.testing.assert_close(attention(q * scale, k, v, scale=1.0), v, atol=1e-6, rtol=1e-6)
     q, k, v = (torch.randn(1, 2, 130, 32) for _ in range(3))
     seen = torch.ones(130, 130, dtype=torch.bool)
-    assert_as_exact_as_untiled(lambda *a: attention(*a, scale=3.0), q, k, v, seen, scale=3.0)
+    lse = float((3.0 * q @ k.mT).logsumexp(-1).abs().max())
+    assert_as_exact_as_untiled(lambda *a: attention(*a, scale=3.0), q, k, v, seen, scale=3.0, lse=lse)
 
 
 def test_equal_scores_give_the_mean():

@@ -11,10 +11,11 @@ from typing import Any, TypedDict, Unpack
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.nn import Parameter
 from torch.nn.functional import scaled_dot_product_attention
 
 from attenio.approximation.entries import checked_positive
-from attenio.errors import InvalidInput, MissingExtra
+from attenio.errors import InvalidInput
 from attenio.kernels.call.call import call_of, problem_of
 from attenio.kernels.call.checks import (
     autocast,
@@ -25,13 +26,12 @@ from attenio.kernels.call.checks import (
 from attenio.kernels.call.choice import short_bytes
 from attenio.kernels.call.jagged import attend_jagged, is_jagged
 from attenio.kernels.call.masking import MaskArguments, Packing, Window
-from attenio.kernels.call.pages.plan import PagedPlan, plan_of
-from attenio.kernels.call.pages.problem import PageArguments, PagedProblem, problem_on_pages
+from attenio.kernels.call.pages.problem import PageArguments
 from attenio.kernels.call.planner_masks import arguments_of
 from attenio.kernels.call.scores import aligned, scores_of
 from attenio.kernels.call.watching import is_unwatched
-from attenio.kernels.cpu import pages as cpu_pages
-from attenio.kernels.cpu.beside import choose, known_answer, known_way, short_answer
+from attenio.kernels.choice import attend_pages
+from attenio.kernels.cpu.beside import Form, choose, known_way, known_ways, near_way
 from attenio.kernels.cpu.library import is_any_type_fast
 from attenio.kernels.replay.repeating import Known, known_of
 from attenio.kernels.tolerance import approximated
@@ -40,10 +40,10 @@ from attenio.kernels.torch_operator.schema import Arguments
 from attenio.masks import BlockSparse, Mask
 from attenio.names import refuse_keyword
 
-_is_compiling, _transforms = torch.compiler.is_dynamo_compiling, torch._C._functorch.peek_interpreter_stack
+_is_compiling, _transforms = torch.compiler.is_dynamo_compiling, torch._C._are_functorch_transforms_active
 _is_grad_enabled, _is_any_autocast_enabled = torch.is_grad_enabled, torch._C._is_any_autocast_enabled
-_CLASSES = frozenset((Tensor, torch.nn.Parameter))
 _ANY_TYPE, _WIDE_TYPES = is_any_type_fast(), frozenset((torch.float32, torch.float64))
+_BOOL, _REFUSED = torch.bool, object()
 # Without another device that this PyTorch is built for nobody has to be asked for his.
 _ONLY_CPUS = not (torch.backends.cuda.is_built() or torch.backends.mps.is_built() or torch.xpu._is_compiled())
 # What PyTorch raises for a call that it refuses; the checks of the whole call then say what is wrong, or compute it.
@@ -131,24 +131,49 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention
     ``deterministic``: asks for gradients that repeat to the bit, as ``torch.use_deterministic_algorithms`` does for
     everything; only those of heads up to 128 wide on Hopper GPUs otherwise may not.
     """
-    if not more and dropout_p.__class__ is float and dropout_p == 0.0 and not _is_compiling():
+    kind: Any = None  # a mask's type, or a window
+    if (
+        (not more or (len(more) == 1 and type(kind := more.get("window")) is int and attn_mask is None))
+        and (type(query) is Tensor or type(query) is Parameter)
+        and type(dropout_p) is float
+        and dropout_p == 0.0
+        and (is_causal is False or is_causal is True)
+        and (scale is None or (type(scale) is float and scale > 0.0))
+        and (_ONLY_CPUS or query.is_cpu)
+        and not _is_compiling()
+        and not _transforms()
+    ):
         try:
-            # PyTorch's kernel checks all but that there are as many values as keys. beside.is_short says the same.
-            if (
+            # PyTorch's kernel checks all but masks, and that there are as many values as keys.
+            if attn_mask is not None:
+                kind = attn_mask.dtype
+                if not attn_mask.is_cpu or (kind is not _BOOL and kind is not query.dtype):
+                    kind = _REFUSED
+            if more or _is_grad_enabled():
+                keys = key.shape
+                form: Form = (query.shape, keys, query.dtype, is_causal, scale, enable_gqa, kind, _is_grad_enabled())
+            elif (  # as beside.is_short has it
                 enable_gqa is False
-                and query.__class__ in _CLASSES
                 and 0 < key.nbytes == value.nbytes <= short_bytes[0]
-                and (_ONLY_CPUS or query.is_cpu)
-                and _transforms() is None
+                and kind is not _REFUSED
                 and (_ANY_TYPE or (query.dtype in _WIDE_TYPES and not _is_any_autocast_enabled()))
             ):
-                if attn_mask is scale is None and is_causal is False and not _is_grad_enabled():
+                if scale is not None:
+                    return scaled_dot_product_attention(query, key, value, attn_mask, 0.0, is_causal, scale=scale)
+                if is_causal:
+                    return scaled_dot_product_attention(query, key, value, attn_mask, 0.0, True)
+                if attn_mask is None:
                     return scaled_dot_product_attention(query, key, value)
-                answer = short_answer(query, key, value, attn_mask, is_causal, scale)
+                return scaled_dot_product_attention(query, key, value, attn_mask)
             else:
-                answer = known_answer(query, key, value, attn_mask, (is_causal, scale, enable_gqa, False, None))
-            if answer is not None:
-                return answer
+                keys = key.shape
+                bits = keys[-2].bit_length()  # of a cache that grows with every call
+                form = (query.shape, keys[:-2], bits, query.dtype, is_causal, scale, enable_gqa, kind)
+            way = known_ways.get(form) or near_way(form, query.shape, keys)
+            if way is not None and value.shape == keys and (enable_gqa is False or enable_gqa is True):
+                answer = way(query, key, value) if attn_mask is None else way(query, key, value, attn_mask)
+                if answer is not None:
+                    return answer
         except _REFUSALS:
             pass
     if more and not _is_compiling() and not _OPTIONS.issuperset(more):
@@ -191,8 +216,8 @@ def _attend(  # noqa: C901, PLR0913 - the arguments of attention
         )
         check_switches(enable_gqa=enable_gqa, deterministic=deterministic)
         # tables are read in host memory: a compiled program calls this as it is, and is not cut at every number
-        attend_pages = torch.compiler.disable(_attend_pages) if _is_compiling() else _attend_pages
-        return attend_pages(query, key, value, paged, others)
+        attend = torch.compiler.disable(attend_pages) if _is_compiling() else attend_pages
+        return attend(query, key, value, paged, others)
     plain_scores = sinks is softcap is None and return_lse is False
     exact = plain_scores and tolerance is None and dropout_p.__class__ is float and dropout_p == 0.0
     if is_jagged(query, key, value):
@@ -292,33 +317,3 @@ def _drawn_seed(query: Tensor, dropout_p: float) -> Tensor | None:
             " set it to 0, or call attention outside of the graph"
         )
     return torch.randint(2**62, (), dtype=torch.int64, device="cpu")
-
-
-def _attend_pages(query: Tensor, key: Tensor, value: Tensor, asked: PageArguments, others: tuple[Any, ...]) -> Any:
-    """The output in the shape of the query, with its log-sum-exp if that is asked for."""
-    problem = problem_on_pages(query, key, value, asked, others)
-    plan = plan_of(problem)
-    if problem.query.is_cpu:
-        assert plan is not None
-        output, lse = cpu_pages.attend(problem, plan, wants_lse=asked.return_lse)
-    else:
-        output, lse = _pages_on_gpu(problem, plan)
-    lead = (*query.shape[:-3], query.shape[-2], query.shape[-3])  # tokens before heads, as they are computed
-    output = output.view(*lead, problem.width).transpose(-2, -3)
-    if not asked.return_lse:
-        return output
-    assert lse is not None
-    return output, lse.view(lead).transpose(-1, -2)
-
-
-def _pages_on_gpu(problem: PagedProblem, plan: PagedPlan | None) -> tuple[Tensor, Tensor | None]:
-    if not problem.query.is_cuda or problem.query.dtype == torch.float64:
-        raise InvalidInput(
-            f"pages are {problem.query.dtype} on {problem.query.device}; attention on them is computed on CPUs, and on"
-            " NVIDIA GPUs up to float32"
-        )
-    try:
-        from attenio.kernels.triton import pages
-    except ImportError:
-        raise MissingExtra("attention on pages on a GPU", "triton") from None
-    return pages.attend(problem, plan)

@@ -6,6 +6,7 @@ A tensor's device decides on the backend, by its compute capability on a GPU. Ea
 
 from dataclasses import dataclass, replace
 from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +16,10 @@ from attenio.errors import InvalidInput, MissingExtra
 from attenio.granularity import FREE_TILES, Granularity
 from attenio.kernels import cpu
 from attenio.kernels.call.choice import LIBRARY, Choice
+from attenio.kernels.call.pages.plan import PagedPlan, plan_of
+from attenio.kernels.call.pages.problem import PageArguments, PagedProblem, problem_on_pages
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.cpu import pages as cpu_pages
 from attenio.kernels.cpu.choice import choose_library
 from attenio.kernels.cpu.host import host_machine, private_boundary
 from attenio.kernels.cpu.library import Sizes, library_first
@@ -134,3 +138,33 @@ def features_of(tensor: Tensor) -> ModuleType:
     except ImportError:
         raise MissingExtra("attention on a GPU", "triton") from None
     return feature_function
+
+
+def attend_pages(query: Tensor, key: Tensor, value: Tensor, asked: PageArguments, others: tuple[Any, ...]) -> Any:
+    """The output in the shape of the query, with its log-sum-exp if that is asked for."""
+    problem = problem_on_pages(query, key, value, asked, others)
+    plan = plan_of(problem)
+    if problem.query.is_cpu:
+        assert plan is not None
+        output, lse = cpu_pages.attend(problem, plan, wants_lse=asked.return_lse)
+    else:
+        output, lse = _pages_on_gpu(problem, plan)
+    lead = (*query.shape[:-3], query.shape[-2], query.shape[-3])  # tokens before heads, as they are computed
+    output = output.view(*lead, problem.width).transpose(-2, -3)
+    if not asked.return_lse:
+        return output
+    assert lse is not None
+    return output, lse.view(lead).transpose(-1, -2)
+
+
+def _pages_on_gpu(problem: PagedProblem, plan: PagedPlan | None) -> tuple[Tensor, Tensor | None]:
+    if not problem.query.is_cuda or problem.query.dtype == torch.float64:
+        raise InvalidInput(
+            f"pages are {problem.query.dtype} on {problem.query.device}; attention on them is computed on CPUs, and on"
+            " NVIDIA GPUs up to float32"
+        )
+    try:
+        from attenio.kernels.triton import pages
+    except ImportError:
+        raise MissingExtra("attention on pages on a GPU", "triton") from None
+    return pages.attend(problem, plan)

@@ -22,7 +22,7 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.scores import aligned, scores_of
 from attenio.kernels.call.stacking import can_stack
 from attenio.kernels.choice import Place, choose, choose_backward, place_of, workload_of
-from attenio.kernels.cpu.beside import goes_to_tiles, sizes_of
+from attenio.kernels.cpu.beside import loses_digits, sizes_of
 from attenio.kernels.cpu.pages import KEY_TILE
 from attenio.kernels.tolerance import Way, way_for
 from attenio.machine import Machine
@@ -182,8 +182,7 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     plain = dropout_p == 0.0 and sinks is softcap is None and not return_lse
     if place.is_cpu and query.is_cpu and plain and all(other is None for other in others):
         given = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
-        options = (is_causal, scale, enable_gqa, deterministic, asked.window)
-        if not goes_to_tiles(given, options):
+        if not loses_digits(given):
             sizes = sizes_of(problem, given, is_causal=is_causal, gqa=enable_gqa)
     repeats = deterministic or torch.are_deterministic_algorithms_enabled()
     learned = attn_mask is not None and attn_mask.requires_grad

@@ -6,6 +6,7 @@ the choice depends on, and all that makes a call wrong: a form is remembered onl
 
 from collections.abc import Callable
 from dataclasses import replace
+from os import cpu_count
 from threading import Lock
 from types import NoneType
 from typing import Any, TypeAlias
@@ -13,14 +14,20 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
-from torch.nn.functional import scaled_dot_product_attention
 
 from attenio.kernels.call.choice import note_launch, short_bytes
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import UNBOUNDED
 from attenio.kernels.cpu.fused import can_fuse
-from attenio.kernels.cpu.library import Sizes, is_any_type_fast, library_first, this_host
-from attenio.kernels.cpu.library_calls import called, is_small, with_look
+from attenio.kernels.cpu.library import (
+    Sizes,
+    is_any_type_fast,
+    library_first,
+    library_seconds,
+    this_host,
+    tiles_seconds,
+)
+from attenio.kernels.cpu.library_calls import beside_tame_masks, called, is_tame, takes_both
 from attenio.kernels.cpu.tiling import PRODUCT_KEYS
 
 # What a form's calls are given to; it gives None where its answer would not hold.
@@ -33,20 +40,16 @@ _MOST = 1024
 _MOST_MASK = 2**20
 # What was chosen, by all of a form; None for tiles.
 _ways: dict[Form, Way | None] = {}
-# The same by the least of it, where PyTorch's own attention is first.
+# The same where PyTorch's own attention is first, without strides.
+_exact_ways: dict[Form, Way] = {}
+# And by the least that ``attention()`` has to ask, where it is first on any number of threads, wanted gradients or not.
 known_ways: dict[Form, Way] = {}
-# And for numbers of keys that were not met before.
-_near: dict[Form, Way] = {}
-_UNKNOWN: Form = ()
-# Shapes of queries and keys of short calls whose gradients tiles computed.
-_left_to_tiles: set[Form] = set()
+# And for numbers of queries and keys that were not met before.
+_boxes: dict[Form, Way] = {}
 _adding = Lock()
 _is_compiling, _threads = torch.compiler.is_dynamo_compiling, torch.get_num_threads
-_is_grad_enabled, _transforms = torch.is_grad_enabled, torch._C._functorch.peek_interpreter_stack
-_is_any_autocast_enabled, _hooks = (
-    torch._C._is_any_autocast_enabled,
-    torch._C._autograd._top_saved_tensors_default_hooks,
-)
+_is_grad_enabled, _transforms = torch.is_grad_enabled, torch._C._are_functorch_transforms_active
+_is_any_autocast_enabled = torch._C._is_any_autocast_enabled
 _WIDE_TYPES = frozenset((torch.float32, torch.float64))
 short_bytes[0] = _SHORT_BYTES = this_host().short_bytes
 _SHORT_STEP_BYTES = _SHORT_BYTES // 8
@@ -64,58 +67,24 @@ def is_short(query: Tensor, key: Tensor, value: Tensor, *, gqa: bool) -> bool:
     return short and (wide or is_any_type_fast())
 
 
-def short_answer(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool | str, scale: float | None
-) -> Tensor | None:
-    """PyTorch's own attention of a short call, and None for what that does not know, or gets wrong."""
-    if causal.__class__ is not bool or (scale is not None and (scale.__class__ is not float or scale <= 0.0)):
-        return None
-    # It takes a mask from wherever it is.
-    if mask is not None and not (mask.is_cpu and (mask.dtype is torch.bool or mask.dtype is query.dtype)):
-        return None
-    wants = _is_grad_enabled()
-    if wants and (
-        key.nbytes > _SHORT_STEP_BYTES
-        or key.shape[-2] == 1
-        or not query.nbytes
-        or query.dtype not in _WIDE_TYPES
-        or _is_any_autocast_enabled()
-        or _hooks(True) is not None  # whoever packs what is saved is not to unpack it now
-        or (_left_to_tiles and (query.shape, key.shape) in _left_to_tiles)
-    ):
-        return known_answer(query, key, value, mask, (causal, scale, False, False, None))
-    if scale is not None:
-        output = scaled_dot_product_attention(query, key, value, mask, 0.0, causal, scale=scale)
-    elif causal:
-        output = scaled_dot_product_attention(query, key, value, mask, 0.0, True)
-    elif mask is None:
-        output = scaled_dot_product_attention(query, key, value)
-    else:
-        output = scaled_dot_product_attention(query, key, value, mask)
-    if not wants or (node := output.grad_fn) is None:
-        return output
-    # Without a log-sum-exp products with a softmax between them were taken.
-    lse = getattr(node, "_saved_logsumexp", None)
-    if lse is None or is_small(lse):
-        return output
-    _left_to_tiles.add((query.shape, key.shape))
-    given = (query, key, value) if mask is None else (query, key, value, mask)
-    _ways[_whole_form(given, (causal, scale, False, False, None))] = None
-    return None
+def near_way(form: Form, queries: torch.Size, keys: torch.Size) -> Way | None:
+    """The way of calls with as many bits in the numbers of queries and keys; it is then known by its own form too."""
+    way = _boxes.get(_box(form, queries, keys))
+    if way is not None:
+        _remember(known_ways, form, way)
+    return way
 
 
-def known_answer(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: Form) -> Tensor | None:
-    """PyTorch's own attention of a call whose form is known to go there, where nothing compiles; None for others."""
-    if _is_any_autocast_enabled() or _transforms() is not None or forward_ad._current_level >= 0:
-        return None
-    way = _looked_up(_short_form(query, key, value, mask, options))
-    if way is None:
-        return None
-    return way(query, key, value) if mask is None else way(query, key, value, mask)
+def _box(form: Form, queries: torch.Size, keys: torch.Size) -> Form:
+    sizes = *queries[:-2], queries[-2].bit_length(), queries[-1], *keys[:-2], keys[-2].bit_length()
+    return *sizes, *form[2:]
 
 
-def _looked_up(form: Form) -> Way | None:
-    return known_ways.get(form) or (_near.get(_near_form(form)) if len(form) == _PLAIN else None)
+def _remember(forms: dict[Form, Any], form: Form, way: Way | None) -> None:
+    with _adding:
+        if len(forms) >= _MOST:
+            del forms[next(iter(forms))]
+        forms[form] = way
 
 
 def known_way(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: Form) -> Way | None:
@@ -127,44 +96,24 @@ def known_way(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, op
     profilers see that function. Compilers and transforms see the operator: a compiler is not to trace this, and
     gradients of a transform are not known here.
     """
-    if _is_compiling() or _transforms() is not None or forward_ad._current_level >= 0:
+    if _is_compiling() or _transforms() or forward_ad._current_level >= 0:
         return None
     try:
-        return _looked_up(_short_form(query, key, value, mask, options))
+        return _exact_ways.get(_exact_form(query, key, value, mask, options))
     except (AttributeError, TypeError, RuntimeError, ValueError):
         return None  # no dense tensor, or no option: refused where calls are checked
 
 
-# Entries of a form without mask and window.
-_PLAIN = 9
-
-
-def _short_form(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: Form) -> Form:
-    causal, scale, gqa, deterministic, window = options
+def _exact_form(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: Form) -> Form:
+    causal, _scale, gqa, deterministic, window = options
     if not (query.is_cpu and causal.__class__ is gqa.__class__ is deterministic.__class__ is bool):
         return ()  # 0 is as False for a dictionary
     wants = _is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
-    if mask is window is None:
-        return query.shape, key.shape, value.shape, query.dtype, causal, scale, gqa, _threads(), wants
     sides = map(type, window) if window.__class__ is tuple else (window.__class__,)
     form = query.shape, key.shape, value.shape, query.dtype, *options, _threads(), wants, *sides
     if mask is None:
         return form
     return (*form, mask.shape, mask.dtype, mask.is_cpu, _is_grad_enabled() and mask.requires_grad)
-
-
-def _near_form(form: Form) -> Form:
-    """The same without gradients for all numbers of keys between two powers of two: a cache grows with every call."""
-    query, (*batch, keys, width), (*values, tokens, value_width), *options, wants = form
-    if wants or keys < 2 or keys != tokens:
-        return ()
-    return query, *batch, keys.bit_length(), width, *values, value_width, *options
-
-
-def _is_near(sizes: Sizes) -> bool:
-    """Whether PyTorch is first with as few and as many keys as well: both times are linear in them."""
-    least = 2 ** (sizes.keys.bit_length() - 1)
-    return all(library_first(replace(sizes, keys=n, visible_keys=n, short=False)) for n in (least, 2 * least - 1))
 
 
 def _whole_form(given: tuple[Tensor, ...], options: Form) -> Form:
@@ -179,14 +128,17 @@ def forget_ways() -> None:
     """Choose again, for whoever chooses in another way."""
     with _adding:
         _ways.clear()
+        _exact_ways.clear()
         known_ways.clear()
-        _near.clear()
-        _left_to_tiles.clear()
+        _boxes.clear()
 
 
-def goes_to_tiles(given: tuple[Tensor, ...], options: Form) -> bool:
-    """Whether a call of this form is known to be left to tiles, which data may be the reason of."""
-    return _ways.get(_whole_form(given, options), _UNKNOWN) is None
+def loses_digits(given: tuple[Tensor, ...]) -> bool:
+    """Whether PyTorch's gradients would be wrong beside what the mask adds."""
+    mask = given[3] if len(given) > 3 else None
+    if mask is None or mask.dtype == torch.bool or not mask.is_cpu or not _is_grad_enabled():
+        return False
+    return any(tensor.requires_grad for tensor in given) and not is_tame(mask)
 
 
 def choose(problem: KernelProblem, given: tuple[Tensor, ...], options: Form) -> Way | None:
@@ -196,31 +148,59 @@ def choose(problem: KernelProblem, given: tuple[Tensor, ...], options: Form) -> 
     """
     is_causal, scale, gqa, _deterministic, window = options
     sides = window if isinstance(window, tuple) else (window,)
-    if not _FIXED.issuperset(map(type, (*options[:-1], *sides))):
+    if not _FIXED.issuperset(map(type, (*options[:-1], *sides))) or loses_digits(given):
         return None
-    form = _whole_form(given, options)
-    if form in _ways:
-        return _ways[form]
-    query, key, value, *masks = given
-    short = _short_form(query, key, value, masks[0] if masks else None, options)
+    whole = _whole_form(given, options)
+    if whole in _ways:
+        return _ways[whole]
     sizes, way = sizes_of(problem, given, is_causal=is_causal, gqa=gqa), None
     if sizes is not None and library_first(sizes):
+        way = _way(problem, sizes, None if scale is None else problem.scale, gqa=gqa)
+        query, key, value, *masks = given
+        if exact := _exact_form(query, key, value, masks[0] if masks else None, options):
+            _remember(_exact_ways, exact, way)
+        _remember_plainly(given, options, sizes, way)
+    _remember(_ways, whole, way)
+    return way
 
-        def forget() -> None:
-            _ways[form] = None
-            known_ways.pop(short, None)
 
-        way = _way(problem, sizes, None if scale is None else problem.scale, gqa=gqa, forget=forget)
-    near = _near_form(short) if way is not None and len(short) == _PLAIN else ()
-    with _adding:
-        for forms in (_ways, known_ways, _near):
-            if len(forms) >= _MOST:
-                del forms[next(iter(forms))]
-        if way is not None and short and sizes is not None:
-            known_ways[short] = way
-            if near and _is_near(sizes):
-                _near[near] = way
-        return _ways.setdefault(form, way)
+def _remember_plainly(given: tuple[Tensor, ...], options: Form, sizes: Sizes, way: Way) -> None:
+    """By the least that ``attention()`` has to ask, and for calls of nearly as many queries and keys as well.
+
+    Where gradients are enabled ``way`` has them, wanted or not.
+    """
+    query, key, value, *masks = given
+    causal, scale, gqa, deterministic, window = options
+    enabled = _is_grad_enabled()
+    learned = enabled and any(mask.requires_grad for mask in masks)
+    if deterministic or learned or value.shape != key.shape or type(window) not in (NoneType, int):
+        return
+    kind = window if window is not None else masks[0].dtype if masks else None
+    rest, bits, near = (query.dtype, causal, scale, gqa, kind), key.shape[-2].bit_length(), [sizes]
+    fewer, more = (replace(sizes, keys=n, visible_keys=n) for n in _with_as_many_bits(sizes.keys))
+    if window is not None or enabled:
+        form: Form = (query.shape, key.shape, *rest, enabled)
+    else:  # both times are linear in the number of keys
+        form, near = (query.shape, key.shape[:-2], bits, *rest), [fewer, more]
+    if all(library_first(each) for sizes in near for each in _on_any_threads(sizes)):
+        _remember(known_ways, form, way)
+    least, most = _with_as_many_bits(sizes.queries)
+    few, many = (_on_any_threads(each) for each in (replace(fewer, queries=least), replace(more, queries=most)))
+    first = (2.0 * library_seconds(each) <= tiles_seconds(other) for each, other in zip(many, few, strict=True))
+    if window is None and all(first):
+        _remember(_boxes, _box(form, query.shape, key.shape), way)
+
+
+def _with_as_many_bits(number: int) -> tuple[int, int]:
+    least = 2 ** (number.bit_length() - 1)
+    return least, 2 * least - 1
+
+
+def _on_any_threads(sizes: Sizes) -> list[Sizes]:
+    """On one and on all, between which the one time over the other grows; and with gradients where they are enabled."""
+    ways = (False, True) if _is_grad_enabled() else (False,)
+    threads = 1, max(sizes.threads, cpu_count() or 1)
+    return [replace(sizes, threads=n, differentiates=way, short=False) for n in threads for way in ways]
 
 
 def sizes_of(problem: KernelProblem, given: tuple[Tensor, ...], *, is_causal: bool, gqa: bool) -> Sizes | None:
@@ -228,8 +208,8 @@ def sizes_of(problem: KernelProblem, given: tuple[Tensor, ...], *, is_causal: bo
     visible, query = problem.visible, given[0]
     windowed = visible.below > -UNBOUNDED or (visible.above < UNBOUNDED and not is_causal)
     mask = given[3] if len(given) > 3 else None
-    if is_causal and (windowed or mask is not None or problem.scale <= 0.0):
-        return None  # it refuses two restrictions, and hides scores before it scales them
+    if is_causal and (windowed or problem.scale <= 0.0 or (mask is not None and not takes_both())):
+        return None  # it hides scores before it scales them
     if windowed and (mask is not None or problem.queries * problem.keys > _MOST_MASK):
         return None
     if mask is not None and (mask.dtype not in (torch.bool, query.dtype) or mask.dim() < 2):
@@ -238,6 +218,8 @@ def sizes_of(problem: KernelProblem, given: tuple[Tensor, ...], *, is_causal: bo
         return None
     added = _window_mask(problem, query.dtype) if windowed else mask
     fused = torch._fused_sdp_choice(*given[:3], added, 0.0, is_causal, scale=problem.scale, enable_gqa=gqa)
+    if is_causal and mask is not None and fused != 1:
+        return None
     met = problem.keys
     if windowed:
         met = min(met, visible.above - visible.below + 1 + PRODUCT_KEYS)
@@ -245,6 +227,7 @@ def sizes_of(problem: KernelProblem, given: tuple[Tensor, ...], *, is_causal: bo
         batch=problem.batch, heads=problem.kv_heads * problem.group, kv_heads=problem.kv_heads,
         queries=problem.queries, keys=problem.keys, visible_keys=met, dtype=query.dtype,
         widths=query.shape[-1] + given[2].shape[-1], masks=mask is not None, causal=is_causal,
+        adds=mask is not None and mask.dtype != torch.bool,
         short=not windowed and is_short(*given[:3], gqa=gqa),
         fuses=fused == 1, fuses_tiles=can_fuse(problem), threads=torch.get_num_threads(),
         differentiates=torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given),
@@ -259,13 +242,12 @@ def _window_mask(problem: KernelProblem, dtype: torch.dtype) -> Tensor:
     return torch.zeros(hidden.shape, dtype=dtype, device="cpu").masked_fill_(hidden, -torch.inf)
 
 
-def _way(problem: KernelProblem, sizes: Sizes, scale: float | None, *, gqa: bool, forget: Callable[[], None]) -> Way:
+def _way(problem: KernelProblem, sizes: Sizes, scale: float | None, *, gqa: bool) -> Way:
     note_launch("scaled_dot_product_attention", part=problem.everything)
     windowed = not sizes.causal and (problem.visible.below > -UNBOUNDED or problem.visible.above < UNBOUNDED)
     kept = _window_mask(problem, sizes.dtype) if windowed else None
-    if sizes.differentiates and sizes.fuses and problem.keys == 1:
+    if _is_grad_enabled() and sizes.fuses and problem.keys == 1:
         # The weight of an only key is 1 whatever its score, and a scale of 0 makes its gradients exact.
         return called(kept, causal=False, scale=0.0, gqa=gqa)
-    if sizes.differentiates and sizes.fuses and sizes.dtype in (torch.float32, torch.float64):
-        return with_look(kept, causal=sizes.causal, scale=problem.scale, group=problem.group, forget=forget)
-    return called(kept, causal=sizes.causal, scale=scale, gqa=gqa)
+    way = called(kept, causal=sizes.causal, scale=scale, gqa=gqa)
+    return beside_tame_masks(way) if _is_grad_enabled() and sizes.adds else way

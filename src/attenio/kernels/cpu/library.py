@@ -78,9 +78,9 @@ def this_host() -> Host:
 class Sizes:
     """What the two times depend on.
 
-    ``visible_keys`` are those that tiles of a row meet. ``masks``: a mask is added. ``fuses``: PyTorch takes its fused
-    kernel. ``fuses_tiles``: so do we, for each thread's rows (``fused.py``). ``causal``: top-left. ``short``: up to
-    ``short_bytes``, which decides.
+    ``visible_keys`` are those that tiles of a row meet. ``masks``: there is a mask, which ``adds`` to scores or hides
+    them. ``fuses``: PyTorch takes its fused kernel. ``fuses_tiles``: so do we, for each thread's rows (``fused.py``).
+    ``causal``: top-left. ``short``: up to ``short_bytes``, which decides.
     """
 
     batch: int
@@ -98,6 +98,7 @@ class Sizes:
     differentiates: bool
     threads: int
     short: bool = False
+    adds: bool = False
 
     @property
     def products(self) -> float:
